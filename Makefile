@@ -1,0 +1,61 @@
+# `make help` lists what can be done. Everything happens in .venv, from pinned and hashed packages.
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: help setup run test lint types check pins audit clean
+
+help: ## List the targets
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+setup: .venv/runtime.txt .env ## Make .venv with what the service needs, and .env with secrets of its own
+
+run: setup ## Set up, then serve with demo data (PORT, default 8000)
+	@$(BIN)/python manage.py quickstart
+	@exec $(BIN)/python manage.py serve
+
+test: .venv/development.txt ## Set up, then run every test, on SQLite and on PostgreSQL
+	@$(BIN)/python -m tests.run
+
+check: lint types ## Run every static check
+	$(BIN)/python -m tests.checks
+
+lint: .venv/development.txt ## Check style and common mistakes
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: .venv/development.txt ## Check the types
+	DEBUG=1 $(BIN)/mypy .
+
+audit: .venv/development.txt ## Look for known vulnerabilities in the pinned packages
+	$(BIN)/pip-audit --require-hashes --disable-pip -r requirements.txt
+
+pins: ## Pin the newest versions that requirements*.in allow (needs uv)
+	for name in requirements requirements-dev; do \
+		uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+			--no-annotate --no-header $$name.in -o $$name.txt || exit 1; \
+	done
+
+clean: ## Remove the environment and the caches, but no data
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit( \
+		"Python 3.11 or newer is needed. Name one: make PYTHON=python3.12 $(MAKECMDGOALS)")'
+	$(PYTHON) -m venv .venv
+
+.venv/runtime.txt: requirements.txt | .venv/bin/python
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
+	@touch $@
+
+.venv/development.txt: requirements-dev.txt | .venv/bin/python
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.txt
+	@touch $@
+
+.env:
+	@umask 077; $(PYTHON) -c 'import secrets; \
+		print("# Secrets of this machine, made by `make setup`. Never commit this file."); \
+		print("SECRET_KEY=" + secrets.token_urlsafe(48)); \
+		print("API_KEY_PEPPERS=1:" + secrets.token_urlsafe(48))' > $@

@@ -1,0 +1,14 @@
+"""The app of accounts, keys, plans and quota."""
+
+from django.apps import AppConfig
+
+
+class AccountsConfig(AppConfig):
+    """Who is calling, and how much they may do."""
+
+    name = "accounts"
+
+    def ready(self) -> None:
+        """Register the OpenAPI scheme, the checks, and who hears of changes."""
+        from accounts import checks, openapi  # noqa: F401
+        from accounts.quota import changes  # noqa: F401

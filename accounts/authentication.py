@@ -1,0 +1,59 @@
+"""From the Authorization header to a caller, as a list of refusals (D16-D20)."""
+
+from rest_framework.authentication import BaseAuthentication
+from rest_framework.request import Request
+
+from accounts import keys
+from accounts.caller import Caller
+from accounts.keys import KeyText
+from accounts.models import key_mode
+from accounts.quota.facts import KeyRefusal
+from accounts.quota.store import store
+from petstore.addresses import client_address
+from petstore.errors import ApiError, ErrorCode
+
+REFUSALS = {
+    KeyRefusal.UNKNOWN: (ErrorCode.INVALID_API_KEY, ""),
+    KeyRefusal.REVOKED: (ErrorCode.INVALID_API_KEY, ""),
+    KeyRefusal.EXPIRED: (ErrorCode.EXPIRED_API_KEY, ""),  # Said only to somebody who has the secret.
+    KeyRefusal.ELSEWHERE: (
+        ErrorCode.INVALID_API_KEY,
+        "This API key may not be used from your network address. Use it from one that it allows.",
+    ),
+}
+
+
+class BearerKeyAuthentication(BaseAuthentication):
+    """DRF authentication by an API key sent as a Bearer token (RFC 6750 section 2.1).
+
+    The store that proves a key counts the request in the same step, for a step more would be a round trip
+    more. Its verdict goes with the request: the throttle turns it into a 429.
+    """
+
+    def authenticate(self, request: Request) -> tuple[Caller, Caller]:
+        """Return the caller. Raises ApiError 401; what is malformed never reaches a store."""
+        key = read_key(request.META.get("HTTP_AUTHORIZATION", ""))
+        admission = store.admit(key, client_address(request._request))
+        if admission.refusal is not None:
+            raise ApiError(*REFUSALS[admission.refusal])
+        assert admission.caller is not None
+        request._request.META["QUOTA_VERDICT"] = admission.verdict
+        return admission.caller, admission.caller
+
+    def authenticate_header(self, request: Request) -> str:
+        """Return the challenge of a 401."""
+        return "Bearer"
+
+
+def read_key(header: str) -> KeyText:
+    """Return the key in an Authorization header. Raises ApiError 401."""
+    # 1. Nothing was sent.
+    if not header.strip():
+        raise ApiError(ErrorCode.MISSING_API_KEY)
+    # 2. Another scheme, another form, or a wrong checksum.
+    scheme, _, token = header.strip().partition(" ")
+    key = keys.split(token.strip(" ")) if scheme.lower() == "bearer" else None
+    # 3. A key of the other environment.
+    if key is None or key.mode != key_mode():
+        raise ApiError(ErrorCode.INVALID_API_KEY)
+    return key

@@ -1,0 +1,84 @@
+"""The text of an API key: made, split, checked and digested. Pure: no model, no setting.
+
+psk_live_0Zl4dF9kQ2mXa7_<32 characters of secret><6 of checksum>
+|   |    |              what only the caller knows
+|   |    public id: 8 characters of the account, 6 of the key
+|   mode: live in production, test in staging
+prefix that secret scanners look for
+"""
+
+import hashlib
+import hmac
+import re
+import secrets
+import string
+import zlib
+from dataclasses import dataclass
+
+BASE62 = string.digits + string.ascii_uppercase + string.ascii_lowercase
+ACCOUNT_ID_LENGTH = 8
+PUBLIC_ID_LENGTH = ACCOUNT_ID_LENGTH + 6
+SECRET_LENGTH = 32  # 32 characters of base62 are 190.5 bits (D16).
+CHECKSUM_LENGTH = 6  # 62^6 > 2^32.
+PATTERN = (
+    rf"psk_(live|test)_([0-9A-Za-z]{{{PUBLIC_ID_LENGTH}}})"
+    rf"_([0-9A-Za-z]{{{SECRET_LENGTH}}})([0-9A-Za-z]{{{CHECKSUM_LENGTH}}})"
+)
+FORM = re.compile(PATTERN, re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyText:
+    """A key as its holder has it; never stored, never logged."""
+
+    text: str
+    mode: str
+    public_id: str
+
+    def __repr__(self) -> str:
+        """Show the public part only."""
+        return f"KeyText({self.public_id})"
+
+
+def random_base62(length: int) -> str:
+    """Return that many random characters, 5.95 bits each."""
+    return "".join(secrets.choice(BASE62) for _ in range(length))
+
+
+def new_account_id() -> str:
+    """Return a random public id for an account: what the public ids of its keys start with."""
+    return random_base62(ACCOUNT_ID_LENGTH)
+
+
+def checksum(text: str) -> str:
+    """Return the CRC32 of the text in 6 characters of base62."""
+    number, digits = zlib.crc32(text.encode()), ""
+    for _ in range(CHECKSUM_LENGTH):
+        number, digit = divmod(number, 62)
+        digits = BASE62[digit] + digits
+    return digits
+
+
+def make(mode: str, account_id: str) -> KeyText:
+    """Return a new random key for the account with this public id."""
+    public_id = account_id + random_base62(PUBLIC_ID_LENGTH - ACCOUNT_ID_LENGTH)
+    start = f"psk_{mode}_{public_id}_{random_base62(SECRET_LENGTH)}"
+    return KeyText(start + checksum(start), mode, public_id)
+
+
+def split(text: str) -> KeyText | None:
+    """Return the parts of a key, or None if its form or its checksum is wrong."""
+    match = FORM.fullmatch(text)
+    if match is None or checksum(text[:-CHECKSUM_LENGTH]) != match[4]:
+        return None
+    return KeyText(text, match[1], match[2])
+
+
+def digest(key: KeyText, pepper: bytes) -> str:
+    """Return the HMAC-SHA256 of the key, in hexadecimal: what is stored of it."""
+    return hmac.new(pepper, key.text.encode(), hashlib.sha256).hexdigest()
+
+
+def match(key: KeyText, pepper: bytes, stored: str) -> bool:
+    """Tell, in constant time, whether the stored digest is this key's."""
+    return hmac.compare_digest(digest(key, pepper), stored)

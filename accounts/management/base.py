@@ -1,0 +1,88 @@
+"""What the key commands share: --json, finding a key, telling who acted."""
+
+import getpass
+import json
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
+from django.core.management.base import BaseCommand, CommandError
+from django.utils import timezone
+
+from accounts.models import Actor, ApiKey
+
+# What `describe` reads beside the key itself.
+SHOWN = ("account__plan", "account__quota", "standing")
+
+
+def operator() -> Actor:
+    """Return whoever runs the command, by the name of the operating system's user."""
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):  # A container's user may have no name.
+        name = "operator"
+    return Actor(f"{name} (command)")
+
+
+def find_key(public_id: str) -> ApiKey:
+    """Return the key. Raises CommandError if there is none."""
+    try:
+        return ApiKey.objects.select_related(*SHOWN).get(public_id=public_id)
+    except ApiKey.DoesNotExist:
+        raise CommandError(f"No key has the id {public_id}. List them with list_keys.") from None
+
+
+def describe(key: ApiKey) -> dict[str, Any]:
+    """Return what may be shown of a key, for --json; what is used and the limit are its account's."""
+    now = timezone.now()
+    banned_until = key.ban_end(now)
+    return {
+        "id": key.public_id,
+        "account": key.account.name,
+        "plan": key.account.plan_id,
+        "name": key.name,
+        "state": key.state(now),
+        "scopes": key.scopes.split(),
+        "allowed_networks": key.allowed_networks,
+        "created_at": key.created_at.isoformat(),
+        "expires_at": key.expires_at.isoformat() if key.expires_at else None,
+        "revoked_at": key.revoked_at.isoformat() if key.revoked_at else None,
+        "last_used_at": key.last_used_at.isoformat() if key.last_used_at else None,
+        "banned_until": banned_until.isoformat() if banned_until else None,
+        "used_today": key.account.used_on(now.date()),
+        "limit_per_day": key.account.limits.per_day,
+    }
+
+
+def sentences(error: ValidationError) -> str:
+    """Return what is wrong; what is said of one field, with its name."""
+    if not hasattr(error, "error_dict"):
+        return " ".join(error.messages)
+    return " ".join(
+        problem if field == NON_FIELD_ERRORS else f"{field}: {problem}"
+        for field, problems in error.message_dict.items()
+        for problem in problems
+    )
+
+
+class KeyCommand(BaseCommand):
+    """A command about keys. `run` does the work and raises ValidationError for what can't be done."""
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Add --json."""
+        parser.add_argument("--json", action="store_true", help="Print JSON for programs.")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Do the work; print the answer."""
+        try:
+            self.run(options)
+        except ValidationError as error:
+            raise CommandError(sentences(error)) from None
+
+    def run(self, options: dict[str, Any]) -> None:
+        """Do the work."""
+        raise NotImplementedError
+
+    def answer(self, options: dict[str, Any], data: Any, text: str) -> None:
+        """Print the data for programs, or the text for people."""
+        self.stdout.write(json.dumps(data) if options["json"] else text)

@@ -1,0 +1,73 @@
+"""Issue an API key."""
+
+from argparse import ArgumentParser
+from datetime import timedelta
+from typing import Any
+
+from django.core.management.base import CommandError
+from django.db import transaction
+from django.utils import timezone
+
+from accounts.management.base import KeyCommand, describe, operator
+from accounts.models import Account, ApiKey, PlanCode
+from accounts.scopes import SCOPES
+
+MAX_DAYS = 36_500
+NAME_LENGTH = 255
+
+
+def comma_separated(text: str) -> list[str]:
+    """Return the parts of an option."""
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+class Command(KeyCommand):
+    help = "Issue an API key to an account, which is made if there is none of that name."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        super().add_arguments(parser)
+        parser.add_argument("--account", required=True, metavar="NAME")
+        parser.add_argument("--plan", choices=PlanCode.values, help="Moves the account to this plan.")
+        parser.add_argument("--name", default="", metavar="TEXT", help="What the key is for.")
+        parser.add_argument("--scopes", type=comma_separated, default=SCOPES, metavar="A,B")
+        parser.add_argument("--expires-in-days", type=int, metavar="N")
+        parser.add_argument("--allow-from", type=comma_separated, metavar="CIDR,CIDR")
+        parser.add_argument("--per-minute", type=int, metavar="N", help="Enterprise only.")
+        parser.add_argument("--per-day", type=int, metavar="N", help="Enterprise only.")
+
+    @transaction.atomic
+    def run(self, options: dict[str, Any]) -> None:
+        account = self.find_or_make_account(options)
+        days = options["expires_in_days"]
+        if days is not None and not 1 <= days <= MAX_DAYS:
+            raise CommandError(f"--expires-in-days must be from 1 to {MAX_DAYS}.")
+        allow_from = options["allow_from"]
+        if allow_from == []:  # An empty variable in a script must not open the key to everyone.
+            raise CommandError("--allow-from names no network. Leave it out to allow every one.")
+        key, text = ApiKey.objects.issue(
+            account,
+            name=options["name"],
+            key_scopes=options["scopes"],
+            expires_at=timezone.now() + timedelta(days=days) if days else None,
+            allowed_networks=allow_from or [],
+            by=operator(),
+        )
+        self.answer(
+            options,
+            {"key": text, **describe(key)},
+            f"{text}\n\nKey {key.public_id} of {account.name} ({account.plan}). "
+            "Copy it now: it can't be shown again.",
+        )
+
+    def find_or_make_account(self, options: dict[str, Any]) -> Account:
+        """Return the account, on the plan that was asked for."""
+        name = options["account"].strip()
+        if not 1 <= len(name) <= NAME_LENGTH:
+            raise CommandError(f"--account must be a name of 1 to {NAME_LENGTH} characters.")
+        account = Account.objects.filter(name=name).first() or Account(name=name, plan_id=PlanCode.FREE)
+        plan = options["plan"] or account.plan_id
+        numbers = (options["per_minute"], options["per_day"])
+        if numbers == (None, None) and plan == account.plan_id:
+            numbers = (account.per_minute, account.per_day)
+        account.assign(PlanCode(plan), *numbers)
+        return account

@@ -1,0 +1,47 @@
+"""List API keys."""
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import CommandError
+
+from accounts.management.base import SHOWN, KeyCommand, describe
+from accounts.models import Account, ApiKey
+
+COLUMNS = ("id", "account", "plan", "state", "last_used_at", "today", "name")
+
+
+class Command(KeyCommand):
+    help = "List API keys, the newest first."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        super().add_arguments(parser)
+        parser.add_argument("--account", metavar="NAME", help="Only this account's keys.")
+
+    def run(self, options: dict[str, Any]) -> None:
+        keys = ApiKey.objects.select_related(*SHOWN)
+        if options["account"] is not None:
+            name = options["account"].strip()
+            if not Account.objects.filter(name=name).exists():
+                raise CommandError(f"No account has the name {name!r}. List every key without --account.")
+            keys = keys.filter(account__name=name)
+        rows = [describe(key) for key in keys]
+        self.answer(options, rows, table(rows) if rows else "There are no keys. Issue one with issue_key.")
+
+
+def in_words(row: dict[str, Any]) -> dict[str, Any]:
+    """Return the row with what people want to know at a glance."""
+    banned = row["state"] == "active" and row["banned_until"]
+    today = f"{row['used_today']} of {row['limit_per_day']}"
+    return row | {"state": "banned" if banned else row["state"], "today": today}
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Return the rows as a table with aligned columns."""
+    lines = [[column.upper() for column in COLUMNS]]
+    lines += [[str(row[column] or "-") for column in COLUMNS] for row in map(in_words, rows)]
+    widths = [max(len(line[index]) for line in lines) for index in range(len(COLUMNS))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    )

@@ -1,0 +1,22 @@
+"""End an API key."""
+
+from argparse import ArgumentParser
+from typing import Any
+
+from accounts.management.base import KeyCommand, describe, find_key, operator
+
+
+class Command(KeyCommand):
+    help = "End a key at once and for good."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        super().add_arguments(parser)
+        parser.add_argument("id", help="The key's public id.")
+        parser.add_argument("--reason", required=True, metavar="TEXT", help="Why; kept with the key.")
+
+    def run(self, options: dict[str, Any]) -> None:
+        key = find_key(options["id"])
+        key.revoke(reason=options["reason"], by=operator())
+        self.answer(
+            options, describe(key), f"Done. Key {key.public_id} of {key.account} is refused from now on."
+        )

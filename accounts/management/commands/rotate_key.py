@@ -1,0 +1,36 @@
+"""Replace an API key."""
+
+from argparse import ArgumentParser
+from datetime import timedelta
+from typing import Any
+
+from django.core.management.base import CommandError
+
+from accounts.management.base import KeyCommand, describe, find_key, operator
+from accounts.models import ROTATION_OVERLAP
+
+MAX_HOURS = 24 * 365
+
+
+class Command(KeyCommand):
+    help = "Issue a successor to a key; the old one works on for a while, so that callers can change over."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        super().add_arguments(parser)
+        parser.add_argument("id", help="The key's public id.")
+        hours = int(ROTATION_OVERLAP.total_seconds() // 3600)
+        parser.add_argument(
+            "--overlap-hours", type=int, default=hours, metavar="N", help=f"Default {hours}."
+        )
+
+    def run(self, options: dict[str, Any]) -> None:
+        if not 0 <= options["overlap_hours"] <= MAX_HOURS:
+            raise CommandError(f"--overlap-hours must be from 0 to {MAX_HOURS}.")
+        old = find_key(options["id"])
+        new, text = old.rotate(by=operator(), overlap=timedelta(hours=options["overlap_hours"]))
+        self.answer(
+            options,
+            {"key": text, **describe(new), "replaces": describe(old)},
+            f"{text}\n\nKey {new.public_id} replaces {old.public_id}, which ends at {old.expires_at}. "
+            "Copy it now: it can't be shown again.",
+        )

@@ -1,0 +1,86 @@
+"""Find leaked keys."""
+
+import sys
+from argparse import ArgumentParser
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import CommandError
+from django.utils import timezone
+
+from accounts import keys
+from accounts.keys import KeyText
+from accounts.management.base import KeyCommand, operator
+from accounts.models import ApiKey
+from accounts.scanning import GITLEAKS, Finding, files, find
+
+
+class Command(KeyCommand):
+    help = (
+        "Find this service's keys in files, folders or a stream (-), by form and checksum, and say which "
+        "are live. Prints public ids, never keys. Exit status 1 if a live one is left."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        super().add_arguments(parser)
+        parser.add_argument("paths", nargs="*", metavar="PATH", help="A file, a folder, or - for input.")
+        parser.add_argument("--revoke", action="store_true", help="Revoke the live ones; needs --reason.")
+        parser.add_argument("--reason", default="", metavar="TEXT", help="Why; kept with the keys.")
+        parser.add_argument(
+            "--pattern", action="store_true", help="Print a rule for gitleaks and other scanners."
+        )
+
+    def run(self, options: dict[str, Any]) -> None:
+        if options["pattern"]:
+            self.answer(options, {"regex": keys.PATTERN, "gitleaks": GITLEAKS}, GITLEAKS)
+            return
+        if not options["paths"]:
+            raise CommandError("Name a file or a folder, or - for standard input.")
+        if options["revoke"] and not options["reason"].strip():
+            raise CommandError("Say why the keys are revoked, with --reason.")
+        found = [self.report(finding, options) for finding in findings(options["paths"])]
+        lines = [f"{row['place']}:{row['line']}: {row['id']} {row['state']}" for row in found]
+        summary = f"Found {len(found)} keys, {sum(row['state'] == 'live' for row in found)} of them live."
+        self.answer(options, found, "\n".join([*lines, summary]))
+        if any(row["state"] == "live" for row in found):
+            sys.exit(1)
+
+    def report(self, finding: Finding, options: dict[str, Any]) -> dict[str, Any]:
+        """Return what is known of a key that was found; revoke it if it is live and that was asked for."""
+        key = owner(finding.key)
+        state = "unknown" if key is None else key.state(timezone.now()).replace("active", "live")
+        if key is not None and state == "live" and options["revoke"]:
+            key.revoke(reason=options["reason"], by=operator())
+            state = "revoked now"
+        return {
+            "place": finding.place,
+            "line": finding.line,
+            "id": finding.key.public_id,
+            "account": key.account.name if key else None,
+            "state": state,
+        }
+
+
+def findings(paths: list[str]) -> Iterator[Finding]:
+    """Yield the keys in all these places. Raises CommandError for one that can't be read."""
+    for name in paths:
+        if name == "-":
+            yield from find(sys.stdin.buffer, "standard input")
+            continue
+        for path in files(Path(name)):
+            try:
+                with path.open("rb") as stream:
+                    yield from find(stream, str(path))
+            except OSError as error:
+                raise CommandError(f"{path} can't be read: {error.strerror}.") from None
+
+
+def owner(text: KeyText) -> ApiKey | None:
+    """Return the stored key that this text opens, or None: a public id alone proves nothing."""
+    key = ApiKey.objects.select_related("account").filter(public_id=text.public_id).first()
+    if key is None:
+        return None
+    pepper = settings.API_KEY_PEPPERS.get(key.pepper_number, b"")
+    return key if pepper and keys.match(text, pepper, key.digest) else None

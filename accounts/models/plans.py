@@ -1,0 +1,129 @@
+"""Plans and accounts: who may send how much."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from typing import TYPE_CHECKING
+
+from django.core.exceptions import ValidationError
+from django.core.validators import MinValueValidator
+from django.db import models
+from django.db.models import F, Q
+
+from accounts import keys
+from accounts.quota.verdict import Limits
+
+if TYPE_CHECKING:
+    from accounts.models.counters import QuotaCounter
+
+EPOCH = date(1970, 1, 1)
+POSITIVE = [MinValueValidator(1)]
+
+
+class PlanCode(models.TextChoices):
+    """The contract's four plans."""
+
+    FREE = "free", "Free"
+    PRO = "pro", "Pro"
+    BUSINESS = "business", "Business"
+    ENTERPRISE = "enterprise", "Enterprise"
+
+
+def both_or_neither(*, custom: Q) -> Q:
+    """Return the rule that exactly the custom plan has no numbers of its own, or has them."""
+    # The null tests are needed: a database takes a check that gives NULL as passed.
+    both = Q(per_minute__isnull=False, per_minute__gte=1, per_day__isnull=False, per_day__gte=1)
+    neither = Q(per_minute__isnull=True, per_day__isnull=True)
+    return (custom & both) | (~custom & neither)
+
+
+class Plan(models.Model):
+    """How many requests an account may send. Enterprise has its numbers on the account."""
+
+    code = models.CharField(primary_key=True, max_length=20, choices=PlanCode)
+    per_minute = models.BigIntegerField("requests per minute", null=True, blank=True, validators=POSITIVE)
+    per_day = models.BigIntegerField("requests per day", null=True, blank=True, validators=POSITIVE)
+
+    class Meta:
+        ordering = [F("per_day").asc(nulls_last=True)]
+        constraints = [
+            models.CheckConstraint(name="plan_is_known", condition=Q(code__in=PlanCode.values)),
+            models.CheckConstraint(
+                name="plan_has_numbers_unless_enterprise",
+                condition=both_or_neither(custom=~Q(code=PlanCode.ENTERPRISE)),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.get_code_display()
+
+
+class Account(models.Model):
+    """A customer: its keys share one quota, and its orders are its own."""
+
+    public_id = models.CharField(
+        max_length=keys.ACCOUNT_ID_LENGTH, unique=True, editable=False, default=keys.new_account_id
+    )
+    name = models.CharField(max_length=255, unique=True)
+    plan = models.ForeignKey(Plan, on_delete=models.PROTECT)
+    per_minute = models.BigIntegerField(
+        "requests per minute",
+        null=True,
+        blank=True,
+        validators=POSITIVE,
+        help_text="Enterprise only: the number agreed with this customer.",
+    )
+    per_day = models.BigIntegerField(
+        "requests per day",
+        null=True,
+        blank=True,
+        validators=POSITIVE,
+        help_text="Enterprise only: the number agreed with this customer.",
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [
+            models.CheckConstraint(name="account_has_a_name", condition=~Q(name="")),
+            models.CheckConstraint(
+                name="account_has_numbers_if_enterprise",
+                condition=both_or_neither(custom=Q(plan=PlanCode.ENTERPRISE)),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def clean(self) -> None:
+        """Refuse an Enterprise account without its numbers, and others with them."""
+        custom = self.plan_id == PlanCode.ENTERPRISE
+        if custom and (self.per_minute is None or self.per_day is None):
+            raise ValidationError("An Enterprise account needs both numbers, per minute and per day.")
+        if not custom and (self.per_minute is not None or self.per_day is not None):
+            raise ValidationError("Only an Enterprise account has numbers of its own. Leave both empty.")
+
+    def assign(self, plan: PlanCode, per_minute: int | None = None, per_day: int | None = None) -> None:
+        """Move to a plan; holds from the next request on, and keeps what was used (D27).
+
+        Raises ValidationError unless Enterprise comes with both numbers and the others with none.
+        """
+        self.plan_id, self.per_minute, self.per_day = plan, per_minute, per_day
+        self.full_clean()
+        self.save()
+
+    def used_on(self, day: date) -> int:
+        """Return how many requests the account has sent on a UTC day, today or the last one it sent any.
+
+        With Redis it lags a few seconds behind.
+        """
+        quota: QuotaCounter | None = getattr(self, "quota", None)
+        return quota.day_used if quota and EPOCH + timedelta(days=quota.day) == day else 0
+
+    @property
+    def limits(self) -> Limits:
+        """What the account may send."""
+        source = self if self.plan_id == PlanCode.ENTERPRISE else self.plan
+        assert source.per_minute is not None
+        assert source.per_day is not None
+        return Limits(source.per_minute, source.per_day)

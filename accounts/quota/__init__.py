@@ -1,0 +1,1 @@
+"""How many requests an account may still send: the only place that counts."""

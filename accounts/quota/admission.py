@@ -1,0 +1,28 @@
+"""What every quota store promises: one call proves a key and counts the request."""
+
+from typing import NamedTuple, Protocol
+
+from accounts.caller import Caller
+from accounts.keys import KeyText
+from accounts.quota.facts import KeyRefusal
+from accounts.quota.verdict import Verdict
+from petstore.addresses import Address
+
+
+class Admission(NamedTuple):
+    """The answer about a key: either a refusal, or its holder and the verdict on this request."""
+
+    refusal: KeyRefusal | None = None
+    caller: Caller | None = None
+    verdict: Verdict | None = None
+
+
+class QuotaStore(Protocol):
+    """Proves keys and counts the requests of their accounts."""
+
+    def admit(self, key: KeyText, address: Address, now: int | None = None) -> Admission:
+        """Prove the key; if it is valid, admit the request and count it in both windows, or refuse it.
+
+        A refused request counts in no window (D21), but may be a strike (D26). Exact under any concurrency.
+        `now` is in microseconds since the epoch; without it the store's own clock tells the time.
+        """

@@ -1,0 +1,101 @@
+"""What the stores need to know of a key: one query, or one cached record."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from typing import Any
+
+from django.db.models import F, Value
+from django.db.models.functions import Coalesce, Now
+
+from accounts.caller import Caller
+from accounts.models import ApiKey
+from accounts.quota.verdict import SECOND, Limits
+
+
+class KeyRefusal(Enum):
+    """Why a key is not valid."""
+
+    UNKNOWN = "unknown"  # Or its secret is wrong: nobody is told which.
+    REVOKED = "revoked"
+    EXPIRED = "expired"
+    ELSEWHERE = "elsewhere"  # Sent from a network that the key does not allow.
+
+
+@dataclass(frozen=True, slots=True)
+class KeyFacts:
+    """A key, its account's limits and its standing, as the database has them."""
+
+    id: int
+    account_id: int
+    public_id: str
+    digest: str
+    pepper_number: int
+    scopes: str
+    networks: tuple[str, ...]
+    expires_at: int  # Microseconds since the epoch; 0 for never.
+    revoked: bool
+    limits: Limits
+    banned_until: int
+    ban_level: int
+    day: int  # What the database has counted of a UTC day, for a store that lost its own count.
+    day_used: int
+    read_at: int  # When the database was read, by its own clock, in microseconds since the epoch.
+
+    @property
+    def caller(self) -> Caller:
+        """What the rest of the request needs."""
+        return Caller(self.account_id, self.id, self.public_id, frozenset(self.scopes.split()))
+
+
+FIELDS = (
+    "id", "account_id", "public_id", "digest", "pepper_number", "scopes", "allowed_networks", "expires_at",
+    "revoked_at", "per_minute", "per_day", "banned_until", "ban_level", "day", "day_used", "read_at",
+)  # fmt: skip
+
+QUERY = (
+    ApiKey.objects.annotate(
+        per_minute=Coalesce(F("account__per_minute"), F("account__plan__per_minute")),
+        per_day=Coalesce(F("account__per_day"), F("account__plan__per_day")),
+        banned_until=Coalesce(F("standing__banned_until"), Value(0)),
+        ban_level=Coalesce(F("standing__ban_level"), Value(0)),
+        day=Coalesce(F("account__quota__day"), Value(0)),
+        day_used=Coalesce(F("account__quota__day_used"), Value(0)),
+        read_at=Now(),  # On PostgreSQL before the statement's snapshot is taken, so never too late.
+    )
+    .order_by()
+    .values(*FIELDS)
+)
+
+
+def read(public_id: str) -> KeyFacts | None:
+    """Return the facts of one key, or None if there is no such key."""
+    row = QUERY.filter(public_id=public_id).first()
+    return from_row(row) if row else None
+
+
+def microseconds(moment: datetime) -> int:
+    """Return the time in microseconds since the epoch."""
+    return round(moment.timestamp() * SECOND)
+
+
+def from_row(row: Any) -> KeyFacts:
+    """Return the facts in a row of QUERY."""
+    expires_at = row["expires_at"]
+    return KeyFacts(
+        id=row["id"],
+        account_id=row["account_id"],
+        public_id=row["public_id"],
+        digest=row["digest"],
+        pepper_number=row["pepper_number"],
+        scopes=row["scopes"],
+        networks=tuple(row["allowed_networks"]),
+        expires_at=microseconds(expires_at) if expires_at else 0,
+        revoked=row["revoked_at"] is not None,
+        limits=Limits(row["per_minute"], row["per_day"]),
+        banned_until=row["banned_until"],
+        ban_level=row["ban_level"],
+        day=row["day"],
+        day_used=row["day_used"],
+        read_at=microseconds(row["read_at"]),
+    )

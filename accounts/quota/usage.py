@@ -1,0 +1,198 @@
+"""What lasts of the counting: requests and refusals for each key and day, the last use, bans.
+
+Kept in the process and written behind, every few seconds and at the end, so that no request waits for it;
+a crash loses at most that much. A write adds what this process has counted, in one transaction, and what
+could not be written is kept for the next one: nothing is counted twice.
+"""
+
+import atexit
+import logging
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from multiprocessing.util import Finalize
+from typing import Any
+
+from django.db import DatabaseError, connection, transaction
+
+from accounts.caller import Caller
+from accounts.models import EPOCH, Actor, ApiKey, KeyEvent, KeyStanding
+from accounts.quota.bans import Ban
+from accounts.quota.verdict import DAY, SECOND, Verdict
+from petstore.metrics import BANS
+
+logger = logging.getLogger(__name__)
+
+WRITE_EVERY = 5  # Seconds; the promise is 10.
+LAST_USE_WRITTEN_EVERY = timedelta(minutes=1)
+SERVICE = Actor("the service")
+
+# A key that was deleted meanwhile has no usage to keep.
+ADD_USAGE = """
+INSERT INTO accounts_dailyusage AS u (key_id, day, requests, refusals)
+SELECT id, %(day)s, %(requests)s, %(refusals)s FROM accounts_apikey WHERE id = %(key)s
+ON CONFLICT (key_id, day) DO UPDATE SET
+    requests = u.requests + excluded.requests, refusals = u.refusals + excluded.refusals
+"""
+
+# What the database's own counter does not know yet, because another store counts: see QuotaStore.
+ADD_QUOTA = """
+INSERT INTO accounts_quotacounter AS q
+    (account_id, minute_ends, minute_used, day, day_used, seen_at, admitted)
+SELECT id, 0, 0, %(day)s, %(requests)s, 0, %(yes)s FROM accounts_account WHERE id = %(account)s
+ON CONFLICT (account_id) DO UPDATE SET
+    day_used = CASE WHEN excluded.day > q.day THEN excluded.day_used
+        WHEN excluded.day = q.day THEN q.day_used + excluded.day_used ELSE q.day_used END,
+    day = CASE WHEN excluded.day > q.day THEN excluded.day ELSE q.day END
+"""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What one key did on one day since the last write."""
+
+    account_id: int
+    requests: int = 0
+    elsewhere: int = 0  # Of the requests, those that a store beside the database has counted.
+    refusals: int = 0
+    last_used: int = 0
+
+
+@dataclass(slots=True)
+class Batch:
+    """What one write takes: tallies by key id and day since the epoch, and bans."""
+
+    tallies: dict[tuple[int, int], Tally] = field(default_factory=dict)
+    bans: list[Ban] = field(default_factory=list)
+
+
+class UsageRecorder:
+    """Gathers usage in this process, and writes it behind."""
+
+    def __init__(self) -> None:
+        self._batch = Batch()
+        self._lock = threading.Lock()
+        self._writing = threading.Lock()
+        self._stopping = threading.Event()
+
+    def count(self, caller: Caller, verdict: Verdict, *, elsewhere: bool = False) -> None:
+        """Note one request. `elsewhere`: counted by a store beside the database."""
+        with self._lock:
+            tallies = self._batch.tallies
+            tally = tallies.setdefault((caller.key_id, verdict.now // DAY), Tally(caller.account_id))
+            tally.last_used = verdict.now
+            if verdict.admitted:
+                tally.requests += 1
+                tally.elsewhere += elsewhere
+            else:
+                tally.refusals += 1
+
+    def ban(self, ban: Ban) -> None:
+        """Record a ban now, for staff to see; if the database is away, with the next write."""
+        BANS.inc()
+        with self._lock:
+            self._batch.bans.append(ban)
+        self.write()
+
+    def start(self) -> None:
+        """Write every few seconds from now on, in a thread of its own, and once more at the end."""
+        threading.Thread(target=self._run, name="usage", daemon=True).start()
+        atexit.register(self.stop)
+        Finalize(None, self.stop, exitpriority=1)  # A worker process ends without atexit.
+
+    def stop(self) -> None:
+        """Write what is left."""
+        self._stopping.set()
+        self.write()
+
+    def _run(self) -> None:
+        while not self._stopping.wait(WRITE_EVERY):
+            self.write()
+            connection.close()
+
+    def write(self) -> None:
+        """Write what has gathered; keep it if the database doesn't take it."""
+        with self._writing:
+            with self._lock:
+                batch, self._batch = self._batch, Batch()
+            if not batch.tallies and not batch.bans:
+                return
+            try:
+                with transaction.atomic():
+                    write_bans(batch.bans)
+                    write_tallies(batch.tallies)
+            except DatabaseError:
+                logger.warning("Usage could not be written; it is kept for the next write.", exc_info=True)
+                self._keep(batch)
+
+    def _keep(self, batch: Batch) -> None:
+        with self._lock:
+            newer, self._batch = self._batch, batch
+            batch.bans += newer.bans
+            for place, tally in newer.tallies.items():
+                kept = batch.tallies.setdefault(place, Tally(tally.account_id))
+                kept.requests += tally.requests
+                kept.elsewhere += tally.elsewhere
+                kept.refusals += tally.refusals
+                kept.last_used = max(kept.last_used, tally.last_used)
+
+
+def write_tallies(tallies: dict[tuple[int, int], Tally]) -> None:
+    """Add to the tables; in one order in every process, so that two never wait for each other."""
+    in_order = sorted(tallies.items())
+    usage: list[dict[str, Any]] = [
+        {
+            "key": key_id,
+            "day": EPOCH + timedelta(days=day),
+            "requests": tally.requests,
+            "refusals": tally.refusals,
+        }
+        for (key_id, day), tally in in_order
+    ]
+    quota: list[dict[str, Any]] = [
+        {"account": tally.account_id, "day": day, "requests": tally.elsewhere, "yes": True}
+        for (_, day), tally in sorted(in_order, key=lambda item: item[1].account_id)
+        if tally.elsewhere
+    ]
+    with connection.cursor() as cursor:
+        for row in usage:
+            cursor.execute(ADD_USAGE, row)
+        for row in quota:
+            cursor.execute(ADD_QUOTA, row)
+    for (key_id, _), tally in in_order:
+        write_last_use(key_id, moment(tally.last_used))
+
+
+def write_last_use(key_id: int, used_at: datetime) -> None:
+    """Write a key's last use, at most once a minute."""
+    never = ApiKey.objects.filter(pk=key_id, last_used_at=None)
+    before = ApiKey.objects.filter(pk=key_id, last_used_at__lte=used_at - LAST_USE_WRITTEN_EVERY)
+    (never | before).update(last_used_at=used_at)
+
+
+def write_bans(bans: Iterable[Ban]) -> None:
+    """Record bans: the key's standing, and the event."""
+    for ban in bans:
+        key = ApiKey.objects.filter(pk=ban.key_id).first()
+        if key is None:
+            continue
+        KeyStanding.objects.update_or_create(
+            key=key,
+            defaults={
+                "banned_at": ban.began_at,
+                "banned_until": ban.ends_at,
+                "ban_level": ban.level,
+            },
+        )
+        minutes = (ban.ends_at - ban.began_at) // (60 * SECOND)
+        reason = f"{ban.strikes} requests before their Retry-After ran out. Banned for {minutes} minutes."
+        key.record(KeyEvent.Action.BANNED, SERVICE, reason)
+
+
+def moment(microseconds: int) -> datetime:
+    """Return the time for people and for Django's fields."""
+    return datetime.fromtimestamp(microseconds / SECOND, UTC)
+
+
+recorder = UsageRecorder()

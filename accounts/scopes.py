@@ -1,0 +1,25 @@
+"""What a key may be allowed to do (D18)."""
+
+from itertools import combinations
+
+PETS_READ = "pets:read"
+PETS_WRITE = "pets:write"
+ORDERS_READ = "orders:read"
+ORDERS_WRITE = "orders:write"
+
+SCOPES = (PETS_READ, PETS_WRITE, ORDERS_READ, ORDERS_WRITE)
+ALL_SCOPES = " ".join(SCOPES)
+
+# Every way to store a set of scopes, for the database to check: in order, with blanks between,
+# as in OAuth (RFC 6749 section 3.3).
+STORED_FORMS = tuple(
+    " ".join(chosen) for size in range(1, len(SCOPES) + 1) for chosen in combinations(SCOPES, size)
+)
+
+
+def stored_form(scopes: list[str] | tuple[str, ...]) -> str:
+    """Return the scopes as they are stored. Raises ValueError for none, or an unknown one."""
+    unknown = sorted(set(scopes) - set(SCOPES))
+    if unknown or not scopes:
+        raise ValueError(f"{unknown[0]!r} is no scope." if unknown else "At least one scope is needed.")
+    return " ".join(scope for scope in SCOPES if scope in scopes)

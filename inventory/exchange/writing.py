@@ -1,0 +1,71 @@
+"""Writing animals as CSV and JSON Lines. Pure."""
+
+import csv
+import io
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+import orjson
+
+# Id, name, category id, category name, status.
+Pets = Iterable[tuple[int, str, int, str, str]]
+
+# What makes a spreadsheet take a cell for a formula (OWASP, "CSV Injection").
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def harmless(cell: str) -> str:
+    """Return the cell so that a spreadsheet shows it and does not calculate it."""
+    return f"'{cell}" if cell.startswith(FORMULA) else cell
+
+
+def write_csv(pets: Pets, stream: BinaryIO, *, for_spreadsheets: bool = False) -> None:
+    """Write CSV (RFC 4180) in UTF-8. The category's name goes with it, its id means nothing elsewhere."""
+    if for_spreadsheets:
+        pets = ((pk, harmless(name), no, harmless(kind), status) for pk, name, no, kind, status in pets)
+    text = io.TextIOWrapper(stream, encoding="utf-8-sig" if for_spreadsheets else "utf-8", newline="")
+    try:
+        # Its line ending is CRLF: with LF alone it would leave a CR inside a name without quotes.
+        writer = csv.writer(text)
+        writer.writerow(["id", "name", "category", "status"])
+        writer.writerows((pk, name, category, status) for pk, name, _, category, status in pets)
+        text.flush()
+    finally:
+        with suppress(OSError):  # Detaching flushes again what could not be written.
+            text.detach()
+
+
+def write_json_lines(pets: Pets, stream: BinaryIO) -> None:
+    """Write one of the contract's Pets in each line, and with it the name of its category."""
+    for pk, name, category_id, category, status in pets:
+        pet = {
+            "id": pk, "name": name, "categoryId": category_id, "category": category, "status": status,
+        }  # fmt: skip
+        stream.write(orjson.dumps(pet, option=orjson.OPT_APPEND_NEWLINE))
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[BinaryIO]:
+    """Open a file that appears under its name, or replaces an older one, only once it is complete."""
+    path = path.resolve()
+    if path.exists() and not path.is_file():  # A pipe, or /dev/null; opening a folder fails.
+        with path.open("wb") as stream:
+            yield stream
+        return
+    if path.exists():
+        path.open("ab").close()  # Fails where writing is forbidden; replacing it would not.
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    with part.open("xb") as stream:
+        try:
+            yield stream
+            stream.flush()
+            if path.exists():
+                shutil.copymode(path, part)
+            part.replace(path)
+        except BaseException:
+            part.unlink(missing_ok=True)
+            raise

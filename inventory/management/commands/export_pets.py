@@ -1,0 +1,129 @@
+"""Write the animals to a file."""
+
+import json
+import os
+import sys
+from argparse import ArgumentParser
+from collections.abc import Generator, Iterator
+from contextlib import AbstractContextManager, closing, nullcontext, suppress
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from django.core.management.base import BaseCommand, CommandError
+from django.db import DatabaseError
+
+from inventory.exchange import FORMATS, INTERRUPTED, STREAM, format_of
+from inventory.exchange.progress import Progress
+from inventory.exchange.storing import Exported, export, snapshot
+from inventory.exchange.writing import whole_file, write_csv, write_json_lines
+from inventory.models import Category, Pet, PetQuerySet, PetStatus
+
+
+class Command(BaseCommand):
+    help = (
+        "Write the animals of one moment, by ascending id, as CSV (id, name, category, status) or JSON "
+        "Lines (the API's Pet, and its category's name), in UTF-8. import_pets reads both. A file "
+        "appears, or replaces an older one, only once it is complete."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument(
+            "file", nargs="?", default=STREAM, metavar="FILE",
+            help="The file; without it, or with -, standard output.",
+        )  # fmt: skip
+        parser.add_argument(
+            "--format", choices=FORMATS, help="Default: as the file's name ends; CSV for standard output."
+        )
+        parser.add_argument("--status", choices=PetStatus.values, help="Only animals with this status.")
+        parser.add_argument("--category", metavar="NAME", help="Only animals of this category.")
+        parser.add_argument(
+            "--for-spreadsheets",
+            action="store_true",
+            help="For a CSV file that people open: put a ' before each name that a spreadsheet would "
+            "calculate (it starts with = + - @), and a byte order mark before everything. Such names come "
+            "back changed if the file is imported.",
+        )
+        parser.add_argument("--json", action="store_true", help="Print a summary in JSON for programs.")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        file = options["file"]
+        try:
+            file_format = format_of(file, options["format"])
+        except ValueError as error:
+            raise CommandError(str(error)) from None
+        if options["for_spreadsheets"] and file_format != "csv":
+            raise CommandError("--for-spreadsheets is for CSV.")
+        pets = chosen(options["status"], options["category"])
+        bars = None if options["json"] else sys.stderr
+        self.count = 0
+        try:
+            total = pets.count() if bars is not None and bars.isatty() else None
+            with (
+                opened(file) as stream,
+                snapshot(),
+                Progress("Writing", total, bars) as progress,
+                closing(self.counted(export(pets), progress)) as rows,
+            ):
+                if file_format == "csv":
+                    write_csv(rows, stream, for_spreadsheets=options["for_spreadsheets"])
+                else:
+                    write_json_lines(rows, stream)
+                stream.flush()
+        except BrokenPipeError:
+            forget_output(file)
+            raise CommandError("The reader of the export went away before its end.") from None
+        except OSError as error:
+            forget_output(file)
+            name = "Standard output" if file == STREAM else file
+            raise CommandError(f"{name} can't be written: {error.strerror}.") from None
+        except DatabaseError as error:
+            raise CommandError(f"The database failed. The export is not complete. {error}") from None
+        except KeyboardInterrupt:
+            raise CommandError("Stopped. The export is not complete.", returncode=INTERRUPTED) from None
+        self.tell(file, file_format, options)
+
+    def counted(self, rows: Iterator[Exported], progress: Progress) -> Generator[Exported, None, None]:
+        """Pass the rows on, and count them."""
+        for number, row in enumerate(rows, start=1):
+            yield row
+            self.count = number
+            if number % 1_000 == 0:
+                progress.show(number)
+
+    def tell(self, file: str, file_format: str, options: dict[str, Any]) -> None:
+        """Print what was done; beside the export, not in it."""
+        out = self.stdout if file != STREAM else self.stderr
+        if options["json"]:
+            text = json.dumps({"file": file, "format": file_format, "pets": self.count})
+        else:
+            text = f"Done. Wrote {self.count:,} animals."
+        out.write(text, lambda text: text)  # Standard error would be red.
+
+
+def chosen(status: str | None, category: str | None) -> PetQuerySet:
+    """Return the animals to be written. Raises CommandError for an unknown category."""
+    pets = Pet.objects.all()
+    if status is not None:
+        pets = pets.filter(status=status)
+    if category is not None:
+        found = Category.objects.filter(name=category).first()
+        if found is None:
+            raise CommandError(f"No category has the name {category!r}.")
+        pets = pets.filter(category=found)
+    return pets
+
+
+def forget_output(file: str) -> None:
+    """Let Python's last flush of standard output go nowhere: it would fail again, and with a traceback."""
+    if file == STREAM:
+        with Path(os.devnull).open("wb") as nowhere, suppress(OSError):  # No fileno in tests.
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())
+
+
+def opened(file: str) -> AbstractContextManager[BinaryIO]:
+    """Open the file, or standard output."""
+    if file != STREAM:
+        return whole_file(Path(file))
+    if sys.stdout is None:
+        raise CommandError("There is no standard output.")
+    return nullcontext(sys.stdout.buffer)

@@ -1,0 +1,288 @@
+"""What the shop keeps and sells: categories, pets and orders, with their legal moves."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.db import models, transaction
+from django.db.models import Case, F, Q, QuerySet, Value, When
+from django.utils import timezone
+
+NAME_LENGTH = 255
+
+
+class Category(models.Model):
+    """A kind of animal."""
+
+    name = models.CharField(max_length=NAME_LENGTH, unique=True)
+    description = models.TextField(blank=True)
+
+    class Meta:
+        verbose_name_plural = "categories"
+        ordering = ["id"]
+        constraints = [models.CheckConstraint(name="category_has_a_name", condition=~Q(name=""))]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class PetStatus(models.TextChoices):
+    """The contract's PetStatus."""
+
+    AVAILABLE = "available"
+    PENDING = "pending"
+    SOLD = "sold"
+
+
+# What staff and orders may make of a pet (D15). Sold to available is a return, which needs a reason.
+PET_MOVES: dict[PetStatus, set[PetStatus]] = {
+    PetStatus.AVAILABLE: {PetStatus.PENDING, PetStatus.SOLD},
+    PetStatus.PENDING: {PetStatus.AVAILABLE, PetStatus.SOLD},
+    PetStatus.SOLD: {PetStatus.AVAILABLE},
+}
+
+
+class OrderStatus(models.TextChoices):
+    """Where an order stands (D12)."""
+
+    PLACED = "placed"
+    APPROVED = "approved"
+    DELIVERED = "delivered"
+    CANCELLED = "cancelled"
+
+
+LIVE = (OrderStatus.PLACED, OrderStatus.APPROVED)  # Orders that hold their pet.
+
+ORDER_MOVES: dict[str, set[OrderStatus]] = {
+    OrderStatus.PLACED: {OrderStatus.APPROVED, OrderStatus.CANCELLED},
+    OrderStatus.APPROVED: {OrderStatus.DELIVERED, OrderStatus.CANCELLED},
+    OrderStatus.DELIVERED: set(),
+    OrderStatus.CANCELLED: set(),
+}
+
+
+class IllegalMoveError(ValidationError):
+    """A pet or an order can't go where somebody wants it; the message says why, and what can be done."""
+
+
+class PetQuerySet(QuerySet["Pet"]):
+    """Reads of pets."""
+
+    def as_json(self) -> QuerySet[Pet, Any]:
+        """Return rows as the contract's Pet: the API needs no model instances."""
+        renamed = self.annotate(categoryId=F("category_id"))
+        return renamed.values("id", "name", "categoryId", "status")
+
+
+class Pet(models.Model):
+    """One animal."""
+
+    name = models.CharField(max_length=NAME_LENGTH)
+    category = models.ForeignKey(Category, on_delete=models.PROTECT, related_name="pets")
+    status = models.CharField(max_length=9, choices=PetStatus, default=PetStatus.AVAILABLE)
+    created_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    objects = PetQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["id"]
+        # SQLite lists by the first one. PostgreSQL would rather walk the primary key and filter, which
+        # reads the whole table where the old stock is sold: the others are cheaper, and it takes them.
+        indexes = [
+            models.Index(fields=["status", "id"], name="pet_by_status"),
+            *(
+                models.Index(fields=["id"], name=f"pet_{status}", condition=Q(status=status))
+                for status in PetStatus.values
+            ),
+        ]
+        constraints = [
+            models.CheckConstraint(name="pet_has_a_name", condition=~Q(name="")),
+            models.CheckConstraint(name="pet_status_is_known", condition=Q(status__in=PetStatus.values)),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.pk})"
+
+    def move(self, to: PetStatus, *, by: str, reason: str = "") -> None:
+        """Set the status by hand. Raises IllegalMoveError, also for a pet that a live order holds."""
+        with transaction.atomic():
+            pet = Pet.objects.select_for_update().get(pk=self.pk)
+            pet.check_free()
+            pet._go(to, by=by, reason=reason)
+        self.refresh_from_db()
+
+    def check_free(self) -> None:
+        """Raise IllegalMoveError if a live order holds the pet."""
+        order = self.orders.filter(status__in=LIVE).first()
+        if order is not None:
+            raise IllegalMoveError(f"Order {order.pk} holds pet {self.pk}. Cancel or deliver the order.")
+
+    def check_move(self, to: PetStatus, reason: str) -> None:
+        """Raise IllegalMoveError unless the step is legal."""
+        if to not in PET_MOVES[PetStatus(self.status)]:
+            raise IllegalMoveError(f"Pet {self.pk} is {self.status}; it can't become {to}.")
+        if self.status == PetStatus.SOLD and not reason.strip():
+            raise IllegalMoveError(f"Pet {self.pk} is sold. To take it back, say why it was returned.")
+
+    def _go(self, to: PetStatus, *, by: str, reason: str = "", order: Order | None = None) -> None:
+        """Take a legal step, and record it; the row is locked."""
+        self.check_move(to, reason)
+        self.events.create(from_status=self.status, to_status=to, order=order, by=by, reason=reason[:255])
+        self.status = to
+        self.save(update_fields=["status", "updated_at"])
+
+
+class OrderQuerySet(QuerySet["Order"]):
+    """Reads of orders, and the one way to make one."""
+
+    def as_json(self) -> QuerySet[Order, Any]:
+        """Return rows as the API's Order (D12)."""
+        renamed = self.annotate(
+            petId=F("pet_id"),
+            quantity=Value(1),
+            shipDate=F("ship_date"),
+            complete=Case(When(status=OrderStatus.DELIVERED, then=True), default=False),
+        )
+        return renamed.values("id", "petId", "quantity", "status", "shipDate", "complete")
+
+    def place(self, *, account_id: int, pet_id: int, by: str) -> Order:
+        """Order a pet: it goes from available to pending, for exactly one of any number of buyers (D14).
+
+        Raises Pet.DoesNotExist, or IllegalMoveError for a pet that is not available.
+        """
+        with transaction.atomic():
+            # The update decides who wins: whoever comes second waits for the row, and finds it pending.
+            available = Pet.objects.filter(pk=pet_id, status=PetStatus.AVAILABLE)
+            if not available.update(status=PetStatus.PENDING, updated_at=timezone.now()):
+                raise IllegalMoveError(f"Pet {Pet.objects.get(pk=pet_id).pk} is not available.")
+            order = self.create(account_id=account_id, pet_id=pet_id)
+            order.record("", OrderStatus.PLACED, by=by)
+            PetEvent.objects.create(
+                pet_id=pet_id,
+                from_status=PetStatus.AVAILABLE,
+                to_status=PetStatus.PENDING,
+                order=order,
+                by=by,
+            )
+        return order
+
+
+class Order(models.Model):
+    """One account's order of one animal; moves together with it, in one transaction (D15)."""
+
+    account = models.ForeignKey("accounts.Account", on_delete=models.PROTECT, related_name="orders")
+    pet = models.ForeignKey(Pet, on_delete=models.PROTECT, related_name="orders")
+    status = models.CharField(max_length=9, choices=OrderStatus, default=OrderStatus.PLACED)
+    ship_date = models.DateTimeField(null=True, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    objects = OrderQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-id"]
+        indexes = [
+            models.Index(fields=["account", "id"], name="order_by_account"),
+            models.Index(fields=["account", "status", "id"], name="order_by_account_and_status"),
+        ]
+        constraints = [
+            models.UniqueConstraint(
+                name="one_live_order_for_a_pet", fields=["pet"], condition=Q(status__in=LIVE)
+            ),
+            models.CheckConstraint(
+                name="order_status_is_known", condition=Q(status__in=OrderStatus.values)
+            ),
+            models.CheckConstraint(
+                name="order_ships_once_approved",
+                condition=Q(ship_date__isnull=True) | ~Q(status=OrderStatus.PLACED),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"order {self.pk}"
+
+    def approve(self, *, by: str, reason: str = "") -> None:
+        """Accept the order. Raises IllegalMoveError."""
+        self._move(OrderStatus.APPROVED, by=by, reason=reason)
+
+    def ship(self, *, by: str, ship_date: datetime | None = None) -> None:
+        """Note when the animal leaves. Raises IllegalMoveError unless the order is approved."""
+        with transaction.atomic():
+            order = Order.objects.select_for_update().get(pk=self.pk)
+            if order.status != OrderStatus.APPROVED:
+                raise IllegalMoveError(f"Order {order.pk} is {order.status}; only an approved one ships.")
+            order.ship_date = (ship_date or timezone.now()).astimezone(UTC)
+            order.save(update_fields=["ship_date", "updated_at"])
+            order.record(
+                order.status, order.status, by=by, reason=f"Ships {order.ship_date:%Y-%m-%d %H:%M} UTC."
+            )
+        self.refresh_from_db()
+
+    def deliver(self, *, by: str, reason: str = "") -> None:
+        """Hand the animal over: it is sold. Raises IllegalMoveError."""
+        self._move(OrderStatus.DELIVERED, by=by, reason=reason, pet_to=PetStatus.SOLD)
+
+    def cancel(self, *, by: str, reason: str = "", only_placed: bool = False) -> None:
+        """Give the animal free; a second time changes nothing. Raises IllegalMoveError.
+
+        `only_placed`: as a client may, who can't cancel what is approved.
+        """
+        with transaction.atomic():
+            current = Order.objects.select_for_update().get(pk=self.pk).status
+            if only_placed and current == OrderStatus.APPROVED:
+                raise IllegalMoveError(f"Order {self.pk} is approved; the shop alone can cancel it.")
+            if current != OrderStatus.CANCELLED:
+                self._move(OrderStatus.CANCELLED, by=by, reason=reason, pet_to=PetStatus.AVAILABLE)
+            else:
+                self.refresh_from_db()
+
+    def _move(self, to: OrderStatus, *, by: str, reason: str, pet_to: PetStatus | None = None) -> None:
+        """Move the order, and its pet where the move changes it, in one transaction."""
+        with transaction.atomic():
+            order = Order.objects.select_for_update().get(pk=self.pk)
+            if to not in ORDER_MOVES[order.status]:
+                raise IllegalMoveError(f"Order {order.pk} is {order.status}; it can't become {to}.")
+            if pet_to is not None:
+                pet = Pet.objects.select_for_update().get(pk=order.pet_id)
+                pet._go(pet_to, by=by, reason=reason, order=order)
+            order.record(order.status, to, by=by, reason=reason)
+            order.status = to
+            order.save(update_fields=["status", "updated_at"])
+        self.refresh_from_db()
+
+    def record(self, from_status: str, to_status: str, *, by: str, reason: str = "") -> None:
+        """Write what happened to the order."""
+        self.events.create(from_status=from_status, to_status=to_status, by=by, reason=reason[:255])
+
+
+class Event(models.Model):
+    """Who changed what, when, and why. Only ever added to."""
+
+    at = models.DateTimeField(default=timezone.now)
+    from_status = models.CharField(max_length=9, blank=True)
+    to_status = models.CharField(max_length=9)
+    by = models.CharField(max_length=255)
+    reason = models.CharField(max_length=255, blank=True)
+
+    class Meta:
+        abstract = True
+        ordering = ["-id"]
+
+    def __str__(self) -> str:
+        return f"{self.from_status} -> {self.to_status}"
+
+
+class OrderEvent(Event):
+    """A step in the life of an order."""
+
+    order = models.ForeignKey(Order, on_delete=models.CASCADE, related_name="events")
+
+
+class PetEvent(Event):
+    """A change of a pet's status; by an order, or by hand."""
+
+    pet = models.ForeignKey(Pet, on_delete=models.CASCADE, related_name="events")
+    order = models.ForeignKey(Order, on_delete=models.PROTECT, null=True, blank=True, related_name="+")

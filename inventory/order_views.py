@@ -1,0 +1,93 @@
+"""The /v1 viewset of orders (D12-D14)."""
+
+from typing import Any
+
+from django.conf import settings
+from drf_spectacular.utils import extend_schema, extend_schema_view
+from rest_framework import status
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.viewsets import GenericViewSet
+
+from accounts.caller import caller_of
+from accounts.idempotency import idempotent
+from accounts.scopes import ORDERS_READ, ORDERS_WRITE
+from inventory.models import IllegalMoveError, Order, OrderQuerySet, OrderStatus, Pet
+from inventory.openapi import CANCEL_ORDER, GET_ORDER, LIST_ORDERS, PLACE_ORDER
+from inventory.serializers import NewOrderSerializer, OrderSerializer
+from inventory.views import path_id
+from petstore.api import ApiView
+from petstore.errors import ApiError, ErrorCode
+from petstore.parameters import choice
+
+
+@extend_schema_view(
+    list=extend_schema(**LIST_ORDERS),
+    create=extend_schema(**PLACE_ORDER),
+    retrieve=extend_schema(**GET_ORDER),
+    destroy=extend_schema(**CANCEL_ORDER),
+)
+class OrderViewSet(ApiView, GenericViewSet[Order]):
+    """List, place, fetch and cancel orders; an account sees its own and no one else's."""
+
+    queryset = Order.objects.all()
+    serializer_class = OrderSerializer
+    lookup_url_kwarg = "orderId"
+    required_scopes = {
+        "list": ORDERS_READ,
+        "retrieve": ORDERS_READ,
+        "create": ORDERS_WRITE,
+        "destroy": ORDERS_WRITE,
+    }
+
+    def own(self, request: Request) -> OrderQuerySet:
+        """Return the caller's orders."""
+        orders: OrderQuerySet = Order.objects.filter(account_id=caller_of(request).account_id)
+        return orders
+
+    def list(self, request: Request) -> Response:
+        """Return one page of orders, by ascending id."""
+        orders = self.own(request).as_json()
+        if wanted := choice(request, "status", OrderStatus.values):
+            orders = orders.filter(status=wanted)
+        return self.get_paginated_response(self.paginate_queryset(orders))
+
+    @idempotent
+    def create(self, request: Request) -> Response:
+        """Order a pet that is available."""
+        serializer = NewOrderSerializer(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        caller = caller_of(request)
+        try:
+            order = Order.objects.place(
+                account_id=caller.account_id,
+                pet_id=serializer.validated_data["pet_id"],
+                by=f"key {caller.public_id}",
+            )
+        except Pet.DoesNotExist:
+            raise ApiError(ErrorCode.PET_NOT_FOUND) from None
+        except IllegalMoveError:
+            raise ApiError(ErrorCode.PET_NOT_AVAILABLE) from None
+        headers = {"Location": f"{settings.BASE_URL}/store/orders/{order.pk}"}
+        body = self.own(request).as_json().get(pk=order.pk)
+        return Response(body, status=status.HTTP_201_CREATED, headers=headers)
+
+    def retrieve(self, request: Request, orderId: str) -> Response:
+        """Return one order."""
+        return Response(self.find(self.own(request).as_json(), orderId))
+
+    def destroy(self, request: Request, orderId: str) -> Response:
+        """Cancel an order that is not approved yet; its pet is available again."""
+        order: Order = self.find(self.own(request), orderId)
+        try:
+            order.cancel(by=f"key {caller_of(request).public_id}", only_placed=True)
+        except IllegalMoveError:
+            raise ApiError(ErrorCode.ORDER_NOT_CANCELLABLE) from None
+        return Response(status=status.HTTP_204_NO_CONTENT)
+
+    def find(self, orders: Any, order_id: str) -> Any:
+        """Return the order with this id. Raises ApiError 404, for somebody else's too."""
+        try:
+            return orders.get(pk=path_id(order_id, ErrorCode.ORDER_NOT_FOUND))
+        except Order.DoesNotExist:
+            raise ApiError(ErrorCode.ORDER_NOT_FOUND) from None

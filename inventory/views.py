@@ -1,0 +1,102 @@
+"""The /v1 viewsets of pets and categories."""
+
+import re
+from datetime import datetime
+from typing import Any
+
+from django.conf import settings
+from django.utils import timezone
+from django.utils.http import http_date
+from drf_spectacular.utils import extend_schema, extend_schema_view
+from rest_framework import status
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.viewsets import GenericViewSet
+
+from accounts.idempotency import idempotent
+from accounts.scopes import PETS_READ, PETS_WRITE
+from inventory.fields import INT64_MAX
+from inventory.models import Category, Pet, PetStatus
+from inventory.openapi import CREATE_PET, GET_PET, LIST_CATEGORIES, LIST_PETS
+from inventory.serializers import CategorySerializer, NewPetSerializer, PetSerializer
+from petstore.api import ApiView
+from petstore.errors import ApiError, ErrorCode
+from petstore.parameters import choice
+
+CANONICAL_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
+
+
+def path_id(text: str, otherwise: ErrorCode) -> int:
+    """Return the int64 in a path. Raises ApiError with this code for any other text (D7)."""
+    if not CANONICAL_INTEGER.fullmatch(text) or abs(int(text)) > INT64_MAX:
+        raise ApiError(otherwise)
+    return int(text)
+
+
+@extend_schema_view(
+    list=extend_schema(**LIST_PETS), create=extend_schema(**CREATE_PET), retrieve=extend_schema(**GET_PET)
+)
+class PetViewSet(ApiView, GenericViewSet[Pet]):
+    """List, add and fetch pets."""
+
+    queryset = Pet.objects.all()
+    serializer_class = PetSerializer
+    lookup_url_kwarg = "petId"
+    required_scopes = {"list": PETS_READ, "retrieve": PETS_READ, "create": PETS_WRITE}
+    clock = staticmethod(timezone.now)  # Tests pass another.
+
+    def list(self, request: Request) -> Response:
+        """Return one page of pets, by ascending id."""
+        pets = Pet.objects.as_json()
+        if wanted := choice(request, "status", PetStatus.values):
+            pets = pets.filter(status=wanted)
+        page = self.paginate_queryset(pets)
+        return self.get_paginated_response(page)
+
+    @idempotent
+    def create(self, request: Request) -> Response:
+        """Add a pet."""
+        serializer = NewPetSerializer(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        pet = serializer.save()
+        headers = {"Location": f"{settings.BASE_URL}/pets/{pet.pk}"}
+        return Response(PetSerializer(pet).data, status=status.HTTP_201_CREATED, headers=headers)
+
+    def retrieve(self, request: Request, petId: str) -> Response:
+        """Return one pet; deprecated, and gone from its removal date on (D33)."""
+        if self.clock() >= settings.GET_PET_REMOVED_AT:
+            raise ApiError(ErrorCode.ENDPOINT_REMOVED)
+        try:
+            return Response(Pet.objects.as_json().get(pk=path_id(petId, ErrorCode.PET_NOT_FOUND)))
+        except Pet.DoesNotExist:
+            raise ApiError(ErrorCode.PET_NOT_FOUND) from None
+
+    def finalize_response(
+        self, request: Request, response: Response, *args: Any, **kwargs: Any
+    ) -> Response:
+        """Announce the deprecation on every answer of the deprecated operation."""
+        response = super().finalize_response(request, response, *args, **kwargs)
+        if self.action == "retrieve":
+            announce_removal(response, settings.GET_PET_DEPRECATED_AT, settings.GET_PET_REMOVED_AT)
+        return response
+
+
+def announce_removal(response: Response, deprecated_at: datetime, removed_at: datetime) -> None:
+    """Write Deprecation (RFC 9745), Sunset (RFC 8594) and the link to the successor."""
+    response["Deprecation"] = f"@{int(deprecated_at.timestamp())}"
+    response["Sunset"] = http_date(removed_at.timestamp())
+    response["Link"] = f'<{settings.BASE_URL}/pets?status=available>; rel="successor-version"'
+
+
+@extend_schema_view(list=extend_schema(**LIST_CATEGORIES))
+class CategoryViewSet(ApiView, GenericViewSet[Category]):
+    """List categories."""
+
+    queryset = Category.objects.all()
+    serializer_class = CategorySerializer
+    required_scopes = {"list": PETS_READ}
+
+    def list(self, request: Request) -> Response:
+        """Return one page of categories, by ascending id."""
+        page = self.paginate_queryset(Category.objects.values("id", "name", "description"))
+        return self.get_paginated_response(page)

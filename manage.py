@@ -1,0 +1,27 @@
+#!/usr/bin/env python3
+"""The command line of the pet store: `manage.py help` lists every command."""
+
+import os
+import sys
+import tempfile
+
+
+def main() -> None:
+    """Run one management command; a wrong setting ends it with one sentence, not a traceback."""
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "petstore.settings")
+    if sys.argv[1:2] == ["serve"]:
+        # The metrics library decides when it is imported whether the workers share their numbers.
+        os.environ["PROMETHEUS_MULTIPROC_DIR"] = tempfile.mkdtemp(prefix="petstore-metrics-")
+    from django.conf import settings
+    from django.core.exceptions import ImproperlyConfigured
+    from django.core.management import execute_from_command_line
+
+    try:
+        settings.INSTALLED_APPS  # noqa: B018  Reading one setting loads them all.
+    except ImproperlyConfigured as error:
+        sys.exit(f"petstore: {error}")
+    execute_from_command_line(sys.argv)
+
+
+if __name__ == "__main__":
+    main()

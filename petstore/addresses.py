@@ -1,0 +1,51 @@
+"""Who is on the other end of the connection, as far as our own proxies can be believed."""
+
+import re
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+
+from django.conf import settings
+from django.http import HttpRequest
+
+Address = IPv4Address | IPv6Address
+
+NOWHERE = IPv4Address("0.0.0.0")  # noqa: S104  Not bound to: the peer of a Unix socket has no address.
+WITH_PORT = re.compile(r"\[([^\]]+)\](?::\d+)?|([0-9.]+):\d+")
+
+
+def parse(text: str) -> Address | None:
+    """Return the address in one X-Forwarded-For element, or None; a port is dropped."""
+    text = text.strip()
+    if match := WITH_PORT.fullmatch(text):
+        text = match[1] or match[2]
+    try:
+        address = ip_address(text)
+    except ValueError:
+        return None
+    if isinstance(address, IPv6Address):
+        address = IPv6Address(int(address))  # Without a zone index.
+        return address.ipv4_mapped or address
+    return address
+
+
+def client_address(request: HttpRequest) -> Address:
+    """Return the client's address.
+
+    X-Forwarded-For counts only as far as `TRUSTED_PROXY_COUNT` proxies, from the right: what stands
+    further left was written by the client (D25). An element that is no address ends the search, and
+    the nearest hop that is known stands for the client.
+    """
+    address = parse(request.META.get("REMOTE_ADDR", "")) or NOWHERE
+    hops = request.META.get("HTTP_X_FORWARDED_FOR", "").split(",")
+    for hop in list(reversed(hops))[: settings.TRUSTED_PROXY_COUNT]:
+        forwarded = parse(hop)
+        if forwarded is None:
+            break
+        address = forwarded
+    return address
+
+
+def client_network(request: HttpRequest) -> str:
+    """Return what one client without a key is counted by: its IPv4 address or its IPv6 /64."""
+    address = client_address(request)
+    prefix = 64 if address.version == 6 else 32
+    return str(ip_network((address, prefix), strict=False))

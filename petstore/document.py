@@ -1,0 +1,40 @@
+"""The OpenAPI document as it is served: built once in each process, for it never changes while one runs."""
+
+from functools import cache
+from typing import Any
+
+import orjson
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.http import require_safe
+from drf_spectacular.generators import SchemaGenerator
+from drf_spectacular.renderers import OpenApiYamlRenderer
+
+
+@cache
+def document() -> dict[str, Any]:
+    """Return the document."""
+    return dict(SchemaGenerator().get_schema(public=True))  # type: ignore[no-untyped-call]
+
+
+@cache
+def as_json() -> bytes:
+    """Return the document as JSON."""
+    return orjson.dumps(document(), option=orjson.OPT_INDENT_2)
+
+
+@cache
+def as_yaml() -> bytes:
+    """Return the document as YAML."""
+    return bytes(OpenApiYamlRenderer().render(document()))  # type: ignore[no-untyped-call]
+
+
+@require_safe
+def openapi_json(request: HttpRequest) -> HttpResponse:
+    """Serve the document as JSON."""
+    return HttpResponse(as_json(), content_type="application/json")
+
+
+@require_safe
+def openapi_yaml(request: HttpRequest) -> HttpResponse:
+    """Serve the document as YAML (RFC 9512)."""
+    return HttpResponse(as_yaml(), content_type="application/yaml")

@@ -1,0 +1,206 @@
+"""Typed reading of environment variables; a wrong value stops the start and names the variable."""
+
+import os
+import re
+from ipaddress import ip_network
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from django.core.exceptions import ImproperlyConfigured
+from psycopg import ProgrammingError
+from psycopg.conninfo import conninfo_to_dict
+
+TRUE = {"1", "true", "yes", "on"}
+FALSE = {"0", "false", "no", "off"}
+
+
+def text(name: str, default: str | None = None) -> str:
+    """Return the variable; an empty one counts as absent. Absent without a default stops the start."""
+    value = os.environ.get(name, "").strip()
+    if any("\ud800" <= letter <= "\udfff" for letter in value):  # How Python keeps a stray byte.
+        raise ImproperlyConfigured(f"{name} is not text in UTF-8.")
+    if value:
+        return value
+    if default is None:
+        raise ImproperlyConfigured(f"{name} is not set. Set it in the environment or in .env.")
+    return default
+
+
+def flag(name: str, default: bool) -> bool:
+    """Return a boolean written as 1/0, true/false, yes/no or on/off."""
+    value = text(name, str(default)).lower()
+    if value not in TRUE | FALSE:
+        raise ImproperlyConfigured(f"{name} must be true or false, not {value!r}.")
+    return value in TRUE
+
+
+def integer(name: str, default: int, minimum: int, maximum: int) -> int:
+    """Return a whole number within the bounds, both included."""
+    value = text(name, str(default))
+    if not re.fullmatch(r"-?[0-9]{1,18}", value) or not minimum <= int(value) <= maximum:
+        raise ImproperlyConfigured(
+            f"{name} must be a whole number from {minimum} to {maximum}, not {value!r}."
+        )
+    return int(value)
+
+
+def choice(name: str, default: str, choices: tuple[str, ...]) -> str:
+    """Return one of the choices."""
+    value = text(name, default)
+    if value not in choices:
+        raise ImproperlyConfigured(f"{name} must be one of {', '.join(choices)}, not {value!r}.")
+    return value
+
+
+def words(name: str, default: str = "") -> list[str]:
+    """Return the parts of a comma-separated list, without blanks."""
+    return [word.strip() for word in text(name, default).split(",") if word.strip()]
+
+
+def hosts(name: str, default: str) -> list[str]:
+    """Return a comma-separated list of host names, as Django's ALLOWED_HOSTS takes them."""
+    found = words(name, default)
+    for host in found:
+        if not re.fullmatch(r"\*|\.?[A-Za-z0-9_-][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\]", host):
+            raise ImproperlyConfigured(f"{name} must list host names without scheme or port, not {host!r}.")
+    return found
+
+
+def networks(name: str, default: str) -> list[str]:
+    """Return a comma-separated list of networks in CIDR form."""
+    found = words(name, default)
+    for network in found:
+        try:
+            ip_network(network)
+        except ValueError:
+            raise ImproperlyConfigured(
+                f"{name} must list networks in CIDR form, not {network!r}."
+            ) from None
+    return found
+
+
+def api_url(name: str, default: str) -> str:
+    """Return the absolute URL of an API base, which ends in /v1, without a trailing slash."""
+    value = text(name, default).rstrip("/")
+    if not value:
+        return ""
+    if not is_api_url(value):
+        raise ImproperlyConfigured(
+            f"{name} must be an absolute http(s) URL that ends in /v1, not {value!r}."
+        )
+    return value
+
+
+def is_api_url(value: str) -> bool:
+    """Tell whether the text is http(s)://HOST[:PORT][/PATH]/v1."""
+    try:
+        parts = urlsplit(value)
+        return (
+            parts.scheme in {"http", "https"}
+            and bool(parts.hostname)
+            and parts.port != 0  # Reading it raises ValueError for one that is no number or too large.
+            and parts.path.endswith("/v1")
+            and not re.search(r"[?#@\\\s]", value)
+        )
+    except ValueError:
+        return False
+
+
+def redis_url(name: str) -> str:
+    """Return the URL of a Redis server, or of any node of a cluster; empty where none is used."""
+    value = text(name, "")
+    if not value:
+        return ""
+    if value.partition("://")[0] not in {"redis", "rediss", "unix"}:
+        raise ImproperlyConfigured(f"{name} must start with redis://, rediss:// or unix://.")
+    try:
+        sound = urlsplit(value).port != 0  # Raises ValueError for one that is no number or too large.
+    except ValueError:
+        sound = False
+    if not sound:
+        raise ImproperlyConfigured(f"{name} is not a Redis URL: its host or its port is wrong.")
+    return value
+
+
+def peppers(name: str, default: str | None) -> dict[int, bytes]:
+    """Return the numbered secrets of `1:secret,2:secret`, by number."""
+    found: dict[int, bytes] = {}
+    for part in text(name, default).split(","):
+        number, _, secret = part.strip().partition(":")
+        if not re.fullmatch(r"[1-9][0-9]{0,3}", number) or not secret or int(number) in found:
+            raise ImproperlyConfigured(
+                f"{name} must look like 1:secret,2:secret with numbers from 1 to 9999, each once."
+            )
+        found[int(number)] = secret.encode()
+    return found
+
+
+def database(name: str, default: str) -> dict[str, Any]:
+    """Return Django's database settings for `sqlite:///file` or any PostgreSQL URL libpq reads.
+
+    Libpq's own parser reads the PostgreSQL form, so several hosts, sockets and parameters work as
+    its documentation says (section "Connection URIs").
+    """
+    url = text(name, default)
+    scheme = url.partition("://")[0]
+    if scheme == "sqlite":
+        return sqlite(name, url)
+    if scheme in {"postgres", "postgresql"}:
+        return postgresql(name, url)
+    raise ImproperlyConfigured(f"{name} must start with sqlite:/// or postgresql://.")
+
+
+def sqlite(name: str, url: str) -> dict[str, Any]:
+    """SQLite for one machine: readers never wait, writers queue instead of failing."""
+    path = unquote(url.removeprefix("sqlite:///"))
+    file = Path(path)
+    if not url.startswith("sqlite:///") or not path or file.is_dir() or not file.parent.is_dir():
+        raise ImproperlyConfigured(f"{name} must be sqlite:///FILE, with FILE in a folder that exists.")
+    return {
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": path,
+        "CONN_MAX_AGE": None,
+        "OPTIONS": {
+            # A transaction takes the write lock at its start: an upgrade from read to write in
+            # the middle can't wait and would fail with "database is locked".
+            "transaction_mode": "IMMEDIATE",
+            "timeout": 5,  # Seconds to wait for another writer.
+            # NORMAL loses nothing when a process dies; only a power cut can undo the last moments.
+            "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
+        },
+    }
+
+
+def postgresql(name: str, url: str) -> dict[str, Any]:
+    """PostgreSQL with a connection pool in each process."""
+    try:
+        parameters = dict(conninfo_to_dict(url))
+    except ProgrammingError as error:
+        reason = str(error).partition(': "')[0].strip()  # What follows may hold the password.
+        raise ImproperlyConfigured(f"{name} is not a PostgreSQL URL: {reason}.") from None
+    for port in str(parameters.get("port") or "").split(","):
+        if port and not (re.fullmatch(r"[0-9]{1,5}", port) and 1 <= int(port) <= 65535):
+            raise ImproperlyConfigured(f"{name} has a port that is no number from 1 to 65535: {port!r}.")
+    if not parameters.get("dbname"):
+        raise ImproperlyConfigured(f"{name} names no database: end it with /NAME.")
+    settings = {
+        key.upper(): str(parameters.pop(key, None) or "") for key in ("user", "password", "host", "port")
+    }
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": parameters.pop("dbname"),
+        **settings,
+        "OPTIONS": {
+            "connect_timeout": 2,
+            "application_name": "petstore",
+            **parameters,
+            # Seconds: a request that gets no connection in this time is answered with 503.
+            # The server allows 100 connections unless it is told otherwise, for all processes together.
+            "pool": {
+                "min_size": 1,
+                "max_size": integer("DATABASE_POOL_SIZE", 8, 1, 1_000),
+                "timeout": 2,
+            },
+        },
+    }

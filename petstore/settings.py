@@ -1,0 +1,222 @@
+"""Every setting of the service. The environment decides; `.env` beside manage.py fills the gaps.
+
+README.md has a table of the variables. A wrong or missing one stops the start with a sentence that
+names it.
+"""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import quote
+
+from dotenv import load_dotenv
+
+from petstore import environment as env
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+load_dotenv(BASE_DIR / ".env")
+
+# --- Where this runs -----------------------------------------------------------------------------
+
+DEBUG = env.flag("DEBUG", default=False)
+ENVIRONMENT = env.choice("ENVIRONMENT", "production", ("production", "staging"))
+PORT = env.integer("PORT", 8000, 1, 65535)
+BASE_URL = env.api_url("BASE_URL", f"http://localhost:{PORT}/v1")
+STAGING_BASE_URL = env.api_url("STAGING_BASE_URL", "")
+ALLOWED_HOSTS = env.hosts("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
+TRUSTED_PROXY_COUNT = env.integer("TRUSTED_PROXY_COUNT", 0, 0, 16)
+
+METRICS_ALLOW_FROM = env.networks("METRICS_ALLOW_FROM", "127.0.0.0/8,::1/128")
+
+# --- Secrets -------------------------------------------------------------------------------------
+
+SECRET_KEY = env.text("SECRET_KEY", "development-only" * 4 if DEBUG else None)
+SECRET_KEY_FALLBACKS = env.words("SECRET_KEY_FALLBACKS")
+API_KEY_PEPPERS = env.peppers("API_KEY_PEPPERS", "1:development-only" if DEBUG else None)
+
+# --- Databases -----------------------------------------------------------------------------------
+
+DATABASES = {"default": env.database("DATABASE_URL", f"sqlite:///{quote(str(BASE_DIR))}/petstore.sqlite3")}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+REDIS_URL = env.redis_url("REDIS_URL")  # Without it, the database counts.
+
+# Counters that are short-lived and belong to no account: requests without a key, failed logins.
+CACHES = {
+    "default": {
+        "BACKEND": f"petstore.counters.{'SharedCounters' if REDIS_URL else 'MachineCounters'}",
+        "LOCATION": str(BASE_DIR / "var"),
+        "OPTIONS": {"redis": REDIS_URL} if REDIS_URL else {},
+    }
+}
+
+# --- Applications and the way of a request -------------------------------------------------------
+
+INSTALLED_APPS = [
+    "petstore",
+    "accounts",
+    "inventory",
+    "petstore.apps.PetstoreAdminConfig",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "django_ratelimit",
+    "rest_framework",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+]
+
+MIDDLEWARE = [
+    "petstore.middleware.RequestIdMiddleware",
+    "accounts.middleware.QuotaHeadersMiddleware",
+    "petstore.middleware.ContentLengthMiddleware",
+    "petstore.middleware.ConditionalGetMiddleware",
+    "petstore.middleware.ApiShortcutMiddleware",
+    # From here on: the pages for people.
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+
+ROOT_URLCONF = "petstore.urls"
+WSGI_APPLICATION = "petstore.wsgi.application"
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
+    }
+]
+
+# --- The API -------------------------------------------------------------------------------------
+
+MAX_BODY_BYTES = 64 * 1024  # D2
+MAX_URL_BYTES = 8 * 1024  # Path and query together, as sent.
+GET_PET_DEPRECATED_AT = datetime(2025, 12, 5, tzinfo=UTC)
+GET_PET_REMOVED_AT = datetime(2030, 12, 5, tzinfo=UTC)  # The contract, "Versioning".
+
+# Requests a minute for each client address that sends no valid key (D25).
+ANONYMOUS_PER_MINUTE = env.integer("ANONYMOUS_PER_MINUTE", 300, 1, 1_000_000)
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": ["accounts.authentication.BearerKeyAuthentication"],
+    "DEFAULT_THROTTLE_CLASSES": ["accounts.throttling.QuotaThrottle"],
+    "DEFAULT_PERMISSION_CLASSES": ["accounts.permissions.HasScope"],
+    "DEFAULT_PARSER_CLASSES": ["petstore.parsing.StrictJSONParser"],
+    "DEFAULT_RENDERER_CLASSES": ["petstore.parsing.FastJSONRenderer"],
+    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "petstore.parsing.AlwaysJSON",
+    "DEFAULT_PAGINATION_CLASS": "petstore.pagination.KeysetPagination",
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "EXCEPTION_HANDLER": "petstore.errors.exception_handler",
+    "UNAUTHENTICATED_USER": None,
+    "URL_FORMAT_OVERRIDE": None,
+}
+
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Pet Store",
+    "DESCRIPTION": (
+        "List the animals of a pet store, add one, order one.\n\n"
+        "Every operation needs an API key, sent as `Authorization: Bearer <key>`. Each request with a "
+        "valid key costs one of its account's quota; every answer says in its headers what is left. "
+        "After 429, wait as `Retry-After` says."
+    ),
+    "VERSION": "1.0.0",
+    "TAGS": [
+        {"name": "pets", "description": "The animals."},
+        {"name": "orders", "description": "What your account has ordered."},
+        {"name": "categories", "description": "The kinds that animals belong to."},
+    ],
+    "SERVERS": [{"url": BASE_URL, "description": "This service"}]
+    + ([{"url": STAGING_BASE_URL, "description": "Staging"}] if STAGING_BASE_URL else []),
+    "SCHEMA_PATH_PREFIX": r"/v1",
+    "SCHEMA_PATH_PREFIX_TRIM": True,
+    "SERVE_AUTHENTICATION": [],
+    "SERVE_PERMISSIONS": [],
+    # Nothing on /docs comes from, or goes to, another site: not even Swagger's online validator.
+    "SWAGGER_UI_SETTINGS": {"deepLinking": True, "validatorUrl": None},
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "COMPONENT_SPLIT_REQUEST": False,
+    "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
+    "ENUM_NAME_OVERRIDES": {
+        "PetStatus": "inventory.models.PetStatus",
+        "OrderStatus": "inventory.models.OrderStatus",
+    },
+    "PREPROCESSING_HOOKS": ["petstore.schema.only_v1"],
+    "POSTPROCESSING_HOOKS": [
+        "drf_spectacular.hooks.postprocess_schema_enums",
+        "petstore.schema.complete",
+    ],
+}
+
+# --- Sessions, cookies, transport ----------------------------------------------------------------
+
+HTTPS = BASE_URL.startswith("https://")
+SESSION_COOKIE_SECURE = HTTPS
+CSRF_COOKIE_SECURE = HTTPS
+SESSION_COOKIE_AGE = 12 * 60 * 60
+SESSION_COOKIE_SAMESITE = "Lax"
+CSRF_COOKIE_SAMESITE = "Strict"
+CSRF_COOKIE_HTTPONLY = True
+SECURE_SSL_REDIRECT = HTTPS
+SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$"]  # Load balancers ask without TLS.
+SECURE_HSTS_SECONDS = 365 * 24 * 60 * 60 if HTTPS else 0
+SECURE_HSTS_INCLUDE_SUBDOMAINS = HTTPS
+SECURE_HSTS_PRELOAD = HTTPS
+if TRUSTED_PROXY_COUNT:
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+X_FRAME_OPTIONS = "DENY"
+LOGIN_REDIRECT_URL = "admin:index"  # Where a login leads that names no page of ours.
+
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in (
+        "UserAttributeSimilarityValidator",
+        "MinimumLengthValidator",
+        "CommonPasswordValidator",
+        "NumericPasswordValidator",
+    )
+]
+
+# --- Language, time, files -----------------------------------------------------------------------
+
+LANGUAGE_CODE = "en"
+TIME_ZONE = "UTC"
+USE_TZ = True
+USE_I18N = False
+
+STATIC_URL = "/static/"
+WHITENOISE_USE_FINDERS = True  # Serves the packages' own files: no collecting step is needed.
+WHITENOISE_AUTOREFRESH = False
+
+# --- Checks and logs -----------------------------------------------------------------------------
+
+# W001: django-ratelimit knows memcached and Redis only; petstore.counters increments atomically.
+SILENCED_SYSTEM_CHECKS = ["django_ratelimit.W001"]
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"plain": {"format": "{asctime} {levelname} {name} {message}", "style": "{"}},
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
+    "root": {"handlers": ["console"], "level": "INFO"},
+    # Every 4xx as a warning would drown the log; the 5xx are logged where they are answered.
+    "loggers": {
+        "django.request": {"level": "ERROR"},
+        "django.security.DisallowedHost": {"level": "CRITICAL"},  # Anyone can send any Host.
+    },
+}

@@ -1,0 +1,158 @@
+"""The small cast that the tests share."""
+
+import json
+import logging
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.core.cache import cache
+from django.test import Client
+
+from accounts.models import Account, Actor, ApiKey, PlanCode
+from accounts.quota.admission import QuotaStore
+from accounts.quota.database import DatabaseQuotaStore
+from accounts.quota.redis import RedisQuotaStore
+from accounts.quota.usage import UsageRecorder
+from inventory.models import Category
+from tests.live import Service, live_service
+from tests.servers import RedisServer, redis_server
+
+logging.getLogger("httpx").setLevel(logging.WARNING)  # It would log every request.
+
+OPERATOR = Actor("tests")
+
+# For tests that need real commits. What the migrations put into the database is put back for them.
+COMMITTED = pytest.mark.django_db(transaction=True, serialized_rollback=True)
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(
+    django_db_modify_db_settings_parallel_suffix: None, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Keep SQLite's test database in a file, as the service does: threads then see one database."""
+    database = settings.DATABASES["default"]
+    if database["ENGINE"].endswith("sqlite3"):
+        path = tmp_path_factory.mktemp("database") / "test.sqlite3"
+        database.setdefault("TEST", {})["NAME"] = str(path)
+
+
+@pytest.fixture(autouse=True)
+def own_counters(settings: Any, tmp_path: Any) -> Iterator[None]:
+    """Give each test counters of its own."""
+    settings.CACHES = {
+        "default": {"BACKEND": "petstore.counters.MachineCounters", "LOCATION": str(tmp_path)}
+    }
+    yield
+    cache.close()
+
+
+@pytest.fixture(autouse=True)
+def own_recorder(monkeypatch: pytest.MonkeyPatch) -> UsageRecorder:
+    """Give each test a usage recorder of its own, which writes when the test says so."""
+    recorder = UsageRecorder()
+    monkeypatch.setattr("accounts.quota.usage.recorder", recorder)
+    return recorder
+
+
+class Api:
+    """A client of the API with a key, which speaks JSON."""
+
+    def __init__(self, key: str | None) -> None:
+        self.key = key
+        self.client = Client(raise_request_exception=False)
+
+    def __call__(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
+        """Send a request under /v1. Keyword arguments are headers, with _ for -."""
+        sent = {name.replace("_", "-"): value for name, value in headers.items()}
+        if self.key is not None:
+            sent.setdefault("Authorization", f"Bearer {self.key}")
+        if body is not None and not isinstance(body, bytes):
+            body = json.dumps(body).encode()
+        content_type = sent.pop("Content-Type", "application/json")
+        return self.client.generic(
+            method, f"/v1{path}", body or b"", content_type=content_type, headers=sent
+        )
+
+    def get(self, path: str, **headers: str) -> Any:
+        """Send a GET."""
+        return self("GET", path, **headers)
+
+    def post(self, path: str, body: Any, **headers: str) -> Any:
+        """Send a POST with a JSON body, or with these bytes."""
+        return self("POST", path, body, **headers)
+
+
+@pytest.fixture
+def account(db: None) -> Account:
+    """An account on the Business plan."""
+    return Account.objects.create(name="Acme Pets", plan_id=PlanCode.BUSINESS)
+
+
+@pytest.fixture
+def issue(account: Account) -> Callable[..., tuple[ApiKey, str]]:
+    """Issues a key to the account."""
+
+    def issue(of: Account = account, **options: Any) -> tuple[ApiKey, str]:
+        return ApiKey.objects.issue(of, by=OPERATOR, **options)
+
+    return issue
+
+
+@pytest.fixture
+def key(issue: Callable[..., tuple[ApiKey, str]]) -> ApiKey:
+    """A key with all scopes; its text is `key.text`."""
+    key, text = issue()
+    key.text = text  # type: ignore[attr-defined]
+    return key
+
+
+@pytest.fixture
+def api(key: Any) -> Api:
+    """A client with the key."""
+    return Api(key.text)
+
+
+@pytest.fixture
+def stranger(db: None) -> Api:
+    """A client without a key."""
+    return Api(None)
+
+
+@pytest.fixture
+def category(db: None) -> Category:
+    """One of the starter categories."""
+    return Category.objects.earliest("id")
+
+
+@pytest.fixture(scope="session")
+def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    """A Redis of the tests' own."""
+    if shutil.which("redis-server") is None:
+        assert os.environ.get("CI") != "true", "CI must test on Redis: install redis-server."
+        pytest.skip("No redis-server is installed.")
+    with redis_server(tmp_path_factory.mktemp("redis")) as server:
+        yield server
+
+
+@pytest.fixture(params=["database", "redis"])
+def store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, db: None) -> QuotaStore:
+    """Each quota store in turn; the one on Redis hears of changes at once, for a test never commits."""
+    if request.param == "database":
+        return DatabaseQuotaStore()
+    server: RedisServer = request.getfixturevalue("redis")
+    server.client.flushall()
+    store = RedisQuotaStore(server.url)
+    monkeypatch.setattr("accounts.quota.store.redis", store)
+    monkeypatch.setattr("accounts.quota.changes.transaction.on_commit", lambda tell, robust=False: tell())
+    return store
+
+
+@pytest.fixture(scope="session")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """The service on its production server, with 4 workers and a database of its own."""
+    with live_service(tmp_path_factory.mktemp("service"), workers=4) as service:
+        yield service

@@ -1,0 +1,28 @@
+"""The settings that every test runs with; a pytest plugin, so that it comes before Django's settings.
+
+`DATABASE_URL` is kept: it chooses the database. Everything else is fixed, so that neither a developer's
+.env nor the shell changes an outcome.
+"""
+
+import os
+import tempfile
+from pathlib import Path
+
+FIXED = {
+    "DEBUG": "false",
+    "REDIS_URL": "",  # Tests that count in Redis start one of their own.
+    "ENVIRONMENT": "production",
+    "PORT": "8000",
+    "BASE_URL": "http://testserver/v1",
+    "STAGING_BASE_URL": "http://staging.testserver/v1",
+    "ALLOWED_HOSTS": "testserver,localhost,127.0.0.1",
+    "TRUSTED_PROXY_COUNT": "0",
+    "SECRET_KEY": "the tests' own secret key, long enough for every check there is",
+    "SECRET_KEY_FALLBACKS": "",
+    "API_KEY_PEPPERS": "1:an-old-pepper-for-the-tests-long-enough,2:a-new-pepper-for-the-tests-long-enough",
+    "ANONYMOUS_PER_MINUTE": "1000000",
+}
+
+os.environ |= FIXED
+if not os.environ.get("DATABASE_URL"):
+    os.environ["DATABASE_URL"] = f"sqlite:///{Path(tempfile.gettempdir()) / 'petstore-unused.sqlite3'}"

@@ -1,0 +1,46 @@
+"""A process that asks the quota store from many threads at once.
+
+    python -m tests.hammer KEY THREADS REQUESTS
+
+For each line on standard input, a time in microseconds since the epoch for the store's clock, each thread
+sends REQUESTS; the answer is a line with how many were admitted.
+"""
+
+import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import django
+
+
+def main(text: str, threads: int, requests: int) -> None:
+    from django.db import connection
+
+    from accounts import keys
+    from accounts.quota.store import store
+    from tests.quota import ADDRESS
+
+    key = keys.split(text)
+    assert key is not None
+    together = Barrier(threads)
+
+    def admit(now: int) -> bool:
+        verdict = store.admit(key, ADDRESS, now).verdict
+        connection.close()  # Gives it back to the pool, as the end of a request does.
+        return verdict is not None and verdict.admitted
+
+    def send(now: int) -> int:
+        together.wait()
+        return sum(admit(now) for _ in range(requests))
+
+    with ThreadPoolExecutor(threads) as pool:
+        for line in sys.stdin:
+            sys.stdout.write(f"{sum(pool.map(send, [int(line)] * threads))}\n")
+            sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "petstore.settings")
+    django.setup()
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

@@ -1,0 +1,122 @@
+"""What the OpenAPI document can't say of valid data: which categories, pets, orders and cursors there are.
+
+Schemathesis loads this module. Each hook replaces a value that the document allows by one that also exists;
+a value that the document forbids is left as it is, so that no refusal is hidden.
+"""
+
+import hashlib
+import json
+import os
+import re
+from typing import Any, TypeGuard
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+import schemathesis
+from schemathesis.generation.meta import TestPhase
+
+DECLARED = {"name", "categoryId", "status", "petId"}
+IDEMPOTENCY_KEY = re.compile(r"[!-~]{1,255}")
+CURSOR = re.compile(r"[0-9A-Za-z]+\.[\w-]{20,}")
+
+
+class Shop:
+    """What there is in the shop, read through its API."""
+
+    def __init__(self, url: str, key: str) -> None:
+        headers = {"Authorization": f"Bearer {key}"}
+        self.cursors: dict[str, list[str]] = {"/pets": [], "/categories": [], "/store/orders": []}
+        with httpx.Client(base_url=url, headers=headers) as client:
+            self.categories = [category["id"] for category in client.get("/categories").json()]
+            self.pets = [pet["id"] for pet in client.get("/pets?limit=100").json()]
+            self.orders = [order["id"] for order in client.get("/store/orders?limit=100").json()]
+            for path, cursors in self.cursors.items():
+                for limit in (1, 3, 5):
+                    link = client.get(path, params={"limit": limit}).links["next"]["url"]
+                    cursors.extend(parse_qs(urlsplit(link).query)["cursor"])
+
+
+shop = Shop(os.environ["SCHEMATHESIS_URL"], os.environ["SCHEMATHESIS_KEY"])
+
+
+def is_int64(value: Any) -> TypeGuard[float]:
+    """Tell whether a value is an integer to JSON Schema and fits into int64."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return -(2**63) <= value < 2**63 and value == int(value)
+
+
+@schemathesis.hook
+def map_case(context: schemathesis.HookContext, case: Any) -> Any:
+    """Replace what is allowed by what exists."""
+    linked = case.meta.phase.name == TestPhase.STATEFUL  # Its ids come from answers.
+    if isinstance(case.body, dict):
+        case.body = existing(case.body, linked=linked)
+    cursor = (case.query or {}).get("cursor")
+    if isinstance(cursor, str) and cursor and not CURSOR.fullmatch(cursor):  # Not from a link.
+        case.query = case.query | {"cursor": choose(shop.cursors[case.path], len(cursor))}
+    for name, ids in (("petId", shop.pets), ("orderId", shop.orders)):
+        given = (case.path_parameters or {}).get(name)
+        if not linked and names_one(given):
+            case.path_parameters = case.path_parameters | {name: choose(ids, given)}
+    if not linked:
+        name_request(case)
+    return case
+
+
+@schemathesis.hook
+def before_call(context: schemathesis.HookContext, case: Any, kwargs: dict[str, Any]) -> None:
+    """Name a stateful request once a link has filled in its body, for which map_case is too early."""
+    if case.meta.phase.name == TestPhase.STATEFUL:
+        name_request(case)
+
+
+def name_request(case: Any) -> None:
+    """Replace a well-formed Idempotency-Key by one that no other request has."""
+    key = (case.headers or {}).get("Idempotency-Key")
+    if isinstance(key, str) and IDEMPOTENCY_KEY.fullmatch(key):
+        # A key of each request's own: the same request is replayed, and another is no reuse (422).
+        request = f"{key} {case.method} {case.path} {case.body!r}"
+        case.headers["Idempotency-Key"] = hashlib.sha256(request.encode(errors="replace")).hexdigest()
+
+
+def names_one(value: Any) -> TypeGuard[float]:
+    """Tell whether an id is to name something. Every second one does; the others stay, for 404."""
+    return is_int64(value) and value % 2 == 0
+
+
+def existing(body: dict[str, Any], *, linked: bool) -> dict[str, Any]:
+    """Return the body with a category and a pet that exist, and no NUL in members that the service ignores.
+
+    A NUL is refused wherever it is; JSON Schema can say so of a declared member only.
+    """
+    kept = {
+        name: value
+        for name, value in body.items()
+        if name in DECLARED or r"\u0000" not in json.dumps({name: value})
+    }
+    if is_int64(value := kept.get("categoryId")):
+        kept["categoryId"] = type(value)(choose(shop.categories, value))  # 7.0 stays a float.
+    if not linked and names_one(value := kept.get("petId")):
+        kept["petId"] = type(value)(choose(shop.pets, value))  # Whoever comes second gets 409.
+    return kept
+
+
+def choose(values: list[Any], number: float) -> Any:
+    """Choose one, the same for the same number: a failure can then be repeated."""
+    return values[int(number) % len(values)]
+
+
+@schemathesis.hook
+def before_load_schema(context: schemathesis.HookContext, raw_schema: dict[str, Any]) -> None:
+    """Let stateful tests follow the pages, and look for each pet and order that they made."""
+    paths = raw_schema["paths"]
+    # OpenAPI has no way to say that a link is inside a header.
+    cursor = "$response.header.Link#regex:[?&]cursor=([^&>]+)"
+    for path, name in (("/pets", "listPets"), ("/store/orders", "listOrders")):
+        next_page = {"operationId": name, "parameters": {"cursor": cursor}}
+        paths[path]["get"]["responses"]["200"]["links"] = {"next": next_page}
+    # `ensure_resource_availability` looks only where the link gives every parameter.
+    for path, link in (("/pets", "getPet"), ("/store/orders", "getOrder")):
+        links = paths[path]["post"]["responses"]["201"]["links"]
+        links[link]["parameters"]["header.If-None-Match"] = '"none"'

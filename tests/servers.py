@@ -1,0 +1,103 @@
+"""Finding the real PostgreSQL and Redis that the tests run on."""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+import redis
+
+LOCAL_POSTGRESQL = (
+    "postgresql://postgres@127.0.0.1:5432/postgres",
+    "postgresql://root@127.0.0.1:5432/postgres",
+    "postgresql://petstore:petstore@127.0.0.1:5432/petstore",  # compose.yaml
+)
+
+
+def postgresql() -> str | None:
+    """Return the URL of a PostgreSQL where databases can be made: DATABASE_URL's or a local one's."""
+    named = os.environ.get("DATABASE_URL", "")
+    for url in [named] if named.startswith("postgres") else LOCAL_POSTGRESQL:
+        try:
+            psycopg.connect(url, connect_timeout=2).close()
+        except psycopg.OperationalError:
+            continue
+        return url
+    return None
+
+
+@contextmanager
+def redis_server(folder: Path, *options: str) -> Iterator[RedisServer]:
+    """Start a Redis of our own, which a test may flush, stop and start again."""
+    server = RedisServer(folder, free_port(), options)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
+
+
+class RedisServer:
+    """A redis-server process on a port of its own; it keeps nothing on disk."""
+
+    def __init__(self, folder: Path, port: int, options: tuple[str, ...]) -> None:
+        self.folder = folder
+        self.port = port
+        self.options = options
+        self.url = f"redis://127.0.0.1:{port}"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def client(self) -> redis.Redis:
+        """Return a client."""
+        return redis.Redis.from_url(self.url)
+
+    def start(self) -> None:
+        """Start, and return when it answers."""
+        listen = ["--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder)]
+        keep = ["--save", "", "--appendonly", "no", "--logfile", str(self.folder / "redis.log")]
+        self.process = subprocess.Popen(["redis-server", *listen, *keep, *self.options])
+        wait_until(self.client.ping)
+
+    def stop(self) -> None:
+        """Stop at once, as a crash would."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+
+def wait_until(attempt: Callable[[], object], seconds: float = 15) -> None:
+    """Try until it raises nothing. For starts of servers; no test passes by waiting."""
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            attempt()
+        except Exception:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.02)
+        else:
+            return
+
+
+def free_port() -> int:
+    """Return a port on which nothing listens.
+
+    Below those that the system hands out itself; a Redis in a cluster listens 10,000 ports higher, too.
+    """
+    while True:
+        port = random.randint(10_000, 22_000)
+        with socket.socket() as listener:
+            try:
+                listener.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        return port

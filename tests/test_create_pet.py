@@ -1,0 +1,224 @@
+"""POST /v1/pets: the contract's "Add an animal", D2-D5, D8."""
+
+import json
+from typing import Any
+
+import pytest
+
+from inventory.models import Category, Pet
+from tests.conftest import COMMITTED, Api
+
+INT64_MAX = 2**63 - 1
+
+
+def new(category: Category, **members: Any) -> dict[str, Any]:
+    return {"name": "Biscuit", "categoryId": category.id} | members
+
+
+def test_pet_is_added_and_returned(api: Api, category: Category) -> None:
+    response = api.post("/pets", new(category, status="pending"))
+    pet = Pet.objects.get()
+    assert response.status_code == 201
+    assert response.json() == {
+        "id": pet.id, "name": "Biscuit", "categoryId": category.id, "status": "pending",
+    }  # fmt: skip
+    assert (pet.name, pet.category, pet.status) == ("Biscuit", category, "pending")
+    assert response.headers["Location"] == f"http://testserver/v1/pets/{pet.id}"
+
+
+def test_status_defaults_to_available(api: Api, category: Category) -> None:
+    assert api.post("/pets", new(category)).json()["status"] == "available"
+
+
+@pytest.mark.parametrize(
+    ("sent", "kept"),
+    [
+        ("x", "x"),
+        ("  Rex ", "Rex"),
+        ("\u3000Pochi\u00a0", "Pochi"),
+        ("é" * 255, "é" * 255),
+        (" " + "a" * 255 + " ", "a" * 255),
+        ("🐕‍🦺", "🐕‍🦺"),
+        ("<b>&\"'</b>", "<b>&\"'</b>"),
+        ("a\nb", "a\nb"),
+    ],
+)
+def test_name_is_trimmed_and_otherwise_kept(api: Api, category: Category, sent: str, kept: str) -> None:
+    response = api.post("/pets", new(category, name=sent))
+    assert (response.status_code, response.json().get("name")) == (201, kept)
+    assert Pet.objects.get().name == kept
+
+
+@pytest.mark.parametrize("name", ["", "   ", "\t\n", "a" * 256, 5, 1.5, True, None, [], {}, ["Rex"]])
+def test_name_must_be_a_string_of_1_to_255_characters(api: Api, category: Category, name: Any) -> None:
+    response = api.post("/pets", new(category, name=name))
+    assert (response.status_code, response.json()["code"]) == (400, "invalid_field")
+    assert [detail["field"] for detail in response.json()["details"]] == ["name"]
+
+
+@pytest.mark.parametrize("written", ["1.0", "1e0", "10e-1", "1.000"])
+def test_number_with_an_integers_value_is_an_integer(api: Api, category: Category, written: str) -> None:
+    assert category.id == 1 or Category.objects.filter(pk=1).exists()
+    response = api.post("/pets", f'{{"name": "x", "categoryId": {written}}}'.encode())
+    assert (response.status_code, response.json().get("categoryId")) == (201, 1)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        '"1"',
+        "true",
+        "false",
+        "null",
+        "1.5",
+        "[1]",
+        "{}",
+        str(2**63),
+        str(-(2**63) - 1),
+        "1e400",
+        "1e999999",
+        "1" * 5000,
+        "-" + "1" * 5000,
+        "1e-400",
+        '"\\u0661"',
+        '"1_0"',
+        "9223372036854775807.5",
+    ],
+)
+def test_category_id_must_be_an_int64(api: Api, db: None, written: str) -> None:
+    response = api.post("/pets", f'{{"name": "x", "categoryId": {written}}}'.encode())
+    assert (response.status_code, response.json()["code"]) == (400, "invalid_field")
+    assert response.json()["details"][0]["field"] == "categoryId"
+
+
+@pytest.mark.parametrize("category_id", [0, -1, 999_999, INT64_MAX, -(2**63)])
+def test_category_must_exist(api: Api, category_id: int) -> None:
+    response = api.post("/pets", {"name": "x", "categoryId": category_id})
+    assert (response.status_code, response.json()["code"]) == (400, "unknown_category")
+
+
+@pytest.mark.parametrize("status", [None, "", "lost", "Available", 1, True, [], {}, ["sold"]])
+def test_status_must_be_one_of_three_strings(api: Api, category: Category, status: Any) -> None:
+    response = api.post("/pets", new(category, status=status))
+    assert (response.status_code, response.json()["code"]) == (400, "invalid_field")
+
+
+def test_every_problem_is_named_at_once(api: Api) -> None:
+    body = api.post("/pets", {"categoryId": 999_999, "status": "lost"}).json()
+    assert {(detail["field"], detail["code"]) for detail in body["details"]} == {
+        ("name", "missing_field"),
+        ("categoryId", "unknown_category"),
+        ("status", "invalid_field"),
+    }
+    assert (body["code"], body["status"]) == ("missing_field", 400)
+    assert all(detail["message"] for detail in body["details"])
+
+
+@pytest.mark.parametrize("body", [b"", b"{}"])
+def test_body_without_fields_names_both_that_are_missing(api: Api, body: bytes) -> None:
+    answer = api.post("/pets", body).json()
+    assert [detail["field"] for detail in answer["details"]] == ["name", "categoryId"]
+    assert answer["code"] == "missing_field"
+
+
+def test_unknown_members_and_a_sent_id_are_ignored(api: Api, category: Category) -> None:
+    response = api.post("/pets", new(category, id=INT64_MAX, colour="red", created_at="1999-01-01"))
+    assert response.status_code == 201
+    assert response.json()["id"] != INT64_MAX
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"not json",
+        b"{",
+        b'{"name": "x",}',
+        b"'",
+        b"\xff\xfe",
+        b'{"name": "\xff"}',
+        b"\xef\xbb\xbf{}",
+        b"nul",
+        b'{"name": NaN}',
+        b'{"name": Infinity}',
+        b'{"name": -Infinity}',
+        b'{"a": 1, "a": 2}',
+        b'{"x": {"a": 1, "a": 1}}',
+        b'{"name": "\\ud800"}',
+        b'{"\\udfff": 1}',
+        b'{"name": "a\\u0000b"}',
+        b'{"x": ["\\u0000"]}',
+        b"[" * 60_000,
+        b'{"a":' * 10_000,
+        b"01",
+        b'{"name": "\x00"}',
+        b'{"name": "a\nb"}',
+        b"{} {}",
+    ],
+)
+def test_malformed_json_is_refused(api: Api, body: bytes) -> None:
+    response = api.post("/pets", body)
+    assert (response.status_code, response.json()["code"]) == (400, "malformed_json")
+    assert not Pet.objects.exists()
+
+
+@pytest.mark.parametrize("body", [b"[]", b"1", b'"x"', b"null", b"true", b"[{}]", b"1.5"])
+def test_body_must_be_an_object(api: Api, body: bytes) -> None:
+    response = api.post("/pets", body)
+    assert (response.status_code, response.json()["code"]) == (400, "malformed_json")
+
+
+def test_surrogate_pair_is_one_character(api: Api, category: Category) -> None:
+    body = f'{{"name": "\\ud83d\\udc15", "categoryId": {category.id}}}'.encode()
+    assert api.post("/pets", body).json()["name"] == "🐕"
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    [
+        "application/x-www-form-urlencoded",
+        "multipart/form-data",
+        "text/plain",
+        "application/xml",
+        "",
+        "application/json; charset=latin-1",
+        "application/jsonx",
+        "json",
+        "application/*",
+        "é",
+    ],
+)
+def test_other_media_types_are_refused(api: Api, category: Category, content_type: str) -> None:
+    response = api.post("/pets", new(category), Content_Type=content_type)
+    assert (response.status_code, response.json()["code"]) == (415, "unsupported_media_type")
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    ["application/json; charset=utf-8", 'application/json;charset="UTF-8"', "Application/JSON"],
+)
+def test_json_in_utf8_is_taken(api: Api, category: Category, content_type: str) -> None:
+    assert api.post("/pets", new(category), Content_Type=content_type).status_code == 201
+
+
+def test_body_of_64_kib_is_taken_and_one_byte_more_is_not(api: Api, category: Category) -> None:
+    body = json.dumps(new(category)).encode()
+    full = body + b" " * (64 * 1024 - len(body))
+    assert api.post("/pets", full).status_code == 201
+    response = api.post("/pets", full + b" ")
+    assert (response.status_code, response.json()["code"]) == (413, "payload_too_large")
+
+
+@pytest.mark.parametrize("accept", ["text/html", "application/xml", "nonsense", "", "application/json;q=0"])
+def test_accept_decides_nothing(api: Api, category: Category, accept: str) -> None:
+    response = api.post("/pets", new(category), Accept=accept)
+    assert (response.status_code, response.headers["Content-Type"]) == (201, "application/json")
+
+
+@COMMITTED
+def test_category_deleted_meanwhile_is_unknown(
+    api: Api, category: Category, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The check has passed when another transaction deletes the category: the database still knows."""
+    monkeypatch.setattr("inventory.fields.CategoryIdField.to_internal_value", lambda self, data: 999_999)
+    response = api.post("/pets", new(category))
+    assert (response.status_code, response.json()["code"]) == (400, "unknown_category")

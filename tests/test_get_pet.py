@@ -1,0 +1,79 @@
+"""GET /v1/pets/{petId}: the contract's deprecated operation, D7, D33."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.test import RequestFactory
+
+from inventory.models import Category, Pet
+from inventory.views import PetViewSet
+from tests.conftest import Api
+
+REMOVAL = datetime(2030, 12, 5, tzinfo=UTC)
+
+
+@pytest.fixture
+def pet(category: Category) -> Pet:
+    return Pet.objects.create(name="Biscuit", category=category)
+
+
+def test_pet_is_returned(api: Api, pet: Pet) -> None:
+    response = api.get(f"/pets/{pet.id}")
+    assert response.status_code == 200
+    assert response.json() == {
+        "id": pet.id, "name": "Biscuit", "categoryId": pet.category_id, "status": "available",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "pet_id",
+    [
+        "0",
+        "-1",
+        "999999",
+        str(2**63 - 1),
+        str(-(2**63)),
+        str(2**63),
+        "9" * 5000,
+        "abc",
+        "1.0",
+        "1e0",
+        "+1",
+        "01",
+        "%201",
+        "1%20",
+        "1%00",
+        "%ff",
+        "٣",
+        "1_0",
+        "null",
+        "1%0A",
+        "-0",
+        "%F0%9F%90%95",
+    ],
+)
+def test_id_that_names_nothing_is_not_found(api: Api, pet: Pet, pet_id: str) -> None:
+    response = api.get(f"/pets/{pet_id}")
+    assert (response.status_code, response.json()["code"]) == (404, "pet_not_found")
+
+
+def test_deprecation_is_announced_whatever_the_answer(api: Api, stranger: Api, pet: Pet) -> None:
+    for response in (api.get(f"/pets/{pet.id}"), api.get("/pets/0"), stranger.get("/pets/1")):
+        assert response.headers["Deprecation"] == "@1764892800"  # 5 December 2025
+        assert response.headers["Sunset"] == "Thu, 05 Dec 2030 00:00:00 GMT"
+        successor = '<http://testserver/v1/pets?status=available>; rel="successor-version"'
+        assert response.headers["Link"] == successor
+
+
+@pytest.mark.parametrize(
+    ("moment", "status"),
+    [(REMOVAL - timedelta(microseconds=1), 200), (REMOVAL, 410), (REMOVAL + timedelta(days=400), 410)],
+)
+def test_operation_is_gone_from_its_removal_on(key: Any, pet: Pet, moment: datetime, status: int) -> None:
+    view = PetViewSet.as_view({"get": "retrieve"}, clock=lambda: moment)
+    request = RequestFactory().get("/v1/pets/1", headers={"Authorization": f"Bearer {key.text}"})
+    response = view(request, petId=str(pet.id))
+    assert response.status_code == status
+    if status == 410:
+        assert response.data["code"] == "endpoint_removed"

@@ -1,0 +1,198 @@
+"""GET /v1/pets: the contract's "List animals", D6, D9, D10."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import pytest
+from django.db import connection
+
+from inventory.models import Category, Pet, PetStatus
+from tests.conftest import COMMITTED, Api
+
+NEXT = re.compile(r'<([^>]+)>; rel="next"')
+
+
+@pytest.fixture
+def pets(category: Category) -> list[Pet]:
+    """Fifty pets: 30 available, 10 pending, 10 sold."""
+    statuses = [PetStatus.AVAILABLE] * 3 + [PetStatus.PENDING, PetStatus.SOLD]
+    return Pet.objects.bulk_create(
+        Pet(name=f"Pet {number}", category=category, status=statuses[number % 5]) for number in range(50)
+    )
+
+
+def next_url(response: Any) -> str | None:
+    found = NEXT.fullmatch(response.headers.get("Link", ""))
+    return found[1] if found else None
+
+
+def pages(api: Api, path: str) -> Iterator[list[dict[str, Any]]]:
+    """Yield every page, following Link."""
+    following: str | None = path
+    while following:
+        response = api.get(following.removeprefix("http://testserver/v1"))
+        assert response.status_code == 200
+        yield response.json()
+        following = next_url(response)
+
+
+def test_list_is_a_bare_array_of_pets_in_the_contracts_form(api: Api, pets: list[Pet]) -> None:
+    response = api.get("/pets?limit=1")
+    pet = pets[0]
+    assert response.headers["Content-Type"] == "application/json"
+    assert response.json() == [
+        {"id": pet.id, "name": pet.name, "categoryId": pet.category_id, "status": pet.status}
+    ]
+
+
+def test_shop_without_pets_lists_none(api: Api) -> None:
+    response = api.get("/pets")
+    assert (response.status_code, response.json(), next_url(response)) == (200, [], None)
+
+
+def test_limit_defaults_to_20(api: Api, pets: list[Pet]) -> None:
+    assert len(api.get("/pets").json()) == 20
+
+
+@pytest.mark.parametrize("limit", [1, 49, 50, 100])
+def test_limit_is_kept(api: Api, pets: list[Pet], limit: int) -> None:
+    assert len(api.get(f"/pets?limit={limit}").json()) == min(limit, 50)
+
+
+@pytest.mark.parametrize(
+    "limit", ["0", "101", "-1", "", "1.0", "1e1", "ten", "+5", "%D9%A5", "9" * 5000, "%00"]
+)
+def test_limit_outside_its_bounds_is_an_invalid_parameter(api: Api, limit: str) -> None:
+    response = api.get(f"/pets?limit={limit}")
+    assert (response.status_code, response.json()["code"]) == (400, "invalid_parameter")
+    assert "limit" in response.json()["message"]
+
+
+@pytest.mark.parametrize("query", ["limit=5&limit=5", "status=sold&status=sold"])
+def test_parameter_sent_twice_is_invalid(api: Api, query: str) -> None:
+    assert api.get(f"/pets?{query}").json()["code"] == "invalid_parameter"
+
+
+@pytest.mark.parametrize("status", PetStatus.values)
+def test_status_filters(api: Api, pets: list[Pet], status: str) -> None:
+    wanted = [pet.id for pet in pets if pet.status == status]
+    assert [pet["id"] for pet in api.get(f"/pets?limit=100&status={status}").json()] == wanted
+
+
+@pytest.mark.parametrize("status", ["", "lost", "SOLD", "sold ", "%00", "%ff", "sold,pending"])
+def test_unknown_status_is_an_invalid_parameter(api: Api, status: str) -> None:
+    assert api.get(f"/pets?status={status}").json()["code"] == "invalid_parameter"
+
+
+def test_unknown_parameters_are_ignored(api: Api, pets: list[Pet]) -> None:
+    assert api.get("/pets?colour=red&format=xml&page=2").json() == api.get("/pets").json()
+
+
+@pytest.mark.parametrize("limit", [1, 7, 50])
+def test_pages_hold_every_pet_once_by_ascending_id(api: Api, pets: list[Pet], limit: int) -> None:
+    listed = [pet["id"] for page in pages(api, f"/pets?limit={limit}") for pet in page]
+    assert listed == [pet.id for pet in pets]
+
+
+def test_pages_keep_the_filter_and_the_limit(api: Api, pets: list[Pet]) -> None:
+    url = next_url(api.get("/pets?status=available&limit=4&colour=red"))
+    assert url is not None
+    query = dict(parse_qsl(urlsplit(url).query))
+    assert url.startswith("http://testserver/v1/pets?")
+    assert query.keys() == {"limit", "status", "cursor"}
+    assert (query["limit"], query["status"]) == ("4", "available")
+    found = list(pages(api, "/pets?status=available&limit=4"))
+    assert [len(page) for page in found] == [4] * 7 + [2]
+
+
+def test_last_page_has_no_next(api: Api, pets: list[Pet]) -> None:
+    assert next_url(api.get("/pets?limit=50")) is None
+    assert next_url(api.get("/pets?limit=49")) is not None
+
+
+def test_links_come_from_base_url_not_from_the_host(api: Api, pets: list[Pet]) -> None:
+    response = api.get("/pets", Host="evil.example", X_Forwarded_Host="evil.example")
+    assert "evil" not in response.headers["Link"]
+
+
+def test_rows_added_or_removed_meanwhile_neither_repeat_nor_hide_another(
+    api: Api, pets: list[Pet], category: Category
+) -> None:
+    following = pages(api, "/pets?limit=10")
+    seen = [pet["id"] for pet in next(following)]
+    pets[3].delete()
+    Pet.objects.create(name="Late", category=category)
+    seen += [pet["id"] for page in following for pet in page]
+    assert seen == [pet.id or seen[3] for pet in pets] + [Pet.objects.latest("id").id]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda c: c[:-1],
+        lambda c: "2" + c,
+        lambda c: c.upper(),
+        lambda c: "",
+        lambda c: "%00",
+        lambda c: "a" * 5000,
+        lambda c: c.split(".")[1],
+        lambda c: "%ff",
+        lambda c: "é",
+    ],
+)
+def test_changed_cursor_is_an_invalid_parameter(api: Api, pets: list[Pet], change: Any) -> None:
+    url = next_url(api.get("/pets"))
+    assert url is not None
+    cursor = dict(parse_qsl(urlsplit(url).query))["cursor"]
+    assert api.get(f"/pets?cursor={change(cursor)}").json()["code"] == "invalid_parameter"
+
+
+def test_cursor_of_another_list_is_an_invalid_parameter(api: Api, pets: list[Pet]) -> None:
+    url = next_url(api.get("/categories?limit=1"))
+    assert url is not None
+    assert api.get(f"/pets?{urlsplit(url).query}").json()["code"] == "invalid_parameter"
+
+
+def test_list_costs_three_queries_quota_included(
+    api: Api, pets: list[Pet], django_assert_num_queries: Any
+) -> None:
+    api.get("/pets?limit=20")  # Writes the key's last use, which happens once a minute.
+    with django_assert_num_queries(3) as found:
+        api.get("/pets?limit=20")
+    key, quota, page = (query["sql"] for query in found.captured_queries)
+    assert "accounts_apikey" in key
+    assert "accounts_quotacounter" in quota
+    assert "inventory_pet" in page
+
+
+def test_head_answers_as_get_without_a_body(api: Api, pets: list[Pet]) -> None:
+    got, head = api.get("/pets"), api("HEAD", "/pets")
+    assert (head.status_code, head.content) == (200, b"")
+    same = {"Content-Type", "Content-Length", "ETag", "Link"}
+    assert {name: head.headers[name] for name in same} == {name: got.headers[name] for name in same}
+
+
+@COMMITTED
+@pytest.mark.parametrize("status", PetStatus.values)
+def test_page_costs_the_same_wherever_it_lies_and_however_the_stock_is_spread(
+    category: Category, status: str
+) -> None:
+    """The old half is all of other statuses, as in a real shop: walking along it would cost 20,000 rows."""
+    other = next(value for value in PetStatus.values if value != status)
+    old = [Pet(name="Old", category=category, status=other) for _ in range(20_000)]
+    new = [Pet(name="New", category=category, status=status) for _ in range(30_000)]
+    last = Pet.objects.bulk_create(old + new)[-1]
+    pets = Pet.objects.as_json().filter(status=status)
+    plans = [pets.order_by("id")[:21], pets.filter(id__gt=last.id - 21).order_by("id")[:21]]
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("ANALYZE inventory_pet")
+        for plan in plans:
+            explained = plan.explain(analyze=True, buffers=True, timing=False)
+            assert "Removed by Filter" not in explained
+            assert sum(map(int, re.findall(r"hit=(\d+)", explained.partition("Planning")[0]))) < 50
+    else:
+        for plan in plans:
+            assert "USING INDEX pet_by_status (status=?" in plan.explain()

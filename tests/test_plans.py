@@ -1,0 +1,187 @@
+"""The plans, and what an account may send (D27)."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, transaction
+from django.db.models import ProtectedError
+
+from accounts.models import Account, Plan, PlanCode
+from tests.conftest import Api
+
+BIGGEST = 2**63 - 1
+
+
+@pytest.fixture
+def enterprise(db: None) -> Account:
+    return Account.objects.create(
+        name="Big Pets", plan_id="enterprise", per_minute=5_000, per_day=1_000_000
+    )
+
+
+@pytest.mark.django_db
+def test_fresh_database_has_the_contracts_plans_and_no_other() -> None:
+    assert set(Plan.objects.values_list("code", "per_minute", "per_day")) == {
+        ("free", 60, 1_000),
+        ("pro", 300, 10_000),
+        ("business", 1_000, 100_000),
+        ("enterprise", None, None),
+    }
+
+
+@pytest.mark.django_db
+def test_plans_are_listed_from_the_smallest_to_the_largest() -> None:
+    assert [plan.code for plan in Plan.objects.all()] == ["free", "pro", "business", "enterprise"]
+
+
+@pytest.mark.parametrize(
+    ("plan", "numbers"),
+    [
+        ("free", (60, 1_000)),
+        ("pro", (300, 10_000)),
+        ("business", (1_000, 100_000)),
+    ],
+)
+def test_account_has_the_numbers_of_its_plan(account: Account, plan: str, numbers: tuple[int, int]) -> None:
+    account.assign(PlanCode(plan))
+    account.refresh_from_db()
+    assert (account.limits.per_minute, account.limits.per_day) == numbers
+
+
+def test_enterprise_account_has_its_own_numbers(enterprise: Account) -> None:
+    assert (enterprise.limits.per_minute, enterprise.limits.per_day) == (5_000, 1_000_000)
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [(None, None), (100, None), (None, 100), (0, 100), (100, 0), (-1, 100), (BIGGEST + 1, 100)],
+)
+def test_enterprise_needs_both_numbers_from_1_up(account: Account, numbers: tuple[int | None, ...]) -> None:
+    with pytest.raises(ValidationError):
+        account.assign(PlanCode.ENTERPRISE, *numbers)
+    account.refresh_from_db()
+    assert account.plan_id == "business"
+
+
+@pytest.mark.parametrize("plan", ["free", "pro", "business"])
+@pytest.mark.parametrize("numbers", [(100, 100), (100, None), (None, 100)])
+def test_other_plans_take_no_numbers(account: Account, plan: str, numbers: tuple[int | None, ...]) -> None:
+    with pytest.raises(ValidationError, match="Only an Enterprise account"):
+        account.assign(PlanCode(plan), *numbers)
+
+
+def test_unknown_plan_is_refused(account: Account) -> None:
+    with pytest.raises(ValidationError):
+        account.assign("gold")  # type: ignore[arg-type]
+
+
+def test_account_that_leaves_enterprise_loses_its_numbers(enterprise: Account) -> None:
+    enterprise.assign(PlanCode.PRO)
+    enterprise.refresh_from_db()
+    assert (enterprise.per_minute, enterprise.per_day) == (None, None)
+    assert enterprise.limits.per_minute == 300
+
+
+@pytest.mark.parametrize(
+    ("plan", "numbers", "limit"),
+    [
+        ("free", (), "60"),
+        ("pro", (), "300"),
+        ("business", (), "1000"),
+        ("enterprise", (7, 1_000), "7"),
+        ("enterprise", (1_000, 7), "7"),
+        ("enterprise", (BIGGEST, BIGGEST), str(BIGGEST)),
+    ],
+)
+def test_response_names_the_limit_of_the_plan(
+    account: Account, api: Api, plan: str, numbers: tuple[int, ...], limit: str
+) -> None:
+    account.assign(PlanCode(plan), *numbers)
+    assert api.get("/pets")["X-RateLimit-Limit"] == limit
+
+
+def test_plan_change_holds_at_once_and_keeps_what_was_used(account: Account, api: Api) -> None:
+    assert api.get("/pets")["X-RateLimit-Remaining"] == "999"
+    account.assign(PlanCode.FREE)
+    assert api.get("/pets")["X-RateLimit-Remaining"] == "58"
+    account.assign(PlanCode.ENTERPRISE, 10, 10)
+    assert api.get("/pets")["X-RateLimit-Remaining"] == "7"
+    account.assign(PlanCode.ENTERPRISE, 2, 10)
+    assert api.get("/pets").status_code == 429
+    account.assign(PlanCode.BUSINESS)
+    assert api.get("/pets")["X-RateLimit-Remaining"] == "996"
+
+
+def test_changed_number_of_a_plan_holds_at_once(api: Api) -> None:
+    plan = Plan.objects.get(code="business")
+    plan.per_minute = 17
+    plan.save()
+    assert api.get("/pets")["X-RateLimit-Limit"] == "17"
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"code": "gold", "per_minute": 1, "per_day": 1},
+        {"code": "", "per_minute": 1, "per_day": 1},
+        {"code": "free", "per_minute": 1, "per_day": 1},
+    ],
+)
+@pytest.mark.django_db
+def test_database_refuses_an_unknown_or_a_second_plan(values: dict[str, Any]) -> None:
+    with pytest.raises(IntegrityError), transaction.atomic():
+        Plan.objects.bulk_create([Plan(**values)])
+
+
+@pytest.mark.parametrize(
+    ("code", "values"),
+    [
+        ("free", {"per_minute": None}),
+        ("pro", {"per_day": None}),
+        ("business", {"per_minute": None, "per_day": None}),
+        ("free", {"per_minute": 0}),
+        ("free", {"per_day": -1}),
+        ("enterprise", {"per_minute": 1}),
+        ("enterprise", {"per_day": 1}),
+        ("enterprise", {"per_minute": 1, "per_day": 1}),
+    ],
+)
+@pytest.mark.django_db
+def test_database_refuses_a_plan_with_wrong_numbers(code: str, values: dict[str, Any]) -> None:
+    with pytest.raises(IntegrityError), transaction.atomic():
+        Plan.objects.filter(code=code).update(**values)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"plan_id": "enterprise"},
+        {"plan_id": "enterprise", "per_minute": 1},
+        {"plan_id": "enterprise", "per_day": 1},
+        {"plan_id": "enterprise", "per_minute": 0, "per_day": 1},
+        {"plan_id": "enterprise", "per_minute": 1, "per_day": -1},
+        {"per_minute": 1},
+        {"per_day": 1},
+        {"per_minute": 1, "per_day": 1},
+        {"name": ""},
+        {"name": "Big Pets"},
+    ],
+)
+def test_database_refuses_an_account_with_wrong_values(
+    account: Account, enterprise: Account, values: dict[str, Any]
+) -> None:
+    with pytest.raises(IntegrityError), transaction.atomic():
+        Account.objects.filter(pk=account.pk).update(**values)
+
+
+def test_plan_with_accounts_stays(account: Account) -> None:
+    with pytest.raises(ProtectedError):
+        account.plan.delete()
+
+
+def test_account_with_keys_stays(account: Account, issue: Callable[..., Any]) -> None:
+    issue()
+    with pytest.raises(ProtectedError):
+        account.delete()
