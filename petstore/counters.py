@@ -9,7 +9,9 @@ import logging
 import sqlite3
 import threading
 import time
+from contextlib import closing, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from django.core.cache.backends.base import DEFAULT_TIMEOUT, BaseCache
@@ -21,7 +23,7 @@ from redis.retry import Retry
 logger = logging.getLogger(__name__)
 
 SCHEMA = """
-CREATE TABLE IF NOT EXISTS counter (
+CREATE TABLE counter (
     name TEXT PRIMARY KEY, value INTEGER NOT NULL, expires REAL NOT NULL
 ) WITHOUT ROWID
 """
@@ -43,18 +45,31 @@ class MachineCounters(BaseCache):
         """This thread's own connection, in autocommit: each statement is a transaction."""
         connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
         if connection is None:
-            try:
-                self._file.parent.mkdir(parents=True, exist_ok=True)
-            except OSError as error:  # Whoever does without counters has one error to catch.
-                text = f"No folder for the counters can be made: {error}"
-                raise sqlite3.OperationalError(text) from error
+            if not self._file.exists():
+                self._make_file()
             connection = sqlite3.connect(self._file, timeout=2, isolation_level=None)
-            connection.execute("PRAGMA journal_mode=WAL")
             # Nothing here must outlive a power cut, so no write waits for the disk.
             connection.execute("PRAGMA synchronous=OFF")
-            connection.execute(SCHEMA)
             self._local.connection = connection
         return connection
+
+    def _make_file(self) -> None:
+        """Put an empty file of counters in place, unless another process was first.
+
+        It is made aside and linked, for SQLite doesn't wait for a lock while it turns to WAL: two that did so
+        in one file would fail.
+        """
+        try:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            with TemporaryDirectory(dir=self._file.parent) as folder:
+                made = Path(folder) / self._file.name
+                with closing(sqlite3.connect(made)) as connection:
+                    connection.execute("PRAGMA journal_mode=WAL")
+                    connection.execute(SCHEMA)
+                with suppress(FileExistsError):
+                    self._file.hardlink_to(made)
+        except OSError as error:  # Whoever does without counters has one error to catch.
+            raise sqlite3.OperationalError(f"No file for the counters can be made: {error}") from error
 
     def _expires(self, timeout: float | None) -> float:
         seconds = self.get_backend_timeout(timeout)

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import sqlite3
+import threading
 from collections.abc import Callable
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import closing
@@ -46,6 +47,19 @@ def test_no_count_is_lost_or_given_twice(tmp_path: Path, pool: Callable[[int], E
     with pool(WORKERS) as workers:
         reached = [number for part in workers.map(count, [str(tmp_path)] * WORKERS) for number in part]
     assert sorted(reached) == list(range(1, WORKERS * TIMES + 1))
+
+
+def test_everybody_may_be_the_first_at_the_same_moment(tmp_path: Path) -> None:
+    together = threading.Barrier(WORKERS)
+
+    def start(folder: Path) -> bool:
+        counters = MachineCounters(str(folder), {})
+        together.wait()
+        return counters.add("requests", 1, 60)
+
+    with ThreadPoolExecutor(WORKERS) as workers:
+        for round_ in range(30):
+            assert sum(workers.map(start, [tmp_path / str(round_)] * WORKERS)) == 1
 
 
 def test_threads_may_share_one_object(counters: MachineCounters) -> None:
