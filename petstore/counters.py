@@ -56,8 +56,8 @@ class MachineCounters(BaseCache):
     def _make_file(self) -> None:
         """Put an empty file of counters in place, unless another process was first.
 
-        It is made aside and linked, for SQLite doesn't wait for a lock while it turns to WAL: two that did so
-        in one file would fail.
+        It is made aside and linked, for SQLite doesn't wait for a lock while it turns to WAL: two that did
+        so in one file would fail.
         """
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True)
