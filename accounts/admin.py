@@ -19,10 +19,11 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils import timezone
+from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
 from accounts import networks, scopes
 from accounts.models import Account, Actor, ApiKey, KeyEvent, Plan, PlanCode
-from petstore.admin_site import HistoryInline, PetstoreModelAdmin
+from petstore.backoffice.pages import HistoryInline, PetstoreModelAdmin
 
 # --- Plans and accounts --------------------------------------------------------------------------
 
@@ -344,10 +345,14 @@ admin.site.unregister([User, Group])
 
 
 @admin.register(User)
-class StaffAdmin(PetstoreModelAdmin, UserAdmin):  # type: ignore[type-arg]  # Generic in its stubs only.
+class StaffAdmin(UserAdmin, PetstoreModelAdmin):  # type: ignore[type-arg,misc]  # Stubs and unfold differ.
     """Who may sign in. As in Django, but with the care of our other pages."""
+
+    form = UserChangeForm
+    add_form = UserCreationForm
+    change_password_form = AdminPasswordChangeForm
 
 
 @admin.register(Group)
-class StaffGroupAdmin(PetstoreModelAdmin, GroupAdmin):
+class StaffGroupAdmin(GroupAdmin, PetstoreModelAdmin):  # type: ignore[misc]  # Unfold has no types.
     """What groups of staff may do."""

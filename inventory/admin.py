@@ -9,7 +9,7 @@ from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 
 from inventory.models import Category, IllegalMoveError, Order, OrderEvent, Pet, PetEvent, PetStatus
-from petstore.admin_site import HistoryInline, PetstoreModelAdmin
+from petstore.backoffice.pages import HistoryInline, PetstoreModelAdmin
 
 EVENT_FIELDS = ("at", "from_status", "to_status", "by", "reason")
 MOST_AT_ONCE = 500  # Orders that one action takes.

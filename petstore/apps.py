@@ -14,4 +14,4 @@ class PetstoreAdminConfig(admin_apps.AdminConfig):
     """Django's admin, with our own site as the default one."""
 
     default = False  # Or else the entry "petstore" in INSTALLED_APPS would mean this one.
-    default_site = "petstore.admin_site.PetstoreAdminSite"
+    default_site = "petstore.backoffice.site.PetstoreAdminSite"

@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import quote
 
+from csp.constants import NONE, SELF
+from django.templatetags.static import static
 from dotenv import load_dotenv
 
 from petstore import environment as env
@@ -55,6 +57,11 @@ INSTALLED_APPS = [
     "petstore",
     "accounts",
     "inventory",
+    "unfold.apps.BasicAppConfig",  # Before the admin, whose templates it replaces; not its own site.
+    "unfold.contrib.filters",
+    "unfold.contrib.import_export",
+    "import_export",
+    "csp",
     "petstore.apps.PetstoreAdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
@@ -75,6 +82,7 @@ MIDDLEWARE = [
     "petstore.middleware.ApiShortcutMiddleware",
     # From here on: the pages for people.
     "django.middleware.security.SecurityMiddleware",
+    "csp.middleware.CSPMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -97,6 +105,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
+                "csp.context_processors.nonce",
             ]
         },
     }
@@ -111,6 +120,10 @@ GET_PET_REMOVED_AT = datetime(2030, 12, 5, tzinfo=UTC)  # The contract, "Version
 
 # Requests a minute for each client address that sends no valid key (D25).
 ANONYMOUS_PER_MINUTE = env.integer("ANONYMOUS_PER_MINUTE", 300, 1, 1_000_000)
+
+# Refusals that staff can look up.
+REFUSALS_KEPT_DAYS = env.integer("REFUSALS_KEPT_DAYS", 7, 1, 365)
+REFUSALS_KEPT_MOST = env.integer("REFUSALS_KEPT_MOST", 100_000, 1_000, 100_000_000)
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": ["accounts.authentication.BearerKeyAuthentication"],
@@ -132,13 +145,30 @@ SPECTACULAR_SETTINGS = {
         "List the animals of a pet store, add one, order one.\n\n"
         "Every operation needs an API key, sent as `Authorization: Bearer <key>`. Each request with a "
         "valid key costs one of its account's quota; every answer says in its headers what is left. "
-        "After 429, wait as `Retry-After` says."
+        "After 429, wait as `Retry-After` says.\n\n"
+        "Every answer of 400 and above is an Error: `code` is for programs, `message` for people. "
+        'Lists come in pages: follow `Link: rel="next"`. A POST with an `Idempotency-Key` can safely be '
+        "sent again. Within `/v1` there are only additive changes."
     ),
     "VERSION": "1.0.0",
+    "CONTACT": {"name": "Pet Store", "url": BASE_URL.removesuffix("v1")},
+    "EXTERNAL_DOCS": {
+        "description": "Documentation in which every operation can be tried",
+        "url": BASE_URL.removesuffix("v1") + "docs",
+    },
+    # The contract, "Limits". Enterprise has numbers of its own.
+    "EXTENSIONS_INFO": {
+        "x-rate-limits": {
+            "free": {"per-minute": 60, "per-day": 1_000},
+            "pro": {"per-minute": 300, "per-day": 10_000},
+            "business": {"per-minute": 1_000, "per-day": 100_000},
+            "enterprise": "agreed with each account",
+        }
+    },
     "TAGS": [
-        {"name": "pets", "description": "The animals."},
-        {"name": "orders", "description": "What your account has ordered."},
-        {"name": "categories", "description": "The kinds that animals belong to."},
+        {"name": "categories", "description": "The kinds that animals belong to; staff keep them."},
+        {"name": "orders", "description": "What your account has ordered, and no one else's orders."},
+        {"name": "pets", "description": "The animals: those for sale, those promised, those sold."},
     ],
     "SERVERS": [{"url": BASE_URL, "description": "This service"}]
     + ([{"url": STAGING_BASE_URL, "description": "Staging"}] if STAGING_BASE_URL else []),
@@ -161,6 +191,39 @@ SPECTACULAR_SETTINGS = {
         "drf_spectacular.hooks.postprocess_schema_enums",
         "petstore.schema.complete",
     ],
+}
+
+# --- The back office -----------------------------------------------------------------------------
+
+UNFOLD = {
+    "SITE_TITLE": "Pet Store",
+    "SITE_HEADER": "Pet Store",
+    "SITE_SUBHEADER": "Back office",
+    "SITE_SYMBOL": "pets",
+    "SHOW_BACK_BUTTON": True,
+    "SHOW_VIEW_ON_SITE": False,
+    "ENVIRONMENT": "petstore.backoffice.look.environment",
+    "SIDEBAR": {"navigation": "petstore.backoffice.look.navigation"},
+    "STYLES": [lambda request: static("petstore/backoffice.css")],
+    "SCRIPTS": [lambda request: static("petstore/expressions.js")],
+}
+
+# --- Content-Security-Policy, for every page -----------------------------------------------------
+
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [NONE],
+        "script-src": [SELF],
+        "style-src": [SELF],
+        # Attributes only: widths of bars and charts. A style can't run anything.
+        "style-src-attr": ["'unsafe-inline'"],
+        "img-src": [SELF, "data:"],
+        "font-src": [SELF],
+        "connect-src": [SELF],
+        "form-action": [SELF],
+        "frame-ancestors": [NONE],
+        "base-uri": [NONE],
+    }
 }
 
 # --- Sessions, cookies, transport ----------------------------------------------------------------

@@ -11,7 +11,7 @@ from django.test import Client, override_settings
 from django_ratelimit import core
 
 from petstore import counters
-from petstore.admin_site import in_words
+from petstore.backoffice.login import in_words
 
 LOGIN = "/admin/login/"
 PASSWORD = "correct horse battery staple"
@@ -157,7 +157,7 @@ def test_staff_can_sign_in_while_the_counters_are_away(
     def away(*arguments: Any, **options: Any) -> None:
         raise sqlite3.OperationalError("disk I/O error")
 
-    monkeypatch.setattr("petstore.admin_site.get_usage", away)
+    monkeypatch.setattr("petstore.backoffice.login.get_usage", away)
     assert attempt(password=PASSWORD).status_code == 302
     assert "The counters of attempts to sign in can't be reached." in caplog.text
 

@@ -1,5 +1,6 @@
 """The back office bears any input, and shows what it should of plans, accounts, pets and categories."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +16,7 @@ from django.urls import reverse
 
 from accounts.models import Account, ApiKey, Plan, PlanCode
 from inventory.models import Category, Pet
-from petstore.admin_site import guarded
+from petstore.backoffice.guard import guarded
 
 HUGE = "9" * 22
 LONG = "x" * 100_000
@@ -410,8 +411,8 @@ def test_a_used_category_stays_and_only_some_of_its_pets_are_listed(
     Pet.objects.bulk_create(Pet(name=f"Pet {number}", category=category) for number in range(15))
     response = staff.post(url("inventory_category_delete", category.pk), {"post": "yes"})
     assert response.status_code == 200
-    assert response.text.count("<li>Pet: ") == 10
-    assert "<li>and more</li>" in response.text
+    assert len(re.findall(r">\s*Pet: ", response.text)) == 10
+    assert re.search(r">\s*and more\s*<", response.text)
     assert Category.objects.filter(pk=category.pk).exists()
 
 

@@ -1,0 +1,66 @@
+"""Signing in: who may try, and how often."""
+
+import logging
+import sqlite3
+import unicodedata
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.http import HttpRequest
+from django_ratelimit.core import get_usage
+from unfold.forms import AuthenticationForm
+
+from petstore.addresses import client_network
+
+logger = logging.getLogger(__name__)
+
+LOGINS_PER_ADDRESS = "10/m"
+LOGINS_PER_NAME = "10/5m"  # Lower would let anybody lock out a colleague whose name is known for long.
+
+
+def user_name(group: str, request: HttpRequest) -> str:
+    """Return the name that somebody signs in with, in the form that Django looks up."""
+    return unicodedata.normalize("NFKC", request.POST.get("username", "").strip())
+
+
+def count_attempt(request: HttpRequest) -> int:
+    """Count an attempt to sign in. Return the seconds to wait if there were too many, else 0.
+
+    An attempt refused for its address doesn't count for the name: flooding from one place locks nobody out.
+    """
+    for group, key, rate in (
+        ("login by address", lambda group, request: client_network(request), LOGINS_PER_ADDRESS),
+        ("login by name", user_name, LOGINS_PER_NAME),
+    ):
+        try:
+            usage = get_usage(request, group=group, key=key, rate=rate, increment=True)
+        except sqlite3.Error:  # Staff must get in while the counters are away: the password still guards.
+            logger.exception("The counters of attempts to sign in can't be reached.")
+            continue
+        if usage["should_limit"]:
+            # django-ratelimit still counts in the second it names as the end: the next one is free.
+            return max(1, int(usage["time_left"]) + 1)
+    return 0
+
+
+def in_words(seconds: int) -> str:
+    """Return a wait as people say it, rounded up."""
+    if seconds > 90:
+        return f"{-(-seconds // 60)} minutes"
+    return "1 second" if seconds == 1 else f"{seconds} seconds"
+
+
+class LoginForm(AuthenticationForm):
+    """Refuses before the password is looked at, once there were too many attempts."""
+
+    seconds_to_wait = 0
+
+    def clean(self) -> dict[str, Any]:
+        """Count the attempt, then check name and password."""
+        assert self.request is not None
+        self.seconds_to_wait = count_attempt(self.request)
+        if self.seconds_to_wait:
+            raise ValidationError(
+                f"Too many attempts to sign in. Try again in {in_words(self.seconds_to_wait)}."
+            )
+        return super().clean()

@@ -1,0 +1,109 @@
+"""The pages of one model: what every ModelAdmin of ours starts from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.contrib.admin.widgets import AutocompleteSelect
+from django.db import models
+from django.http import HttpRequest
+from unfold.admin import ModelAdmin, TabularInline
+
+
+class SafeAutocompleteSelect(AutocompleteSelect):
+    """Shows a value that can be no id as nothing chosen; Django's own raises while it is shown again."""
+
+    def optgroups(self, name: str, value: Sequence[str], attr: Any = None) -> Any:
+        """Return the option that is chosen."""
+        try:
+            return super().optgroups(name, value, attr)
+        except (ValueError, OverflowError):
+            return super().optgroups(name, [], attr)
+
+
+class PetstoreModelAdmin(ModelAdmin):
+    """The pages of one model, for tables of any size."""
+
+    actions: Any = None  # An action on a whole list would load all of it.
+    list_per_page = 50
+    show_full_result_count = False
+    show_facets = admin.ShowFacets.NEVER
+
+    def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
+        """Allow the list's own filters only: any other lookup would also find what isn't shown."""
+        entries = self.get_list_filter(request)
+        if lookup in [getattr(entry, "parameter_name", None) for entry in entries]:
+            return True
+        filters = [entry for entry in entries if isinstance(entry, str)]
+        return lookup.split("__", maxsplit=1)[0] in filters and lookup.endswith(("__exact", "__isnull"))
+
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
+        """Fill in nothing from the address: Django would hand its text to the widgets unchecked."""
+        return {}
+
+    def formfield_for_foreignkey(
+        self, db_field: models.ForeignKey[Any], request: HttpRequest, **kwargs: Any
+    ) -> forms.ModelChoiceField[Any] | None:
+        """Return the form field, with a widget that bears any input."""
+        if db_field.name in self.get_autocomplete_fields(request):
+            kwargs["widget"] = SafeAutocompleteSelect(db_field, self.admin_site)
+        return super().formfield_for_foreignkey(db_field, request, **kwargs)
+
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
+        """Return what would be deleted, or some of what forbids it: Django would load and list it all."""
+        if examples := list(protecting(self.model, objs)):
+            return [], {}, set(), examples
+        return super().get_deleted_objects(objs, request)
+
+
+EXAMPLES = 10
+
+
+def protecting(model: type[models.Model], objs: Iterable[models.Model]) -> Iterator[str]:
+    """Yield a few of the rows, of each kind, that must not lose what they refer to."""
+    for relation in model._meta.related_objects:
+        if relation.on_delete is models.PROTECT:
+            rows = relation.related_model._base_manager.filter(**{f"{relation.field.name}__in": objs})
+            name = relation.related_model._meta.verbose_name
+            found = [f"{str(name).capitalize()}: {row}" for row in rows[: EXAMPLES + 1]]
+            yield from found[:EXAMPLES]
+            if len(found) > EXAMPLES:
+                yield "and more"
+
+
+# --- Histories -----------------------------------------------------------------------------------
+
+
+class EventFormSet(forms.BaseInlineFormSet):  # type: ignore[type-arg]  # Generic in its stubs only.
+    """Shows what happened and reads nothing: forged form counts would make Django's own fail."""
+
+    def __init__(self, data: Any = None, files: Any = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+
+    def is_valid(self) -> bool:
+        """Accept: there is nothing to check."""
+        return True
+
+    def save(self, commit: bool = True) -> list[Any]:
+        """Save nothing."""
+        self.new_objects, self.changed_objects, self.deleted_objects = [], [], []
+        return []
+
+
+class HistoryInline(TabularInline):
+    """What happened to a row, the last first. Shown, never written: the models' verbs do that."""
+
+    formset: Any = EventFormSet
+    can_delete = False
+    extra = 0
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Forbid."""
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Forbid: what happened has happened."""
+        return False
