@@ -1,4 +1,4 @@
-"""Plans, accounts, keys and staff in the back office."""
+"""API keys in the back office."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from typing import Any, cast
 from django import forms
 from django.contrib import admin
 from django.contrib.admin.utils import unquote
-from django.contrib.auth.admin import GroupAdmin, UserAdmin
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import User
 from django.core.cache import cache
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db.models import QuerySet
@@ -19,66 +18,10 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils import timezone
-from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
 from accounts import networks, scopes
-from accounts.models import Account, Actor, ApiKey, KeyEvent, Plan, PlanCode
+from accounts.models import Actor, ApiKey, KeyEvent
 from petstore.backoffice.pages import HistoryInline, PetstoreModelAdmin
-
-# --- Plans and accounts --------------------------------------------------------------------------
-
-
-@admin.register(Plan)
-class PlanAdmin(PetstoreModelAdmin):
-    """The contract's four plans: their numbers may change, but Enterprise has none of its own."""
-
-    list_display = ["code", "per_minute", "per_day"]
-    readonly_fields = ["code"]
-
-    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
-        """Ask for both numbers. The model lets them be empty for Enterprise, which has no form."""
-        form = super().get_form(request, obj, change, **kwargs)
-        for field in form.base_fields.values():
-            field.required = True
-        return form
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        """Forbid a fifth plan."""
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Forbid to delete a plan."""
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Forbid to give Enterprise numbers."""
-        custom = obj is not None and obj.code == PlanCode.ENTERPRISE
-        return super().has_change_permission(request, obj) and not custom
-
-
-@admin.register(Account)
-class AccountAdmin(PetstoreModelAdmin):
-    """The customers."""
-
-    list_display = ["name", "plan", "requests_per_minute", "requests_per_day", "created_at"]
-    list_filter = ["plan"]
-    list_select_related = ["plan"]
-    search_fields = ["name"]
-    fields = ["name", "plan", "per_minute", "per_day", "public_id", "created_at"]
-    readonly_fields = ["public_id", "created_at"]
-
-    @admin.display(description="requests per minute")
-    def requests_per_minute(self, account: Account) -> int:
-        """Return what holds for the account, wherever it is set."""
-        return account.limits.per_minute
-
-    @admin.display(description="requests per day")
-    def requests_per_day(self, account: Account) -> int:
-        """Return what holds for the account, wherever it is set."""
-        return account.limits.per_day
-
-
-# --- Keys ----------------------------------------------------------------------------------------
 
 
 class ScopesField(forms.MultipleChoiceField):
@@ -337,22 +280,3 @@ class ApiKeyAdmin(PetstoreModelAdmin):
 def actor(request: HttpRequest) -> Actor:
     """Return the member of staff, for the key's history."""
     return Actor.staff(cast("User", request.user))
-
-
-# --- Staff ---------------------------------------------------------------------------------------
-
-admin.site.unregister([User, Group])
-
-
-@admin.register(User)
-class StaffAdmin(UserAdmin, PetstoreModelAdmin):  # type: ignore[type-arg,misc]  # Stubs and unfold differ.
-    """Who may sign in. As in Django, but with the care of our other pages."""
-
-    form = UserChangeForm
-    add_form = UserCreationForm
-    change_password_form = AdminPasswordChangeForm
-
-
-@admin.register(Group)
-class StaffGroupAdmin(GroupAdmin, PetstoreModelAdmin):  # type: ignore[misc]  # Unfold has no types.
-    """What groups of staff may do."""
