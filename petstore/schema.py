@@ -3,63 +3,7 @@
 from typing import Any
 
 from petstore.errors import DETAIL_CODES, ErrorCode, error_body
-
-Schema = dict[str, Any]
-
-COUNT: Schema = {"type": "integer", "format": "int64", "minimum": 0}
-STRING: Schema = {"type": "string"}
-
-
-def header(schema: Schema, text: str, *, required: bool = True) -> Schema:
-    """Return a header object. `required` means: on every response that names it."""
-    return {"description": text, "required": required, "schema": schema}
-
-
-HEADERS: dict[str, Schema] = {
-    "X-RateLimit-Limit": header(COUNT, "The limit that applies: of the window with the least remaining."),
-    "X-RateLimit-Remaining": header(COUNT, "Requests that remain in that window."),
-    "X-RateLimit-Reset": header(COUNT, "Unix time, in seconds, at which that window resets."),
-    "RateLimit-Policy": header(
-        STRING, 'Each window\'s quota `q` and seconds `w`: `"minute";q=60;w=60, "day";q=1000;w=86400`.'
-    ),
-    "RateLimit": header(
-        STRING, 'What remains `r` of each window, and seconds to its reset `t`: `"minute";r=59;t=60, ...`.'
-    ),
-    "X-Request-Id": header(STRING, "The id of this request, as in the service's logs."),
-    "Retry-After": header({"type": "integer", "minimum": 1}, "Seconds to wait before the next try."),
-    "WWW-Authenticate": header(STRING, "The scheme to authenticate with: `Bearer`."),
-    "ETag": header(STRING, "The version of this answer, for `If-None-Match`."),
-    "Location": header({"type": "string", "format": "uri"}, "The URL of what was created."),
-    "Idempotent-Replayed": header(
-        {"type": "string", "enum": ["true"]},
-        "`true` where an `Idempotency-Key` brought the first answer again. Absent on the first answer.",
-        required=False,
-    ),
-    "Deprecation": header(STRING, "Since when the operation is deprecated: `@<unix time>` (RFC 9745)."),
-    "Sunset": header(STRING, "When the operation is removed: an HTTP date (RFC 8594)."),
-}
-# One header, and two things that it says: of a page, and of a deprecated operation.
-NEXT_PAGE = header(
-    STRING,
-    'The URL of the next page: `<...>; rel="next"` (RFC 8288). Absent on the last page.',
-    required=False,
-)
-SUCCESSOR = header(STRING, 'The URL of what replaces the operation: `<...>; rel="successor-version"`.')
-
-ALWAYS = (
-    "X-RateLimit-Limit",
-    "X-RateLimit-Remaining",
-    "X-RateLimit-Reset",
-    "RateLimit-Policy",
-    "RateLimit",
-    "X-Request-Id",
-)
-BY_STATUS = {
-    "201": ("Location",),
-    "401": ("WWW-Authenticate",),
-    "429": ("Retry-After",),
-    "503": ("Retry-After",),
-}
+from petstore.schema_headers import HEADERS, Schema, headers
 
 EVERYWHERE = [
     ErrorCode.MISSING_API_KEY,
@@ -106,7 +50,7 @@ ERROR: Schema = {
         },
         "details": {
             "type": "array",
-            "description": "For a body: every problem in it.",
+            "description": "For a body with bad fields: every problem in it, all at once.",
             "items": {"$ref": "#/components/schemas/ErrorDetail"},
         },
     },
@@ -125,11 +69,14 @@ ERROR_DETAIL: Schema = {
         "message": {"type": "string", "description": "Human-readable description."},
     },
 }
+# What one request costs, whatever its answer; the plans' numbers are in the document's `info` (D21).
+RATE_LIMIT: Schema = {"cost": 1, "per": "account", "windows": ["minute", "day"], "refused-cost": 0}
 IF_NONE_MATCH: Schema = {
     "in": "header",
     "name": "If-None-Match",
     "description": "The `ETag` of an answer that you have. If it is still current, the answer is 304.",
     "schema": {"type": "string"},
+    "example": HEADERS["ETag"]["example"],
 }
 
 
@@ -142,6 +89,17 @@ IDEMPOTENCY_KEY: Schema = {
         "the same key."
     ),
     "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
+    "example": "5f0c2c4e-8c0e-4e57-9d3b-6f1f6f1c7a10",
+}
+# Messages that say more than their code's sentence; the operation adds those of its own fields.
+EXAMPLES: dict[ErrorCode, Schema] = {
+    ErrorCode.MALFORMED_JSON: {"message": "The body is not valid JSON: see line 1, column 10."}
+}
+BAD_LIMIT = {ErrorCode.INVALID_PARAMETER: {"message": "`limit` must be a whole number from 1 to 100."}}
+BAD_KEY = {
+    ErrorCode.INVALID_PARAMETER: {
+        "message": "`Idempotency-Key` must have 1 to 255 visible ASCII characters."
+    }
 }
 
 
@@ -153,7 +111,7 @@ def only_v1(endpoints: list[Any]) -> list[Any]:
 def complete(result: Schema, generator: Any, request: Any, public: bool) -> Schema:
     """Add to each operation what it can answer beside success; drf-spectacular's postprocessing hook."""
     components = result["components"]
-    components["headers"] = HEADERS | {"NextPage": NEXT_PAGE, "Successor": SUCCESSOR}
+    components["headers"] = HEADERS
     schemas = components["schemas"]
     for path in result["paths"].values():
         for method, operation in path.items():
@@ -170,12 +128,17 @@ def is_list(name: str) -> bool:
 
 
 def inline_list(operation: Schema, schemas: Schema) -> None:
-    """Write a list's schema where it is used: to the contract it is an array, and has no name."""
+    """Write a list's schema where it is used: to the contract it is an array, and has no name.
+
+    drf-spectacular takes a list's example for one item of it, and wraps it once more.
+    """
     for response in operation["responses"].values():
         for media in response.get("content", {}).values():
             name = media["schema"].get("$ref", "").rpartition("/")[2]
             if is_list(name):
                 media["schema"] = schemas[name]
+                for example in media["examples"].values():
+                    (example["value"],) = example["value"]
 
 
 def complete_operation(method: str, operation: Schema) -> None:
@@ -189,9 +152,11 @@ def complete_operation(method: str, operation: Schema) -> None:
     codes += LISTS if paged else []
     codes += BODIES if "requestBody" in operation else []
     codes += RETRIES if method == "post" else []
+    examples = EXAMPLES | (BAD_LIMIT if paged else BAD_KEY) | operation.pop("x-error-examples", {})
     responses = operation["responses"]
     for status in {code.status for code in codes}:
-        responses[str(status)] = error_response([code for code in codes if code.status == status])
+        of_status = [code for code in codes if code.status == status]
+        responses[str(status)] = error_response(of_status, examples)
     if method == "get":
         operation["parameters"] = [*parameters, IF_NONE_MATCH]
         responses["304"] = {"description": "The answer is still the one that `If-None-Match` names."}
@@ -201,28 +166,21 @@ def complete_operation(method: str, operation: Schema) -> None:
         responses[status]["links"] = links
     for status, response in responses.items():
         response["headers"] = headers(method, status, paged=paged, deprecated="deprecated" in operation)
+    operation["x-rate-limit"] = RATE_LIMIT
     operation["responses"] = dict(sorted(responses.items()))
 
 
-def error_response(codes: list[ErrorCode]) -> Schema:
-    """Return the response object for the codes of one status."""
-    examples = {code.value: {"value": error_body(code)} for code in codes}
+def error_response(codes: list[ErrorCode], examples: dict[ErrorCode, Schema]) -> Schema:
+    """Return the response object for the codes of one status, each with an example."""
+    told = {
+        code.value: {
+            "summary": code.sentence.partition(". ")[0].rstrip(".") + ".",
+            "value": error_body(code, **examples.get(code, {})),
+        }
+        for code in codes
+    }
     schema = {"$ref": "#/components/schemas/Error"}
     return {
         "description": " ".join(f"`{code.value}`: {code.sentence}" for code in codes),
-        "content": {"application/json": {"schema": schema, "examples": examples}},
+        "content": {"application/json": {"schema": schema, "examples": told}},
     }
-
-
-def headers(method: str, status: str, *, paged: bool, deprecated: bool) -> Schema:
-    """Return the headers that a response carries, each as a reference."""
-    names = {name: name for name in (*ALWAYS, *BY_STATUS.get(status, ()))}
-    if method == "post" and status == "201":
-        names["Idempotent-Replayed"] = "Idempotent-Replayed"
-    if method == "get" and status in {"200", "304"}:
-        names["ETag"] = "ETag"
-        if paged:
-            names["Link"] = "NextPage"
-    if deprecated:
-        names |= {"Deprecation": "Deprecation", "Sunset": "Sunset", "Link": "Successor"}
-    return {name: {"$ref": f"#/components/headers/{component}"} for name, component in names.items()}

@@ -1,5 +1,6 @@
 """The OpenAPI document says what the contract says, and what the service does."""
 
+import copy
 import json
 import re
 import sys
@@ -12,8 +13,10 @@ from django.conf import settings
 from django.core.management import call_command
 from django.test import Client
 
+from accounts.models import Plan, PlanCode
 from petstore import document
 from petstore.errors import ErrorCode
+from tests.conftest import Api
 
 GOLDEN = Path(__file__).parent / "openapi.yaml"
 OPERATIONS = {
@@ -359,8 +362,11 @@ def test_every_example_of_an_error_has_its_own_status(spec: dict[str, Any]) -> N
 @pytest.mark.parametrize(("name", "item"), list(zip(LISTS, ["Pet", "Category", "Order"], strict=True)))
 def test_example_of_a_list_is_an_array_of_its_items(spec: dict[str, Any], name: str, item: str) -> None:
     content = operation(spec, name)["responses"]["200"]["content"]["application/json"]
-    (example,) = content["examples"]["Page"]["value"]
-    assert example.keys() == spec["components"]["schemas"][item]["properties"].keys()
+    examples = content["examples"]["Page"]["value"]
+    assert len(examples) == 2
+    for example in examples:
+        assert example.keys() == spec["components"]["schemas"][item]["properties"].keys()
+    assert [example["id"] for example in examples] == sorted({example["id"] for example in examples})
 
 
 def test_headers_of_every_response_are_named(spec: dict[str, Any]) -> None:
@@ -380,15 +386,106 @@ def test_only_the_next_page_and_a_replay_are_headers_that_may_be_missing(spec: d
     assert sorted(missing) == ["Idempotent-Replayed", "NextPage"]
 
 
+def links(spec: dict[str, Any], of: str) -> dict[str, Any]:
+    found = operation(spec, of)["responses"]["201"]["links"]
+    assert all(link.pop("description") for link in found.values())
+    return dict(found)
+
+
 def test_created_pet_is_linked_to_its_own_address_and_its_order(spec: dict[str, Any]) -> None:
-    assert operation(spec, "createPet")["responses"]["201"]["links"] == {
-        "getPet": {"operationId": "getPet", "parameters": {"petId": "$response.body#/id"}},
-        "placeOrder": {"operationId": "placeOrder", "requestBody": {"petId": "$response.body#/id"}},
+    new_pet = {"petId": "$response.body#/id"}
+    assert links(copy.deepcopy(spec), "createPet") == {
+        "getPet": {"operationId": "getPet", "parameters": new_pet},
+        "placeOrder": {"operationId": "placeOrder", "x-request-body": new_pet},
     }
 
 
 def test_placed_order_is_linked_to_its_own_address_and_its_cancelling(spec: dict[str, Any]) -> None:
-    assert operation(spec, "placeOrder")["responses"]["201"]["links"] == {
+    assert links(copy.deepcopy(spec), "placeOrder") == {
         name: {"operationId": name, "parameters": {"orderId": "$response.body#/id"}}
         for name in ("getOrder", "cancelOrder")
     }
+
+
+def test_body_of_a_link_is_no_object_in_which_an_expression_would_be_sent_as_it_stands(
+    spec: dict[str, Any],
+) -> None:
+    for one in operations(spec):
+        for response in one["responses"].values():
+            for link in response.get("links", {}).values():
+                assert isinstance(link.get("requestBody", ""), str)
+
+
+def test_every_body_has_an_example_with_a_summary(spec: dict[str, Any]) -> None:
+    for one in operations(spec):
+        bodies = [one["requestBody"]] if "requestBody" in one else []
+        bodies += [response for response in one["responses"].values() if "content" in response]
+        for body in bodies:
+            examples = body["content"]["application/json"]["examples"]
+            assert examples
+            assert all(example["summary"] and example["value"] for example in examples.values())
+
+
+def test_every_header_and_tag_is_explained(spec: dict[str, Any]) -> None:
+    assert all(one["description"] and "example" in one for one in spec["components"]["headers"].values())
+    assert all(tag["description"] for tag in spec["tags"])
+    used = {tag for one in operations(spec) for tag in one["tags"]}
+    assert used == {tag["name"] for tag in spec["tags"]}
+
+
+def test_every_operation_names_its_scope_and_its_cost(spec: dict[str, Any]) -> None:
+    for one in operations(spec):
+        tag = one["tags"][0].replace("categories", "pets")
+        writes = one["operationId"] in {*CREATIONS, "cancelOrder"}
+        assert f"Needs the scope `{tag}:{'write' if writes else 'read'}`." in one["description"]
+        assert one["x-rate-limit"]["cost"] == 1
+
+
+@pytest.mark.django_db
+def test_rate_limits_of_the_document_are_the_plans_of_a_new_database(spec: dict[str, Any]) -> None:
+    told = dict(spec["info"]["x-rate-limits"])
+    assert told.pop("enterprise") == "agreed with each account"
+    plans = Plan.objects.exclude(pk=PlanCode.ENTERPRISE)
+    assert told == {plan.pk: {"per-minute": plan.per_minute, "per-day": plan.per_day} for plan in plans}
+
+
+def test_documentation_and_contact_are_at_this_service(spec: dict[str, Any]) -> None:
+    assert spec["externalDocs"]["url"] == "http://testserver/docs"
+    assert spec["info"]["contact"]["url"] == "http://testserver/"
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "body", "headers"),
+    [
+        ("createPet", "malformed_json", b'{"name": Rex}', {}),
+        ("createPet", "missing_field", {"name": "Rex"}, {}),
+        ("createPet", "invalid_field", {"name": 1, "categoryId": 1}, {}),
+        ("createPet", "unknown_category", {"name": "Rex", "categoryId": 0}, {}),
+        ("createPet", "invalid_parameter", {}, {"Idempotency_Key": "a b"}),
+        ("createPet", "unsupported_media_type", b"name=Rex", {"Content_Type": "text/plain"}),
+        ("placeOrder", "missing_field", {}, {}),
+        ("placeOrder", "invalid_field", {"petId": "1"}, {}),
+        ("placeOrder", "pet_not_found", {"petId": 0}, {}),
+        ("listPets", "invalid_parameter", None, {}),
+        ("listOrders", "invalid_parameter", None, {}),
+        ("listCategories", "invalid_parameter", None, {}),
+    ],
+)
+def test_example_of_a_refusal_is_what_the_service_answers(
+    *, api: Api, spec: dict[str, Any], name: str, code: str, body: Any, headers: dict[str, str]
+) -> None:
+    path, method = OPERATIONS[name]
+    answer = api(method.upper(), path + "?limit=0" * (method == "get"), body, **headers)
+    responses = operation(spec, name)["responses"]
+    examples = responses[str(answer.status_code)]["content"]["application/json"]["examples"]
+    assert answer.json() == examples[code]["value"]
+
+
+def test_examples_of_requests_are_accepted(api: Api, spec: dict[str, Any]) -> None:
+    for name in CREATIONS:
+        content = operation(spec, name)["requestBody"]["content"]["application/json"]
+        for example in content["examples"].values():
+            body = example["value"]
+            if "petId" in body:
+                body = {"petId": api.get("/pets?status=available").json()[0]["id"]}
+            assert api.post(OPERATIONS[name][0], body).status_code == 201

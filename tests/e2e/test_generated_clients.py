@@ -16,6 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests import npm
 from tests.live import Service
 
 HERE = Path(__file__).parent
@@ -95,24 +96,10 @@ def test_python_client_lists_creates_fetches_orders_and_cancels(
     drive(shop, sys.executable, HERE / "drive.py", cwd=tmp_path, PYTHONPATH=str(tmp_path))
 
 
-def install() -> Path:
-    """Return the folder of the TypeScript packages; install them if the lock file is newer."""
-    folder = TYPESCRIPT / "node_modules"
-    installed, lock = folder / ".package-lock.json", TYPESCRIPT / "package-lock.json"
-    if not installed.exists() or installed.stat().st_mtime < lock.stat().st_mtime:
-        run("npm", "ci", cwd=TYPESCRIPT)
-    return folder
-
-
 def test_typescript_client_compiles_strictly_lists_creates_fetches_orders_and_cancels(
     shop: Service, document: Path, tmp_path: Path
 ) -> None:
-    if shutil.which("npm") is None:
-        reason = "npm is missing: the TypeScript client can't be tested. Install Node.js 20 or later."
-        if os.environ.get("CI") == "true":
-            pytest.fail(reason)
-        pytest.skip(reason)
-    packages = install()
+    packages = npm.install(TYPESCRIPT)
     for name in ("drive.ts", "package.json", "tsconfig.json"):
         shutil.copy(TYPESCRIPT / name, tmp_path)
     (tmp_path / "node_modules").symlink_to(packages)
@@ -122,7 +109,11 @@ def test_typescript_client_compiles_strictly_lists_creates_fetches_orders_and_ca
     drive(shop, "node", tmp_path / "out" / "drive.js", cwd=tmp_path)
 
 
-def test_lock_file_names_no_registry() -> None:
-    packages = json.loads((TYPESCRIPT / "package-lock.json").read_text())["packages"]
-    assert len(packages) > 1
+@pytest.mark.parametrize("folder", ["typescript", "spectral"])
+def test_lock_file_has_hashes_and_names_no_registry(folder: str) -> None:
+    packages = json.loads((HERE / folder / "package-lock.json").read_text())["packages"]
+    own = packages.pop("")
+    assert "integrity" not in own
+    assert packages
     assert not [name for name, package in packages.items() if "resolved" in package]
+    assert not [name for name, package in packages.items() if "integrity" not in package]
