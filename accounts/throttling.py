@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from django.http import HttpRequest
 from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 
-from accounts.quota import addresses
+from accounts.caller import Caller
+from accounts.quota import addresses, usage
+from accounts.quota.refusals import Refused
 from accounts.quota.verdict import DAY, Verdict
 from petstore.errors import ApiError, ErrorCode
 from petstore.metrics import DECISIONS
@@ -29,9 +32,23 @@ class QuotaThrottle(BaseThrottle):
         verdict: Verdict = meta.get("QUOTA_VERDICT") or addresses.take(request._request)
         meta["QUOTA_VERDICT"] = verdict
         DECISIONS.labels("admitted" if verdict.admitted else verdict.refusal.value).inc()
+        caller = request.auth
         if not verdict.admitted:
+            if isinstance(caller, Caller):
+                usage.recorder.refuse(refused(request._request, caller, verdict))
             raise refusal(verdict)
+        if (deprecated := getattr(view, "deprecated_operations", None)) and isinstance(caller, Caller):
+            operation = deprecated.get(getattr(view, "action", None))
+            if operation is not None:
+                usage.recorder.call_deprecated(caller, operation, verdict.now)
         return True
+
+
+def refused(request: HttpRequest, caller: Caller, verdict: Verdict) -> Refused:
+    """Return what staff may want to know of a refused request."""
+    match = request.resolver_match
+    route = match.route if match else ""
+    return Refused(request.META.get("REQUEST_ID", ""), caller, verdict, request.method or "", route)
 
 
 def refusal(verdict: Verdict) -> ApiError:

@@ -43,6 +43,7 @@ class PetViewSet(ApiView, GenericViewSet[Pet]):
     serializer_class = PetSerializer
     lookup_url_kwarg = "petId"
     required_scopes = {"list": PETS_READ, "retrieve": PETS_READ, "create": PETS_WRITE}
+    deprecated_operations = {"retrieve": GET_PET["operation_id"]}
     clock = staticmethod(timezone.now)  # Tests pass another.
 
     def list(self, request: Request) -> Response:
@@ -76,7 +77,7 @@ class PetViewSet(ApiView, GenericViewSet[Pet]):
     ) -> Response:
         """Announce the deprecation on every answer of the deprecated operation."""
         response = super().finalize_response(request, response, *args, **kwargs)
-        if self.action == "retrieve":
+        if self.action in self.deprecated_operations:
             announce_removal(response, settings.GET_PET_DEPRECATED_AT, settings.GET_PET_REMOVED_AT)
         return response
 

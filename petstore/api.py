@@ -1,5 +1,7 @@
 """What every view under /v1 shares: the order of its checks, and the answer to unknown paths."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NoReturn
 
 from django.conf import settings
@@ -17,6 +19,8 @@ class ApiView(APIView):
     count a request whose key was refused.
     """
 
+    # Actions that will be removed, and their operations' names: the throttle counts who still calls them.
+    deprecated_operations: Mapping[str, str] = MappingProxyType({})
     http_method_names = ["get", "post", "put", "patch", "delete", "head", "trace", "connect"]
 
     @property

@@ -29,6 +29,10 @@ DECISIONS = Counter(
     ["outcome"],
 )
 BANS = Counter("petstore_bans_total", "Keys that were banned.")
+REFUSALS_NOT_KEPT = Counter(
+    "petstore_refusals_not_kept_total",
+    "Refused requests that staff can't look up, because too many of their key or of all came at once.",
+)
 # With a label, so that the parent of the workers, which never sets it, has no say.
 STORE_UP = Gauge(
     "petstore_quota_store_up",

@@ -10,20 +10,25 @@ from accounts.models.keys import (
     key_mode,
 )
 from accounts.models.plans import EPOCH, Account, Plan, PlanCode
+from accounts.models.records import AccountDayLoad, DeprecatedUse, MinuteLoad, Refusal
 
 __all__ = [
     "EPOCH",
     "MAX_LIFETIME",
     "ROTATION_OVERLAP",
     "Account",
+    "AccountDayLoad",
     "Actor",
     "ApiKey",
     "DailyUsage",
+    "DeprecatedUse",
     "IdempotencyRecord",
     "KeyEvent",
     "KeyStanding",
+    "MinuteLoad",
     "Plan",
     "PlanCode",
     "QuotaCounter",
+    "Refusal",
     "key_mode",
 ]

@@ -1,4 +1,4 @@
-"""What lasts of the counting: requests and refusals for each key and day, the last use, bans.
+"""What lasts of the counting: requests and refusals for each key and day, the last use, bans, and more.
 
 Kept in the process and written behind, every few seconds and at the end, so that no request waits for it;
 a crash loses at most that much. A write adds what this process has counted, in one transaction, and what
@@ -8,9 +8,10 @@ could not be written is kept for the next one: nothing is counted twice.
 import atexit
 import logging
 import threading
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from multiprocessing.util import Finalize
 from typing import Any
 
@@ -18,13 +19,19 @@ from django.db import DatabaseError, connection, transaction
 
 from accounts.caller import Caller
 from accounts.models import EPOCH, Actor, ApiKey, KeyEvent, KeyStanding
+from accounts.quota import deprecated, loads, refusals
 from accounts.quota.bans import Ban
-from accounts.quota.verdict import DAY, SECOND, Verdict
+from accounts.quota.deprecated import Uses
+from accounts.quota.loads import Loads
+from accounts.quota.refusals import Refused
+from accounts.quota.verdict import DAY, MINUTE, SECOND, Verdict, moment
 from petstore.metrics import BANS
 
 logger = logging.getLogger(__name__)
 
 WRITE_EVERY = 5  # Seconds; the promise is 10.
+TIDY_EVERY = 60  # Seconds.
+LOADS_KEPT = 100_000  # Accounts' minutes that may wait for a database that is away; the oldest go first.
 LAST_USE_WRITTEN_EVERY = timedelta(minutes=1)
 SERVICE = Actor("the service")
 
@@ -61,10 +68,12 @@ class Tally:
 
 @dataclass(slots=True)
 class Batch:
-    """What one write takes: tallies by key id and day since the epoch, and bans."""
+    """What one write takes: tallies by key id and day since the epoch, bans, and see the types."""
 
     tallies: dict[tuple[int, int], Tally] = field(default_factory=dict)
     bans: list[Ban] = field(default_factory=list)
+    loads: Loads = field(default_factory=dict)
+    deprecated: Uses = field(default_factory=dict)
 
 
 class UsageRecorder:
@@ -72,28 +81,44 @@ class UsageRecorder:
 
     def __init__(self) -> None:
         self._batch = Batch()
+        self._refusals = refusals.RefusalBuffer()
         self._lock = threading.Lock()
         self._writing = threading.Lock()
         self._stopping = threading.Event()
 
     def count(self, caller: Caller, verdict: Verdict, *, elsewhere: bool = False) -> None:
         """Note one request. `elsewhere`: counted by a store beside the database."""
+        key_day = (caller.key_id, verdict.now // DAY)
+        minute = (caller.account_id, verdict.now // MINUTE)
         with self._lock:
-            tallies = self._batch.tallies
-            tally = tallies.setdefault((caller.key_id, verdict.now // DAY), Tally(caller.account_id))
+            batch = self._batch
+            tally = batch.tallies.get(key_day)
+            if tally is None:
+                tally = batch.tallies[key_day] = Tally(caller.account_id)
             tally.last_used = verdict.now
+            if not verdict.banned:  # No other numbers would have admitted it.
+                batch.loads[minute] = batch.loads.get(minute, 0) + 1
             if verdict.admitted:
                 tally.requests += 1
                 tally.elsewhere += elsewhere
             else:
                 tally.refusals += 1
 
+    def refuse(self, refused: Refused) -> None:
+        """Note a refusal for staff to look up; `count` has counted it."""
+        self._refusals.add(refused)
+
+    def call_deprecated(self, caller: Caller, operation: str, now: int) -> None:
+        """Note an admitted call of a deprecated operation; `count` has counted it."""
+        with self._lock:
+            deprecated.add(self._batch.deprecated, (caller.account_id, operation, now // DAY), 1, now)
+
     def ban(self, ban: Ban) -> None:
         """Record a ban now, for staff to see; if the database is away, with the next write."""
         BANS.inc()
         with self._lock:
             self._batch.bans.append(ban)
-        self.write()
+        self._write_usage()
 
     def start(self) -> None:
         """Write every few seconds from now on, in a thread of its own, and once more at the end."""
@@ -107,21 +132,31 @@ class UsageRecorder:
         self.write()
 
     def _run(self) -> None:
+        tidied = time.monotonic()
         while not self._stopping.wait(WRITE_EVERY):
             self.write()
+            if time.monotonic() - tidied >= TIDY_EVERY:
+                tidy(time.time_ns() // 1000)
+                tidied = time.monotonic()
             connection.close()
 
     def write(self) -> None:
         """Write what has gathered; keep it if the database doesn't take it."""
+        self._write_usage()
+        self._refusals.write()
+
+    def _write_usage(self) -> None:
         with self._writing:
             with self._lock:
                 batch, self._batch = self._batch, Batch()
-            if not batch.tallies and not batch.bans:
+            if not (batch.tallies or batch.bans or batch.deprecated):
                 return
             try:
                 with transaction.atomic():
                     write_bans(batch.bans)
                     write_tallies(batch.tallies)
+                    loads.write(batch.loads, time.time_ns() // 1000)
+                    deprecated.write(batch.deprecated)
             except DatabaseError:
                 logger.warning("Usage could not be written; it is kept for the next write.", exc_info=True)
                 self._keep(batch)
@@ -136,6 +171,23 @@ class UsageRecorder:
                 kept.elsewhere += tally.elsewhere
                 kept.refusals += tally.refusals
                 kept.last_used = max(kept.last_used, tally.last_used)
+            for minute, requests in newer.loads.items():
+                batch.loads[minute] = batch.loads.get(minute, 0) + requests
+            if len(batch.loads) > LOADS_KEPT:
+                latest = sorted(batch.loads, key=lambda place: place[1])[-LOADS_KEPT:]
+                batch.loads = {minute: batch.loads[minute] for minute in latest}
+            for use, (requests, last) in newer.deprecated.items():
+                deprecated.add(batch.deprecated, use, requests, last)
+
+
+def tidy(now: int) -> None:
+    """Roll up minutes, and delete what is kept no longer. `now`: microseconds since the epoch."""
+    try:
+        loads.roll_up(now)
+        for prune in (refusals.prune, loads.prune, deprecated.prune):
+            prune(now)
+    except DatabaseError:
+        logger.warning("Old records could not be tidied up; they will be in a minute.", exc_info=True)
 
 
 def write_tallies(tallies: dict[tuple[int, int], Tally]) -> None:
@@ -188,11 +240,6 @@ def write_bans(bans: Iterable[Ban]) -> None:
         minutes = (ban.ends_at - ban.began_at) // (60 * SECOND)
         reason = f"{ban.strikes} requests before their Retry-After ran out. Banned for {minutes} minutes."
         key.record(KeyEvent.Action.BANNED, SERVICE, reason)
-
-
-def moment(microseconds: int) -> datetime:
-    """Return the time for people and for Django's fields."""
-    return datetime.fromtimestamp(microseconds / SECOND, UTC)
 
 
 recorder = UsageRecorder()

@@ -3,12 +3,14 @@
 Times are whole microseconds since the epoch.
 """
 
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 from petstore.errors import ErrorCode
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
+HOUR = 60 * MINUTE
 DAY = 86_400 * SECOND
 
 
@@ -96,3 +98,8 @@ def account_windows(
         Window("minute", limits.per_minute, minute_used, MINUTE, minute_ends),
         Window("day", limits.per_day, day_used, DAY, (day + 1) * DAY),
     )
+
+
+def moment(microseconds: int) -> datetime:
+    """Return the time for people and for Django's fields."""
+    return datetime.fromtimestamp(microseconds / SECOND, UTC)
