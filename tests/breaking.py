@@ -1,0 +1,220 @@
+"""What breaks a client between two OpenAPI 3.0 documents. Pure: two documents in, sentences out.
+
+The rules are those of oasdiff's breaking checks, as far as our documents use what they speak of: a request
+that was good must stay good, and an answer may only bring what a client already had to expect. Servers,
+texts, examples and extensions are not judged; the codes of errors are, by the names of their examples.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+Document = dict[str, Any]
+METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
+LOWER = ("minimum", "minLength", "minItems", "minProperties")
+UPPER = ("maximum", "maxLength", "maxItems", "maxProperties")
+EXACT = ("format", "pattern", "multipleOf", "uniqueItems", "exclusiveMinimum", "exclusiveMaximum")
+CHOICES = ("anyOf", "oneOf", "not")
+
+
+def breaking_changes(old: Document, new: Document) -> list[str]:
+    """Return one sentence for each change that breaks a client of the old document."""
+    return list(Comparison(old, new).changes())
+
+
+class Comparison:
+    """Two documents, side by side."""
+
+    def __init__(self, old: Document, new: Document) -> None:
+        self.old = old
+        self.new = new
+
+    def changes(self) -> Iterator[str]:
+        """Yield what breaks, path by path."""
+        yield from self.security_schemes()
+        for path, old_item in self.old["paths"].items():
+            new_item = self.new["paths"].get(path)
+            if new_item is None:
+                yield f"{path}: the path was removed."
+                continue
+            for method in METHODS:
+                if method in old_item and method not in new_item:
+                    yield f"{method.upper()} {path}: the operation was removed."
+                elif method in old_item:
+                    yield from self.operation(
+                        f"{method.upper()} {path}", old_item[method], new_item[method]
+                    )
+
+    def operation(self, where: str, old: Document, new: Document) -> Iterator[str]:
+        """Yield what breaks in one operation."""
+        if old.get("operationId") != new.get("operationId"):
+            yield f"{where}: its operationId was changed, and generated clients name a function by it."
+        yield from self.security(where, old, new)
+        yield from self.parameters(where, old, new)
+        yield from self.request(where, old.get("requestBody"), new.get("requestBody"))
+        for status, response in old["responses"].items():
+            if status not in new["responses"]:
+                yield f"{where}: the answer {status} was removed."
+            else:
+                yield from self.response(f"{where} {status}", response, new["responses"][status])
+
+    def security_schemes(self) -> Iterator[str]:
+        """Yield the ways to authenticate that are gone or others."""
+        new = self.new.get("components", {}).get("securitySchemes", {})
+        for name, scheme in self.old.get("components", {}).get("securitySchemes", {}).items():
+            facts = ("type", "scheme", "in", "name", "openIdConnectUrl")
+            if [scheme.get(fact) for fact in facts] != [new.get(name, {}).get(fact) for fact in facts]:
+                yield f"The security scheme {name} was removed or changed."
+
+    def security(self, where: str, old: Document, new: Document) -> Iterator[str]:
+        """Yield a way to call the operation that no longer suffices."""
+        before = old.get("security", self.old.get("security", [])) or [{}]
+        after = new.get("security", self.new.get("security", [])) or [{}]
+        for had in before:
+            if not any(
+                needs.keys() <= had.keys() and all(set(needs[name]) <= set(had[name]) for name in needs)
+                for needs in after
+            ):
+                yield f"{where}: security was made stricter; {had or 'nothing'} no longer suffices."
+
+    def parameters(self, where: str, old: Document, new: Document) -> Iterator[str]:
+        """Yield what breaks in the parameters."""
+        before = {(one["in"], one["name"]): one for one in old.get("parameters", [])}
+        after = {(one["in"], one["name"]): one for one in new.get("parameters", [])}
+        for place, parameter in after.items():
+            required = parameter.get("required", False)
+            if required and not before.get(place, {}).get("required", False):
+                yield f"{where}: the parameter {place[1]} ({place[0]}) is required now."
+        for place, parameter in before.items():
+            name = f"{where}: the parameter {place[1]} ({place[0]})"
+            if place not in after:
+                yield f"{name} was removed."
+            else:
+                yield from self.schema(name, parameter["schema"], after[place]["schema"], sent=True)
+
+    def request(self, where: str, old: Document | None, new: Document | None) -> Iterator[str]:
+        """Yield what breaks in the body of a request."""
+        if old is None:
+            if new is not None and new.get("required", False):
+                yield f"{where}: a body is required now."
+            return
+        if new is None:
+            yield f"{where}: the body of the request was removed."
+            return
+        if new.get("required", False) and not old.get("required", False):
+            yield f"{where}: a body is required now."
+        yield from self.content(f"{where} request", old, new, sent=True)
+
+    def response(self, where: str, old: Document, new: Document) -> Iterator[str]:
+        """Yield what breaks in one answer."""
+        yield from self.content(where, old, new, sent=False)
+        for name, reference in old.get("headers", {}).items():
+            header = resolve(self.old, reference)
+            if name not in new.get("headers", {}):
+                yield f"{where}: the header {name} was removed."
+                continue
+            after = resolve(self.new, new["headers"][name])
+            if header.get("required", False) and not after.get("required", False):
+                yield f"{where}: the header {name} may be missing now."
+            yield from self.schema(
+                f"{where}: the header {name}", header["schema"], after["schema"], sent=False
+            )
+
+    def content(self, where: str, old: Document, new: Document, *, sent: bool) -> Iterator[str]:
+        """Yield what breaks in a body, for each of its media types, and error codes that are gone."""
+        for media_type, media in old.get("content", {}).items():
+            after = new.get("content", {}).get(media_type)
+            if after is None:
+                yield f"{where}: the media type {media_type} was removed."
+                continue
+            yield from self.schema(where, media["schema"], after["schema"], sent=sent)
+            if not sent and where[-3:] >= "400":
+                for code in media.get("examples", {}).keys() - after.get("examples", {}).keys():
+                    yield f"{where}: the error code {code} was removed."
+
+    def schema(self, where: str, old: Document, new: Document, *, sent: bool) -> Iterator[str]:
+        """Yield what breaks in a value that clients send, or that they get."""
+        old, new = resolve(self.old, old), resolve(self.new, new)
+        # What is sent must not be narrowed, what is received must not be widened.
+        narrow, wide = (new, old) if sent else (old, new)
+        how = "narrowed" if sent else "widened"
+        yield from (f"{where}: {what} {how}." for what in too_wide(wide, narrow))
+        for name in CHOICES:
+            if old.get(name) != new.get(name):
+                yield f"{where}: {name} was changed."
+        if sent and old.get("default") != new.get("default"):
+            yield f"{where}: the default was changed."
+        yield from self.members(where, old, new, sent=sent)
+        if "items" in old and "items" in new:
+            yield from self.schema(f"{where}[]", old["items"], new["items"], sent=sent)
+
+    def members(self, where: str, old: Document, new: Document, *, sent: bool) -> Iterator[str]:
+        """Yield what breaks in the members of an object."""
+        before, after = set(old.get("required", [])), set(new.get("required", []))
+        if sent:
+            yield from (f"{where}: {name} is required now." for name in sorted(after - before))
+            closed = [schema.get("additionalProperties", True) is False for schema in (old, new)]
+            if closed == [False, True]:
+                yield f"{where}: other members are refused now."
+        for name, schema in old.get("properties", {}).items():
+            if name not in new.get("properties", {}):
+                yield f"{where}: {name} was removed."
+                continue
+            if not sent and name in before - after:
+                yield f"{where}: {name} may be missing now."
+            yield from self.schema(f"{where}.{name}", schema, new["properties"][name], sent=sent)
+
+
+def resolve(document: Document, node: Document) -> Document:
+    """Return what a reference names; what stands together in allOf becomes one schema."""
+    if "$ref" in node:
+        found: Any = document
+        for part in node["$ref"].removeprefix("#/").split("/"):
+            found = found[part]
+        return resolve(document, found)
+    merged = {name: value for name, value in node.items() if name != "allOf"}
+    for part in node.get("allOf", []):
+        part = resolve(document, part)  # noqa: PLW2901  The part itself, not its name.
+        required = [*merged.get("required", []), *part.get("required", [])]
+        properties = merged.get("properties", {}) | part.get("properties", {})
+        merged = part | merged
+        merged |= {"required": required} if required else {}
+        merged |= {"properties": properties} if properties else {}
+    return merged
+
+
+def too_wide(wide: Document, narrow: Document) -> Iterator[str]:
+    """Yield in what one schema allows values that the other forbids."""
+    if not types(wide) <= types(narrow):
+        yield "the type was changed or"
+    if beyond_enum(wide, narrow):
+        yield "the values of the enum were"
+    for bound in (*LOWER, *UPPER):
+        if outside(bound, wide.get(bound), narrow.get(bound)):
+            yield f"{bound} was"
+    for name in EXACT:
+        if narrow.get(name) not in {wide.get(name), None}:
+            yield f"{name} was changed or"
+
+
+def types(schema: Document) -> set[str]:
+    """Return the JSON types of a schema; without one, all. Every integer is a number."""
+    named = schema.get("type")
+    found = {named} if named else {"string", "number", "integer", "boolean", "array", "object", "null"}
+    found |= {"integer"} if "number" in found else set()
+    return found | ({"null"} if schema.get("nullable") else set())
+
+
+def beyond_enum(wide: Document, narrow: Document) -> bool:
+    """Tell whether one schema allows values that the other's enum leaves out."""
+    if "enum" not in narrow:
+        return False
+    return "enum" not in wide or not set(wide["enum"]) <= set(narrow["enum"])
+
+
+def outside(bound: str, wide: float | None, narrow: float | None) -> bool:
+    """Tell whether one bound allows what the other forbids."""
+    if narrow is None:
+        return False
+    if wide is None:
+        return True
+    return wide < narrow if bound in LOWER else wide > narrow
