@@ -205,7 +205,10 @@ UNFOLD = {
     "ENVIRONMENT": "petstore.backoffice.look.environment",
     "SIDEBAR": {"navigation": "petstore.backoffice.look.navigation"},
     "STYLES": [lambda request: static("petstore/backoffice.css")],
-    "SCRIPTS": [lambda request: static("petstore/expressions.js")],
+    "SCRIPTS": [
+        lambda request: static("petstore/expressions.js"),
+        lambda request: static("petstore/labels.js"),
+    ],
 }
 
 # --- Content-Security-Policy, for every page -----------------------------------------------------

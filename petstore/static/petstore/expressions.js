@@ -2,15 +2,15 @@
  *
  * Alpine's own evaluator makes functions out of text, which the Content-Security-Policy forbids. This one reads
  * the part of JavaScript that the pages use and walks its tree: literals, members, calls, operators,
- * assignments, arrow functions of one expression, and if/else. Names come from the page's own scopes and from
- * GLOBALS, nothing else, so injected markup can't reach the rest of the browser.
+ * assignments, arrow functions of one expression, and if/else. Names come from the page's own scopes, LENT and
+ * APP, and no text ever becomes code.
  */
 "use strict";
 
 (() => {
-  const GLOBALS = new Set(
-    ["Date", "getCurrentTab", "localStorage", "searchCommand", "searchDropdown", "searchForm", "theme"], // app.js's
-  );
+  // What the browser lends, and the functions of unfold's app.js. Of the window, only where it is.
+  const LENT = { Date, window: { location: window.location }, get localStorage() { return window.localStorage; } };
+  const APP = new Set(["getCurrentTab", "searchCommand", "searchDropdown", "searchForm", "theme"]);
   const FORBIDDEN = new Set(["__proto__", "constructor", "prototype"]);
   const CONSTANTS = { true: true, false: false, null: null, undefined: undefined };
   const TOKENS =
@@ -34,7 +34,8 @@
   /* The object that has a name: the scope itself, so that its methods get it as `this`, or the browser. */
   function holder(scope, name) {
     if (name in scope) return scope;
-    if (GLOBALS.has(name)) return globalThis;
+    if (Object.hasOwn(LENT, name)) return LENT;
+    if (APP.has(name)) return globalThis;
     throw new ReferenceError(`${name} is not defined`);
   }
 

@@ -1,0 +1,1 @@
+"""What people do and see, in a real Chromium."""
