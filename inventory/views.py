@@ -21,6 +21,7 @@ from inventory.openapi import CREATE_PET, GET_PET, LIST_CATEGORIES, LIST_PETS
 from inventory.serializers import CategorySerializer, NewPetSerializer, PetSerializer
 from petstore.api import ApiView
 from petstore.errors import ApiError, ErrorCode
+from petstore.links import add_link
 from petstore.parameters import choice
 
 CANONICAL_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
@@ -86,7 +87,7 @@ def announce_removal(response: Response, deprecated_at: datetime, removed_at: da
     """Write Deprecation (RFC 9745), Sunset (RFC 8594) and the link to the successor."""
     response["Deprecation"] = f"@{int(deprecated_at.timestamp())}"
     response["Sunset"] = http_date(removed_at.timestamp())
-    response["Link"] = f'<{settings.BASE_URL}/pets?status=available>; rel="successor-version"'
+    add_link(response, f"{settings.BASE_URL}/pets?status=available", "successor-version")
 
 
 @extend_schema_view(list=extend_schema(**LIST_CATEGORIES))

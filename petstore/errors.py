@@ -16,6 +16,8 @@ from django.http import Http404, HttpResponse
 from rest_framework import exceptions, status
 from rest_framework.response import Response
 
+from petstore.links import link, page_url
+
 logger = logging.getLogger(__name__)
 
 RETRY_SECONDS = 2  # What a client waits before it tries again after 503.
@@ -202,10 +204,16 @@ def error_body(code: ErrorCode, message: str = "", details: Sequence[Detail] = (
     return body | ({"details": list(details)} if details else {})
 
 
+def help_link(code: ErrorCode) -> str:
+    """Return the Link header that leads to what the documentation says of a code."""
+    return link(page_url(f"docs/errors#{code.value}"), "help")
+
+
 def error_response(code: ErrorCode) -> HttpResponse:
     """Return an Error for what failed outside DRF's views."""
     body = orjson.dumps(error_body(code))
-    return HttpResponse(body, content_type="application/json", status=code.status)
+    headers = {"Link": help_link(code)}
+    return HttpResponse(body, content_type="application/json", status=code.status, headers=headers)
 
 
 def exception_handler(exc: Exception, context: dict[str, Any]) -> Response:
@@ -215,7 +223,8 @@ def exception_handler(exc: Exception, context: dict[str, Any]) -> Response:
         request_id = context["request"].META.get("REQUEST_ID")
         logger.error("%s on request %s", error.error.value, request_id, exc_info=exc)
     body = error_body(error.error, error.message, error.details)
-    return Response(body, status=error.status_code, headers=error.headers)
+    headers = {**error.headers, "Link": help_link(error.error)}
+    return Response(body, status=error.status_code, headers=headers)
 
 
 def as_api_error(exc: Exception) -> ApiError:

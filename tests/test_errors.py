@@ -20,6 +20,7 @@ def assert_error(response: Any, status: int, code: str) -> None:
     assert body.keys() - {"details"} == {"code", "message", "status"}
     assert response.headers["Content-Type"] == "application/json"
     assert response.headers["X-Request-Id"]
+    assert f'<http://testserver/docs/errors#{code}>; rel="help"' in response.headers["Link"].split(", ")
     assert all(response.headers[name].isdigit() for name in QUOTA_HEADERS)
 
 
@@ -109,6 +110,17 @@ def test_database_that_fails_at_authentication_is_a_503(api: Api, monkeypatch: p
 
 def test_every_code_has_a_status_and_a_sentence() -> None:
     assert all(400 <= code.status <= 503 and code.sentence.endswith(".") for code in ErrorCode)
+
+
+def test_errors_of_a_deprecated_operation_link_to_help_and_successor(api: Api) -> None:
+    assert api.get("/pets/0").headers["Link"].split(", ") == [
+        '<http://testserver/docs/errors#pet_not_found>; rel="help"',
+        '<http://testserver/v1/pets?status=available>; rel="successor-version"',
+    ]
+
+
+def test_only_errors_link_to_help(api: Api) -> None:
+    assert "Link" not in api.get("/pets").headers
 
 
 @pytest.mark.parametrize("host", ["evil.example", "bad host", "", "a" * 300, "x:99999"])

@@ -11,6 +11,8 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand
 from django.db.models import Q
 
+from petstore.links import page_url
+
 ACCOUNT = "Demo"
 STAFF = "admin"
 
@@ -28,18 +30,14 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         run("migrate", "--verbosity", "0")
         run("seed_demo", "--pets", "300", "--if-empty")
-        self.stdout.write(f"\nAPI         {settings.BASE_URL}   (documentation: {self.page('docs')})")
+        self.stdout.write(f"\nAPI         {settings.BASE_URL}   (documentation: {page_url('docs')})")
         self.staff_login()
         self.first_call()
-
-    def page(self, path: str) -> str:
-        """Return the URL of a page outside /v1."""
-        return f"{settings.BASE_URL.removesuffix('/v1')}/{path}"
 
     def staff_login(self) -> None:
         """Make the staff login once; its password is printed now and never again."""
         users = get_user_model().objects
-        line = f"Back office {self.page('admin/')}   user {STAFF}"
+        line = f"Back office {page_url('admin/')}   user {STAFF}"
         if users.filter(Q(is_staff=True) | Q(username=STAFF)).exists():
             self.stdout.write(f"{line}, password as before (to change it: manage.py changepassword)")
             return
