@@ -13,9 +13,11 @@ from django.utils.http import parse_header_parameters
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "petstore.settings")
 django.setup(set_prefix=False)
 
-from accounts.quota.store import start_worker  # noqa: E402  Its models need the setup.
+from accounts.quota import store  # noqa: E402  Its models need the setup.
+from inventory import stock  # noqa: E402
 
-start_worker()
+store.start_worker()
+stock.start_worker()
 
 
 class Utf8Request(WSGIRequest):

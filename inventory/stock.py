@@ -1,0 +1,146 @@
+"""How much is in stock, for pages that must not count a million pets.
+
+One worker of all machines counts now and then and keeps the result (StockCount). Pages read that.
+"""
+
+import logging
+import threading
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from time import perf_counter
+
+from django.db import DatabaseError, connection
+from django.db.models import Count, QuerySet
+from django.utils import timezone
+
+from inventory.counts import StockCount
+from inventory.models import LIVE, Category, Order, OrderStatus, Pet, PetStatus
+
+logger = logging.getLogger(__name__)
+
+COUNT_EVERY = timedelta(seconds=60)
+REST = 50  # Times as long as a count took: so it takes at most 2 % of the database's time.
+# Who counts and dies leaves the next count to others after so long.
+LEASE = timedelta(minutes=10)
+LOOK_EVERY = 15  # Seconds.
+SMALL = 50_000  # Pets that a page may count itself, if nobody has yet.
+
+
+@dataclass(frozen=True, slots=True)
+class CategoryStock:
+    """The pets of one category."""
+
+    category_id: int
+    name: str
+    available: int
+    pending: int
+    sold: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stock:
+    """The pets and the waiting orders at one moment."""
+
+    counted_at: datetime
+    categories: tuple[CategoryStock, ...]  # All of them, by name.
+    orders_placed: int
+    orders_approved: int
+
+    @property
+    def available(self) -> int:
+        """Pets that can be ordered."""
+        return sum(category.available for category in self.categories)
+
+    @property
+    def pending(self) -> int:
+        """Pets that somebody is about to get."""
+        return sum(category.pending for category in self.categories)
+
+    @property
+    def sold(self) -> int:
+        """Pets that are sold."""
+        return sum(category.sold for category in self.categories)
+
+    @property
+    def orders_waiting(self) -> int:
+        """Orders that staff have something to do for."""
+        return self.orders_placed + self.orders_approved
+
+
+def snapshot() -> Stock | None:
+    """Return the last count, or None if there is none yet. Two queries.
+
+    A small shop that was never counted is counted now.
+    """
+    counted = StockCount.objects.exclude(counted_at=None)
+    last = counted.first()
+    if last is None and is_small() and refresh():
+        last = counted.first()
+    if last is None or last.counted_at is None:
+        return None
+    pets = {(category_id, status): number for category_id, status, number in last.pets}
+    categories = tuple(
+        CategoryStock(pk, name, *(pets.get((pk, status), 0) for status in PetStatus.values))
+        for pk, name in Category.objects.order_by("name").values_list("pk", "name")
+    )
+    return Stock(last.counted_at, categories, last.orders_placed, last.orders_approved)
+
+
+def is_small() -> bool:
+    """Tell whether there are few pets, without counting: ids only grow."""
+    newest = Pet.objects.order_by("-pk").values_list("pk", flat=True).first()
+    return (newest or 0) <= SMALL
+
+
+def due(now: datetime) -> QuerySet[StockCount]:
+    """Return the row if the next count may begin."""
+    return StockCount.objects.filter(due_at__lte=now)
+
+
+def refresh(now: datetime | None = None) -> bool:
+    """Count, if it is time and nobody else does; return whether this call did."""
+    now = now or timezone.now()
+    StockCount.objects.bulk_create([StockCount(pk=1, due_at=now)], ignore_conflicts=True)
+    if not due(now).update(due_at=now + LEASE):
+        return False
+    began = perf_counter()
+    pets = Pet.objects.order_by().values_list("category_id", "status").annotate(number=Count("*"))
+    waiting = Order.objects.order_by().filter(status__in=LIVE).values_list("status")
+    counted, orders = list(pets), dict(waiting.annotate(number=Count("*")))
+    took = timedelta(seconds=perf_counter() - began)
+    StockCount.objects.update(
+        due_at=now + took + max(COUNT_EVERY, REST * took),
+        counted_at=now,
+        took_ms=round(took.total_seconds() * 1_000),
+        pets=counted,
+        orders_placed=orders.get(OrderStatus.PLACED, 0),
+        orders_approved=orders.get(OrderStatus.APPROVED, 0),
+    )
+    return True
+
+
+def start_worker() -> None:
+    """Keep the count fresh from now on, in a thread of its own."""
+    threading.Thread(target=keep_fresh, name="stock", daemon=True).start()
+
+
+def keep_fresh() -> None:
+    """Look for ever whether it is time to count."""
+    pause = threading.Event()
+    look()
+    while not pause.wait(LOOK_EVERY):
+        look()
+
+
+def look() -> None:
+    """Count if it is time. Reads first: on SQLite every write, even of nothing, makes others wait."""
+    try:
+        now = timezone.now()
+        if due(now).exists() or not StockCount.objects.exists():
+            refresh(now)
+    except DatabaseError:
+        logger.warning(
+            "The stock could not be counted; the next attempt is in %s s.", LOOK_EVERY, exc_info=True
+        )
+    finally:
+        connection.close()
