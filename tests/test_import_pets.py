@@ -22,7 +22,7 @@ from django.utils import timezone
 
 from inventory.exchange import storing
 from inventory.exchange.checking import BATCH, Row
-from inventory.exchange.progress import Progress
+from petstore.progress import Progress
 from inventory.exchange.reading import LONGEST
 from inventory.exchange.storing import Columns, add
 from inventory.models import Category, Pet

@@ -13,10 +13,10 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError
 
 from inventory.exchange import FORMATS, INTERRUPTED, STREAM, format_of
-from inventory.exchange.progress import Progress
 from inventory.exchange.storing import Exported, export, snapshot
 from inventory.exchange.writing import whole_file, write_csv, write_json_lines
 from inventory.models import Category, Pet, PetQuerySet, PetStatus
+from petstore.progress import Progress
 
 
 class Command(BaseCommand):

@@ -16,9 +16,9 @@ from django.db import DatabaseError, IntegrityError
 
 from inventory.exchange import FORMATS, INTERRUPTED, STREAM, format_of
 from inventory.exchange.checking import Checker, Report, Row, good_rows
-from inventory.exchange.progress import Progress
 from inventory.exchange.reading import READERS, Lines
 from inventory.exchange.storing import Spool, add, category_ids
+from petstore.progress import Progress
 
 
 class Command(BaseCommand):

@@ -1,0 +1,97 @@
+"""Whether an answer is one that the OpenAPI document allows."""
+
+from datetime import datetime
+from functools import cache
+from typing import Any
+
+from jsonschema import (  # type: ignore[import-untyped]
+    Draft202012Validator,
+    FormatChecker,
+)
+
+from petstore.conformance.answers import Answer
+from petstore.conformance.findings import BrokenError, expect
+from petstore.document import document
+
+formats = FormatChecker(formats=())
+
+
+@formats.checks("int64")  # type: ignore[untyped-decorator]
+def is_int64(value: object) -> bool:
+    """Tell whether a number fits into int64; what is no number has no such format."""
+    return not isinstance(value, int) or -(2**63) <= value < 2**63
+
+
+@formats.checks("date-time")  # type: ignore[untyped-decorator]
+def is_utc_date_time(value: object) -> bool:
+    """Tell whether a string is an RFC 3339 time in UTC (D12)."""
+    if not isinstance(value, str):
+        return True
+    try:
+        return datetime.fromisoformat(value).utcoffset() is not None and value.endswith("Z")
+    except ValueError:
+        return False
+
+
+def as_json_schema(node: Any) -> Any:
+    """Return OpenAPI 3.0's dialect as JSON Schema: its `nullable` is a type there."""
+    if isinstance(node, list):
+        return [as_json_schema(part) for part in node]
+    if not isinstance(node, dict):
+        return node
+    schema = {name: as_json_schema(part) for name, part in node.items()}
+    if schema.pop("nullable", False):
+        schema["type"] = [schema["type"], "null"]
+    return schema
+
+
+@cache
+def operations() -> dict[str, dict[str, Any]]:
+    """Return the document's operations by their operationId."""
+    return {
+        operation["operationId"]: operation
+        for path in document()["paths"].values()
+        for operation in path.values()
+    }
+
+
+@cache
+def schemas() -> dict[str, Any]:
+    """Return the document's schemas as JSON Schema."""
+    return dict(as_json_schema(document()["components"]["schemas"]))
+
+
+def problem(schema: dict[str, Any], value: Any) -> str:
+    """Return what is wrong with a value, or nothing."""
+    root = as_json_schema(schema) | {"components": {"schemas": schemas()}}
+    error = next(Draft202012Validator(root, format_checker=formats).iter_errors(value), None)
+    return f"{error.json_path}: {error.message}" if error is not None else ""
+
+
+def check_answer(operation_id: str, answer: Answer) -> Answer:
+    """Return the answer. Raises BrokenError for a status, header or body that the document doesn't have."""
+    responses = operations()[operation_id]["responses"]
+    if str(answer.status) not in responses:
+        raise BrokenError(f"{answer.sent}: {operation_id} doesn't answer {answer.status}.")
+    response = responses[str(answer.status)]
+    components = document()["components"]["headers"]
+    for name, reference in response.get("headers", {}).items():
+        if components[reference["$ref"].rpartition("/")[2]].get("required", False):
+            answer.header(name)
+    if "content" not in response:
+        expect(not answer.body, f"{answer.sent}: {answer.status} has a body, and must have none.")
+    elif not answer.sent.startswith("HEAD "):
+        found = problem(response["content"]["application/json"]["schema"], answer.json())
+        expect(not found, f"{answer.sent}: the body is not as documented. {found[:300]}")
+    return answer
+
+
+def check_error(answer: Answer, status: int, code: str) -> Answer:
+    """Return the answer. Raises BrokenError unless it is this Error (D29)."""
+    expect(answer.status == status, f"{answer.sent}: answers {answer.status}, not {status} {code}.")
+    found = problem({"$ref": "#/components/schemas/Error"}, answer.json())
+    expect(not found, f"{answer.sent}: the body is no Error. {found[:300]}")
+    body = answer.json()
+    expect(body["code"] == code, f"{answer.sent}: the code is {body['code']!r}, not {code!r}.")
+    expect(body["status"] == status, f"{answer.sent}: the body's status is {body['status']}, not {status}.")
+    return answer

@@ -1,0 +1,69 @@
+"""What a check is, and how it ends."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from petstore.conformance.session import Session
+
+
+class BrokenError(Exception):
+    """The deployment does not do what the contract says."""
+
+
+class NothingToCheckError(Exception):
+    """The deployment has nothing to check this on, for example no animals. That is no fault."""
+
+
+class NotRunError(Exception):
+    """The check could not be carried out: the quota is low, or the key lacks a scope."""
+
+
+class UnreachableError(Exception):
+    """No HTTP answer came."""
+
+
+class Outcome(StrEnum):
+    """How a check ended."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+    NOT_RUN = "not run"
+
+
+@dataclass(frozen=True)
+class Check:
+    """One rule of the contract, and the function that looks at it."""
+
+    name: str
+    rule: str  # Where it stands: a number of decisions.md, or a part of the contract.
+    title: str
+    look: Callable[["Session"], None]
+    writes: bool
+
+
+@dataclass(frozen=True)
+class Result:
+    """How one check ended, and why."""
+
+    check: Check
+    outcome: Outcome
+    detail: str = ""
+
+
+def check(rule: str, *, writes: bool = False) -> Callable[[Callable[["Session"], None]], Check]:
+    """Make a check of a function, which raises BrokenError where its docstring does not hold."""
+
+    def make(look: Callable[["Session"], None]) -> Check:
+        return Check(look.__name__, rule, (look.__doc__ or "").strip().rstrip("."), look, writes)
+
+    return make
+
+
+def expect(holds: object, otherwise: str) -> None:
+    """Raise BrokenError with this sentence unless something holds."""
+    if not holds:
+        raise BrokenError(otherwise)

@@ -1,0 +1,107 @@
+"""The requests of one run: with the key, within a budget, never against a quota that is nearly used up."""
+
+import re
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+import orjson
+
+from petstore.conformance.answers import Answer, exchange
+from petstore.conformance.contract import check_answer
+from petstore.conformance.findings import BrokenError, NotRunError, expect
+
+NEXT = re.compile(r'<([^<>]*)>; rel="next"')
+
+
+class Session:
+    """A deployment, and every answer that it gave."""
+
+    def __init__(self, url: str, key: str, *, budget: int, keep: int) -> None:
+        """`url` is the contract's {base_url}; `keep` the requests that stay for the key's own users."""
+        self.url = url.rstrip("/")
+        self.server = urlsplit(self.url)
+        self.key = key
+        self.budget = budget
+        self.keep = keep
+        self.answers: list[Answer] = []  # Those under /v1.
+        self.left_behind: list[str] = []
+        self.spent = 0  # Requests with the key.
+        self.remaining: int | None = None
+        self.refused = False
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        headers: dict[str, str] | None = None,
+        keyed: bool = True,
+    ) -> Answer:
+        """Send a request under the base URL; a body that is not bytes goes as JSON.
+
+        Raises NotRunError rather than use up the budget or the quota, or where the key lacks a scope.
+        """
+        if keyed:
+            self.spare_quota()
+        sent = {"User-Agent": "petstore-conformance"}
+        if keyed:
+            sent["Authorization"] = f"Bearer {self.key}"
+        if body is not None:
+            sent["Content-Type"] = "application/json"
+            body = body if isinstance(body, bytes) else orjson.dumps(body)
+        answer = exchange(
+            self.server, method, self.server.path + path,
+            headers=sent | (headers or {}), body=body, keyed=keyed,
+        )  # fmt: skip
+        self.answers.append(answer)
+        if keyed:
+            self.note(answer)
+        return answer
+
+    def call(self, operation_id: str, method: str, path: str, body: Any = None, **options: Any) -> Answer:
+        """Send a request, and check that its answer is one that the document gives to the operation."""
+        return check_answer(operation_id, self.send(method, path, body, **options))
+
+    def page(self, path: str) -> Answer:
+        """Fetch a page outside /v1, without the key; that costs no quota."""
+        return exchange(
+            self.server, "GET", self.server.path.removesuffix("/v1") + path,
+            headers={"User-Agent": "petstore-conformance"}, body=None, keyed=False,
+        )  # fmt: skip
+
+    def rows(self, operation_id: str, path: str, **query: object) -> tuple[list[dict[str, Any]], Answer]:
+        """Fetch one page of a list; return its rows and the answer."""
+        answer = self.call(operation_id, "GET", f"{path}?{urlencode(query)}")
+        expect(answer.status == 200, f"{answer.sent}: answers {answer.status}, not 200.")
+        return answer.json(), answer
+
+    def next_path(self, answer: Answer) -> str | None:
+        """Return the next page's path and query, or None on the last page. Raises BrokenError (D10)."""
+        link = NEXT.search(answer.headers["Link"] or "")
+        if link is None:
+            return None
+        if not link[1].startswith(f"{self.url}/"):
+            raise BrokenError(f"{answer.sent}: the next page is at {link[1]}, not under {self.url}.")
+        return link[1].removeprefix(self.url)
+
+    def spare_quota(self, needed: int = 1) -> None:
+        """Raise NotRunError if so many more requests with the key would cost too much."""
+        if self.refused:
+            raise NotRunError("The quota refused a request. Nothing more is sent, so that no ban follows.")
+        if self.spent + needed > self.budget:
+            raise NotRunError(f"The budget of {self.budget} requests is too small. See --budget.")
+        if self.remaining is not None and self.remaining - needed < self.keep:
+            raise NotRunError(f"Only {self.remaining} requests are left of the quota. See --keep.")
+
+    def note(self, answer: Answer) -> None:
+        """Keep what the answer says of the quota. Raises NotRunError for 429, and for a missing scope."""
+        self.spent += 1
+        remaining = answer.headers["X-RateLimit-Remaining"] or ""
+        if remaining.isascii() and remaining.isdigit():
+            self.remaining = int(remaining)
+        if answer.status == 429:
+            self.refused = True
+            self.spare_quota()
+        if answer.status == 403 and b'"insufficient_scope"' in answer.body:
+            raise NotRunError("The key lacks the scope for this. Use a key that has all of them.")

@@ -1,0 +1,55 @@
+"""The manners of every command of ours: help with examples and exit statuses, and --json."""
+
+import json
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from textwrap import dedent, fill
+from typing import Any
+
+from django.core.management.base import BaseCommand, DjangoHelpFormatter
+
+# What every command answers beside what it says of its own.
+STATUSES = {0: "Done.", 1: "It could not be done; standard error says why.", 2: "Wrong options."}
+WIDTH = 80
+
+
+class HelpFormatter(RawDescriptionHelpFormatter, DjangoHelpFormatter):
+    """Django's order of options, and the examples' own lines."""
+
+
+class Command(BaseCommand):
+    """A command with manners. `examples` has one command line in each line."""
+
+    examples = ""
+    statuses: dict[int, str] = {}  # What differs from STATUSES, or comes on top.
+
+    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> Any:
+        """Return the parser, with examples and exit statuses below the options."""
+        told = sorted((STATUSES | self.statuses).items())
+        epilog = "\n".join(
+            [
+                "examples:",
+                *(f"  {line}" for line in dedent(self.examples).strip().splitlines()),
+                "",
+                "exit status:",
+                *(
+                    fill(f"{status}  {text}", WIDTH, initial_indent="  ", subsequent_indent="     ")
+                    for status, text in told
+                ),
+            ]
+        )
+        kwargs |= {"formatter_class": HelpFormatter, "epilog": epilog}
+        parser = super().create_parser(prog_name, subcommand, **kwargs)
+        parser.description = fill(parser.description or "", WIDTH)
+        return parser
+
+
+class JsonCommand(Command):
+    """A command that tells what it did to people, and with --json to programs."""
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Add --json."""
+        parser.add_argument("--json", action="store_true", help="Print JSON for programs.")
+
+    def answer(self, options: dict[str, Any], data: Any, text: str) -> None:
+        """Print the data for programs, or the text for people."""
+        self.stdout.write(json.dumps(data) if options["json"] else text)

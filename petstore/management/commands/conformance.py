@@ -1,0 +1,140 @@
+"""Check a deployment against the contract, from outside."""
+
+import os
+import sys
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import CommandError
+
+from petstore.conformance.findings import Outcome, Result, UnreachableError
+from petstore.conformance.run import chosen, run
+from petstore.conformance.session import Session
+from petstore.environment import is_api_url
+from petstore.management.base import JsonCommand
+from petstore.progress import Progress
+
+BUDGET = 100
+KEEP = 2
+INCOMPLETE = 2
+
+
+class Command(JsonCommand):
+    help = (
+        "Check a deployment, such as staging or production, against the contract, from outside: shapes, "
+        "headers, codes, paging, caching, deprecation, and whether the numbers of the quota are true. "
+        "Sends about 60 requests with the key, and stops before its quota is used up. Changes nothing "
+        "unless --write is given."
+    )
+    examples = """
+        PETSTORE_KEY=psk_live_... manage.py conformance https://api.example.com/v1
+        manage.py conformance https://staging.example.com/v1 --key psk_test_... --write
+        manage.py conformance http://localhost:8000/v1 --key psk_live_... --json
+        """
+    statuses = {
+        0: "Everything that could be checked is as the contract says.",
+        1: "At least one check failed.",
+        2: "Nothing failed, but not every check could run (no answer, a refused key, a low quota, "
+        "a missing scope), or the options are wrong.",
+    }
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        super().add_arguments(parser)
+        parser.add_argument("url", metavar="URL", help="The API's address, which ends in /v1.")
+        parser.add_argument(
+            "--key", help="An API key with all scopes. Better in PETSTORE_KEY: a shell remembers options."
+        )
+        parser.add_argument(
+            "--write",
+            action="store_true",
+            help="Also add an animal, order it, and cancel the order. The animal stays.",
+        )
+        parser.add_argument(
+            "--budget", type=int, default=BUDGET, metavar="N",
+            help=f"Send at most so many requests with the key. Default {BUDGET}.",
+        )  # fmt: skip
+        parser.add_argument(
+            "--keep", type=int, default=KEEP, metavar="N",
+            help=f"Stop when only so many requests are left of the quota. Default {KEEP}.",
+        )  # fmt: skip
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        session = Session(
+            address(options["url"]), api_key(options["key"]),
+            budget=options["budget"], keep=options["keep"],
+        )  # fmt: skip
+        results: list[Result] = []
+        try:
+            self.check_key(session)
+            bars = None if options["json"] else sys.stderr
+            with Progress("Checking", len(chosen(write=options["write"])), bars) as progress:
+                for result in run(session, write=options["write"]):
+                    results.append(result)
+                    progress.show(len(results))
+        except UnreachableError as error:
+            raise CommandError(str(error), returncode=INCOMPLETE) from None
+        finally:
+            for left in session.left_behind:
+                self.stderr.write(f"Left behind: {left}.", lambda text: text)
+        self.tell(session, results, options)
+
+    def check_key(self, session: Session) -> None:
+        """Send the first request. Raises CommandError for a key that is refused."""
+        answer = session.send("GET", "/categories?limit=1")
+        if answer.status == 401:
+            text = f"{session.url} refuses the key (401). Is it complete, and for this deployment?"
+            raise CommandError(text, returncode=INCOMPLETE)
+
+    def tell(self, session: Session, results: list[Result], options: dict[str, Any]) -> None:
+        """Print the results; exit with 1 if a check failed, with 2 if one could not run."""
+        count = {outcome: sum(result.outcome is outcome for result in results) for outcome in Outcome}
+        data = {
+            "url": session.url,
+            "requests": session.spent,
+            "counts": {outcome.value: number for outcome, number in count.items()},
+            "left_behind": session.left_behind,
+            "checks": [
+                {
+                    "name": result.check.name,
+                    "rule": result.check.rule,
+                    "title": result.check.title,
+                    "outcome": result.outcome.value,
+                    "detail": result.detail,
+                }
+                for result in results
+            ],
+        }
+        numbers = ", ".join(f"{number} {outcome.value}" for outcome, number in count.items() if number)
+        summary = f"{session.url}: {numbers}. {session.spent} requests with the key."
+        self.answer(options, data, "\n".join([*map(self.line, results), "", summary]))
+        if count[Outcome.FAILED]:
+            sys.exit(1)
+        if count[Outcome.NOT_RUN]:
+            sys.exit(INCOMPLETE)
+
+    def line(self, result: Result) -> str:
+        """Return what is printed of one result."""
+        style = {
+            Outcome.PASSED: self.style.SUCCESS,
+            Outcome.FAILED: self.style.ERROR,
+            Outcome.SKIPPED: self.style.NOTICE,
+            Outcome.NOT_RUN: self.style.WARNING,
+        }[result.outcome]
+        line = f"{style(f'{result.outcome.value:8}')} {result.check.title} ({result.check.rule})"
+        return f"{line}\n         {result.detail}" if result.detail else line
+
+
+def address(url: str) -> str:
+    """Return the API's address. Raises CommandError for what is none."""
+    if not is_api_url(url.rstrip("/")):
+        text = f"{url!r} is not the address of an API, such as https://api.example.com/v1."
+        raise CommandError(text, returncode=INCOMPLETE)
+    return url.rstrip("/")
+
+
+def api_key(option: str | None) -> str:
+    """Return the key from the option or from PETSTORE_KEY. Raises CommandError without one."""
+    key = (option or os.environ.get("PETSTORE_KEY", "")).strip()
+    if not key or not (key.isascii() and key.isprintable()):
+        raise CommandError("Name a key with --key, or in PETSTORE_KEY.", returncode=INCOMPLETE)
+    return key
