@@ -2,21 +2,24 @@
 
 import re
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from html import unescape
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Permission, User
 from django.contrib.sessions.models import Session
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
 from accounts import keys, scopes
-from accounts.models import Account, ApiKey, KeyEvent, KeyStanding
-from tests.conftest import Api
+from accounts.models import Account, ApiKey, DailyUsage, KeyEvent, KeyStanding
+from tests.conftest import OPERATOR, Api
 
 LIST = "/admin/accounts/apikey/"
 ADD = f"{LIST}add/"
@@ -55,6 +58,10 @@ def public_id_in(text: str) -> str:
     return found.public_id
 
 
+def found(staff: Client, **query: str) -> list[ApiKey]:
+    return list(staff.get(LIST, query).context["cl"].result_list)
+
+
 def clerk_who_may(*codenames: str) -> Client:
     clerk = User.objects.create(username="clerk", is_staff=True)
     clerk.user_permissions.set(Permission.objects.filter(codename__in=codenames))
@@ -88,7 +95,7 @@ def test_the_text_of_a_key_shows_on_one_page_and_is_kept_nowhere(
     staff: Client, form: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     page = staff.post(ADD, form)
-    (text,) = FORM.findall(page.text)
+    (text,) = set(FORM.findall(page.text))
     assert page.status_code == 200
     assert "It is shown only this once." in page.text
     assert "no-store" in page["Cache-Control"]
@@ -106,6 +113,28 @@ def test_the_text_of_a_key_shows_on_one_page_and_is_kept_nowhere(
         "/admin/",
     ):
         assert secret not in staff.get(path).text
+
+
+def test_the_page_of_a_new_key_copies_it_and_has_a_line_to_try_it(
+    staff: Client, form: dict[str, Any], settings: Any
+) -> None:
+    page = staff.post(ADD, form)
+    text = page.context["text"]
+    assert f">{text}</code>" in page.text
+    assert 'data-copy="key-text" data-said="said"' in page.text
+    assert 'id="said" role="status" aria-live="polite"' in page.text
+    assert "shown again" in page.text
+    assert f"Authorization: Bearer {text}" in unescape(page.text)
+    assert f"{settings.BASE_URL}/pets" in page.text
+
+
+def test_the_form_of_a_new_key_knows_the_account_that_somebody_comes_from(
+    staff: Client, account: Account
+) -> None:
+    page = staff.get(ADD, {"account": account.pk})
+    assert page.context["adminform"].form.initial["account"] == account.pk
+    for unsound in ("9" * 19, "abc", "-1", "\u0663", "1_0"):
+        assert "account" not in staff.get(ADD, {"account": unsound}).context["adminform"].form.initial
 
 
 @pytest.mark.parametrize("again", [1, 2])
@@ -178,14 +207,117 @@ def test_the_digest_cannot_be_searched(staff: Client, key: ApiKey) -> None:
     assert response.context["cl"].result_count == 0
 
 
-@pytest.mark.parametrize("part", [lambda key: key.public_id, lambda key: key.account.name[:4]])
-def test_keys_are_found_by_their_id_and_their_account(
-    staff: Client, key: ApiKey, part: Callable[[ApiKey], str]
+@pytest.mark.parametrize("length", [keys.PUBLIC_ID_LENGTH, 10, keys.ACCOUNT_ID_LENGTH])
+def test_keys_are_found_by_their_public_id_or_its_start(
+    staff: Client, key: ApiKey, issue: Any, length: int
 ) -> None:
-    response = staff.get(reverse("admin:accounts_apikey_changelist"), {"q": part(key)})
-    assert list(response.context["cl"].result_list) == [key]
-    response = staff.get(reverse("admin:accounts_apikey_changelist"), {"q": "nobody"})
-    assert response.context["cl"].result_count == 0
+    issue(of=Account.objects.create(name="Other", plan_id="free"))
+    assert found(staff, q=f" {key.public_id[:length]} ") == [key]
+
+
+@pytest.mark.parametrize("text", ["nobody", "Acme", "%", "_" * 14])
+def test_nothing_but_a_public_id_finds_a_key(staff: Client, key: ApiKey, text: str) -> None:
+    assert found(staff, q=text) == []
+
+
+def test_a_pasted_key_is_looked_for_by_its_public_id_and_never_shown(staff: Client, key: Any) -> None:
+    secret = key.text.removeprefix(f"psk_live_{key.public_id}_")
+    for pasted in (key.text, f" Bearer {key.text}\t", key.text[:-7]):
+        response = staff.get(LIST, {"q": pasted, "state": "active"})
+        assert response.status_code == 302
+        assert response["Location"] == f"{LIST}?q={key.public_id}&state=active"
+        assert secret not in response.text
+        assert list(staff.get(response["Location"]).context["cl"].result_list) == [key]
+
+
+def test_a_list_is_filtered_by_state_mode_plan_and_ban(staff: Client, key: ApiKey, issue: Any) -> None:
+    now = timezone.now()
+    soon, _ = issue(expires_at=now + timedelta(days=3))
+    later, _ = issue(expires_at=now + timedelta(days=20))
+    expired, _ = issue(expires_at=now + timedelta(days=1))
+    ApiKey.objects.filter(pk=expired.pk).update(
+        created_at=now - timedelta(days=2), expires_at=now - timedelta(days=1)
+    )
+    revoked, _ = issue()
+    revoked.revoke(reason="Leaked", by=OPERATOR)
+    other, _ = issue(of=Account.objects.create(name="Other", plan_id="free"))
+    ApiKey.objects.filter(pk=other.pk).update(mode="test")
+    assert found(staff, state="active") == [other, later, soon, key]
+    assert found(staff, state="soon", expires="7") == [soon]
+    assert found(staff, expires="30") == [later, soon]
+    assert found(staff, state="expired") == [expired]
+    assert found(staff, state="revoked") == [revoked]
+    assert found(staff, mode__exact="test") == [other]
+    assert found(staff, plan="free") == [other]
+    assert found(staff, banned="now") == []
+    assert len(found(staff, state="nothing", expires="9999", plan="\ufffd")) == 6
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"digest__startswith": "a"},
+        {"digest": "a"},
+        {"pepper_number": "1"},
+        {"account__plan__code__exact": "free"},
+    ],
+)
+def test_a_list_is_filtered_by_nothing_else(staff: Client, key: ApiKey, query: dict[str, str]) -> None:
+    assert staff.get(LIST, query).status_code == 400
+
+
+def test_no_order_in_the_address_sorts_by_the_digest(staff: Client, key: ApiKey) -> None:
+    for column in range(-12, 13):
+        with CaptureQueriesContext(connection) as queries:
+            staff.get(LIST, {"o": column})
+        assert not [query for query in queries if re.search(r"ORDER BY.*digest", query["sql"])]
+
+
+def test_each_state_has_its_badge_in_words(staff: Client, key: ApiKey, issue: Any) -> None:
+    issue(expires_at=timezone.now() + timedelta(days=3))
+    revoked, _ = issue()
+    revoked.revoke(reason="Leaked", by=OPERATOR)
+    text = staff.get(LIST).text
+    for badge in ("Active", "Expires soon", "Revoked"):
+        assert re.search(rf"rounded-default[^>]*>\s*{badge}\s*</span>", text), badge
+
+
+def test_last_use_and_todays_requests_are_in_the_list(staff: Client, key: ApiKey) -> None:
+    used = timezone.now() - timedelta(minutes=3, seconds=5)
+    ApiKey.objects.filter(pk=key.pk).update(last_used_at=used)
+    DailyUsage.objects.create(key=key, day=timezone.now().date(), requests=25_000)
+    for path in (LIST, page_of(key)):
+        text = staff.get(path).text.replace("\xa0", " ")
+        assert f'title="{used:%Y-%m-%d %H:%M:%S} UTC">3 minutes ago<' in text
+        assert "25,000 of 100,000" in text
+        assert "width: 25.0%" in text
+
+
+def test_a_list_of_keys_asks_no_more_for_more_of_them(staff: Client, key: ApiKey, issue: Any) -> None:
+    def queries() -> int:
+        with CaptureQueriesContext(connection) as asked:
+            staff.get(LIST)
+        return len(asked)
+
+    queries()
+    few = queries()
+    for number in range(30):
+        new, _ = issue(of=Account.objects.create(name=f"Customer {number}", plan_id="free"))
+        DailyUsage.objects.create(key=new, day=timezone.now().date(), requests=5)
+        KeyStanding.objects.create(key=new)
+    assert queries() == few <= 6
+
+
+def test_a_revoked_key_cannot_be_changed_at_all(staff: Client, key: ApiKey) -> None:
+    key.revoke(reason="Leaked", by=OPERATOR)
+    before = ApiKey.objects.filter(pk=key.pk).values().get()
+    page = staff.get(page_of(key)).text
+    assert 'name="name"' not in page
+    assert 'name="_save"' not in page
+    staff.post(
+        page_of(key), {"name": "Alive", "revoked_at_0": "", "revoked_at_1": "", "revoked_reason": ""}
+    )
+    assert ApiKey.objects.filter(pk=key.pk).values().get() == before
 
 
 def test_only_the_name_of_a_key_can_be_changed(staff: Client, account: Account, key: ApiKey) -> None:
@@ -264,6 +396,32 @@ def test_a_revoked_key_is_refused_on_the_next_request(
     assert (event.action, event.actor, event.reason) == ("revoked", boss, "Leaked")
 
 
+def test_the_question_says_what_stops_working(
+    staff: Client, account: Account, key: ApiKey, issue: Any
+) -> None:
+    today = timezone.now().date()
+    DailyUsage.objects.create(key=key, day=today, requests=1_234)
+    DailyUsage.objects.create(key=key, day=today - timedelta(days=6), requests=1_000)
+    DailyUsage.objects.create(key=key, day=today - timedelta(days=7), requests=50_000)
+    ApiKey.objects.filter(pk=key.pk).update(name="Tills", last_used_at=timezone.now() - timedelta(hours=2))
+    with CaptureQueriesContext(connection) as queries:
+        page = staff.get(page_of(key, "revoke"))
+    assert page.context["facts"] == {
+        "Name of the key": "Tills",
+        "May": "pets:read, pets:write, orders:read, orders:write",
+        "Last use": ANY,
+        "Requests today": "1,234",
+        "Requests in the last 7 days": "2,234",
+        "Other active keys of the account": "None. This is its only one.",
+    }
+    assert "2\xa0hours ago" in page.context["facts"]["Last use"]
+    for word in (account.name, key.public_id, "answered with 401"):
+        assert word in page.text
+    assert len(queries) <= 8
+    issue()
+    assert staff.get(page_of(key, "revoke")).context["facts"]["Other active keys of the account"] == 1
+
+
 def test_looking_at_the_question_revokes_nothing(staff: Client, key: ApiKey) -> None:
     assert "can't be brought back" in staff.get(page_of(key, "revoke")).text.replace("&#x27;", "'")
     key.refresh_from_db()
@@ -294,7 +452,7 @@ def test_rotating_shows_the_new_text_and_gives_the_old_key_an_end(
 ) -> None:
     before = timezone.now()
     page = staff.post(page_of(key, "rotate"))
-    (text,) = FORM.findall(page.text)
+    (text,) = set(FORM.findall(page.text))
     assert "no-store" in page["Cache-Control"]
     key.refresh_from_db()
     assert public_id_in(text) == key.rotated_to.public_id
@@ -302,6 +460,27 @@ def test_rotating_shows_the_new_text_and_gives_the_old_key_an_end(
     assert key.expires_at - before > timedelta(hours=23, minutes=59)
     assert api.get("/pets").status_code == 200
     assert Api(text).get("/pets").status_code == 200
+
+
+@pytest.mark.parametrize(("hours", "shown"), [("0", "has ended"), ("720", "works until")])
+def test_the_old_key_works_as_long_as_was_chosen(
+    staff: Client, key: ApiKey, api: Api, hours: str, shown: str
+) -> None:
+    ApiKey.objects.filter(pk=key.pk).update(created_at=timezone.now() - timedelta(days=1))
+    before = timezone.now()
+    page = staff.post(page_of(key, "rotate"), {"overlap_hours": hours})
+    assert shown in page.text
+    key.refresh_from_db()
+    assert key.expires_at is not None
+    assert timedelta(0) <= key.expires_at - before - timedelta(hours=int(hours)) < timedelta(minutes=1)
+    assert api.get("/pets").status_code == (401 if hours == "0" else 200)
+
+
+@pytest.mark.parametrize("hours", ["-1", "721", "abc", "1.5", "9" * 30])
+def test_no_other_overlap_is_taken(staff: Client, key: ApiKey, hours: str) -> None:
+    page = staff.post(page_of(key, "rotate"), {"overlap_hours": hours})
+    assert page.context["form"].errors.keys() == {"overlap_hours"}
+    assert ApiKey.objects.count() == 1
 
 
 def test_a_key_is_rotated_once_even_if_the_button_is_pressed_twice(staff: Client, key: ApiKey) -> None:
@@ -385,8 +564,9 @@ def test_a_banned_key_is_seen_in_the_list_and_can_be_picked_out(
 ) -> None:
     other, _ = issue()
     page = staff.get(LIST).text
-    assert page.count("banned until") == 1
+    assert re.search(r">\s*Banned\s*</span>", page)
     assert str(other) in page
+    assert "Banned until 20" in staff.get(page_of(banned)).text
     picked = staff.get(LIST, {"banned": "now"}).text
     assert str(banned) in picked
     assert str(other) not in picked

@@ -1,0 +1,77 @@
+"""How a state, a limit and a time look to staff: a badge, a bar, an age. Each says it in words as well."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from django.template.loader import render_to_string
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.timesince import timesince
+
+from accounts.models import ApiKey, PlanCode
+
+SOON = timedelta(days=7)  # A key that ends within it is marked.
+
+# Unfold's names of colours. Each badge carries words, too.
+STATE_COLOURS = {
+    "active": "success",
+    "soon": "warning",
+    "expired": "default",
+    "revoked": "default",
+    "banned": "danger",
+}
+PLAN_COLOURS: dict[str, str] = {
+    PlanCode.FREE: "default",
+    PlanCode.PRO: "info",
+    PlanCode.BUSINESS: "primary",
+    PlanCode.ENTERPRISE: "success",
+}
+
+
+def key_state(key: ApiKey, now: datetime) -> tuple[str, str]:
+    """Return the name of a key's state, for its colour, and its words."""
+    state = key.state(now)
+    if state != "active":
+        return state, state.capitalize()
+    if ban_end := key.ban_end(now):
+        return "banned", f"Banned until {exact(ban_end)}"
+    if key.expires_at is not None and key.expires_at <= now + SOON:
+        return "soon", "Expires soon"
+    return "active", "Active"
+
+
+def state_badge(key: ApiKey, now: datetime) -> dict[str, str]:
+    """Return what unfold's label template takes."""
+    state, text = key_state(key, now)
+    return {"type": STATE_COLOURS[state], "text": text}
+
+
+def exact(at: datetime) -> str:
+    """Return a time to the minute."""
+    return f"{at:%Y-%m-%d %H:%M} UTC"
+
+
+def age(at: datetime | None, now: datetime) -> SafeString:
+    """Return how long ago something was, with the exact time where one points."""
+    if at is None:
+        return SafeString("never")
+    seconds = (now - at).total_seconds()
+    text = "just now" if seconds < 60 else f"{timesince(at, now, depth=1)} ago"
+    title = f"{at:%Y-%m-%d %H:%M:%S} UTC"
+    return format_html('<time datetime="{}" title="{}">{}</time>', at.isoformat(), title, text)
+
+
+def usage_bar(used: int, limit: int) -> SafeString:
+    """Return a bar of how many requests of a limit are used."""
+    share = used / limit
+    level = "full" if share >= 1 else "high" if share >= 0.8 else "low"
+    return render_to_string(
+        "admin/accounts/bar.html",
+        {
+            "width": f"{min(share, 1) * 100:.1f}",
+            "level": level,
+            "text": f"{used:,} of {limit:,}",
+            "percent": f"{share * 100:.0f}%" if share >= 0.01 or not used else "under 1%",
+        },
+    )

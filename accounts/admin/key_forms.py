@@ -1,0 +1,101 @@
+"""The forms of keys: issue, rotate, and the reason for what is done to one."""
+
+from __future__ import annotations
+
+import secrets
+from datetime import datetime, timedelta
+from typing import Any, cast
+
+from django import forms
+from django.core.cache import cache
+from django.core.exceptions import ValidationError
+from django.utils import timezone
+from unfold.widgets import (
+    UnfoldAdminCheckboxSelectMultipleWidget,
+    UnfoldAdminIntegerFieldWidget,
+    UnfoldAdminTextareaWidget,
+    UnfoldAdminTextInputWidget,
+)
+
+from accounts import networks, scopes
+from accounts.models import ROTATION_OVERLAP
+
+LONGEST_OVERLAP = 720  # Hours: 30 days.
+OVERLAP = int(ROTATION_OVERLAP.total_seconds() // 3600)
+
+
+class ScopesField(forms.MultipleChoiceField):
+    """A checkbox for each scope; its value is the scopes as they are stored."""
+
+    widget = UnfoldAdminCheckboxSelectMultipleWidget
+
+    def clean(self, value: Any) -> str:
+        """Return the scopes in their stored form."""
+        return scopes.stored_form(super().clean(value))
+
+
+class NetworksField(forms.CharField):
+    """Networks, one on each line; its value is the list of them."""
+
+    widget = UnfoldAdminTextareaWidget(attrs={"rows": 4})
+
+    def clean(self, value: Any) -> list[str]:
+        """Return the networks in their canonical form."""
+        return networks.normalise(super().clean(value).split())
+
+
+class IssueForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its stubs only.
+    """What staff decide about a new key."""
+
+    scopes = ScopesField(choices=[(scope, scope) for scope in scopes.SCOPES], initial=scopes.SCOPES)
+    allowed_networks = NetworksField(
+        required=False,
+        max_length=2000,
+        help_text="One on each line, such as 203.0.113.0/24. Leave empty to allow every address.",
+    )
+    form_id = forms.CharField(
+        required=False, max_length=64, widget=forms.HiddenInput, initial=lambda: secrets.token_urlsafe(16)
+    )
+
+    def clean_expires_at(self) -> datetime | None:
+        """Refuse an end that has passed."""
+        end = cast("datetime | None", self.cleaned_data["expires_at"])
+        if end is not None and end <= timezone.now():
+            raise ValidationError("This time has passed. Choose a later one, or leave it empty.")
+        return end
+
+    def clean(self) -> dict[str, Any]:
+        """Refuse a form that was sent before: a second click or a reload must not issue a second key."""
+        form_id = self.cleaned_data.get("form_id")
+        if form_id and not self.errors and not cache.add(f"issued by form {form_id}", 1, 24 * 60 * 60):
+            raise ValidationError(
+                "This form was sent before, and a key was issued. To issue another, open the form anew."
+            )
+        return self.cleaned_data
+
+
+class ReasonForm(forms.Form):
+    """Why something is done to a key."""
+
+    reason = forms.CharField(
+        max_length=255, widget=UnfoldAdminTextInputWidget, help_text="It is kept in the key's history."
+    )
+
+
+class RotateForm(forms.Form):
+    """How long the old key works on."""
+
+    overlap_hours = forms.IntegerField(
+        label="Hours that the old key works on",
+        required=False,
+        min_value=0,
+        max_value=LONGEST_OVERLAP,
+        initial=OVERLAP,
+        widget=UnfoldAdminIntegerFieldWidget,
+        help_text=f"From 0 (it ends at once) to {LONGEST_OVERLAP}. Empty: {OVERLAP}.",
+    )
+
+    def overlap(self) -> timedelta:
+        """Return the time, once the form is valid."""
+        hours = self.cleaned_data["overlap_hours"]
+        return ROTATION_OVERLAP if hours is None else timedelta(hours=hours)
