@@ -7,10 +7,18 @@ from itertools import islice
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
+from django.db import transaction
+from django.utils import timezone
 
+from accounts.demo import add_history
+from accounts.models import Account
+from inventory.demo import add_orders
 from inventory.models import Category, Pet, PetStatus
 
 BATCH = 5_000
+QUICKSTART_ACCOUNT = "Demo"  # The one that `quickstart` makes; nobody's.
+MOST_DAYS = 730
+MOST_ACCOUNTS = 5_000
 NAMES = """
 Apollo Bella Biscuit Blue Bramble Bruno Buttons Casper Charlie Chester Clover Coco Cookie Daisy
 Dexter Domino Echo Ember Fern Finn Flash Freckles Ginger Goldie Hazel Honey Hugo Indie Jasper Juno
@@ -39,15 +47,42 @@ def pets(count: int) -> Iterator[Pet]:
 
 
 class Command(BaseCommand):
-    help = "Add demo pets to the categories that there are."
+    help = "Add demo pets to the categories that there are; with --year, a year of demo customers as well."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--pets", type=int, default=300, metavar="N", help="Default 300.")
         parser.add_argument("--if-empty", action="store_true", help="Do nothing if there are pets.")
+        history = parser.add_mutually_exclusive_group()
+        history.add_argument(
+            "--history-days",
+            type=int,
+            default=0,
+            metavar="N",
+            help="Add customers whose keys, requests, refusals and orders go back so many days.",
+        )
+        history.add_argument(
+            "--year", action="store_const", const=365, dest="history_days", help="A history of 365 days."
+        )
+        parser.add_argument(
+            "--accounts", type=int, default=40, metavar="N", help="Customers of the history; default 40."
+        )
+        parser.add_argument(
+            "--force", action="store_true", help="Add the history even where there are customers."
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
+        days, count = options["history_days"], options["accounts"]
         if options["pets"] < 0:
             raise CommandError("--pets must be 0 or more.")
+        if not 0 <= days <= MOST_DAYS or not 1 <= count <= MOST_ACCOUNTS:
+            raise CommandError(
+                f"--history-days must be 0 to {MOST_DAYS}, and --accounts 1 to {MOST_ACCOUNTS}."
+            )
+        if days and not options["force"] and Account.objects.exclude(name=QUICKSTART_ACCOUNT).exists():
+            raise CommandError(
+                "There are customers already, and the demo's could not be told from them later. "
+                "Use an empty database, or add --force."
+            )
         if options["if_empty"] and Pet.objects.exists():
             self.stdout.write("Done. The shop has pets already.")
             return
@@ -55,3 +90,14 @@ class Command(BaseCommand):
         while batch := list(islice(rows, BATCH)):
             Pet.objects.bulk_create(batch)
         self.stdout.write(f"Done. Added {options['pets']} pets.")
+        if days:
+            self.add_history(days, count)
+
+    def add_history(self, days: int, count: int) -> None:
+        """Add customers, what they sent, and their orders: all of it or nothing."""
+        choose = random.Random(f"{days} {count} {Account.objects.count()}")  # noqa: S311  Nothing secret.
+        now = timezone.now()
+        with transaction.atomic():
+            accounts = add_history(choose, now, days, count)
+            orders = add_orders(choose, now, days, accounts)
+        self.stdout.write(f"Done. Added {len(accounts)} accounts with {days} days, and {orders} orders.")
