@@ -12,6 +12,8 @@ def main() -> None:
     if sys.argv[1:2] == ["serve"]:
         # The metrics library decides when it is imported whether the workers share their numbers.
         os.environ["PROMETHEUS_MULTIPROC_DIR"] = tempfile.mkdtemp(prefix="petstore-metrics-")
+    if os.environ.get("NO_COLOR") and "--force-color" not in sys.argv:
+        os.environ["DJANGO_COLORS"] = "nocolor"  # Django 5.2 doesn't know NO_COLOR (no-color.org).
     from django.conf import settings
     from django.core.exceptions import ImproperlyConfigured
     from django.core.management import execute_from_command_line

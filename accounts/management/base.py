@@ -1,15 +1,14 @@
-"""What the key commands share: --json, finding a key, telling who acted."""
+"""What the key commands share: finding a key, telling who acted, what is shown of a key."""
 
 import getpass
-import json
-from argparse import ArgumentParser
 from typing import Any
 
 from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.utils import timezone
 
 from accounts.models import Actor, ApiKey
+from petstore.management.base import JsonCommand
 
 # What `describe` reads beside the key itself.
 SHOWN = ("account__plan", "account__quota", "standing")
@@ -65,12 +64,8 @@ def sentences(error: ValidationError) -> str:
     )
 
 
-class KeyCommand(BaseCommand):
+class KeyCommand(JsonCommand):
     """A command about keys. `run` does the work and raises ValidationError for what can't be done."""
-
-    def add_arguments(self, parser: ArgumentParser) -> None:
-        """Add --json."""
-        parser.add_argument("--json", action="store_true", help="Print JSON for programs.")
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Do the work; print the answer."""
@@ -82,7 +77,3 @@ class KeyCommand(BaseCommand):
     def run(self, options: dict[str, Any]) -> None:
         """Do the work."""
         raise NotImplementedError
-
-    def answer(self, options: dict[str, Any], data: Any, text: str) -> None:
-        """Print the data for programs, or the text for people."""
-        self.stdout.write(json.dumps(data) if options["json"] else text)

@@ -16,8 +16,8 @@ class HelpFormatter(RawDescriptionHelpFormatter, DjangoHelpFormatter):
     """Django's order of options, and the examples' own lines."""
 
 
-class Command(BaseCommand):
-    """A command with manners. `examples` has one command line in each line."""
+class DocumentedCommand(BaseCommand):
+    """A command whose help has examples, one command line in each line, and its exit statuses."""
 
     examples = ""
     statuses: dict[int, str] = {}  # What differs from STATUSES, or comes on top.
@@ -43,7 +43,7 @@ class Command(BaseCommand):
         return parser
 
 
-class JsonCommand(Command):
+class JsonCommand(DocumentedCommand):
     """A command that tells what it did to people, and with --json to programs."""
 
     def add_arguments(self, parser: ArgumentParser) -> None:

@@ -23,15 +23,29 @@ def comma_separated(text: str) -> list[str]:
 
 class Command(KeyCommand):
     help = "Issue an API key to an account, which is made if there is none of that name."
+    examples = """
+        manage.py issue_key --account "Acme Pets"
+        manage.py issue_key --account "Acme Pets" --plan pro --name "Till 3" --scopes pets:read,orders:read
+        manage.py issue_key --account "Big Pets" --plan enterprise --per-minute 5000 --per-day 1000000
+        manage.py issue_key --account "Acme Pets" --expires-in-days 30 --allow-from 192.0.2.0/24 --json
+        """
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
-        parser.add_argument("--account", required=True, metavar="NAME")
+        parser.add_argument("--account", required=True, metavar="NAME", help="Whose key it is.")
         parser.add_argument("--plan", choices=PlanCode.values, help="Moves the account to this plan.")
         parser.add_argument("--name", default="", metavar="TEXT", help="What the key is for.")
-        parser.add_argument("--scopes", type=comma_separated, default=SCOPES, metavar="A,B")
-        parser.add_argument("--expires-in-days", type=int, metavar="N")
-        parser.add_argument("--allow-from", type=comma_separated, metavar="CIDR,CIDR")
+        parser.add_argument(
+            "--scopes", type=comma_separated, default=SCOPES, metavar="A,B",
+            help=f"What the key may do; without it, all: {', '.join(SCOPES)}.",
+        )  # fmt: skip
+        parser.add_argument(
+            "--expires-in-days", type=int, metavar="N", help="When it ends; without it, never."
+        )
+        parser.add_argument(
+            "--allow-from", type=comma_separated, metavar="CIDR,CIDR",
+            help="The networks that it may be used from; without it, all.",
+        )  # fmt: skip
         parser.add_argument("--per-minute", type=int, metavar="N", help="Enterprise only.")
         parser.add_argument("--per-day", type=int, metavar="N", help="Enterprise only.")
 

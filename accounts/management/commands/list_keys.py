@@ -13,6 +13,10 @@ COLUMNS = ("id", "account", "plan", "state", "last_used_at", "today", "name")
 
 class Command(KeyCommand):
     help = "List API keys, the newest first."
+    examples = """
+        manage.py list_keys
+        manage.py list_keys --account "Acme Pets" --json
+        """
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)

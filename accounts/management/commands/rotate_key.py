@@ -14,13 +14,21 @@ MAX_HOURS = 24 * 365
 
 class Command(KeyCommand):
     help = "Issue a successor to a key; the old one works on for a while, so that callers can change over."
+    examples = """
+        manage.py rotate_key 3f9c2a7d
+        manage.py rotate_key 3f9c2a7d --overlap-hours 2 --json
+        """
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
         parser.add_argument("id", help="The key's public id.")
         hours = int(ROTATION_OVERLAP.total_seconds() // 3600)
         parser.add_argument(
-            "--overlap-hours", type=int, default=hours, metavar="N", help=f"Default {hours}."
+            "--overlap-hours",
+            type=int,
+            default=hours,
+            metavar="N",
+            help=f"How long the old key still works. Default {hours}.",
         )
 
     def run(self, options: dict[str, Any]) -> None:

@@ -20,8 +20,15 @@ from accounts.scanning import GITLEAKS, Finding, files, find
 class Command(KeyCommand):
     help = (
         "Find this service's keys in files, folders or a stream (-), by form and checksum, and say which "
-        "are live. Prints public ids, never keys. Exit status 1 if a live one is left."
+        "are live. Prints public ids, never keys."
     )
+    examples = """
+        manage.py scan_keys src/ deploy.log
+        git log -p | manage.py scan_keys -
+        manage.py scan_keys backup/ --revoke --reason "Found in a backup"
+        manage.py scan_keys --pattern > gitleaks.toml
+        """
+    statuses = {0: "No live key is left.", 1: "A live key is left, or it could not be done."}
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)

@@ -9,24 +9,32 @@ from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.db import DatabaseError
 
 from inventory.exchange import FORMATS, INTERRUPTED, STREAM, format_of
 from inventory.exchange.storing import Exported, export, snapshot
 from inventory.exchange.writing import whole_file, write_csv, write_json_lines
 from inventory.models import Category, Pet, PetQuerySet, PetStatus
+from petstore.management.base import JsonCommand
 from petstore.progress import Progress
 
 
-class Command(BaseCommand):
+class Command(JsonCommand):
     help = (
         "Write the animals of one moment, by ascending id, as CSV (id, name, category, status) or JSON "
         "Lines (the API's Pet, and its category's name), in UTF-8. import_pets reads both. A file "
         "appears, or replaces an older one, only once it is complete."
     )
+    examples = """
+        manage.py export_pets pets.csv
+        manage.py export_pets --format jsonl --status available | gzip > pets.jsonl.gz
+        manage.py export_pets dogs.csv --category Dogs --for-spreadsheets
+        """
+    statuses = {INTERRUPTED: "Stopped by Ctrl-C; the export is not complete."}
 
     def add_arguments(self, parser: ArgumentParser) -> None:
+        super().add_arguments(parser)
         parser.add_argument(
             "file", nargs="?", default=STREAM, metavar="FILE",
             help="The file; without it, or with -, standard output.",
@@ -43,7 +51,6 @@ class Command(BaseCommand):
             "calculate (it starts with = + - @), and a byte order mark before everything. Such names come "
             "back changed if the file is imported.",
         )
-        parser.add_argument("--json", action="store_true", help="Print a summary in JSON for programs.")
 
     def handle(self, *args: Any, **options: Any) -> None:
         file = options["file"]

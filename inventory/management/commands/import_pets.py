@@ -11,17 +11,18 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.db import DatabaseError, IntegrityError
 
 from inventory.exchange import FORMATS, INTERRUPTED, STREAM, format_of
 from inventory.exchange.checking import Checker, Report, Row, good_rows
 from inventory.exchange.reading import READERS, Lines
 from inventory.exchange.storing import Spool, add, category_ids
+from petstore.management.base import JsonCommand
 from petstore.progress import Progress
 
 
-class Command(BaseCommand):
+class Command(JsonCommand):
     help = (
         "Add animals from a CSV or JSON Lines file: all of them, or none if a line is bad. Every bad line "
         "is reported with its number. CSV is UTF-8 with commas; its first line names the columns, in any "
@@ -29,10 +30,20 @@ class Command(BaseCommand):
         "available if it is left out). A column id is ignored, so that an export can be imported again; "
         "any other column is refused. JSON Lines has one object in each line, with members of these "
         "names; others are ignored, as by the API. Where a category is named, categoryId is ignored: ids "
-        "differ from shop to shop. Blank lines are passed over. Exit status 1 if a line was bad."
+        "differ from shop to shop. Blank lines are passed over."
     )
+    examples = """
+        manage.py import_pets pets.csv --dry-run
+        manage.py import_pets pets.csv --skip-bad --max-errors 20
+        zcat pets.jsonl.gz | manage.py import_pets - --format jsonl --json
+        """
+    statuses = {
+        1: "A line was bad, or it could not be done; standard error says which and why.",
+        INTERRUPTED: "Stopped by Ctrl-C; the last line says whether anything was added.",
+    }
 
     def add_arguments(self, parser: ArgumentParser) -> None:
+        super().add_arguments(parser)
         parser.add_argument("file", metavar="FILE", help="The file, or - for standard input.")
         parser.add_argument(
             "--format", choices=FORMATS, help="Default: as the file's name ends; CSV for standard input."
@@ -43,7 +54,6 @@ class Command(BaseCommand):
             "--max-errors", type=int, default=100, metavar="N",
             help="Report at most so many bad lines; all are counted. Default 100.",
         )  # fmt: skip
-        parser.add_argument("--json", action="store_true", help="Print JSON for programs.")
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["max_errors"] < 0:

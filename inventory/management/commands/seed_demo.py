@@ -1,12 +1,13 @@
 """Fill the shop with believable pets."""
 
 import random
+import sys
 from argparse import ArgumentParser
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any
+from typing import Any, TextIO
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.db import transaction
 from django.utils import timezone
 
@@ -14,6 +15,8 @@ from accounts.demo import add_history
 from accounts.models import Account
 from inventory.demo import add_orders
 from inventory.models import Category, Pet, PetStatus
+from petstore.management.base import JsonCommand
+from petstore.progress import Progress
 
 BATCH = 5_000
 QUICKSTART_ACCOUNT = "Demo"  # The one that `quickstart` makes; nobody's.
@@ -46,11 +49,18 @@ def pets(count: int) -> Iterator[Pet]:
         )
 
 
-class Command(BaseCommand):
+class Command(JsonCommand):
     help = "Add demo pets to the categories that there are; with --year, a year of demo customers as well."
+    examples = """
+        manage.py seed_demo
+        manage.py seed_demo --pets 100000
+        manage.py seed_demo --pets 300 --if-empty --json
+        manage.py seed_demo --year --accounts 100
+        """
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--pets", type=int, default=300, metavar="N", help="Default 300.")
+        super().add_arguments(parser)
+        parser.add_argument("--pets", type=int, default=300, metavar="N", help="How many; default 300.")
         parser.add_argument("--if-empty", action="store_true", help="Do nothing if there are pets.")
         history = parser.add_mutually_exclusive_group()
         history.add_argument(
@@ -84,20 +94,31 @@ class Command(BaseCommand):
                 "Use an empty database, or add --force."
             )
         if options["if_empty"] and Pet.objects.exists():
-            self.stdout.write("Done. The shop has pets already.")
+            self.answer(options, {"added": 0}, "Done. The shop has pets already.")
             return
-        rows = pets(options["pets"])
-        while batch := list(islice(rows, BATCH)):
-            Pet.objects.bulk_create(batch)
-        self.stdout.write(f"Done. Added {options['pets']} pets.")
+        bars = None if options["json"] else sys.stderr
+        self.add_pets(options["pets"], bars)
+        made = {"added": options["pets"]} | (self.add_history(days, count) if days else {})
+        text = f"Done. Added {options['pets']} pets."
         if days:
-            self.add_history(days, count)
+            text += (
+                f"\nDone. Added {made['accounts']} accounts with {days} days, and {made['orders']} orders."
+            )
+        self.answer(options, made, text)
 
-    def add_history(self, days: int, count: int) -> None:
+    def add_pets(self, count: int, bars: TextIO | None) -> None:
+        """Add so many pets."""
+        rows = pets(count)
+        with Progress("Adding", count, bars) as progress:
+            for done in range(BATCH, count + BATCH, BATCH):
+                Pet.objects.bulk_create(islice(rows, BATCH))
+                progress.show(done)
+
+    def add_history(self, days: int, count: int) -> dict[str, int]:
         """Add customers, what they sent, and their orders: all of it or nothing."""
         choose = random.Random(f"{days} {count} {Account.objects.count()}")  # noqa: S311  Nothing secret.
         now = timezone.now()
         with transaction.atomic():
             accounts = add_history(choose, now, days, count)
             orders = add_orders(choose, now, days, accounts)
-        self.stdout.write(f"Done. Added {len(accounts)} accounts with {days} days, and {orders} orders.")
+        return {"accounts": len(accounts), "orders": orders}

@@ -8,10 +8,10 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.management import call_command
-from django.core.management.base import BaseCommand
 from django.db.models import Q
 
 from petstore.links import page_url
+from petstore.management.base import JsonCommand
 
 ACCOUNT = "Demo"
 STAFF = "admin"
@@ -24,39 +24,63 @@ def run(*command: str) -> str:
     return out.getvalue()
 
 
-class Command(BaseCommand):
+class Command(JsonCommand):
     help = "Migrate, load demo data, make a staff login and a key, and say how to make the first call."
+    examples = """
+        manage.py quickstart
+        manage.py quickstart --json
+        """
 
     def handle(self, *args: Any, **options: Any) -> None:
         run("migrate", "--verbosity", "0")
         run("seed_demo", "--pets", "300", "--if-empty")
-        self.stdout.write(f"\nAPI         {settings.BASE_URL}   (documentation: {page_url('docs')})")
-        self.staff_login()
-        self.first_call()
+        password, key = staff_login(), first_key()
+        data = {
+            "api": settings.BASE_URL,
+            "docs": page_url("docs"),
+            "admin": page_url("admin/"),
+            "user": STAFF,
+            "password": password,
+            "key": key,
+        }
+        api = f"API         {settings.BASE_URL}   (documentation: {page_url('docs')})"
+        self.answer(options, data, f"\n{api}\n{about_login(password)}\n{about_key(key)}\n")
 
-    def staff_login(self) -> None:
-        """Make the staff login once; its password is printed now and never again."""
-        users = get_user_model().objects
-        line = f"Back office {page_url('admin/')}   user {STAFF}"
-        if users.filter(Q(is_staff=True) | Q(username=STAFF)).exists():
-            self.stdout.write(f"{line}, password as before (to change it: manage.py changepassword)")
-            return
-        password = secrets.token_urlsafe(12)
-        users.create_superuser(STAFF, password=password)
-        self.stdout.write(f"{line}   password {password}")
 
-    def first_call(self) -> None:
-        """Make the first key once, and print the line that uses it."""
-        if json.loads(run("list_keys", "--json")):
-            self.stdout.write(
-                "Keys are shown once. For another: "
-                f".venv/bin/python manage.py issue_key --account {ACCOUNT} --plan business\n"
-            )
-            return
-        made = json.loads(
-            run("issue_key", "--account", ACCOUNT, "--plan", "business", "--name", "First key", "--json")
+def staff_login() -> str | None:
+    """Make the staff login once, and return its password, which is shown now and never again."""
+    users = get_user_model().objects
+    if users.filter(Q(is_staff=True) | Q(username=STAFF)).exists():
+        return None
+    password = secrets.token_urlsafe(12)
+    users.create_superuser(STAFF, password=password)
+    return password
+
+
+def first_key() -> str | None:
+    """Make the first key once, and return it."""
+    if json.loads(run("list_keys", "--json")):
+        return None
+    command = ("issue_key", "--account", ACCOUNT, "--plan", "business", "--name", "First key", "--json")
+    return str(json.loads(run(*command))["key"])
+
+
+def about_login(password: str | None) -> str:
+    """Return the line that says how to sign in."""
+    line = f"Back office {page_url('admin/')}   user {STAFF}"
+    if password is None:
+        return f"{line}, password as before (to change it: manage.py changepassword)"
+    return f"{line}   password {password}"
+
+
+def about_key(key: str | None) -> str:
+    """Return the lines that say how to make a first call."""
+    if key is None:
+        return (
+            "Keys are shown once. For another: "
+            f".venv/bin/python manage.py issue_key --account {ACCOUNT} --plan business"
         )
-        self.stdout.write(
-            f"API key     {made['key']}   (shown only now)\n\nTry it:\n\n"
-            f"  curl -H 'Authorization: Bearer {made['key']}' '{settings.BASE_URL}/pets?limit=3'\n"
-        )
+    return (
+        f"API key     {key}   (shown only now)\n\nTry it:\n\n"
+        f"  curl -H 'Authorization: Bearer {key}' '{settings.BASE_URL}/pets?limit=3'"
+    )

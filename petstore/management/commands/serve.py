@@ -8,10 +8,12 @@ from argparse import ArgumentParser
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from granian.constants import Interfaces
 from granian.log import LogLevels
 from granian.server import Server
+
+from petstore.management.base import DocumentedCommand
 
 STOP_SECONDS = 10  # What a worker has to finish its requests when the service is told to stop.
 
@@ -52,10 +54,15 @@ def make_workers_end_when_told() -> None:
     )
 
 
-class Command(BaseCommand):
+class Command(DocumentedCommand):
     """`manage.py serve`."""
 
     help = "Serve with the production server until it is told to stop (SIGTERM or Ctrl-C)."
+    examples = """
+        manage.py serve
+        PORT=9000 manage.py serve --workers 4
+        manage.py serve --host 0.0.0.0 --port 80
+        """
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Add the options."""
