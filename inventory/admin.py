@@ -68,7 +68,7 @@ class PetAdmin(PetstoreModelAdmin):
     form = PetForm
     inlines = [PetEventInline]
     list_display = ["name", "id", "status", "category", "updated_at"]
-    list_filter = ["status"]
+    list_filter = ["status", "category"]
     list_select_related = ["category"]
     sortable_by = ["id"]  # The only order that an index gives.
     search_fields = ["name"]

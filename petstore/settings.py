@@ -203,6 +203,7 @@ UNFOLD = {
     "SHOW_BACK_BUTTON": True,
     "SHOW_VIEW_ON_SITE": False,
     "ENVIRONMENT": "petstore.backoffice.look.environment",
+    "DASHBOARD_CALLBACK": "petstore.dashboard.home",
     "SIDEBAR": {"navigation": "petstore.backoffice.look.navigation"},
     "STYLES": [lambda request: static("petstore/backoffice.css")],
     "SCRIPTS": [

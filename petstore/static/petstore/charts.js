@@ -1,0 +1,50 @@
+/* Colours the charts for the light and the dark look, and makes their bars lead to the lists behind them.
+ *
+ * Unfold reads its colours once, when the page has loaded; these follow the look when it is switched. Every link
+ * is in the table and the legend under the chart as well.
+ */
+"use strict";
+
+(() => {
+  const NEAREST = [{ intersect: true }, true];
+
+  function charts() {
+    return [...document.querySelectorAll("canvas.chart")].map((canvas) => Chart.getChart(canvas)).filter(Boolean);
+  }
+
+  function paint() {
+    const style = getComputedStyle(document.documentElement);
+    const colour = (name) => style.getPropertyValue(name).trim();
+    for (const chart of charts()) {
+      for (const dataset of chart.data.datasets) {
+        if (dataset.colour) dataset.backgroundColor = colour(dataset.colour);
+      }
+      for (const scale of Object.values(chart.options.scales)) {
+        scale.ticks.color = colour("--chart-text");
+        scale.grid.color = colour("--chart-grid");
+        scale.border.display = false;
+      }
+      chart.update("none");
+    }
+  }
+
+  /* The address behind the bar under the pointer, if there is one. */
+  function target(chart, event) {
+    const [hit] = chart.getElementsAtEventForMode(event, "nearest", ...NEAREST);
+    return hit && chart.data.datasets[hit.datasetIndex].links?.[hit.index];
+  }
+
+  window.addEventListener("load", () => {
+    paint();
+    new MutationObserver(paint).observe(document.documentElement, { attributeFilter: ["class"] });
+    for (const chart of charts()) {
+      chart.canvas.addEventListener("mousemove", (event) => {
+        chart.canvas.style.cursor = target(chart, event) ? "pointer" : "";
+      });
+      chart.canvas.addEventListener("click", (event) => {
+        const address = target(chart, event);
+        if (address) window.location.assign(address);
+      });
+    }
+  });
+})();
