@@ -114,8 +114,20 @@ def refusals(client: Any, stranger: Any, category_id: int) -> list[str]:
 
 def main(base_url: str, key: str, category_id: int) -> None:
     """Drive the service."""
+    called: set[str] = set()
+
+    def note(request: Any) -> None:
+        path = request.url.path.removeprefix("/v1")
+        called.add(f"{request.method} {re.sub(r'/-?[0-9]+$', '/{id}', path)}")
+
     # An answer that the document doesn't name raises.
-    client = AuthenticatedClient(base_url=base_url, token=key, raise_on_unexpected_status=True, timeout=30)
+    client = AuthenticatedClient(
+        base_url=base_url,
+        token=key,
+        raise_on_unexpected_status=True,
+        timeout=30,
+        httpx_args={"event_hooks": {"request": [note]}},
+    )
     stranger = AuthenticatedClient(base_url=base_url, token="psk_live_not_a_key")
     categories = list_categories.sync(client=client)
     assert isinstance(categories, list), categories
@@ -126,6 +138,7 @@ def main(base_url: str, key: str, category_id: int) -> None:
         "made": create_and_fetch(client, base_url, category_id),
     }
     report["ordered"] = order_and_cancel(client, base_url, report["made"])
+    report["called"] = sorted(called)
     sys.stdout.write(json.dumps(report))
 
 

@@ -6,6 +6,7 @@ E2E_PETS says how many pets there are to list, 1,000 by default. With DATABASE_U
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -63,6 +64,16 @@ def run(*command: str | Path, cwd: Path, **environment: str) -> str:
     return done.stdout
 
 
+def every_operation(shop: Service) -> list[str]:
+    """Return method and path of every operation that the served document has."""
+    paths = httpx.get(f"{shop.url}/openapi.json").raise_for_status().json()["paths"]
+    return sorted(
+        f"{method.upper()} {re.sub(r'{[a-zA-Z]+}', '{id}', path)}"
+        for path, operations in paths.items()
+        for method in operations
+    )
+
+
 def drive(shop: Service, *command: str | Path, cwd: Path, **environment: str) -> None:
     """Run a drive and compare what it found through the API with what the database holds."""
     expected, category_id = json.loads(shop.manage("shell", "--no-imports", "-c", COUNT))
@@ -72,6 +83,7 @@ def drive(shop: Service, *command: str | Path, cwd: Path, **environment: str) ->
     sys.stdout.write(f"{sum(expected.values())} pets: {time.monotonic() - start:.1f} s\n")
     assert report["found"] == expected
     assert sum(expected.values()) >= PETS
+    assert report["called"] == every_operation(shop)
     assert report["refusals"] == [
         "400 invalid_field",
         "401 invalid_api_key",

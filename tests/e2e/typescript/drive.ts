@@ -13,6 +13,13 @@ type OrderStatus = components["schemas"]["OrderStatus"];
 
 const [, , baseUrl = "", key = "", categoryId = ""] = process.argv;
 const client = createClient<paths>({ baseUrl, headers: { Authorization: `Bearer ${key}` } });
+const called = new Set<string>();
+client.use({
+  onRequest({ request }) {
+    const path = new URL(request.url).pathname.replace(/^\/v1/, "").replace(/\/-?[0-9]+$/, "/{id}");
+    called.add(`${request.method} ${path}`);
+  },
+});
 
 function check(condition: boolean, what: string): asserts condition {
   if (!condition) throw new Error(what);
@@ -21,6 +28,12 @@ function check(condition: boolean, what: string): asserts condition {
 function nextCursor(response: Response): string | undefined {
   const next = /<([^>]*)>; rel="next"/.exec(response.headers.get("Link") ?? "")?.[1];
   return next === undefined ? undefined : (new URL(next).searchParams.get("cursor") ?? undefined);
+}
+
+async function hasCategory(id: number): Promise<boolean> {
+  const { data } = await client.GET("/categories", { params: { query: { limit: 100 } } });
+  check(data !== undefined, "The categories are not listed.");
+  return data.some((category) => category.id === id && category.name.length > 0);
 }
 
 async function* all(status: PetStatus): AsyncGenerator<Pet> {
@@ -113,7 +126,9 @@ async function refusals(): Promise<string[]> {
   });
 }
 
+check(await hasCategory(Number(categoryId)), "The category is not listed.");
 const found = { available: await count("available"), pending: await count("pending"), sold: await count("sold") };
 const refused = await refusals();
 const made = await createAndFetch();
-console.log(JSON.stringify({ found, refusals: refused, made, ordered: await orderAndCancel(made) }));
+const ordered = await orderAndCancel(made);
+console.log(JSON.stringify({ found, refusals: refused, made, ordered, called: [...called].sort() }));
