@@ -55,6 +55,7 @@ CACHES = {
 
 INSTALLED_APPS = [
     "petstore",
+    "petstore.backoffice",
     "accounts",
     "inventory",
     "unfold.apps.BasicAppConfig",  # Before the admin, whose templates it replaces; not its own site.
@@ -68,6 +69,9 @@ INSTALLED_APPS = [
     "django.contrib.sessions",
     "django.contrib.messages",
     "django.contrib.staticfiles",
+    "django_otp",
+    "django_otp.plugins.otp_totp",
+    "django_otp.plugins.otp_static",
     "django_ratelimit",
     "rest_framework",
     "drf_spectacular",
@@ -88,6 +92,7 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django_otp.middleware.OTPMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
@@ -195,6 +200,11 @@ SPECTACULAR_SETTINGS = {
 
 # --- The back office -----------------------------------------------------------------------------
 
+# `required`: staff without a second factor set one up before they see anything else.
+# Who has one needs it at every sign-in, in either case.
+STAFF_TWO_FACTOR = env.choice("STAFF_TWO_FACTOR", "optional", ("optional", "required"))
+OTP_TOTP_ISSUER = "Pet Store" if ENVIRONMENT == "production" else "Pet Store (staging)"
+
 UNFOLD = {
     "SITE_TITLE": "Pet Store",
     "SITE_HEADER": "Pet Store",
@@ -205,12 +215,18 @@ UNFOLD = {
     "ENVIRONMENT": "petstore.backoffice.look.environment",
     "DASHBOARD_CALLBACK": "petstore.dashboard.home",
     "SIDEBAR": {"navigation": "petstore.backoffice.look.navigation"},
+    "ACCOUNT": {"navigation": "petstore.backoffice.look.account_links"},
     "STYLES": [lambda request: static("petstore/backoffice.css")],
     "SCRIPTS": [
         lambda request: static("petstore/expressions.js"),
         lambda request: static("petstore/labels.js"),
     ],
 }
+
+# Pets come from and go to files (inventory/admin/exchange.py) for whoever may add, or see, pets one by one.
+IMPORT_EXPORT_IMPORT_PERMISSION_CODE = "add"
+IMPORT_EXPORT_EXPORT_PERMISSION_CODE = "view"
+IMPORT_EXPORT_ESCAPE_FORMULAE_ON_EXPORT = True
 
 # --- Content-Security-Policy, for every page -----------------------------------------------------
 
@@ -235,6 +251,12 @@ CONTENT_SECURITY_POLICY = {
 HTTPS = BASE_URL.startswith("https://")
 SESSION_COOKIE_SECURE = HTTPS
 CSRF_COOKIE_SECURE = HTTPS
+# Browsers take cookies of such names from this very host only, over HTTPS: no other subdomain plants one.
+SESSION_COOKIE_NAME = "__Host-sessionid" if HTTPS else "sessionid"
+CSRF_COOKIE_NAME = "__Host-csrftoken" if HTTPS else "csrftoken"
+# A session of staff ends with the browser, after an hour without a request, and after 12 hours in any case.
+SESSION_EXPIRE_AT_BROWSER_CLOSE = True
+SESSION_IDLE_SECONDS = 60 * 60
 SESSION_COOKIE_AGE = 12 * 60 * 60
 SESSION_COOKIE_SAMESITE = "Lax"
 CSRF_COOKIE_SAMESITE = "Strict"

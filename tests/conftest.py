@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from django.conf import settings
 from django.core.cache import cache
+from django.db import connection
+from django.db.backends.base.operations import BaseDatabaseOperations
 from django.test import Client
 
 from accounts.models import Account, Actor, ApiKey, PlanCode
@@ -38,6 +40,25 @@ def django_db_modify_db_settings(
     if database["ENGINE"].endswith("sqlite3"):
         path = tmp_path_factory.mktemp("database") / "test.sqlite3"
         database.setdefault("TEST", {})["NAME"] = str(path)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def audit_trail_goes_between_tests() -> Iterator[None]:
+    """Let SQLite empty all tables after a test that commits: PostgreSQL truncates, past any trigger."""
+    flush = BaseDatabaseOperations.execute_sql_flush
+
+    def flush_all(operations: Any, statements: list[str]) -> None:
+        if operations.connection.vendor == "sqlite":
+            with connection.cursor() as cursor:
+                found = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"
+                triggers = cursor.execute(found).fetchall()
+            drops = [f'DROP TRIGGER "{name}"' for name, _ in triggers]
+            statements = [*drops, *statements, *(sql for _, sql in triggers)]
+        flush(operations, statements)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(BaseDatabaseOperations, "execute_sql_flush", flush_all)
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -17,6 +17,7 @@ FIXED = {
     "STAGING_BASE_URL": "http://staging.testserver/v1",
     "ALLOWED_HOSTS": "testserver,localhost,127.0.0.1",
     "TRUSTED_PROXY_COUNT": "0",
+    "STAFF_TWO_FACTOR": "optional",
     "SECRET_KEY": "the tests' own secret key, long enough for every check there is",
     "SECRET_KEY_FALLBACKS": "",
     "API_KEY_PEPPERS": "1:an-old-pepper-for-the-tests-long-enough,2:a-new-pepper-for-the-tests-long-enough",

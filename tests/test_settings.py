@@ -18,7 +18,7 @@ STRAY_BYTE = os.fsdecode(b"1:\xff")
 READ_BY_SETTINGS = (
     "DATABASE_URL", "SECRET_KEY", "SECRET_KEY_FALLBACKS", "DEBUG", "ALLOWED_HOSTS", "PORT", "ENVIRONMENT",
     "BASE_URL", "STAGING_BASE_URL", "TRUSTED_PROXY_COUNT", "API_KEY_PEPPERS", "ANONYMOUS_PER_MINUTE",
-    "REDIS_URL",
+    "REDIS_URL", "STAFF_TWO_FACTOR",
 )  # fmt: skip
 PROGRAM = "import petstore.settings as s; print({})"
 
@@ -47,6 +47,7 @@ def setting(expression: str, **variables: str) -> str:
         ("DEBUG", "2"),
         ("ENVIRONMENT", "test"),
         ("ENVIRONMENT", "Production"),
+        ("STAFF_TWO_FACTOR", "yes"),
         ("PORT", "http"),
         ("PORT", "0"),
         ("PORT", "65536"),

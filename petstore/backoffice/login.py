@@ -18,19 +18,16 @@ LOGINS_PER_ADDRESS = "10/m"
 LOGINS_PER_NAME = "10/5m"  # Lower would let anybody lock out a colleague whose name is known for long.
 
 
-def user_name(group: str, request: HttpRequest) -> str:
-    """Return the name that somebody signs in with, in the form that Django looks up."""
-    return unicodedata.normalize("NFKC", request.POST.get("username", "").strip())
+def count_attempt(request: HttpRequest, name: str) -> int:
+    """Count an attempt to sign in as somebody. Return the seconds to wait if there were too many, else 0.
 
-
-def count_attempt(request: HttpRequest) -> int:
-    """Count an attempt to sign in. Return the seconds to wait if there were too many, else 0.
-
-    An attempt refused for its address doesn't count for the name: flooding from one place locks nobody out.
+    The name counts in the form that Django looks up. An attempt refused for its address doesn't count for
+    the name: flooding from one place locks nobody out.
     """
+    spelled = unicodedata.normalize("NFKC", name.strip())
     for group, key, rate in (
         ("login by address", lambda group, request: client_network(request), LOGINS_PER_ADDRESS),
-        ("login by name", user_name, LOGINS_PER_NAME),
+        ("login by name", lambda group, request: spelled, LOGINS_PER_NAME),
     ):
         try:
             usage = get_usage(request, group=group, key=key, rate=rate, increment=True)
@@ -58,7 +55,7 @@ class LoginForm(AuthenticationForm):
     def clean(self) -> dict[str, Any]:
         """Count the attempt, then check name and password."""
         assert self.request is not None
-        self.seconds_to_wait = count_attempt(self.request)
+        self.seconds_to_wait = count_attempt(self.request, self.request.POST.get("username", ""))
         if self.seconds_to_wait:
             raise ValidationError(
                 f"Too many attempts to sign in. Try again in {in_words(self.seconds_to_wait)}."

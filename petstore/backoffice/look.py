@@ -27,7 +27,14 @@ PAGES = (
             ("Plans", "speed", "accounts.plan"),
         ),
     ),
-    ("Staff", (("Staff", "badge", "auth.user"), ("Groups", "group", "auth.group"))),
+    (
+        "Staff",
+        (
+            ("Staff", "badge", "auth.user"),
+            ("Groups", "group", "auth.group"),
+            ("Audit trail", "history", "backoffice.auditentry"),
+        ),
+    ),
 )
 
 
@@ -51,6 +58,14 @@ def may_view(request: HttpRequest, model: str) -> bool:
     app, name = model.split(".")
     user = request.user
     return user.has_perm(f"{app}.view_{name}") or user.has_perm(f"{app}.change_{name}")
+
+
+def account_links(request: HttpRequest) -> list[dict[str, str]]:
+    """Return what the member of staff may do about their own sign-in."""
+    return [
+        {"title": "Two-factor sign-in", "link": reverse("admin:two_factor")},
+        {"title": "Change password", "link": reverse("admin:password_change")},
+    ]
 
 
 def environment(request: HttpRequest) -> list[str]:

@@ -12,6 +12,8 @@ from django.db import models
 from django.http import HttpRequest
 from unfold.admin import ModelAdmin, TabularInline
 
+from petstore.backoffice import audit, conflicts
+
 
 class SafeAutocompleteSelect(AutocompleteSelect):
     """Shows a value that can be no id as nothing chosen; Django's own raises while it is shown again."""
@@ -52,6 +54,52 @@ class PetstoreModelAdmin(ModelAdmin):
             kwargs["widget"] = SafeAutocompleteSelect(db_field, self.admin_site)
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
 
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
+        """Return a row; before a change, note for the audit trail what it holds, and hold it still."""
+        row = super().get_object(request, object_id, from_field)
+        if row is not None and request.method == "POST":
+            if conflicts.lock(row, request):
+                row = super().get_object(request, object_id, from_field)
+            audit.remember(request, [row] if row is not None else [])
+        return row
+
+    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
+        """Return the form; it refuses if somebody else changed the row meanwhile."""
+        form = super().get_form(request, obj, change=change, **kwargs)
+        if obj is None or not change or request.method != "POST":
+            return form
+        return conflicts.checked(form, obj, request)
+
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> Any:
+        """Show the form, with the version of what it shows."""
+        if row := context.get("original"):
+            stored = self.model._base_manager.get(pk=row.pk)
+            context["version"] = conflicts.version_of(stored, context["adminform"].form.fields)
+        return super().render_change_form(request, context, *args, **kwargs)
+
+    def response_action(self, request: HttpRequest, queryset: Any, *args: Any, **kwargs: Any) -> Any:
+        """Do an action; note first for the audit trail what its rows hold."""
+        audit.remember(request, queryset[:MOST_REMEMBERED])
+        return super().response_action(request, queryset, *args, **kwargs)
+
+    def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
+        """Record a new row."""
+        audit.record_addition(request, obj, reason(request, message))
+        return super().log_addition(request, obj, message)
+
+    def log_change(self, request: HttpRequest, obj: Any, message: Any) -> Any:
+        """Record a change, with old and new values; a text as the message is the reason."""
+        audit.record_change(request, obj, reason(request, message))
+        return super().log_change(request, obj, message)
+
+    def log_deletions(self, request: HttpRequest, queryset: Any) -> Any:
+        """Record what will be deleted."""
+        for row in queryset:
+            audit.record_deletion(request, row)
+        return super().log_deletions(request, queryset)
+
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
         """Return what would be deleted, or some of what forbids it: Django would load and list it all."""
         if examples := list(protecting(self.model, objs)):
@@ -59,6 +107,12 @@ class PetstoreModelAdmin(ModelAdmin):
         return super().get_deleted_objects(objs, request)
 
 
+def reason(request: HttpRequest, message: Any) -> str:
+    """Return why something was done: the verb's words, or what staff wrote into the form's field for it."""
+    return message if isinstance(message, str) else request.POST.get("reason", "")
+
+
+MOST_REMEMBERED = 500  # Rows of one action whose old values are kept; more are recorded without them.
 EXAMPLES = 10
 
 

@@ -1,0 +1,102 @@
+"""The audit trail: what staff did. It only ever grows."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from django.contrib.auth.models import User
+from django.db import models
+from django.db.models import QuerySet
+
+APPEND_ONLY = "The audit trail is append-only: an entry is never changed or deleted."
+
+
+class AppendOnlyError(TypeError):
+    """Somebody's program tried to change or delete what happened."""
+
+
+def refuse(*args: Any, **options: Any) -> NoReturn:
+    """Raise AppendOnlyError; stands for every method that would change or delete an entry."""
+    raise AppendOnlyError(APPEND_ONLY)
+
+
+class AuditQuerySet(QuerySet["AuditEntry"]):
+    """Adds and reads."""
+
+    update = refuse
+    aupdate = refuse
+    bulk_update = refuse
+    delete = refuse
+    adelete = refuse
+    update_or_create = refuse
+
+
+class AuditEntry(models.Model):
+    """What one member of staff did to one thing.
+
+    A trigger in the database refuses UPDATE and DELETE as well. So an entry has no foreign key: it outlives
+    the member of staff and the thing, and says in words who and what they were.
+    """
+
+    class Action(models.TextChoices):
+        """What was done."""
+
+        ADDED = "added", "Added"
+        CHANGED = "changed", "Changed"
+        DELETED = "deleted", "Deleted"
+        PASSWORD_ACCEPTED = "password_accepted", "Gave the password"
+        SIGNED_IN = "signed_in", "Signed in"
+        SIGN_IN_FAILED = "sign_in_failed", "Failed to sign in"
+        SIGNED_OUT = "signed_out", "Signed out"
+        TWO_FACTOR_ON = "two_factor_on", "Turned two-factor on"
+        TWO_FACTOR_OFF = "two_factor_off", "Turned two-factor off"
+        TWO_FACTOR_RESET = "two_factor_reset", "Reset a colleague's two-factor"
+        RECOVERY_CODES = "recovery_codes", "Made new recovery codes"
+
+    at = models.DateTimeField(auto_now_add=True, db_index=True)
+    actor_id = models.BigIntegerField(null=True, help_text="The id of the member of staff, where known.")
+    actor_name = models.CharField("staff", max_length=150, blank=True)
+    action = models.CharField(max_length=20, choices=Action)
+    model = models.CharField(max_length=100, blank=True, help_text="Such as accounts.apikey.")
+    object_id = models.CharField("object's id", max_length=255, blank=True)
+    object_text = models.CharField("object", max_length=255, blank=True)
+    before = models.JSONField("old values", default=dict, help_text="Of the fields that changed.")
+    after = models.JSONField("new values", default=dict, help_text="Of the fields that changed.")
+    reason = models.CharField(max_length=500, blank=True)
+    address = models.GenericIPAddressField("from address")
+    request_id = models.CharField(max_length=128, blank=True)
+
+    objects = AuditQuerySet.as_manager()
+
+    class Meta:
+        verbose_name = "audit entry"
+        verbose_name_plural = "audit trail"
+        ordering = ["-id"]
+        default_permissions = ("view",)
+        indexes = [
+            models.Index(fields=["actor_id", "-id"], name="audit_by_staff"),
+            models.Index(fields=["action", "-id"], name="audit_by_action"),
+            models.Index(fields=["model", "-id"], name="audit_by_model"),
+            models.Index(fields=["object_id", "-id"], name="audit_by_object"),
+            models.Index(fields=["object_text", "-id"], name="audit_by_object_text"),
+            models.Index(fields=["request_id", "-id"], name="audit_by_request"),
+        ]
+
+    def __str__(self) -> str:
+        who, did = self.actor_name or "Somebody", self.get_action_display().lower()
+        return f"{who}: {did} {self.object_text}".strip()
+
+    def save(self, *args: Any, **options: Any) -> None:
+        """Add the entry; raises AppendOnlyError for one that is stored."""
+        if not self._state.adding:
+            refuse()
+        super().save(*args, **options | {"force_insert": True})
+
+    def delete(self, *args: Any, **options: Any) -> NoReturn:
+        """Raise AppendOnlyError."""
+        refuse()
+
+    @property
+    def actor(self) -> User | None:
+        """The member of staff, if still there."""
+        return User.objects.filter(pk=self.actor_id).first() if self.actor_id is not None else None

@@ -1,0 +1,50 @@
+"""When a member of staff's session ends: after an hour without a request, and 12 hours after signing in.
+
+A stolen cookie, or a browser left open, is then of use for a short time only. The cookie itself ends with
+the browser; these ends are the server's own.
+"""
+
+import time
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth import logout
+from django.contrib.auth.signals import user_logged_in
+from django.contrib.sessions.backends.base import SessionBase
+from django.dispatch import receiver
+from django.http import HttpRequest
+
+STARTED, SEEN = "session started", "session last seen"  # Unix times, in seconds.
+SEEN_EVERY = 60  # Seconds between two writes of the second.
+
+
+def has_ended(session: SessionBase, now: float) -> bool:
+    """Tell whether a session is over; one that doesn't say when it began is."""
+    started, seen = session.get(STARTED, 0), session.get(SEEN, 0)
+    too_old: bool = now - started >= settings.SESSION_COOKIE_AGE
+    idle: bool = now - seen >= settings.SESSION_IDLE_SECONDS
+    return too_old or idle
+
+
+def touch(session: SessionBase, now: float) -> None:
+    """Note that the session is in use, at most once a minute."""
+    if now - session.get(SEEN, 0) >= SEEN_EVERY:
+        session[SEEN] = now
+
+
+@receiver(user_logged_in, dispatch_uid="start of sessions")
+def start(request: HttpRequest | None, **kwargs: Any) -> None:
+    """Note when the session began."""
+    session: SessionBase | None = getattr(request, "session", None)
+    if session is not None:
+        session[STARTED] = session[SEEN] = time.time()
+
+
+def end_if_due(request: HttpRequest) -> None:
+    """Sign out whose session has ended."""
+    if settings.SESSION_COOKIE_NAME in request.COOKIES and request.user.is_authenticated:
+        now = time.time()
+        if has_ended(request.session, now):
+            logout(request)
+        else:
+            touch(request.session, now)

@@ -1,0 +1,31 @@
+"""Members of staff, for tests of the back office."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth.models import Group, User
+from django.test import Client
+
+FAST_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+PASSWORD = "correct horse battery staple"
+
+
+def member_of(*groups: str, name: str = "", **options: Any) -> User:
+    """Return a new member of staff in these groups."""
+    user = User.objects.create(username=name or "-".join(groups).lower(), is_staff=True, **options)
+    user.groups.set(Group.objects.filter(name__in=groups))
+    assert user.groups.count() == len(groups)
+    return user
+
+
+def superuser(name: str = "boss") -> User:
+    """Return a new superuser."""
+    return User.objects.create(username=name, is_staff=True, is_superuser=True)
+
+
+def signed_in(user: User, **options: Any) -> Client:
+    """Return a client of somebody, which gets a 500 as a browser does."""
+    client = Client(raise_request_exception=False, **options)
+    client.force_login(user)
+    return client
