@@ -7,9 +7,8 @@ from django.views.decorators.http import require_safe
 from accounts.quota import store
 
 
-@require_safe
-def readyz(request: HttpRequest) -> JsonResponse:
-    """Say whether requests can be served: 200, or 503 with the part that is missing.
+def readiness() -> dict[str, str]:
+    """Return `status`, `ok` or `unavailable`, and the state of each part.
 
     `quota` tells where requests are counted: `database` although Redis is set up means that Redis is away,
     which stops nobody.
@@ -18,6 +17,12 @@ def readyz(request: HttpRequest) -> JsonResponse:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")
     except DatabaseError:
-        parts = {"database": "unreachable", "quota": store.state()}
-        return JsonResponse({"status": "unavailable", **parts}, status=503)
-    return JsonResponse({"status": "ok", "database": "ok", "quota": store.state()})
+        return {"status": "unavailable", "database": "unreachable", "quota": store.state()}
+    return {"status": "ok", "database": "ok", "quota": store.state()}
+
+
+@require_safe
+def readyz(request: HttpRequest) -> JsonResponse:
+    """Say whether requests can be served: 200, or 503 with the part that is missing."""
+    parts = readiness()
+    return JsonResponse(parts, status=200 if parts["status"] == "ok" else 503)

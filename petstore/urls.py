@@ -1,15 +1,18 @@
 """The whole map of the service."""
 
 from django.contrib import admin
+from django.templatetags.static import static
 from django.urls import include, path, re_path
-from drf_spectacular.views import SpectacularSwaggerView
+from django.views.generic import RedirectView
 
-from accounts.readiness import readyz
+from accounts.models import Plan
+from accounts.readiness import readiness, readyz
 from inventory.order_views import OrderViewSet
 from inventory.views import CategoryViewSet, PetViewSet
-from petstore import document, pages
+from petstore import document
 from petstore.api import NothingHere
 from petstore.metrics import metrics
+from petstore.pages import docs, failures, home
 
 api = [
     path("pets", PetViewSet.as_view({"get": "list", "post": "create"}), name="pets"),
@@ -26,18 +29,19 @@ api = [
 urlpatterns = [
     path("v1/", include(api)),
     re_path(r"^v1(?:/|\Z)", NothingHere.as_view()),
-    path("", pages.home, name="home"),
-    # Reading the documentation costs no quota: it needs no key and counts for nobody.
-    path("docs", SpectacularSwaggerView.as_view(url_name="openapi", throttle_classes=[]), name="docs"),
+    path("", home.Home.as_view(plans=Plan.objects.all, readiness=readiness), name="home"),
+    path("docs", docs.Reference.as_view(), name="docs"),
+    *(path(f"docs/{page}", docs.guide, {"page": page}, name=f"docs-{page}") for page in docs.GUIDES),
     path("openapi.json", document.openapi_json, name="openapi"),
     path("openapi.yaml", document.openapi_yaml, name="openapi-yaml"),
-    path("healthz", pages.healthz, name="healthz"),
+    path("favicon.ico", RedirectView.as_view(url=static("petstore/favicon.svg"))),
+    path("healthz", home.healthz, name="healthz"),
     path("readyz", readyz, name="readyz"),
     path("metrics", metrics, name="metrics"),
     path("admin/", admin.site.urls),
 ]
 
-handler400 = pages.bad_request
-handler403 = pages.permission_denied
-handler404 = pages.page_not_found
-handler500 = pages.server_error
+handler400 = failures.bad_request
+handler403 = failures.permission_denied
+handler404 = failures.page_not_found
+handler500 = failures.server_error

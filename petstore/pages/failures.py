@@ -1,11 +1,9 @@
-"""The pages outside /v1: for people, for load balancers, and for what has no other answer."""
+"""What has no other answer: Django's handlers of errors."""
 
 from http import HTTPStatus
 
-from django.conf import settings
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.views.decorators.http import require_safe
 
 from petstore.errors import ErrorCode, error_response
 from petstore.middleware import is_api
@@ -16,18 +14,6 @@ PAGE_TEXTS = {
     404: "There is no such page. Check the address, or start at the home page.",
     500: "Something failed on our side. Try again in a few minutes.",
 }
-
-
-@require_safe
-def home(request: HttpRequest) -> HttpResponse:
-    """Show what the service is and how to make a first call."""
-    return render(request, "home.html", {"base_url": settings.BASE_URL})
-
-
-@require_safe
-def healthz(request: HttpRequest) -> JsonResponse:
-    """Say that the process lives; touches nothing else."""
-    return JsonResponse({"status": "ok"})
 
 
 def error_page(request: HttpRequest, status: int, code: ErrorCode) -> HttpResponse:

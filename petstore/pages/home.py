@@ -1,0 +1,52 @@
+"""The home page, and the answer that a living process gives."""
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+from django.conf import settings
+from django.db import DatabaseError
+from django.http import HttpRequest, JsonResponse
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+from django.views.generic import TemplateView
+
+
+class Home(TemplateView):
+    """What the service is, where it is, and a first call.
+
+    The plans and the service's state are other apps' to know: `as_view` gets functions that return them.
+    """
+
+    http_method_names = ["get", "head"]
+    template_name = "home.html"
+    plans: Callable[[], Iterable[Any]] = list  # With their limits, None where each account has its own.
+    readiness: Callable[[], Mapping[str, str]] = dict  # `status` is "ok" where requests can be served.
+    clock: Callable[[], datetime] = staticmethod(timezone.now)
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        """Return what the page shows; without the database, all but the plans."""
+        ready = self.readiness().get("status") == "ok"
+        return super().get_context_data(
+            **kwargs,
+            base_url=settings.BASE_URL,
+            staging_base_url=settings.STAGING_BASE_URL,
+            environment=settings.ENVIRONMENT,
+            ready=ready,
+            plans=self.read_plans() if ready else [],
+            get_pet_removed_at=settings.GET_PET_REMOVED_AT,
+            get_pet_is_removed=self.clock() >= settings.GET_PET_REMOVED_AT,
+        )
+
+    def read_plans(self) -> list[Any]:
+        """Return the plans; none while the database is away."""
+        try:
+            return list(self.plans())
+        except DatabaseError:
+            return []
+
+
+@require_safe
+def healthz(request: HttpRequest) -> JsonResponse:
+    """Say that the process lives; touches nothing else."""
+    return JsonResponse({"status": "ok"})

@@ -1,0 +1,13 @@
+import os
+
+import httpx
+
+# One client for all calls: it sends the key with each, and keeps the connection open.
+petstore = httpx.Client(
+    base_url="{{ base_url }}",
+    headers={"Authorization": f"Bearer {os.environ['PETSTORE_KEY']}"},
+)
+response = petstore.get("/categories")
+if response.status_code == 401:
+    raise SystemExit(f"Check the key: {response.json()['message']}")
+print(len(response.json()), "categories")

@@ -1,0 +1,3 @@
+# A body with two mistakes. The Link header leads to the part of this page that explains the code.
+curl -i "{{ base_url }}/pets" -H "Authorization: Bearer $PETSTORE_KEY" \
+  -H 'Content-Type: application/json' -d '{"categoryId": "cat"}'

@@ -1,0 +1,5 @@
+url="{{ base_url }}/pets?status=available&limit=100"
+while [ -n "$url" ]; do
+  curl -sS -f -D headers.txt "$url" -H "Authorization: Bearer $PETSTORE_KEY" || break
+  url=$(grep -i '^link:' headers.txt | grep -o '<[^>]*>; rel="next"' | cut -d '>' -f 1 | tr -d '<')
+done
