@@ -58,7 +58,7 @@ HEADERS: dict[str, Schema] = {
         "When the operation is removed: an HTTP date (RFC 8594).",
         "Thu, 05 Dec 2030 00:00:00 GMT",
     ),
-    # One header, and two things that it says: of a page, and of a deprecated operation.
+    # One header, and what it says of a page, of a deprecated operation, of an error, of both of these.
     "NextPage": header(
         STRING,
         'The URL of the next page, with `rel="next"` (RFC 8288). Absent on the last page.',
@@ -68,6 +68,18 @@ HEADERS: dict[str, Schema] = {
     "Successor": header(
         STRING,
         'The URL of what replaces the operation, with `rel="successor-version"`.',
+        '<https://api.example.com/v1/pets?status=available>; rel="successor-version"',
+    ),
+    "Help": header(
+        STRING,
+        'The URL of what the documentation says of the error, with `rel="help"`.',
+        '<https://api.example.com/docs/errors#missing_api_key>; rel="help"',
+    ),
+    "HelpAndSuccessor": header(
+        STRING,
+        'The URL of what the documentation says of the error, with `rel="help"`, and that of what replaces '
+        'the operation, with `rel="successor-version"`.',
+        '<https://api.example.com/docs/errors#missing_api_key>; rel="help", '
         '<https://api.example.com/v1/pets?status=available>; rel="successor-version"',
     ),
 }
@@ -99,4 +111,6 @@ def headers(method: str, status: str, *, paged: bool, deprecated: bool) -> Schem
             names["Link"] = "NextPage"
     if deprecated:
         names |= {"Deprecation": "Deprecation", "Sunset": "Sunset", "Link": "Successor"}
+    if status >= "400":
+        names["Link"] = "HelpAndSuccessor" if deprecated else "Help"
     return {name: {"$ref": f"#/components/headers/{component}"} for name, component in names.items()}
