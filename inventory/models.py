@@ -11,6 +11,8 @@ from django.db.models import Case, F, Q, QuerySet, Value, When
 from django.utils import timezone
 
 from inventory.counts import StockCount  # noqa: F401  Django looks for models here.
+from inventory.names import Folded
+from inventory.uploads import PetUpload  # noqa: F401
 
 NAME_LENGTH = 255
 
@@ -96,6 +98,8 @@ class Pet(models.Model):
         indexes = [
             models.Index(fields=["status", "id"], name="pet_by_status"),
             models.Index(fields=["category", "status"], name="pet_by_category"),  # Counts read it alone.
+            models.Index(fields=["category", "id"], name="pet_of_category"),  # Lists read it in order.
+            models.Index(Folded("name"), "id", name="pet_by_name"),
             *(
                 models.Index(fields=["id"], name=f"pet_{status}", condition=Q(status=status))
                 for status in PetStatus.values
@@ -190,6 +194,9 @@ class Order(models.Model):
         indexes = [
             models.Index(fields=["account", "id"], name="order_by_account"),
             models.Index(fields=["account", "status", "id"], name="order_by_account_and_status"),
+            models.Index(fields=["status", "id"], name="order_by_status"),
+            models.Index(fields=["id"], name="order_waiting", condition=Q(status__in=LIVE)),
+            models.Index(fields=["created_at"], name="order_by_time"),
         ]
         constraints = [
             models.UniqueConstraint(

@@ -1,10 +1,15 @@
 """Orders and the moves of pets in the back office: D15."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import Permission, User
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from accounts.models import Account
 from inventory.models import Category, Order, Pet
@@ -29,14 +34,44 @@ def order(account: Account, pet: Pet) -> Order:
     return Order.objects.place(account_id=account.pk, pet_id=pet.pk, by="tests")
 
 
-def act(staff: Client, action: str, *orders: Order) -> str:
+@pytest.fixture
+def orders(account: Account, category: Category) -> list[Order]:
+    """Four orders: placed, approved, delivered and cancelled."""
+    made = []
+    for name in ("Max", "Luna", "Coco", "Milo"):
+        pet = Pet.objects.create(name=name, category=category)
+        made.append(Order.objects.place(account_id=account.pk, pet_id=pet.pk, by="tests"))
+    for order in made[1:3]:
+        order.approve(by="tests")
+    made[2].deliver(by="tests")
+    made[3].cancel(by="tests")
+    return made
+
+
+def act(staff: Client, action: str, *orders: Order, **answer: Any) -> str:
+    """Choose orders in the list and do something; `answer` is what the page that asks is told."""
     chosen = {"action": action, "_selected_action": [order.pk for order in orders]}
-    return str(staff.post(ORDERS, chosen, follow=True).text)
+    return str(staff.post(ORDERS, chosen | answer, follow=True).text.replace("&#x27;", "'"))
+
+
+def press(staff: Client, order: Order, verb: str, **answer: Any) -> str:
+    """Press a button on the order's page, or on the page that it leads to."""
+    page = staff.post(f"{ORDERS}{order.pk}/act/{verb}/", answer, follow=True)
+    return str(page.text.replace("&#x27;", "'"))
+
+
+def status_of(order: Order) -> str:
+    order.refresh_from_db()
+    return order.status
+
+
+CONFIRMED = {"confirmed": "1"}
 
 
 def test_order_goes_its_way_and_the_pet_is_sold(staff: Client, order: Order, pet: Pet) -> None:
-    for action in ("approve", "ship", "deliver"):
-        assert "1 orders" in act(staff, action, order)
+    assert f"Order {order.pk} is approved." in act(staff, "approve", order)
+    assert f"Order {order.pk} is shipped." in act(staff, "ship", order)
+    assert f"Order {order.pk} is delivered." in act(staff, "deliver", order, **CONFIRMED)
     order.refresh_from_db()
     pet.refresh_from_db()
     assert (order.status, pet.status) == ("delivered", "sold")
@@ -47,19 +82,159 @@ def test_order_goes_its_way_and_the_pet_is_sold(staff: Client, order: Order, pet
 
 def test_cancelled_order_gives_the_pet_free(staff: Client, order: Order, pet: Pet) -> None:
     act(staff, "approve", order)
-    act(staff, "cancel", order)
+    act(staff, "cancel", order, reason="The buyer moved away.", **CONFIRMED)
     pet.refresh_from_db()
     assert pet.status == "available"
+    assert order.events.latest("id").reason == "The buyer moved away."
 
 
-@pytest.mark.parametrize("action", ["ship", "deliver"])
+@pytest.mark.parametrize(("action", "done"), [("ship", "shipped"), ("deliver", "delivered")])
 def test_order_that_does_not_allow_it_is_skipped_and_the_reason_given(
-    staff: Client, order: Order, action: str
+    staff: Client, order: Order, action: str, done: str
 ) -> None:
-    page = act(staff, action, order)
-    assert f"Skipped: Order {order.pk} is placed" in page
-    order.refresh_from_db()
-    assert order.status == "placed"
+    page = act(staff, action, order, **CONFIRMED)
+    assert f"1 skipped: placed orders can't be {done}; approve them first (order {order.pk})." in page
+    assert status_of(order) == "placed"
+
+
+def test_what_was_skipped_is_grouped_by_why(staff: Client, orders: list[Order]) -> None:
+    placed, approved, delivered, cancelled = orders
+    page = act(staff, "cancel", *orders, reason="Closing down.", **CONFIRMED)
+    assert "2 orders cancelled." in page
+    assert f"1 skipped: delivered orders can't be cancelled (order {delivered.pk})." in page
+    assert f"1 skipped: cancelled orders can't be cancelled (order {cancelled.pk})." in page
+    assert {status_of(order) for order in (placed, approved)} == {"cancelled"}
+
+
+@pytest.mark.parametrize("action", ["deliver", "cancel", "ship_later"])
+def test_what_is_final_or_needs_to_know_more_is_asked_first(
+    staff: Client, orders: list[Order], action: str
+) -> None:
+    approved = orders[1]
+    page = act(staff, action, approved)
+    assert "1 order" in page
+    assert f'value="{approved.pk}"' in page
+    assert (status_of(approved), approved.ship_date) == ("approved", None)
+
+
+def test_cancelling_needs_a_reason(staff: Client, orders: list[Order]) -> None:
+    assert "This field is required" in act(staff, "cancel", orders[0], **CONFIRMED)
+    assert "This field is required" in press(staff, orders[0], "cancel", reason=" ", **CONFIRMED)
+    assert status_of(orders[0]) == "placed"
+
+
+@pytest.mark.parametrize(
+    ("place", "verbs"),
+    [(0, {"approve", "cancel"}), (1, {"ship", "ship_later", "deliver", "cancel"}), (2, set()), (3, set())],
+)
+def test_page_of_an_order_offers_what_is_legal_now_and_nothing_else(
+    staff: Client, orders: list[Order], place: int, verbs: set[str]
+) -> None:
+    page = staff.get(f"{ORDERS}{orders[place].pk}/change/").text
+    every = {"approve", "ship", "ship_later", "deliver", "cancel"}
+    assert {verb for verb in every if f"/act/{verb}/" in page} == verbs
+    assert 'name="_save"' not in page
+
+
+def test_buttons_of_an_order_do_what_they_say(staff: Client, order: Order, pet: Pet) -> None:
+    assert f"Order {order.pk} is approved." in press(staff, order, "approve")
+    press(staff, order, "ship")
+    assert "is delivered" in press(staff, order, "deliver", **CONFIRMED)
+    pet.refresh_from_db()
+    assert (status_of(order), pet.status) == ("delivered", "sold")
+    assert order.ship_date is not None
+    assert LogEntry.objects.filter(object_id=str(order.pk)).count() == 3
+
+
+def test_looking_at_a_verb_does_nothing(staff: Client, order: Order) -> None:
+    for verb in ("approve", "ship", "deliver", "cancel"):
+        assert staff.get(f"{ORDERS}{order.pk}/act/{verb}/").status_code == 200
+    assert status_of(order) == "placed"
+    assert staff.get(f"{ORDERS}{order.pk}/act/explode/").status_code == 404
+
+
+def test_button_needs_the_token_against_forgery(staff: Client, order: Order) -> None:
+    strict = Client(enforce_csrf_checks=True)
+    strict.force_login(User.objects.get(username="boss"))
+    assert strict.post(f"{ORDERS}{order.pk}/act/approve/").status_code == 403
+    assert status_of(order) == "placed"
+
+
+def test_order_ships_on_a_date(staff: Client, orders: list[Order]) -> None:
+    day = (timezone.now() + timedelta(days=3)).replace(second=0, microsecond=0)
+    press(staff, orders[1], "ship_later", ship_date=f"{day:%Y-%m-%dT%H:%M}", **CONFIRMED)
+    orders[1].refresh_from_db()
+    assert orders[1].ship_date == day
+
+
+@pytest.mark.parametrize("date", ["", "soon", "0001-01-01T00:00", "9999-12-31T23:59", "2026-13-45T99:99"])
+def test_impossible_ship_date_is_refused(staff: Client, orders: list[Order], date: str) -> None:
+    press(staff, orders[1], "ship_later", ship_date=date, **CONFIRMED)
+    orders[1].refresh_from_db()
+    assert orders[1].ship_date is None
+
+
+def test_saving_the_page_of_an_order_changes_nothing(staff: Client, order: Order) -> None:
+    staff.post(f"{ORDERS}{order.pk}/change/", {"status": "delivered", "ship_date": "2026-01-01"})
+    assert status_of(order) == "placed"
+
+
+def test_who_may_only_look_sees_no_buttons_and_can_not_press_them(order: Order) -> None:
+    clerk = User.objects.create_user("clerk", is_staff=True)
+    clerk.user_permissions.add(Permission.objects.get(codename="view_order"))
+    client = Client()
+    client.force_login(clerk)
+    page = client.get(f"{ORDERS}{order.pk}/change/")
+    assert page.status_code == 200
+    assert "/act/" not in page.text
+    assert client.post(f"{ORDERS}{order.pk}/act/approve/").status_code == 403
+    client.post(ORDERS, {"action": "approve", "_selected_action": [order.pk]})
+    assert status_of(order) == "placed"
+
+
+def listed(staff: Client, **query: str) -> list[Order]:
+    return list(staff.get(ORDERS, query).context["cl"].result_list)
+
+
+def test_orders_are_found_by_their_id_their_pet_or_their_account(
+    staff: Client, orders: list[Order], account: Account
+) -> None:
+    assert orders[1] in listed(staff, q=str(orders[1].pk))
+    assert orders[2] in listed(staff, q=str(orders[2].pet_id))
+    assert listed(staff, q="acme") == orders[::-1]
+    assert listed(staff, q="nobody") == []
+    assert listed(staff, q="9" * 22) == []
+
+
+def test_orders_are_filtered_by_status_waiting_and_time(staff: Client, orders: list[Order]) -> None:
+    assert listed(staff, status__exact="delivered") == [orders[2]]
+    assert listed(staff, waiting="yes") == [orders[1], orders[0]]
+    Order.objects.filter(pk=orders[0].pk).update(created_at=timezone.now() - timedelta(days=8))
+    assert orders[0] not in listed(staff, placed="7")
+    assert orders[0] in listed(staff, placed="30")
+    assert listed(staff, placed="nonsense", waiting="perhaps") == orders[::-1]
+
+
+def test_list_of_orders_costs_the_same_queries_however_many_they_are(
+    staff: Client, account: Account, orders: list[Order]
+) -> None:
+    costs = []
+    for _ in range(3):
+        with CaptureQueriesContext(connection) as queries:
+            assert staff.get(ORDERS).status_code == 200
+        costs.append(len(queries))
+        assert not any("COUNT(" in query["sql"] or "OFFSET" in query["sql"] for query in queries)
+        pet = Pet.objects.create(name="More", category=orders[0].pet.category)
+        Order.objects.place(account_id=account.pk, pet_id=pet.pk, by="tests")
+    assert costs[1] == costs[2]
+
+
+def test_history_of_a_busy_order_is_shown_in_part(staff: Client, order: Order) -> None:
+    for number in range(150):
+        order.record("placed", "placed", by="tests", reason=f"Step {number}.")
+    page = staff.get(f"{ORDERS}{order.pk}/change/").text
+    assert page.count("Step ") == 100
+    assert "Step 149." in page
 
 
 @pytest.mark.parametrize("page", ["add/", "{order}/delete/"])

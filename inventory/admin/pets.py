@@ -1,0 +1,171 @@
+"""Pets in the back office."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.contrib.admin.views.main import SEARCH_VAR
+from django.db import transaction
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest, HttpResponse
+from unfold.contrib.filters.admin import ChoicesDropdownFilter
+from unfold.decorators import display
+from unfold.widgets import UnfoldAdminTextInputWidget
+
+from inventory.admin.asking import Question, ReasonForm, answered, ask
+from inventory.admin.exchange import PetExchange
+from inventory.admin.lists import row_id
+from inventory.admin.shared import LastEventsInline, SearchedFilter, counted, staff
+from inventory.models import IllegalMoveError, Pet, PetEvent, PetStatus
+from inventory.moves import move_pets
+from inventory.names import starting_with
+
+COLOURS: dict[str, str] = {
+    PetStatus.AVAILABLE: "success",
+    PetStatus.PENDING: "warning",
+    PetStatus.SOLD: "default",
+}
+
+
+class PetForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its stubs only.
+    """A pet; its status moves as the rules allow, with a reason where they ask for one."""
+
+    reason = forms.CharField(
+        required=False,
+        max_length=255,
+        widget=UnfoldAdminTextInputWidget,
+        help_text="Why the status changes; needed when a pet is returned.",
+    )
+
+    class Meta:
+        model = Pet
+        fields = ["name", "category", "status"]
+
+    def clean(self) -> dict[str, Any]:
+        """Refuse a step that is not legal."""
+        cleaned = super().clean() or {}
+        before = Pet.objects.filter(pk=self.instance.pk).first()
+        status = cleaned.get("status")
+        if before is not None and status and status != before.status:
+            try:
+                before.check_free()
+                before.check_move(PetStatus(status), cleaned.get("reason", ""))
+            except IllegalMoveError as error:
+                self.add_error("status", error)
+        return cleaned
+
+
+class PetEventInline(LastEventsInline):
+    """What became of the pet."""
+
+    model = PetEvent
+    verbose_name_plural = "history of the status"
+
+
+@admin.register(Pet)
+class PetAdmin(PetExchange):
+    """The animals. No page of theirs grows slow with a million of them."""
+
+    form = PetForm
+    inlines = [PetEventInline]
+    list_display = ["name", "id", "status_badge", "category", "updated_at"]
+    list_filter = [("status", ChoicesDropdownFilter), ("category", SearchedFilter)]
+    list_select_related = ["category"]
+    search_fields = ["name"]
+    search_help_text = "The start of a name, or an id"
+    autocomplete_fields = ["category"]
+    fields = ["name", "category", "status", "reason", "created_at", "updated_at"]
+    readonly_fields = ["created_at", "updated_at"]
+    actions = ["make_available", "set_pending", "mark_sold", "return_to_stock"]
+
+    @display(description="status", label=COLOURS)
+    def status_badge(self, pet: Pet) -> tuple[str, str]:
+        """Return the status, for its colour, and its word."""
+        return pet.status, pet.get_status_display()
+
+    def get_sortable_by(self, request: HttpRequest) -> Any:
+        """Sort by id, but what was searched for by name is in the order of names."""
+        return [] if request.GET.get(SEARCH_VAR) else ["id"]
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        """Search by the start of the name, all words as one, or by id."""
+        term = search_term.strip()
+        if not term:
+            return queryset, False
+        pk = row_id(term)
+        return starting_with(queryset, term, or_else=None if pk is None else Q(pk=pk)), False
+
+    def get_actions(self, request: HttpRequest) -> dict[str, Any]:
+        """Return the moves; pets are deleted one by one."""
+        actions = super().get_actions(request)
+        actions.pop("delete_selected", None)
+        return actions
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        """Save what was edited; the status only by a move."""
+        if not change:
+            obj.save()
+            return
+        obj.save(update_fields=["name", "category", "updated_at"])
+        if "status" in form.changed_data:
+            try:
+                obj.move(PetStatus(obj.status), by=staff(request), reason=form.cleaned_data["reason"])
+            except IllegalMoveError as error:  # Somebody was faster.
+                self.message_user(request, error.message, messages.ERROR)
+
+    @admin.action(description="Make available", permissions=["change"])
+    def make_available(self, request: HttpRequest, pets: QuerySet[Pet]) -> None:
+        """Offer pending pets again."""
+        self.move(request, pets, PetStatus.AVAILABLE, "made available")
+
+    @admin.action(description="Set pending", permissions=["change"])
+    def set_pending(self, request: HttpRequest, pets: QuerySet[Pet]) -> None:
+        """Hold available pets for somebody."""
+        self.move(request, pets, PetStatus.PENDING, "set pending")
+
+    @admin.action(description="Mark sold", permissions=["change"])
+    def mark_sold(self, request: HttpRequest, pets: QuerySet[Pet]) -> None:
+        """Sell pets that were sold over the counter."""
+        self.move(request, pets, PetStatus.SOLD, "marked sold")
+
+    @admin.action(description="Return to stock...", permissions=["change"])
+    def return_to_stock(self, request: HttpRequest, pets: QuerySet[Pet]) -> HttpResponse | None:
+        """Ask for the reason, then take sold pets back."""
+        form = answered(request, ReasonForm)
+        if form.is_valid():
+            reason = form.cleaned_data["reason"]
+            self.move(request, pets, PetStatus.AVAILABLE, "returned to stock", reason=reason, returns=True)
+            return None
+        question = Question(
+            "Return pets to stock",
+            "Return to stock",
+            "The pets that are sold become available again. Others stay as they are.",
+        )
+        back = request.get_full_path()
+        return ask(self, request, question, form, list(pets), back=back, action="return_to_stock")
+
+    def move(
+        self,
+        request: HttpRequest,
+        pets: QuerySet[Pet],
+        to: PetStatus,
+        done: str,
+        *,
+        reason: str = "",
+        returns: bool = False,
+    ) -> None:
+        """Move the pets that may, record each, and say what was done and what was not."""
+        ids = pets.values_list("pk", flat=True)
+        with transaction.atomic():
+            outcome = move_pets(ids, to, by=staff(request), reason=reason, returns=returns)
+            for pet in outcome.done:
+                self.log_change(request, pet, f"{done.capitalize()}{f': {reason}' if reason else '.'}")
+        if outcome.done:
+            text = f"{counted(len(outcome.done), 'pet')} {done}."
+            self.message_user(request, text, messages.SUCCESS)
+        for sentence in outcome.sentences():
+            self.message_user(request, sentence, messages.WARNING)
