@@ -193,9 +193,9 @@ def keys(request: HttpRequest) -> tuple[dict[str, Any], list[Step]]:
         text = counted(banned.total, "key is banned now.", "keys are banned now.")
         steps.append(Step("gavel", text, "See why" if changes else "See the keys", links["banned"]))
     if to_replace > 0:
-        text = counted(to_replace, "key ends within 7 days.", "keys end within 7 days.")
+        text = counted(to_replace, "key ends within 7 days", "keys end within 7 days")
         verb = "Rotate in time" if changes else "See the keys"
-        steps.append(Step("key", text, verb, links["in_7_days"]))
+        steps.append(Step("key", f"{text}, without a successor.", verb, links["in_7_days"]))
     section = {"banned": banned, "ending": ending, "soonest": ending.keys[:LONGEST_LIST], "links": links}
     return {"keys": section}, steps
 

@@ -18,7 +18,7 @@ class Cell(NamedTuple):
     """One number of the table, and the list behind it."""
 
     value: str
-    link: str  # Empty where there is none, or nothing to list.
+    link: str  # Empty where there is nothing to list, or only the list of the whole column.
 
 
 class Row(NamedTuple):
@@ -54,7 +54,7 @@ class Series:
     def cell(self, index: int) -> Cell:
         """Return a number of the table."""
         value = self.values[index]
-        return Cell(f"{value:,}", self.link_of(index) if value else "")
+        return Cell(f"{value:,}", self.links[index] if self.links and value else "")
 
     def link_of(self, index: int) -> str:
         """Return the list behind a value."""
