@@ -17,6 +17,7 @@ from petstore.progress import Progress
 BUDGET = 100
 KEEP = 2
 INCOMPLETE = 2
+INTERRUPTED = 130  # As shells say it: 128 and the number of the signal.
 
 
 class Command(JsonCommand):
@@ -36,6 +37,7 @@ class Command(JsonCommand):
         1: "At least one check failed.",
         2: "Nothing failed, but not every check could run (no answer, a refused key, a low quota, "
         "a missing scope), or the options are wrong.",
+        INTERRUPTED: "Stopped by Ctrl-C; standard error says what was left behind.",
     }
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -59,6 +61,8 @@ class Command(JsonCommand):
         )  # fmt: skip
 
     def handle(self, *args: Any, **options: Any) -> None:
+        if options["budget"] < 1 or options["keep"] < 0:
+            raise CommandError("--budget must be 1 or more, --keep 0 or more.", returncode=INCOMPLETE)
         session = Session(
             address(options["url"]), api_key(options["key"]),
             budget=options["budget"], keep=options["keep"],
@@ -71,6 +75,8 @@ class Command(JsonCommand):
                 for result in run(session, write=options["write"]):
                     results.append(result)
                     progress.show(len(results))
+        except KeyboardInterrupt:
+            raise CommandError("Stopped.", returncode=INTERRUPTED) from None
         except UnreachableError as error:
             raise CommandError(str(error), returncode=INCOMPLETE) from None
         finally:
