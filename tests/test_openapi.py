@@ -379,16 +379,6 @@ def test_every_refusal_leads_to_what_the_documentation_says_of_it(api: Api, spec
         assert re.findall(r'rel="([^"]*)"', api.get(path)["Link"]) == rels
 
 
-def test_every_refusal_leads_to_what_the_documentation_says_of_it(api: Api, spec: dict[str, Any]) -> None:
-    for one in operations(spec):
-        for status, response in one["responses"].items():
-            if status >= "400":
-                name = "HelpAndSuccessor" if one.get("deprecated") else "Help"
-                assert response["headers"]["Link"] == {"$ref": f"#/components/headers/{name}"}
-    for path, rels in (("/store/orders/0", ["help"]), ("/pets/0", ["help", "successor-version"])):
-        assert re.findall(r'rel="([^"]*)"', api.get(path)["Link"]) == rels
-
-
 def test_only_the_next_page_and_a_replay_are_headers_that_may_be_missing(spec: dict[str, Any]) -> None:
     headers = spec["components"]["headers"]
     missing = [name for name, header in headers.items() if not header["required"]]
