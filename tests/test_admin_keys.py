@@ -358,7 +358,7 @@ def test_renaming_a_key_never_undoes_its_revoking(
 
 def test_the_history_of_a_key_is_shown_and_cannot_be_changed(staff: Client, key: ApiKey) -> None:
     page = staff.get(page_of(key))
-    assert "issued" in page.text
+    assert "Issued" in page.text
     assert 'name="events-0-reason"' not in page.text
     event = key.events.get()
     forged = {

@@ -1,5 +1,5 @@
-"""Plans, accounts, keys and staff in the back office."""
+"""Plans, accounts, keys, refusals and staff in the back office."""
 
-from accounts.admin import accounts, keys, plans, staff
+from accounts.admin import accounts, keys, plans, refusals, staff
 
-__all__ = ["accounts", "keys", "plans", "staff"]
+__all__ = ["accounts", "keys", "plans", "refusals", "staff"]

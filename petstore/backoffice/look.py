@@ -25,6 +25,7 @@ PAGES = (
             ("Accounts", "storefront", "accounts.account"),
             ("API keys", "key", "accounts.apikey"),
             ("Plans", "speed", "accounts.plan"),
+            ("Why refused?", "help", "accounts.refusal"),
         ),
     ),
     (

@@ -1,0 +1,155 @@
+"""Why was a request refused? Staff paste its id and read what the service knew at that moment."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from django import forms
+from django.conf import settings
+from django.contrib import admin
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.http import urlencode
+from unfold.widgets import UnfoldAdminTextInputWidget
+
+from accounts.admin.badges import age, exact, state_badge
+from accounts.admin.search import without_secret
+from accounts.models import Refusal
+from petstore.backoffice.look import may_view
+from petstore.backoffice.pages import PetstoreModelAdmin
+from petstore.middleware import WELL_FORMED_ID
+
+REASONS = {
+    Refusal.Rule.MINUTE: "The account had used up the requests of the minute.",
+    Refusal.Rule.DAY: "The account had used up the requests of the day.",
+    Refusal.Rule.BAN: "The key was banned: it had kept sending before the Retry-After of a 429 ran out.",
+}
+SHARED = "All keys of the account share the limit. If the account needs more, look at a larger plan."
+ADVICE = {
+    Refusal.Rule.MINUTE: f"Wait as Retry-After says, then go on; spread requests over the minute. {SHARED}",
+    Refusal.Rule.DAY: f"Wait until the day ends, at 00:00 UTC. {SHARED}",
+    Refusal.Rule.BAN: (
+        "Mend the program: after a 429 it must wait as Retry-After says. The key works again when the ban "
+        "ends; requests meanwhile don't prolong it. Staff can lift the ban once the program is mended."
+    ),
+}
+
+
+class RequestIdForm(forms.Form):
+    """Which request."""
+
+    q = forms.CharField(
+        label="Request id",
+        widget=UnfoldAdminTextInputWidget(attrs={"autocomplete": "off", "spellcheck": "false"}),
+        help_text="Every answer has it in its X-Request-Id header; ask the customer for it.",
+    )
+
+    def clean_q(self) -> str:
+        """Refuse what can't be a request id."""
+        request_id: str = self.cleaned_data["q"]
+        if not WELL_FORMED_ID.fullmatch(request_id):
+            raise forms.ValidationError(
+                "This is no request id. One has at most 128 letters, digits, and the signs . _ ~ -"
+            )
+        return request_id
+
+
+@admin.register(Refusal)
+class RefusalAdmin(PetstoreModelAdmin):
+    """Instead of a list, one page that answers one question."""
+
+    class Media:
+        js = ["petstore/key-text.js"]
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        """Forbid: the service writes them."""
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Forbid."""
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Forbid: they go by themselves."""
+        return False
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
+        """Ask for a request id, and explain what is kept of it."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        return without_secret(request) or self.explain(request)
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
+    ) -> HttpResponse:
+        """Lead to the explanation."""
+        refusal = self.get_object(request, object_id)
+        if refusal is None:
+            raise Http404
+        if not self.has_view_permission(request, refusal):
+            raise PermissionDenied
+        return HttpResponseRedirect(address(refusal))
+
+    def explain(self, request: HttpRequest) -> HttpResponse:
+        """Return the page."""
+        asked = "q" in request.GET
+        form = RequestIdForm(request.GET if asked else None)
+        request_id = form.cleaned_data["q"] if asked and form.is_valid() else ""
+        now = timezone.now()
+        found = Refusal.objects.for_request(request_id).select_related("account__plan", "key__standing")
+        context = {
+            **self.admin_site.each_context(request),
+            "opts": self.opts,
+            "media": self.media,
+            "title": "Why was I refused?",
+            "form": form,
+            "request_id": request_id,
+            "found": [explanation(refusal, now) for refusal in found],
+            "kept_days": settings.REFUSALS_KEPT_DAYS,
+            "sees_accounts": may_view(request, "accounts.account"),
+            "sees_keys": may_view(request, "accounts.apikey"),
+        }
+        request.current_app = self.admin_site.name  # As every page of the admin does.
+        return TemplateResponse(request, "admin/accounts/refusal/explain.html", context)
+
+
+def explanation(refusal: Refusal, now: datetime) -> dict[str, Any]:
+    """Return what the page says of one refusal."""
+    rule = Refusal.Rule(refusal.rule)
+    return {
+        "refusal": refusal,
+        "rule": rule.label,
+        "reason": REASONS[rule],
+        "advice": ADVICE[rule],
+        "at": f"{refusal.at:%Y-%m-%d %H:%M:%S} UTC",
+        "age": age(refusal.at, now),
+        "key_badge": state_badge(refusal.key, now),
+        "windows": windows(refusal),
+        "ban_ends": exact(refusal.ban_ends_at) if refusal.ban_ends_at else "",
+    }
+
+
+def windows(refusal: Refusal) -> list[dict[str, Any]]:
+    """Return both windows as they were. A window's end is the first moment after it."""
+    minute = (refusal.minute_used, refusal.minute_limit, refusal.minute_ends_at, timedelta(minutes=1))
+    day = (refusal.day_used, refusal.day_limit, refusal.day_ends_at, timedelta(days=1))
+    return [
+        {
+            "name": name,
+            "used": f"{used:,}",
+            "limit": f"{limit:,}",
+            "full": used >= limit,
+            "began": f"{ends - length:%Y-%m-%d %H:%M:%S} UTC",
+            "ends": f"{ends:%Y-%m-%d %H:%M:%S} UTC",
+        }
+        for name, (used, limit, ends, length) in {"Minute": minute, "Day (UTC)": day}.items()
+    ]
+
+
+def address(refusal: Refusal) -> str:
+    """Return the way to the explanation of a refusal."""
+    return f"{reverse('admin:accounts_refusal_changelist')}?{urlencode({'q': refusal.request_id})}"

@@ -1,0 +1,211 @@
+"""A change of a plan says whom it touches and asks; other numbers can be tried on the past."""
+
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Permission, User
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+from django.utils import timezone
+
+from accounts.models import Account, AccountDayLoad, ApiKey, Plan
+from tests.conftest import OPERATOR, Api
+
+
+def page_of(plan: str, page: str = "change") -> str:
+    return reverse(f"admin:accounts_plan_{page}", args=[plan])
+
+
+def what_if_of(account: Account) -> str:
+    return reverse("admin:accounts_account_what_if", args=[account.pk])
+
+
+@pytest.fixture
+def staff(db: None) -> Client:
+    client = Client(raise_request_exception=False)
+    client.force_login(User.objects.create(username="boss", is_staff=True, is_superuser=True))
+    return client
+
+
+def clerk_who_may(*codenames: str) -> Client:
+    clerk = User.objects.create(username="clerk", is_staff=True)
+    clerk.user_permissions.set(Permission.objects.filter(codename__in=codenames))
+    client = Client(raise_request_exception=False)
+    client.force_login(clerk)
+    return client
+
+
+# --- Changing ------------------------------------------------------------------------------------
+
+
+def test_a_plan_says_how_many_accounts_and_active_keys_it_has(
+    staff: Client, account: Account, key: ApiKey, issue: Any
+) -> None:
+    issue()[0].revoke(reason="Leaked", by=OPERATOR)
+    Account.objects.create(name="Second", plan_id="business")
+    Account.objects.create(name="Elsewhere", plan_id="free")
+    text = staff.get(page_of("business")).text
+    assert "<strong>2 accounts with 1 active key</strong> on this plan" in text
+    assert "Change the limits of 2 accounts with 1 active key" in text
+    plans = staff.get(reverse("admin:accounts_plan_changelist")).context["cl"].result_list
+    numbers = {plan.pk: plan.number_of_accounts for plan in plans}
+    assert numbers == {"free": 1, "pro": 0, "business": 2, "enterprise": 0}
+
+
+def test_a_change_that_touches_accounts_has_to_be_confirmed(
+    staff: Client, account: Account, api: Api
+) -> None:
+    numbers = {"per_minute": 900, "per_day": 100_000}
+    page = staff.post(page_of("business"), numbers)
+    assert "This changes the limits of 1 account with 1 active key." in page.text
+    assert Plan.objects.get(pk="business").per_minute == 1000
+    page = staff.post(page_of("business"), numbers | {"confirmed": "on"}, follow=True)
+    assert "The new limits hold for 1 account with 1 active key" in page.text
+    assert Plan.objects.get(pk="business").per_minute == 900
+    assert api.get("/pets")["X-RateLimit-Limit"] == "900"
+
+
+def test_nothing_is_asked_where_nothing_changes(staff: Client, account: Account) -> None:
+    same = {"per_minute": 1000, "per_day": 100_000}
+    assert staff.post(page_of("business"), same).status_code == 302
+
+
+def test_a_tick_does_not_make_bad_numbers_good(staff: Client, account: Account) -> None:
+    page = staff.post(page_of("business"), {"per_minute": 0, "per_day": "", "confirmed": "on"})
+    assert set(page.context["adminform"].form.errors) == {"per_minute", "per_day"}
+    assert Plan.objects.get(pk="business").per_day == 100_000
+
+
+def test_enterprise_shows_its_accounts_and_asks_nothing(staff: Client) -> None:
+    Account.objects.create(name="Big", plan_id="enterprise", per_minute=7, per_day=8)
+    text = staff.get(page_of("enterprise")).text
+    assert "1 account with 0 active keys" in text
+    assert 'name="confirmed"' not in text
+
+
+def test_who_may_only_look_changes_no_plan(account: Account) -> None:
+    clerk = clerk_who_may("view_plan")
+    assert 'name="confirmed"' not in clerk.get(page_of("business")).text
+    assert (
+        clerk.post(page_of("business"), {"per_minute": 5, "per_day": 6, "confirmed": "on"}).status_code
+        == 403
+    )
+    assert clerk.get(page_of("business", "what_if")).status_code == 200
+
+
+# --- What if -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def loads(account: Account) -> None:
+    """Yesterday two minutes with 1,500 requests and ten with 100: today's numbers refuse 1,000 of 4,000."""
+    yesterday = timezone.now().date() - timedelta(days=1)
+    AccountDayLoad.objects.create(account=account, day=yesterday, minutes={"1500": 2, "100": 10})
+
+
+@pytest.fixture(params=["plan", "account"])
+def path(request: pytest.FixtureRequest, account: Account) -> str:
+    return page_of("business", "what_if") if request.param == "plan" else what_if_of(account)
+
+
+def cells(page: Any) -> dict[str, tuple[str, str]]:
+    return {row.name: (row.today, row.other) for row in page.context["rows"]}
+
+
+def test_other_numbers_are_compared_with_todays(staff: Client, loads: None, path: str) -> None:
+    page = staff.get(path, {"per_minute": 100, "per_day": 1_100})
+    assert cells(page) == {
+        "Requests per minute": ("1,000", "100"),
+        "Requests per day": ("100,000", "1,100"),
+        "Refused": ("1,000", "2,900 (72.5%)"),
+        "of them for the minute": ("", "2,800"),
+        "of them for the day": ("", "100"),
+        "Accounts refused at least once": ("", "1 of 1"),
+    }
+    assert "These numbers would have refused 1,900 requests more than today&#x27;s." in page.text
+
+
+@pytest.mark.parametrize(
+    ("numbers", "verdict"),
+    [
+        ((2_000, 100_000), "refused 1,000 requests fewer than today's"),
+        ((1_000, 100_000), "refused as many requests as today's"),
+    ],
+)
+def test_the_verdict_is_a_sentence(
+    staff: Client, loads: None, path: str, numbers: tuple[int, int], verdict: str
+) -> None:
+    page = staff.get(path, {"per_minute": numbers[0], "per_day": numbers[1]})
+    assert verdict in page.context["verdict"]
+
+
+def test_the_form_starts_with_the_numbers_that_hold(staff: Client, path: str) -> None:
+    text = staff.get(path).text
+    assert re.search(r'name="per_minute" value="1000"', text)
+    assert re.search(r'name="per_day" value="100000"', text)
+    assert "<table" not in text
+
+
+def test_where_nothing_came_nothing_is_refused(staff: Client, path: str) -> None:
+    page = staff.get(path, {"per_minute": 1, "per_day": 1})
+    assert "No request came in the last 30 days" in page.text
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"per_minute": ""},
+        {"per_minute": "abc", "per_day": "5"},
+        {"per_minute": "0", "per_day": "-1"},
+        {"per_minute": "1.5", "per_day": "9" * 30},
+        {"per_minute": "<script>", "per_day": "'\""},
+        {"per_minute": "\U0010ffff", "per_day": "=1+1"},
+    ],
+)
+def test_any_other_input_gets_a_message(staff: Client, path: str, query: dict[str, str]) -> None:
+    page = staff.get(path, query)
+    assert page.status_code == 200
+    assert page.context["form"].errors
+    assert "found" not in page.context
+    assert "<script>&" not in page.text
+
+
+@pytest.mark.parametrize("value", ["\0", "x" * 100_000])
+def test_unusable_input_is_refused_with_a_page(staff: Client, path: str, value: str) -> None:
+    assert staff.get(path, {"per_minute": value, "per_day": value}).status_code == 400
+
+
+def test_enterprise_has_no_numbers_to_start_with(staff: Client) -> None:
+    big = Account.objects.create(name="Big", plan_id="enterprise", per_minute=70, per_day=80)
+    AccountDayLoad.objects.create(account=big, day=timezone.now().date(), minutes={"90": 1})
+    page = staff.get(page_of("enterprise", "what_if"), {"per_minute": 100, "per_day": 100})
+    assert cells(page)["Requests per minute"] == ("its own", "100")
+    assert cells(page)["Refused"] == ("20", "0 (0.0%)")
+
+
+def test_nothing_is_asked_of_the_database_for_each_account(staff: Client, loads: None) -> None:
+    def queries() -> int:
+        with CaptureQueriesContext(connection) as asked:
+            staff.get(page_of("business", "what_if"), {"per_minute": 5, "per_day": 50})
+        return len(asked)
+
+    few = queries()
+    for number in range(20):
+        other = Account.objects.create(name=f"Customer {number}", plan_id="business")
+        AccountDayLoad.objects.create(account=other, day=timezone.now().date(), minutes={"90": 1})
+    assert queries() == few <= 6
+
+
+def test_who_may_not_see_an_account_may_not_ask_for_it(account: Account) -> None:
+    assert clerk_who_may("view_plan").get(what_if_of(account)).status_code == 403
+    assert Client().get(what_if_of(account)).status_code == 302
+
+
+@pytest.mark.parametrize("object_id", ["nothing", "%00", "9" * 30, "x" * 3000])
+def test_no_id_breaks_the_page(staff: Client, object_id: str) -> None:
+    for model in ("plan", "account"):
+        assert staff.get(f"/admin/accounts/{model}/{object_id}/what-if/").status_code in {302, 400, 404}
