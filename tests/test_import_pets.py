@@ -22,10 +22,10 @@ from django.utils import timezone
 
 from inventory.exchange import storing
 from inventory.exchange.checking import BATCH, Row
-from petstore.progress import Progress
 from inventory.exchange.reading import LONGEST
 from inventory.exchange.storing import Columns, add
 from inventory.models import Category, Pet
+from petstore.progress import Progress
 from tests.conftest import COMMITTED, Api
 from tests.live import ROOT, Service
 
