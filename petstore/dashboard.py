@@ -218,6 +218,7 @@ def accounts(request: HttpRequest) -> tuple[dict[str, Any], list[Step]]:
         "none": quiet and not top and not Account.objects.exists(),
         "top": [quota_line(account) for account in top],
         "link": listing("accounts_account"),
+        "why_refused": listing("accounts_refusal") if may_view(request, "accounts.refusal") else "",
         "callers": deprecated_callers(),
         "removed_at": settings.GET_PET_REMOVED_AT,
         "removed": timezone.now() >= settings.GET_PET_REMOVED_AT,

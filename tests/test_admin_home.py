@@ -8,7 +8,7 @@ from html import unescape
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import Permission, User
+from django.contrib.auth.models import Group, Permission, User
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -283,6 +283,24 @@ def test_sections_are_for_who_may_see_them(busy: None, permissions: list[str], s
     assert {name for name in SECTIONS if name in page.context} == seen
     if not seen:
         assert "Ask an owner" in page.text
+
+
+@pytest.mark.parametrize(
+    ("group", "seen"),
+    [
+        ("Viewer", SECTIONS),
+        ("Support", SECTIONS),
+        ("Stock", {"orders", "pets"}),
+        ("Owner", SECTIONS),
+    ],
+)
+def test_each_group_sees_its_own_part(busy: None, group: str, seen: set[str]) -> None:
+    client = client_of()
+    User.objects.latest("id").groups.add(Group.objects.get(name=group))
+    page: Any = client.get("/admin/")
+    assert {name for name in SECTIONS if name in page.context} == seen
+    for path in links(page):
+        assert client.get(path).status_code == 200, path
 
 
 def test_what_is_not_shown_is_not_asked_for(busy: None) -> None:
