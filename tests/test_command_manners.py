@@ -84,6 +84,11 @@ def test_help_has_examples_and_exit_statuses(app: str, name: str) -> None:
     assert {0, 1, 2} <= {int(status) for status in re.findall(r"^  (\d+)  \S", statuses, re.M)}
 
 
+@pytest.mark.parametrize(("app", "name"), OURS)
+def test_readme_lists_the_command(app: str, name: str) -> None:
+    assert f"\n| `{name}" in (ROOT / "README.md").read_text()
+
+
 def own_part(line: str, name: str) -> list[str]:
     """Return the options of one example, without what the shell makes of the rest of the line."""
     words = shlex.split(line.partition(f"manage.py {name}")[2])

@@ -24,8 +24,8 @@ class Command(JsonCommand):
     help = (
         "Check a deployment, such as staging or production, against the contract, from outside: shapes, "
         "headers, codes, paging, caching, deprecation, and whether the numbers of the quota are true. "
-        "Sends about 60 requests with the key, and stops before its quota is used up. Changes nothing "
-        "unless --write is given."
+        "Sends some 50 requests with the key, 70 with --write, and stops before its quota is used up: the "
+        "Free plan is enough to read. Changes nothing unless --write is given."
     )
     examples = """
         PETSTORE_KEY=psk_live_... manage.py conformance https://api.example.com/v1
