@@ -7,7 +7,8 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from inventory.models import NAME_LENGTH, Category, PetStatus
+from inventory.models import NAME_LENGTH, PetStatus
+from inventory.reads import CATEGORIES
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 
@@ -80,7 +81,7 @@ class CategoryIdField(Int64Field):
     def to_internal_value(self, data: Any) -> int:
         """Return the id."""
         category_id = super().to_internal_value(data)
-        if not Category.objects.filter(pk=category_id).exists():
+        if CATEGORIES.where(id=category_id).one() is None:
             self.fail("unknown_category")
         return category_id
 

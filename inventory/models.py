@@ -113,6 +113,10 @@ class Pet(models.Model):
     def __str__(self) -> str:
         return f"{self.name} ({self.pk})"
 
+    def as_json(self) -> dict[str, Any]:
+        """Return the contract's Pet, as `PetQuerySet.as_json` reads it."""
+        return {"id": self.pk, "name": self.name, "categoryId": self.category_id, "status": self.status}
+
     def move(self, to: PetStatus, *, by: str, reason: str = "") -> None:
         """Set the status by hand. Raises IllegalMoveError, also for a pet that a live order holds."""
         with transaction.atomic():

@@ -12,13 +12,15 @@ from rest_framework.viewsets import GenericViewSet
 from accounts.caller import caller_of
 from accounts.idempotency import idempotent
 from accounts.scopes import ORDERS_READ, ORDERS_WRITE
-from inventory.models import IllegalMoveError, Order, OrderQuerySet, OrderStatus, Pet
+from inventory.models import IllegalMoveError, Order, OrderStatus, Pet
 from inventory.openapi import CANCEL_ORDER, GET_ORDER, LIST_ORDERS, PLACE_ORDER
+from inventory.reads import ORDERS
 from inventory.serializers import NewOrderSerializer, OrderSerializer
 from inventory.views import path_id
 from petstore.api import ApiView
 from petstore.errors import ApiError, ErrorCode
 from petstore.parameters import choice
+from petstore.reads import Read
 
 
 @extend_schema_view(
@@ -40,17 +42,16 @@ class OrderViewSet(ApiView, GenericViewSet[Order]):
         "destroy": ORDERS_WRITE,
     }
 
-    def own(self, request: Request) -> OrderQuerySet:
+    def own(self, request: Request) -> Read:
         """Return the caller's orders."""
-        orders: OrderQuerySet = Order.objects.filter(account_id=caller_of(request).account_id)
-        return orders
+        return ORDERS.where(account_id=caller_of(request).account_id)
 
     def list(self, request: Request) -> Response:
         """Return one page of orders, by ascending id."""
-        orders = self.own(request).as_json()
+        orders = self.own(request)
         if wanted := choice(request, "status", OrderStatus.values):
-            orders = orders.filter(status=wanted)
-        return self.get_paginated_response(self.paginate_queryset(orders))
+            orders = orders.where(status=wanted)
+        return self.get_paginated_response(self.paginate_queryset(orders))  # type: ignore[arg-type]  # A Read.
 
     @idempotent
     def create(self, request: Request) -> Response:
@@ -69,25 +70,26 @@ class OrderViewSet(ApiView, GenericViewSet[Order]):
         except IllegalMoveError:
             raise ApiError(ErrorCode.PET_NOT_AVAILABLE) from None
         headers = {"Location": f"{settings.BASE_URL}/store/orders/{order.pk}"}
-        body = self.own(request).as_json().get(pk=order.pk)
-        return Response(body, status=status.HTTP_201_CREATED, headers=headers)
+        return Response(
+            self.own(request).where(id=order.pk).one(), status=status.HTTP_201_CREATED, headers=headers
+        )
 
     def retrieve(self, request: Request, orderId: str) -> Response:
         """Return one order."""
-        return Response(self.find(self.own(request).as_json(), orderId))
+        return Response(self.find(request, orderId))
 
     def destroy(self, request: Request, orderId: str) -> Response:
         """Cancel an order that is not approved yet; its pet is available again."""
-        order: Order = self.find(self.own(request), orderId)
+        order = Order.objects.get(pk=self.find(request, orderId)["id"])
         try:
             order.cancel(by=f"key {caller_of(request).public_id}", only_placed=True)
         except IllegalMoveError:
             raise ApiError(ErrorCode.ORDER_NOT_CANCELLABLE) from None
         return Response(status=status.HTTP_204_NO_CONTENT)
 
-    def find(self, orders: Any, order_id: str) -> Any:
-        """Return the order with this id. Raises ApiError 404, for somebody else's too."""
-        try:
-            return orders.get(pk=path_id(order_id, ErrorCode.ORDER_NOT_FOUND))
-        except Order.DoesNotExist:
-            raise ApiError(ErrorCode.ORDER_NOT_FOUND) from None
+    def find(self, request: Request, order_id: str) -> dict[str, Any]:
+        """Return the caller's order with this id. Raises ApiError 404, for somebody else's too."""
+        order = self.own(request).where(id=path_id(order_id, ErrorCode.ORDER_NOT_FOUND)).one()
+        if order is None:
+            raise ApiError(ErrorCode.ORDER_NOT_FOUND)
+        return order

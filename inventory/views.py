@@ -18,6 +18,7 @@ from accounts.scopes import PETS_READ, PETS_WRITE
 from inventory.fields import INT64_MAX
 from inventory.models import Category, Pet, PetStatus
 from inventory.openapi import CREATE_PET, GET_PET, LIST_CATEGORIES, LIST_PETS
+from inventory.reads import CATEGORIES, PETS
 from inventory.serializers import CategorySerializer, NewPetSerializer, PetSerializer
 from petstore.api import ApiView
 from petstore.errors import ApiError, ErrorCode
@@ -49,11 +50,10 @@ class PetViewSet(ApiView, GenericViewSet[Pet]):
 
     def list(self, request: Request) -> Response:
         """Return one page of pets, by ascending id."""
-        pets = Pet.objects.as_json()
+        pets = PETS
         if wanted := choice(request, "status", PetStatus.values):
-            pets = pets.filter(status=wanted)
-        page = self.paginate_queryset(pets)
-        return self.get_paginated_response(page)
+            pets = pets.where(status=wanted)
+        return self.get_paginated_response(self.paginate_queryset(pets))  # type: ignore[arg-type]  # A Read.
 
     @idempotent
     def create(self, request: Request) -> Response:
@@ -62,16 +62,16 @@ class PetViewSet(ApiView, GenericViewSet[Pet]):
         serializer.is_valid(raise_exception=True)
         pet = serializer.save()
         headers = {"Location": f"{settings.BASE_URL}/pets/{pet.pk}"}
-        return Response(PetSerializer(pet).data, status=status.HTTP_201_CREATED, headers=headers)
+        return Response(pet.as_json(), status=status.HTTP_201_CREATED, headers=headers)
 
     def retrieve(self, request: Request, petId: str) -> Response:
         """Return one pet; deprecated, and gone from its removal date on (D33)."""
         if self.clock() >= settings.GET_PET_REMOVED_AT:
             raise ApiError(ErrorCode.ENDPOINT_REMOVED)
-        try:
-            return Response(Pet.objects.as_json().get(pk=path_id(petId, ErrorCode.PET_NOT_FOUND)))
-        except Pet.DoesNotExist:
-            raise ApiError(ErrorCode.PET_NOT_FOUND) from None
+        pet = PETS.where(id=path_id(petId, ErrorCode.PET_NOT_FOUND)).one()
+        if pet is None:
+            raise ApiError(ErrorCode.PET_NOT_FOUND)
+        return Response(pet)
 
     def finalize_response(
         self, request: Request, response: Response, *args: Any, **kwargs: Any
@@ -100,5 +100,4 @@ class CategoryViewSet(ApiView, GenericViewSet[Category]):
 
     def list(self, request: Request) -> Response:
         """Return one page of categories, by ascending id."""
-        page = self.paginate_queryset(Category.objects.values("id", "name", "description"))
-        return self.get_paginated_response(page)
+        return self.get_paginated_response(self.paginate_queryset(CATEGORIES))  # type: ignore[arg-type]  # A Read.

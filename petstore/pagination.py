@@ -30,12 +30,12 @@ class KeysetPagination(BasePagination):
     next_url: str | None = None
 
     def paginate_queryset(self, queryset: Any, request: Request, view: APIView | None = None) -> list[Any]:
-        """Return the rows of one page of a queryset of mappings with an `id`. Raises ApiError 400."""
+        """Return the rows of one page of a `Read`. Raises ApiError 400."""
         limit = bounded(request, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT)
         after = self.read_cursor(request)
         if after is not None:
-            queryset = queryset.filter(id__gt=after)
-        rows = list(queryset.order_by("id")[: limit + 1])
+            queryset = queryset.where(id__gt=after)
+        rows: list[Any] = queryset.first(limit + 1)
         if len(rows) > limit:
             rows.pop()
             self.next_url = self.build_next_url(request, limit, rows[-1]["id"])

@@ -13,7 +13,7 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 WIDE = {"width": 1280, "height": 900}
 NARROW = {"width": 390, "height": 844}
 PATIENCE = 15_000  # Milliseconds that a step may take on a busy machine.
-PASSWORD = "a long pass phrase of the tests"  # noqa: S105  Of no account but the tests'.
+PASSWORD = "a long pass phrase of the tests"
 GROUPS = ("Viewer", "Support", "Stock", "Owner")
 
 MAKE_STAFF = f"""

@@ -1,0 +1,101 @@
+"""Reads whose SQL is compiled once: building it anew took Django a third of a request's time.
+
+A `Read` says in Django's terms what is read, is narrowed as a queryset is, and gives mappings that are
+ready for the answer. The first run of each form compiles the queryset; later ones send that SQL with their
+own values, and PostgreSQL has it prepared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from django.db import connections, models, router
+from django.db.models import QuerySet
+
+Rows = list[dict[str, Any]]
+Source = Callable[[], QuerySet[Any, Any]]
+
+FIRST_MARK = -(10**15)  # Stands for a value while a queryset is compiled: no id, and no choice.
+
+
+class Statement(NamedTuple):
+    """A compiled queryset. Its last placeholder is the number of rows."""
+
+    sql: str
+    parameters: tuple[tuple[str | None, Any], ...]  # The filter that gives the value, or a fixed value.
+    columns: tuple[str, ...]
+    convert: Callable[[Any], Any] | None  # Where the database lacks a type, as SQLite does dates.
+
+
+class Read:
+    """Rows of a queryset of `.values()`, by ascending id. Immutable: `where` returns a narrower one."""
+
+    def __init__(self, model: type[models.Model], source: Source) -> None:
+        self._model = model
+        self._source = source
+        self._filters: dict[str, Any] = {}
+        self._statements: dict[tuple[Any, ...], Statement] = {}
+
+    def where(self, **filters: Any) -> Read:
+        """Return those of the rows that meet these lookups; each value must suit its field."""
+        narrower = Read(self._model, self._source)
+        narrower._filters = self._filters | filters
+        narrower._statements = self._statements
+        return narrower
+
+    def first(self, count: int) -> Rows:
+        """Return that many rows, or as many as there are."""
+        connection = connections[router.db_for_read(self._model)]
+        statement = self._statement(connection.alias)
+        values = [value if name is None else self._filters[name] for name, value in statement.parameters]
+        with connection.cursor() as cursor:
+            cursor.execute(statement.sql, [*values, count])
+            rows = cursor.fetchall()
+        if statement.convert:
+            rows = statement.convert(rows)
+        return [dict(zip(statement.columns, row, strict=True)) for row in rows]
+
+    def one(self) -> dict[str, Any] | None:
+        """Return the first row, or None."""
+        rows = self.first(1)
+        return rows[0] if rows else None
+
+    def _statement(self, alias: str) -> Statement:
+        # A choice stands in the SQL itself, so that PostgreSQL takes the partial index that was made for it
+        # even in a prepared statement; there are as many statements as choices.
+        choices = {name: value for name, value in self._filters.items() if self._is_choice(name)}
+        form = (alias, *self._filters, *choices.values())
+        if form not in self._statements:
+            self._statements[form] = compile_read(self._source(), alias, tuple(self._filters), choices)
+        return self._statements[form]
+
+    def _is_choice(self, name: str) -> bool:
+        return "__" not in name and bool(getattr(self._model._meta.get_field(name), "choices", None))
+
+
+def compile_read(
+    queryset: QuerySet[Any, Any], alias: str, filters: tuple[str, ...], choices: dict[str, str]
+) -> Statement:
+    """Compile a queryset for a database, with a placeholder for each filter that is no choice."""
+    marks = {name: choices.get(name, FIRST_MARK - number) for number, name in enumerate(filters)}
+    compiler = queryset.filter(**marks).order_by("id").query.get_compiler(alias)
+    sql, values = compiler.as_sql()
+    names = {mark: name for name, mark in marks.items()}
+    text, *rest = sql.split("%s")
+    parameters = []
+    for value, part in zip(values, rest, strict=True):
+        name = names.get(value)
+        if name in choices:
+            assert value.isidentifier()  # One of the model's own words: nothing to escape.
+            text += f"'{value}'{part}"
+        else:
+            parameters.append((name, None if name else value))
+            text += f"%s{part}"
+    converters = compiler.get_converters([column for column, *_ in compiler.select])
+    return Statement(
+        sql=f"{text} LIMIT %s",
+        parameters=tuple(parameters),
+        columns=tuple(alias for *_, alias in compiler.select),
+        convert=(lambda rows: compiler.apply_converters(rows, converters)) if converters else None,
+    )
