@@ -32,6 +32,11 @@ def size(address: str) -> int:
     return Path(found).stat().st_size
 
 
+def rendered(view: Any) -> str:
+    """Return the page that a view makes, which Django renders later."""
+    return str(view(RequestFactory().get("/")).render().content.decode())
+
+
 @pytest.mark.parametrize("path", PAGES)
 def test_page_loads_only_what_is_there_and_ours(client: Client, db: None, path: str) -> None:
     addresses = LOADED.findall(client.get(path).content.decode())
@@ -100,21 +105,20 @@ def test_home_page_of_staging_says_so(client: Client, db: None, settings: Any) -
 
 
 @pytest.mark.parametrize(
-    ("since_removal", "text"),
+    ("since", "text"),
     [(timedelta(microseconds=-1), "goes away on"), (timedelta(), "was removed on")],
 )
 def test_home_page_knows_when_the_operation_is_gone(since: timedelta, text: str) -> None:
     moment = settings.GET_PET_REMOVED_AT + since
-    response = Home.as_view(clock=lambda: moment)(RequestFactory().get("/"))
-    assert f"<code>GET /pets/{{petId}}</code> {text} 5 December 2030." in response.render().content.decode()
+    page = rendered(Home.as_view(clock=lambda: moment))
+    assert f"<code>GET /pets/{{petId}}</code> {text} 5 December 2030." in page
 
 
 def test_home_page_answers_when_only_the_plans_can_not_be_read() -> None:
     def plans() -> list[Any]:
         raise OperationalError
 
-    view = Home.as_view(plans=plans, readiness=lambda: {"status": "ok"})
-    page = view(RequestFactory().get("/")).render().content.decode()
+    page = rendered(Home.as_view(plans=plans, readiness=lambda: {"status": "ok"}))
     assert "The plans can't be shown" in page
     assert "<table" not in page
 

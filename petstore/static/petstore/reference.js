@@ -36,7 +36,15 @@ const follow = () => document.documentElement.classList.toggle("dark-mode", dark
 dark.addEventListener("change", follow);
 follow();
 
+// Swagger UI gives its lists of examples no name, which a screen reader would read.
+function nameLists() {
+  for (const list of document.querySelectorAll(".examples-select-element:not([aria-label])")) {
+    list.setAttribute("aria-label", "Examples");
+  }
+}
+
 const element = document.getElementById("reference");
+new MutationObserver(nameLists).observe(element, { childList: true, subtree: true });
 start(element).catch((error) => {
   element.textContent = `The reference could not be loaded. Reload the page to try again. (${error.message})`;
 });

@@ -1,16 +1,12 @@
 import os
-import warnings
 
 import httpx
 
 
 def warn_of_deprecation(response: httpx.Response) -> None:
-    """Say what will go away, and when."""
+    """Say what goes away, and when."""
     if "Deprecation" in response.headers:
-        request = response.request
-        warnings.warn(
-            f"{request.method} {request.url} goes on {response.headers.get('Sunset')}", stacklevel=2
-        )
+        print(f"{response.url} goes away on {response.headers.get('Sunset')}")
 
 
 with httpx.Client(
