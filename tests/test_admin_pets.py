@@ -353,7 +353,7 @@ def test_category_shows_how_many_pets_it_has_and_leads_to_them(
     staff: Client, category: Category, pets: dict[str, Pet]
 ) -> None:
     stock.refresh()
-    link = f'<a href="{PETS}?category__id__exact={category.pk}">3</a>'
+    link = f'href="{PETS}?category__id__exact={category.pk}">3</a>'
     assert link in staff.get("/admin/inventory/category/").text
     assert link in staff.get(f"/admin/inventory/category/{category.pk}/change/").text
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 from django import forms
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
@@ -61,12 +60,12 @@ def ask(
     request: HttpRequest,
     question: Question,
     form: forms.Form,
-    rows: Sequence[Any],
+    rows: Sequence[tuple[int, str]],
     *,
     back: str,
     action: str = "",
 ) -> HttpResponse:
-    """Return the page. `action` names the list's action that sends the chosen rows here again."""
+    """Return the page. `rows` are ids and words; `action` names the list's action that gets them again."""
     request.current_app = pages.admin_site.name  # As every page of the admin does.
     context = {
         **pages.admin_site.each_context(request),

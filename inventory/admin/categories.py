@@ -70,4 +70,9 @@ class CategoryAdmin(BigTableAdmin):
             number = None if numbers is None else numbers.get(category.pk, 0)
         url = reverse("admin:inventory_pet_changelist")
         text = BEING_COUNTED if number is None else f"{number:,}"
-        return format_html('<a href="{}?category__id__exact={}">{}</a>', url, category.pk, text)
+        return format_html(
+            '<a class="text-primary-600 dark:text-primary-500" href="{}?category__id__exact={}">{}</a>',
+            url,
+            category.pk,
+            text,
+        )

@@ -69,7 +69,7 @@ class KeysetChangeList(ChangeList):
         self.first_query = self.get_query_string() if window is not None else ""
         self.result_list = page
         self.result_count = len(page)
-        self.full_result_count = None
+        self.full_result_count = self.result_count  # Or the heading would offer to show all.
         self.show_full_result_count = False
         self.show_admin_actions = True
         self.can_show_all = self.multi_page = self.show_all = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -22,7 +23,7 @@ from inventory.admin.lists import BigTableAdmin, row_id
 from inventory.admin.shared import LastEventsInline, counted, staff
 from inventory.admin.verbs import VERBS, Verb, why_not
 from inventory.models import LIVE, IllegalMoveError, Order, OrderEvent, OrderStatus
-from inventory.moves import why_skipped
+from inventory.moves import label, why_skipped
 
 COLOURS: dict[str, str] = {
     OrderStatus.PLACED: "warning",
@@ -30,8 +31,13 @@ COLOURS: dict[str, str] = {
     OrderStatus.DELIVERED: "success",
     OrderStatus.CANCELLED: "default",
 }
-SHOWN = ("account", "pet", "status_badge", "ship_date", "created_at", "updated_at")
+SHOWN = ("account", "pet", "status", "ship_date", "created_at", "updated_at")
 MOST_ACCOUNTS = 100  # That one search by name follows.
+
+
+def described(orders: Sequence[Order]) -> list[tuple[int, str]]:
+    """Return the id of each order, and its words for the page that asks."""
+    return [(order.pk, f"Order {order.pk}: {label(order.pet)} for {order.account}") for order in orders]
 
 
 class WaitingFilter(DropdownFilter):
@@ -158,7 +164,7 @@ class OrderAdmin(BigTableAdmin):
             form = answered(request, verb.form)
         if not form.is_valid():
             question = verb.question or Question(verb.description, verb.description, "The order goes on.")
-            return ask(self, request, question, form, [order], back=back)
+            return ask(self, request, question, form, described([order]), back=back)
         self.act(request, [order], verb, form.cleaned_data)
         return HttpResponseRedirect(back)
 
@@ -193,7 +199,7 @@ class OrderAdmin(BigTableAdmin):
         form = answered(request, verb.form) if verb.question else verb.form({})
         if verb.question and not form.is_valid():
             back = request.get_full_path()
-            return ask(self, request, verb.question, form, chosen, back=back, action=name)
+            return ask(self, request, verb.question, form, described(chosen), back=back, action=name)
         self.act(request, chosen, verb, form.cleaned_data if form.is_valid() else {})
         return None
 

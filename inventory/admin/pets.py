@@ -19,7 +19,7 @@ from inventory.admin.exchange import PetExchange
 from inventory.admin.lists import row_id
 from inventory.admin.shared import LastEventsInline, SearchedFilter, counted, staff
 from inventory.models import IllegalMoveError, Pet, PetEvent, PetStatus
-from inventory.moves import move_pets
+from inventory.moves import label, move_pets
 from inventory.names import starting_with
 
 COLOURS: dict[str, str] = {
@@ -146,7 +146,8 @@ class PetAdmin(PetExchange):
             "The pets that are sold become available again. Others stay as they are.",
         )
         back = request.get_full_path()
-        return ask(self, request, question, form, list(pets), back=back, action="return_to_stock")
+        rows = [(pet.pk, label(pet)) for pet in pets]
+        return ask(self, request, question, form, rows, back=back, action="return_to_stock")
 
     def move(
         self,
