@@ -98,7 +98,6 @@ class Pet(models.Model):
         indexes = [
             models.Index(fields=["status", "id"], name="pet_by_status"),
             models.Index(fields=["category", "status"], name="pet_by_category"),  # Counts read it alone.
-            models.Index(fields=["category", "id"], name="pet_of_category"),  # Lists read it in order.
             models.Index(Folded("name"), "id", name="pet_by_name"),
             *(
                 models.Index(fields=["id"], name=f"pet_{status}", condition=Q(status=status))

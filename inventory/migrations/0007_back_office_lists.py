@@ -43,10 +43,6 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='pet',
-            index=models.Index(fields=['category', 'id'], name='pet_of_category'),
-        ),
-        migrations.AddIndex(
-            model_name='pet',
             index=models.Index(inventory.names.Folded('name'), models.F('id'), name='pet_by_name'),
         ),
         migrations.AddField(
