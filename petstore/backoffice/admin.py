@@ -96,7 +96,7 @@ class DateFilter(admin.SimpleListFilter):
 class AuditEntryAdmin(PetstoreModelAdmin):
     """What staff did, the last first. No page of it grows slow with a million entries."""
 
-    list_display = ["at", "actor_name", "action", "model", "object_text", "changes", "reason", "address"]
+    list_display = ["when", "actor_name", "action", "model", "object_text", "changes", "reason", "address"]
     list_filter = [StaffFilter, "action", ModelFilter, DateFilter]
     list_select_related = False
     sortable_by = ()
@@ -105,7 +105,7 @@ class AuditEntryAdmin(PetstoreModelAdmin):
     search_fields = ["object_id"]
     search_help_text = "All of an object's id or name, or a request id."
     readonly_fields = fields = (
-        "at", "actor_name", "action", "model", "object_id", "object_text", "old_values", "new_values",
+        "when", "actor_name", "action", "model", "object_id", "object_text", "old_values", "new_values",
         "reason", "address", "request_id",
     )  # fmt: skip
 
@@ -129,6 +129,11 @@ class AuditEntryAdmin(PetstoreModelAdmin):
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Forbid: what happened has happened."""
         return False
+
+    @admin.display(description="at")
+    def when(self, entry: AuditEntry) -> str:
+        """Return the moment, to the second."""
+        return f"{entry.at:%Y-%m-%d %H:%M:%S} UTC"
 
     @admin.display
     def changes(self, entry: AuditEntry) -> str:

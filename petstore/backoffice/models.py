@@ -57,7 +57,7 @@ class AuditEntry(models.Model):
     actor_id = models.BigIntegerField(null=True, help_text="The id of the member of staff, where known.")
     actor_name = models.CharField("staff", max_length=150, blank=True)
     action = models.CharField(max_length=20, choices=Action)
-    model = models.CharField(max_length=100, blank=True, help_text="Such as accounts.apikey.")
+    model = models.CharField(max_length=100, blank=True)
     object_id = models.CharField("object's id", max_length=255, blank=True)
     object_text = models.CharField("object", max_length=255, blank=True)
     before = models.JSONField("old values", default=dict, help_text="Of the fields that changed.")
@@ -70,7 +70,7 @@ class AuditEntry(models.Model):
 
     class Meta:
         verbose_name = "audit entry"
-        verbose_name_plural = "audit trail"
+        verbose_name_plural = "audit entries"
         ordering = ["-id"]
         default_permissions = ("view",)
         indexes = [

@@ -99,7 +99,7 @@ class CodeForm(forms.Form):
     code = forms.CharField(
         max_length=20,
         help_text="From your authenticator app, or one of your recovery codes.",
-        widget=UnfoldAdminTextInputWidget(attrs={"autocomplete": "one-time-code", "autofocus": ""}),
+        widget=UnfoldAdminTextInputWidget(attrs={"autocomplete": "one-time-code"}),
     )
     seconds_to_wait = 0
     device: TOTPDevice | StaticDevice | None = None
@@ -204,6 +204,7 @@ def ask_code(site: PetstoreAdminSite, request: HttpRequest) -> HttpResponse:
     if site.has_permission(request) or not has_second_factor(request):
         return HttpResponseRedirect(site.next_page(request))
     form = CodeForm(request, request.POST if request.method == "POST" else None)
+    form.fields["code"].widget.attrs["autofocus"] = ""  # Elsewhere there is something to read first.
     if form.is_valid():
         enter(request, form)
         record(request, form.user, Action.SIGNED_IN)

@@ -19,7 +19,7 @@ class Migration(migrations.Migration):
                 ('actor_id', models.BigIntegerField(help_text='The id of the member of staff, where known.', null=True)),
                 ('actor_name', models.CharField(blank=True, max_length=150, verbose_name='staff')),
                 ('action', models.CharField(choices=[('added', 'Added'), ('changed', 'Changed'), ('deleted', 'Deleted'), ('password_accepted', 'Gave the password'), ('signed_in', 'Signed in'), ('sign_in_failed', 'Failed to sign in'), ('signed_out', 'Signed out'), ('two_factor_on', 'Turned two-factor on'), ('two_factor_off', 'Turned two-factor off'), ('two_factor_reset', "Reset a colleague's two-factor"), ('recovery_codes', 'Made new recovery codes')], max_length=20)),
-                ('model', models.CharField(blank=True, help_text='Such as accounts.apikey.', max_length=100)),
+                ('model', models.CharField(blank=True, max_length=100)),
                 ('object_id', models.CharField(blank=True, max_length=255, verbose_name="object's id")),
                 ('object_text', models.CharField(blank=True, max_length=255, verbose_name='object')),
                 ('before', models.JSONField(default=dict, help_text='Of the fields that changed.', verbose_name='old values')),
@@ -30,7 +30,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 'verbose_name': 'audit entry',
-                'verbose_name_plural': 'audit trail',
+                'verbose_name_plural': 'audit entries',
                 'ordering': ['-id'],
                 'default_permissions': ('view',),
                 'indexes': [models.Index(fields=['actor_id', '-id'], name='audit_by_staff'), models.Index(fields=['action', '-id'], name='audit_by_action'), models.Index(fields=['model', '-id'], name='audit_by_model'), models.Index(fields=['object_id', '-id'], name='audit_by_object'), models.Index(fields=['object_text', '-id'], name='audit_by_object_text'), models.Index(fields=['request_id', '-id'], name='audit_by_request')],
