@@ -184,7 +184,6 @@ SPECTACULAR_SETTINGS = {
     # Nothing on /docs comes from, or goes to, another site: not even Swagger's online validator.
     "SWAGGER_UI_SETTINGS": {"deepLinking": True, "validatorUrl": None},
     "SWAGGER_UI_DIST": "SIDECAR",
-    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "COMPONENT_SPLIT_REQUEST": False,
     "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
     "ENUM_NAME_OVERRIDES": {
@@ -210,6 +209,9 @@ UNFOLD = {
     "SITE_HEADER": "Pet Store",
     "SITE_SUBHEADER": "Back office",
     "SITE_SYMBOL": "pets",
+    "SITE_FAVICONS": [
+        {"rel": "icon", "type": "image/svg+xml", "href": lambda request: static("petstore/favicon.svg")}
+    ],
     "SHOW_BACK_BUTTON": True,
     "SHOW_VIEW_ON_SITE": False,
     "ENVIRONMENT": "petstore.backoffice.look.environment",

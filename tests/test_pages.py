@@ -141,9 +141,16 @@ def test_pages_answer_while_the_database_is_away(tmp_path: Path) -> None:
 
 
 def test_browsers_find_an_icon_where_they_look_for_one(client: Client) -> None:
-    response = client.head("/favicon.ico", follow=True)
+    redirect = client.get("/favicon.ico")
+    response = client.head(redirect.headers["Location"])
     assert response.status_code == 200
     assert response["Content-Type"] == "image/svg+xml"
+
+
+@pytest.mark.parametrize("path", ["/", "/docs", "/admin/login/"])
+def test_pages_name_the_icon(client: Client, db: None, path: str) -> None:
+    (icon,) = re.findall(r'<link rel="icon"[^>]*>', client.get(path).content.decode())
+    assert 'href="/static/petstore/favicon.svg"' in icon
 
 
 @pytest.mark.parametrize("path", PAGES[:-1])
