@@ -6,6 +6,19 @@ function ownServer(server) {
   return { ...server, url: location.origin + new URL(server.url, location.href).pathname };
 }
 
+// Swagger UI would send an example that nobody chose: one Idempotency-Key for all, one ETag.
+function withoutExamples(spec) {
+  for (const path of Object.values(spec.paths)) {
+    for (const { parameters = [] } of Object.values(path)) {
+      for (const parameter of parameters.filter(({ required }) => !required)) {
+        delete parameter.example;
+        delete parameter.examples;
+      }
+    }
+  }
+  return spec;
+}
+
 // Left out: what the page says itself, and the choice of a server, of which there is one. An operation's name
 // is no link, for it stands in a button; opening it still puts its address into the location.
 const fitIn = ({ React }) => ({
@@ -19,7 +32,7 @@ const fitIn = ({ React }) => ({
 async function start(element) {
   const response = await fetch(element.dataset.document);
   if (!response.ok) throw new Error(`The document answers ${response.status}.`);
-  const spec = await response.json();
+  const spec = withoutExamples(await response.json());
   spec.servers = [ownServer(spec.servers[0])];
   SwaggerUIBundle({
     ...JSON.parse(element.dataset.settings),
@@ -36,15 +49,26 @@ const follow = () => document.documentElement.classList.toggle("dark-mode", dark
 dark.addEventListener("change", follow);
 follow();
 
-// Swagger UI gives its lists of examples no name, which a screen reader would read.
-function nameLists() {
-  for (const list of document.querySelectorAll(".examples-select-element:not([aria-label])")) {
-    list.setAttribute("aria-label", "Examples");
+// Controls that Swagger UI leaves without a name, and the name that a screen reader shall read.
+const NAMES = [
+  [".examples-select-element", () => "Examples"],
+  [".parameters-col_description select", (list) => list.closest("tr").dataset.paramName],
+  [".body-param textarea", () => "Body of the request"],
+  [".close-modal", () => "Close"],
+];
+
+function mend() {
+  for (const [selector, name] of NAMES) {
+    for (const control of document.querySelectorAll(selector)) {
+      if (!control.hasAttribute("aria-label")) control.setAttribute("aria-label", name(control));
+    }
   }
+  // A long example scrolls: the keyboard must reach it to do so.
+  for (const example of document.querySelectorAll(".microlight:not([tabindex])")) example.tabIndex = 0;
 }
 
 const element = document.getElementById("reference");
-new MutationObserver(nameLists).observe(element, { childList: true, subtree: true });
+new MutationObserver(mend).observe(element, { childList: true, subtree: true });
 start(element).catch((error) => {
   element.textContent = `The reference could not be loaded. Reload the page to try again. (${error.message})`;
 });
