@@ -25,7 +25,7 @@ from django_otp.plugins.otp_totp import admin as otp_totp_pages  # noqa: F401
 from django_otp.plugins.otp_totp.models import TOTPDevice
 from unfold.decorators import display
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
-from unfold.widgets import UnfoldAdminTextInputWidget
+from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminTextInputWidget
 
 from petstore.backoffice import audit, two_factor
 from petstore.backoffice.pages import PetstoreModelAdmin
@@ -92,6 +92,7 @@ class NobodyAboveAdmin(PetstoreModelAdmin):
         if db_field.name == "groups" and not cast("User", request.user).is_superuser:
             above = Permission.objects.exclude(pk__in=grantable(request))
             kwargs["queryset"] = Group.objects.exclude(permissions__in=above)
+        kwargs["widget"] = UnfoldAdminCheckboxSelectMultipleWidget()
         return super().formfield_for_manytomany(db_field, request, **kwargs)
 
 
@@ -103,6 +104,7 @@ class StaffAdmin(UserAdmin, NobodyAboveAdmin):  # type: ignore[type-arg,misc]  #
     add_form = UserCreationForm
     change_password_form = AdminPasswordChangeForm
     list_display = ("username", "email", "first_name", "last_name", "is_staff", "has_second_factor")
+    filter_horizontal = ()  # Boxes to tick, which need neither a wide screen nor a mouse.
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
         """Return the members of staff, each with whether a second factor is set up."""
@@ -194,6 +196,8 @@ class StaffAdmin(UserAdmin, NobodyAboveAdmin):  # type: ignore[type-arg,misc]  #
 @admin.register(Group)
 class StaffGroupAdmin(GroupAdmin, NobodyAboveAdmin):  # type: ignore[misc]  # Unfold has no types.
     """What groups of staff may do."""
+
+    filter_horizontal = ()
 
     def outranks(self, request: HttpRequest, row: Model) -> bool:
         """Tell whether the group has rights that the member of staff has not."""

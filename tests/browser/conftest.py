@@ -20,7 +20,7 @@ MAKE_STAFF = f"""
 from django.contrib.auth.models import Group, User
 for name in {GROUPS!r}:
     user = User.objects.create_user(name.lower(), password={PASSWORD!r}, is_staff=True)
-    user.groups.add(Group.objects.get_or_create(name=name)[0])
+    user.groups.add(Group.objects.get(name=name))
 User.objects.create_superuser("root", password={PASSWORD!r})
 """
 
