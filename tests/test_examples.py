@@ -22,7 +22,8 @@ from tests.live import Service, live_service
 
 PAGES = ["/", *(f"/docs/{name}" for name in GUIDES)]
 EXAMPLE = re.compile(r'<code id="([a-z_]+\.(?:sh|py|mjs))">(.*?)</code>', re.DOTALL)
-RUN = {"sh": ["sh"], "py": [sys.executable], "mjs": ["node"]}
+RUN = {"sh": "sh", "py": sys.executable, "mjs": "node"}
+NEEDS = {"sh": ["curl", "openssl"], "py": [], "mjs": ["node"]}
 PET = r'"id":\d+,"name":"\w+"'
 
 # What each prints, as a pattern.
@@ -87,14 +88,15 @@ def key(deployment: Service) -> str:
 
 def run(name: str, code: str, key: str, folder: Path) -> str:
     """Run an example as a reader does, and return what it prints."""
-    program = RUN[name.rpartition(".")[2]]
-    if shutil.which(program[0]) is None:
-        assert os.environ.get("CI") != "true", f"CI must run every example: install {program[0]}."
-        pytest.skip(f"{program[0]} is not installed, so {name} was not run.")
+    language = name.rpartition(".")[2]
+    for program in NEEDS[language]:
+        if shutil.which(program) is None:
+            assert os.environ.get("CI") != "true", f"CI must run every example: install {program}."
+            pytest.skip(f"{program} is not installed, so {name} was not run.")
     script = folder / name
     script.write_text(code)
     done = subprocess.run(
-        [*program, script], cwd=folder, env=os.environ | {"PETSTORE_KEY": key}, capture_output=True,
+        [RUN[language], script], cwd=folder, env=os.environ | {"PETSTORE_KEY": key}, capture_output=True,
         text=True, timeout=60, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
