@@ -221,6 +221,7 @@ UNFOLD = {
     "STYLES": [lambda request: static("petstore/backoffice.css")],
     "SCRIPTS": [
         lambda request: static("petstore/expressions.js"),
+        lambda request: static("petstore/keyboard.js"),
         lambda request: static("petstore/labels.js"),
     ],
 }
@@ -289,6 +290,8 @@ LANGUAGE_CODE = "en"
 TIME_ZONE = "UTC"
 USE_TZ = True
 USE_I18N = False
+DATE_FORMAT = "Y-m-d"
+DATETIME_FORMAT = "Y-m-d H:i e"
 
 STATIC_URL = "/static/"
 WHITENOISE_USE_FINDERS = True  # Serves the packages' own files: no collecting step is needed.
