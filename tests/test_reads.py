@@ -49,7 +49,12 @@ def test_rows_are_those_of_the_queryset_whatever_was_read_before(pets: list[Pet]
 def test_a_form_is_compiled_once(pets: list[Pet], read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
     compiled = []
     compile_read = reads.compile_read
-    monkeypatch.setattr(reads, "compile_read", lambda *of: compiled.append(of[2:]) or compile_read(*of))
+
+    def note(*of: Any) -> reads.Statement:
+        compiled.append(of[2:])
+        return compile_read(*of)
+
+    monkeypatch.setattr(reads, "compile_read", note)
     for pet in pets:
         assert read.where(status=pet.status).where(id__gt=pet.pk - 1).first(5)
         assert read.where(id=pet.pk).one() == pet.as_json()

@@ -3,6 +3,7 @@
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, Response, sync_playwright
@@ -50,8 +51,14 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         yield service
 
 
+@pytest.fixture(scope="module")
+def signed_in(shop: Service) -> dict[str, Any]:
+    """The cookies of each member of staff who has signed in: more than ten a minute are refused."""
+    return {}
+
+
 @pytest.fixture
-def open_page(chromium: Browser, shop: Service) -> Iterator[Open]:
+def open_page(chromium: Browser, shop: Service, signed_in: dict[str, Any]) -> Iterator[Open]:
     """Opens pages of the shop, each in a browser profile of its own; no page may report a problem.
 
     A problem is an error or warning on the console (a violation of the Content-Security-Policy is one), an
@@ -75,6 +82,7 @@ def open_page(chromium: Browser, shop: Service) -> Iterator[Open]:
             viewport=NARROW if narrow else WIDE,  # type: ignore[arg-type]  # A dict will do.
             color_scheme="dark" if dark else "light",
             permissions=["clipboard-read", "clipboard-write"],
+            storage_state=signed_in.get(as_),
         )
         context.set_default_timeout(PATIENCE)
         contexts.append(context)
@@ -82,8 +90,9 @@ def open_page(chromium: Browser, shop: Service) -> Iterator[Open]:
         page.on("console", note)
         page.on("pageerror", lambda error: problems.append(f"exception: {error}"))
         page.on("response", check)
-        if as_:
+        if as_ and as_ not in signed_in:
             sign_in(page, as_)
+            signed_in[as_] = context.storage_state()
         if path:
             page.goto(path)
         return page

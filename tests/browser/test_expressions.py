@@ -25,7 +25,8 @@ RUN = """
   window.data = { ...data, double() { return this.number * 2; }, apply: (act, to) => act(to) };
   let result;
   evaluator(document.body, expression)((value) => (result = value));
-  return [result === undefined ? null : result, Object.fromEntries(Object.keys(data).map((k) => [k, window.data[k]]))];
+  const after = Object.fromEntries(Object.keys(data).map((name) => [name, window.data[name]]));
+  return [result === undefined ? null : result, after];
 }
 """
 
