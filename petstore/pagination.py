@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
@@ -52,7 +53,7 @@ class KeysetPagination(BasePagination):
         if cursor is None:
             return None
         try:
-            return b62_decode(signer(request).unsign(cursor))
+            return b62_decode(signer(request.path_info).unsign(cursor))
         except BadSignature:
             raise invalid_parameter(
                 '`cursor` is not one that this list gave. Take it from Link: rel="next".'
@@ -61,7 +62,7 @@ class KeysetPagination(BasePagination):
     def build_next_url(self, request: Request, limit: int, last_id: int) -> str:
         """Return the next page's full URL, from BASE_URL and never from the Host header (D10)."""
         query = {name: value for name in FILTERS if (value := single(request, name)) is not None}
-        query |= {"limit": str(limit), "cursor": signer(request).sign(b62_encode(last_id))}
+        query |= {"limit": str(limit), "cursor": signer(request.path_info).sign(b62_encode(last_id))}
         path = request.path_info.removeprefix("/v1")
         return f"{settings.BASE_URL}{path}?{urlencode(query)}"
 
@@ -92,6 +93,7 @@ class KeysetPagination(BasePagination):
         ]
 
 
-def signer(request: Request) -> Signer:
+@cache
+def signer(path: str) -> Signer:
     """Return the signer of one list's cursors: a cursor of pets is none of orders."""
-    return Signer(sep=".", salt=f"petstore.cursor:{request.path_info}")
+    return Signer(sep=".", salt=f"petstore.cursor:{path}")

@@ -1,4 +1,4 @@
-"""Fills an empty database for a load test: what `DATABASE_URL` names.
+"""Fills an empty database for a load test: the one that DATABASE_URL names.
 
     python -m tests.load.fill --pets 100000 --keys 1000 --keys-out FILE
 
@@ -8,27 +8,27 @@ FILE, belong to as many accounts, with limits that no test reaches.
 
 import argparse
 import os
+import tempfile
 from pathlib import Path
 
 import django
 
 CATEGORIES = 50
+STATUSES = ("available", "pending", "available", "sold", "available")
 NEVER_REACHED = 1_000_000_000  # Requests a minute, and a day.
 
-PETS = """
-INSERT INTO inventory_pet (id, name, category_id, status, created_at, updated_at)
-SELECT n, 'Pet number ' || n, 1 + n %% {categories},
-       (ARRAY['available', 'available', 'available', 'pending', 'sold'])[1 + abs(hashint8(n)::bigint) %% 5],
-       now(), now()
-FROM generate_series(1, %s) AS n
-"""
-GO_ON = "SELECT setval(pg_get_serial_sequence(%s, 'id'), %s)"
+
+def write_pets(file: Path, pets: int) -> None:
+    """Write the pets, as `import_pets` reads them."""
+    with file.open("w") as text:
+        text.write("name,categoryId,status\n")
+        for number in range(pets):
+            text.write(f"Pet number {number},{1 + number % CATEGORIES},{STATUSES[number % 5]}\n")
 
 
 def fill(pets: int, keys: int, keys_out: Path) -> None:
-    """Migrate, and fill. PostgreSQL only: a million rows by one statement."""
+    """Migrate, and fill."""
     from django.core.management import call_command
-    from django.db import connection
 
     from accounts.models import Account, Actor, ApiKey, PlanCode
     from inventory.models import Category
@@ -36,23 +36,22 @@ def fill(pets: int, keys: int, keys_out: Path) -> None:
     call_command("migrate", verbosity=0)
     present = Category.objects.count()
     Category.objects.bulk_create(Category(name=f"Kind {n}") for n in range(present, CATEGORIES))
-    with connection.cursor() as cursor:
-        cursor.execute(PETS.format(categories=CATEGORIES), [pets])
-        cursor.execute(GO_ON, ["inventory_pet", pets])
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "pets.csv"
+        write_pets(file, pets)
+        call_command("import_pets", str(file))
+    limits = {"per_minute": NEVER_REACHED, "per_day": NEVER_REACHED}
     texts = []
     for number in range(keys):
-        account = Account.objects.create(
-            name=f"Load {number}",
-            plan_id=PlanCode.ENTERPRISE,
-            per_minute=NEVER_REACHED,
-            per_day=NEVER_REACHED,
-        )
+        account = Account.objects.create(name=f"Load {number}", plan_id=PlanCode.ENTERPRISE, **limits)
         texts.append(ApiKey.objects.issue(account, by=Actor("load test"))[1])
     keys_out.write_text("\n".join(texts) + "\n")
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--pets", type=int, default=100_000)
     parser.add_argument("--keys", type=int, default=1_000)
     parser.add_argument("--keys-out", type=Path, required=True)
