@@ -187,17 +187,19 @@ def postgresql(name: str, url: str) -> dict[str, Any]:
     settings = {
         key.upper(): str(parameters.pop(key, None) or "") for key in ("user", "password", "host", "port")
     }
+    prepared = flag("DATABASE_PREPARED_STATEMENTS", default=True)
     return {
         "ENGINE": "django.db.backends.postgresql",
         "NAME": parameters.pop("dbname"),
         "CONN_MAX_AGE": None,
+        "DISABLE_SERVER_SIDE_CURSORS": not prepared,  # A pooler between that hands out transactions.
         **settings,
         "OPTIONS": {
             "connect_timeout": 2,
             "application_name": "petstore",
             **parameters,
-            # Prepared statements: the server plans a read once for each connection, not once for each run.
+            # The server reads and plans a statement once for each connection, not once for each run.
             "server_side_binding": True,
-            "prepare_threshold": 1,
+            "prepare_threshold": 1 if prepared else None,
         },
     }

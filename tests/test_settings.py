@@ -16,8 +16,8 @@ from tests.live import ROOT
 
 STRAY_BYTE = os.fsdecode(b"1:\xff")
 READ_BY_SETTINGS = (
-    "DATABASE_URL", "SECRET_KEY", "SECRET_KEY_FALLBACKS", "DEBUG", "ALLOWED_HOSTS", "PORT", "ENVIRONMENT",
-    "BASE_URL", "STAGING_BASE_URL", "TRUSTED_PROXY_COUNT", "API_KEY_PEPPERS", "ANONYMOUS_PER_MINUTE",
+    "DATABASE_URL", "DATABASE_PREPARED_STATEMENTS", "SECRET_KEY", "SECRET_KEY_FALLBACKS", "DEBUG",
+    "ALLOWED_HOSTS", "PORT", "ENVIRONMENT", "BASE_URL", "STAGING_BASE_URL", "TRUSTED_PROXY_COUNT", "API_KEY_PEPPERS", "ANONYMOUS_PER_MINUTE",
     "REDIS_URL", "STAFF_TWO_FACTOR",
 )  # fmt: skip
 PROGRAM = "import petstore.settings as s; print({})"
@@ -249,6 +249,17 @@ def test_postgresql_url_may_carry_parameters_of_libpq(database: Any) -> None:
     assert options["target_session_attrs"] == "read-write"
     assert options["sslmode"] == "verify-full"
     assert options["connect_timeout"] == "9"
+
+
+def test_statements_are_prepared_unless_a_pooler_forbids_it(
+    database: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = "postgresql://db/petstore"
+    assert database(url)["OPTIONS"]["prepare_threshold"] == 1
+    monkeypatch.setenv("DATABASE_PREPARED_STATEMENTS", "false")
+    read = database(url)
+    assert read["OPTIONS"]["prepare_threshold"] is None
+    assert read["DISABLE_SERVER_SIDE_CURSORS"]
 
 
 def test_sqlite_queues_writers_and_never_makes_readers_wait(database: Any, tmp_path: Path) -> None:
