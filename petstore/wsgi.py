@@ -49,8 +49,8 @@ class Handler(WSGIHandler):
         return super().__call__(environ, start_response)
 
 
-# What the program is made of never becomes garbage, so the collector need not look at it again; and a request
-# makes few cycles, so it may come less often than its default, which is made for small programs.
+# What the program is made of never becomes garbage, so the collector need not look at it again; and a
+# request makes few cycles, so it may come less often than its default, made for small programs, has it.
 gc.collect()
 gc.freeze()
 gc.set_threshold(20_000, 20, 20)
