@@ -29,8 +29,8 @@ PET = r'"id":\d+,"name":"\w+"'
 # What each prints, as a pattern.
 PRINTS = {
     "first_call.sh": rf"\[{{{PET}.*{PET}.*{PET}",
-    "first_call.py": r"^(\d+ \w+\n){3}$",
-    "first_call.mjs": r"^(\d+ \w+\n){3}$",
+    "first_call.py": r"^(\d+ [^\n]+\n){3}$",
+    "first_call.mjs": r"^(\d+ [^\n]+\n){3}$",
     "authentication.sh": r"^HTTP/1.1 200 .*HTTP/1.1 401 .*missing_api_key",
     "authentication.py": r"^\d+ categories$",
     "authentication.mjs": r"^\d+ categories$",
@@ -42,8 +42,8 @@ PRINTS = {
     "errors.py": r"^400 missing_field .*- categoryId invalid_field .*Help: http\S*#missing_field",
     "errors.mjs": r"^400 missing_field .*- categoryId invalid_field .*Help: http\S*#missing_field",
     "pagination.sh": rf"^(\[{{{PET}[^\[]*\])+$",
-    "pagination.py": r"^(\d+ \w+\n)+$",
-    "pagination.mjs": r"^(\d+ \w+\n)+$",
+    "pagination.py": r"^(\d+ [^\n]+\n)+$",
+    "pagination.mjs": r"^(\d+ [^\n]+\n)+$",
     "retries.sh": r'^HTTP/1.[01] 201 .*"name":"Biscuit"',
     "retries.py": r"'name': 'Biscuit'",
     "retries.mjs": r"name: 'Biscuit'",
