@@ -11,7 +11,7 @@ import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Permission, User
 from django.contrib.sessions.models import Session
-from django.db import connection
+from django.db import IntegrityError, connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
@@ -420,6 +420,18 @@ def test_the_question_says_what_stops_working(
     assert len(queries) <= 8
     issue()
     assert staff.get(page_of(key, "revoke")).context["facts"]["Other active keys of the account"] == 1
+
+
+def test_what_cannot_be_audited_is_not_done(
+    staff: Client, key: ApiKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*args: Any, **kwargs: Any) -> None:
+        raise IntegrityError("No entry can be written.")
+
+    monkeypatch.setattr("petstore.backoffice.audit.AuditEntry.objects.create", full)
+    assert staff.post(page_of(key, "revoke"), {"reason": "Leaked"}).status_code == 409
+    key.refresh_from_db()
+    assert key.revoked_at is None
 
 
 def test_looking_at_the_question_revokes_nothing(staff: Client, key: ApiKey) -> None:

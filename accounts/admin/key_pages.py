@@ -11,6 +11,7 @@ from django.conf import settings
 from django.contrib.admin.utils import unquote
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied, ValidationError
+from django.db import transaction
 from django.db.models import Q, Sum
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
@@ -139,7 +140,8 @@ class KeyPages(PetstoreModelAdmin):
         form = form_class(request.POST if request.method == "POST" else None)
         if form.is_valid():
             try:
-                return act(key, form)
+                with transaction.atomic():  # With its audit: neither is there without the other.
+                    return act(key, form)
             except ValidationError as error:
                 form.add_error(None, error)
         now = timezone.now()
