@@ -22,7 +22,7 @@ from django.utils import timezone
 
 from inventory.exchange import storing
 from inventory.exchange.checking import BATCH, Row
-from inventory.exchange.reading import LONGEST
+from inventory.exchange.lines import LONGEST
 from inventory.exchange.storing import Columns, add
 from inventory.models import Category, Pet
 from petstore.progress import Progress
@@ -391,7 +391,7 @@ def test_all_bad_lines_are_counted_though_a_hundred_are_shown(write: Write) -> N
     [
         (("/nowhere/at/all.csv",), "/nowhere/at/all.csv can't be read: No such file or directory."),
         (("/", "--format", "csv"), "/ can't be read: Is a directory."),
-        (("pets.xls",), "The file's name ends neither in .csv nor in .jsonl."),
+        (("pets.xls",), "The file's name ends neither in .csv nor in .jsonl nor in .json."),
         (("pets.xls", "--format", "xls"), "invalid choice: 'xls'"),
         (("-", "--max-errors", "-1"), "--max-errors must be 0 or more."),
         ((), "the following arguments are required: FILE"),

@@ -27,9 +27,10 @@ from unfold.widgets import UnfoldAdminFileFieldWidget, UnfoldAdminSelectWidget
 
 from inventory.admin.lists import BigTableAdmin
 from inventory.admin.shared import counted
-from inventory.exchange import FORMATS, format_of
+from inventory.exchange import READ_FORMATS, format_of
 from inventory.exchange.checking import Checker, Report, Row, good_rows
-from inventory.exchange.reading import READERS, Lines
+from inventory.exchange.lines import BLANKS, BOM, Lines, Records, UnreadableError
+from inventory.exchange.reading import READERS
 from inventory.exchange.storing import add, category_ids, export, snapshot
 from inventory.exchange.writing import write_csv, write_json_lines
 from inventory.models import PetQuerySet
@@ -40,11 +41,12 @@ MOST_LINES = 10_000
 PROBLEMS_SHOWN = 200
 PETS_SHOWN = 20
 MOST_EXPORTED = 100_000
-TITLES = {"csv": "CSV", "jsonl": "JSON Lines"}
+TITLES = {"csv": "CSV", "json": "JSON", "jsonl": "JSON Lines"}
 CONTENT_TYPES = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}
 TOO_BIG = (
     f"The file is too big to be imported here: at most {MOST_LINES:,} lines and {MOST_BYTES // 2**20} MB. "
-    "Split it, or ask whoever runs the service for `manage.py import_pets`."
+    "Of a JSON array, the elements are counted. Split it, or ask whoever runs the service for "
+    "`manage.py import_pets`."
 )
 GONE = (
     "This file no longer waits: it was imported, replaced by another one, or an hour has passed. "
@@ -57,8 +59,8 @@ class ImportForm(forms.Form):
 
     import_file = forms.FileField(
         label="File",
-        widget=UnfoldAdminFileFieldWidget(attrs={"accept": ".csv,.jsonl"}),
-        help_text=f"At most {MOST_LINES:,} lines and {MOST_BYTES // 2**20} MB.",
+        widget=UnfoldAdminFileFieldWidget(attrs={"accept": ".csv,.json,.jsonl"}),
+        help_text=f"At most {MOST_LINES:,} lines (in a JSON array: elements) and {MOST_BYTES // 2**20} MB.",
     )
     format = forms.ChoiceField(
         required=False,
@@ -79,13 +81,15 @@ class ImportForm(forms.Form):
         if (file := cleaned.get("import_file")) is None:
             return cleaned
         try:
-            cleaned["format"] = format_of(file.name, cleaned.get("format"))
+            cleaned["format"] = format_of(file.name, cleaned.get("format"), READ_FORMATS)
         except ValueError:
             self.add_error(
-                "format", "The file's name ends neither in .csv nor in .jsonl. Choose what it is."
+                "format",
+                "The file's name ends neither in .csv nor in .jsonl nor in .json. Choose what it is.",
             )
         cleaned["content"] = file.read()
-        if cleaned["content"].count(b"\n") > MOST_LINES:
+        may_be_array = cleaned.get("format") != "csv" and is_array(cleaned["content"])
+        if not may_be_array and cleaned["content"].count(b"\n") > MOST_LINES:
             self.add_error("import_file", TOO_BIG)
         return cleaned
 
@@ -108,10 +112,23 @@ def member(request: HttpRequest) -> int:
     return request.user.pk
 
 
+def is_array(content: bytes) -> bool:
+    """Tell whether JSON is an array, whose lines say nothing about the number of its elements."""
+    return content.removeprefix(BOM).lstrip(BLANKS).startswith(b"[")
+
+
+def at_most(most: int, records: Records) -> Records:
+    """Pass on so many records; refuse what follows."""
+    for number, (line, raw) in enumerate(records):
+        if number == most:
+            raise UnreadableError(line, TOO_BIG)
+        yield line, raw
+
+
 def check(content: bytes, file_format: str) -> tuple[Report, list[Row]]:
     """Return what import_pets would say of the file, and the good rows."""
     report = Report(room=PROBLEMS_SHOWN)
-    records = READERS[file_format](Lines(io.BytesIO(content)))
+    records = at_most(MOST_LINES, READERS[file_format](Lines(io.BytesIO(content))))
     batches = good_rows(records, Checker(category_ids()), report)
     return report, [row for rows in batches for row in rows]
 
@@ -127,7 +144,7 @@ class PetExchange(ImportExportMixin, BigTableAdmin):  # type: ignore[misc]  # Th
         """Check a file and show what it would do; keep it if it is all good."""
         if not self.may("import", request):
             raise PermissionDenied
-        context: dict[str, Any] = {"formats": FORMATS}
+        context: dict[str, Any] = {"formats": READ_FORMATS}
         form = ImportForm(request.POST, request.FILES) if request.method == "POST" else ImportForm()
         if form.is_valid():
             given = form.cleaned_data

@@ -1,13 +1,15 @@
 """Animals in files: reading, checking and writing are pure; `storing` knows the database."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
-FORMATS = ("csv", "jsonl")
+FORMATS = ("csv", "jsonl")  # That are written.
+READ_FORMATS = (*FORMATS, "json")
 STREAM = "-"
 INTERRUPTED = 130  # The exit status that shells give to what Ctrl-C stopped.
 
 
-def format_of(file: str, chosen: str | None) -> str:
+def format_of(file: str, chosen: str | None, formats: Sequence[str] = FORMATS) -> str:
     """Return the format that was chosen, or else the one of the file's suffix; a stream is CSV.
 
     Raises ValueError with a sentence if the suffix says nothing.
@@ -15,8 +17,7 @@ def format_of(file: str, chosen: str | None) -> str:
     if chosen:
         return chosen
     suffix = "csv" if file == STREAM else Path(file).suffix.lower().removeprefix(".")
-    if suffix not in FORMATS:
-        raise ValueError(
-            "The file's name ends neither in .csv nor in .jsonl. Say what it is, with --format."
-        )
+    if suffix not in formats:
+        endings = " nor in ".join(f".{one}" for one in formats)
+        raise ValueError(f"The file's name ends neither in {endings}. Say what it is, with --format.")
     return suffix

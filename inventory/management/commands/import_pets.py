@@ -14,9 +14,10 @@ from typing import Any, BinaryIO
 from django.core.management.base import CommandError
 from django.db import DatabaseError, IntegrityError
 
-from inventory.exchange import FORMATS, INTERRUPTED, STREAM, format_of
+from inventory.exchange import INTERRUPTED, READ_FORMATS, STREAM, format_of
 from inventory.exchange.checking import Checker, Report, Row, good_rows
-from inventory.exchange.reading import READERS, Lines
+from inventory.exchange.lines import Lines
+from inventory.exchange.reading import READERS
 from inventory.exchange.storing import Spool, add, category_ids
 from petstore.management.base import JsonCommand
 from petstore.progress import Progress
@@ -24,13 +25,14 @@ from petstore.progress import Progress
 
 class Command(JsonCommand):
     help = (
-        "Add animals from a CSV or JSON Lines file: all of them, or none if a line is bad. Every bad line "
-        "is reported with its number. CSV is UTF-8 with commas; its first line names the columns, in any "
-        "order: name; category (a category's name) or categoryId; status (available, pending or sold; "
+        "Add animals from a CSV, JSON or JSON Lines file: all of them, or none if a line is bad. Every bad "
+        "line is reported with its number. CSV is UTF-8 with commas; its first line names the columns, in "
+        "any order: name; category (a category's name) or categoryId; status (available, pending or sold; "
         "available if it is left out). A column id is ignored, so that an export can be imported again; "
         "any other column is refused. JSON Lines has one object in each line, with members of these "
-        "names; others are ignored, as by the API. Where a category is named, categoryId is ignored: ids "
-        "differ from shop to shop. Blank lines are passed over."
+        "names; others are ignored, as by the API. JSON is one array of such objects, laid out at will; a "
+        "bad one is reported with the line on which it begins. Where a category is named, categoryId is "
+        "ignored: ids differ from shop to shop. Blank lines are passed over."
     )
     examples = """
         manage.py import_pets pets.csv --dry-run
@@ -46,7 +48,9 @@ class Command(JsonCommand):
         super().add_arguments(parser)
         parser.add_argument("file", metavar="FILE", help="The file, or - for standard input.")
         parser.add_argument(
-            "--format", choices=FORMATS, help="Default: as the file's name ends; CSV for standard input."
+            "--format",
+            choices=READ_FORMATS,
+            help="Default: as the file's name ends; CSV for standard input.",
         )
         parser.add_argument("--skip-bad", action="store_true", help="Add the good lines, report the bad.")
         parser.add_argument("--dry-run", action="store_true", help="Only check; add nothing.")
@@ -59,7 +63,7 @@ class Command(JsonCommand):
         if options["max_errors"] < 0:
             raise CommandError("--max-errors must be 0 or more.")
         try:
-            file_format = format_of(options["file"], options["format"])
+            file_format = format_of(options["file"], options["format"], READ_FORMATS)
         except ValueError as error:
             raise CommandError(str(error)) from None
         report = Report(room=options["max_errors"])
