@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from django.conf import settings
+from django.db import IntegrityError
 from django.utils import timezone
 from django.utils.http import http_date
 from drf_spectacular.utils import extend_schema, extend_schema_view
@@ -73,6 +74,12 @@ class PetViewSet(ApiView, GenericViewSet[Pet]):
         if pet is None:
             raise ApiError(ErrorCode.PET_NOT_FOUND)
         return Response(pet)
+
+    def handle_exception(self, exc: Exception) -> Response:
+        """Answer an exception. What the database refuses, if only when it commits, is the category."""
+        if isinstance(exc, IntegrityError):
+            exc = ApiError(ErrorCode.UNKNOWN_CATEGORY)
+        return super().handle_exception(exc)
 
     def finalize_response(
         self, request: Request, response: Response, *args: Any, **kwargs: Any

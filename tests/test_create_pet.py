@@ -215,10 +215,11 @@ def test_accept_decides_nothing(api: Api, category: Category, accept: str) -> No
 
 
 @COMMITTED
+@pytest.mark.parametrize("headers", [{}, {"Idempotency-Key": "one"}], ids=["alone", "in a transaction"])
 def test_category_deleted_meanwhile_is_unknown(
-    api: Api, category: Category, monkeypatch: pytest.MonkeyPatch
+    api: Api, category: Category, monkeypatch: pytest.MonkeyPatch, headers: dict[str, str]
 ) -> None:
     """The check has passed when another transaction deletes the category: the database still knows."""
     monkeypatch.setattr("inventory.fields.CategoryIdField.to_internal_value", lambda self, data: 999_999)
-    response = api.post("/pets", new(category))
+    response = api.post("/pets", new(category), **headers)
     assert (response.status_code, response.json()["code"]) == (400, "unknown_category")
