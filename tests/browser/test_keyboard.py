@@ -69,6 +69,19 @@ def test_filters_close_when_the_focus_leaves_them_and_not_before(open_page: Open
     expect(sheet).to_be_hidden()
 
 
+def test_escape_in_a_list_of_the_filters_leads_back_to_their_button(open_page: Open) -> None:
+    page = open_page("/admin/inventory/pet/", as_="owner")
+    filters = page.get_by_role("button", name="Filters filter_list")
+    filters.focus()
+    page.keyboard.press("Enter")
+    expect_focus_in(page.locator("#changelist-filter"))
+    page.keyboard.press("Enter")
+    expect(page.locator(".select2-container--open").first).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator("#changelist-filter")).to_be_hidden()
+    expect(filters).to_be_focused()
+
+
 def test_filter_is_applied_by_keyboard(open_page: Open) -> None:
     page = open_page("/admin/accounts/apikey/", as_="owner")
     page.get_by_role("button", name="Filters filter_list").focus()

@@ -37,7 +37,9 @@
       const opened = isShown(panel);
       const changed = opener.getAttribute("aria-expanded") !== String(opened);
       opener.setAttribute("aria-expanded", String(opened));
-      if (changed && opened && byKeyboard) [...panel.querySelectorAll(CONTROLS)].find(isShown)?.focus();
+      if (!changed || !byKeyboard) return;
+      if (opened) [...panel.querySelectorAll(CONTROLS)].find(isShown)?.focus();
+      else if (document.activeElement === document.body) opener.focus(); // It had been on what is hidden now.
     }).observe(panel, { attributes: true });
 
     for (const element of [opener, panel]) {
