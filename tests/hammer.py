@@ -27,7 +27,7 @@ def main(text: str, threads: int, requests: int) -> None:
 
     def admit(now: int) -> bool:
         verdict = store.admit(key, ADDRESS, now).verdict
-        connection.close()  # Gives it back to the pool, as the end of a request does.
+        connection.close()  # All threads together would hold too many of the server's 100.
         return verdict is not None and verdict.admitted
 
     def send(now: int) -> int:
