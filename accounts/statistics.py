@@ -189,6 +189,7 @@ class ExpiringKeys(NamedTuple):
     in_7_days: int
     in_30_days: int
     keys: list[ExpiringKey]
+    to_replace_in_7_days: int  # Of those of 7 days, the ones that have no successor.
 
 
 def expiring_keys(within_days: int = 30, limit: int = 20, now: datetime | None = None) -> ExpiringKeys:
@@ -198,18 +199,22 @@ def expiring_keys(within_days: int = 30, limit: int = 20, now: datetime | None =
     def within(days: int) -> Q:
         return Q(expires_at__lte=now + timedelta(days=days))
 
-    ending = ApiKey.objects.filter(revoked_at=None, expires_at__gt=now)
-    counts = ending.filter(within(30)).aggregate(seven=Count("pk", filter=within(7)), thirty=Count("pk"))
+    successor = ApiKey.objects.filter(rotated_from=OuterRef("pk"))
+    ending = ApiKey.objects.filter(revoked_at=None, expires_at__gt=now).annotate(replaced=Exists(successor))
+    counts = ending.filter(within(30)).aggregate(
+        seven=Count("pk", filter=within(7)),
+        thirty=Count("pk"),
+        to_replace=Count("pk", filter=within(7) & Q(replaced=False)),
+    )
     rows = (
         ending.filter(within(within_days))
-        .annotate(replaced=Exists(ApiKey.objects.filter(rotated_from=OuterRef("pk"))))
         .order_by("expires_at", "pk")
         .values_list(
             "pk", "public_id", "name", "account_id", "account__name", "expires_at", "replaced"
         )
     )  # fmt: skip
     keys = [ExpiringKey(*row) for row in rows[:limit]]  # type: ignore[arg-type]  # Each has an end.
-    return ExpiringKeys(counts["seven"], counts["thirty"], keys)
+    return ExpiringKeys(counts["seven"], counts["thirty"], keys, counts["to_replace"])
 
 
 # --- What if -------------------------------------------------------------------------------------

@@ -6,7 +6,6 @@ nothing that the member of staff may not see.
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -25,7 +24,6 @@ from petstore.backoffice.look import may_view
 DAYS = 30
 TOP_ACCOUNTS = 10
 LONGEST_LIST = 5
-MOST_ENDING = 50  # Keys among which those that were rotated are looked for.
 MOST_CATEGORIES = 12  # In the chart, those with the most animals.
 NEARLY_ALL = 0.9  # The share of a daily limit from which an account is about to be refused.
 
@@ -178,10 +176,8 @@ def stock_chart(stock: Stock) -> BarChart:
 def keys(request: HttpRequest) -> tuple[dict[str, Any], list[Step]]:
     """Return the keys that are banned, and those that end soon."""
     banned = statistics.banned_keys(LONGEST_LIST)
-    ending = statistics.expiring_keys(limit=MOST_ENDING)
-    week = timezone.now() + timedelta(days=7)
-    replaced = sum(key.replaced and key.expires_at <= week for key in ending.keys)
-    to_replace = ending.in_7_days - replaced  # A key that was rotated needs nothing more.
+    ending = statistics.expiring_keys(limit=LONGEST_LIST)
+    to_replace = ending.to_replace_in_7_days  # A key that was rotated needs nothing more.
     links = {
         "banned": listing("accounts_apikey", banned="now"),
         "in_7_days": listing("accounts_apikey", expires="7"),

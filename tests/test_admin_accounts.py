@@ -282,3 +282,16 @@ def test_who_may_see_accounts_alone_sees_no_keys_and_orders(account: Account, ke
     assert "1,000 requests a minute" in text
     for hidden in (key.public_id, "Rex 0", "req-1", "Issue a key", 'name="_save"'):
         assert hidden not in text
+
+
+def test_a_banned_key_is_named_however_many_newer_keys_there_are(
+    staff: Client, account: Account, issue: Any
+) -> None:
+    oldest, _ = issue()
+    for _ in range(KEYS_SHOWN + 5):
+        issue()
+    now = round(timezone.now().timestamp() * 1_000_000)
+    KeyStanding.objects.create(key=oldest, banned_at=now, banned_until=now + 3_600_000_000)
+    page = staff.get(page_of(account))
+    assert "No key is banned now." not in page.text
+    assert oldest.public_id in page.text

@@ -1,6 +1,7 @@
 """Staff issue, rename, rotate and revoke keys; the text of a key shows once."""
 
 import re
+import sqlite3
 import time
 from datetime import UTC, datetime, timedelta
 from html import unescape
@@ -149,10 +150,30 @@ def test_a_form_that_is_sent_twice_issues_one_key(staff: Client, form: dict[str,
     assert ApiKey.objects.count() == 1
 
 
-def test_a_form_with_a_mistake_can_be_sent_again(staff: Client, form: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "mistake",
+    [{"allowed_networks": "home"}, {"expires_at_0": "2300-01-01", "expires_at_1": "00:00"}],
+    ids=["seen by the form", "seen by the model"],
+)
+def test_a_form_with_a_mistake_can_be_sent_again(
+    staff: Client, form: dict[str, Any], mistake: dict[str, str]
+) -> None:
     form["form_id"] = staff.get(ADD).context["adminform"].form["form_id"].value()
-    assert staff.post(ADD, form | {"allowed_networks": "home"}).context["errors"]
+    assert staff.post(ADD, form | mistake).context["errors"]
     staff.post(ADD, form)
+    assert ApiKey.objects.count() == 1
+
+
+def test_a_key_is_issued_while_the_counters_are_away(
+    staff: Client, form: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    form["form_id"] = staff.get(ADD).context["adminform"].form["form_id"].value()
+
+    def away(*args: Any) -> bool:
+        raise sqlite3.OperationalError("disk I/O error")
+
+    monkeypatch.setattr("accounts.admin.key_forms.cache.add", away)
+    assert staff.post(ADD, form).context["text"]
     assert ApiKey.objects.count() == 1
 
 

@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from accounts.models import Account
-from inventory.models import Category, Order, Pet
+from inventory.models import Category, Order, OrderStatus, Pet
 
 ORDERS = "/admin/inventory/order/"
 
@@ -280,3 +280,18 @@ def test_pet_that_has_orders_can_not_be_deleted(staff: Client, order: Order, pet
     page = staff.post(f"/admin/inventory/pet/{pet.pk}/delete/", {"post": "yes"})
     assert page.status_code in {200, 403}
     assert Pet.objects.filter(pk=pet.pk).exists()
+
+
+def test_order_cancelled_by_its_client_meanwhile_is_skipped(
+    staff: Client, order: Order, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refresh = Order.refresh_from_db
+
+    def cancelled_meanwhile(self: Order, *args: Any, **kwargs: Any) -> None:
+        Order.objects.filter(pk=self.pk).update(status=OrderStatus.CANCELLED)
+        refresh(self, *args, **kwargs)
+
+    monkeypatch.setattr(Order, "refresh_from_db", cancelled_meanwhile)
+    said = act(staff, "cancel", order, confirmed="1", reason="Nobody came")
+    assert "cancelled orders can't be cancelled" in said
+    assert not order.events.filter(reason="Nobody came").exists()

@@ -279,3 +279,12 @@ def test_who_has_just_lost_their_rights_takes_nobody_elses(
     assert edit(client, rival, is_staff="").status_code == 403
     rival.refresh_from_db()
     assert rival.is_staff
+
+
+def test_owners_do_not_take_rights_from_their_own_group(db: None) -> None:
+    client = signed_in(member_of("Owner"))
+    owners = Group.objects.get(name="Owner")
+    before = owners.permissions.count()
+    assert client.post(f"/admin/auth/group/{owners.pk}/change/", {"name": "Owner"}).status_code == 403
+    assert client.post(f"/admin/auth/group/{owners.pk}/delete/", {"post": "yes"}).status_code == 403
+    assert owners.permissions.count() == before

@@ -157,7 +157,7 @@ def test_expiring_keys_are_counted_and_the_replaced_ones_marked(issue: Any) -> N
     revoked.revoke(reason="Leaked.", by=OPERATOR)
     ApiKey.objects.filter(pk=late.pk).update(rotated_from=soon)
     found = statistics.expiring_keys(now=NOW)
-    assert (found.in_7_days, found.in_30_days) == (2, 3)
+    assert (found.in_7_days, found.in_30_days, found.to_replace_in_7_days) == (2, 3, 1)
     assert [(row.key_id, row.replaced) for row in found.keys] == [
         (soon.pk, True),
         (week.pk, False),

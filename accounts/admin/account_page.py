@@ -5,13 +5,14 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from django.db.models import OuterRef, Subquery
+from django.db.models import OuterRef, QuerySet, Subquery
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
 
 from accounts import statistics
 from accounts.admin.badges import PLAN_COLOURS, age, exact, state_badge, usage_bar
+from accounts.admin.filters import banned_now
 from accounts.admin.timeline import SHOWN, timeline
 from accounts.models import Account, ApiKey, DailyUsage, KeyEvent
 from petstore.backoffice.charts import BarChart, Series
@@ -26,7 +27,8 @@ def panels(account: Account, request: HttpRequest) -> dict[str, Any]:
     """Return all that the templates show, of what the member of staff may see. Each list is short."""
     now = timezone.now()
     sees_keys, sees_orders = may_view(request, "accounts.apikey"), may_view(request, "inventory.order")
-    keys = keys_of(account, now) if sees_keys else []
+    keys = list(keys_of(account, now)[: KEYS_SHOWN + 1]) if sees_keys else []
+    banned = keys_of(account, now).filter(banned_now(now))[:KEYS_SHOWN] if sees_keys else []
     events = events_of(account) if sees_keys else []
     # A reverse relation: the inventory knows the accounts, and not the other way about.
     orders = (
@@ -46,7 +48,7 @@ def panels(account: Account, request: HttpRequest) -> dict[str, Any]:
         "per_day": f"{account.limits.per_day:,}",
         "keys": [shown(key, account, now) for key in keys[:KEYS_SHOWN]],
         "more_keys": len(keys) > KEYS_SHOWN,
-        "banned": [shown(key, account, now) for key in keys if key.revoked_at is None and key.ban_end(now)],
+        "banned": [shown(key, account, now) for key in banned],
         "bans": [event for event in events if event.action in BANS][:LATEST],
         "orders": orders[:LATEST],
         "refusals": account.refusals.select_related("key")[:LATEST],
@@ -55,11 +57,10 @@ def panels(account: Account, request: HttpRequest) -> dict[str, Any]:
     }
 
 
-def keys_of(account: Account, now: datetime) -> list[ApiKey]:
-    """Return its newest keys, with what each sent today; one more than are shown, if there are more."""
+def keys_of(account: Account, now: datetime) -> QuerySet[ApiKey]:
+    """Return its keys, the newest first, with what each sent today."""
     today = DailyUsage.objects.filter(key=OuterRef("pk"), day=now.date()).values("requests")
-    keys = account.keys.select_related("standing").annotate(requests_today=Subquery(today))
-    return list(keys[: KEYS_SHOWN + 1])
+    return account.keys.select_related("standing").annotate(requests_today=Subquery(today))
 
 
 def events_of(account: Account) -> list[KeyEvent]:

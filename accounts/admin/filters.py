@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.contrib import admin
@@ -76,6 +76,11 @@ class ExpiresFilter(KeyFilter):
         return Q(revoked_at=None, expires_at__gt=now, expires_at__lte=now + timedelta(days=int(chosen)))
 
 
+def banned_now(now: datetime) -> Q:
+    """Return the condition for keys that are banned."""
+    return Q(revoked_at=None, standing__banned_until__gt=microseconds(now))
+
+
 class BannedFilter(KeyFilter):
     """Keys that are banned now."""
 
@@ -85,7 +90,7 @@ class BannedFilter(KeyFilter):
 
     def condition(self, chosen: str) -> Q:
         """Return the condition."""
-        return Q(revoked_at=None, standing__banned_until__gt=microseconds(timezone.now()))
+        return banned_now(timezone.now())
 
 
 class PlanFilter(KeyFilter):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
+import sqlite3
 from datetime import datetime, timedelta
 from typing import Any, cast
 
@@ -19,6 +21,8 @@ from unfold.widgets import (
 
 from accounts import networks, scopes
 from accounts.models import ROTATION_OVERLAP
+
+logger = logging.getLogger(__name__)
 
 LONGEST_OVERLAP = 720  # Hours: 30 days.
 OVERLAP = int(ROTATION_OVERLAP.total_seconds() // 3600)
@@ -64,14 +68,25 @@ class IssueForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its st
             raise ValidationError("This time has passed. Choose a later one, or leave it empty.")
         return end
 
-    def clean(self) -> dict[str, Any]:
-        """Refuse a form that was sent before: a second click or a reload must not issue a second key."""
+    def _post_clean(self) -> None:
+        """Refuse a form that was sent before: a second click or a reload must not issue a second key.
+
+        The last check of all: a form that is refused for something else may be sent again.
+        """
+        super()._post_clean()  # type: ignore[misc]  # The stubs lack it.
         form_id = self.cleaned_data.get("form_id")
-        if form_id and not self.errors and not cache.add(f"issued by form {form_id}", 1, 24 * 60 * 60):
-            raise ValidationError(
-                "This form was sent before, and a key was issued. To issue another, open the form anew."
-            )
-        return self.cleaned_data
+        if form_id and not self.errors and was_sent(form_id):
+            text = "This form was sent before, and a key was issued. To issue another, open the form anew."
+            self.add_error(None, text)
+
+
+def was_sent(form_id: str) -> bool:
+    """Tell whether a form was sent before, and note that it is sent now."""
+    try:
+        return not cache.add(f"issued by form {form_id}", 1, 24 * 60 * 60)
+    except sqlite3.Error:  # Keys must be issued while the counters are away.
+        logger.exception("The counters can't be reached, so a second click would issue a second key.")
+        return False
 
 
 class ReasonForm(forms.Form):

@@ -200,7 +200,10 @@ class StaffGroupAdmin(GroupAdmin, NobodyAboveAdmin):  # type: ignore[misc]  # Un
     filter_horizontal = ()
 
     def outranks(self, request: HttpRequest, row: Model) -> bool:
-        """Tell whether the group has rights that the member of staff has not."""
-        if cast("User", request.user).is_superuser:
+        """Tell whether the group has rights that the member of staff has not, or is one of theirs."""
+        user = cast("User", request.user)
+        if user.is_superuser:
             return False
+        if user.groups.filter(pk=row.pk).exists():
+            return True
         return not names(Permission.objects.filter(group=row.pk)) <= rights_of(request)

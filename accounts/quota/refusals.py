@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from django.conf import settings
-from django.db import DatabaseError, transaction
+from django.db import Error, transaction
 from django.db.models import Max
 
 from accounts.caller import Caller
@@ -74,7 +74,7 @@ class RefusalBuffer:
             return
         try:
             store(waiting)
-        except DatabaseError:
+        except Error:
             logger.warning("Refusals could not be written; they wait for the next write.", exc_info=True)
             with self._lock:
                 both = waiting + self._waiting

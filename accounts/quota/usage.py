@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from multiprocessing.util import Finalize
 from typing import Any
 
-from django.db import DatabaseError, connection, transaction
+from django.db import Error, connection, transaction
 
 from accounts.caller import Caller
 from accounts.models import EPOCH, Actor, ApiKey, KeyEvent, KeyStanding
@@ -134,11 +134,14 @@ class UsageRecorder:
     def _run(self) -> None:
         tidied = time.monotonic()
         while not self._stopping.wait(WRITE_EVERY):
-            self.write()
-            if time.monotonic() - tidied >= TIDY_EVERY:
-                tidy(time.time_ns() // 1000)
-                tidied = time.monotonic()
-            connection.close()
+            try:
+                self.write()
+                if time.monotonic() - tidied >= TIDY_EVERY:
+                    tidied = time.monotonic()
+                    tidy(time.time_ns() // 1000)
+                connection.close()
+            except Exception:  # Whatever it is, the next write must come.
+                logger.exception("Usage could not be written.")
 
     def write(self) -> None:
         """Write what has gathered; keep it if the database doesn't take it."""
@@ -157,7 +160,7 @@ class UsageRecorder:
                     write_tallies(batch.tallies)
                     loads.write(batch.loads, time.time_ns() // 1000)
                     deprecated.write(batch.deprecated)
-            except DatabaseError:
+            except Error:
                 logger.warning("Usage could not be written; it is kept for the next write.", exc_info=True)
                 self._keep(batch)
 
@@ -186,7 +189,7 @@ def tidy(now: int) -> None:
         loads.roll_up(now)
         for prune in (refusals.prune, loads.prune, deprecated.prune):
             prune(now)
-    except DatabaseError:
+    except Error:
         logger.warning("Old records could not be tidied up; they will be in a minute.", exc_info=True)
 
 

@@ -50,6 +50,10 @@ class KeysetChangeList(ChangeList):
         rows: QuerySet[Any] = super().get_queryset(request, exclude_parameters)
         return rows
 
+    def get_ordering_field(self, field_name: Any) -> Any:
+        """Return the field of a column, None for one that has no index to sort by (`?o=` may name any)."""
+        return super().get_ordering_field(field_name) if field_name in (self.sortable_by or ()) else None
+
     def get_results(self, request: HttpRequest) -> None:
         """Read the page, and one row more to know whether another page follows."""
         after, before = row_id(request.GET.get(AFTER)), row_id(request.GET.get(BEFORE))
@@ -87,7 +91,7 @@ def beyond(rows: QuerySet[Any], pk: int) -> Q | None:
         return Q(**{f"pk__{step}": pk})
     # By a name, then by the id: where the row stands may have changed, but not that it stands there.
     model = rows.model._base_manager
-    value = model.filter(pk=pk).values_list(EXPRESSIONS[names[0]], flat=True).first()
+    value = model.filter(pk=pk).values_list(EXPRESSIONS.get(names[0], names[0]), flat=True).first()
     if value is None:
         return None
     name = names[0]

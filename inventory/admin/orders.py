@@ -210,6 +210,8 @@ class OrderAdmin(BigTableAdmin):
         for order in orders:
             try:
                 with transaction.atomic():
+                    # As it is now: a client may have cancelled it since the page was shown.
+                    order.refresh_from_db(from_queryset=Order.objects.select_for_update())
                     if order.status == OrderStatus.CANCELLED:  # A second time would pass in silence.
                         raise IllegalMoveError("")
                     verb.act(order, staff(request), given)

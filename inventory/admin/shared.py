@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from django.db.models import QuerySet
 from django.http import HttpRequest
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.contrib.filters.forms import AutocompleteDropdownForm
 
-from petstore.backoffice.pages import EventFormSet, HistoryInline, SafeAutocompleteSelect
-
-EVENTS_SHOWN = 100
+from petstore.backoffice.pages import HistoryInline, SafeAutocompleteSelect
 
 
 def staff(request: HttpRequest) -> str:
@@ -24,20 +19,9 @@ def counted(number: int, one: str, many: str = "") -> str:
     return f"{number:,} {one if number == 1 else many or f'{one}s'}"
 
 
-class LastEvents(EventFormSet):
-    """The last events: a row may have thousands."""
-
-    def get_queryset(self) -> QuerySet[Any]:
-        """Return them, read once."""
-        if not hasattr(self, "_queryset"):
-            self._queryset = super().get_queryset()[:EVENTS_SHOWN]
-        return self._queryset
-
-
 class LastEventsInline(HistoryInline):
     """The last steps of a row, the newest first."""
 
-    formset = LastEvents
     fields = readonly_fields = ("at", "from_status", "to_status", "by", "reason")
 
 

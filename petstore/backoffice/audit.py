@@ -81,8 +81,9 @@ def as_json(value: Any) -> Any:
 
 
 def values_in(row: models.Model) -> Values:
-    """Return the values of a row as it was read; of many related rows, their names."""
-    values: Values = {field.name: field.value_from_object(row) for field in row._meta.concrete_fields}
+    """Return the values of a row as it was read, but no contents of files; of many related rows, names."""
+    fields = [field for field in row._meta.concrete_fields if not isinstance(field, models.BinaryField)]
+    values: Values = {field.name: field.value_from_object(row) for field in fields}
     for field in row._meta.many_to_many:
         values[field.name] = sorted(str(related) for related in field.value_from_object(row))
     return values

@@ -131,11 +131,20 @@ def protecting(model: type[models.Model], objs: Iterable[models.Model]) -> Itera
 # --- Histories -----------------------------------------------------------------------------------
 
 
+EVENTS_SHOWN = 100
+
+
 class EventFormSet(forms.BaseInlineFormSet):  # type: ignore[type-arg]  # Generic in its stubs only.
     """Shows what happened and reads nothing: forged form counts would make Django's own fail."""
 
     def __init__(self, data: Any = None, files: Any = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
+
+    def get_queryset(self) -> models.QuerySet[Any]:
+        """Return the last events, read once: a row may have thousands."""
+        if not hasattr(self, "_queryset"):
+            self._queryset = super().get_queryset()[:EVENTS_SHOWN]
+        return self._queryset
 
     def is_valid(self) -> bool:
         """Accept: there is nothing to check."""
