@@ -39,8 +39,13 @@
       opener.setAttribute("aria-expanded", String(opened));
       if (!changed || !byKeyboard) return;
       if (opened) [...panel.querySelectorAll(CONTROLS)].find(isShown)?.focus();
-      else if (document.activeElement === document.body) opener.focus(); // It had been on what is hidden now.
+      else setTimeout(leadBack); // After select2, which moves the focus when its list closes.
     }).observe(panel, { attributes: true });
+
+    function leadBack() {
+      const active = document.activeElement;
+      if (active === document.body || panel.contains(active) || active.closest(LISTS)) opener.focus();
+    }
 
     for (const element of [opener, panel]) {
       element.addEventListener("keydown", (event) => {
