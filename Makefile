@@ -3,8 +3,9 @@
 .DELETE_ON_ERROR:
 PYTHON ?= python3
 BIN := .venv/bin
+SBOM ?= build/sbom.json
 
-.PHONY: help setup run test lint types check pins audit clean
+.PHONY: help setup run test lint types check pins profile audit sbom clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -28,11 +29,20 @@ lint: .venv/development.txt ## Check style and common mistakes
 types: .venv/development.txt ## Check the types
 	DEBUG=1 $(BIN)/mypy .
 
+profile: .venv/development.txt ## Draw where the time of mixed requests goes, in profile.svg (needs DATABASE_URL and wrk)
+	$(BIN)/py-spy record --subprocesses --output profile.svg -- \
+		$(BIN)/python -m tests.load.requests --operations mixed --rounds 1 --seconds 10
+
 audit: .venv/development.txt ## Look for known vulnerabilities in the pinned packages
-	$(BIN)/pip-audit --require-hashes --disable-pip -r requirements.txt
+	@$(BIN)/python -m tests.audit
+
+sbom: .venv/development.txt ## Write what the service is made of to build/sbom.json (CycloneDX)
+	@mkdir -p $(dir $(SBOM))
+	@$(BIN)/python -W ignore -m cyclonedx_py requirements --pyproject pyproject.toml --output-reproducible \
+		--short-PURLs --of JSON --output-file $(SBOM) requirements.txt
 
 pins: ## Pin the newest versions that requirements*.in allow (needs uv)
-	for name in requirements requirements-dev; do \
+	for name in requirements requirements-otel requirements-dev; do \
 		uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
 			--no-annotate --no-header $$name.in -o $$name.txt || exit 1; \
 	done

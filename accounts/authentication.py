@@ -1,5 +1,7 @@
 """From the Authorization header to a caller, as a list of refusals (D16-D20)."""
 
+from time import monotonic
+
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 
@@ -10,6 +12,7 @@ from accounts.models import key_mode
 from accounts.quota.facts import KeyRefusal
 from accounts.quota.store import store
 from petstore.addresses import client_address
+from petstore.databases import replicas
 from petstore.errors import ApiError, ErrorCode
 
 REFUSALS = {
@@ -33,7 +36,12 @@ class BearerKeyAuthentication(BaseAuthentication):
     def authenticate(self, request: Request) -> tuple[Caller, Caller]:
         """Return the caller. Raises ApiError 401; what is malformed never reaches a store."""
         key = read_key(request.META.get("HTTP_AUTHORIZATION", ""))
-        admission = store.admit(key, client_address(request._request))
+        writes = request._request.method not in {"GET", "HEAD"}
+        if writes and replicas.ALIASES:
+            request._request.META["WRITE_BEGAN"] = key.public_id, monotonic()
+        admission = store.admit(key, client_address(request._request), writes=writes)
+        if admission.refusal is KeyRefusal.UNCHECKED:  # The throttle has the address's own wait to tell.
+            raise ApiError(ErrorCode.RATE_LIMIT_EXCEEDED, headers={"Retry-After": "1"})
         if admission.refusal is not None:
             raise ApiError(*REFUSALS[admission.refusal])
         assert admission.caller is not None

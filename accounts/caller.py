@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 from rest_framework.request import Request
 
+from petstore.databases import replicas
+
 
 class Caller(NamedTuple):
     """A valid key's holder. DRF has it as `request.auth`."""
@@ -12,7 +14,13 @@ class Caller(NamedTuple):
     key_id: int
     public_id: str
     scopes: frozenset[str]
+    since_write: int = 0  # Microseconds since the account last may have written; 0 where that is not known.
     is_authenticated: bool = True
+
+    @property
+    def database(self) -> str:
+        """The database that this request may read: one that shows what the account has written."""
+        return replicas.alias_for_read(self.account_id, self.since_write)
 
 
 def caller_of(request: Request) -> Caller:

@@ -21,6 +21,7 @@ from rest_framework.response import Response
 
 from accounts.caller import caller_of
 from accounts.models import IdempotencyRecord
+from petstore.engine.waiting import in_thread
 from petstore.errors import ApiError, ErrorCode
 from petstore.parsing import FastJSONRenderer
 
@@ -43,7 +44,7 @@ def idempotent(create: View) -> View:
         if not WELL_FORMED.fullmatch(key):
             message = "`Idempotency-Key` must have 1 to 255 visible ASCII characters."
             raise ApiError(ErrorCode.INVALID_PARAMETER, message)
-        return run_once(key, request, lambda: create(self, request, *args, **kwargs))
+        return in_thread(run_once, key, request, lambda: create(self, request, *args, **kwargs))
 
     return wrapper
 

@@ -1,9 +1,12 @@
 """The quota headers of every response under /v1, whoever made it."""
 
+from time import monotonic
+
 from django.http import HttpRequest, HttpResponseBase
 
-from accounts.quota import addresses
+from accounts.quota import addresses, store
 from accounts.quota.headers import write_headers
+from petstore.databases import replicas
 from petstore.middleware import GetResponse, is_api
 
 
@@ -19,4 +22,12 @@ class QuotaHeadersMiddleware:
         if is_api(request):
             verdict = request.META.get("QUOTA_VERDICT") or addresses.take(request)
             write_headers(response, verdict)
+            if "WRITE_BEGAN" in request.META:
+                note_long_write(*request.META["WRITE_BEGAN"])
         return response
+
+
+def note_long_write(public_id: str, began: float) -> None:
+    """Note a write once more that took longer than replicas are kept from its account for."""
+    if monotonic() - began > replicas.WRITE_SECONDS:
+        store.note_write(public_id)

@@ -13,7 +13,7 @@ from accounts.quota import addresses, usage
 from accounts.quota.refusals import Refused
 from accounts.quota.verdict import DAY, Verdict
 from petstore.errors import ApiError, ErrorCode
-from petstore.metrics import DECISIONS
+from petstore.metrics import decision
 
 if TYPE_CHECKING:
     from rest_framework.views import APIView
@@ -31,8 +31,9 @@ class QuotaThrottle(BaseThrottle):
         meta = request._request.META
         verdict: Verdict = meta.get("QUOTA_VERDICT") or addresses.take(request._request)
         meta["QUOTA_VERDICT"] = verdict
-        DECISIONS.labels("admitted" if verdict.admitted else verdict.refusal.value).inc()
         caller = request.auth
+        outcome = "admitted" if verdict.admitted else verdict.refusal.value
+        decision(outcome, "account" if isinstance(caller, Caller) else "address")()
         if not verdict.admitted:
             if isinstance(caller, Caller):
                 usage.recorder.refuse(refused(request._request, caller, verdict))

@@ -10,7 +10,8 @@ from typing import NamedTuple
 from django.db.models import QuerySet
 
 from accounts.models import Account, ApiKey
-from inventory.models import Order, OrderEvent, OrderStatus, Pet, PetEvent, PetStatus
+from inventory.events import OrderEvent, PetEvent
+from inventory.models import Order, OrderStatus, Pet, PetStatus
 
 BATCH = 2_000
 STAFF = ("maria", "tom", "ingrid")

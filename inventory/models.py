@@ -11,6 +11,7 @@ from django.db.models import Case, F, Q, QuerySet, Value, When
 from django.utils import timezone
 
 from inventory.counts import StockCount  # noqa: F401  Django looks for models here.
+from inventory.events import OrderEvent, PetEvent  # noqa: F401
 from inventory.names import Folded
 from inventory.uploads import PetUpload  # noqa: F401
 
@@ -269,33 +270,3 @@ class Order(models.Model):
     def record(self, from_status: str, to_status: str, *, by: str, reason: str = "") -> None:
         """Write what happened to the order."""
         self.events.create(from_status=from_status, to_status=to_status, by=by, reason=reason[:255])
-
-
-class Event(models.Model):
-    """Who changed what, when, and why. Only ever added to."""
-
-    at = models.DateTimeField(default=timezone.now)
-    from_status = models.CharField(max_length=9, blank=True)
-    to_status = models.CharField(max_length=9)
-    by = models.CharField(max_length=255)
-    reason = models.CharField(max_length=255, blank=True)
-
-    class Meta:
-        abstract = True
-        ordering = ["-id"]
-
-    def __str__(self) -> str:
-        return f"{self.from_status} -> {self.to_status}"
-
-
-class OrderEvent(Event):
-    """A step in the life of an order."""
-
-    order = models.ForeignKey(Order, on_delete=models.CASCADE, related_name="events")
-
-
-class PetEvent(Event):
-    """A change of a pet's status; by an order, or by hand."""
-
-    pet = models.ForeignKey(Pet, on_delete=models.CASCADE, related_name="events")
-    order = models.ForeignKey(Order, on_delete=models.PROTECT, null=True, blank=True, related_name="+")

@@ -18,6 +18,7 @@ from inventory.reads import ORDERS
 from inventory.serializers import NewOrderSerializer, OrderSerializer
 from inventory.views import path_id
 from petstore.api import ApiView
+from petstore.engine.waiting import blocking
 from petstore.errors import ApiError, ErrorCode
 from petstore.parameters import choice
 from petstore.reads import Read
@@ -46,7 +47,8 @@ class OrderViewSet(ApiView, GenericViewSet[Order]):
 
     def own(self, request: Request) -> Read:
         """Return the caller's orders."""
-        return ORDERS.where(account_id=caller_of(request).account_id)
+        caller = caller_of(request)
+        return ORDERS.using(caller.database).where(account_id=caller.account_id)
 
     def list(self, request: Request) -> Response:
         """Return one page of orders, by ascending id."""
@@ -56,6 +58,7 @@ class OrderViewSet(ApiView, GenericViewSet[Order]):
         return self.get_paginated_response(self.paginate_queryset(orders))  # type: ignore[arg-type]  # A Read.
 
     @idempotent
+    @blocking
     def create(self, request: Request) -> Response:
         """Order a pet that is available."""
         wanted = NEW_ORDER.run_validation(request.data)
@@ -79,6 +82,7 @@ class OrderViewSet(ApiView, GenericViewSet[Order]):
         """Return one order."""
         return Response(self.find(request, orderId))
 
+    @blocking
     def destroy(self, request: Request, orderId: str) -> Response:
         """Cancel an order that is not approved yet; its pet is available again."""
         order = Order.objects.get(pk=self.find(request, orderId)["id"])

@@ -6,6 +6,7 @@ from rest_framework import serializers
 
 from inventory.fields import CategoryIdField, Int64Field, NameField, StatusField
 from inventory.models import Category, Order, OrderStatus, Pet, PetStatus
+from petstore.writes import insert
 
 
 class NewPetSerializer(serializers.Serializer[Pet]):
@@ -19,7 +20,7 @@ class NewPetSerializer(serializers.Serializer[Pet]):
 
     def create(self, validated_data: dict[str, Any]) -> Pet:
         """Add the animal, in one statement. Raises IntegrityError if its category was deleted meanwhile."""
-        return Pet.objects.create(**validated_data)
+        return insert(Pet(**validated_data))
 
 
 class PetSerializer(serializers.Serializer[Pet]):

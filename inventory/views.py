@@ -10,13 +10,15 @@ from django.utils import timezone
 from django.utils.http import http_date
 from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework import status
+from rest_framework.exceptions import ErrorDetail, ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.viewsets import GenericViewSet
 
+from accounts.caller import caller_of
 from accounts.idempotency import idempotent
 from accounts.scopes import PETS_READ, PETS_WRITE
-from inventory.fields import INT64_MAX
+from inventory.fields import INT64_MAX, CategoryIdField, seen_categories
 from inventory.models import Category, Pet, PetStatus
 from inventory.openapi import CREATE_PET, GET_PET, LIST_CATEGORIES, LIST_PETS
 from inventory.reads import CATEGORIES, PETS
@@ -28,6 +30,8 @@ from petstore.parameters import choice
 
 # One for all requests: it keeps nothing of them, and DRF copies every field for each new one.
 NEW_PET = NewPetSerializer()
+
+NO_CATEGORY = str(CategoryIdField.default_error_messages["unknown_category"])
 
 CANONICAL_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
 
@@ -54,7 +58,7 @@ class PetViewSet(ApiView, GenericViewSet[Pet]):
 
     def list(self, request: Request) -> Response:
         """Return one page of pets, by ascending id."""
-        pets = PETS
+        pets = PETS.using(caller_of(request).database)
         if wanted := choice(request, "status", PetStatus.values):
             pets = pets.where(status=wanted)
         return self.get_paginated_response(self.paginate_queryset(pets))  # type: ignore[arg-type]  # A Read.
@@ -70,7 +74,8 @@ class PetViewSet(ApiView, GenericViewSet[Pet]):
         """Return one pet; deprecated, and gone from its removal date on (D33)."""
         if self.clock() >= settings.GET_PET_REMOVED_AT:
             raise ApiError(ErrorCode.ENDPOINT_REMOVED)
-        pet = PETS.where(id=path_id(petId, ErrorCode.PET_NOT_FOUND)).one()
+        pets = PETS.using(caller_of(request).database)
+        pet = pets.where(id=path_id(petId, ErrorCode.PET_NOT_FOUND)).one()
         if pet is None:
             raise ApiError(ErrorCode.PET_NOT_FOUND)
         return Response(pet)
@@ -78,7 +83,8 @@ class PetViewSet(ApiView, GenericViewSet[Pet]):
     def handle_exception(self, exc: Exception) -> Response:
         """Answer an exception. What the database refuses, if only when it commits, is the category."""
         if isinstance(exc, IntegrityError):
-            exc = ApiError(ErrorCode.UNKNOWN_CATEGORY)
+            seen_categories.clear()
+            exc = ValidationError({"categoryId": [ErrorDetail(NO_CATEGORY, "unknown_category")]})
         return super().handle_exception(exc)
 
     def finalize_response(
@@ -108,4 +114,5 @@ class CategoryViewSet(ApiView, GenericViewSet[Category]):
 
     def list(self, request: Request) -> Response:
         """Return one page of categories, by ascending id."""
-        return self.get_paginated_response(self.paginate_queryset(CATEGORIES))  # type: ignore[arg-type]  # A Read.
+        categories = CATEGORIES.using(caller_of(request).database)
+        return self.get_paginated_response(self.paginate_queryset(categories))  # type: ignore[arg-type]  # A Read.

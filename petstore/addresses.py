@@ -1,6 +1,7 @@
 """Who is on the other end of the connection, as far as our own proxies can be believed."""
 
 import re
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 from django.conf import settings
@@ -12,9 +13,18 @@ NOWHERE = IPv4Address("0.0.0.0")  # noqa: S104  Not bound to: the peer of a Unix
 WITH_PORT = re.compile(r"\[([^\]]+)\](?::\d+)?|([0-9.]+):\d+")
 
 
+LONGEST = 64  # Characters: an IPv6 address with zone index and port is shorter.
+
+
 def parse(text: str) -> Address | None:
     """Return the address in one X-Forwarded-For element, or None; a port is dropped."""
     text = text.strip()
+    return parse_short(text) if len(text) <= LONGEST else None
+
+
+@lru_cache(maxsize=4096)
+def parse_short(text: str) -> Address | None:
+    """Return the address in a text without blanks around it, or None."""
     if match := WITH_PORT.fullmatch(text):
         text = match[1] or match[2]
     try:
@@ -46,6 +56,10 @@ def client_address(request: HttpRequest) -> Address:
 
 def client_network(request: HttpRequest) -> str:
     """Return what one client without a key is counted by: its IPv4 address or its IPv6 /64."""
-    address = client_address(request)
+    return network_of(client_address(request))
+
+
+def network_of(address: Address) -> str:
+    """Return the network that counts as one client."""
     prefix = 64 if address.version == 6 else 32
     return str(ip_network((address, prefix), strict=False))

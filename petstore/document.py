@@ -1,6 +1,7 @@
 """The OpenAPI document as it is served: built once in each process, for it never changes while one runs."""
 
 from functools import cache
+from threading import Lock
 from typing import Any
 
 import orjson
@@ -9,10 +10,18 @@ from django.views.decorators.http import require_safe
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.renderers import OpenApiYamlRenderer
 
+BUILDING = Lock()  # drf-spectacular fails where two threads build a document at the same time.
 
-@cache
+
 def document() -> dict[str, Any]:
     """Return the document."""
+    with BUILDING:
+        return built()
+
+
+@cache
+def built() -> dict[str, Any]:
+    """Build the document."""
     return dict(SchemaGenerator().get_schema(public=True))  # type: ignore[no-untyped-call]
 
 

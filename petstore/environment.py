@@ -14,6 +14,8 @@ from psycopg.conninfo import conninfo_to_dict
 TRUE = {"1", "true", "yes", "on"}
 FALSE = {"0", "false", "no", "off"}
 
+REPLICA_STATEMENT_TIMEOUT = 1000  # Milliseconds; the primary is asked next.
+
 
 def text(name: str, default: str | None = None) -> str:
     """Return the variable; an empty one counts as absent. Absent without a default stops the start."""
@@ -56,6 +58,16 @@ def choice(name: str, default: str, choices: tuple[str, ...]) -> str:
 def words(name: str, default: str = "") -> list[str]:
     """Return the parts of a comma-separated list, without blanks."""
     return [word.strip() for word in text(name, default).split(",") if word.strip()]
+
+
+def some(name: str, choices: set[str]) -> set[str]:
+    """Return those of the choices that a comma-separated list names."""
+    found = set(words(name))
+    if unknown := sorted(found - choices):
+        raise ImproperlyConfigured(
+            f"{name} may list {', '.join(sorted(choices))}, but not {', '.join(unknown)}."
+        )
+    return found
 
 
 def hosts(name: str, default: str) -> list[str]:
@@ -136,6 +148,14 @@ def peppers(name: str, default: str | None) -> dict[int, bytes]:
     return found
 
 
+def pepper_number(name: str, among: dict[int, bytes]) -> int | None:
+    """Return the number of one of the peppers; None where the variable is absent."""
+    number = integer(name, 0, 0, 9999)
+    if number and number not in among:
+        raise ImproperlyConfigured(f"{name} must be the number of one of API_KEY_PEPPERS, not {number}.")
+    return number or None
+
+
 def database(name: str, default: str) -> dict[str, Any]:
     """Return Django's database settings for `sqlite:///file` or any PostgreSQL URL libpq reads.
 
@@ -172,6 +192,33 @@ def sqlite(name: str, url: str) -> dict[str, Any]:
     }
 
 
+def replicas(name: str) -> dict[str, dict[str, Any]]:
+    """Return Django's settings of each streaming standby of DATABASE_URL, by alias: replica1, replica2, ...
+
+    The value is one PostgreSQL URL or several, separated by commas; each host of a URL is a replica.
+    """
+    value = text(name, "")
+    found = []
+    for url in re.split(r",(?=postgres(?:ql)?://)", value) if value else []:
+        if url.partition("://")[0] not in {"postgres", "postgresql"}:
+            raise ImproperlyConfigured(f"{name} must start with postgresql://.")
+        settings = postgresql(name, url)
+        settings["STATEMENT_TIMEOUT"] = min(settings["STATEMENT_TIMEOUT"], REPLICA_STATEMENT_TIMEOUT)
+        settings["TEST"] = {"MIRROR": "default"}
+        hosts, ports = settings["HOST"].split(","), settings["PORT"].split(",")
+        if len(ports) not in {1, len(hosts)}:
+            raise ImproperlyConfigured(f"{name} must give each host a port, or one port to all.")
+        ports *= len(hosts) if len(ports) == 1 else 1
+        found += [settings | {"HOST": host, "PORT": port} for host, port in zip(hosts, ports, strict=True)]
+    if found and not text("DATABASE_URL", "").startswith("postgres"):
+        raise ImproperlyConfigured(f"{name} needs a DATABASE_URL of PostgreSQL.")
+    if found and not text("REDIS_URL", ""):
+        raise ImproperlyConfigured(
+            f"{name} needs REDIS_URL: Redis remembers for all workers which account wrote just now."
+        )
+    return {f"replica{number}": settings for number, settings in enumerate(found, 1)}
+
+
 def postgresql(name: str, url: str) -> dict[str, Any]:
     """PostgreSQL, with a connection for each thread that serves. A pool would cost a tenth of a read."""
     try:
@@ -188,14 +235,21 @@ def postgresql(name: str, url: str) -> dict[str, Any]:
         key.upper(): str(parameters.pop(key, None) or "") for key in ("user", "password", "host", "port")
     }
     prepared = flag("DATABASE_PREPARED_STATEMENTS", default=True)
+    limit = integer("DATABASE_STATEMENT_TIMEOUT", 5000, 100, 600_000)
     return {
-        "ENGINE": "django.db.backends.postgresql",
+        "ENGINE": "petstore.databases",
         "NAME": parameters.pop("dbname"),
         "CONN_MAX_AGE": None,
         "DISABLE_SERVER_SIDE_CURSORS": not prepared,  # A pooler between that hands out transactions.
         **settings,
+        "STATEMENT_TIMEOUT": limit,  # Milliseconds, in a process that serves.
         "OPTIONS": {
-            "connect_timeout": 2,
+            "connect_timeout": integer("DATABASE_CONNECT_TIMEOUT", 2, 2, 60),
+            # A host that fell silent is given up in about 15 seconds where nothing notices earlier.
+            "keepalives_idle": 5,
+            "keepalives_interval": 3,
+            "keepalives_count": 3,
+            "tcp_user_timeout": 15_000,
             "application_name": "petstore",
             **parameters,
             # The server reads and plans a statement once for each connection, not once for each run.

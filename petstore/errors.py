@@ -11,11 +11,13 @@ from django.core.exceptions import (
     RequestDataTooBig,
     SuspiciousOperation,
 )
-from django.db import IntegrityError, InterfaceError, OperationalError
+from django.db import IntegrityError, InterfaceError, InternalError, OperationalError
 from django.http import Http404, HttpResponse
+from psycopg.errors import ReadOnlySqlTransaction
 from rest_framework import exceptions, status
 from rest_framework.response import Response
 
+from petstore.databases.watch import DatabaseAwayError
 from petstore.links import link, page_url
 
 logger = logging.getLogger(__name__)
@@ -220,11 +222,19 @@ def exception_handler(exc: Exception, context: dict[str, Any]) -> Response:
     """Answer whatever a view raised with an Error; DRF's setting EXCEPTION_HANDLER."""
     error = exc if isinstance(exc, ApiError) else as_api_error(exc)
     if error.error.status >= 500:
-        request_id = context["request"].META.get("REQUEST_ID")
-        logger.error("%s on request %s", error.error.value, request_id, exc_info=exc)
+        log_failure(exc, error.error, context["request"].META.get("REQUEST_ID"))
     body = error_body(error.error, error.message, error.details)
     headers = {**error.headers, "Link": help_link(error.error)}
     return Response(body, status=error.status_code, headers=headers)
+
+
+def log_failure(exc: Exception, error: ErrorCode, request_id: str | None) -> None:
+    """Log a bug with its traceback, a failing database in one line, nothing that its watch has logged."""
+    if error is ErrorCode.INTERNAL_ERROR:
+        logger.error("%s on request %s", error.value, request_id, exc_info=exc)
+    elif not isinstance(exc, DatabaseAwayError):
+        reason = " ".join(str(exc).split())
+        logger.error("%s on request %s: %s: %s", error.value, request_id, type(exc).__name__, reason)
 
 
 def as_api_error(exc: Exception) -> ApiError:
@@ -248,6 +258,9 @@ def as_api_error(exc: Exception) -> ApiError:
         case OperationalError() | InterfaceError() | IntegrityError():
             retry = {"Retry-After": str(RETRY_SECONDS)}
             return ApiError(ErrorCode.SERVICE_UNAVAILABLE, headers=retry)
+        case InternalError() if isinstance(exc.__cause__, ReadOnlySqlTransaction):
+            # The server has become a standby: the next request connects to the new primary.
+            return ApiError(ErrorCode.SERVICE_UNAVAILABLE, headers={"Retry-After": str(RETRY_SECONDS)})
         case _:
             return ApiError(ErrorCode.INTERNAL_ERROR)
 

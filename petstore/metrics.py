@@ -5,28 +5,41 @@ of them answers for all. Without it, as in tests and commands, a process speaks 
 """
 
 import os
+from collections.abc import Callable
+from functools import cache
 from ipaddress import ip_network
-from pathlib import Path
+from typing import Literal
 
 from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
-from prometheus_client import (
-    CONTENT_TYPE_LATEST,
-    REGISTRY,
-    CollectorRegistry,
-    Counter,
-    Gauge,
-    generate_latest,
-)
-from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
+from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, Counter, Gauge, Histogram, generate_latest
 
 from petstore.addresses import client_address
+from petstore.observing.port import AllWorkers
 
+REQUESTS = Counter(
+    "petstore_http_requests_total", "Requests that were answered.", ["route", "method", "status"]
+)
+REQUEST_SECONDS = Histogram(
+    "petstore_http_request_duration_seconds",
+    "How long requests took, from the service's side.",
+    ["route", "method"],
+    buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5),
+)
+IN_FLIGHT = Gauge(
+    "petstore_http_requests_in_flight",
+    "Requests that are being answered, sampled every second.",
+    multiprocess_mode="livesum",
+)
+SHED = Counter(
+    "petstore_http_requests_shed_total",
+    "Requests that got 503 unseen, because a worker had as many under way as it takes.",
+)
 DECISIONS = Counter(
     "petstore_quota_decisions_total",
-    "Requests by what the quota decided: admitted, or the code of the refusal.",
-    ["outcome"],
+    "Requests by what the quota decided, admitted or the code of the refusal, and whom they counted for.",
+    ["outcome", "counted_for"],
 )
 BANS = Counter("petstore_bans_total", "Keys that were banned.")
 REFUSALS_NOT_KEPT = Counter(
@@ -40,24 +53,36 @@ STORE_UP = Gauge(
     ["store"],
     multiprocess_mode="livemin",
 )
+DATABASE_CONNECTIONS = Gauge(
+    "petstore_database_connections",
+    "Open connections of requests to a database (its name in the settings), sampled every second.",
+    ["database"],
+    multiprocess_mode="livesum",
+)
+WORKERS = Gauge("petstore_workers", "Processes that answer requests.", multiprocess_mode="livesum")
+BUILD = Gauge(
+    "petstore_build_info",
+    "1, with the versions that run.",
+    ["version", "python", "django"],
+    multiprocess_mode="livemax",
+)
+
+
+@cache
+def decision(outcome: str, counted_for: Literal["account", "address"]) -> Callable[[], None]:
+    """Return what counts such a decision; looking it up anew costs more than counting."""
+    return DECISIONS.labels(outcome, counted_for).inc
 
 
 @require_safe
 def metrics(request: HttpRequest) -> HttpResponse:
-    """Show all numbers, to the networks of METRICS_ALLOW_FROM; for others there is no such page."""
+    """Show all numbers, to the networks of METRICS_ALLOW_FROM; for others there is no such page.
+
+    Nor is there one for anybody where METRICS_PORT has them on a port of their own.
+    """
     address = client_address(request)
-    if not any(address in ip_network(network) for network in settings.METRICS_ALLOW_FROM):
+    allowed = any(address in ip_network(network) for network in settings.METRICS_ALLOW_FROM)
+    if settings.METRICS_PORT or not allowed:
         raise Http404
     folder = os.environ.get("PROMETHEUS_MULTIPROC_DIR")
-    return HttpResponse(generate_latest(all_workers(folder) if folder else REGISTRY), CONTENT_TYPE_LATEST)
-
-
-def all_workers(folder: str) -> CollectorRegistry:
-    """Return the numbers of every worker; the state of those that died counts no more."""
-    for file in Path(folder).glob("gauge_live*_*.db"):
-        pid = int(file.stem.rpartition("_")[2])
-        if not Path(f"/proc/{pid}").exists():
-            mark_process_dead(pid)  # type: ignore[no-untyped-call]
-    registry = CollectorRegistry()
-    MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
-    return registry
+    return HttpResponse(generate_latest(AllWorkers(folder) if folder else REGISTRY), CONTENT_TYPE_LATEST)

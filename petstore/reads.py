@@ -8,10 +8,21 @@ own values, and PostgreSQL has it prepared.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from itertools import count as counting
 from typing import Any, NamedTuple
 
-from django.db import connections, models, router
+from django.conf import settings
+from django.db import DEFAULT_DB_ALIAS, connections, models
 from django.db.models import QuerySet
+
+from petstore.databases import replicas
+from petstore.engine import postgresql
+from petstore.engine.postgresql import numbered, reader
+from petstore.engine.waiting import in_thread, on_loop
+
+COMPILES = "compiled_reads" in settings.FAST_STEPS
+NUMBERS = counting(1)
 
 Rows = list[dict[str, Any]]
 Source = Callable[[], QuerySet[Any, Any]]
@@ -25,6 +36,7 @@ class Statement(NamedTuple):
     sql: str
     parameters: tuple[tuple[str | None, Any], ...]  # The filter that gives the value, or a fixed value.
     columns: tuple[str, ...]
+    on_loop: postgresql.Statement
     convert: Callable[[Any], Any] | None  # Where the database lacks a type, as SQLite does dates.
 
 
@@ -35,23 +47,39 @@ class Read:
         self._model = model
         self._source = source
         self._filters: dict[str, Any] = {}
+        self._alias = DEFAULT_DB_ALIAS
         self._statements: dict[tuple[Any, ...], Statement] = {}
 
     def where(self, **filters: Any) -> Read:
         """Return those of the rows that meet these lookups; each value must suit its field."""
-        narrower = Read(self._model, self._source)
+        narrower = self.using(self._alias)
         narrower._filters = self._filters | filters
-        narrower._statements = self._statements
         return narrower
+
+    def using(self, alias: str) -> Read:
+        """Return the same rows of this database; while that fails, of the primary."""
+        other = Read(self._model, self._source)
+        other._filters, other._statements, other._alias = self._filters, self._statements, alias
+        return other
 
     def first(self, count: int) -> Rows:
         """Return that many rows, or as many as there are."""
-        connection = connections[router.db_for_read(self._model)]
-        statement = self._statement(connection.alias)
+        return replicas.read(self._alias, partial(self._first, count))
+
+    def _first(self, count: int, alias: str) -> Rows:
+        """Run on this database."""
+        if not COMPILES:
+            return in_thread(
+                list, self._source().using(alias).filter(**self._filters).order_by("id")[:count]
+            )
+        statement = self._statement(alias)
         values = [value if name is None else self._filters[name] for name, value in statement.parameters]
-        with connection.cursor() as cursor:
-            cursor.execute(statement.sql, [*values, count])
-            rows = cursor.fetchall()
+        if on_loop():
+            rows = reader(alias).rows(statement.on_loop, [*values, count])
+        else:
+            with connections[alias].cursor() as cursor:
+                cursor.execute(statement.sql, [*values, count])
+                rows = cursor.fetchall()
         if statement.convert:
             rows = statement.convert(rows)
         return [dict(zip(statement.columns, row, strict=True)) for row in rows]
@@ -95,6 +123,7 @@ def compile_read(
     converters = compiler.get_converters([column for column, *_ in compiler.select])
     return Statement(
         sql=f"{text} LIMIT %s",
+        on_loop=postgresql.Statement(f"read_{next(NUMBERS)}".encode(), numbered(f"{text} LIMIT %s")),
         parameters=tuple(parameters),
         columns=tuple(alias for *_, alias in compiler.select),
         convert=(lambda rows: compiler.apply_converters(rows, converters)) if converters else None,

@@ -4,6 +4,7 @@ README.md has a table of the variables. A wrong or missing one stops the start w
 names it.
 """
 
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import quote
@@ -13,6 +14,7 @@ from django.templatetags.static import static
 from dotenv import load_dotenv
 
 from petstore import environment as env
+from petstore.observing import logs, tracing
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 load_dotenv(BASE_DIR / ".env")
@@ -26,18 +28,33 @@ BASE_URL = env.api_url("BASE_URL", f"http://localhost:{PORT}/v1")
 STAGING_BASE_URL = env.api_url("STAGING_BASE_URL", "")
 ALLOWED_HOSTS = env.hosts("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
 TRUSTED_PROXY_COUNT = env.integer("TRUSTED_PROXY_COUNT", 0, 0, 16)
+# What a client has for the head of a request (and between two of them), and then for its body.
+CLIENT_SECONDS = env.integer("CLIENT_SECONDS", 30, 1, 300)
+DRAIN_SECONDS = env.integer("DRAIN_SECONDS", 0, 0, 300)  # From SIGTERM to the closing of the port.
 
 METRICS_ALLOW_FROM = env.networks("METRICS_ALLOW_FROM", "127.0.0.0/8,::1/128")
+METRICS_PORT = env.integer("METRICS_PORT", 0, 0, 65535)  # 0: /metrics is on the port of everything else.
+OTEL_EXPORTER_OTLP_ENDPOINT = env.text("OTEL_EXPORTER_OTLP_ENDPOINT", "")
+if OTEL_EXPORTER_OTLP_ENDPOINT:
+    tracing.require_packages()
 
 # --- Secrets -------------------------------------------------------------------------------------
 
 SECRET_KEY = env.text("SECRET_KEY", "development-only" * 4 if DEBUG else None)
 SECRET_KEY_FALLBACKS = env.words("SECRET_KEY_FALLBACKS")
 API_KEY_PEPPERS = env.peppers("API_KEY_PEPPERS", "1:development-only" if DEBUG else None)
+API_KEY_PEPPER_NUMBER = env.pepper_number("API_KEY_PEPPER_NUMBER", API_KEY_PEPPERS)
 
 # --- Databases -----------------------------------------------------------------------------------
 
-DATABASES = {"default": env.database("DATABASE_URL", f"sqlite:///{quote(str(BASE_DIR))}/petstore.sqlite3")}
+DATABASES = {
+    "default": env.database("DATABASE_URL", f"sqlite:///{quote(str(BASE_DIR))}/petstore.sqlite3"),
+    **env.replicas("DATABASE_REPLICA_URL"),
+}
+# Milliseconds that a request on the event loop waits for a connection to write with, or for a thread.
+QUEUE_TIMEOUT = env.integer("DATABASE_QUEUE_TIMEOUT", 1500, 100, 60_000)
+# Seconds that a replica may be behind; one that is further behind is not read from.
+REPLICA_MAX_LAG = env.integer("REPLICA_MAX_LAG", 5, 1, 60)
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 REDIS_URL = env.redis_url("REDIS_URL")  # Without it, the database counts.
@@ -46,10 +63,26 @@ REDIS_URL = env.redis_url("REDIS_URL")  # Without it, the database counts.
 CACHES = {
     "default": {
         "BACKEND": f"petstore.counters.{'SharedCounters' if REDIS_URL else 'MachineCounters'}",
-        "LOCATION": str(BASE_DIR / "var"),
+        "LOCATION": env.text("COUNTERS_DIR", str(BASE_DIR / "var")),
         "OPTIONS": {"redis": REDIS_URL} if REDIS_URL else {},
     }
 }
+
+# How a worker serves: `loop`, where PostgreSQL and Redis let the API wait on one event loop, or `threads`.
+LOOP_HELPS = DATABASES["default"]["ENGINE"] == "petstore.databases" and bool(REDIS_URL)
+SERVE_MODE = env.choice("SERVE_MODE", "loop" if LOOP_HELPS else "threads", ("loop", "threads"))
+THREADS = env.integer("THREADS", 4, 1, 256)  # Of a worker, for requests that wait.
+
+# What makes the service faster and changes no answer; benchmarks, and a test, leave one out at a time.
+FAST_STEPS = {
+    "compiled_reads",
+    "compiled_inserts",
+    "pipelining",
+    "kept_results",
+    "parting",
+    "rare_collection",
+}
+FAST_STEPS -= env.some("FAST_STEPS_OFF", FAST_STEPS)
 
 # --- Applications and the way of a request -------------------------------------------------------
 
@@ -79,13 +112,17 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "petstore.middleware.DrainingMiddleware",
     "petstore.middleware.RequestIdMiddleware",
+    "petstore.observing.middleware.ObservingMiddleware",
+    "petstore.observing.tracing.TracingMiddleware",
     "accounts.middleware.QuotaHeadersMiddleware",
     "petstore.middleware.ContentLengthMiddleware",
     "petstore.middleware.ConditionalGetMiddleware",
     "petstore.middleware.ApiShortcutMiddleware",
     # From here on: the pages for people.
     "django.middleware.security.SecurityMiddleware",
+    "petstore.middleware.PermissionsPolicyMiddleware",
     "csp.middleware.CSPMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -249,6 +286,8 @@ CONTENT_SECURITY_POLICY = {
     }
 }
 
+PERMISSIONS_POLICY = "camera=(), geolocation=(), microphone=(), payment=(), usb=()"
+
 # --- Sessions, cookies, transport ----------------------------------------------------------------
 
 HTTPS = BASE_URL.startswith("https://")
@@ -302,15 +341,8 @@ WHITENOISE_AUTOREFRESH = False
 # W001: django-ratelimit knows memcached and Redis only; petstore.counters increments atomically.
 SILENCED_SYSTEM_CHECKS = ["django_ratelimit.W001"]
 
-LOGGING = {
-    "version": 1,
-    "disable_existing_loggers": False,
-    "formatters": {"plain": {"format": "{asctime} {levelname} {name} {message}", "style": "{"}},
-    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
-    "root": {"handlers": ["console"], "level": "INFO"},
-    # Every 4xx as a warning would drown the log; the 5xx are logged where they are answered.
-    "loggers": {
-        "django.request": {"level": "ERROR"},
-        "django.security.DisallowedHost": {"level": "CRITICAL"},  # Anyone can send any Host.
-    },
-}
+# Text for whoever reads a terminal, JSON for whatever gathers logs.
+LOG_FORMAT = env.choice("LOG_FORMAT", "text" if DEBUG or sys.stderr.isatty() else "json", logs.FORMS)
+LOG_LEVEL = env.choice("LOG_LEVEL", "info", logs.LEVELS)
+ACCESS_LOG = env.flag("ACCESS_LOG", default=True)  # A line for each request.
+LOGGING = logs.config(LOG_FORMAT, LOG_LEVEL)

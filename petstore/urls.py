@@ -2,7 +2,7 @@
 
 from django.contrib import admin
 from django.templatetags.static import static
-from django.urls import include, path, re_path
+from django.urls import path, re_path
 from django.views.generic import RedirectView
 
 from accounts.models import Plan
@@ -15,19 +15,19 @@ from petstore.metrics import metrics
 from petstore.pages import docs, failures, home
 
 api = [
-    path("pets", PetViewSet.as_view({"get": "list", "post": "create"}), name="pets"),
-    path("pets/<str:petId>", PetViewSet.as_view({"get": "retrieve"}), name="pet"),
-    path("store/orders", OrderViewSet.as_view({"get": "list", "post": "create"}), name="orders"),
+    path("v1/pets", PetViewSet.as_view({"get": "list", "post": "create"}), name="pets"),
+    path("v1/pets/<str:petId>", PetViewSet.as_view({"get": "retrieve"}), name="pet"),
+    path("v1/store/orders", OrderViewSet.as_view({"get": "list", "post": "create"}), name="orders"),
     path(
-        "store/orders/<str:orderId>",
+        "v1/store/orders/<str:orderId>",
         OrderViewSet.as_view({"get": "retrieve", "delete": "destroy"}),
         name="order",
     ),
-    path("categories", CategoryViewSet.as_view({"get": "list"}), name="categories"),
+    path("v1/categories", CategoryViewSet.as_view({"get": "list"}), name="categories"),
 ]
 
 urlpatterns = [
-    path("v1/", include(api)),
+    *api,
     re_path(r"^v1(?:/|\Z)", NothingHere.as_view()),
     path("", home.Home.as_view(plans=Plan.objects.all, readiness=readiness), name="home"),
     path("docs", docs.Reference.as_view(), name="docs"),

@@ -1,14 +1,12 @@
-"""The WSGI application that the production server calls."""
+"""Django's side of the production server: petstore/rsgi.py calls it, with bodies that are whole."""
 
 import gc
 import os
-from io import BytesIO
-from wsgiref.types import StartResponse, WSGIEnvironment
+from wsgiref.types import WSGIEnvironment
 
 import django
 from django.conf import settings
 from django.core.handlers.wsgi import WSGIHandler, WSGIRequest
-from django.http import HttpResponseBase
 from django.utils.http import parse_header_parameters
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "petstore.settings")
@@ -16,7 +14,11 @@ django.setup(set_prefix=False)
 
 from accounts.quota import store  # noqa: E402  Its models need the setup.
 from inventory import stock  # noqa: E402
+from petstore.databases import watch  # noqa: E402
+from petstore.observing import worker  # noqa: E402
 
+worker.start_worker()
+watch.start_worker()
 store.start_worker()
 stock.start_worker()
 
@@ -33,26 +35,16 @@ class Utf8Request(WSGIRequest):
 
 
 class Handler(WSGIHandler):
-    """Django's handler, for requests in UTF-8 whose bodies may be chunked."""
+    """Django's handler, for requests in UTF-8."""
 
     request_class = Utf8Request
 
-    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> HttpResponseBase:
-        """Serve one request.
-
-        Django reads only as much of a body as Content-Length says, so a chunked one would be lost: it is
-        read here, up to one byte more than a body may have.
-        """
-        if "chunked" in environ.get("HTTP_TRANSFER_ENCODING", "").lower():
-            body = environ["wsgi.input"].read(settings.MAX_BODY_BYTES + 1)
-            environ["wsgi.input"], environ["CONTENT_LENGTH"] = BytesIO(body), str(len(body))
-        return super().__call__(environ, start_response)
-
 
 # What the program is made of never becomes garbage, so the collector need not look at it again; and a
-# request makes few cycles, so it may come less often than its default, made for small programs, has it.
-gc.collect()
-gc.freeze()
-gc.set_threshold(20_000, 20, 20)
+# request leaves it nothing (see middleware.part), so it may come less often than its default has it.
+if "rare_collection" in settings.FAST_STEPS:
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 application = Handler()

@@ -19,6 +19,7 @@ from accounts.quota.admission import QuotaStore
 from accounts.quota.database import DatabaseQuotaStore
 from accounts.quota.redis import RedisQuotaStore
 from accounts.quota.usage import UsageRecorder
+from inventory.fields import seen_categories
 from inventory.models import Category
 from tests.live import Service, live_service
 from tests.servers import RedisServer, redis_server
@@ -69,6 +70,12 @@ def own_counters(settings: Any, tmp_path: Any) -> Iterator[None]:
     }
     yield
     cache.close()
+
+
+@pytest.fixture(autouse=True)
+def no_category_was_seen() -> None:
+    """Let no test know categories of another."""
+    seen_categories.clear()
 
 
 @pytest.fixture(autouse=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 FIXED = {
     "DEBUG": "false",
     "REDIS_URL": "",  # Tests that count in Redis start one of their own.
+    "DATABASE_REPLICA_URL": "",  # So do those that read from replicas.
     "ENVIRONMENT": "production",
     "PORT": "8000",
     "BASE_URL": "http://testserver/v1",
@@ -22,6 +23,11 @@ FIXED = {
     "SECRET_KEY_FALLBACKS": "",
     "API_KEY_PEPPERS": "1:an-old-pepper-for-the-tests-long-enough,2:a-new-pepper-for-the-tests-long-enough",
     "ANONYMOUS_PER_MINUTE": "1000000",
+    "LOG_FORMAT": "json",
+    "LOG_LEVEL": "info",
+    "ACCESS_LOG": "true",
+    "METRICS_PORT": "",
+    "OTEL_EXPORTER_OTLP_ENDPOINT": "",
 }
 
 os.environ |= FIXED

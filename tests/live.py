@@ -17,7 +17,7 @@ import httpx
 import psycopg
 from psycopg import sql
 
-from tests.servers import free_port
+from tests.servers import free_port, redis_server
 
 ROOT = Path(__file__).parent.parent
 START_SECONDS = 30
@@ -126,14 +126,20 @@ def own_database(folder: Path) -> Iterator[str]:
 
 @contextmanager
 def live_service(folder: Path, *, workers: int, **environment: str) -> Iterator[Service]:
-    """Yield a migrated, running service; keyword arguments are environment variables."""
+    """Yield a migrated, running service; keyword arguments are environment variables.
+
+    On PostgreSQL it has a Redis of its own, hence serves on event loops; on SQLite neither.
+    """
     port = str(free_port())
-    with own_database(folder) as url:
+    with ExitStack() as stack:
+        url = stack.enter_context(own_database(folder))
+        if "REDIS_URL" not in environment and not url.startswith("sqlite"):
+            environment["REDIS_URL"] = stack.enter_context(redis_server(folder)).url
         own = {"PORT": port, "BASE_URL": f"http://127.0.0.1:{port}/v1", "DATABASE_URL": url}
         service = Service(os.environ | own | environment, folder)
         service.manage("migrate", "--verbosity", "0")
-        service.start(workers)
         try:
+            service.start(workers)
             yield service
         finally:
             service.stop()

@@ -11,7 +11,8 @@ from django.test.utils import CaptureQueriesContext
 
 from accounts.models import Account
 from inventory import stock
-from inventory.models import Category, Order, Pet, PetEvent, PetStatus
+from inventory.events import PetEvent
+from inventory.models import Category, Order, Pet, PetStatus
 from inventory.moves import move_pets
 from inventory.names import starting_with
 

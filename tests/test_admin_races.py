@@ -12,7 +12,8 @@ from django.db import connection
 from django.test import Client
 
 from accounts.models import Account
-from inventory.models import Category, IllegalMoveError, Order, OrderStatus, Pet, PetEvent, PetStatus
+from inventory.events import PetEvent
+from inventory.models import Category, IllegalMoveError, Order, OrderStatus, Pet, PetStatus
 from inventory.moves import move_pets
 from tests.conftest import COMMITTED
 

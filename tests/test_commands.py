@@ -20,7 +20,7 @@ from django.utils import timezone
 
 from accounts.models import Account, ApiKey, KeyEvent
 from inventory.models import Category, Pet
-from petstore.management.commands.serve import STOP_SECONDS
+from petstore.server import STOP_SECONDS
 from tests.conftest import OPERATOR, Api
 from tests.live import ROOT, Service
 from tests.servers import free_port

@@ -223,3 +223,15 @@ def test_category_deleted_meanwhile_is_unknown(
     monkeypatch.setattr("inventory.fields.CategoryIdField.to_internal_value", lambda self, data: 999_999)
     response = api.post("/pets", new(category), **headers)
     assert (response.status_code, response.json()["code"]) == (400, "unknown_category")
+
+
+@COMMITTED
+def test_category_that_is_deleted_after_it_was_seen_is_refused_like_an_unknown_one(key: Any) -> None:
+    api = Api(key.text)
+    category = Category.objects.create(name="Short-lived")
+    wanted = new(category)
+    assert api.post("/pets", wanted).status_code == 201
+    Pet.objects.all().delete()
+    category.delete()
+    assert api.post("/pets", wanted).json() == api.post("/pets", wanted | {"categoryId": 10**6}).json()
+    assert not Pet.objects.exists()

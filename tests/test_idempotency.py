@@ -17,7 +17,6 @@ import httpx
 import pytest
 from django.core.management import call_command
 from django.db import connection, transaction
-from django.db.models.signals import post_save
 from django.utils import timezone
 
 from accounts.models import Account, ApiKey, IdempotencyRecord, PlanCode
@@ -409,19 +408,19 @@ def test_another_account_s_twin_is_not_waited_for(impatient: None, api: Api, cre
 def test_only_the_wait_for_a_twin_is_short(impatient: None, api: Api, creation: Creation) -> None:
     seen = []
 
-    def look(**_: Any) -> None:
-        with connection.cursor() as cursor:
-            cursor.execute("SHOW lock_timeout")
-            seen.append(cursor.fetchone()[0])
+    created = {"/pets": Pet, "/store/orders": Order}[creation.path]
+
+    def look(execute: Any, sql: str, *others: Any) -> Any:
+        if sql.startswith(f'INSERT INTO "{created._meta.db_table}"'):
+            with connection.cursor() as cursor:
+                cursor.execute("SHOW lock_timeout")
+                seen.append(cursor.fetchone()[0])
+        return execute(sql, *others)
 
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL lock_timeout = '7s'")
-    created = {"/pets": Pet, "/store/orders": Order}[creation.path]
-    post_save.connect(look, sender=created)
-    try:
+    with connection.execute_wrapper(look):
         assert send(api, creation).status_code == 201
-    finally:
-        post_save.disconnect(look, sender=created)
     assert seen == ["7s"]
 
 

@@ -164,3 +164,10 @@ def test_keys_are_in_no_log(service: Service, credential: bytes) -> None:
     key: Any = credential.split()[-1].decode()
     assert key not in service.log()
     assert "Traceback" not in service.log()
+
+
+def test_a_long_file_arrives_whole(service: Service) -> None:
+    """Files are streamed, in more than one part."""
+    status, headers, body = send(service, request(b"/static/admin/js/vendor/jquery/jquery.js"))
+    assert (status, len(body)) == (200, int(headers["content-length"]))
+    assert body.rstrip().endswith(b"} );")

@@ -15,7 +15,18 @@ from django.core.management import get_commands, load_command_class
 from tests.live import ROOT, START_SECONDS
 from tests.servers import free_port, wait_until
 
-PAGES = ["README.md", "CONTRIBUTING.md", "docs/architecture.md", "docs/operating.md"]
+PAGES = [
+    "README.md",
+    "CONTRIBUTING.md",
+    "docs/architecture.md",
+    "docs/operating.md",
+    "docs/runbooks.md",
+    "docs/deploying.md",
+    "docs/backup.md",
+    "docs/secrets.md",
+    "docs/threat-model.md",
+    "SECURITY.md",
+]
 README = (ROOT / "README.md").read_text()
 # The commands of the fenced blocks: a test here runs them, or CI. `make test` runs the one file too.
 RUN_HERE = {
@@ -55,7 +66,7 @@ def test_make_targets_and_files_that_a_page_names_exist(page: str) -> None:
     text = (ROOT / page).read_text()
     targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert set(re.findall(r"`make ([a-z]+)`", text)) <= set(targets)
-    for path in re.findall(r"\b((?:petstore|accounts|inventory|tests|templates|docs)/[\w./]*\w)\b", text):
+    for path in re.findall(r"\b((?:petstore|accounts|inventory|tests|templates|docs)/[\w./-]*\w)\b", text):
         assert (ROOT / path).exists() or list(ROOT.glob(f"*/{path}")), path
 
 

@@ -23,7 +23,8 @@ from accounts.models import (
     PlanCode,
     Refusal,
 )
-from inventory.models import Order, OrderEvent, OrderStatus, Pet, PetEvent
+from inventory.events import OrderEvent, PetEvent
+from inventory.models import Order, OrderStatus, Pet
 
 pytestmark = pytest.mark.django_db
 

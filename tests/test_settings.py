@@ -16,9 +16,12 @@ from tests.live import ROOT
 
 STRAY_BYTE = os.fsdecode(b"1:\xff")
 READ_BY_SETTINGS = (
-    "DATABASE_URL", "DATABASE_PREPARED_STATEMENTS", "SECRET_KEY", "SECRET_KEY_FALLBACKS", "DEBUG",
+    "DATABASE_URL", "DATABASE_REPLICA_URL", "REPLICA_MAX_LAG", "DATABASE_STATEMENT_TIMEOUT",
+    "DATABASE_CONNECT_TIMEOUT", "DATABASE_QUEUE_TIMEOUT", "DATABASE_PREPARED_STATEMENTS",
+    "SECRET_KEY", "SECRET_KEY_FALLBACKS", "DEBUG",
     "ALLOWED_HOSTS", "PORT", "ENVIRONMENT", "BASE_URL",
-    "STAGING_BASE_URL", "TRUSTED_PROXY_COUNT", "API_KEY_PEPPERS", "ANONYMOUS_PER_MINUTE",
+    "STAGING_BASE_URL", "TRUSTED_PROXY_COUNT", "API_KEY_PEPPERS", "API_KEY_PEPPER_NUMBER",
+    "ANONYMOUS_PER_MINUTE",
     "REDIS_URL", "STAFF_TWO_FACTOR",
 )  # fmt: skip
 PROGRAM = "import petstore.settings as s; print({})"
@@ -49,6 +52,7 @@ def setting(expression: str, **variables: str) -> str:
         ("ENVIRONMENT", "test"),
         ("ENVIRONMENT", "Production"),
         ("STAFF_TWO_FACTOR", "yes"),
+        ("FAST_STEPS_OFF", "pipelining, no_such_step"),
         ("PORT", "http"),
         ("PORT", "0"),
         ("PORT", "65536"),
@@ -92,6 +96,8 @@ def setting(expression: str, **variables: str) -> str:
         ("API_KEY_PEPPERS", "1:one,1:other"),
         ("API_KEY_PEPPERS", "1:one,"),
         ("API_KEY_PEPPERS", STRAY_BYTE),
+        ("API_KEY_PEPPER_NUMBER", "2"),
+        ("API_KEY_PEPPER_NUMBER", "first"),
         ("DATABASE_URL", "petstore"),
         ("DATABASE_URL", "mysql://localhost/petstore"),
         ("DATABASE_URL", "sqlite://petstore.sqlite3"),
@@ -106,6 +112,13 @@ def setting(expression: str, **variables: str) -> str:
         ("DATABASE_URL", "postgresql://localhost/petstore?color=blue"),
         ("DATABASE_URL", "postgresql://[::1/petstore"),
         ("DATABASE_URL", f"postgresql://{STRAY_BYTE}/petstore"),
+        ("DATABASE_REPLICA_URL", "standby"),
+        ("DATABASE_REPLICA_URL", "sqlite:///standby"),
+        ("DATABASE_REPLICA_URL", "postgresql://one:1,two:2,three:none/petstore"),
+        ("DATABASE_REPLICA_URL", "postgresql://standby/petstore"),  # Without PostgreSQL and Redis.
+        ("REPLICA_MAX_LAG", "0"),
+        ("REPLICA_MAX_LAG", "61"),
+        ("DATABASE_QUEUE_TIMEOUT", "0"),
         ("REDIS_URL", "localhost:6379"),
         ("REDIS_URL", "http://localhost:6379"),
         ("REDIS_URL", "redis://localhost:none"),
@@ -206,6 +219,7 @@ def test_variable_that_is_absent_or_empty_has_its_default(expression: str, defau
         ("SECRET_KEY", "one", "s.SECRET_KEY", "one"),
         ("SECRET_KEY_FALLBACKS", "old,older", "s.SECRET_KEY_FALLBACKS", "['old', 'older']"),
         ("API_KEY_PEPPERS", "1:a:b, 20:c", "s.API_KEY_PEPPERS", "{1: b'a:b', 20: b'c'}"),
+        ("API_KEY_PEPPER_NUMBER", "1", "s.API_KEY_PEPPER_NUMBER", "1"),
         ("ANONYMOUS_PER_MINUTE", "7", "s.ANONYMOUS_PER_MINUTE", "7"),
         ("DATABASE_URL", "sqlite:////tmp/a%20b", "s.DATABASES['default']['NAME']", "/tmp/a b"),
     ],
@@ -240,7 +254,7 @@ def database(monkeypatch: pytest.MonkeyPatch) -> Any:
 )
 def test_postgresql_url_is_read_as_libpq_reads_it(database: Any, url: str, parts: tuple[str, ...]) -> None:
     read = database(url)
-    assert read["ENGINE"] == "django.db.backends.postgresql"
+    assert read["ENGINE"] == "petstore.databases"
     assert tuple(read[part] for part in ("USER", "PASSWORD", "HOST", "PORT", "NAME")) == parts
 
 
@@ -261,6 +275,57 @@ def test_statements_are_prepared_unless_a_pooler_forbids_it(
     read = database(url)
     assert read["OPTIONS"]["prepare_threshold"] is None
     assert read["DISABLE_SERVER_SIDE_CURSORS"]
+
+
+def test_timeouts_of_postgresql_are_settings(database: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = database("postgresql://db/petstore")
+    assert (read["STATEMENT_TIMEOUT"], read["OPTIONS"]["connect_timeout"]) == (5000, 2)
+    assert int(read["OPTIONS"]["tcp_user_timeout"]) <= 15_000
+    monkeypatch.setenv("DATABASE_STATEMENT_TIMEOUT", "700")
+    monkeypatch.setenv("DATABASE_CONNECT_TIMEOUT", "7")
+    read = database("postgresql://db/petstore?tcp_user_timeout=9000")
+    assert (read["STATEMENT_TIMEOUT"], read["OPTIONS"]["connect_timeout"]) == (700, 7)
+    assert read["OPTIONS"]["tcp_user_timeout"] == "9000"
+
+
+@pytest.mark.parametrize("name", ["DATABASE_STATEMENT_TIMEOUT", "DATABASE_CONNECT_TIMEOUT"])
+@pytest.mark.parametrize("value", ["-1", "1s", "999999999"])
+def test_wrong_timeout_is_refused(
+    database: Any, monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ImproperlyConfigured, match=name):
+        database("postgresql://db/petstore")
+
+
+@pytest.mark.parametrize(
+    ("url", "places"),
+    [
+        ("postgresql://one/petstore", [("one", "")]),
+        ("postgresql://one:1,two:2/petstore", [("one", "1"), ("two", "2")]),
+        ("postgresql://one,two/petstore?port=5433", [("one", "5433"), ("two", "5433")]),
+        ("postgresql://one:1/petstore,postgres://two:2/petstore", [("one", "1"), ("two", "2")]),
+    ],
+)
+def test_each_host_of_a_replica_url_is_a_replica(
+    monkeypatch: pytest.MonkeyPatch, url: str, places: list[tuple[str, str]]
+) -> None:
+    monkeypatch.setenv("DATABASE_URL", "postgresql://db/petstore")
+    monkeypatch.setenv("REDIS_URL", "redis://localhost")
+    monkeypatch.setenv("DATABASE_REPLICA_URL", url)
+    read = environment.replicas("DATABASE_REPLICA_URL")
+    assert [(one["HOST"], one["PORT"]) for one in read.values()] == places
+    assert list(read) == ["replica1", "replica2"][: len(places)]
+
+
+@pytest.mark.parametrize(("name", "value"), [("REDIS_URL", ""), ("DATABASE_URL", "sqlite:////tmp/a")])
+def test_replicas_need_redis_and_postgresql(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    monkeypatch.setenv("DATABASE_URL", "postgresql://db/petstore")
+    monkeypatch.setenv("REDIS_URL", "redis://localhost")
+    monkeypatch.setenv("DATABASE_REPLICA_URL", "postgresql://standby/petstore")
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ImproperlyConfigured, match=f"DATABASE_REPLICA_URL needs .*{name}"):
+        environment.replicas("DATABASE_REPLICA_URL")
 
 
 def test_sqlite_queues_writers_and_never_makes_readers_wait(database: Any, tmp_path: Path) -> None:

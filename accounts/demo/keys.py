@@ -6,12 +6,10 @@ from datetime import date, datetime, timedelta
 from itertools import cycle
 from random import Random
 
-from django.conf import settings
-
 from accounts import scopes
 from accounts.demo.customers import BATCH, Customer, public_id
 from accounts.keys import ACCOUNT_ID_LENGTH, PUBLIC_ID_LENGTH
-from accounts.models import ROTATION_OVERLAP, ApiKey, KeyEvent, KeyStanding, key_mode
+from accounts.models import ROTATION_OVERLAP, ApiKey, KeyEvent, KeyStanding, key_mode, signing_pepper
 from accounts.quota.bans import BAN_LENGTHS
 from accounts.quota.facts import microseconds
 from accounts.quota.verdict import MINUTE, moment
@@ -80,7 +78,7 @@ def new(choose: Random, now: datetime, customer: Customer, name: str) -> ApiKey:
         mode=key_mode(),
         name=name,
         digest=secrets.token_hex(32),
-        pepper_number=max(settings.API_KEY_PEPPERS),
+        pepper_number=signing_pepper(),
         created_at=first + timedelta(minutes=2) + old,
         last_used_at=now - timedelta(minutes=choose.uniform(1, 600)),
     )

@@ -41,6 +41,7 @@ def describe(key: ApiKey) -> dict[str, Any]:
         "plan": key.account.plan_id,
         "name": key.name,
         "state": key.state(now),
+        "pepper": key.pepper_number,
         "scopes": key.scopes.split(),
         "allowed_networks": key.allowed_networks,
         "created_at": key.created_at.isoformat(),

@@ -8,6 +8,7 @@ from accounts.models.keys import (
     ApiKey,
     KeyEvent,
     key_mode,
+    signing_pepper,
 )
 from accounts.models.plans import EPOCH, Account, Plan, PlanCode
 from accounts.models.records import AccountDayLoad, DeprecatedUse, MinuteLoad, Refusal
@@ -31,4 +32,5 @@ __all__ = [
     "QuotaCounter",
     "Refusal",
     "key_mode",
+    "signing_pepper",
 ]

@@ -28,6 +28,11 @@ def key_mode() -> str:
     return "test" if settings.ENVIRONMENT == "staging" else "live"
 
 
+def signing_pepper() -> int:
+    """Return the number of the pepper that keys are hashed with from now on."""
+    return settings.API_KEY_PEPPER_NUMBER or max(settings.API_KEY_PEPPERS)
+
+
 def validate_end(value: datetime) -> None:
     """Refuse an end that is too far away; a field's validator."""
     if value > timezone.now() + MAX_LIFETIME:
@@ -53,7 +58,7 @@ class ApiKeyManager(models.Manager["ApiKey"]):
         Raises ValidationError for a bad scope, network or end.
         """
         text = keys.make(key_mode(), account.public_id)
-        pepper_number = max(settings.API_KEY_PEPPERS)
+        pepper_number = signing_pepper()
         try:
             stored_scopes = scopes.stored_form(list(key_scopes))
         except ValueError as error:

@@ -8,8 +8,10 @@ from django.conf import settings
 from django.http import HttpRequest
 from django_ratelimit.core import get_usage
 
+from accounts.quota.lookups import lookups
 from accounts.quota.verdict import MINUTE, SECOND, Verdict, Window
 from petstore.addresses import client_network
+from petstore.engine.waiting import in_thread
 
 logger = logging.getLogger(__name__)
 
@@ -17,20 +19,25 @@ logger = logging.getLogger(__name__)
 def take(request: HttpRequest) -> Verdict:
     """Count a request without a valid key for its client's address."""
     limit = settings.ANONYMOUS_PER_MINUTE
+    network = client_network(request)
     used, ends_at, admitted = 0, time.time_ns() // 1000 + MINUTE, True
     try:
-        usage = get_usage(
+        usage = in_thread(
+            get_usage,
             request,
             group="anonymous",
-            key=lambda group, request: client_network(request),
+            key=lambda group, request: network,
             rate=f"{limit}/m",
             increment=True,
         )
     except sqlite3.Error:  # The counters are a convenience: losing them refuses nobody.
         logger.exception("The counters of client addresses can't be reached.")
     else:
-        used, admitted = usage["count"], not usage["should_limit"]
-        # django-ratelimit still counts in the second it names as the end: the next one is free.
-        ends_at = (int(time.time()) + usage["time_left"] + 1) * SECOND
+        if usage["limit"]:  # 0: a counter ended, or Redis went, between the two steps of counting.
+            used, admitted = usage["count"], not usage["should_limit"]
+            # django-ratelimit still counts in the second it names as the end: the next one is free.
+            ends_at = (int(time.time()) + usage["time_left"] + 1) * SECOND
+        if not admitted:
+            lookups.restrict(network, ends_at)
     now = time.time_ns() // 1000
     return Verdict(admitted, (Window("minute", limit, used, MINUTE, ends_at),), now)

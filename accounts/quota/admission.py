@@ -20,9 +20,12 @@ class Admission(NamedTuple):
 class QuotaStore(Protocol):
     """Proves keys and counts the requests of their accounts."""
 
-    def admit(self, key: KeyText, address: Address, now: int | None = None) -> Admission:
+    def admit(
+        self, key: KeyText, address: Address, now: int | None = None, *, writes: bool = False
+    ) -> Admission:
         """Prove the key; if it is valid, admit the request and count it in both windows, or refuse it.
 
         A refused request counts in no window (D21), but may be a strike (D26). Exact under any concurrency.
         `now` is in microseconds since the epoch; without it the store's own clock tells the time.
+        `writes`: the request may write, which the account's next requests are told (Caller.since_write).
         """

@@ -1,8 +1,8 @@
 -- Proves a key, decides on its request and counts it: everything in one atomic step, at one clock.
 --
 -- KEYS  the key's facts, its account's counters, the key's standing: hashes, in one cluster slot
--- ARGV  the time ('' for this server's clock), the networks that the caller has checked, then pairs of a
---       pepper's number and the key's digest with it
+-- ARGV  the time ('' for this server's clock), the networks that the caller has checked, '1' if the request
+--       may write, then pairs of a pepper's number and the key's digest with it
 --
 -- Answers {'miss'}, {'refused', why}, {'networks', list} or {'counted', ...}: see redis.py. Times are
 -- microseconds since the epoch. The rules are those of database.py; the constants come from Python.
@@ -29,7 +29,7 @@ end
 
 -- The key.
 local proven = false
-for index = 3, #ARGV, 2 do
+for index = 4, #ARGV, 2 do
     if ARGV[index] == pepper then proven = ARGV[index + 1] == digest end
 end
 if not proven then return {'refused', 'unknown'} end
@@ -38,8 +38,8 @@ if expires_at > 0 and expires_at <= now then return {'refused', 'expired'} end
 if networks ~= '' and networks ~= ARGV[2] then return {'networks', networks} end
 
 -- The windows.
-local minute_ends, minute_used, day, day_used, seen_at = numbers(KEYS[2],
-    'minute_ends', 'minute_used', 'day', 'day_used', 'seen_at')
+local minute_ends, minute_used, day, day_used, seen_at, wrote_at = numbers(KEYS[2],
+    'minute_ends', 'minute_used', 'day', 'day_used', 'seen_at', 'wrote_at')
 if now < seen_at and now >= seen_at - SKEW then now = seen_at end
 local today = math.floor(now / DAY)
 minute_ends = math.min(minute_ends, now + MINUTE)
@@ -57,8 +57,10 @@ if admitted then
     if now >= minute_ends then minute_ends = now + MINUTE end
     minute_used, day_used = minute_used + 1, day_used + 1
 end
+-- When the account last may have written. A server that does not know can't tell how long ago it was.
+if ARGV[3] == '1' or wrote_at == 0 then wrote_at = now end
 redis.call('HSET', KEYS[2], 'minute_ends', minute_ends, 'minute_used', minute_used,
-    'day', today, 'day_used', day_used, 'seen_at', now)
+    'day', today, 'day_used', day_used, 'seen_at', now, 'wrote_at', wrote_at)
 if today ~= day then
     redis.call('PEXPIRE', KEYS[2], math.ceil(((today + 1) * DAY + MINUTE + SKEW - now) / 1000))
 end
@@ -89,4 +91,5 @@ if not admitted and not banned then
 end
 
 return {'counted', id, account_id, scopes, per_minute, per_day, admitted and 1 or 0,
-    minute_ends, minute_used, today, day_used, now, banned_until, new_ban_strikes, ban_level}
+    minute_ends, minute_used, today, day_used, now, banned_until, new_ban_strikes, ban_level, pepper,
+    math.max(0, now - wrote_at)}

@@ -20,9 +20,6 @@ from petstore.addresses import Address
 # set: then the windows keep what was used and end as if they had just begun.
 SKEW = 5 * SECOND
 
-# What an unknown id is compared with, so that it takes as long as a wrong secret.
-NO_DIGEST = "0" * 64
-
 # One statement decides and counts both windows, so nothing can come between. The inner SELECTs name the
 # steps: the time, the windows at that time, the decision.
 TAKE = f"""
@@ -106,23 +103,28 @@ RETURNING strikes, banned_until, ban_level
 class DatabaseQuotaStore:
     """Counts in two tables: QuotaCounter, a row for each account, and KeyStanding, for refused keys."""
 
-    def admit(self, key: KeyText, address: Address, now: int | None = None) -> Admission:
-        """Prove the key and count the request: see QuotaStore. Two queries; three for a refusal."""
+    def admit(
+        self, key: KeyText, address: Address, now: int | None = None, *, writes: bool = False
+    ) -> Admission:
+        """Prove the key and count the request: see QuotaStore. Two queries; three for a refusal.
+
+        When an account wrote is not kept, so all its reads are of the primary.
+        """
         now = time.time_ns() // 1000 if now is None else now
-        facts = key_facts.read(key.public_id)
+        facts = key_facts.read(key.public_id) or key_facts.absent(key.public_id)
         if refusal := refuse(key, facts, address, now):
             return Admission(refusal=refusal)
-        assert facts is not None
         verdict = take(facts, now)
         if not verdict.admitted and not verdict.banned:
             verdict = strike(facts, verdict)
         usage.recorder.count(facts.caller, verdict)
+        usage.recorder.rehash(key, facts.id, facts.pepper_number)
         return Admission(caller=facts.caller, verdict=verdict)
 
 
-def refuse(key: KeyText, facts: KeyFacts | None, address: Address, now: int) -> KeyRefusal | None:
+def refuse(key: KeyText, facts: KeyFacts, address: Address, now: int) -> KeyRefusal | None:
     """Return why the key is not valid, or None if it is."""
-    if not proven(key, facts) or facts is None:
+    if not proven(key, facts):
         return KeyRefusal.UNKNOWN
     if facts.revoked:
         return KeyRefusal.REVOKED
@@ -133,11 +135,10 @@ def refuse(key: KeyText, facts: KeyFacts | None, address: Address, now: int) -> 
     return None
 
 
-def proven(key: KeyText, facts: KeyFacts | None) -> bool:
-    """Tell whether the key's secret is the stored one; takes as long for an unknown id."""
-    number = facts.pepper_number if facts else max(settings.API_KEY_PEPPERS)
-    pepper = settings.API_KEY_PEPPERS.get(number, b"")
-    return keys.match(key, pepper, facts.digest if facts else NO_DIGEST) and bool(pepper)
+def proven(key: KeyText, facts: KeyFacts) -> bool:
+    """Tell whether the key's secret is the stored one: one digest, whatever is known of the key."""
+    pepper = settings.API_KEY_PEPPERS.get(facts.pepper_number, b"")
+    return keys.match(key, pepper, facts.digest) and bool(pepper)
 
 
 def take(facts: KeyFacts, now: int) -> Verdict:

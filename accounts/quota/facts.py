@@ -9,7 +9,7 @@ from django.db.models import F, Value
 from django.db.models.functions import Coalesce, Now
 
 from accounts.caller import Caller
-from accounts.models import ApiKey
+from accounts.models import ApiKey, signing_pepper
 from accounts.quota.verdict import SECOND, Limits
 
 
@@ -19,7 +19,12 @@ class KeyRefusal(Enum):
     UNKNOWN = "unknown"  # Or its secret is wrong: nobody is told which.
     REVOKED = "revoked"
     EXPIRED = "expired"
+    UNCHECKED = "unchecked"  # From an address that sent too many unknown ones: see lookups.py.
     ELSEWHERE = "elsewhere"  # Sent from a network that the key does not allow.
+
+
+# What an unknown id is compared with, so that it is as much work as a wrong secret.
+NO_DIGEST = "0" * 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +77,30 @@ def read(public_id: str) -> KeyFacts | None:
     """Return the facts of one key, or None if there is no such key."""
     row = QUERY.filter(public_id=public_id).first()
     return from_row(row) if row else None
+
+
+def absent(public_id: str) -> KeyFacts:
+    """Return facts that no key fits, for an id that the database does not have.
+
+    Read at the beginning of time, so that they never replace what is known of a key.
+    """
+    return KeyFacts(
+        id=0,
+        account_id=0,
+        public_id=public_id,
+        digest=NO_DIGEST,
+        pepper_number=signing_pepper(),
+        scopes="",
+        networks=(),
+        expires_at=0,
+        revoked=True,
+        limits=Limits(0, 0),
+        banned_until=0,
+        ban_level=0,
+        day=0,
+        day_used=0,
+        read_at=0,
+    )
 
 
 def microseconds(moment: datetime) -> int:

@@ -8,11 +8,16 @@ over, but for the last seconds before a crash (see usage.py). Logged once for ea
 
 import logging
 import threading
+from time import monotonic
 
 from accounts.keys import KeyText
 from accounts.quota.admission import Admission, QuotaStore
-from accounts.quota.redis import RedisQuotaStore, RedisUnavailableError
+from accounts.quota.redis import RedisQuotaStore
+from accounts.quota.scripts import RedisUnavailableError
+from accounts.quota.verdict import SECOND
 from petstore.addresses import Address
+from petstore.databases import replicas
+from petstore.engine.waiting import in_thread
 from petstore.metrics import STORE_UP
 
 logger = logging.getLogger(__name__)
@@ -28,20 +33,25 @@ class FallbackQuotaStore:
         self._database = database
         self._lock = threading.Lock()
         self._away = False
+        self._knows_writes_from = 0.0  # By the monotonic clock: Redis was not told of writes before.
 
     @property
     def state(self) -> str:
         """Where requests are counted now: `redis`, or `database` while Redis is away."""
         return "database" if self._away else "redis"
 
-    def admit(self, key: KeyText, address: Address, now: int | None = None) -> Admission:
+    def admit(
+        self, key: KeyText, address: Address, now: int | None = None, *, writes: bool = False
+    ) -> Admission:
         """Prove the key and count the request: see QuotaStore."""
         if not self._away:
             try:
-                return self._redis.admit(key, address, now)
+                admission = self._redis.admit(key, address, now, writes=writes)
             except RedisUnavailableError as error:
                 self._leave(error)
-        return self._database.admit(key, address, now)
+            else:
+                return admission if monotonic() > self._knows_writes_from else forget_writes(admission)
+        return in_thread(self._database.admit, key, address, now)
 
     def _leave(self, error: Exception) -> None:
         with self._lock:
@@ -60,7 +70,15 @@ class FallbackQuotaStore:
                 self._redis.ping()
             except RedisUnavailableError:
                 continue
+            self._knows_writes_from = monotonic() + replicas.hold() / SECOND
             self._away = False
             STORE_UP.labels("redis").set(1)
             logger.warning("Redis answers again and counts requests.")
             return
+
+
+def forget_writes(admission: Admission) -> Admission:
+    """Return the admission of an account that may have written just now."""
+    if admission.caller is None:
+        return admission
+    return admission._replace(caller=admission.caller._replace(since_write=0))

@@ -8,16 +8,10 @@ Three hashes, in one cluster slot for all keys of an account, because the tag in
 """
 
 import hashlib
-import threading
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import redis
 from django.conf import settings
-from redis.backoff import NoBackoff
-from redis.cluster import RedisCluster
-from redis.retry import Retry
 
 from accounts import keys, networks
 from accounts.caller import Caller
@@ -27,39 +21,20 @@ from accounts.quota import facts as key_facts
 from accounts.quota.admission import Admission
 from accounts.quota.database import SKEW
 from accounts.quota.facts import KeyFacts, KeyRefusal
+from accounts.quota.lookups import lookups
+from accounts.quota.scripts import RedisUnavailableError, Scripts
 from accounts.quota.verdict import DAY, MINUTE, SECOND, Limits, Verdict, account_windows
 from petstore.addresses import Address
+from petstore.engine.waiting import in_thread
 
 FACTS_KEPT = 60_000  # Milliseconds. Changes are published; this bounds what nobody published.
-TIMEOUT = 0.5  # Seconds for an answer; after one such wait the database counts.
+ABSENT_KEPT = 10_000  # Milliseconds for which a key that the database does not have is remembered.
 
 CONSTANTS = f"""
 local SECOND, MINUTE, DAY, SKEW = {SECOND}, {MINUTE}, {DAY}, {SKEW}
 local STRIKE_WINDOW, MIN_STRIKES = {bans.STRIKE_WINDOW}, {bans.MIN_STRIKES}
 local BAN_LENGTHS, STEP_BACK_AFTER = {{{", ".join(map(str, bans.BAN_LENGTHS))}}}, {bans.STEP_BACK_AFTER}
 """
-
-Client = redis.Redis | RedisCluster
-
-
-class RedisUnavailableError(Exception):
-    """Redis does not answer, or not as Redis does."""
-
-
-def connect(url: str) -> Client:
-    """Return a client for a server, or for the cluster that it belongs to.
-
-    A command is never sent twice: it may have counted the first time.
-    """
-    options: dict[str, Any] = {
-        "socket_timeout": TIMEOUT,
-        "socket_connect_timeout": TIMEOUT,
-        "retry": Retry(NoBackoff(), 0),
-    }
-    client = redis.Redis.from_url(url, **options)
-    if client.info("cluster").get("cluster_enabled"):
-        return RedisCluster.from_url(url, **options)
-    return client
 
 
 def script(name: str) -> str:
@@ -70,7 +45,8 @@ def script(name: str) -> str:
 ADMIT = script("admit.lua")
 PUBLISH = script("publish.lua")
 FORGET = "return redis.call('DEL', KEYS[1])"
-SHA = {source: hashlib.sha1(source.encode()).hexdigest() for source in (ADMIT, PUBLISH, FORGET)}  # noqa: S324  Redis's name for it.
+NOTE_WRITE = script("note_write.lua")
+SHA = {source: hashlib.sha1(source.encode()).hexdigest() for source in (ADMIT, PUBLISH, FORGET, NOTE_WRITE)}  # noqa: S324  Redis's name for it.
 
 
 def names(public_id: str) -> list[str]:
@@ -78,48 +54,6 @@ def names(public_id: str) -> list[str]:
     account, key = public_id[:ACCOUNT_ID_LENGTH], public_id[ACCOUNT_ID_LENGTH:]
     start = f"petstore:{{{account}}}:"
     return [f"{start}key:{key}", f"{start}quota", f"{start}standing:{key}"]
-
-
-class Scripts:
-    """Runs Lua scripts, each in one round trip; loads those that the server does not know (any more)."""
-
-    def __init__(self, url: str) -> None:
-        self._url = url
-        self._client: Client | None = None
-        self._connecting = threading.Lock()
-        self._local = threading.local()
-
-    def run(self, source: str, sha: str, hashes: Sequence[str], arguments: Sequence[Any]) -> Any:
-        """Return the script's reply. Raises RedisUnavailableError."""
-        try:
-            client = self._client or self._connect()
-            try:
-                return self._evalsha(client, sha, hashes, arguments)
-            except redis.exceptions.NoScriptError:
-                return client.eval(source, len(hashes), *hashes, *arguments)
-        except Exception as error:  # Garbage breaks the client in many ways.
-            raise RedisUnavailableError(f"{type(error).__name__}: {error}") from error
-
-    def _connect(self) -> Client:
-        """Connect, once for all threads: a client that is thrown away would close what it has given."""
-        with self._connecting:
-            if self._client is None:
-                self._client = connect(self._url)
-            return self._client
-
-    def _evalsha(self, client: Client, sha: str, hashes: Sequence[str], arguments: Sequence[Any]) -> Any:
-        """Send the command by this thread's own connection: half of a call is redis-py's way to one.
-
-        In a cluster the client must find the node.
-        """
-        if isinstance(client, RedisCluster):
-            return client.evalsha(sha, len(hashes), *hashes, *arguments)
-        connection: Any = getattr(self._local, "connection", None)
-        if connection is None:
-            pool = client.connection_pool
-            connection = self._local.connection = pool.connection_class(**pool.connection_kwargs)
-        connection.send_command("EVALSHA", sha, len(hashes), *hashes, *arguments)
-        return connection.read_response()
 
 
 class RedisQuotaStore:
@@ -132,17 +66,19 @@ class RedisQuotaStore:
         """Raise RedisUnavailableError unless Redis can run the scripts."""
         self._run(PUBLISH, names("probe"), [0, 1, "0", 0, 0, "probe", "1"])
 
-    def admit(self, key: KeyText, address: Address, now: int | None = None) -> Admission:
+    def admit(
+        self, key: KeyText, address: Address, now: int | None = None, *, writes: bool = False
+    ) -> Admission:
         """Prove the key and count the request: see QuotaStore."""
-        arguments: list[Any] = ["" if now is None else now, ""]
+        arguments: list[Any] = ["" if now is None else now, "", int(writes)]
         for number, pepper in settings.API_KEY_PEPPERS.items():
             arguments += [number, keys.digest(key, pepper)]
         reply = self._run(ADMIT, names(key.public_id), arguments)
         if reply[0] == b"miss":
-            facts = key_facts.read(key.public_id)
-            if facts is None:
-                return Admission(refusal=KeyRefusal.UNKNOWN)
-            self.publish(facts)
+            if not lookups.take(address):
+                return Admission(refusal=KeyRefusal.UNCHECKED)
+            facts = in_thread(key_facts.read, key.public_id)
+            self.publish(facts or key_facts.absent(key.public_id))
             reply = self._run(ADMIT, names(key.public_id), arguments)
         if reply[0] == b"networks":  # Rare: such a key costs a second round trip.
             if not networks.allowed(address, reply[1].decode().split()):
@@ -167,9 +103,14 @@ class RedisQuotaStore:
             "banned_until": facts.banned_until,
             "ban_level": facts.ban_level,
         }
-        head = [facts.read_at, FACTS_KEPT, int(forget_standing), facts.day, facts.day_used]
+        kept = FACTS_KEPT if facts.id else ABSENT_KEPT
+        head = [facts.read_at, kept, int(forget_standing), facts.day, facts.day_used]
         pairs = [part for pair in fields.items() for part in pair]
         self._run(PUBLISH, names(facts.public_id), head + pairs)
+
+    def note_write(self, public_id: str) -> None:
+        """Note that the key's account may have written just now."""
+        self._run(NOTE_WRITE, names(public_id), [])
 
     def forget(self, public_id: str) -> None:
         """Drop what is known of a key."""
@@ -192,7 +133,7 @@ def read_reply(key: KeyText, reply: Any) -> Admission:
         _, key_id, account_id, scopes, *rest = reply
         numbers = [int(number) for number in rest]
         per_minute, per_day, admitted, minute_ends, minute_used, day, day_used, now = numbers[:8]
-        banned_until, strikes, level = numbers[8:]
+        banned_until, strikes, level, pepper_number, since_write = numbers[8:]
     except (ValueError, IndexError, TypeError, AttributeError) as error:
         raise RedisUnavailableError(f"It answered {reply!r}.") from error
     windows = account_windows(
@@ -204,8 +145,10 @@ def read_reply(key: KeyText, reply: Any) -> Admission:
         now=now,
     )
     verdict = Verdict(bool(admitted), windows, now, banned_until)
-    caller = Caller(int(account_id), int(key_id), key.public_id, frozenset(scopes.decode().split()))
+    may = frozenset(scopes.decode().split())
+    caller = Caller(int(account_id), int(key_id), key.public_id, may, since_write)
     usage.recorder.count(caller, verdict, elsewhere=True)
+    usage.recorder.rehash(key, caller.key_id, pepper_number)
     if strikes:
         usage.recorder.ban(bans.Ban(caller.key_id, now, banned_until, level, strikes))
     return Admission(caller=caller, verdict=verdict)

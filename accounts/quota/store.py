@@ -1,5 +1,7 @@
 """The quota store that is in use: Redis where REDIS_URL names one, else the database."""
 
+import logging
+
 from django.conf import settings
 
 from accounts.quota import usage
@@ -7,11 +9,23 @@ from accounts.quota.admission import QuotaStore
 from accounts.quota.database import DatabaseQuotaStore
 from accounts.quota.fallback import FallbackQuotaStore
 from accounts.quota.redis import RedisQuotaStore
+from accounts.quota.scripts import RedisUnavailableError
 from petstore.metrics import STORE_UP
+
+logger = logging.getLogger(__name__)
 
 database = DatabaseQuotaStore()
 redis = RedisQuotaStore(settings.REDIS_URL) if settings.REDIS_URL else None
 store: QuotaStore = FallbackQuotaStore(redis, database) if redis else database
+
+
+def note_write(public_id: str) -> None:
+    """Note that the key's account may have written just now; if Redis fails, the next requests notice."""
+    if redis is not None:
+        try:
+            redis.note_write(public_id)
+        except RedisUnavailableError as error:
+            logger.warning("Redis could not be told of a write that took long: %s", error)
 
 
 def start_worker() -> None:

@@ -18,13 +18,16 @@ from typing import Any
 from django.db import Error, connection, transaction
 
 from accounts.caller import Caller
-from accounts.models import EPOCH, Actor, ApiKey, KeyEvent, KeyStanding
-from accounts.quota import deprecated, loads, refusals
+from accounts.keys import KeyText
+from accounts.models import EPOCH, Actor, ApiKey, KeyEvent, KeyStanding, signing_pepper
+from accounts.quota import deprecated, loads, refusals, rehash
 from accounts.quota.bans import Ban
 from accounts.quota.deprecated import Uses
 from accounts.quota.loads import Loads
 from accounts.quota.refusals import Refused
+from accounts.quota.rehash import Digests
 from accounts.quota.verdict import DAY, MINUTE, SECOND, Verdict, moment
+from petstore.engine.waiting import in_thread
 from petstore.metrics import BANS
 
 logger = logging.getLogger(__name__)
@@ -54,6 +57,12 @@ ON CONFLICT (account_id) DO UPDATE SET
     day = CASE WHEN excluded.day > q.day THEN excluded.day ELSE q.day END
 """
 
+# At most once a minute: it is for people.
+NOTE_USE = """
+UPDATE accounts_apikey SET last_used_at = %(at)s
+WHERE id = %(key)s AND (last_used_at IS NULL OR last_used_at <= %(before)s)
+"""
+
 
 @dataclass(slots=True)
 class Tally:
@@ -74,6 +83,7 @@ class Batch:
     bans: list[Ban] = field(default_factory=list)
     loads: Loads = field(default_factory=dict)
     deprecated: Uses = field(default_factory=dict)
+    digests: Digests = field(default_factory=dict)
 
 
 class UsageRecorder:
@@ -104,6 +114,12 @@ class UsageRecorder:
             else:
                 tally.refusals += 1
 
+    def rehash(self, key: KeyText, key_id: int, pepper_number: int) -> None:
+        """Note a proven key under an older pepper, to be hashed with the one that signs now."""
+        if pepper_number < signing_pepper():
+            with self._lock:
+                rehash.note(self._batch.digests, key, key_id)
+
     def refuse(self, refused: Refused) -> None:
         """Note a refusal for staff to look up; `count` has counted it."""
         self._refusals.add(refused)
@@ -118,7 +134,7 @@ class UsageRecorder:
         BANS.inc()
         with self._lock:
             self._batch.bans.append(ban)
-        self._write_usage()
+        in_thread(self._write_usage)
 
     def start(self) -> None:
         """Write every few seconds from now on, in a thread of its own, and once more at the end."""
@@ -160,6 +176,7 @@ class UsageRecorder:
                     write_tallies(batch.tallies)
                     loads.write(batch.loads, time.time_ns() // 1000)
                     deprecated.write(batch.deprecated)
+                    rehash.write(batch.digests)
             except Error:
                 logger.warning("Usage could not be written; it is kept for the next write.", exc_info=True)
                 self._keep(batch)
@@ -167,6 +184,7 @@ class UsageRecorder:
     def _keep(self, batch: Batch) -> None:
         with self._lock:
             newer, self._batch = self._batch, batch
+            batch.digests = newer.digests  # The others come again with the keys' next use.
             batch.bans += newer.bans
             for place, tally in newer.tallies.items():
                 kept = batch.tallies.setdefault(place, Tally(tally.account_id))
@@ -210,20 +228,17 @@ def write_tallies(tallies: dict[tuple[int, int], Tally]) -> None:
         for (_, day), tally in sorted(in_order, key=lambda item: item[1].account_id)
         if tally.elsewhere
     ]
-    with connection.cursor() as cursor:
-        for row in usage:
-            cursor.execute(ADD_USAGE, row)
-        for row in quota:
-            cursor.execute(ADD_QUOTA, row)
-    for (key_id, _), tally in in_order:
-        write_last_use(key_id, moment(tally.last_used))
+    uses = [last_use(key_id, moment(tally.last_used)) for (key_id, _), tally in in_order]
+    with connection.cursor() as cursor:  # Each list goes in one round trip, however many keys there are.
+        for statement, rows in ((ADD_USAGE, usage), (ADD_QUOTA, quota), (NOTE_USE, uses)):
+            if rows:
+                cursor.executemany(statement, rows)
 
 
-def write_last_use(key_id: int, used_at: datetime) -> None:
-    """Write a key's last use, at most once a minute."""
-    never = ApiKey.objects.filter(pk=key_id, last_used_at=None)
-    before = ApiKey.objects.filter(pk=key_id, last_used_at__lte=used_at - LAST_USE_WRITTEN_EVERY)
-    (never | before).update(last_used_at=used_at)
+def last_use(key_id: int, used_at: datetime) -> dict[str, Any]:
+    """Return the parameters of NOTE_USE."""
+    adapt = connection.ops.adapt_datetimefield_value
+    return {"key": key_id, "at": adapt(used_at), "before": adapt(used_at - LAST_USE_WRITTEN_EVERY)}
 
 
 def write_bans(bans: Iterable[Ban]) -> None:

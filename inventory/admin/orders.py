@@ -22,7 +22,8 @@ from inventory.admin.asking import Question, answered, ask
 from inventory.admin.lists import BigTableAdmin, row_id
 from inventory.admin.shared import LastEventsInline, counted, staff
 from inventory.admin.verbs import VERBS, Verb, why_not
-from inventory.models import LIVE, IllegalMoveError, Order, OrderEvent, OrderStatus
+from inventory.events import OrderEvent
+from inventory.models import LIVE, IllegalMoveError, Order, OrderStatus
 from inventory.moves import label, why_skipped
 
 COLOURS: dict[str, str] = {

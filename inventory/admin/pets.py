@@ -18,7 +18,8 @@ from inventory.admin.asking import Question, ReasonForm, answered, ask
 from inventory.admin.exchange import PetExchange
 from inventory.admin.lists import row_id
 from inventory.admin.shared import LastEventsInline, SearchedFilter, counted, staff
-from inventory.models import IllegalMoveError, Pet, PetEvent, PetStatus
+from inventory.events import PetEvent
+from inventory.models import IllegalMoveError, Pet, PetStatus
 from inventory.moves import label, move_pets
 from inventory.names import starting_with
 

@@ -34,7 +34,7 @@ def count_attempt(request: HttpRequest, name: str) -> int:
         except sqlite3.Error:  # Staff must get in while the counters are away: the password still guards.
             logger.exception("The counters of attempts to sign in can't be reached.")
             continue
-        if usage["should_limit"]:
+        if usage["should_limit"] and usage["limit"]:  # 0: the counter ended while it was asked.
             # django-ratelimit still counts in the second it names as the end: the next one is free.
             return max(1, int(usage["time_left"]) + 1)
     return 0

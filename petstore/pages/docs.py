@@ -64,4 +64,7 @@ class Reference(SpectacularSwaggerView):
         """Return the page."""
         response: Response = super().get(request, *args, **kwargs)  # type: ignore[no-untyped-call]
         response.data |= context("")
+        del response[
+            "Cross-Origin-Opener-Policy"
+        ]  # Loosened for sign-ins by OAuth, of which there are none.
         return response

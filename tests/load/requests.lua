@@ -1,10 +1,11 @@
 -- What wrk sends: prepared beforehand, so that it takes little of the cores that it shares with the service.
--- Arguments: the operation (list, list100, get, create, mixed), the file of keys, the number of pets.
+-- Arguments: the operation (list, list100, get, create, mixed, or a path), the file of keys, the number of pets.
 
 local prepared, sent = {}, 0
 
 local function one(operation, key, pets)
     local headers = { ["Authorization"] = "Bearer " .. key }
+    if operation:sub(1, 1) == "/" then return wrk.format("GET", operation, headers) end
     if operation == "list" then return wrk.format("GET", "/v1/pets?limit=20&status=available", headers) end
     if operation == "list100" then return wrk.format("GET", "/v1/pets?limit=100&status=available", headers) end
     if operation == "get" then return wrk.format("GET", "/v1/pets/" .. math.random(pets), headers) end

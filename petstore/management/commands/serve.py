@@ -2,20 +2,15 @@
 
 import os
 import shutil
-import signal
 import socket
+import sys
 from argparse import ArgumentParser
 from typing import Any
 
 from django.conf import settings
 from django.core.management.base import CommandError
-from granian.constants import Interfaces
-from granian.log import LogLevels
-from granian.server import Server
 
 from petstore.management.base import DocumentedCommand
-
-STOP_SECONDS = 10  # What a worker has to finish its requests when the service is told to stop.
 
 
 def check_free(host: str, port: int) -> None:
@@ -34,26 +29,6 @@ def check_free(host: str, port: int) -> None:
         raise CommandError(text) from None
 
 
-def make_workers_end_when_told() -> None:
-    """Let every worker hear its parent's SIGTERM, however young it is, and leave Ctrl-C to the parent.
-
-    A new worker has its parent's handlers until the server installs others, and what arrives before then
-    would be lost: the parent would wait for it. A terminal's Ctrl-C goes to the workers as well: they would
-    end before the parent knows why, and be replaced.
-    """
-    both = {signal.SIGINT, signal.SIGTERM}
-
-    def in_worker() -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
-
-    os.register_at_fork(
-        before=lambda: signal.pthread_sigmask(signal.SIG_BLOCK, both),
-        after_in_parent=lambda: signal.pthread_sigmask(signal.SIG_UNBLOCK, both),
-        after_in_child=in_worker,
-    )
-
-
 class Command(DocumentedCommand):
     """`manage.py serve`."""
 
@@ -70,36 +45,39 @@ class Command(DocumentedCommand):
         parser.add_argument("--port", type=int, default=settings.PORT, help="Port to listen on.")
         parser.add_argument("--workers", type=int, default=2, help="Processes that answer.")
         parser.add_argument(
-            "--threads", type=int, default=4, help="Requests that a process handles at once."
+            "--threads",
+            type=int,
+            default=settings.THREADS,
+            help="Threads of a process for requests that wait: all of them in threads mode, else pages and "
+            "orders.",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Serve."""
-        check_free(options["host"], options["port"])
+        try:
+            check_free(options["host"], options["port"])
+            if settings.METRICS_PORT:
+                check_free(options["host"], settings.METRICS_PORT)
+        except CommandError:
+            shutil.rmtree(os.environ.get("PROMETHEUS_MULTIPROC_DIR", ""), ignore_errors=True)
+            raise
         self.stdout.write(
             f"Serving on http://{options['host']}:{options['port']}/ "
             f"with {options['workers']} workers. Stop with Ctrl-C."
         )
         self.stdout.flush()
-        make_workers_end_when_told()
-        try:
-            self.serve(options)
-        finally:
-            shutil.rmtree(os.environ.get("PROMETHEUS_MULTIPROC_DIR", ""), ignore_errors=True)
+        become_server(options)
 
-    def serve(self, options: dict[str, Any]) -> None:
-        """Start the workers, and return when they have ended."""
-        Server(
-            "petstore.wsgi:application",
-            address=options["host"],
-            port=options["port"],
-            interface=Interfaces.WSGI,
-            workers=options["workers"],
-            blocking_threads=options["threads"],
-            blocking_threads_idle_timeout=600,
-            websockets=False,
-            respawn_failed_workers=True,
-            workers_kill_timeout=STOP_SECONDS,
-            log_level=LogLevels.warning,
-            working_dir=settings.BASE_DIR,
-        ).serve()
+
+def become_server(options: dict[str, Any]) -> None:
+    """Go on as petstore.server: this process has loaded much that only the workers need."""
+    told = {name: options[name] for name in ("host", "port", "workers")}
+    told |= {"client-seconds": settings.CLIENT_SECONDS}
+    told |= {"drain-seconds": settings.DRAIN_SECONDS}
+    told |= {"log-format": settings.LOG_FORMAT, "metrics-port": settings.METRICS_PORT}
+    told |= {"metrics-allow-from": ",".join(settings.METRICS_ALLOW_FROM)}
+    arguments = [part for name, value in told.items() for part in (f"--{name}", str(value))]
+    os.environ |= {"THREADS": str(options["threads"]), "PYTHONSAFEPATH": ""}
+    os.environ.setdefault("MALLOC_ARENA_MAX", "1")  # One heap for all threads keeps less.
+    os.chdir(settings.BASE_DIR)
+    os.execv(sys.executable, [sys.executable, "-m", "petstore.server", *arguments])  # noqa: S606  Not a shell.

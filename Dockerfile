@@ -1,0 +1,46 @@
+# The service as an image: docs/deploying.md says how to run it. It was never built where it was written, for
+# want of a container engine; tests/test_deploying.py runs its commands on a read-only file system.
+# 3.11 is the Python that the tests run on; later ones work as well.
+ARG PYTHON=3.11-slim-bookworm
+# packages-with-traces has what OTEL_EXPORTER_OTLP_ENDPOINT needs on top.
+ARG PACKAGES=packages
+
+FROM python:${PYTHON} AS packages
+COPY requirements.txt /tmp/
+# Wheels only, each checked against its hash: nothing is compiled and no package runs code here.
+RUN ["python", "-m", "venv", "--without-pip", "/opt/venv"]
+RUN ["python", "-m", "pip", "--python", "/opt/venv/bin/python", "install", \
+     "--no-cache-dir", "--disable-pip-version-check", "--only-binary", ":all:", "--require-hashes", \
+     "-r", "/tmp/requirements.txt"]
+
+FROM packages AS packages-with-traces
+COPY requirements-otel.txt /tmp/
+RUN ["python", "-m", "pip", "--python", "/opt/venv/bin/python", "install", \
+     "--no-cache-dir", "--disable-pip-version-check", "--only-binary", ":all:", "--require-hashes", \
+     "-r", "/tmp/requirements-otel.txt"]
+
+FROM ${PACKAGES} AS chosen
+
+FROM python:${PYTHON}
+LABEL org.opencontainers.image.title="petstore" \
+      org.opencontainers.image.description="A pet store inventory service: a JSON API and a back office"
+ENV PATH=/opt/venv/bin:$PATH \
+    PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONUNBUFFERED=1 \
+    COUNTERS_DIR=/tmp/petstore
+WORKDIR /app
+COPY --from=chosen /opt/venv /opt/venv
+COPY manage.py CHANGELOG.md ./
+COPY petstore petstore
+COPY accounts accounts
+COPY inventory inventory
+COPY templates templates
+RUN ["python", "-m", "compileall", "-q", "/app"]
+# A number, so that an orchestrator can tell that it is not root. It owns nothing, and writes to /tmp alone.
+USER 10001:10001
+EXPOSE 8000
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=10s --timeout=3s --start-period=60s --retries=3 \
+    CMD ["python", "-m", "petstore.healthcheck"]
+ENTRYPOINT ["python", "manage.py"]
+CMD ["serve", "--host", "0.0.0.0"]

@@ -1,0 +1,10 @@
+-- Notes that an account may have written just now, where a write took long: see petstore/databases/replicas.py.
+--
+-- KEYS  the key's facts, its account's counters, the key's standing
+--
+-- Answers 1, or 0 if the account has no counters: then its next request counts as a write in any case.
+
+if redis.call('EXISTS', KEYS[2]) == 0 then return 0 end
+local time = redis.call('TIME')
+redis.call('HSET', KEYS[2], 'wrote_at', time[1] * SECOND + time[2])
+return 1

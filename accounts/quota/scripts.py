@@ -1,0 +1,70 @@
+"""Lua scripts in Redis, each in one round trip: from the loop by its pipe, from a thread by redis-py."""
+
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import hiredis
+
+from petstore.engine.pipe import PipeError
+from petstore.engine.redis import RedisPipe
+from petstore.engine.waiting import in_thread, on_loop
+
+if TYPE_CHECKING:
+    from accounts.quota.redis_client import RedisClient
+
+TIMEOUT = 0.5  # Seconds for an answer; after one such wait the database counts.
+
+
+class RedisUnavailableError(Exception):
+    """Redis does not answer, or not as Redis does."""
+
+
+class Scripts:
+    """Runs scripts; loads those that the server does not know (any more)."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        # The pipe speaks to one server, in the clear; redis-py also to a cluster, and through TLS.
+        self._pipe = None if url.startswith("rediss:") else RedisPipe(url, TIMEOUT)
+        self._client: RedisClient | None = None
+        self._connecting = threading.Lock()
+
+    def run(self, source: str, sha: str, hashes: Sequence[str], arguments: Sequence[Any]) -> Any:
+        """Return the script's reply. Raises RedisUnavailableError."""
+        if self._pipe is not None and on_loop():
+            try:
+                return self._run_in_pipe(self._pipe, source, sha, hashes, arguments)
+            except hiredis.ReplyError as error:
+                if not str(error).startswith(("MOVED", "ASK", "CLUSTERDOWN")):
+                    raise RedisUnavailableError(str(error)) from error
+                self._pipe = None  # One of a cluster, which has refused: nothing was counted.
+            except PipeError as error:
+                raise RedisUnavailableError(str(error)) from error
+        return in_thread(self._run_in_thread, source, sha, hashes, arguments)
+
+    def _run_in_pipe(
+        self, pipe: RedisPipe, source: str, sha: str, hashes: Sequence[str], arguments: Sequence[Any]
+    ) -> Any:
+        try:
+            return pipe.call("EVALSHA", sha, len(hashes), *hashes, *arguments)
+        except hiredis.ReplyError as error:
+            if not str(error).startswith("NOSCRIPT"):
+                raise
+            return pipe.call("EVAL", source, len(hashes), *hashes, *arguments)
+
+    def _run_in_thread(self, source: str, sha: str, hashes: Sequence[str], arguments: Sequence[Any]) -> Any:
+        try:
+            client = self._client or self._connect()
+            return client.run(source, sha, hashes, arguments)
+        except Exception as error:  # Garbage breaks the client in many ways.
+            raise RedisUnavailableError(f"{type(error).__name__}: {error}") from error
+
+    def _connect(self) -> "RedisClient":
+        """Connect, once for all threads: a client that is thrown away would close what it has given."""
+        from accounts.quota.redis_client import RedisClient  # 7 MB that a worker on the loop does without.
+
+        with self._connecting:
+            if self._client is None:
+                self._client = RedisClient(self._url, TIMEOUT)
+            return self._client

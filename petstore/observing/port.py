@@ -1,0 +1,79 @@
+"""The numbers of all workers, and a port of their own for them (METRICS_PORT).
+
+The process that keeps the workers serves that port, so nothing here imports Django.
+"""
+
+import os
+import socket
+import threading
+from collections.abc import Iterable
+from ipaddress import ip_address, ip_network
+from pathlib import Path
+from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, make_server
+from wsgiref.types import StartResponse, WSGIEnvironment
+
+from prometheus_client import make_wsgi_app
+from prometheus_client.exposition import ThreadingWSGIServer
+from prometheus_client.metrics_core import Metric
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
+from prometheus_client.registry import CollectorRegistry
+
+
+class AllWorkers(CollectorRegistry):
+    """The numbers of every worker; the state of those that died counts no more."""
+
+    def __init__(self, folder: str) -> None:
+        super().__init__()
+        self._folder = folder
+        MultiProcessCollector(self, folder)  # type: ignore[no-untyped-call]
+
+    def collect(self) -> Iterable[Metric]:
+        """Read them all."""
+        for file in Path(self._folder).glob("gauge_live*_*.db"):
+            pid = int(file.stem.rpartition("_")[2])
+            if not Path(f"/proc/{pid}").exists():
+                mark_process_dead(pid, self._folder)  # type: ignore[no-untyped-call]
+        return super().collect()
+
+
+class Server(ThreadingWSGIServer):
+    """Answers each client in a thread of its own."""
+
+
+class SixServer(Server):
+    """The same for a host that is an IPv6 address."""
+
+    address_family = socket.AF_INET6
+
+
+class QuietHandler(WSGIRequestHandler):
+    """Logs no request; a client that sends nothing is cut off after 5 s."""
+
+    timeout = 5
+
+    def log_message(self, *args: Any) -> None:
+        """Say nothing."""
+
+
+def serve_metrics(host: str, port: int, allow_from: Iterable[str]) -> Server:
+    """Serve the numbers of all workers, in a thread, to these networks. Raises OSError for a taken port.
+
+    The peer's own address decides: nobody's X-Forwarded-For is believed here.
+    """
+    networks = [ip_network(network) for network in allow_from]
+    page = make_wsgi_app(AllWorkers(os.environ["PROMETHEUS_MULTIPROC_DIR"]))
+
+    def application(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        address = ip_address(environ["REMOTE_ADDR"].removeprefix("::ffff:"))
+        if environ["PATH_INFO"] == "/metrics" and any(address in network for network in networks):
+            answer: Iterable[bytes] = page(environ, start_response)
+            return answer
+        start_response("404 Not Found", [("Content-Type", "text/plain")])
+        return [b"There is no such page.\n"]
+
+    kind = SixServer if ":" in host else Server
+    server = make_server(host, port, application, kind, QuietHandler)
+    os.register_at_fork(after_in_child=server.socket.close)  # A worker has nothing to do with it.
+    threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
+    return server

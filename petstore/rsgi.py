@@ -1,0 +1,249 @@
+"""The RSGI application: the API on the event loop or in threads, the pages for people in threads.
+
+RSGI is granian's own interface ("RSGI specification" in its documentation). A request under /v1 runs in a
+greenlet of the worker's loop (SERVE_MODE=loop); any other goes to the WSGI application in a thread, since a
+page may wait for whatever it likes.
+"""
+
+import asyncio
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from io import BytesIO
+from tempfile import SpooledTemporaryFile
+from typing import IO, Any
+
+import orjson
+from django.conf import settings
+from django.http import HttpResponseBase
+from django.http.request import HttpHeaders
+
+from petstore.engine.waiting import Turn
+from petstore.errors import RETRY_SECONDS, ErrorCode, error_body, help_link
+from petstore.metrics import SHED
+from petstore.middleware import PROBES, is_api_path
+from petstore.wsgi import Utf8Request
+from petstore.wsgi import application as wsgi
+
+logger = logging.getLogger(__name__)
+
+Headers = list[tuple[str, str]]
+
+BODILESS = {"GET", "HEAD", "DELETE", "TRACE", "CONNECT"}
+MOST_UNDER_WAY = 256  # Requests to the API in a worker; those beyond are told to come again.
+MOST_PAGE_BYTES = 8 * 1024 * 1024  # Of a body to a page: more than any form takes.
+KEPT_IN_MEMORY = 256 * 1024  # Bytes of such a body; larger ones go to a file.
+
+PLAIN = [("content-type", "text/plain"), ("connection", "close")]
+TOO_SLOW = (408, PLAIN, "The body did not come in time.\n")
+TOO_LARGE = (413, PLAIN, "The body is too large.\n")
+
+pages = ThreadPoolExecutor(settings.THREADS, thread_name_prefix="page")
+probes = ThreadPoolExecutor(1, thread_name_prefix="probe")  # Pages that hang hold up no load balancer.
+
+
+class LoopRequest(Utf8Request):
+    """A request made from what RSGI tells, without the detour over a WSGI environment."""
+
+    def __init__(self, scope: Any, body: bytes) -> None:
+        self.META = self.environ = meta_of(scope)
+        self.META["CONTENT_LENGTH"] = str(len(body))
+        self.path = self.path_info = scope.path
+        self.method = scope.method.upper()
+        self._set_content_type_params(self.META)
+        self._stream = BytesIO(body)
+        self._read_started = False
+        self.resolver_match = None
+
+
+@lru_cache(maxsize=1000)  # Clients may send any names.
+def meta_name(header: str) -> str:
+    """Return what META calls a header; nothing for one that could pass for another."""
+    if "_" in header:
+        return ""
+    name = HttpHeaders.to_wsgi_name(header)
+    return str(name)
+
+
+def meta_of(scope: Any) -> dict[str, Any]:
+    """Return Django's META: CGI's variables (RFC 3875 section 4.1) and the headers."""
+    meta = {
+        "REQUEST_METHOD": scope.method,
+        "SCRIPT_NAME": "",
+        "PATH_INFO": scope.path,
+        "QUERY_STRING": scope.query_string.encode().decode("latin-1"),
+        "REMOTE_ADDR": scope.client.rpartition(":")[0].strip("[]"),
+        "SERVER_PROTOCOL": f"HTTP/{scope.http_version}",
+        "wsgi.url_scheme": scope.scheme,
+    }
+    meta["SERVER_NAME"], _, meta["SERVER_PORT"] = scope.server.rpartition(":")
+    if scope.authority:  # HTTP/2 has it instead of Host.
+        meta["HTTP_HOST"] = scope.authority
+    for header, value in scope.headers.items():
+        name = meta_name(header)
+        if name in meta:  # Sent more than once (RFC 9110 section 5.3; RFC 9113 section 8.2.3).
+            meta[name] += f"{'; ' if name == 'HTTP_COOKIE' else ','}{value}"
+        else:
+            meta[name] = value
+    for header in scope.headers.keys():  # noqa: SIM118  No mapping. One that is no UTF-8 is in no item.
+        meta.setdefault(meta_name(header), "")
+    meta.pop("", None)
+    return meta
+
+
+class Application:
+    """What the server calls for each request. Bodies are read first: slow clients hold nobody up."""
+
+    def __init__(self) -> None:
+        self._under_way = 0
+        self._serve_api = serve_on_loop if settings.SERVE_MODE == "loop" else serve_in_thread
+
+    async def __rsgi__(self, scope: Any, protocol: Any) -> None:
+        """Serve one request."""
+        try:
+            if is_api_path(scope.path):
+                await self._take(scope, protocol)
+            elif scope.path == "/healthz":
+                await serve_on_loop(scope, protocol, b"")
+            else:
+                await serve_page(scope, protocol)
+        except TimeoutError:
+            protocol.response_str(*TOO_SLOW)
+
+    async def _take(self, scope: Any, protocol: Any) -> None:
+        """Serve a request to the API, unless too many are under way."""
+        body = b"" if scope.method in BODILESS else await read_body(protocol)
+        if self._under_way >= MOST_UNDER_WAY:
+            SHED.inc()
+            protocol.response_bytes(503, *come_again())
+            return
+        self._under_way += 1
+        try:
+            await self._serve_api(scope, protocol, body)
+        finally:
+            self._under_way -= 1
+
+
+async def serve_on_loop(scope: Any, protocol: Any, body: bytes) -> None:
+    """Serve a request to the API in a greenlet."""
+    answered = asyncio.get_running_loop().create_future()
+    Turn(answer).switch(LoopRequest(scope, body), protocol, answered)
+    if not answered.done():
+        await answered
+
+
+async def serve_in_thread(scope: Any, protocol: Any, body: bytes) -> None:
+    """Serve a request to the API in a thread."""
+    loop = asyncio.get_running_loop()
+    await loop.run_in_executor(pages, InThread(scope, protocol, loop).serve, BytesIO(body), len(body))
+
+
+async def serve_page(scope: Any, protocol: Any) -> None:
+    """Serve a request for a page. Raises TimeoutError."""
+    with SpooledTemporaryFile(KEPT_IN_MEMORY) as body:
+        async with asyncio.timeout(settings.CLIENT_SECONDS):
+            async for part in protocol:
+                body.write(part)
+                if body.tell() > MOST_PAGE_BYTES:
+                    protocol.response_str(*TOO_LARGE)
+                    return
+        length = body.tell()
+        body.seek(0)
+        loop = asyncio.get_running_loop()
+        where = probes if scope.path in PROBES else pages
+        await loop.run_in_executor(where, InThread(scope, protocol, loop).serve, body, length)
+
+
+async def read_body(protocol: Any) -> bytes:
+    """Return the body of a request to the API, up to one byte more than allowed. Raises TimeoutError."""
+    body = b""
+    async with asyncio.timeout(settings.CLIENT_SECONDS):
+        async for part in protocol:
+            body += part
+            if len(body) > settings.MAX_BODY_BYTES:
+                break
+    return body[: settings.MAX_BODY_BYTES + 1]
+
+
+def answer(request: LoopRequest, protocol: Any, answered: "asyncio.Future[None]") -> None:
+    """Answer a request to the API; runs in its greenlet."""
+    try:
+        respond(protocol, wsgi.get_response(request))
+    except Exception:
+        logger.exception("An answer could not be sent.")
+        protocol.response_bytes(500, [], b"")
+    finally:
+        if not answered.done():
+            answered.set_result(None)
+
+
+def respond(protocol: Any, response: Any) -> None:
+    """Send an answer that is complete."""
+    headers = headers_of(response)
+    if body := response.content:
+        protocol.response_bytes(response.status_code, headers, body)
+    else:
+        protocol.response_empty(response.status_code, headers)
+
+
+def headers_of(response: HttpResponseBase) -> Headers:
+    """Return the headers, each cookie in one of its own; RSGI wants small letters."""
+    headers = [(name.lower(), value) for name, value in response.items()]
+    if response.cookies:
+        headers += [("set-cookie", morsel.OutputString()) for morsel in response.cookies.values()]
+    return headers
+
+
+def come_again() -> tuple[Headers, bytes]:
+    """Return the headers and body of a 503: this worker has more to do than it can."""
+    code = ErrorCode.SERVICE_UNAVAILABLE
+    headers = [
+        ("content-type", "application/json"),
+        ("retry-after", str(RETRY_SECONDS)),
+        ("cache-control", "no-store"),
+        ("link", help_link(code)),
+    ]
+    return headers, orjson.dumps(error_body(code))
+
+
+class InThread:
+    """A request that is served in a thread: WSGI's side of it there, RSGI's on the loop."""
+
+    def __init__(self, scope: Any, protocol: Any, loop: asyncio.AbstractEventLoop) -> None:
+        self._scope = scope
+        self._protocol = protocol
+        self._loop = loop
+        self._status = 500
+        self._headers: Headers = []
+
+    def serve(self, body: IO[bytes], length: int) -> None:
+        """Answer; in a thread."""
+        meta = meta_of(self._scope)
+        meta["PATH_INFO"] = self._scope.path.encode().decode("latin-1")  # As PEP 3333 has it.
+        meta["CONTENT_LENGTH"] = str(length)
+        response: Any = wsgi(meta | {"wsgi.input": body}, self._start)
+        try:
+            if response.streaming:
+                self._stream(response)
+            else:
+                self._loop.call_soon_threadsafe(
+                    self._protocol.response_bytes, self._status, self._headers, response.content
+                )
+        finally:
+            response.close()
+
+    def _start(self, status: str, headers: Headers, exc_info: Any = None) -> Any:
+        self._status = int(status.split(" ", 1)[0])
+        self._headers = [(name.lower(), value) for name, value in headers]
+
+    def _stream(self, response: Any) -> None:
+        transport = self._protocol.response_stream(self._status, self._headers)
+
+        async def send(part: bytes) -> None:
+            await transport.send_bytes(part)
+
+        for part in response:
+            asyncio.run_coroutine_threadsafe(send(part), self._loop).result()
+
+
+application = Application()

@@ -1,0 +1,109 @@
+"""Serves a mixed load at 70 % of its capacity for ten minutes, and watches what the service holds.
+
+    python -m tests.load.soak [--minutes 10] [--serve-mode loop]
+
+PostgreSQL, Redis and `manage.py serve` with two workers are its own. Ends with 1 if an answer was not 2xx,
+if an acknowledged write is not in the database, or if memory, files or connections grew after the first
+minute (by the line of least squares).
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from concurrent.futures import Future
+
+from tests.load.client import Client, Phase
+from tests.load.record import Record, growth
+from tests.load.rig import MOST, Rig, Sample, arguments, conclude, loaded, make_parser, report, rig, sample
+from tests.load.shop import OPERATIONS
+
+EVERY = 5  # Seconds between looks at the processes.
+LEAST = 0.5  # Minutes.
+WARM = 60  # Seconds in which a service may still grow.
+MORE_MEMORY = 0.02
+MORE_FILES = 3  # Or connections: one that is lost each minute would be nine.
+
+
+def minutes(text: str) -> float:
+    """Read the option: a line needs a few samples."""
+    number = float(text)
+    if number < LEAST:
+        raise argparse.ArgumentTypeError(f"{number:g} is too short to see growth. Give at least {LEAST}.")
+    return number
+
+
+def watch(rig: Rig, client: Client, load: Future[Record]) -> list[Sample]:
+    """Look at the service until the load is over."""
+    begin = time.monotonic()
+    samples = []
+    while not load.done():
+        samples.append(sample(rig, time.monotonic() - begin, len(client.all)))
+        next_look = begin + EVERY * len(samples)
+        while not load.done() and time.monotonic() < next_look:
+            time.sleep(0.1)
+    return samples
+
+
+def settled(samples: list[Sample], seconds: float) -> list[Sample]:
+    """Return the samples after the first minute; of a short run, those of its second half."""
+    return [one for one in samples if min(WARM, seconds / 2) <= one.second < seconds]
+
+
+def print_latencies(record: Record) -> None:
+    """Print the times by operation."""
+    print(f"{'':10}{'requests':>10}{'p50 ms':>9}{'p99 ms':>9}{'p99.9 ms':>10}{'most ms':>9}")
+    for name in ("all", *OPERATIONS):
+        rows = Record(row for row in record if name in ("all", OPERATIONS[row.operation]))
+        p50, p99, p999, most = rows.milliseconds(0.5, 0.99, 0.999, 1)
+        print(f"{name:10}{len(rows):>10,}{p50:>9.1f}{p99:>9.1f}{p999:>10.1f}{most:>9.1f}")
+
+
+def print_samples(samples: list[Sample]) -> None:
+    """Print what the service held, once a minute."""
+    print(f"{'second':>8}{'MiB':>9}{'files':>8}{'PostgreSQL':>12}")
+    for one in samples[:: max(1, len(samples) // 11)]:
+        print(f"{one.second:>8.0f}{one.mib:>9.1f}{one.files:>8}{one.connections:>12}")
+
+
+def main(options: argparse.Namespace) -> None:
+    """Load, watch, print."""
+    seconds = 60 * options.minutes
+    with rig(options) as served:
+        rate = options.share * served.capacity(options)
+        print(f"Offering {rate:,.0f} requests a second for {options.minutes:g} minutes.", flush=True)
+        client = served.client()
+        with loaded(client, Phase(seconds, rate, MOST)) as load:
+            samples = watch(served, client, load)
+        record = load.result()
+        findings = served.shop.check(served.database)
+    later = settled(samples, seconds)
+    memory = growth([(one.second, one.mib) for one in later]) / later[0].mib
+    files = growth([(one.second, one.files) for one in later])
+    connections = growth([(one.second, one.connections) for one in later])
+    print_latencies(record)
+    print_samples(samples)
+    print(
+        f"Growth after the first minute: memory {memory:+.1%}, files {files:+.1f}, "
+        f"connections {connections:+.1f}"
+    )
+    print(f"Failures: {report(record.kinds())}")
+    print(f"Acknowledged writes: {findings.acknowledged:,}, lost {len(findings.lost)}.")
+    print(f"The client took {client.core_seconds / client.seconds:.0%} of a core.")
+    conclude(
+        {
+            "no answer of 5xx": not record.errors() and "503 with Retry-After" not in record.kinds(),
+            "every request succeeded": record.good() == len(record),
+            "no acknowledged write lost or doubled": not findings.lost and not findings.doubled,
+            f"memory grew by less than {MORE_MEMORY:.0%}": memory < MORE_MEMORY,
+            f"files grew by less than {MORE_FILES}": files < MORE_FILES,
+            f"connections to PostgreSQL grew by less than {MORE_FILES}": connections < MORE_FILES,
+        }
+    )
+
+
+if __name__ == "__main__":
+    parser = make_parser(__doc__)
+    parser.add_argument("--minutes", type=minutes, default=10)
+    parser.add_argument("--share", type=float, default=0.7, help="Of the capacity.")
+    main(arguments(parser))

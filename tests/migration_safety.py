@@ -1,0 +1,85 @@
+"""Whether each new migration may run while the version before it still serves: what `make check` calls.
+
+    DATABASE_URL=postgresql://... python -m tests.migration_safety
+
+Rules: django-migration-linter's for PostgreSQL, its warnings included, and one of our own. A migration adds
+what the old version need not know, and holds no lock for long; what is left over goes one version later.
+docs/deploying.md says how to do it. DATABASE_URL names a PostgreSQL, which is asked for the SQL only.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from typing import Any
+
+from django_migration_linter import MigrationLinter
+from django_migration_linter.sql_analyser.base import Check, CheckMode, CheckType
+from django_migration_linter.sql_analyser.postgresql import PostgresqlAnalyser
+
+# The last migration of each app that came with the first version: nothing ran before them.
+FIRST_VERSION = {
+    "accounts": "0006_records_for_staff",
+    "backoffice": "0003_groups",
+    "inventory": "0007_back_office_lists",
+}
+
+# Migrations that break a rule and are safe nevertheless, each with the reason.
+ACCEPTED: dict[tuple[str, str], str] = {}
+
+
+def checks_old_rows(statements: list[str], **_: Any) -> bool:
+    """Tell whether a constraint is checked against rows that are there, under a lock that stops writes."""
+    for statement in statements:
+        found = re.match(r'ALTER TABLE ("\w+") .*\b(CHECK|REFERENCES)\b', statement)
+        if found is None or "NOT VALID" in statement:
+            continue
+        new_table = any(one.startswith(f"CREATE TABLE {found[1]}") for one in statements)
+        empty_column = found[2] == "REFERENCES" and re.search(r"ADD COLUMN \S+ \S+ NULL\b", statement)
+        if not new_table and not empty_column:
+            return True
+    return False
+
+
+class Analyser(PostgresqlAnalyser):
+    """The linter's rules for PostgreSQL, and ours."""
+
+    migration_checks = [
+        *PostgresqlAnalyser.migration_checks,
+        Check(
+            code="CHECKS_OLD_ROWS",
+            fn=checks_old_rows,
+            message="ADDING a constraint reads the table under a lock. Add it NOT VALID, validate it later",
+            mode=CheckMode.TRANSACTION,
+            type=CheckType.ERROR,
+        ),
+    ]
+
+
+def lint() -> bool:
+    """Look at every migration of ours since the first version, print, and tell whether all are safe."""
+    linter = MigrationLinter(
+        no_cache=True,
+        analyser_string="postgresql",  # The database's backend is of our own making.
+        all_warnings_as_errors=True,
+        exclude_migration_tests=["RUNPYTHON_ARGS_NAMING_CONVENTION", "RUNPYTHON_MODEL_VARIABLE_NAME"],
+    )
+    linter.sql_analyser_class = Analyser
+    for (app, name), migration in sorted(linter.migration_loader.disk_migrations.items()):
+        if app in FIRST_VERSION and name > FIRST_VERSION[app] and (app, name) not in ACCEPTED:
+            linter.lint_migration(migration)
+    return not linter.has_errors
+
+
+def main() -> int:
+    """Look, and print; return 1 if a migration is unsafe."""
+    os.environ["DJANGO_SETTINGS_MODULE"] = "petstore.settings"
+    import django
+
+    django.setup()
+    return int(not lint())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

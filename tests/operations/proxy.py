@@ -1,0 +1,70 @@
+"""HAProxy with the configuration that is deployed, before two instances on this machine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import ssl
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.live import ROOT
+from tests.servers import free_port, wait_until
+
+CONFIGURATION = ROOT / "deploy/haproxy.cfg"
+WHERE = f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin"  # Debian puts it beside root's programs.
+
+
+def program() -> str | None:
+    """Return HAProxy's path, or None without one."""
+    return shutil.which("haproxy", path=WHERE)
+
+
+def certificate(folder: Path) -> Path:
+    """Make a certificate for this machine, with its key in the same file, as HAProxy reads them."""
+    subprocess.run(
+        [
+            "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+            "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-days", "2",
+            "-keyout", str(folder / "key.pem"), "-out", str(folder / "certificate.pem"),
+        ],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    both = folder / "proxy.pem"
+    both.write_text((folder / "certificate.pem").read_text() + (folder / "key.pem").read_text())
+    return both
+
+
+def trusting(folder: Path) -> ssl.SSLContext:
+    """Return what a client needs to trust the proxy."""
+    return ssl.create_default_context(cafile=str(folder / "certificate.pem"))
+
+
+@contextmanager
+def haproxy(folder: Path, a: int, b: int, https_port: int) -> Iterator[subprocess.Popen[bytes]]:
+    """Yield a running proxy before the ports of two instances; its log is `haproxy.log` in the folder."""
+    found = program()
+    assert found is not None, "HAProxy is not installed."
+    environment = os.environ | {
+        "PETSTORE_CERTIFICATE": str(certificate(folder)),
+        "PETSTORE_HTTP_PORT": str(free_port()),
+        "PETSTORE_HTTPS_PORT": str(https_port),
+        "PETSTORE_A": f"127.0.0.1:{a}",
+        "PETSTORE_B": f"127.0.0.1:{b}",
+    }
+    # -db stays in the foreground, in one process.
+    with (
+        (folder / "haproxy.log").open("wb") as log,
+        subprocess.Popen(
+            [found, "-db", "-f", str(CONFIGURATION)], env=environment, stdout=log, stderr=log
+        ) as process,
+    ):
+        try:
+            wait_until(lambda: socket.create_connection(("127.0.0.1", https_port), timeout=1).close())
+            assert process.poll() is None, (folder / "haproxy.log").read_text()
+            yield process
+        finally:
+            process.kill()

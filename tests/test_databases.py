@@ -1,0 +1,206 @@
+"""What this process knows of its PostgreSQL servers, and how waiting for one that is away ends."""
+
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from socket import create_server
+from typing import Any
+
+import pytest
+from django.db import InternalError, OperationalError, connections
+from django.test import Client
+from psycopg.errors import ReadOnlySqlTransaction
+
+from petstore.databases import base, watch
+from petstore.databases.base import DatabaseWrapper, wait_for_watch
+from petstore.databases.watch import DatabaseAwayError, Server
+from petstore.errors import ErrorCode, as_api_error
+from tests.conftest import Api
+
+POSTGRESQL = connections.settings["default"]["ENGINE"] == "petstore.databases"
+needs_postgresql = pytest.mark.skipif(not POSTGRESQL, reason="SQLite is no server.")
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Server:
+    """What a process that serves knows of its database; nobody watches it but the test."""
+    server = Server("default")
+    monkeypatch.setitem(watch.servers, "default", server)
+    return server
+
+
+@pytest.fixture
+def wrapper(db: None, server: Server) -> Iterator[DatabaseWrapper]:
+    """A connection of its own."""
+    wrapper = connections.create_connection("default")
+    assert isinstance(wrapper, DatabaseWrapper)
+    yield wrapper
+    wrapper.close()
+
+
+@needs_postgresql
+def test_whoever_waits_gives_up_when_the_server_is_found_away(
+    wrapper: DatabaseWrapper, server: Server
+) -> None:
+    threading.Timer(0.2, setattr, [server, "away", True]).start()
+    began = time.monotonic()
+    with pytest.raises(OperationalError), wrapper.cursor() as cursor:
+        cursor.execute("SELECT pg_sleep(30)")
+    assert time.monotonic() - began < 2
+    assert wrapper.connection.closed
+
+
+@needs_postgresql
+def test_nobody_connects_while_the_server_is_away(wrapper: DatabaseWrapper, server: Server) -> None:
+    server.away = True
+    with pytest.raises(DatabaseAwayError):
+        wrapper.connect()
+    server.away = False
+    wrapper.connect()
+
+
+def test_who_wants_to_connect_waits_while_the_watch_waits(server: Server) -> None:
+    server.asked_at = time.monotonic() - base.SUSPICION - 1
+
+    def lose() -> None:
+        server.away = True
+
+    threading.Timer(0.2, lose).start()
+    with pytest.raises(DatabaseAwayError):
+        wait_for_watch(server)
+
+
+@needs_postgresql
+def test_connection_from_before_an_outage_is_closed(wrapper: DatabaseWrapper, server: Server) -> None:
+    wrapper.connect()
+    wrapper.close_if_unusable_or_obsolete()
+    assert wrapper.connection is not None
+    server.generation += 1
+    wrapper.close_if_unusable_or_obsolete()
+    assert wrapper.connection is None
+
+
+@needs_postgresql
+def test_statements_of_a_process_that_serves_have_a_time_limit(wrapper: DatabaseWrapper) -> None:
+    wrapper.settings_dict = wrapper.settings_dict | {"STATEMENT_TIMEOUT": 50}
+    with pytest.raises(OperationalError, match="statement timeout"), wrapper.cursor() as cursor:
+        cursor.execute("SELECT pg_sleep(30)")
+
+
+@needs_postgresql
+def test_commands_have_none(db: None) -> None:
+    wrapper = connections.create_connection("default")
+    with wrapper.cursor() as cursor:
+        cursor.execute("SHOW statement_timeout")
+        assert cursor.fetchone() == ("0",)
+    wrapper.close()
+
+
+@needs_postgresql
+def test_connection_that_became_read_only_is_dropped_where_writes_are_needed(
+    wrapper: DatabaseWrapper,
+) -> None:
+    options = wrapper.settings_dict["OPTIONS"]
+    with wrapper.cursor() as cursor:
+        cursor.execute("SET default_transaction_read_only = on")
+    assert wrapper.is_usable()
+    wrapper.settings_dict = wrapper.settings_dict | {
+        "OPTIONS": options | {"target_session_attrs": "read-write"}
+    }
+    assert not wrapper.is_usable()
+
+
+# --- The watch
+
+
+@needs_postgresql
+def test_watch_notes_how_far_the_log_goes(db: None, server: Server) -> None:
+    server.look()
+    server.look()
+    first, second = server.marks
+    assert (server.away, server.is_standby, server.asked_at) == (False, False, 0)
+    assert first.moment < second.moment < time.monotonic()
+    assert 0 < first.place <= second.place
+    assert server._connection is not None
+    server._connection.close()
+
+
+@needs_postgresql
+def test_watch_whose_own_connection_was_cut_connects_again(db: None, server: Server) -> None:
+    server.look()
+    assert server._connection is not None
+    server._connection.close()
+    server.look()
+    assert (server.away, server.generation) == (False, 0)
+    server._connection.close()
+
+
+@needs_postgresql
+def test_server_is_away_once_until_it_answers(
+    db: None, server: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings_dict: dict[str, Any] = connections.settings["default"]
+    with caplog.at_level(logging.WARNING, "petstore.databases.watch"):
+        with monkeypatch.context() as patch:
+            patch.setitem(settings_dict, "HOST", "127.0.0.1")
+            patch.setitem(settings_dict, "PORT", "1")
+            server.look()
+            server.look()
+        assert (server.away, server.generation, server.marks) == (True, 1, ())
+        server.look()
+    assert (server.away, server.generation) == (False, 1)
+    assert server._connection is not None
+    server._connection.close()
+    assert [record.getMessage().partition(":")[0] for record in caplog.records] == [
+        "The database 'default' is away",
+        "The database 'default' answers again.",
+    ]
+
+
+@needs_postgresql
+def test_server_that_takes_connections_and_says_nothing_is_away(
+    db: None, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings_dict: dict[str, Any] = connections.settings["default"]
+    with create_server(("127.0.0.1", 0)) as listener:
+        monkeypatch.setitem(settings_dict, "HOST", "127.0.0.1")
+        monkeypatch.setitem(settings_dict, "PORT", str(listener.getsockname()[1]))
+        began = time.monotonic()
+        server.look()
+        assert time.monotonic() - began < 3
+    assert server.away
+
+
+# --- The answers
+
+
+def test_write_on_a_server_that_became_a_standby_is_a_503() -> None:
+    error = InternalError()
+    error.__cause__ = ReadOnlySqlTransaction()
+    assert as_api_error(error).error is ErrorCode.SERVICE_UNAVAILABLE
+    assert as_api_error(InternalError()).error is ErrorCode.INTERNAL_ERROR
+
+
+def test_outage_that_the_watch_has_logged_is_not_logged_by_every_request(
+    api: Api, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    errors = iter([DatabaseAwayError(), OperationalError("connection\nrefused")])
+
+    def fail(*args: Any) -> None:
+        raise next(errors)
+
+    monkeypatch.setattr("inventory.views.PetViewSet.list", fail)
+    with caplog.at_level(logging.ERROR, "petstore.errors"):
+        assert api.get("/pets").status_code == 503
+        assert caplog.records == []
+        assert api.get("/pets").status_code == 503
+    (record,) = caplog.records
+    assert record.exc_info is None
+    assert record.getMessage().endswith("OperationalError: connection refused")
+
+
+def test_pages_do_not_wait_for_a_database_that_is_away(client: Client, server: Server) -> None:
+    server.away = True
+    response = client.get("/readyz")
+    assert (response.status_code, response.json()["database"]) == (503, "unreachable")

@@ -1,0 +1,291 @@
+"""The event loop's way: many requests wait at once, and none pays for another's failure."""
+
+import asyncio
+import gc
+import socket
+import threading
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from hashlib import sha1
+from pathlib import Path
+from typing import Any, TypeVar
+
+import hiredis
+import pytest
+from django.conf import settings
+from django.core.exceptions import SynchronousOnlyOperation
+from django.db import DataError, IntegrityError, OperationalError, connection
+
+from accounts.quota.scripts import RedisUnavailableError, Scripts
+from inventory.models import Category, Pet
+from petstore.engine.pipe import Pipe, PipeError
+from petstore.engine.postgresql import UNLIMITED_SECONDS, PostgresqlPipe, Statement, Writers, patience
+from petstore.engine.redis import RedisPipe
+from petstore.engine.waiting import Turn, in_thread, on_loop, wait
+from petstore.writes import insert
+from tests.conftest import COMMITTED
+from tests.servers import RedisServer, redis_server, wait_until
+
+Function = Callable[[], Any]
+Result = TypeVar("Result")
+
+needs_postgresql = pytest.mark.skipif(
+    connection.vendor != "postgresql", reason="SQLite is not asked over a connection."
+)
+DOUBLE = Statement(b"double", b"SELECT $1 * 2")
+DIVIDE = Statement(b"divide", b"SELECT 10 / $1")
+
+
+async def turn(function: Function) -> Any:
+    """Run a function as a request on the loop; return or raise what it does."""
+    done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+    def run() -> None:
+        try:
+            done.set_result(function())
+        except Exception as error:  # noqa: BLE001  Whatever it is, it is the test's.
+            done.set_exception(error)
+
+    Turn(run).switch()
+    return await done
+
+
+def run(main: Coroutine[Any, Any, Result]) -> Result:
+    """Run on a loop, and close what was opened there."""
+
+    async def all_of_it() -> Result:
+        try:
+            return await main
+        finally:
+            for pipe in [thing for thing in gc.get_objects() if issubclass(type(thing), Pipe)]:
+                pipe.close()
+            await asyncio.sleep(0)  # Lets transports close.
+
+    return asyncio.run(all_of_it())
+
+
+def serve(*functions: Function) -> list[Any]:
+    """Run functions as requests that come at once; exceptions are among the results."""
+
+    async def main() -> list[Any]:
+        return await asyncio.gather(*(turn(function) for function in functions), return_exceptions=True)
+
+    return run(main())
+
+
+# --- Waiting -------------------------------------------------------------------------------------
+
+
+def test_a_request_that_waits_lets_others_go_on() -> None:
+    order = []
+
+    def first() -> None:
+        order.append("first begins")
+        wait(asyncio.sleep(0))
+        order.append("first ends")
+
+    def second() -> None:
+        order.append("second")
+
+    serve(first, second)
+    assert order == ["first begins", "second", "first ends"]
+
+
+def test_what_blocks_runs_in_another_thread() -> None:
+    assert serve(lambda: in_thread(on_loop)) == [False]
+    (thread,) = serve(lambda: in_thread(threading.get_ident))
+    assert thread != threading.get_ident()
+
+
+def test_outside_the_loop_it_runs_at_once() -> None:
+    assert in_thread(threading.get_ident) == threading.get_ident()
+
+
+def test_exceptions_come_back_from_the_thread() -> None:
+    (error,) = serve(lambda: in_thread(int, "no number"))
+    assert isinstance(error, ValueError)
+
+
+@pytest.mark.django_db
+def test_a_query_on_the_loop_is_refused_rather_than_hold_up_all() -> None:
+    (error,) = serve(Category.objects.first)
+    assert isinstance(error, SynchronousOnlyOperation)
+
+
+# --- PostgreSQL ----------------------------------------------------------------------------------
+
+
+def rows(pipe: PostgresqlPipe, statement: Statement, value: int) -> Function:
+    return lambda: pipe.rows(statement, [value])
+
+
+def end_connection(process: int) -> None:
+    """End a connection to the database."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_terminate_backend(%s)", [process])
+    connection.close()
+
+
+@pytest.fixture
+def pipe() -> PostgresqlPipe:
+    return PostgresqlPipe("default", repeats=True)
+
+
+@pytest.mark.parametrize(("limit", "seconds"), [(5_000, 6.0), (0, UNLIMITED_SECONDS)])
+def test_the_server_gives_up_before_we_do(
+    monkeypatch: pytest.MonkeyPatch, limit: int, seconds: float
+) -> None:
+    monkeypatch.setitem(settings.DATABASES["default"], "STATEMENT_TIMEOUT", limit)
+    assert patience("default") == seconds
+
+
+@COMMITTED
+@needs_postgresql
+def test_each_gets_the_answer_to_its_own_question(pipe: PostgresqlPipe) -> None:
+    assert serve(*(rows(pipe, DOUBLE, n) for n in range(100))) == [[(2 * n,)] for n in range(100)]
+
+
+@COMMITTED
+@needs_postgresql
+def test_a_statement_that_fails_takes_nobody_along(pipe: PostgresqlPipe) -> None:
+    def one_after_the_other() -> list[Any]:
+        return [pipe.rows(DOUBLE, [1]), pipe.rows(DIVIDE, [5])]  # Both are prepared now.
+
+    async def main() -> tuple[Any, list[Any]]:
+        before = await turn(one_after_the_other)
+        questions = [rows(pipe, DIVIDE if n == 2 else DOUBLE, 0 if n == 2 else n) for n in range(5)]
+        return before, await asyncio.gather(*map(turn, questions), return_exceptions=True)
+
+    before, after = run(main())
+    assert before == [[(2,)], [(2,)]]
+    assert isinstance(after.pop(2), DataError)
+    assert after == [[(0,)], [(2,)], [(6,)], [(8,)]]
+
+
+@COMMITTED
+@needs_postgresql
+def test_a_statement_that_cannot_be_prepared_takes_nobody_along(pipe: PostgresqlPipe) -> None:
+    wrong = Statement(b"wrong", b"SELECT nothing FROM nowhere WHERE $1 = 1")
+    found = serve(rows(pipe, wrong, 1), rows(pipe, DOUBLE, 1), rows(pipe, DOUBLE, 2))
+    assert type(found[0]).__name__ == "ProgrammingError"
+    assert found[1:] == [[(2,)], [(4,)]]
+
+
+@COMMITTED
+@needs_postgresql
+def test_a_statement_that_the_server_forgot_is_prepared_again(pipe: PostgresqlPipe) -> None:
+    def ask() -> list[Any]:
+        first = pipe.rows(DOUBLE, [1])
+        with suppress(Exception):
+            pipe.rows(Statement(b"all", b"DEALLOCATE ALL"), [])
+        return [first, pipe.rows(DOUBLE, [2])]
+
+    assert serve(ask) == [[[(2,)], [(4,)]]]
+
+
+@COMMITTED
+@needs_postgresql
+@pytest.mark.parametrize("repeats", [True, False])
+def test_only_reads_are_asked_again_when_the_connection_is_lost(repeats: bool) -> None:
+    pipe = PostgresqlPipe("default", repeats=repeats)
+    own = Statement(b"own", b"SELECT pg_backend_pid()")
+
+    async def main() -> Any:
+        await turn(lambda: pipe.rows(DOUBLE, [4]))
+        ((process,),) = await turn(lambda: pipe.rows(own, []))
+        unnoticed = threading.Thread(target=end_connection, args=[process])
+        unnoticed.start()
+        unnoticed.join()  # The loop stands still meanwhile.
+        lost = asyncio.gather(turn(lambda: pipe.rows(DOUBLE, [4])), return_exceptions=True)
+        return (await lost)[0], await turn(lambda: pipe.rows(own, []))
+
+    outcome, after = run(main())
+    assert after
+    assert outcome == [(8,)] if repeats else isinstance(outcome, OperationalError)
+
+
+@COMMITTED
+@needs_postgresql
+def test_writes_commit_each_for_itself() -> None:
+    category = Category.objects.get_or_create(name="Engine")[0]
+    writers = Writers("default")
+    add = Statement(
+        b"add",
+        b"INSERT INTO inventory_pet (name, category_id, status, created_at, updated_at)"
+        b" VALUES ($1, $2, 'sold', now(), now()) RETURNING id",
+    )
+    categories = [category.pk if n % 2 else 10**12 for n in range(20)]
+    found = serve(*(lambda c=c: writers.rows(add, ["Rex", c]) for c in categories))
+    assert [isinstance(one, IntegrityError) for one in found] == [True, False] * 10
+    assert Pet.objects.filter(name="Rex").count() == 10
+
+
+@COMMITTED
+@needs_postgresql
+def test_an_insert_on_the_loop_gives_the_primary_key() -> None:
+    category = Category.objects.get_or_create(name="Engine")[0]
+    (pet,) = serve(lambda: insert(Pet(name="Rex", category_id=category.pk)))
+    assert Pet.objects.get(pk=pet.pk).name == "Rex"
+
+
+# --- Redis ---------------------------------------------------------------------------------------
+
+
+def test_redis_answers_each_its_own_question(redis: RedisServer) -> None:
+    pipe = RedisPipe(f"{redis.url}/3", 5)
+    echoes = serve(*(lambda n=n: pipe.call("ECHO", str(n)) for n in range(100)))
+    assert echoes == [str(n).encode() for n in range(100)]
+
+
+def test_an_error_of_redis_is_its_own_questions(redis: RedisServer) -> None:
+    pipe = RedisPipe(redis.url, 5)
+    found = serve(lambda: pipe.call("NO-SUCH"), lambda: pipe.call("ECHO", "a"))
+    assert isinstance(found[0], hiredis.ReplyError)
+    assert found[1] == b"a"
+
+
+def test_redis_that_is_not_there_is_told_at_once() -> None:
+    (error,) = serve(lambda: RedisPipe("redis://127.0.0.1:1", 5).call("PING"))
+    assert isinstance(error, PipeError)
+
+
+def test_redis_that_does_not_answer_is_given_up() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        pipe = RedisPipe(f"redis://127.0.0.1:{silent.getsockname()[1]}", 0.2)
+        errors = serve(*[lambda: pipe.call("PING")] * 3)
+    assert [type(error) for error in errors] == [PipeError] * 3
+
+
+def test_after_a_restart_redis_is_asked_again(redis: RedisServer) -> None:
+    pipe = RedisPipe(redis.url, 5)
+
+    async def main() -> list[Any]:
+        before = await turn(lambda: pipe.call("ECHO", "before"))
+        with suppress(PipeError):
+            await turn(lambda: pipe.call("CLIENT", "KILL", "SKIPME", "no", "TYPE", "normal"))
+        with suppress(PipeError):
+            await turn(lambda: pipe.call("PING"))
+        return [before, await turn(lambda: pipe.call("ECHO", "after"))]
+
+    assert run(main()) == [b"before", b"after"]
+
+
+def test_a_password_is_sent(tmp_path: Any) -> None:
+    with redis_server(tmp_path, "--user", "shop", "on", ">secret", "~*", "+@all") as guarded:
+        url = guarded.url.replace("redis://", "redis://shop:secret@")
+        assert serve(lambda: RedisPipe(url, 5).call("ECHO", "a")) == [b"a"]
+        (error,) = serve(lambda: RedisPipe(url.replace("secret", "wrong"), 5).call("PING"))
+        assert isinstance(error, PipeError)
+
+
+def test_a_cluster_is_left_to_redis_py(tmp_path: Path) -> None:
+    with redis_server(tmp_path, "--cluster-enabled", "yes", "--cluster-node-timeout", "1000") as node:
+        node.client.cluster("ADDSLOTSRANGE", 0, 100)
+        scripts = Scripts(node.url)
+        echo = "return ARGV[1]"
+        digest = sha1(echo.encode()).hexdigest()
+        (error,) = serve(lambda: scripts.run(echo, digest, ["{a}"], ["a"]))
+        assert isinstance(error, RedisUnavailableError)  # The slot of {a} is nobody's.
+        node.client.cluster("ADDSLOTSRANGE", 101, 16_383)
+        wait_until(lambda: node.client.get("{a}"))
+        assert serve(lambda: scripts.run(echo, digest, ["{a}"], ["a"])) == [b"a"]

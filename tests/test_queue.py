@@ -1,0 +1,55 @@
+"""A request on the event loop waits for its turn only so long; then it gets a 503."""
+
+import asyncio
+import threading
+import time
+from typing import Any
+
+import pytest
+from django.db import OperationalError, connection
+
+from petstore.engine import waiting
+from petstore.engine.postgresql import Statement, Writers
+from petstore.engine.waiting import in_thread, wait
+from petstore.errors import ErrorCode, as_api_error
+from tests.conftest import COMMITTED
+from tests.test_engine import serve
+
+SLEEP = Statement(b"sleep", b"SELECT pg_sleep(0.5)")
+
+
+def test_request_that_no_thread_takes_in_time_is_a_503(settings: Any) -> None:
+    settings.QUEUE_TIMEOUT = 100
+    release = threading.Event()
+    begun = []
+
+    def block() -> str:
+        begun.append(1)
+        release.wait(10)
+        return "served"
+
+    def free() -> None:
+        wait(asyncio.sleep(0.3))
+        release.set()
+
+    count = settings.THREADS
+    *served, refused, _ = serve(*[lambda: in_thread(block)] * (count + 1), free)
+    assert served == ["served"] * count  # What has begun goes on, however long it takes.
+    assert isinstance(refused, OperationalError)
+    assert str(refused) == waiting.QUEUED_TOO_LONG
+    assert as_api_error(refused).error is ErrorCode.SERVICE_UNAVAILABLE
+    assert len(begun) == count
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite is not asked over a connection.")
+@COMMITTED
+def test_write_that_finds_no_connection_in_time_is_a_503(settings: Any) -> None:
+    settings.QUEUE_TIMEOUT = 100
+    writers = Writers("default")
+    count = len(writers._free)
+    began = time.monotonic()
+    found = serve(*[lambda: writers.rows(SLEEP, [])] * (count + 2))
+    assert sum(isinstance(one, OperationalError) for one in found) == 2
+    assert time.monotonic() - began < 5
+    assert len(writers._free) == count
+    assert not writers._waiting
