@@ -10,11 +10,12 @@ from pathlib import Path
 from urllib.parse import quote
 
 from csp.constants import NONE, SELF
-from django.templatetags.static import static
 from dotenv import load_dotenv
 
 from petstore import environment as env
+from petstore.backoffice import theme
 from petstore.observing import logs, tracing
+from petstore.openapi import openapi_settings
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 load_dotenv(BASE_DIR / ".env")
@@ -181,58 +182,7 @@ REST_FRAMEWORK = {
     "URL_FORMAT_OVERRIDE": None,
 }
 
-SPECTACULAR_SETTINGS = {
-    "TITLE": "Pet Store",
-    "DESCRIPTION": (
-        "List the animals of a pet store, add one, order one.\n\n"
-        "Every operation needs an API key, sent as `Authorization: Bearer <key>`. Each request with a "
-        "valid key costs one of its account's quota; every answer says in its headers what is left. "
-        "After 429, wait as `Retry-After` says.\n\n"
-        "Every answer of 400 and above is an Error: `code` is for programs, `message` for people. "
-        'Lists come in pages: follow `Link: rel="next"`. A POST with an `Idempotency-Key` can safely be '
-        "sent again. Within `/v1` there are only additive changes."
-    ),
-    "VERSION": "1.0.0",
-    "CONTACT": {"name": "Pet Store", "url": BASE_URL.removesuffix("v1")},
-    "EXTERNAL_DOCS": {
-        "description": "Documentation in which every operation can be tried",
-        "url": BASE_URL.removesuffix("v1") + "docs",
-    },
-    # The contract, "Limits". Enterprise has numbers of its own.
-    "EXTENSIONS_INFO": {
-        "x-rate-limits": {
-            "free": {"per-minute": 60, "per-day": 1_000},
-            "pro": {"per-minute": 300, "per-day": 10_000},
-            "business": {"per-minute": 1_000, "per-day": 100_000},
-            "enterprise": "agreed with each account",
-        }
-    },
-    "TAGS": [
-        {"name": "categories", "description": "The kinds that animals belong to; staff keep them."},
-        {"name": "orders", "description": "What your account has ordered, and no one else's orders."},
-        {"name": "pets", "description": "The animals: those for sale, those promised, those sold."},
-    ],
-    "SERVERS": [{"url": BASE_URL, "description": "This service"}]
-    + ([{"url": STAGING_BASE_URL, "description": "Staging"}] if STAGING_BASE_URL else []),
-    "SCHEMA_PATH_PREFIX": r"/v1",
-    "SCHEMA_PATH_PREFIX_TRIM": True,
-    "SERVE_AUTHENTICATION": [],
-    "SERVE_PERMISSIONS": [],
-    # Nothing on /docs comes from, or goes to, another site: not even Swagger's online validator.
-    "SWAGGER_UI_SETTINGS": {"deepLinking": True, "validatorUrl": None},
-    "SWAGGER_UI_DIST": "SIDECAR",
-    "COMPONENT_SPLIT_REQUEST": False,
-    "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
-    "ENUM_NAME_OVERRIDES": {
-        "PetStatus": "inventory.models.PetStatus",
-        "OrderStatus": "inventory.models.OrderStatus",
-    },
-    "PREPROCESSING_HOOKS": ["petstore.schema.only_v1"],
-    "POSTPROCESSING_HOOKS": [
-        "drf_spectacular.hooks.postprocess_schema_enums",
-        "petstore.schema.complete",
-    ],
-}
+SPECTACULAR_SETTINGS = openapi_settings(BASE_URL, STAGING_BASE_URL)
 
 # --- The back office -----------------------------------------------------------------------------
 
@@ -241,27 +191,7 @@ SPECTACULAR_SETTINGS = {
 STAFF_TWO_FACTOR = env.choice("STAFF_TWO_FACTOR", "optional", ("optional", "required"))
 OTP_TOTP_ISSUER = "Pet Store" if ENVIRONMENT == "production" else "Pet Store (staging)"
 
-UNFOLD = {
-    "SITE_TITLE": "Pet Store",
-    "SITE_HEADER": "Pet Store",
-    "SITE_SUBHEADER": "Back office",
-    "SITE_SYMBOL": "pets",
-    "SITE_FAVICONS": [
-        {"rel": "icon", "type": "image/svg+xml", "href": lambda request: static("petstore/favicon.svg")}
-    ],
-    "SHOW_BACK_BUTTON": True,
-    "SHOW_VIEW_ON_SITE": False,
-    "ENVIRONMENT": "petstore.backoffice.look.environment",
-    "DASHBOARD_CALLBACK": "petstore.dashboard.home",
-    "SIDEBAR": {"navigation": "petstore.backoffice.look.navigation"},
-    "ACCOUNT": {"navigation": "petstore.backoffice.look.account_links"},
-    "STYLES": [lambda request: static("petstore/backoffice.css")],
-    "SCRIPTS": [
-        lambda request: static("petstore/expressions.js"),
-        lambda request: static("petstore/keyboard.js"),
-        lambda request: static("petstore/labels.js"),
-    ],
-}
+UNFOLD = theme.UNFOLD
 
 # Pets come from and go to files (inventory/admin/exchange.py) for whoever may add, or see, pets one by one.
 IMPORT_EXPORT_IMPORT_PERMISSION_CODE = "add"

@@ -256,6 +256,17 @@ def test_redis_that_does_not_answer_is_given_up() -> None:
     assert [type(error) for error in errors] == [PipeError] * 3
 
 
+def test_a_connection_that_is_not_greeted_is_closed() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(5)
+        pipe = RedisPipe(f"redis://:secret@127.0.0.1:{silent.getsockname()[1]}", 0.2)
+        assert isinstance(serve(lambda: pipe.call("PING"))[0], PipeError)
+        with silent.accept()[0] as accepted:
+            accepted.settimeout(5)
+            assert b"AUTH" in accepted.recv(1000)
+            assert accepted.recv(1000) == b""
+
+
 def test_after_a_restart_redis_is_asked_again(redis: RedisServer) -> None:
     pipe = RedisPipe(redis.url, 5)
 
@@ -289,3 +300,4 @@ def test_a_cluster_is_left_to_redis_py(tmp_path: Path) -> None:
         node.client.cluster("ADDSLOTSRANGE", 101, 16_383)
         wait_until(lambda: node.client.get("{a}"))
         assert serve(lambda: scripts.run(echo, digest, ["{a}"], ["a"])) == [b"a"]
+        scripts.close()

@@ -26,7 +26,12 @@ class RedisClient:
         self._local = threading.local()
         self._client: redis.Redis | RedisCluster = redis.Redis.from_url(url, **options)
         if self._client.info("cluster").get("cluster_enabled"):
+            self._client.close()
             self._client = RedisCluster.from_url(url, **options)
+
+    def close(self) -> None:
+        """Close the connections that the client keeps; each thread's own ends with the thread."""
+        self._client.close()
 
     def run(self, source: str, sha: str, hashes: Sequence[str], arguments: Sequence[Any]) -> Any:
         """Return a script's reply."""

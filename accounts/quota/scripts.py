@@ -43,6 +43,13 @@ class Scripts:
                 raise RedisUnavailableError(str(error)) from error
         return in_thread(self._run_in_thread, source, sha, hashes, arguments)
 
+    def close(self) -> None:
+        """Close the connections; the next script opens others."""
+        if self._pipe is not None:
+            self._pipe.close()
+        if self._client is not None:
+            self._client.close()
+
     def _run_in_pipe(
         self, pipe: RedisPipe, source: str, sha: str, hashes: Sequence[str], arguments: Sequence[Any]
     ) -> Any:

@@ -47,7 +47,7 @@ class Pipe(ABC):
 
     @abstractmethod
     def _close(self) -> None:
-        """Close, if it is open."""
+        """Close what is open, or half open; nothing may be."""
 
     @abstractmethod
     def _flush(self) -> None:
@@ -81,6 +81,8 @@ class Pipe(ABC):
             self._next_check = self._loop.call_later(CHECK_EVERY, self._check)
         finally:
             self._opening = None
+            if not self._is_open:
+                self._close()
 
     def _wait_for_answer(self) -> Any:
         """Wait in the row; the question has been put."""

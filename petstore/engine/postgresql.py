@@ -145,9 +145,11 @@ class PostgresqlPipe(Pipe):
         loop.add_reader(self._socket, self._readable)
 
     def _close(self) -> None:
-        self._loop.remove_reader(self._socket)
-        self._loop.remove_writer(self._socket)
-        self._connection.pgconn.finish()
+        if self._connection is not None:
+            self._loop.remove_reader(self._socket)
+            self._loop.remove_writer(self._socket)
+            self._connection.pgconn.finish()
+            self._connection = None
 
     def _is_away(self) -> bool:
         return is_away(self._alias)

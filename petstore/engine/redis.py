@@ -48,7 +48,6 @@ class RedisPipe(Pipe, asyncio.Protocol):
             self._transport.write(pack(command))
             reply = await self._greeted
             if isinstance(reply, hiredis.HiredisError):
-                self._close()
                 raise reply
 
     def _greetings(self) -> list[tuple[str | int, ...]]:
