@@ -98,17 +98,22 @@ def test_public_pages_set_no_cookie(service: Service) -> None:
         assert cookies(get(service, path)) == {}
 
 
-def test_cookies_are_for_this_host_over_https_and_for_no_script(service: Service) -> None:
-    service.manage("shell", "--no-imports", "-c", STAFF)
+def sign_in(service: Service, **headers: str) -> httpx.Response:
+    """Send the login form as a browser does, with these headers."""
     page = get(service, "/admin/login/")
     token = re.findall(r'name="csrfmiddlewaretoken" value="(\w+)"', page.text)[0]
-    sent = page.headers["set-cookie"].partition(";")[0]
-    signed_in = httpx.post(
+    cookie = page.headers["set-cookie"].partition(";")[0]
+    return httpx.post(
         f"{service.url}/admin/login/",
         data={"username": "ann", "password": "a-long-one", "csrfmiddlewaretoken": token},
-        headers=PROXY | {"Cookie": sent, "Referer": f"https://{HOST}/admin/login/"},
+        headers=PROXY | {"Cookie": cookie} | headers,
         timeout=30,
     )
+
+
+def test_cookies_are_for_this_host_over_https_and_for_no_script(service: Service) -> None:
+    service.manage("shell", "--no-imports", "-c", STAFF)
+    signed_in = sign_in(service, Referer=f"https://{HOST}/admin/login/")
     assert signed_in.status_code == 302
     assert cookies(signed_in) == {
         "__Host-csrftoken": {"Secure", "HttpOnly", "Path", "SameSite", "SameSite=Strict"},
@@ -119,16 +124,7 @@ def test_cookies_are_for_this_host_over_https_and_for_no_script(service: Service
 
 @pytest.mark.parametrize("header", ["Origin", "Referer"])
 def test_form_sent_from_another_site_is_refused(service: Service, header: str) -> None:
-    page = get(service, "/admin/login/")
-    token = re.findall(r'name="csrfmiddlewaretoken" value="(\w+)"', page.text)[0]
-    sent = page.headers["set-cookie"].partition(";")[0]
-    answer = httpx.post(
-        f"{service.url}/admin/login/",
-        data={"username": "ann", "password": "a-long-one", "csrfmiddlewaretoken": token},
-        headers=PROXY | {"Cookie": sent, header: "https://evil.example"},
-        timeout=30,
-    )
-    assert answer.status_code == 403
+    assert sign_in(service, **{header: "https://evil.example"}).status_code == 403
 
 
 def test_deployment_check_finds_these_settings_sound(service: Service) -> None:

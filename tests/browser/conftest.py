@@ -28,9 +28,9 @@ User.objects.create_superuser("root", password={PASSWORD!r})
 Open = Callable[..., Page]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def chromium() -> Iterator[Browser]:
-    """A headless Chromium."""
+    """A headless Chromium; while Playwright runs, the thread of the tests can run no other event loop."""
     if CHROMIUM is None:
         assert os.environ.get("CI") != "true", "CI must test in a browser: install chromium."
         pytest.skip("No Chromium is installed, so nothing was tested in a browser.")
