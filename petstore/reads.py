@@ -27,7 +27,7 @@ NUMBERS = counting(1)
 Rows = list[dict[str, Any]]
 Source = Callable[[], QuerySet[Any, Any]]
 
-FIRST_MARK = -(10**15)  # Stands for a value while a queryset is compiled: no id, and no choice.
+FIRST_MARK = -(10**15)  # Stands for a value while a queryset is compiled: no id, no choice and no text.
 
 
 class Statement(NamedTuple):
@@ -109,7 +109,8 @@ def compile_read(
     marks = {name: choices.get(name, FIRST_MARK - number) for number, name in enumerate(filters)}
     compiler = queryset.filter(**marks).order_by("id").query.get_compiler(alias)
     sql, values = compiler.as_sql()
-    names = {mark: name for name, mark in marks.items()}
+    names: dict[Any, str] = {mark: name for name, mark in marks.items()}
+    names |= {str(mark): name for name, mark in marks.items()}  # As the field of a text has it.
     text, *rest = sql.split("%s")
     parameters = []
     for value, part in zip(values, rest, strict=True):

@@ -11,6 +11,7 @@ from django.db.models.functions import Coalesce, Now
 from accounts.caller import Caller
 from accounts.models import ApiKey, signing_pepper
 from accounts.quota.verdict import SECOND, Limits
+from petstore.reads import Read
 
 
 class KeyRefusal(Enum):
@@ -71,11 +72,12 @@ QUERY = (
     .order_by()
     .values(*FIELDS)
 )
+ONE = Read(ApiKey, lambda: QUERY)  # A key in use is read once a minute, on the event loop without a thread.
 
 
 def read(public_id: str) -> KeyFacts | None:
     """Return the facts of one key, or None if there is no such key."""
-    row = QUERY.filter(public_id=public_id).first()
+    row = ONE.where(public_id=public_id).one()
     return from_row(row) if row else None
 
 

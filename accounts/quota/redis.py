@@ -25,7 +25,6 @@ from accounts.quota.lookups import lookups
 from accounts.quota.scripts import RedisUnavailableError, Scripts
 from accounts.quota.verdict import DAY, MINUTE, SECOND, Limits, Verdict, account_windows
 from petstore.addresses import Address
-from petstore.engine.waiting import in_thread
 
 FACTS_KEPT = 60_000  # Milliseconds. Changes are published; this bounds what nobody published.
 ABSENT_KEPT = 10_000  # Milliseconds for which a key that the database does not have is remembered.
@@ -77,7 +76,7 @@ class RedisQuotaStore:
         if reply[0] == b"miss":
             if not lookups.take(address):
                 return Admission(refusal=KeyRefusal.UNCHECKED)
-            facts = in_thread(key_facts.read, key.public_id)
+            facts = key_facts.read(key.public_id)
             self.publish(facts or key_facts.absent(key.public_id))
             reply = self._run(ADMIT, names(key.public_id), arguments)
         if reply[0] == b"networks":  # Rare: such a key costs a second round trip.
