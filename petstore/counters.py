@@ -5,7 +5,6 @@ database is no place for them: a request without a valid key must get its answer
 database is away (D16). Backed by a small SQLite file that may be deleted at any time.
 """
 
-import logging
 import sqlite3
 import threading
 import time
@@ -15,19 +14,14 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from django.core.cache.backends.base import DEFAULT_TIMEOUT, BaseCache
-from django.core.cache.backends.redis import RedisCache
-from redis.backoff import NoBackoff
-from redis.exceptions import RedisError
-from redis.retry import Retry
 
-logger = logging.getLogger(__name__)
+from petstore.engine.waiting import blocking
 
 SCHEMA = """
 CREATE TABLE counter (
     name TEXT PRIMARY KEY, value INTEGER NOT NULL, expires REAL NOT NULL
 ) WITHOUT ROWID
 """
-ASK_AGAIN_AFTER = 5  # Seconds.
 SWEEP_EVERY = 1000  # New counters between two deletions of those that ended.
 
 
@@ -75,6 +69,7 @@ class MachineCounters(BaseCache):
         seconds = self.get_backend_timeout(timeout)
         return float("inf") if seconds is None else seconds
 
+    @blocking
     def add(
         self,
         key: str,
@@ -91,6 +86,7 @@ class MachineCounters(BaseCache):
         self._sweep(added)
         return bool(added)
 
+    @blocking
     def set(
         self,
         key: str,
@@ -104,6 +100,7 @@ class MachineCounters(BaseCache):
             (self.make_key(key, version), int(value), self._expires(timeout)),
         )
 
+    @blocking
     def get(self, key: str, default: Any = None, version: int | None = None) -> Any:
         """Return the counter, or the default when it doesn't run."""
         row = self._connection.execute(
@@ -112,6 +109,7 @@ class MachineCounters(BaseCache):
         ).fetchone()
         return row[0] if row else default
 
+    @blocking
     def incr(self, key: str, delta: int = 1, version: int | None = None) -> int:
         """Add to a running counter in one statement and return the sum.
 
@@ -125,12 +123,14 @@ class MachineCounters(BaseCache):
             raise ValueError(f"No counter runs under {key!r}.")
         return int(row[0])
 
+    @blocking
     def delete(self, key: str, version: int | None = None) -> bool:
         """End the counter; True if it ran."""
         name = self.make_key(key, version)
         statement = "DELETE FROM counter WHERE name = ? AND expires > ?"
         return bool(self._connection.execute(statement, (name, time.time())).rowcount)
 
+    @blocking
     def clear(self) -> None:
         """End every counter."""
         self._connection.execute("DELETE FROM counter")
@@ -140,51 +140,3 @@ class MachineCounters(BaseCache):
         if self._added >= SWEEP_EVERY:
             self._added = 0
             self._connection.execute("DELETE FROM counter WHERE expires <= ?", (time.time(),))
-
-
-class SharedCounters(MachineCounters):
-    """The same over all machines, in Redis; in the machine's own file while Redis is away.
-
-    `OPTIONS["redis"]` is Redis's URL. What fails once is not asked again for a few seconds, so that a dead
-    Redis holds nobody up.
-    """
-
-    def __init__(self, location: str, params: dict[str, Any]) -> None:
-        super().__init__(location, params)
-        client = {"socket_timeout": 0.25, "socket_connect_timeout": 0.25, "retry": Retry(NoBackoff(), 0)}
-        self._redis = RedisCache(params["OPTIONS"]["redis"], {**params, "OPTIONS": client})
-        self._away_until = 0.0
-
-    def add(
-        self, key: str, value: int, timeout: float | None = DEFAULT_TIMEOUT, version: int | None = None
-    ) -> bool:
-        """Set the counter unless it runs already; True if this call set it."""
-        return bool(self._ask("add", key, value, timeout, version))
-
-    def set(
-        self, key: str, value: int, timeout: float | None = DEFAULT_TIMEOUT, version: int | None = None
-    ) -> None:
-        """Set the counter, whatever it was."""
-        self._ask("set", key, value, timeout, version)
-
-    def get(self, key: str, default: Any = None, version: int | None = None) -> Any:
-        """Return the counter, or the default when it doesn't run."""
-        return self._ask("get", key, default, version)
-
-    def incr(self, key: str, delta: int = 1, version: int | None = None) -> int:
-        """Add to a running counter and return the sum. Raises ValueError when it doesn't run."""
-        return int(self._ask("incr", key, delta, version))
-
-    def delete(self, key: str, version: int | None = None) -> bool:
-        """End the counter; True if it ran."""
-        return bool(self._ask("delete", key, version))
-
-    def _ask(self, name: str, *arguments: Any) -> Any:
-        """Return Redis's answer, or this machine's own while Redis is away."""
-        if time.monotonic() >= self._away_until:
-            try:
-                return getattr(self._redis, name)(*arguments)
-            except (RedisError, OSError) as error:
-                self._away_until = time.monotonic() + ASK_AGAIN_AFTER
-                logger.warning("Redis fails, so this machine counts by itself: %s", error)
-        return getattr(super(), name)(*arguments)

@@ -63,7 +63,9 @@ REDIS_URL = env.redis_url("REDIS_URL")  # Without it, the database counts.
 # Counters that are short-lived and belong to no account: requests without a key, failed logins.
 CACHES = {
     "default": {
-        "BACKEND": f"petstore.counters.{'SharedCounters' if REDIS_URL else 'MachineCounters'}",
+        "BACKEND": "petstore.shared_counters.of_this_process"
+        if REDIS_URL
+        else "petstore.counters.MachineCounters",
         "LOCATION": env.text("COUNTERS_DIR", str(BASE_DIR / "var")),
         "OPTIONS": {"redis": REDIS_URL} if REDIS_URL else {},
     }

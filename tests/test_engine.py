@@ -6,7 +6,6 @@ import socket
 import threading
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from hashlib import sha1
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,11 +15,11 @@ from django.conf import settings
 from django.core.exceptions import SynchronousOnlyOperation
 from django.db import DataError, IntegrityError, OperationalError, connection
 
-from accounts.quota.scripts import RedisUnavailableError, Scripts
 from inventory.models import Category, Pet
 from petstore.engine.pipe import Pipe, PipeError
 from petstore.engine.postgresql import UNLIMITED_SECONDS, PostgresqlPipe, Statement, Writers, patience
 from petstore.engine.redis import RedisPipe
+from petstore.engine.scripts import RedisUnavailableError, Scripts, script
 from petstore.engine.waiting import Turn, in_thread, on_loop, wait
 from petstore.writes import insert
 from tests.conftest import COMMITTED
@@ -293,11 +292,10 @@ def test_a_cluster_is_left_to_redis_py(tmp_path: Path) -> None:
     with redis_server(tmp_path, "--cluster-enabled", "yes", "--cluster-node-timeout", "1000") as node:
         node.client.cluster("ADDSLOTSRANGE", 0, 100)
         scripts = Scripts(node.url)
-        echo = "return ARGV[1]"
-        digest = sha1(echo.encode()).hexdigest()
-        (error,) = serve(lambda: scripts.run(echo, digest, ["{a}"], ["a"]))
+        echo = script("return ARGV[1]")
+        (error,) = serve(lambda: scripts.run(echo, ["{a}"], ["a"]))
         assert isinstance(error, RedisUnavailableError)  # The slot of {a} is nobody's.
         node.client.cluster("ADDSLOTSRANGE", 101, 16_383)
         wait_until(lambda: node.client.get("{a}"))
-        assert serve(lambda: scripts.run(echo, digest, ["{a}"], ["a"])) == [b"a"]
+        assert serve(lambda: scripts.run(echo, ["{a}"], ["a"])) == [b"a"]
         scripts.close()

@@ -14,10 +14,10 @@ from accounts.quota.admission import Admission
 from accounts.quota.database import DatabaseQuotaStore
 from accounts.quota.fallback import FallbackQuotaStore, forget_writes
 from accounts.quota.redis import RedisQuotaStore
-from accounts.quota.scripts import RedisUnavailableError
 from accounts.quota.verdict import DAY, SECOND
 from petstore.databases import replicas, watch
 from petstore.databases.watch import Mark, Server
+from petstore.engine.scripts import RedisUnavailableError
 from tests.conftest import COMMITTED
 from tests.quota import ADDRESS, Desk
 from tests.servers import RedisServer

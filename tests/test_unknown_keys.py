@@ -23,9 +23,9 @@ from accounts.quota.admission import QuotaStore
 from accounts.quota.facts import KeyRefusal
 from accounts.quota.lookups import Lookups
 from accounts.quota.redis import RedisQuotaStore
-from accounts.quota.scripts import Scripts
 from accounts.quota.verdict import MINUTE, SECOND
 from petstore.counters import MachineCounters
+from petstore.engine.scripts import Scripts
 from tests.conftest import OPERATOR, Api
 from tests.quota import ADDRESS
 from tests.servers import RedisServer

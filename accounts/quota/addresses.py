@@ -11,7 +11,6 @@ from django_ratelimit.core import get_usage
 from accounts.quota.lookups import lookups
 from accounts.quota.verdict import MINUTE, SECOND, Verdict, Window
 from petstore.addresses import client_network
-from petstore.engine.waiting import in_thread
 
 logger = logging.getLogger(__name__)
 
@@ -22,8 +21,7 @@ def take(request: HttpRequest) -> Verdict:
     network = client_network(request)
     used, ends_at, admitted = 0, time.time_ns() // 1000 + MINUTE, True
     try:
-        usage = in_thread(
-            get_usage,
+        usage = get_usage(
             request,
             group="anonymous",
             key=lambda group, request: network,

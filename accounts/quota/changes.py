@@ -16,7 +16,7 @@ from django.utils import timezone
 from accounts.models import Account, ApiKey, KeyStanding, Plan
 from accounts.quota import facts, store
 from accounts.quota.redis import FACTS_KEPT
-from accounts.quota.scripts import RedisUnavailableError
+from petstore.engine.scripts import RedisUnavailableError
 
 logger = logging.getLogger(__name__)
 

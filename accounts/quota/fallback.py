@@ -13,10 +13,10 @@ from time import monotonic
 from accounts.keys import KeyText
 from accounts.quota.admission import Admission, QuotaStore
 from accounts.quota.redis import RedisQuotaStore
-from accounts.quota.scripts import RedisUnavailableError
 from accounts.quota.verdict import SECOND
 from petstore.addresses import Address
 from petstore.databases import replicas
+from petstore.engine.scripts import RedisUnavailableError
 from petstore.engine.waiting import in_thread
 from petstore.metrics import STORE_UP
 

@@ -7,7 +7,6 @@ Three hashes, in one cluster slot for all keys of an account, because the tag in
     petstore:{8 characters of the account}:standing:6         the key's strikes and ban; until they end
 """
 
-import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +21,9 @@ from accounts.quota.admission import Admission
 from accounts.quota.database import SKEW
 from accounts.quota.facts import KeyFacts, KeyRefusal
 from accounts.quota.lookups import lookups
-from accounts.quota.scripts import RedisUnavailableError, Scripts
 from accounts.quota.verdict import DAY, MINUTE, SECOND, Limits, Verdict, account_windows
 from petstore.addresses import Address
+from petstore.engine.scripts import RedisUnavailableError, Script, Scripts, script
 
 FACTS_KEPT = 60_000  # Milliseconds. Changes are published; this bounds what nobody published.
 ABSENT_KEPT = 10_000  # Milliseconds for which a key that the database does not have is remembered.
@@ -36,16 +35,15 @@ local BAN_LENGTHS, STEP_BACK_AFTER = {{{", ".join(map(str, bans.BAN_LENGTHS))}}}
 """
 
 
-def script(name: str) -> str:
+def from_file(name: str) -> Script:
     """Return a Lua script with the constants that Python shares with it."""
-    return CONSTANTS + Path(__file__).with_name(name).read_text()
+    return script(CONSTANTS + Path(__file__).with_name(name).read_text())
 
 
-ADMIT = script("admit.lua")
-PUBLISH = script("publish.lua")
-FORGET = "return redis.call('DEL', KEYS[1])"
-NOTE_WRITE = script("note_write.lua")
-SHA = {source: hashlib.sha1(source.encode()).hexdigest() for source in (ADMIT, PUBLISH, FORGET, NOTE_WRITE)}  # noqa: S324  Redis's name for it.
+ADMIT = from_file("admit.lua")
+PUBLISH = from_file("publish.lua")
+FORGET = script("return redis.call('DEL', KEYS[1])")
+NOTE_WRITE = from_file("note_write.lua")
 
 
 def names(public_id: str) -> list[str]:
@@ -115,9 +113,9 @@ class RedisQuotaStore:
         """Drop what is known of a key."""
         self._run(FORGET, names(public_id), [])
 
-    def _run(self, source: str, hashes: list[str], arguments: list[Any]) -> Any:
-        reply = self._scripts.run(source, SHA[source], hashes, arguments)
-        if not isinstance(reply, list if source is ADMIT else int):
+    def _run(self, script: Script, hashes: list[str], arguments: list[Any]) -> Any:
+        reply = self._scripts.run(script, hashes, arguments)
+        if not isinstance(reply, list if script is ADMIT else int):
             raise RedisUnavailableError(f"It answered {reply!r}.")
         return reply
 

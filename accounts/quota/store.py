@@ -9,7 +9,7 @@ from accounts.quota.admission import QuotaStore
 from accounts.quota.database import DatabaseQuotaStore
 from accounts.quota.fallback import FallbackQuotaStore
 from accounts.quota.redis import RedisQuotaStore
-from accounts.quota.scripts import RedisUnavailableError
+from petstore.engine.scripts import RedisUnavailableError
 from petstore.metrics import STORE_UP
 
 logger = logging.getLogger(__name__)

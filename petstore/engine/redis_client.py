@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Sequence
 from typing import Any
+from weakref import WeakSet
 
 import redis
 from redis.backoff import NoBackoff
@@ -24,32 +25,36 @@ class RedisClient:
             "retry": Retry(NoBackoff(), 0),
         }
         self._local = threading.local()
+        self._of_threads: WeakSet[Any] = WeakSet()
         self._client: redis.Redis | RedisCluster = redis.Redis.from_url(url, **options)
         if self._client.info("cluster").get("cluster_enabled"):
             self._client.close()
             self._client = RedisCluster.from_url(url, **options)
 
     def close(self) -> None:
-        """Close the connections that the client keeps; each thread's own ends with the thread."""
+        """Close every connection; the next command opens another."""
         self._client.close()
+        for connection in list(self._of_threads):
+            connection.disconnect()
 
-    def run(self, source: str, sha: str, hashes: Sequence[str], arguments: Sequence[Any]) -> Any:
+    def run(self, source: str, sha: str, names: Sequence[str], arguments: Sequence[Any]) -> Any:
         """Return a script's reply."""
         try:
-            return self._evalsha(sha, hashes, arguments)
+            return self._evalsha(sha, names, arguments)
         except redis.exceptions.NoScriptError:
-            return self._client.eval(source, len(hashes), *hashes, *arguments)
+            return self._client.eval(source, len(names), *names, *arguments)
 
-    def _evalsha(self, sha: str, hashes: Sequence[str], arguments: Sequence[Any]) -> Any:
+    def _evalsha(self, sha: str, names: Sequence[str], arguments: Sequence[Any]) -> Any:
         """Send the command by this thread's own connection: half of a call is redis-py's way to one.
 
         In a cluster the client must find the node.
         """
         if isinstance(self._client, RedisCluster):
-            return self._client.evalsha(sha, len(hashes), *hashes, *arguments)
+            return self._client.evalsha(sha, len(names), *names, *arguments)
         connection: Any = getattr(self._local, "connection", None)
         if connection is None:
             pool = self._client.connection_pool
             connection = self._local.connection = pool.connection_class(**pool.connection_kwargs)
-        connection.send_command("EVALSHA", sha, len(hashes), *hashes, *arguments)
+            self._of_threads.add(connection)
+        connection.send_command("EVALSHA", sha, len(names), *names, *arguments)
         return connection.read_response()
