@@ -8,7 +8,7 @@ page may wait for whatever it likes.
 import asyncio
 import logging
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
+from functools import cache, lru_cache
 from io import BytesIO
 from tempfile import SpooledTemporaryFile
 from typing import IO, Any
@@ -194,6 +194,7 @@ def headers_of(response: HttpResponseBase) -> Headers:
     return headers
 
 
+@cache
 def come_again() -> tuple[Headers, bytes]:
     """Return the headers and body of a 503: this worker has more to do than it can."""
     code = ErrorCode.SERVICE_UNAVAILABLE
