@@ -298,4 +298,3 @@ def test_a_cluster_is_left_to_redis_py(tmp_path: Path) -> None:
         node.client.cluster("ADDSLOTSRANGE", 101, 16_383)
         wait_until(lambda: node.client.get("{a}"))
         assert serve(lambda: scripts.run(echo, ["{a}"], ["a"])) == [b"a"]
-        scripts.close()

@@ -1,6 +1,6 @@
 """Counters over all machines: petstore.shared_counters.SharedCounters."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -15,17 +15,9 @@ Make = Callable[[str, str], SharedCounters]
 
 
 @pytest.fixture
-def machine_of(tmp_path: Path) -> Iterator[Make]:
+def machine_of(tmp_path: Path) -> Make:
     """Makes the counters of one machine, by its name and the address of its Redis."""
-    made = []
-
-    def make(name: str, url: str) -> SharedCounters:
-        made.append(SharedCounters(str(tmp_path / name), {"OPTIONS": {"redis": url}}))
-        return made[-1]
-
-    yield make
-    for machine in made:
-        machine._redis._scripts.close()
+    return lambda name, url: SharedCounters(str(tmp_path / name), {"OPTIONS": {"redis": url}})
 
 
 def test_machines_count_together(redis: RedisServer, machine_of: Make) -> None:
@@ -82,9 +74,9 @@ def test_requests_on_the_event_loop_count_without_a_thread(
     def refuse(*arguments: object) -> None:
         raise AssertionError("It went to a thread.")
 
-    monkeypatch.setattr("petstore.engine.scripts.in_thread", refuse)
     redis.client.flushall()
     machine = machine_of("a", redis.url)
+    monkeypatch.setattr(machine._redis._scripts, "_run_in_thread", refuse)
     assert serve(lambda: machine.add("visits", 1, 60)) == [True]
     assert sorted(serve(*[lambda: machine.incr("visits")] * 50)) == list(range(2, 52))
 
