@@ -5,6 +5,7 @@ import mmap
 import signal
 import socket
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from http.client import HTTPConnection
 from pathlib import Path
 
@@ -72,15 +73,15 @@ def not_ready(service: Service) -> None:
 
 def answers_until_closed(service: Service, key: str) -> list[int]:
     """Send one request after the other on one connection; return the statuses when the server ends it."""
-    keeping = HTTPConnection("127.0.0.1", int(service.environment["PORT"]), timeout=10)
     statuses = []
-    while True:
-        keeping.request("GET", "/v1/pets?limit=1", headers={"Authorization": f"Bearer {key}"})
-        answer = keeping.getresponse()
-        answer.read()
-        statuses.append(answer.status)
-        if answer.will_close:
-            return statuses
+    with closing(HTTPConnection("127.0.0.1", int(service.environment["PORT"]), timeout=10)) as keeping:
+        while True:
+            keeping.request("GET", "/v1/pets?limit=1", headers={"Authorization": f"Bearer {key}"})
+            answer = keeping.getresponse()
+            answer.read()
+            statuses.append(answer.status)
+            if answer.will_close:
+                return statuses
 
 
 def test_service_told_to_end_is_not_ready_and_ends_each_connection_with_an_answer(
