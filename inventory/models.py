@@ -6,14 +6,15 @@ from datetime import UTC, datetime
 from typing import Any
 
 from django.core.exceptions import ValidationError
-from django.db import models, transaction
+from django.db import models
 from django.db.models import Case, F, Q, QuerySet, Value, When
 from django.utils import timezone
 
 from inventory.counts import StockCount  # noqa: F401  Django looks for models here.
-from inventory.events import OrderEvent, PetEvent  # noqa: F401
+from inventory.events import OrderEvent, PetEvent
 from inventory.names import Folded
 from inventory.uploads import PetUpload  # noqa: F401
+from petstore.writes import atomic, insert, lock, update
 
 NAME_LENGTH = 255
 
@@ -117,13 +118,12 @@ class Pet(models.Model):
         """Return the contract's Pet, as `PetQuerySet.as_json` reads it."""
         return {"id": self.pk, "name": self.name, "categoryId": self.category_id, "status": self.status}
 
+    @atomic
     def move(self, to: PetStatus, *, by: str, reason: str = "") -> None:
         """Set the status by hand. Raises IllegalMoveError, also for a pet that a live order holds."""
-        with transaction.atomic():
-            pet = Pet.objects.select_for_update().get(pk=self.pk)
-            pet.check_free()
-            pet._go(to, by=by, reason=reason)
-        self.refresh_from_db()
+        lock(self)
+        self.check_free()
+        self.go(to, by=by, reason=reason)
 
     def check_free(self) -> None:
         """Raise IllegalMoveError if a live order holds the pet."""
@@ -138,12 +138,13 @@ class Pet(models.Model):
         if self.status == PetStatus.SOLD and not reason.strip():
             raise IllegalMoveError(f"Pet {self.pk} is sold. To take it back, say why it was returned.")
 
-    def _go(self, to: PetStatus, *, by: str, reason: str = "", order: Order | None = None) -> None:
-        """Take a legal step, and record it; the row is locked."""
+    def go(self, to: PetStatus, *, by: str, reason: str, order: Order | None = None) -> None:
+        """Take a legal step, and record it. The row must be locked. Raises IllegalMoveError."""
         self.check_move(to, reason)
-        self.events.create(from_status=self.status, to_status=to, order=order, by=by, reason=reason[:255])
-        self.status = to
-        self.save(update_fields=["status", "updated_at"])
+        step = {"from_status": self.status, "to_status": to, "by": by, "reason": reason[:255]}
+        insert(PetEvent(pet_id=self.pk, order=order, **step))
+        self.status, self.updated_at = to, timezone.now()
+        update(Pet, {"pk": self.pk}, status=to, updated_at=self.updated_at)
 
 
 class OrderQuerySet(QuerySet["Order"]):
@@ -159,25 +160,21 @@ class OrderQuerySet(QuerySet["Order"]):
         )
         return renamed.values("id", "petId", "quantity", "status", "shipDate", "complete")
 
+    @atomic
     def place(self, *, account_id: int, pet_id: int, by: str) -> Order:
         """Order a pet: it goes from available to pending, for exactly one of any number of buyers (D14).
 
         Raises Pet.DoesNotExist, or IllegalMoveError for a pet that is not available.
         """
-        with transaction.atomic():
-            # The update decides who wins: whoever comes second waits for the row, and finds it pending.
-            available = Pet.objects.filter(pk=pet_id, status=PetStatus.AVAILABLE)
-            if not available.update(status=PetStatus.PENDING, updated_at=timezone.now()):
-                raise IllegalMoveError(f"Pet {Pet.objects.get(pk=pet_id).pk} is not available.")
-            order = self.create(account_id=account_id, pet_id=pet_id)
-            order.record("", OrderStatus.PLACED, by=by)
-            PetEvent.objects.create(
-                pet_id=pet_id,
-                from_status=PetStatus.AVAILABLE,
-                to_status=PetStatus.PENDING,
-                order=order,
-                by=by,
-            )
+        # The update decides who wins: whoever comes second waits for the row, and finds it pending.
+        available = {"pk": pet_id, "status": PetStatus.AVAILABLE}
+        if not update(Pet, available, status=PetStatus.PENDING, updated_at=timezone.now()):
+            lock(Pet(pk=pet_id))  # It may not be there at all.
+            raise IllegalMoveError(f"Pet {pet_id} is not available.")
+        order = insert(Order(account_id=account_id, pet_id=pet_id))
+        order.record("", OrderStatus.PLACED, by=by)
+        step = {"from_status": PetStatus.AVAILABLE, "to_status": PetStatus.PENDING, "by": by}
+        insert(PetEvent(pet_id=pet_id, order=order, **step))
         return order
 
 
@@ -218,55 +215,66 @@ class Order(models.Model):
     def __str__(self) -> str:
         return f"order {self.pk}"
 
+    def as_json(self) -> dict[str, Any]:
+        """Return the API's Order, as `OrderQuerySet.as_json` reads it."""
+        return {
+            "id": self.pk,
+            "petId": self.pet_id,
+            "quantity": 1,
+            "status": self.status,
+            "shipDate": self.ship_date,
+            "complete": self.status == OrderStatus.DELIVERED,
+        }
+
     def approve(self, *, by: str, reason: str = "") -> None:
         """Accept the order. Raises IllegalMoveError."""
         self._move(OrderStatus.APPROVED, by=by, reason=reason)
 
+    @atomic
     def ship(self, *, by: str, ship_date: datetime | None = None) -> None:
         """Note when the animal leaves. Raises IllegalMoveError unless the order is approved."""
-        with transaction.atomic():
-            order = Order.objects.select_for_update().get(pk=self.pk)
-            if order.status != OrderStatus.APPROVED:
-                raise IllegalMoveError(f"Order {order.pk} is {order.status}; only an approved one ships.")
-            order.ship_date = (ship_date or timezone.now()).astimezone(UTC)
-            order.save(update_fields=["ship_date", "updated_at"])
-            order.record(
-                order.status, order.status, by=by, reason=f"Ships {order.ship_date:%Y-%m-%d %H:%M} UTC."
-            )
-        self.refresh_from_db()
+        lock(self)
+        if self.status != OrderStatus.APPROVED:
+            raise IllegalMoveError(f"Order {self.pk} is {self.status}; only an approved one ships.")
+        self.ship_date, self.updated_at = (ship_date or timezone.now()).astimezone(UTC), timezone.now()
+        update(Order, {"pk": self.pk}, ship_date=self.ship_date, updated_at=self.updated_at)
+        self.record(self.status, self.status, by=by, reason=f"Ships {self.ship_date:%Y-%m-%d %H:%M} UTC.")
 
     def deliver(self, *, by: str, reason: str = "") -> None:
         """Hand the animal over: it is sold. Raises IllegalMoveError."""
         self._move(OrderStatus.DELIVERED, by=by, reason=reason, pet_to=PetStatus.SOLD)
 
+    @atomic
     def cancel(self, *, by: str, reason: str = "", only_placed: bool = False) -> None:
         """Give the animal free; a second time changes nothing. Raises IllegalMoveError.
 
         `only_placed`: as a client may, who can't cancel what is approved.
         """
-        with transaction.atomic():
-            current = Order.objects.select_for_update().get(pk=self.pk).status
-            if only_placed and current == OrderStatus.APPROVED:
-                raise IllegalMoveError(f"Order {self.pk} is approved; the shop alone can cancel it.")
-            if current != OrderStatus.CANCELLED:
-                self._move(OrderStatus.CANCELLED, by=by, reason=reason, pet_to=PetStatus.AVAILABLE)
-            else:
-                self.refresh_from_db()
+        lock(self)
+        if only_placed and self.status == OrderStatus.APPROVED:
+            raise IllegalMoveError(f"Order {self.pk} is approved; the shop alone can cancel it.")
+        if self.status != OrderStatus.CANCELLED:
+            self._go(OrderStatus.CANCELLED, by=by, reason=reason, pet_to=PetStatus.AVAILABLE)
 
+    @atomic
     def _move(self, to: OrderStatus, *, by: str, reason: str, pet_to: PetStatus | None = None) -> None:
         """Move the order, and its pet where the move changes it, in one transaction."""
-        with transaction.atomic():
-            order = Order.objects.select_for_update().get(pk=self.pk)
-            if to not in ORDER_MOVES[order.status]:
-                raise IllegalMoveError(f"Order {order.pk} is {order.status}; it can't become {to}.")
-            if pet_to is not None:
-                pet = Pet.objects.select_for_update().get(pk=order.pet_id)
-                pet._go(pet_to, by=by, reason=reason, order=order)
-            order.record(order.status, to, by=by, reason=reason)
-            order.status = to
-            order.save(update_fields=["status", "updated_at"])
-        self.refresh_from_db()
+        lock(self)
+        self._go(to, by=by, reason=reason, pet_to=pet_to)
+
+    def _go(self, to: OrderStatus, *, by: str, reason: str, pet_to: PetStatus | None) -> None:
+        """Take a legal step, and record it; the row is locked."""
+        if to not in ORDER_MOVES[self.status]:
+            raise IllegalMoveError(f"Order {self.pk} is {self.status}; it can't become {to}.")
+        if pet_to is not None:
+            pet = Pet(pk=self.pet_id)
+            lock(pet)
+            pet.go(pet_to, by=by, reason=reason, order=self)
+        self.record(self.status, to, by=by, reason=reason)
+        self.status, self.updated_at = to, timezone.now()
+        update(Order, {"pk": self.pk}, status=to, updated_at=self.updated_at)
 
     def record(self, from_status: str, to_status: str, *, by: str, reason: str = "") -> None:
         """Write what happened to the order."""
-        self.events.create(from_status=from_status, to_status=to_status, by=by, reason=reason[:255])
+        step = {"from_status": from_status, "to_status": to_status, "by": by, "reason": reason[:255]}
+        insert(OrderEvent(order_id=self.pk, **step))

@@ -18,7 +18,6 @@ from inventory.reads import ORDERS
 from inventory.serializers import NewOrderSerializer, OrderSerializer
 from inventory.views import path_id
 from petstore.api import ApiView
-from petstore.engine.waiting import blocking
 from petstore.errors import ApiError, ErrorCode
 from petstore.parameters import choice
 from petstore.reads import Read
@@ -58,7 +57,6 @@ class OrderViewSet(ApiView, GenericViewSet[Order]):
         return self.get_paginated_response(self.paginate_queryset(orders))  # type: ignore[arg-type]  # A Read.
 
     @idempotent
-    @blocking
     def create(self, request: Request) -> Response:
         """Order a pet that is available."""
         wanted = NEW_ORDER.run_validation(request.data)
@@ -74,18 +72,15 @@ class OrderViewSet(ApiView, GenericViewSet[Order]):
         except IllegalMoveError:
             raise ApiError(ErrorCode.PET_NOT_AVAILABLE) from None
         headers = {"Location": f"{settings.BASE_URL}/store/orders/{order.pk}"}
-        return Response(
-            self.own(request).where(id=order.pk).one(), status=status.HTTP_201_CREATED, headers=headers
-        )
+        return Response(order.as_json(), status=status.HTTP_201_CREATED, headers=headers)
 
     def retrieve(self, request: Request, orderId: str) -> Response:
         """Return one order."""
         return Response(self.find(request, orderId))
 
-    @blocking
     def destroy(self, request: Request, orderId: str) -> Response:
         """Cancel an order that is not approved yet; its pet is available again."""
-        order = Order.objects.get(pk=self.find(request, orderId)["id"])
+        order = Order(pk=self.find(request, orderId)["id"])
         try:
             order.cancel(by=f"key {caller_of(request).public_id}", only_placed=True)
         except IllegalMoveError:

@@ -79,7 +79,7 @@ THREADS = env.integer("THREADS", 4, 1, 256)  # Of a worker, for requests that wa
 # What makes the service faster and changes no answer; benchmarks, and a test, leave one out at a time.
 FAST_STEPS = {
     "compiled_reads",
-    "compiled_inserts",
+    "compiled_writes",
     "pipelining",
     "kept_results",
     "parting",

@@ -1,32 +1,65 @@
-"""Inserts whose SQL is compiled once, as that of reads.py: building it anew took a third of a create."""
+"""Writes whose SQL is compiled once, as that of reads.py: building it anew took a third of a create.
+
+On the event loop they go through its own connections, elsewhere through Django's. Functions under `atomic`
+that write with nothing else can therefore run in both places.
+"""
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Callable, Sequence
+from functools import cache, wraps
 from itertools import count
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from django.conf import settings
-from django.db import connections, models, router
+from django.db import DEFAULT_DB_ALIAS, connections, models, router, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models.sql import InsertQuery
+from django.db.models.expressions import RawSQL
+from django.db.models.sql import InsertQuery, UpdateQuery
 
 from petstore.engine import postgresql
 from petstore.engine.waiting import in_thread, on_loop
 
+P = ParamSpec("P")
+Result = TypeVar("Result")
 Model = TypeVar("Model", bound=models.Model)
+Fields = Sequence["models.Field[Any, Any]"]
 
-COMPILES = "compiled_inserts" in settings.FAST_STEPS
+COMPILES = "compiled_writes" in settings.FAST_STEPS
 NUMBERS = count(1)
 
 
 class Statement(NamedTuple):
-    """A compiled insert, which returns the new primary key."""
+    """A compiled statement, with a parameter for each of the fields."""
 
     sql: str
     on_loop: postgresql.Statement
-    fields: list[models.Field[Any, Any]]
+    fields: Fields
     dialect: BaseDatabaseWrapper  # Never connects: on the event loop there is no thread to own it.
+
+    def prepare(self, values: Sequence[Any]) -> list[Any]:
+        """Return values of the fields as the database takes them."""
+        pairs = zip(self.fields, values, strict=True)
+        return [field.get_db_prep_save(value, self.dialect) for field, value in pairs]
+
+
+def atomic(function: Callable[P, Result]) -> Callable[P, Result]:
+    """Decorate what is one transaction, or part of the caller's: an exception undoes all of that.
+
+    On the event loop the function must use the database by `insert`, `update` and `lock` alone.
+    """
+
+    @wraps(function)
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> Result:
+        if not on_loop():
+            with transaction.atomic():
+                return function(*args, **kwargs)
+        if not COMPILES:
+            return in_thread(wrapper, *args, **kwargs)
+        with postgresql.writers(DEFAULT_DB_ALIAS).transaction():
+            return function(*args, **kwargs)
+
+    return wrapper
 
 
 def insert(new: Model) -> Model:
@@ -39,20 +72,53 @@ def insert(new: Model) -> Model:
         return new
     alias = router.db_for_write(type(new))
     statement = compile_insert(type(new), alias)
-    dialect = statement.dialect
-    values = [field.get_db_prep_save(field.pre_save(new, True), dialect) for field in statement.fields]
+    values = statement.prepare([field.pre_save(new, True) for field in statement.fields])
     if on_loop():
         ((new.pk,),) = postgresql.writers(alias).rows(statement.on_loop, values)
     else:
         with connections[alias].cursor() as cursor:
             cursor.execute(statement.sql, values)
             (new.pk,) = cursor.fetchone()
+    new._state.adding, new._state.db = False, alias
     return new
+
+
+def update(model: type[models.Model], where: dict[str, Any], **values: Any) -> int:
+    """Change the rows whose fields have the values of `where`; return how many there are.
+
+    Like `filter(**where).update(**values)`. Raises what Django raises for a query.
+    """
+    if not on_loop():
+        return model._base_manager.filter(**where).update(**values)
+    alias = router.db_for_write(model)
+    conditions = dict(sorted(where.items()))  # As Django sorts them.
+    statement = compile_update(model, alias, tuple(conditions), tuple(values))
+    given = statement.prepare([*values.values(), *conditions.values()])
+    return len(postgresql.writers(alias).rows(statement.on_loop, given))
+
+
+def lock(known: models.Model) -> None:
+    """Lock a row until the transaction ends, and read all its fields anew.
+
+    Like `known.refresh_from_db()` of `select_for_update()`. Raises DoesNotExist, and what Django raises for
+    a query.
+    """
+    model: Any = type(known)
+    if not on_loop():
+        known.refresh_from_db(from_queryset=model._base_manager.select_for_update())
+        return
+    alias = router.db_for_write(model)
+    statement = compile_lock(model, alias)
+    rows = postgresql.writers(alias).rows(statement.on_loop, statement.prepare([known.pk]))
+    if not rows:
+        raise model.DoesNotExist
+    for field, value in zip(model._meta.concrete_fields, rows[0], strict=True):
+        setattr(known, field.attname, value)
 
 
 @cache
 def compile_insert(model: type[models.Model], alias: str) -> Statement:
-    """Compile the insert of all fields but the primary key, which the database assigns."""
+    """Compile the insert of all fields but the primary key, which the database assigns and returns."""
     fields = [field for field in model._meta.concrete_fields if not field.primary_key]
     dialect = connections.create_connection(alias)
     query = InsertQuery(model)
@@ -60,5 +126,38 @@ def compile_insert(model: type[models.Model], alias: str) -> Statement:
     compiler = query.get_compiler(connection=dialect)
     compiler.returning_fields = [model._meta.pk]
     ((sql, _),) = compiler.as_sql()
-    on_loop = postgresql.Statement(f"insert_{next(NUMBERS)}".encode(), postgresql.numbered(sql))
+    return statement_of(sql, fields, dialect)
+
+
+@cache
+def compile_update(
+    model: type[models.Model], alias: str, where: tuple[str, ...], values: tuple[str, ...]
+) -> Statement:
+    """Compile an update, which returns a row for each that it changes."""
+    dialect = connections.create_connection(alias)
+    query: Any = model._base_manager.filter(**marks(where)).query.chain(UpdateQuery)
+    query.add_update_values(marks(values))
+    sql, names = query.get_compiler(connection=dialect).as_sql()
+    columns = {field.name: field for field in model._meta.concrete_fields} | {"pk": model._meta.pk}
+    fields = [columns[name] for name in names]
+    return statement_of(f"{sql} RETURNING 1", fields, dialect)
+
+
+@cache
+def compile_lock(model: type[models.Model], alias: str) -> Statement:
+    """Compile the read of a row by its primary key, with all fields, that locks it."""
+    dialect = connections.create_connection(alias)
+    query = model._base_manager.filter(**marks(["pk"])).query
+    sql, _ = query.get_compiler(connection=dialect).as_sql()
+    return statement_of(f"{sql} {dialect.ops.for_update_sql()}", [model._meta.pk], dialect)
+
+
+def marks(names: Sequence[str]) -> dict[str, RawSQL]:
+    """Return a placeholder for each field: compiled, the field's name is its parameter."""
+    return {name: RawSQL("%s", [name]) for name in names}
+
+
+def statement_of(sql: str, fields: Fields, dialect: BaseDatabaseWrapper) -> Statement:
+    """Return a compiled statement with a name of its own."""
+    on_loop = postgresql.Statement(f"write_{next(NUMBERS)}".encode(), postgresql.numbered(sql))
     return Statement(sql, on_loop, fields, dialect)

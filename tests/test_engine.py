@@ -1,13 +1,11 @@
 """The event loop's way: many requests wait at once, and none pays for another's failure."""
 
 import asyncio
-import gc
 import socket
 import threading
-from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import hiredis
 import pytest
@@ -16,60 +14,21 @@ from django.core.exceptions import SynchronousOnlyOperation
 from django.db import DataError, IntegrityError, OperationalError, connection
 
 from inventory.models import Category, Pet
-from petstore.engine.pipe import Pipe, PipeError
+from petstore.engine.pipe import PipeError
 from petstore.engine.postgresql import UNLIMITED_SECONDS, PostgresqlPipe, Statement, Writers, patience
 from petstore.engine.redis import RedisPipe
 from petstore.engine.scripts import RedisUnavailableError, Scripts, script
-from petstore.engine.waiting import Turn, in_thread, on_loop, wait
+from petstore.engine.waiting import in_thread, on_loop, wait
 from petstore.writes import insert
 from tests.conftest import COMMITTED
 from tests.servers import RedisServer, redis_server, wait_until
-
-Function = Callable[[], Any]
-Result = TypeVar("Result")
+from tests.turns import Function, end_connection, run, serve, turn
 
 needs_postgresql = pytest.mark.skipif(
     connection.vendor != "postgresql", reason="SQLite is not asked over a connection."
 )
 DOUBLE = Statement(b"double", b"SELECT $1 * 2")
 DIVIDE = Statement(b"divide", b"SELECT 10 / $1")
-
-
-async def turn(function: Function) -> Any:
-    """Run a function as a request on the loop; return or raise what it does."""
-    done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-
-    def run() -> None:
-        try:
-            done.set_result(function())
-        except Exception as error:  # noqa: BLE001  Whatever it is, it is the test's.
-            done.set_exception(error)
-
-    Turn(run).switch()
-    return await done
-
-
-def run(main: Coroutine[Any, Any, Result]) -> Result:
-    """Run on a loop, and close what was opened there."""
-
-    async def all_of_it() -> Result:
-        try:
-            return await main
-        finally:
-            for pipe in [thing for thing in gc.get_objects() if issubclass(type(thing), Pipe)]:
-                pipe.close()
-            await asyncio.sleep(0)  # Lets transports close.
-
-    return asyncio.run(all_of_it())
-
-
-def serve(*functions: Function) -> list[Any]:
-    """Run functions as requests that come at once; exceptions are among the results."""
-
-    async def main() -> list[Any]:
-        return await asyncio.gather(*(turn(function) for function in functions), return_exceptions=True)
-
-    return run(main())
 
 
 # --- Waiting -------------------------------------------------------------------------------------
@@ -116,13 +75,6 @@ def test_a_query_on_the_loop_is_refused_rather_than_hold_up_all() -> None:
 
 def rows(pipe: PostgresqlPipe, statement: Statement, value: int) -> Function:
     return lambda: pipe.rows(statement, [value])
-
-
-def end_connection(process: int) -> None:
-    """End a connection to the database."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_terminate_backend(%s)", [process])
-    connection.close()
 
 
 @pytest.fixture

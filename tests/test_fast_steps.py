@@ -17,7 +17,7 @@ ON_POSTGRESQL = connection.vendor == "postgresql"
 # A step, by what leaves it out.
 LEFT_OUT = {
     "compiled_reads": {"FAST_STEPS_OFF": "compiled_reads"},
-    "compiled_inserts": {"FAST_STEPS_OFF": "compiled_inserts"},
+    "compiled_writes": {"FAST_STEPS_OFF": "compiled_writes"},
     "kept_results": {"FAST_STEPS_OFF": "kept_results"},
     "parting": {"FAST_STEPS_OFF": "parting"},
     "rare_collection": {"FAST_STEPS_OFF": "rare_collection"},

@@ -189,10 +189,10 @@ def test_pet_that_does_not_exist_cannot_be_ordered(account: Account) -> None:
 def test_failure_on_the_way_leaves_neither_order_nor_pending_pet(
     place: Callable[..., Order], pet: Pet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(**members: Any) -> None:
+    def fail(event: PetEvent, *args: Any, **kwargs: Any) -> None:
         raise RuntimeError("The disk is full.")
 
-    monkeypatch.setattr(PetEvent.objects, "create", fail)
+    monkeypatch.setattr(PetEvent, "__init__", fail)
     with pytest.raises(RuntimeError):
         place()
     pet.refresh_from_db()

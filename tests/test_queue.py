@@ -13,7 +13,7 @@ from petstore.engine.postgresql import Statement, Writers
 from petstore.engine.waiting import in_thread, wait
 from petstore.errors import ErrorCode, as_api_error
 from tests.conftest import COMMITTED
-from tests.test_engine import serve
+from tests.turns import serve
 
 SLEEP = Statement(b"sleep", b"SELECT pg_sleep(0.5)")
 

@@ -9,7 +9,7 @@ import pytest
 from petstore.engine.waiting import in_thread
 from petstore.shared_counters import SharedCounters, of_this_process
 from tests.servers import RedisServer
-from tests.test_engine import serve
+from tests.turns import serve
 
 Make = Callable[[str, str], SharedCounters]
 

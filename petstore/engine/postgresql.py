@@ -2,12 +2,14 @@
 
 What is asked in one turn of the loop is one batch with one Sync, hence one transaction: only reads may
 share a connection. A statement that fails takes those after it in its batch along; they are asked again.
-Nobody hears of a result before the Sync: only then is a write committed, and may still fail.
+Nobody hears of a result before the Sync: only then is a write committed, and may still fail. A transaction
+of several statements has a connection to itself from BEGIN to COMMIT.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import cache
 from typing import Any, NamedTuple
@@ -21,7 +23,7 @@ from psycopg.adapt import Transformer
 
 from petstore.databases.watch import DatabaseAwayError, is_away
 from petstore.engine.pipe import LostError, Pipe, PipeError
-from petstore.engine.waiting import QUEUED_TOO_LONG, pause, threads
+from petstore.engine.waiting import QUEUED_TOO_LONG, pause, this_turn, threads
 
 Rows = list[tuple[Any, ...]]
 Value = int | str | bool | datetime | None
@@ -38,7 +40,7 @@ SPARE_SECONDS = 1.0  # The server ends a statement itself; this is how much late
 UNLIMITED_SECONDS = (
     60.0  # Where the server ends none, as behind a pooler; a dead one is noticed by the watch.
 )
-WRITERS = 4  # Connections for writes: each has one at a time, so that they commit together.
+WRITERS = 8  # Connections for writes: each has one at a time, so that they commit together.
 NOT_PREPARED = "26000"  # PostgreSQL's code, invalid_sql_statement_name.
 ATTEMPTS = 3
 
@@ -62,6 +64,13 @@ class Statement(NamedTuple):
     sql: bytes
 
 
+BEGIN = Statement(b"begin", b"BEGIN")
+COMMIT = Statement(b"commit", b"COMMIT")
+ROLLBACK = Statement(b"rollback", b"ROLLBACK")
+DONE = {pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK}
+ROLLED_BACK = "The transaction was rolled back."
+
+
 class PostgresqlPipe(Pipe):
     """One connection in pipeline mode, with Django's settings for the alias."""
 
@@ -73,6 +82,7 @@ class PostgresqlPipe(Pipe):
         self._wrapper: BaseDatabaseWrapper
         self._connection: Any = None
         self._socket = -1
+        self._holds = False  # A transaction of several statements.
         self._prepares = True
         self._prepared: set[bytes] = set()
         self._transformers: dict[bytes, Any] = {}  # What turns results into Python's types.
@@ -81,14 +91,7 @@ class PostgresqlPipe(Pipe):
 
     def rows(self, statement: Statement, values: Sequence[Value]) -> Rows:
         """Return a statement's rows. Raises what Django raises for a query."""
-        try:
-            result = self._result(statement, values)
-        except PipeError as error:
-            as_django = DatabaseAwayError if is_away(self._alias) else OperationalError
-            raise as_django(str(error)) from error
-        if result.status != pq.ExecStatus.TUPLES_OK:
-            with self._wrapper.wrap_database_errors:
-                raise errors.error_from_result(result)
+        result = self._run(statement, values)
         transformer = self._transformers.get(statement.name)
         if transformer is None:
             transformer = self._transformers[statement.name] = Transformer(self._connection)
@@ -96,6 +99,41 @@ class PostgresqlPipe(Pipe):
         else:
             transformer.set_pgresult(result, set_loaders=False)
         return transformer.load_rows(0, result.ntuples, tuple)
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Make what is asked inside one transaction: all of it is done, or after an exception nothing."""
+        self._run(BEGIN)
+        self._holds = True
+        try:
+            yield
+            # PostgreSQL ends a transaction in which something failed with ROLLBACK, and calls that success.
+            if self._run(COMMIT).command_status != b"COMMIT":
+                raise OperationalError(ROLLED_BACK)
+        except BaseException:
+            with suppress(PipeError):
+                self._result(ROLLBACK, [])
+            raise
+        finally:
+            self._holds = False
+
+    def _run(self, statement: Statement, values: Sequence[Value] = ()) -> Any:
+        """Return libpq's result. Raises what Django raises for a query."""
+        try:
+            result = self._result(statement, values)
+        except PipeError as error:
+            as_django = DatabaseAwayError if is_away(self._alias) else OperationalError
+            raise as_django(str(error)) from error
+        if result.status not in DONE:
+            with self._wrapper.wrap_database_errors:
+                raise errors.error_from_result(result)
+        return result
+
+    def _be_open(self) -> None:
+        """Connect if need be. Raises PipeError; also for a connection that took a transaction along."""
+        if self._holds and not self._is_open:
+            raise LostError(ROLLED_BACK)
+        super()._be_open()
 
     def _result(self, statement: Statement, values: Sequence[Value]) -> Any:
         types = [OIDS[kind(value)] for value in values]
@@ -110,6 +148,8 @@ class PostgresqlPipe(Pipe):
                 raise
             if result.status == pq.ExecStatus.FATAL_ERROR and sqlstate(result) == NOT_PREPARED:
                 self._prepared.discard(statement.name)
+                if self._holds:
+                    raise LostError(ROLLED_BACK)
             elif result.status != pq.ExecStatus.PIPELINE_ABORTED:  # Nobody's failure took it along.
                 return result
         message = f"The statement was not answered in {ATTEMPTS} attempts."
@@ -219,7 +259,7 @@ def connect(alias: str) -> BaseDatabaseWrapper:
 
 
 class Writers:
-    """A few connections, each with one statement at a time: every write is a transaction of its own."""
+    """A few connections, each with one transaction at a time: every write is one, unless it is in one."""
 
     def __init__(self, alias: str) -> None:
         self._free = [PostgresqlPipe(alias, repeats=False) for _ in range(WRITERS)]
@@ -227,9 +267,35 @@ class Writers:
 
     def rows(self, statement: Statement, values: Sequence[Value]) -> Rows:
         """Return a statement's rows. Raises what Django raises for a query."""
+        held: PostgresqlPipe | None = this_turn().transaction
+        if held is not None:
+            return held.rows(statement, values)
+        with self._one() as pipe:
+            return pipe.rows(statement, values)
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Make what the caller writes inside one transaction, or part of the one that it has open.
+
+        Raises what Django raises for a query.
+        """
+        turn = this_turn()
+        if turn.transaction is not None:
+            yield
+            return
+        with self._one() as pipe, pipe.transaction():
+            turn.transaction = pipe
+            try:
+                yield
+            finally:
+                turn.transaction = None
+
+    @contextmanager
+    def _one(self) -> Iterator[PostgresqlPipe]:
+        """Yield a connection that nobody else uses meanwhile."""
         pipe = self._free.pop() if self._free else self._wait_for_free()
         try:
-            return pipe.rows(statement, values)
+            yield pipe
         finally:
             if self._waiting:
                 asyncio.get_running_loop().call_soon(self._waiting.popleft().switch, pipe)

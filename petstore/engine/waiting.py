@@ -25,6 +25,8 @@ QUEUED_TOO_LONG = "The request waited too long for its turn: see DATABASE_QUEUE_
 class Turn(greenlet):
     """The greenlet of one request."""
 
+    transaction: Any = None  # The connection that holds the transaction which the request has open.
+
 
 @cache
 def threads() -> ThreadPoolExecutor:
@@ -35,6 +37,13 @@ def threads() -> ThreadPoolExecutor:
 def on_loop() -> bool:
     """Tell whether the caller is a request on the event loop, and may wait there."""
     return type(getcurrent()) is Turn
+
+
+def this_turn() -> Turn:
+    """Return the request on the loop that asks."""
+    turn = getcurrent()
+    assert isinstance(turn, Turn)
+    return turn
 
 
 def pause() -> Any:

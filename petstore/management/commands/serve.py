@@ -49,7 +49,7 @@ class Command(DocumentedCommand):
             type=int,
             default=settings.THREADS,
             help="Threads of a process for requests that wait: all of them in threads mode, else pages and "
-            "orders.",
+            "what blocks.",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:

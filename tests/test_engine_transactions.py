@@ -1,0 +1,155 @@
+"""Transactions on the event loop: all of it or nothing, on one connection, whatever happens between."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from django.db import DataError, OperationalError, connection
+
+from inventory.models import Category, Pet
+from petstore.engine.postgresql import Statement, Writers
+from petstore.engine.waiting import in_thread, on_loop, wait
+from petstore.writes import atomic, insert, lock, update
+from tests.conftest import COMMITTED
+from tests.turns import Function, end_connection, serve
+
+pytestmark = [
+    COMMITTED,
+    pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite is not asked over a connection."),
+]
+
+ADD = Statement(b"add", b"INSERT INTO inventory_category (name, description) VALUES ($1, '') RETURNING id")
+OWN = Statement(b"own", b"SELECT pg_backend_pid()")
+DIVIDE = Statement(b"divide", b"SELECT 10 / $1")
+FORGET = Statement(b"forget", b"DEALLOCATE add")
+
+
+@pytest.fixture
+def writers() -> Writers:
+    return Writers("default")
+
+
+def add_two(writers: Writers, between: Function) -> Function:
+    """Return a transaction that adds two categories, and does something between."""
+
+    def both() -> None:
+        with writers.transaction():
+            writers.rows(ADD, ["one"])
+            between()
+            writers.rows(ADD, ["two"])
+
+    return both
+
+
+def names() -> set[str]:
+    """Return which of the categories are there."""
+    return set(Category.objects.filter(name__in=["one", "two", "three"]).values_list("name", flat=True))
+
+
+def names_for_others() -> set[str]:
+    """Return which of the categories somebody else finds, in a thread of its own."""
+    try:
+        return names()
+    finally:
+        connection.close()
+
+
+def test_nothing_shows_before_the_commit(writers: Writers) -> None:
+    seen: list[set[str]] = []
+    serve(add_two(writers, lambda: seen.append(in_thread(names_for_others))))
+    assert (seen, names()) == ([set()], {"one", "two"})
+
+
+def test_an_exception_undoes_it_and_nothing_after_it(writers: Writers) -> None:
+    failed, _ = serve(add_two(writers, lambda: 1 / 0), lambda: writers.rows(ADD, ["three"]))
+    assert isinstance(failed, ZeroDivisionError)
+    assert names() == {"three"}
+
+
+def test_those_that_come_at_once_have_a_connection_each(writers: Writers) -> None:
+    stayed = []
+
+    def look_twice() -> None:
+        with writers.transaction():
+            first = writers.rows(OWN, [])
+            wait(asyncio.sleep(0.001))
+            stayed.append(writers.rows(OWN, []) == first)
+
+    assert serve(*[look_twice] * 20) == [None] * 20
+    assert stayed == [True] * 20
+
+
+def test_what_lost_its_connection_goes_on_on_no_other(writers: Writers) -> None:
+    def lose() -> None:
+        ((process,),) = writers.rows(OWN, [])
+        in_thread(end_connection, process)
+        with suppress(OperationalError):
+            writers.rows(OWN, [])
+
+    (outcome,) = serve(add_two(writers, lose))
+    assert isinstance(outcome, OperationalError)
+    assert names() == set()
+    assert serve(add_two(writers, lambda: None)) == [None]
+
+
+def test_what_failed_and_was_caught_is_not_called_committed(writers: Writers) -> None:
+    def fail() -> None:
+        with suppress(DataError):
+            writers.rows(DIVIDE, [0])
+
+    def one_only() -> None:
+        with writers.transaction():
+            writers.rows(ADD, ["one"])
+            fail()
+
+    (outcome,) = serve(one_only)
+    assert isinstance(outcome, OperationalError)
+    assert names() == set()
+
+
+def test_one_inside_another_is_part_of_it(writers: Writers) -> None:
+    def outer() -> None:
+        with writers.transaction():
+            add_two(writers, lambda: None)()
+            raise ZeroDivisionError
+
+    serve(outer)
+    assert names() == set()
+
+
+def test_a_statement_that_the_server_forgot_ends_it(writers: Writers) -> None:
+    (outcome,) = serve(add_two(writers, lambda: writers.rows(FORGET, [])))
+    assert isinstance(outcome, OperationalError)
+    assert names() == set()
+    assert serve(add_two(writers, lambda: None)) == [None]
+
+
+def test_functions_that_write_are_atomic_in_both_places() -> None:
+    category = Category.objects.create(name="one")
+
+    @atomic
+    def rename(then: Callable[[], Any]) -> tuple[bool, Pet]:
+        pet = insert(Pet(name="Rex", category_id=category.pk))
+        assert update(Pet, {"pk": pet.pk, "name": "Rex"}, name="Max", status="sold") == 1
+        assert update(Pet, {"pk": pet.pk, "name": "Rex"}, name="Tom") == 0
+        known = Pet(pk=pet.pk)
+        lock(known)
+        assert (known.name, known.status, known.created_at) == ("Max", "sold", pet.created_at)
+        then()
+        return on_loop(), known
+
+    for on_the_loop in (True, False):
+        with suppress(ZeroDivisionError):
+            serve(lambda: rename(lambda: 1 / 0)) if on_the_loop else rename(lambda: 1 / 0)
+        assert not Pet.objects.exists()
+        was_there, pet = serve(lambda: rename(list))[0] if on_the_loop else rename(list)
+        assert was_there == on_the_loop
+        assert Pet.objects.get() == pet
+        pet.delete()
+
+
+def test_a_row_that_is_not_there_cannot_be_locked() -> None:
+    (outcome,) = serve(lambda: lock(Pet(pk=1)))
+    assert isinstance(outcome, Pet.DoesNotExist)
