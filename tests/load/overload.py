@@ -1,22 +1,29 @@
 """Offers four times what the service can answer for a minute, then half of it.
 
-    python -m tests.load.overload [--seconds 60] [--serve-mode loop]
+    python -m tests.load.overload [--seconds 60] [--proxy] [--serve-mode loop]
 
 PostgreSQL, Redis and `manage.py serve` with two workers are its own. The client has a core of its own, so
-that offering more takes nothing from the service; where there is only one, it says so. Clients that find no
-answer wait; at most so many do at once (--waiting), what comes then is counted as not sent. Ends with 1 if
-a goal was missed.
+that offering more takes nothing from the service; where there is only one, it says so. With `--proxy` the
+HAProxy that is deployed, without TLS, shares that core, as if it had a machine of its own. Clients that
+find no answer wait; at most so many do at once (--waiting), what comes then is counted as not sent. Ends
+with 1 if a goal was missed.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 from tests.load.client import Phase
 from tests.load.record import Record, disturbed, finished_a_second, recovery_seconds
-from tests.load.rig import MOST, arguments, conclude, make_parser, report, rig
+from tests.load.rig import MOST, Rig, arguments, conclude, make_parser, report, rig
 from tests.load.shop import OPERATIONS
+from tests.operations import proxy
+from tests.servers import free_port
 
 NORMAL = 10  # Seconds at half the capacity, before and after.
 FIRST = 2  # Seconds in which the queue fills; throughput counts from then on.
@@ -35,6 +42,18 @@ def split_cores() -> set[int]:
     return {cores[-1]}
 
 
+@contextmanager
+def behind_proxy(served: Rig) -> Iterator[None]:
+    """Send clients to HAProxy, before the service as one instance; the other is not there."""
+    port = free_port()
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        proxy.haproxy(Path(folder), served.port, free_port(), port, tls=False),
+    ):
+        served.port = port
+        yield
+
+
 def line(label: str, record: Record, seconds: float, offered: float) -> None:
     """Print a phase."""
     p50, p99, most = record.milliseconds(0.5, 0.99, 1)
@@ -47,9 +66,12 @@ def line(label: str, record: Record, seconds: float, offered: float) -> None:
 def main(options: argparse.Namespace) -> None:
     """Load and print."""
     own = split_cores()
-    with rig(options) as served:
+    with ExitStack() as stack:
+        served = stack.enter_context(rig(options))
         if own:
             os.sched_setaffinity(0, own)  # The service, running, keeps the others.
+        if options.proxy:
+            stack.enter_context(behind_proxy(served))
         capacity = served.capacity(options)
         half, more = capacity / 2, capacity * options.times
         begin, end = float(NORMAL), float(NORMAL + options.seconds)
@@ -96,6 +118,7 @@ def main(options: argparse.Namespace) -> None:
 if __name__ == "__main__":
     parser = make_parser(__doc__)
     parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--proxy", action="store_true", help="Put HAProxy before the service.")
     parser.add_argument("--times", type=float, default=4, help="The offer, in capacities.")
     parser.add_argument("--waiting", type=int, default=4_000, help="Clients that wait at once.")
     parser.add_argument("--patience", type=float, default=10, help="Seconds until a client gives up.")

@@ -44,6 +44,7 @@ class Rig:
     postgresql: PostgreSQLServer | None
     standby: PostgreSQLServer | None
     redis: RedisServer | None
+    port: int  # That clients are sent to: the service's own, or that of a proxy before it.
 
     @property
     def database(self) -> str:
@@ -52,7 +53,7 @@ class Rig:
 
     def client(self, patience: float = 10) -> Client:
         """Return a client that sends the shop's requests."""
-        return Client(int(self.service.environment["PORT"]), self.shop, patience=patience)
+        return Client(self.port, self.shop, patience=patience)
 
     def capacity(self, options: argparse.Namespace) -> float:
         """Return how many requests a second the service answers at most, once it is warm."""
@@ -97,7 +98,7 @@ def rig(options: argparse.Namespace, *, replica: bool = False, sqlite: Path | No
                 connection.execute("VACUUM ANALYZE")
         stack.callback(stop, service)
         service.start(WORKERS)
-        yield Rig(service, Shop(keys, options.pets), server, standby, redis)
+        yield Rig(service, Shop(keys, options.pets), server, standby, redis, int(port))
 
 
 def fill(service: Service, keys: Path, pets: int) -> list[str]:

@@ -59,11 +59,14 @@ def print_latencies(record: Record) -> None:
         print(f"{name:10}{len(rows):>10,}{p50:>9.1f}{p99:>9.1f}{p999:>10.1f}{most:>9.1f}")
 
 
-def print_samples(samples: list[Sample]) -> None:
-    """Print what the service held, once a minute."""
-    print(f"{'second':>8}{'MiB':>9}{'files':>8}{'PostgreSQL':>12}")
-    for one in samples[:: max(1, len(samples) // 11)]:
-        print(f"{one.second:>8.0f}{one.mib:>9.1f}{one.files:>8}{one.connections:>12}")
+def print_samples(samples: list[Sample], record: Record) -> None:
+    """Print what the service held, about once a minute, and how it answered from then until the next line."""
+    print(f"{'second':>8}{'MiB':>9}{'files':>8}{'PostgreSQL':>12}{'p99 ms':>9}{'most ms':>9}")
+    shown = samples[:: max(1, len(samples) // 11)]
+    for one, end in zip(shown, [*(other.second for other in shown[1:]), float("inf")], strict=True):
+        p99, most = record.between(one.second, end).milliseconds(0.99, 1)
+        held = f"{one.second:>8.0f}{one.mib:>9.1f}{one.files:>8}{one.connections:>12}"
+        print(f"{held}{p99:>9.1f}{most:>9.1f}")
 
 
 def main(options: argparse.Namespace) -> None:
@@ -82,7 +85,7 @@ def main(options: argparse.Namespace) -> None:
     files = growth([(one.second, one.files) for one in later])
     connections = growth([(one.second, one.connections) for one in later])
     print_latencies(record)
-    print_samples(samples)
+    print_samples(samples, record)
     print(
         f"Growth after the first minute: memory {memory:+.1%}, files {files:+.1f}, "
         f"connections {connections:+.1f}"

@@ -15,6 +15,8 @@ from tests.live import ROOT
 from tests.servers import free_port, wait_until
 
 CONFIGURATION = ROOT / "deploy/haproxy.cfg"
+CERTIFICATE = ' ssl crt "${PETSTORE_CERTIFICATE}" alpn h2,http/1.1'
+REDIRECT = "    http-request redirect scheme https code 308 unless { ssl_fc }\n"
 WHERE = f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin"  # Debian puts it beside root's programs.
 
 
@@ -43,27 +45,42 @@ def trusting(folder: Path) -> ssl.SSLContext:
     return ssl.create_default_context(cafile=str(folder / "certificate.pem"))
 
 
+def in_the_clear(folder: Path) -> Path:
+    """Write the configuration without TLS, and nothing else changed; return it."""
+    text = CONFIGURATION.read_text()
+    for line in (CERTIFICATE, REDIRECT):
+        assert text.count(line) == 1, f"{CONFIGURATION} has {line!r} no more: what has replaced it?"
+        text = text.replace(line, "")
+    changed = folder / "haproxy.cfg"
+    changed.write_text(text)
+    return changed
+
+
 @contextmanager
-def haproxy(folder: Path, a: int, b: int, https_port: int) -> Iterator[subprocess.Popen[bytes]]:
-    """Yield a running proxy before the ports of two instances; its log is `haproxy.log` in the folder."""
+def haproxy(
+    folder: Path, a: int, b: int, port: int, *, tls: bool = True
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Yield a running proxy before the ports of two instances; its log is `haproxy.log` in the folder.
+
+    Without `tls` it is as behind another proxy that ends TLS: the same, in the clear.
+    """
     found = program()
     assert found is not None, "HAProxy is not installed."
     environment = os.environ | {
         "PETSTORE_CERTIFICATE": str(certificate(folder)),
         "PETSTORE_HTTP_PORT": str(free_port()),
-        "PETSTORE_HTTPS_PORT": str(https_port),
+        "PETSTORE_HTTPS_PORT": str(port),
         "PETSTORE_A": f"127.0.0.1:{a}",
         "PETSTORE_B": f"127.0.0.1:{b}",
     }
     # -db stays in the foreground, in one process.
+    command = [found, "-db", "-f", str(CONFIGURATION if tls else in_the_clear(folder))]
     with (
         (folder / "haproxy.log").open("wb") as log,
-        subprocess.Popen(
-            [found, "-db", "-f", str(CONFIGURATION)], env=environment, stdout=log, stderr=log
-        ) as process,
+        subprocess.Popen(command, env=environment, stdout=log, stderr=log) as process,
     ):
         try:
-            wait_until(lambda: socket.create_connection(("127.0.0.1", https_port), timeout=1).close())
+            wait_until(lambda: socket.create_connection(("127.0.0.1", port), timeout=1).close())
             assert process.poll() is None, (folder / "haproxy.log").read_text()
             yield process
         finally:

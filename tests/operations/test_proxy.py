@@ -1,0 +1,96 @@
+"""The proxy that is deployed refuses what the instances can't do, in the service's own words."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import httpx
+import pytest
+
+from petstore.errors import RETRY_SECONDS, ErrorCode, error_body
+from tests.operations import proxy
+from tests.servers import free_port, wait_until
+
+AT_ONCE = 64  # Requests to an instance.
+QUEUE = 65  # Requests that wait in the proxy.
+
+pytestmark = pytest.mark.skipif(proxy.program() is None, reason="No haproxy is installed.")
+
+
+@contextmanager
+def instance_that_waits(go_on: threading.Event) -> Iterator[int]:
+    """Yield the port of a server that is ready, and answers nothing else until it may."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if self.path != "/readyz":
+                go_on.wait(30)
+            self.send_response(200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_request(self, *args: object) -> None:
+            pass
+
+    class Server(ThreadingHTTPServer):
+        request_queue_size = 2 * AT_ONCE
+
+    with Server(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield server.server_port
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def ask(port: int) -> socket.socket:
+    """Send a request, and return the connection."""
+    connection = socket.create_connection(("127.0.0.1", port))
+    connection.sendall(b"GET /v1/pets HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+    connection.setblocking(False)
+    return connection
+
+
+def answered(connection: socket.socket) -> bool:
+    """Tell whether an answer has begun to come."""
+    try:
+        return bool(connection.recv(1, socket.MSG_PEEK))
+    except BlockingIOError:
+        return False
+
+
+def assert_refused(asked: list[socket.socket], count: int) -> None:
+    assert sum(map(answered, asked)) >= count
+
+
+def test_without_an_instance_it_says_what_the_service_would(tmp_path: Path) -> None:
+    port = free_port()
+    with proxy.haproxy(tmp_path, free_port(), free_port(), port, tls=False):
+        answer = httpx.get(f"http://127.0.0.1:{port}/v1/pets")
+    assert answer.status_code == 503
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.json() == error_body(ErrorCode.SERVICE_UNAVAILABLE)
+    assert answer.headers["retry-after"] == str(RETRY_SECONDS)
+    assert answer.headers["cache-control"] == "no-store"
+
+
+def test_more_than_the_instances_can_do_is_refused_at_once_and_the_rest_is_done(tmp_path: Path) -> None:
+    port, go_on = free_port(), threading.Event()
+    with ExitStack() as stack:
+        stack.callback(go_on.set)
+        a, b = (stack.enter_context(instance_that_waits(go_on)) for _ in "ab")
+        stack.enter_context(proxy.haproxy(tmp_path, a, b, port, tls=False))
+        asked = [stack.enter_context(ask(port)) for _ in range(2 * AT_ONCE + QUEUE + 50)]
+        wait_until(lambda: assert_refused(asked, 50))
+        refused = {connection for connection in asked if answered(connection)}
+        go_on.set()
+        for connection in asked:
+            connection.settimeout(10)
+            status = connection.recv(65_536).split()[1]
+            assert status == (b"503" if connection in refused else b"200")
+        assert len(refused) == 50
