@@ -60,7 +60,7 @@ def print_latencies(record: Record) -> None:
 
 
 def print_samples(samples: list[Sample], record: Record) -> None:
-    """Print what the service held, about once a minute, and how it answered from then until the next line."""
+    """Print what the service held, about once a minute, and how it answered until the next time."""
     print(f"{'second':>8}{'MiB':>9}{'files':>8}{'PostgreSQL':>12}{'p99 ms':>9}{'most ms':>9}")
     shown = samples[:: max(1, len(samples) // 11)]
     for one, end in zip(shown, [*(other.second for other in shown[1:]), float("inf")], strict=True):
