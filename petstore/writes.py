@@ -6,13 +6,14 @@ that write with nothing else can therefore run in both places.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from functools import cache, wraps
 from itertools import count
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from django.conf import settings
-from django.db import DEFAULT_DB_ALIAS, connections, models, router, transaction
+from django.db import DEFAULT_DB_ALIAS, connection, connections, models, router, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models.expressions import RawSQL
 from django.db.models.sql import InsertQuery, UpdateQuery
@@ -41,6 +42,29 @@ class Statement(NamedTuple):
         """Return values of the fields as the database takes them."""
         pairs = zip(self.fields, values, strict=True)
         return [field.get_db_prep_save(value, self.dialect) for field, value in pairs]
+
+
+class OwnSql:
+    """SQL that Django can't say, with parameters as psycopg names them: %(name)s. It returns one row."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._names = list(dict.fromkeys(re.findall(r"%\((\w+)\)s", text)))
+        numbered = text
+        for number, name in enumerate(self._names, 1):
+            numbered = numbered.replace(f"%({name})s", f"${number}")
+        self._on_loop = postgresql.Statement(next_name(), numbered.encode())
+
+    def row(self, **parameters: int) -> tuple[Any, ...]:
+        """Run, in a transaction of its own where none is open. Raises what Django raises for a query."""
+        if on_loop():
+            values = [parameters[name] for name in self._names]
+            (row,) = postgresql.writers(DEFAULT_DB_ALIAS).rows(self._on_loop, values)
+            return row
+        with connection.cursor() as cursor:
+            cursor.execute(self._text, parameters)
+            found: tuple[Any, ...] = cursor.fetchone()
+            return found
 
 
 def atomic(function: Callable[P, Result]) -> Callable[P, Result]:
@@ -159,5 +183,9 @@ def marks(names: Sequence[str]) -> dict[str, RawSQL]:
 
 def statement_of(sql: str, fields: Fields, dialect: BaseDatabaseWrapper) -> Statement:
     """Return a compiled statement with a name of its own."""
-    on_loop = postgresql.Statement(f"write_{next(NUMBERS)}".encode(), postgresql.numbered(sql))
-    return Statement(sql, on_loop, fields, dialect)
+    return Statement(sql, postgresql.Statement(next_name(), postgresql.numbered(sql)), fields, dialect)
+
+
+def next_name() -> bytes:
+    """Return the name of a prepared statement that no other has."""
+    return f"write_{next(NUMBERS)}".encode()

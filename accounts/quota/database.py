@@ -3,7 +3,6 @@
 import time
 
 from django.conf import settings
-from django.db import connection
 
 from accounts import keys, networks
 from accounts.keys import KeyText
@@ -14,6 +13,7 @@ from accounts.quota.bans import BAN_LENGTHS, STEP_BACK_AFTER, STRIKE_WINDOW, Ban
 from accounts.quota.facts import KeyFacts, KeyRefusal
 from accounts.quota.verdict import DAY, MINUTE, SECOND, Verdict, account_windows
 from petstore.addresses import Address
+from petstore.writes import OwnSql
 
 # Clocks of machines, and of statements that waited for one row, differ a little: within this many
 # microseconds a time before the last one counts as the last one. A larger step back is a clock that was
@@ -22,7 +22,7 @@ SKEW = 5 * SECOND
 
 # One statement decides and counts both windows, so nothing can come between. The inner SELECTs name the
 # steps: the time, the windows at that time, the decision.
-TAKE = f"""
+TAKE = OwnSql(f"""
 INSERT INTO accounts_quotacounter AS q
     (account_id, minute_ends, minute_used, day, day_used, seen_at, admitted)
 VALUES (%(account)s, %(now)s + {MINUTE}, %(first)s, %(now)s / {DAY}, %(first)s, %(now)s, %(first)s = 1)
@@ -55,14 +55,14 @@ ON CONFLICT (account_id) DO UPDATE SET
         ) AS decision
     )
 RETURNING minute_ends, minute_used, day, day_used, seen_at, admitted
-"""  # noqa: S608  Only constants are put in.
+""")  # noqa: S608  Only constants are put in.
 
 MAX_LEVEL = len(BAN_LENGTHS) - 1
 LEVELS = " ".join(f"WHEN {level} THEN {length}" for level, length in enumerate(BAN_LENGTHS))
 
 # A refusal: is it a strike, and does it ban? The strikes stay above zero only for the one request that sets
 # off the ban: those that meet it find none.
-STRIKE = f"""
+STRIKE = OwnSql(f"""
 INSERT INTO accounts_keystanding AS s
     (key_id, told_until, strikes, strikes_end, banned_at, banned_until, ban_level)
 VALUES (%(key)s, %(told)s, 0, 0, 0, 0, 0)
@@ -97,7 +97,7 @@ ON CONFLICT (key_id) DO UPDATE SET
         ) AS decision
     )
 RETURNING strikes, banned_until, ban_level
-"""  # noqa: S608  Only constants are put in.
+""")  # noqa: S608  Only constants are put in.
 
 
 class DatabaseQuotaStore:
@@ -144,16 +144,13 @@ def proven(key: KeyText, facts: KeyFacts) -> bool:
 def take(facts: KeyFacts, now: int) -> Verdict:
     """Decide and count one request in both windows. A banned key's is refused whatever is left."""
     banned = facts.banned_until > now
-    parameters = {
-        "account": facts.account_id,
-        "per_minute": facts.limits.per_minute,
-        "per_day": facts.limits.per_day,
-        "now": now,
-        "first": 0 if banned else 1,
-    }
-    with connection.cursor() as cursor:
-        cursor.execute(TAKE, parameters)
-        minute_ends, minute_used, day, day_used, at, admitted = cursor.fetchone()
+    minute_ends, minute_used, day, day_used, at, admitted = TAKE.row(
+        account=facts.account_id,
+        per_minute=facts.limits.per_minute,
+        per_day=facts.limits.per_day,
+        now=now,
+        first=0 if banned else 1,
+    )
     windows = account_windows(
         facts.limits,
         minute_ends=minute_ends,
@@ -167,15 +164,12 @@ def take(facts: KeyFacts, now: int) -> Verdict:
 
 def strike(facts: KeyFacts, verdict: Verdict) -> Verdict:
     """Note a refusal, and return the verdict with the ban that it may have set off."""
-    parameters = {
-        "key": facts.id,
-        "now": verdict.now,
-        "told": verdict.now + verdict.retry_after * SECOND,
-        "strikes_to_ban": strikes_to_ban(facts.limits.per_minute),
-    }
-    with connection.cursor() as cursor:
-        cursor.execute(STRIKE, parameters)
-        strikes, banned_until, level = cursor.fetchone()
+    strikes, banned_until, level = STRIKE.row(
+        key=facts.id,
+        now=verdict.now,
+        told=verdict.now + verdict.retry_after * SECOND,
+        strikes_to_ban=strikes_to_ban(facts.limits.per_minute),
+    )
     if strikes and banned_until > verdict.now:
         usage.recorder.ban(Ban(facts.id, verdict.now, banned_until, level, strikes))
     return Verdict(False, verdict.windows, verdict.now, banned_until)

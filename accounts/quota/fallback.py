@@ -17,7 +17,6 @@ from accounts.quota.verdict import SECOND
 from petstore.addresses import Address
 from petstore.databases import replicas
 from petstore.engine.scripts import RedisUnavailableError
-from petstore.engine.waiting import in_thread
 from petstore.metrics import STORE_UP
 
 logger = logging.getLogger(__name__)
@@ -51,7 +50,7 @@ class FallbackQuotaStore:
                 self._leave(error)
             else:
                 return admission if monotonic() > self._knows_writes_from else forget_writes(admission)
-        return in_thread(self._database.admit, key, address, now)
+        return self._database.admit(key, address, now)
 
     def _leave(self, error: Exception) -> None:
         with self._lock:
