@@ -142,9 +142,9 @@ class Pet(models.Model):
         """Take a legal step, and record it. The row must be locked. Raises IllegalMoveError."""
         self.check_move(to, reason)
         step = {"from_status": self.status, "to_status": to, "by": by, "reason": reason[:255]}
-        insert(PetEvent(pet_id=self.pk, order=order, **step))
+        insert(PetEvent(pet_id=self.pk, order=order, **step), wait=False)
         self.status, self.updated_at = to, timezone.now()
-        update(Pet, {"pk": self.pk}, status=to, updated_at=self.updated_at)
+        update(Pet, {"pk": self.pk}, wait=False, status=to, updated_at=self.updated_at)
 
 
 class OrderQuerySet(QuerySet["Order"]):
@@ -174,7 +174,7 @@ class OrderQuerySet(QuerySet["Order"]):
         order = insert(Order(account_id=account_id, pet_id=pet_id))
         order.record("", OrderStatus.PLACED, by=by)
         step = {"from_status": PetStatus.AVAILABLE, "to_status": PetStatus.PENDING, "by": by}
-        insert(PetEvent(pet_id=pet_id, order=order, **step))
+        insert(PetEvent(pet_id=pet_id, order=order, **step), wait=False)
         return order
 
 
@@ -237,7 +237,7 @@ class Order(models.Model):
         if self.status != OrderStatus.APPROVED:
             raise IllegalMoveError(f"Order {self.pk} is {self.status}; only an approved one ships.")
         self.ship_date, self.updated_at = (ship_date or timezone.now()).astimezone(UTC), timezone.now()
-        update(Order, {"pk": self.pk}, ship_date=self.ship_date, updated_at=self.updated_at)
+        update(Order, {"pk": self.pk}, wait=False, ship_date=self.ship_date, updated_at=self.updated_at)
         self.record(self.status, self.status, by=by, reason=f"Ships {self.ship_date:%Y-%m-%d %H:%M} UTC.")
 
     def deliver(self, *, by: str, reason: str = "") -> None:
@@ -272,9 +272,9 @@ class Order(models.Model):
             pet.go(pet_to, by=by, reason=reason, order=self)
         self.record(self.status, to, by=by, reason=reason)
         self.status, self.updated_at = to, timezone.now()
-        update(Order, {"pk": self.pk}, status=to, updated_at=self.updated_at)
+        update(Order, {"pk": self.pk}, wait=False, status=to, updated_at=self.updated_at)
 
     def record(self, from_status: str, to_status: str, *, by: str, reason: str = "") -> None:
         """Write what happened to the order."""
         step = {"from_status": from_status, "to_status": to_status, "by": by, "reason": reason[:255]}
-        insert(OrderEvent(order_id=self.pk, **step))
+        insert(OrderEvent(order_id=self.pk, **step), wait=False)

@@ -18,7 +18,7 @@ from django.conf import settings
 from django.http import HttpResponseBase
 from django.http.request import HttpHeaders
 
-from petstore.engine.waiting import Turn
+from petstore.engine.waiting import Entrance, Turn
 from petstore.errors import RETRY_SECONDS, ErrorCode, error_body, help_link
 from petstore.metrics import SHED
 from petstore.middleware import PROBES, is_api_path
@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 Headers = list[tuple[str, str]]
 
 BODILESS = {"GET", "HEAD", "DELETE", "TRACE", "CONNECT"}
-MOST_UNDER_WAY = 256  # Requests to the API in a worker; those beyond are told to come again.
+MOST_UNDER_WAY = 512  # Requests to the API in a worker; those beyond are told to come again.
 MOST_PAGE_BYTES = 8 * 1024 * 1024  # Of a body to a page: more than any form takes.
 KEPT_IN_MEMORY = 256 * 1024  # Bytes of such a body; larger ones go to a file.
 
@@ -39,6 +39,7 @@ TOO_SLOW = (408, PLAIN, "The body did not come in time.\n")
 TOO_LARGE = (413, PLAIN, "The body is too large.\n")
 
 pages = ThreadPoolExecutor(settings.THREADS, thread_name_prefix="page")
+entrance = Entrance()
 probes = ThreadPoolExecutor(1, thread_name_prefix="probe")  # Pages that hang hold up no load balancer.
 
 
@@ -127,7 +128,7 @@ class Application:
 async def serve_on_loop(scope: Any, protocol: Any, body: bytes) -> None:
     """Serve a request to the API in a greenlet."""
     answered = asyncio.get_running_loop().create_future()
-    Turn(answer).switch(LoopRequest(scope, body), protocol, answered)
+    entrance.enter(lambda: Turn(answer).switch(LoopRequest(scope, body), protocol, answered))
     if not answered.done():
         await answered
 

@@ -20,6 +20,7 @@ from django.db.models.sql import InsertQuery, UpdateQuery
 
 from petstore.engine import postgresql
 from petstore.engine.waiting import in_thread, on_loop
+from petstore.engine.writers import writers
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
@@ -59,7 +60,7 @@ class OwnSql:
         """Run, in a transaction of its own where none is open. Raises what Django raises for a query."""
         if on_loop():
             values = [parameters[name] for name in self._names]
-            (row,) = postgresql.writers(DEFAULT_DB_ALIAS).rows(self._on_loop, values)
+            (row,) = writers(DEFAULT_DB_ALIAS).rows(self._on_loop, values)
             return row
         with connection.cursor() as cursor:
             cursor.execute(self._text, parameters)
@@ -80,16 +81,17 @@ def atomic(function: Callable[P, Result]) -> Callable[P, Result]:
                 return function(*args, **kwargs)
         if not COMPILES:
             return in_thread(wrapper, *args, **kwargs)
-        with postgresql.writers(DEFAULT_DB_ALIAS).transaction():
+        with writers(DEFAULT_DB_ALIAS).transaction():
             return function(*args, **kwargs)
 
     return wrapper
 
 
-def insert(new: Model) -> Model:
+def insert(new: Model, *, wait: bool = True) -> Model:
     """Write a new row, in a transaction of its own where none is open; sets its primary key.
 
-    Like `new.save(force_insert=True)`, without its signals. Raises what Django raises for a query.
+    Like `new.save(force_insert=True)`, without its signals. Raises what Django raises for a query. Under
+    `atomic`, `wait=False` saves time: the key may not be known, and what is raised is raised later.
     """
     if not COMPILES:
         in_thread(new.save, force_insert=True)
@@ -97,8 +99,10 @@ def insert(new: Model) -> Model:
     alias = router.db_for_write(type(new))
     statement = compile_insert(type(new), alias)
     values = statement.prepare([field.pre_save(new, True) for field in statement.fields])
-    if on_loop():
-        ((new.pk,),) = postgresql.writers(alias).rows(statement.on_loop, values)
+    if on_loop() and not wait:
+        writers(alias).send(statement.on_loop, values)
+    elif on_loop():
+        ((new.pk,),) = writers(alias).rows(statement.on_loop, values)
     else:
         with connections[alias].cursor() as cursor:
             cursor.execute(statement.sql, values)
@@ -107,10 +111,11 @@ def insert(new: Model) -> Model:
     return new
 
 
-def update(model: type[models.Model], where: dict[str, Any], **values: Any) -> int:
+def update(model: type[models.Model], where: dict[str, Any], *, wait: bool = True, **values: Any) -> int:
     """Change the rows whose fields have the values of `where`; return how many there are.
 
-    Like `filter(**where).update(**values)`. Raises what Django raises for a query.
+    Like `filter(**where).update(**values)`. Raises what Django raises for a query. Under `atomic`,
+    `wait=False` saves time: the number may be 0, and what is raised is raised later.
     """
     if not on_loop():
         return model._base_manager.filter(**where).update(**values)
@@ -118,7 +123,10 @@ def update(model: type[models.Model], where: dict[str, Any], **values: Any) -> i
     conditions = dict(sorted(where.items()))  # As Django sorts them.
     statement = compile_update(model, alias, tuple(conditions), tuple(values))
     given = statement.prepare([*values.values(), *conditions.values()])
-    return len(postgresql.writers(alias).rows(statement.on_loop, given))
+    if wait:
+        return len(writers(alias).rows(statement.on_loop, given))
+    writers(alias).send(statement.on_loop, given)
+    return 0
 
 
 def lock(known: models.Model) -> None:
@@ -133,7 +141,7 @@ def lock(known: models.Model) -> None:
         return
     alias = router.db_for_write(model)
     statement = compile_lock(model, alias)
-    rows = postgresql.writers(alias).rows(statement.on_loop, statement.prepare([known.pk]))
+    rows = writers(alias).rows(statement.on_loop, statement.prepare([known.pk]))
     if not rows:
         raise model.DoesNotExist
     for field, value in zip(model._meta.concrete_fields, rows[0], strict=True):

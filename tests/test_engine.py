@@ -3,7 +3,9 @@
 import asyncio
 import socket
 import threading
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +17,11 @@ from django.db import DataError, IntegrityError, OperationalError, connection
 
 from inventory.models import Category, Pet
 from petstore.engine.pipe import PipeError
-from petstore.engine.postgresql import UNLIMITED_SECONDS, PostgresqlPipe, Statement, Writers, patience
+from petstore.engine.postgresql import UNLIMITED_SECONDS, PostgresqlPipe, Statement, patience
 from petstore.engine.redis import RedisPipe
 from petstore.engine.scripts import RedisUnavailableError, Scripts, script
-from petstore.engine.waiting import in_thread, on_loop, wait
+from petstore.engine.waiting import AT_ONCE, Entrance, in_thread, on_loop, wait
+from petstore.engine.writers import Writers
 from petstore.writes import insert
 from tests.conftest import COMMITTED
 from tests.servers import RedisServer, redis_server, wait_until
@@ -47,6 +50,34 @@ def test_a_request_that_waits_lets_others_go_on() -> None:
 
     serve(first, second)
     assert order == ["first begins", "second", "first ends"]
+
+
+def entered(count: int, beside: Callable[[Entrance, list[int]], None]) -> list[int]:
+    """Let so many requests enter at once, and something else be due then; return what happened."""
+    happened: list[int] = []
+
+    async def main() -> None:
+        entrance = Entrance()
+        for number in range(count):
+            entrance.enter(partial(happened.append, number))
+        asyncio.get_running_loop().call_soon(beside, entrance, happened)
+        for _ in range(count):
+            await asyncio.sleep(0)
+
+    run(main())
+    return happened
+
+
+def test_few_begin_in_a_turn_and_those_under_way_go_on_between() -> None:
+    happened = entered(2 * AT_ONCE + 1, lambda _, happened: happened.append(-1))
+    assert happened == [*range(2 * AT_ONCE), -1, 2 * AT_ONCE]
+
+
+def test_a_newcomer_stands_behind_those_who_wait() -> None:
+    happened = entered(
+        2 * AT_ONCE + 1, lambda entrance, happened: entrance.enter(lambda: happened.append(-1))
+    )
+    assert happened == [*range(2 * AT_ONCE + 1), -1]
 
 
 def test_what_blocks_runs_in_another_thread() -> None:

@@ -9,8 +9,9 @@ import pytest
 from django.db import DataError, OperationalError, connection
 
 from inventory.models import Category, Pet
-from petstore.engine.postgresql import Statement, Writers
+from petstore.engine.postgresql import Statement
 from petstore.engine.waiting import in_thread, on_loop, wait
+from petstore.engine.writers import Writers
 from petstore.writes import atomic, insert, lock, update
 from tests.conftest import COMMITTED
 from tests.turns import Function, end_connection, serve
@@ -121,6 +122,64 @@ def test_one_inside_another_is_part_of_it(writers: Writers) -> None:
 
 def test_a_statement_that_the_server_forgot_ends_it(writers: Writers) -> None:
     (outcome,) = serve(add_two(writers, lambda: writers.rows(FORGET, [])))
+    assert isinstance(outcome, OperationalError)
+    assert names() == set()
+    assert serve(add_two(writers, lambda: None)) == [None]
+
+
+def test_what_nobody_waited_for_is_committed_too(writers: Writers) -> None:
+    def send_both() -> None:
+        writers.rows(OWN, [])
+        with writers.transaction():
+            writers.rows(ADD, ["one"])
+            writers.send(ADD, ["two"])
+
+    assert serve(send_both) == [None]
+    assert names() == {"one", "two"}
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_the_failure_of_what_nobody_waited_for_undoes_all(writers: Writers, waits: bool) -> None:
+    def fail_unheard() -> list[Any]:
+        with suppress(DataError), writers.transaction():
+            writers.rows(DIVIDE, [5])
+            writers.rows(ADD, ["three"])
+            writers.send(DIVIDE, [0])
+            writers.send(ADD, ["one"])
+            if waits:
+                writers.rows(ADD, ["two"])
+            return ["It was committed."]
+        return writers.rows(DIVIDE, [2])  # The connection is of use.
+
+    assert serve(fail_unheard) == [[(5,)]]
+    assert names() == set()
+
+
+def test_an_exception_after_what_fails_unheard_undoes_all(writers: Writers) -> None:
+    def fail() -> None:
+        with writers.transaction():
+            writers.rows(DIVIDE, [5])
+            writers.send(DIVIDE, [0])
+            raise ZeroDivisionError
+
+    outcome, after = serve(fail, lambda: writers.rows(DIVIDE, [2]))
+    assert isinstance(outcome, ZeroDivisionError)
+    assert after == [(5,)]
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_what_the_server_forgot_and_nobody_waited_for_is_a_failure_too(
+    writers: Writers, waits: bool
+) -> None:
+    def send_forgotten() -> None:
+        with writers.transaction():
+            writers.rows(ADD, ["one"])
+            writers.rows(FORGET, [])
+            writers.send(ADD, ["two"])
+            if waits:
+                writers.rows(OWN, [])
+
+    (outcome,) = serve(send_forgotten)
     assert isinstance(outcome, OperationalError)
     assert names() == set()
     assert serve(add_two(writers, lambda: None)) == [None]

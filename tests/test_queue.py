@@ -9,8 +9,9 @@ import pytest
 from django.db import OperationalError, connection
 
 from petstore.engine import waiting
-from petstore.engine.postgresql import Statement, Writers
+from petstore.engine.postgresql import Statement
 from petstore.engine.waiting import in_thread, wait
+from petstore.engine.writers import Writers
 from petstore.errors import ErrorCode, as_api_error
 from tests.conftest import COMMITTED
 from tests.turns import serve

@@ -7,10 +7,10 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections import deque
 from time import monotonic
-from typing import Any
+from typing import Any, Protocol
 
 from django.conf import settings
-from greenlet import getcurrent, greenlet
+from greenlet import getcurrent
 
 from petstore.engine.waiting import pause, wait
 
@@ -26,6 +26,16 @@ class LostError(PipeError):
     """The connection was lost while an answer was under way."""
 
 
+class Waiter(Protocol):
+    """Who gets an answer: a greenlet, as a rule."""
+
+    def switch(self, result: Any) -> Any:
+        """Go on with the answer."""
+
+    def throw(self, error: PipeError) -> Any:
+        """Go on with an exception."""
+
+
 class Pipe(ABC):
     """Questions go out in order, and the answers come in that order."""
 
@@ -37,7 +47,7 @@ class Pipe(ABC):
         self._failed_at = -PAUSE_AFTER_FAILURE
         self._is_open = False
         self._flush_is_due = False
-        self._asked: deque[tuple[greenlet, float]] = deque()
+        self._asked: deque[tuple[Waiter, float]] = deque()  # Who, and since when.
         self._loop: asyncio.AbstractEventLoop
         self._next_check: asyncio.TimerHandle
 

@@ -2,14 +2,12 @@
 
 What is asked in one turn of the loop is one batch with one Sync, hence one transaction: only reads may
 share a connection. A statement that fails takes those after it in its batch along; they are asked again.
-Nobody hears of a result before the Sync: only then is a write committed, and may still fail. A transaction
-of several statements has a connection to itself from BEGIN to COMMIT.
+Nobody hears of a result before the Sync: only then is a write committed, and may still fail.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import cache
 from typing import Any, NamedTuple
@@ -17,15 +15,16 @@ from typing import Any, NamedTuple
 from django.conf import settings
 from django.db import OperationalError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
-from greenlet import getcurrent, greenlet
 from psycopg import errors, pq
 from psycopg.adapt import Transformer
 
 from petstore.databases.watch import DatabaseAwayError, is_away
 from petstore.engine.pipe import LostError, Pipe, PipeError
-from petstore.engine.waiting import QUEUED_TOO_LONG, pause, this_turn, threads
+from petstore.engine.waiting import threads
 
 Rows = list[tuple[Any, ...]]
+Types = list[int]
+Parameters = list[bytes | None]
 Value = int | str | bool | datetime | None
 
 OIDS = {int: 20, str: 25, bool: 16, datetime: 1184, type(None): 0}  # int8, text, bool, timestamptz, any
@@ -40,9 +39,9 @@ SPARE_SECONDS = 1.0  # The server ends a statement itself; this is how much late
 UNLIMITED_SECONDS = (
     60.0  # Where the server ends none, as behind a pooler; a dead one is noticed by the watch.
 )
-WRITERS = 8  # Connections for writes: each has one at a time, so that they commit together.
-NOT_PREPARED = "26000"  # PostgreSQL's code, invalid_sql_statement_name.
+NOT_PREPARED = b"26000"  # PostgreSQL's code, invalid_sql_statement_name.
 ATTEMPTS = 3
+DONE = {pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK}
 
 
 def kind(value: Value) -> type:
@@ -64,13 +63,6 @@ class Statement(NamedTuple):
     sql: bytes
 
 
-BEGIN = Statement(b"begin", b"BEGIN")
-COMMIT = Statement(b"commit", b"COMMIT")
-ROLLBACK = Statement(b"rollback", b"ROLLBACK")
-DONE = {pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK}
-ROLLED_BACK = "The transaction was rolled back."
-
-
 class PostgresqlPipe(Pipe):
     """One connection in pipeline mode, with Django's settings for the alias."""
 
@@ -82,7 +74,6 @@ class PostgresqlPipe(Pipe):
         self._wrapper: BaseDatabaseWrapper
         self._connection: Any = None
         self._socket = -1
-        self._holds = False  # A transaction of several statements.
         self._prepares = True
         self._prepared: set[bytes] = set()
         self._transformers: dict[bytes, Any] = {}  # What turns results into Python's types.
@@ -100,23 +91,6 @@ class PostgresqlPipe(Pipe):
             transformer.set_pgresult(result, set_loaders=False)
         return transformer.load_rows(0, result.ntuples, tuple)
 
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Make what is asked inside one transaction: all of it is done, or after an exception nothing."""
-        self._run(BEGIN)
-        self._holds = True
-        try:
-            yield
-            # PostgreSQL ends a transaction in which something failed with ROLLBACK, and calls that success.
-            if self._run(COMMIT).command_status != b"COMMIT":
-                raise OperationalError(ROLLED_BACK)
-        except BaseException:
-            with suppress(PipeError):
-                self._result(ROLLBACK, [])
-            raise
-        finally:
-            self._holds = False
-
     def _run(self, statement: Statement, values: Sequence[Value] = ()) -> Any:
         """Return libpq's result. Raises what Django raises for a query."""
         try:
@@ -129,15 +103,8 @@ class PostgresqlPipe(Pipe):
                 raise errors.error_from_result(result)
         return result
 
-    def _be_open(self) -> None:
-        """Connect if need be. Raises PipeError; also for a connection that took a transaction along."""
-        if self._holds and not self._is_open:
-            raise LostError(ROLLED_BACK)
-        super()._be_open()
-
     def _result(self, statement: Statement, values: Sequence[Value]) -> Any:
-        types = [OIDS[kind(value)] for value in values]
-        parameters = [ENCODE[kind(value)](value) for value in values]
+        types, parameters = encoded(values)
         for _ in range(ATTEMPTS):
             self._be_open()
             try:
@@ -146,29 +113,29 @@ class PostgresqlPipe(Pipe):
                 if self._repeats:
                     continue
                 raise
-            if result.status == pq.ExecStatus.FATAL_ERROR and sqlstate(result) == NOT_PREPARED:
+            if was_forgotten(result):
                 self._prepared.discard(statement.name)
-                if self._holds:
-                    raise LostError(ROLLED_BACK)
             elif result.status != pq.ExecStatus.PIPELINE_ABORTED:  # Nobody's failure took it along.
                 return result
         message = f"The statement was not answered in {ATTEMPTS} attempts."
         raise PipeError(message)
 
-    def _ask(self, statement: Statement, types: list[int], parameters: list[bytes | None]) -> Any:
-        libpq = self._connection.pgconn
-        if not self._prepares:
-            libpq.send_query_params(statement.sql, parameters, types)
-            return self._wait_for_answer()
-        if statement.name not in self._prepared:
+    def _ask(self, statement: Statement, types: Types, parameters: Parameters) -> Any:
+        if self._prepares and statement.name not in self._prepared:
             self._prepared.add(statement.name)  # Whoever comes next stands behind this one.
-            libpq.send_prepare(statement.name, statement.sql, types)
+            self._connection.pgconn.send_prepare(statement.name, statement.sql, types)
             result = self._wait_for_answer()
             if result.status != pq.ExecStatus.COMMAND_OK:
                 self._prepared.discard(statement.name)
                 return result
-        libpq.send_query_prepared(statement.name, parameters)
+        self._put(statement, types, parameters)
         return self._wait_for_answer()
+
+    def _put(self, statement: Statement, types: Types, parameters: Parameters) -> None:
+        if self._prepares:
+            self._connection.pgconn.send_query_prepared(statement.name, parameters)
+        else:
+            self._connection.pgconn.send_query_params(statement.sql, parameters, types)
 
     async def _open(self) -> None:
         loop = asyncio.get_running_loop()
@@ -246,9 +213,19 @@ def results(libpq: Any) -> list[Any]:
     return found
 
 
-def sqlstate(result: Any) -> str:
-    """Return PostgreSQL's code of an error."""
-    return (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
+def was_forgotten(result: Any) -> bool:
+    """Tell whether the statement failed because the server has not, or no more, prepared it."""
+    if result.status != pq.ExecStatus.FATAL_ERROR:
+        return False
+    return bool(result.error_field(pq.DiagnosticField.SQLSTATE) == NOT_PREPARED)
+
+
+def encoded(values: Sequence[Value]) -> tuple[Types, Parameters]:
+    """Return the values' types, and the values, as libpq takes them."""
+    kinds = [kind(value) for value in values]
+    return [OIDS[one] for one in kinds], [
+        ENCODE[one](value) for one, value in zip(kinds, values, strict=True)
+    ]
 
 
 def connect(alias: str) -> BaseDatabaseWrapper:
@@ -258,77 +235,10 @@ def connect(alias: str) -> BaseDatabaseWrapper:
     return wrapper
 
 
-class Writers:
-    """A few connections, each with one transaction at a time: every write is one, unless it is in one."""
-
-    def __init__(self, alias: str) -> None:
-        self._free = [PostgresqlPipe(alias, repeats=False) for _ in range(WRITERS)]
-        self._waiting: deque[Any] = deque()
-
-    def rows(self, statement: Statement, values: Sequence[Value]) -> Rows:
-        """Return a statement's rows. Raises what Django raises for a query."""
-        held: PostgresqlPipe | None = this_turn().transaction
-        if held is not None:
-            return held.rows(statement, values)
-        with self._one() as pipe:
-            return pipe.rows(statement, values)
-
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Make what the caller writes inside one transaction, or part of the one that it has open.
-
-        Raises what Django raises for a query.
-        """
-        turn = this_turn()
-        if turn.transaction is not None:
-            yield
-            return
-        with self._one() as pipe, pipe.transaction():
-            turn.transaction = pipe
-            try:
-                yield
-            finally:
-                turn.transaction = None
-
-    @contextmanager
-    def _one(self) -> Iterator[PostgresqlPipe]:
-        """Yield a connection that nobody else uses meanwhile."""
-        pipe = self._free.pop() if self._free else self._wait_for_free()
-        try:
-            yield pipe
-        finally:
-            if self._waiting:
-                asyncio.get_running_loop().call_soon(self._waiting.popleft().switch, pipe)
-            else:
-                self._free.append(pipe)
-
-    def _wait_for_free(self) -> PostgresqlPipe:
-        turn = getcurrent()
-        self._waiting.append(turn)
-        seconds = settings.QUEUE_TIMEOUT / 1000
-        in_time = asyncio.get_running_loop().call_later(seconds, self._give_up, turn)
-        try:
-            pipe: PostgresqlPipe = pause()
-        finally:
-            in_time.cancel()
-        return pipe
-
-    def _give_up(self, turn: greenlet) -> None:
-        if turn in self._waiting:
-            self._waiting.remove(turn)
-            turn.throw(OperationalError(QUEUED_TOO_LONG))
-
-
 @cache
 def reader(alias: str) -> PostgresqlPipe:
     """Return this process's connection for reads."""
     return PostgresqlPipe(alias, repeats=True)
-
-
-@cache
-def writers(alias: str) -> Writers:
-    """Return this process's connections for writes."""
-    return Writers(alias)
 
 
 def numbered(sql: str) -> bytes:

@@ -6,6 +6,7 @@ accident raises SynchronousOnlyOperation rather than hold up everybody.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, wraps
@@ -19,6 +20,7 @@ P = ParamSpec("P")
 Result = TypeVar("Result")
 
 
+AT_ONCE = 8  # Requests that begin in one turn of the loop.
 QUEUED_TOO_LONG = "The request waited too long for its turn: see DATABASE_QUEUE_TIMEOUT."
 
 
@@ -32,6 +34,39 @@ class Turn(greenlet):
 def threads() -> ThreadPoolExecutor:
     """Return this process's threads for what blocks."""
     return ThreadPoolExecutor(settings.THREADS, thread_name_prefix="blocking")
+
+
+class Entrance:
+    """Lets few requests begin in one turn of the loop: those under way are not held up by newcomers.
+
+    A request that takes several turns would otherwise wait at each for all that have just come, and hold
+    its database connection meanwhile.
+    """
+
+    def __init__(self) -> None:
+        self._left = AT_ONCE
+        self._waiting: deque[Callable[[], object]] = deque()
+        self._is_due = False
+
+    def enter(self, begin: Callable[[], object]) -> None:
+        """Begin now, or in a later turn; in the order of coming."""
+        if not self._is_due:
+            self._is_due = True
+            asyncio.get_running_loop().call_soon(self._next_turn)
+        if self._left:
+            self._left -= 1
+            begin()
+        else:
+            self._waiting.append(begin)
+
+    def _next_turn(self) -> None:
+        self._is_due = bool(self._waiting)
+        if self._waiting:
+            asyncio.get_running_loop().call_soon(self._next_turn)
+        self._left = AT_ONCE
+        while self._waiting and self._left:
+            self._left -= 1
+            self._waiting.popleft()()
 
 
 def on_loop() -> bool:
