@@ -1,6 +1,6 @@
 """The event loop's way of serving: one thread of a worker has many requests under way.
 
 `waiting` lets ordinary functions wait for the loop, `pipe` shares one connection among all who wait, and
-`redis` and `postgresql` are such connections, `writers` those of transactions. Nothing in here knows pets or accounts, and without it the
-service answers the same, with a thread for each request.
+`redis` and `postgresql` are such connections; `writers` gives each transaction one to itself. Nothing in
+here knows pets or accounts, and without it the service answers the same, with a thread for each request.
 """

@@ -20,6 +20,8 @@ from tests.load.shop import OPERATIONS
 
 EVERY = 5  # Seconds between looks at the processes.
 LEAST = 0.5  # Minutes.
+FULL = 600  # Connections: what a crowd makes the service take is not taken for a leak later.
+FULL_SECONDS = 5
 WARM = 60  # Seconds in which a service may still grow.
 MORE_MEMORY = 0.02
 MORE_FILES = 3  # Or connections: one that is lost each minute would be nine.
@@ -73,6 +75,7 @@ def main(options: argparse.Namespace) -> None:
     """Load, watch, print."""
     seconds = 60 * options.minutes
     with rig(options) as served:
+        served.closed_loop(FULL_SECONDS, FULL)
         rate = options.share * served.capacity(options)
         print(f"Offering {rate:,.0f} requests a second for {options.minutes:g} minutes.", flush=True)
         client = served.client()
