@@ -20,7 +20,7 @@ from tests.load.shop import OPERATIONS
 
 EVERY = 5  # Seconds between looks at the processes.
 LEAST = 0.5  # Minutes.
-FULL = 600  # Connections: what a crowd makes the service take is not taken for a leak later.
+FULL = 400  # Connections: what a crowd makes the service take is not taken for a leak later.
 FULL_SECONDS = 5
 WARM = 60  # Seconds in which a service may still grow.
 MORE_MEMORY = 0.02
