@@ -14,7 +14,7 @@ from inventory.counts import StockCount  # noqa: F401  Django looks for models h
 from inventory.events import OrderEvent, PetEvent
 from inventory.names import Folded
 from inventory.uploads import PetUpload  # noqa: F401
-from petstore.writes import atomic, insert, lock, update
+from petstore.writes import atomic, insert, refresh, update
 
 NAME_LENGTH = 255
 
@@ -121,7 +121,7 @@ class Pet(models.Model):
     @atomic
     def move(self, to: PetStatus, *, by: str, reason: str = "") -> None:
         """Set the status by hand. Raises IllegalMoveError, also for a pet that a live order holds."""
-        lock(self)
+        refresh(self, lock=True)
         self.check_free()
         self.go(to, by=by, reason=reason)
 
@@ -169,7 +169,7 @@ class OrderQuerySet(QuerySet["Order"]):
         # The update decides who wins: whoever comes second waits for the row, and finds it pending.
         available = {"pk": pet_id, "status": PetStatus.AVAILABLE}
         if not update(Pet, available, status=PetStatus.PENDING, updated_at=timezone.now()):
-            lock(Pet(pk=pet_id))  # It may not be there at all.
+            refresh(Pet(pk=pet_id))  # It may not be there at all.
             raise IllegalMoveError(f"Pet {pet_id} is not available.")
         order = insert(Order(account_id=account_id, pet_id=pet_id))
         order.record("", OrderStatus.PLACED, by=by)
@@ -233,7 +233,7 @@ class Order(models.Model):
     @atomic
     def ship(self, *, by: str, ship_date: datetime | None = None) -> None:
         """Note when the animal leaves. Raises IllegalMoveError unless the order is approved."""
-        lock(self)
+        refresh(self, lock=True)
         if self.status != OrderStatus.APPROVED:
             raise IllegalMoveError(f"Order {self.pk} is {self.status}; only an approved one ships.")
         self.ship_date, self.updated_at = (ship_date or timezone.now()).astimezone(UTC), timezone.now()
@@ -250,7 +250,7 @@ class Order(models.Model):
 
         `only_placed`: as a client may, who can't cancel what is approved.
         """
-        lock(self)
+        refresh(self, lock=True)
         if only_placed and self.status == OrderStatus.APPROVED:
             raise IllegalMoveError(f"Order {self.pk} is approved; the shop alone can cancel it.")
         if self.status != OrderStatus.CANCELLED:
@@ -259,7 +259,7 @@ class Order(models.Model):
     @atomic
     def _move(self, to: OrderStatus, *, by: str, reason: str, pet_to: PetStatus | None = None) -> None:
         """Move the order, and its pet where the move changes it, in one transaction."""
-        lock(self)
+        refresh(self, lock=True)
         self._go(to, by=by, reason=reason, pet_to=pet_to)
 
     def _go(self, to: OrderStatus, *, by: str, reason: str, pet_to: PetStatus | None) -> None:
@@ -268,7 +268,7 @@ class Order(models.Model):
             raise IllegalMoveError(f"Order {self.pk} is {self.status}; it can't become {to}.")
         if pet_to is not None:
             pet = Pet(pk=self.pet_id)
-            lock(pet)
+            refresh(pet, lock=True)
             pet.go(pet_to, by=by, reason=reason, order=self)
         self.record(self.status, to, by=by, reason=reason)
         self.status, self.updated_at = to, timezone.now()

@@ -8,7 +8,7 @@ page may wait for whatever it likes.
 import asyncio
 import logging
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from io import BytesIO
 from tempfile import SpooledTemporaryFile
 from typing import IO, Any
@@ -128,7 +128,7 @@ class Application:
 async def serve_on_loop(scope: Any, protocol: Any, body: bytes) -> None:
     """Serve a request to the API in a greenlet."""
     answered = asyncio.get_running_loop().create_future()
-    entrance.enter(lambda: Turn(answer).switch(LoopRequest(scope, body), protocol, answered))
+    entrance.enter(partial(Turn(answer).switch, LoopRequest(scope, body), protocol, answered))
     if not answered.done():
         await answered
 

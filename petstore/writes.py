@@ -71,7 +71,9 @@ class OwnSql:
 def atomic(function: Callable[P, Result]) -> Callable[P, Result]:
     """Decorate what is one transaction, or part of the caller's: an exception undoes all of that.
 
-    On the event loop the function must use the database by `insert`, `update` and `lock` alone.
+    Instances are not undone: after an exception of the database, read them anew.
+
+    On the event loop the function must use the database by `insert`, `update` and `refresh` alone.
     """
 
     @wraps(function)
@@ -129,18 +131,18 @@ def update(model: type[models.Model], where: dict[str, Any], *, wait: bool = Tru
     return 0
 
 
-def lock(known: models.Model) -> None:
-    """Lock a row until the transaction ends, and read all its fields anew.
+def refresh(known: models.Model, *, lock: bool = False) -> None:
+    """Read all fields of a row anew; `lock`: and keep others from it until the transaction ends.
 
-    Like `known.refresh_from_db()` of `select_for_update()`. Raises DoesNotExist, and what Django raises for
-    a query.
+    Like `known.refresh_from_db()`. Raises DoesNotExist, and what Django raises for a query.
     """
     model: Any = type(known)
     if not on_loop():
-        known.refresh_from_db(from_queryset=model._base_manager.select_for_update())
+        rows_of = model._base_manager.select_for_update() if lock else model._base_manager.all()
+        known.refresh_from_db(from_queryset=rows_of)
         return
     alias = router.db_for_write(model)
-    statement = compile_lock(model, alias)
+    statement = compile_refresh(model, alias, lock)
     rows = writers(alias).rows(statement.on_loop, statement.prepare([known.pk]))
     if not rows:
         raise model.DoesNotExist
@@ -176,12 +178,13 @@ def compile_update(
 
 
 @cache
-def compile_lock(model: type[models.Model], alias: str) -> Statement:
-    """Compile the read of a row by its primary key, with all fields, that locks it."""
+def compile_refresh(model: type[models.Model], alias: str, lock: bool) -> Statement:
+    """Compile the read of a row, with all fields, by its primary key."""
     dialect = connections.create_connection(alias)
     query = model._base_manager.filter(**marks(["pk"])).query
     sql, _ = query.get_compiler(connection=dialect).as_sql()
-    return statement_of(f"{sql} {dialect.ops.for_update_sql()}", [model._meta.pk], dialect)
+    locking = f" {dialect.ops.for_update_sql()}" if lock else ""
+    return statement_of(f"{sql}{locking}", [model._meta.pk], dialect)
 
 
 def marks(names: Sequence[str]) -> dict[str, RawSQL]:

@@ -30,7 +30,11 @@ class Utf8Request(WSGIRequest):
     """
 
     def _set_content_type_params(self, meta: WSGIEnvironment) -> None:
-        content_type = parse_header_parameters(meta.get("CONTENT_TYPE", ""))
+        try:
+            content_type = parse_header_parameters(meta.get("CONTENT_TYPE", ""))
+        except (ValueError, TypeError, LookupError):  # Parameters as in RFC 2231, and malformed.
+            content_type = ("", {})
+            meta["CONTENT_TYPE"] = ""  # DRF parses it again.
         self.content_type, self.content_params = content_type
 
 

@@ -6,13 +6,14 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from django.db import DataError, OperationalError, connection
+from django.db import DataError, InternalError, OperationalError, connection
 
 from inventory.models import Category, Pet
+from petstore.databases.watch import Server, servers
 from petstore.engine.postgresql import Statement
 from petstore.engine.waiting import in_thread, on_loop, wait
 from petstore.engine.writers import Writers
-from petstore.writes import atomic, insert, lock, update
+from petstore.writes import atomic, insert, refresh, update
 from tests.conftest import COMMITTED
 from tests.turns import Function, end_connection, serve
 
@@ -25,6 +26,7 @@ ADD = Statement(b"add", b"INSERT INTO inventory_category (name, description) VAL
 OWN = Statement(b"own", b"SELECT pg_backend_pid()")
 DIVIDE = Statement(b"divide", b"SELECT 10 / $1")
 FORGET = Statement(b"forget", b"DEALLOCATE add")
+FORGET_ALL = Statement(b"forget_all", b"DEALLOCATE ALL")
 
 
 @pytest.fixture
@@ -185,6 +187,59 @@ def test_what_the_server_forgot_and_nobody_waited_for_is_a_failure_too(
     assert serve(add_two(writers, lambda: None)) == [None]
 
 
+def test_when_all_is_forgotten_the_connection_is_of_use_again(writers: Writers) -> None:
+    def forget_and_fail() -> None:
+        with suppress(ZeroDivisionError), writers.transaction():
+            writers.rows(ADD, ["one"])
+            writers.rows(FORGET_ALL, [])
+            writers.send(ADD, ["two"])
+            raise ZeroDivisionError
+        writers.rows(ADD, ["three"])
+
+    assert serve(forget_and_fail) == [None]
+    assert names() == {"three"}
+
+
+def test_a_part_that_failed_and_was_caught_lets_nothing_commit(writers: Writers) -> None:
+    def outer() -> None:
+        with writers.transaction(), suppress(ZeroDivisionError):
+            add_two(writers, lambda: 1 / 0)()
+
+    (outcome,) = serve(outer)
+    assert isinstance(outcome, OperationalError)
+    assert names() == set()
+
+
+def test_a_connection_from_before_an_outage_is_closed(
+    writers: Writers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = Server("default")
+
+    def several() -> list[Any]:
+        before = writers.rows(OWN, [])
+        server.generation += 1  # The watch has lost the server, and found another that takes writes.
+        monkeypatch.setitem(servers, "default", server)
+        with writers.transaction():
+            first = writers.rows(OWN, [])
+        return [before == first, first == writers.rows(OWN, [])]
+
+    assert serve(several) == [[False, True]]
+
+
+def test_a_server_that_takes_no_more_writes_is_left(writers: Writers) -> None:
+    read_only = Statement(b"read_only", b"SET TRANSACTION READ ONLY")
+
+    def write() -> list[Any]:
+        before = writers.rows(OWN, [])
+        with suppress(InternalError), writers.transaction():
+            writers.rows(read_only, [])
+            writers.rows(ADD, ["one"])
+        return [before == writers.rows(OWN, [])]
+
+    assert serve(write) == [[False]]
+    assert names() == set()
+
+
 def test_functions_that_write_are_atomic_in_both_places() -> None:
     category = Category.objects.create(name="one")
 
@@ -194,7 +249,7 @@ def test_functions_that_write_are_atomic_in_both_places() -> None:
         assert update(Pet, {"pk": pet.pk, "name": "Rex"}, name="Max", status="sold") == 1
         assert update(Pet, {"pk": pet.pk, "name": "Rex"}, name="Tom") == 0
         known = Pet(pk=pet.pk)
-        lock(known)
+        refresh(known, lock=True)
         assert (known.name, known.status, known.created_at) == ("Max", "sold", pet.created_at)
         then()
         return on_loop(), known
@@ -209,6 +264,6 @@ def test_functions_that_write_are_atomic_in_both_places() -> None:
         pet.delete()
 
 
-def test_a_row_that_is_not_there_cannot_be_locked() -> None:
-    (outcome,) = serve(lambda: lock(Pet(pk=1)))
+def test_a_row_that_is_not_there_cannot_be_read() -> None:
+    (outcome,) = serve(lambda: refresh(Pet(pk=1)))
     assert isinstance(outcome, Pet.DoesNotExist)

@@ -138,6 +138,19 @@ def test_hostile_bodies_get_an_error(service: Service, credential: bytes, body: 
     assert json.loads(answer)["status"] == 400
 
 
+@pytest.mark.parametrize(
+    "parameters", [b"charset*=nope''x", b"a*=x; a*0=y", b"a*0*=x; a*b=y", b"a*=utf-8''%ff", b";" * 2_000]
+)
+@pytest.mark.parametrize("target", [b"/v1/pets", b"/admin/login/"])
+def test_malformed_parameters_of_a_content_type_are_the_clients_mistake(
+    service: Service, credential: bytes, parameters: bytes, target: bytes
+) -> None:
+    content_type = b"Content-Type: application/json; " + parameters + b"\r\n"
+    headers = credential, content_type, b"Content-Length: 2\r\n"
+    status, _, _ = send(service, request(target, *headers, method=b"POST", body=b"{}"))
+    assert status in ({400, 415} if target == b"/v1/pets" else {403})  # Without a form's token.
+
+
 @pytest.mark.parametrize("charset", [b"base64", b"rot13", b"hex", b"utf-16", b"idna", b"nonsense", b"\xff"])
 @pytest.mark.parametrize(("target", "status"), [(b"/v1/pets?limit=1", 200), (b"/?x=1", 200)])
 def test_charset_of_a_content_type_decides_nothing_about_a_url(

@@ -18,7 +18,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from psycopg import errors, pq
 from psycopg.adapt import Transformer
 
-from petstore.databases.watch import DatabaseAwayError, is_away
+from petstore.databases.watch import DatabaseAwayError, is_away, servers
 from petstore.engine.pipe import LostError, Pipe, PipeError
 from petstore.engine.waiting import threads
 
@@ -99,9 +99,23 @@ class PostgresqlPipe(Pipe):
             as_django = DatabaseAwayError if is_away(self._alias) else OperationalError
             raise as_django(str(error)) from error
         if result.status not in DONE:
+            failure = errors.error_from_result(result)
+            if isinstance(failure, errors.ReadOnlySqlTransaction):
+                self.close()  # The server has become a standby.
             with self._wrapper.wrap_database_errors:
-                raise errors.error_from_result(result)
+                raise failure
         return result
+
+    def _be_open(self) -> None:
+        if not self._asked:
+            self._close_obsolete()
+        super()._be_open()
+
+    def _close_obsolete(self) -> None:
+        """Close a connection to a server that was away since: another may be the primary now."""
+        server = servers.get(self._alias)
+        if self._is_open and server is not None and self._connection.generation != server.generation:
+            self.close()
 
     def _result(self, statement: Statement, values: Sequence[Value]) -> Any:
         types, parameters = encoded(values)

@@ -31,7 +31,6 @@ from petstore.engine.waiting import QUEUED_TOO_LONG, pause, this_turn
 WRITERS = 8  # Connections.
 BEGIN = Statement(b"begin", b"BEGIN")
 COMMIT = Statement(b"commit", b"COMMIT")
-ROLLBACK = Statement(b"rollback", b"ROLLBACK")
 ROLLED_BACK = "The transaction was rolled back."
 
 
@@ -57,15 +56,19 @@ class WritingPipe(PostgresqlPipe):
     def __init__(self, alias: str) -> None:
         super().__init__(alias, repeats=False)
         self._holds = False  # A transaction of several statements.
+        self.doomed = False  # A part of it was left by an exception: it must not commit.
         self._failure: Any = None  # The result of the first that failed unheard.
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Make what is asked inside one transaction: all of it is done, or after an exception nothing."""
-        self._holds, self._failure = True, None
+        self._close_obsolete()
+        self._holds, self.doomed, self._failure = True, False, None
         try:
             self.send(BEGIN)
             yield
+            if self.doomed:
+                raise OperationalError(ROLLED_BACK)
             # PostgreSQL ends a transaction in which something failed with ROLLBACK, and calls that success.
             if self._run(COMMIT).command_status != b"COMMIT":
                 raise OperationalError(ROLLED_BACK)
@@ -106,10 +109,15 @@ class WritingPipe(PostgresqlPipe):
         return result
 
     def _roll_back(self) -> None:
-        """End the transaction. What was sent and fails takes a ROLLBACK along, if it is in its batch."""
+        """End the transaction, or the connection. What was sent and fails takes a ROLLBACK along."""
         with suppress(PipeError):
-            if all(self._result(ROLLBACK, []).status not in DONE for _ in range(2)):
-                self.close()
+            for _ in range(2):
+                if not self._is_open:
+                    return
+                self._connection.pgconn.send_query_params(b"ROLLBACK", [])
+                if self._wait_for_answer().status in DONE:
+                    return
+        self.close()
 
 
 class Writers:
@@ -141,7 +149,11 @@ class Writers:
         """
         turn = this_turn()
         if turn.transaction is not None:
-            yield
+            try:
+                yield
+            except BaseException:
+                turn.transaction.doomed = True
+                raise
             return
         with self._one() as pipe, pipe.transaction():
             turn.transaction = pipe

@@ -48,10 +48,13 @@ def instance_that_waits(go_on: threading.Event) -> Iterator[int]:
             thread.join()
 
 
-def ask(port: int) -> socket.socket:
+GET = b"GET /v1/pets HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+
+
+def ask(port: int, request: bytes = GET) -> socket.socket:
     """Send a request, and return the connection."""
     connection = socket.create_connection(("127.0.0.1", port))
-    connection.sendall(b"GET /v1/pets HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+    connection.sendall(request)
     connection.setblocking(False)
     return connection
 
@@ -77,6 +80,30 @@ def test_without_an_instance_it_says_what_the_service_would(tmp_path: Path) -> N
     assert answer.json() == error_body(ErrorCode.SERVICE_UNAVAILABLE)
     assert answer.headers["retry-after"] == str(RETRY_SECONDS)
     assert answer.headers["cache-control"] == "no-store"
+
+
+def test_slow_clients_take_no_place_from_others(tmp_path: Path) -> None:
+    port, go_on = free_port(), threading.Event()
+    go_on.set()
+    head = b"POST /v1/pets HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n{"
+    with ExitStack() as stack:
+        a, b = (stack.enter_context(instance_that_waits(go_on)) for _ in "ab")
+        stack.enter_context(proxy.haproxy(tmp_path, a, b, port, tls=False))
+        for _ in range(2 * AT_ONCE + QUEUE + 50):
+            stack.enter_context(ask(port, head))
+        assert httpx.get(f"http://127.0.0.1:{port}/v1/pets").status_code == 200
+
+
+def test_pages_are_served_while_the_api_is_overloaded(tmp_path: Path) -> None:
+    port, go_on = free_port(), threading.Event()
+    with ExitStack() as stack:
+        stack.callback(go_on.set)
+        a, b = (stack.enter_context(instance_that_waits(go_on)) for _ in "ab")
+        stack.enter_context(proxy.haproxy(tmp_path, a, b, port, tls=False))
+        for _ in range(2 * AT_ONCE + QUEUE):
+            stack.enter_context(ask(port))
+        wait_until(lambda: assert_refused([stack.enter_context(ask(port))], 1))
+        assert httpx.get(f"http://127.0.0.1:{port}/readyz").status_code == 200
 
 
 def test_more_than_the_instances_can_do_is_refused_at_once_and_the_rest_is_done(tmp_path: Path) -> None:
