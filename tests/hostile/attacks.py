@@ -37,7 +37,7 @@ ODD_HEADERS = [
     b"Cookie: sessionid=\xff; csrftoken=" + b"b" * 5_000, b"Cookie: " + b";".join([b"a=b"] * 500),
     b"Accept: \xff", b"Accept-Encoding: " + b"gzip," * 900, b"Content-Type: a/b; charset=rot13",
     b"Content-Type: multipart/form-data", b"Content-Type: multipart/form-data; boundary=" + b"x" * 500,
-    b"Content-Type: \xff",
+    b"Content-Type: \xff", b"Content-Type: a/b; charset*=nope''x", b"Content-Type: a/b; a*=x; a*0=y",
     b"Idempotency-Key: " + b"i" * 256, b"Idempotency-Key: \x7f",
     b"Idempotency-Key: a\r\nIdempotency-Key: b",
     b"Authorization: Bearer \xff", b"Authorization: Digest x", b": no name", b"no colon", b"Bad Name: x",
