@@ -34,10 +34,10 @@ def test_limit_of_60_admits_60_over_4_workers_and_32_threads(service: Service) -
     assert left == list(range(60))
 
 
-def test_limit_is_exact_in_20_windows_of_20_over_4_processes_of_12_threads(service: Service) -> None:
+def test_limit_is_exact_in_20_windows_of_20_over_4_processes_of_8_threads(service: Service) -> None:
     numbers = ("--per-minute", "100", "--per-day", "1000000")
     key = service.issue("Hammered", "enterprise", *numbers)["key"]
-    with hammers(service, key, count=4, threads=12) as processes:
+    with hammers(service, key, count=4, threads=8) as processes:
         # Two days apart: the refusals of each window ban the key for a while.
         moments = [time.time_ns() // 1000 + number * 2 * DAY for number in range(20)]
         assert [admitted(processes, now) for now in moments] == [100] * 20
