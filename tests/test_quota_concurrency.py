@@ -6,13 +6,15 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from subprocess import PIPE, Popen
 
 import pytest
+from django.db import connection
 
 from accounts.quota.verdict import DAY
 from tests.live import ROOT, Service, live_service
+from tests.postgresql import postgresql_server, programs
 from tests.servers import RedisServer, free_port
 
 
@@ -20,10 +22,12 @@ from tests.servers import RedisServer, free_port
 def service(
     request: pytest.FixtureRequest, redis: RedisServer, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Service]:
-    """Counts with each store in turn."""
-    url = redis.url if request.param == "redis" else ""
-    with live_service(tmp_path_factory.mktemp("service"), workers=4, REDIS_URL=url) as service:
-        yield service
+    """Counts with each store in turn; on a PostgreSQL with connections for 64 threads and the service."""
+    own = {"REDIS_URL": redis.url if request.param == "redis" else ""}
+    with ExitStack() as stack:
+        if connection.vendor == "postgresql" and programs() is not None:
+            own["DATABASE_URL"] = stack.enter_context(postgresql_server("max_connections=300")).url
+        yield stack.enter_context(live_service(tmp_path_factory.mktemp("service"), workers=4, **own))
 
 
 def test_limit_of_60_admits_60_over_4_workers_and_32_threads(service: Service) -> None:
@@ -34,10 +38,10 @@ def test_limit_of_60_admits_60_over_4_workers_and_32_threads(service: Service) -
     assert left == list(range(60))
 
 
-def test_limit_is_exact_in_20_windows_of_20_over_4_processes_of_8_threads(service: Service) -> None:
+def test_limit_is_exact_in_20_windows_of_20_over_4_processes_of_16_threads(service: Service) -> None:
     numbers = ("--per-minute", "100", "--per-day", "1000000")
     key = service.issue("Hammered", "enterprise", *numbers)["key"]
-    with hammers(service, key, count=4, threads=8) as processes:
+    with hammers(service, key, count=4, threads=16) as processes:
         # Two days apart: the refusals of each window ban the key for a while.
         moments = [time.time_ns() // 1000 + number * 2 * DAY for number in range(20)]
         assert [admitted(processes, now) for now in moments] == [100] * 20
