@@ -12,6 +12,7 @@ from functools import cache
 from time import monotonic
 from typing import Any
 
+import psycopg
 from django.conf import settings
 from django.db import OperationalError
 from greenlet import greenlet
@@ -110,7 +111,7 @@ class WritingPipe(PostgresqlPipe):
 
     def _roll_back(self) -> None:
         """End the transaction, or the connection. What was sent and fails takes a ROLLBACK along."""
-        with suppress(PipeError):
+        with suppress(PipeError, psycopg.Error):
             for _ in range(2):
                 if not self._is_open:
                     return

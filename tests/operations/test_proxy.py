@@ -48,6 +48,22 @@ def instance_that_waits(go_on: threading.Event) -> Iterator[int]:
             thread.join()
 
 
+@pytest.fixture
+def go_on() -> threading.Event:
+    return threading.Event()
+
+
+@pytest.fixture
+def port(tmp_path: Path, go_on: threading.Event) -> Iterator[int]:
+    """The port of the proxy before two instances, which wait until they may `go_on`."""
+    chosen = free_port()
+    with ExitStack() as stack:
+        a, b = (stack.enter_context(instance_that_waits(go_on)) for _ in "ab")
+        stack.enter_context(proxy.haproxy(tmp_path, a, b, chosen, tls=False))
+        stack.callback(go_on.set)
+        yield chosen
+
+
 GET = b"GET /v1/pets HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 
 
@@ -82,36 +98,27 @@ def test_without_an_instance_it_says_what_the_service_would(tmp_path: Path) -> N
     assert answer.headers["cache-control"] == "no-store"
 
 
-def test_slow_clients_take_no_place_from_others(tmp_path: Path) -> None:
-    port, go_on = free_port(), threading.Event()
+def test_slow_clients_take_no_place_from_others(port: int, go_on: threading.Event) -> None:
     go_on.set()
     head = b"POST /v1/pets HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n{"
     with ExitStack() as stack:
-        a, b = (stack.enter_context(instance_that_waits(go_on)) for _ in "ab")
-        stack.enter_context(proxy.haproxy(tmp_path, a, b, port, tls=False))
         for _ in range(2 * AT_ONCE + QUEUE + 50):
             stack.enter_context(ask(port, head))
         assert httpx.get(f"http://127.0.0.1:{port}/v1/pets").status_code == 200
 
 
-def test_pages_are_served_while_the_api_is_overloaded(tmp_path: Path) -> None:
-    port, go_on = free_port(), threading.Event()
+def test_pages_are_served_while_the_api_is_overloaded(port: int) -> None:
     with ExitStack() as stack:
-        stack.callback(go_on.set)
-        a, b = (stack.enter_context(instance_that_waits(go_on)) for _ in "ab")
-        stack.enter_context(proxy.haproxy(tmp_path, a, b, port, tls=False))
         for _ in range(2 * AT_ONCE + QUEUE):
             stack.enter_context(ask(port))
         wait_until(lambda: assert_refused([stack.enter_context(ask(port))], 1))
         assert httpx.get(f"http://127.0.0.1:{port}/readyz").status_code == 200
 
 
-def test_more_than_the_instances_can_do_is_refused_at_once_and_the_rest_is_done(tmp_path: Path) -> None:
-    port, go_on = free_port(), threading.Event()
+def test_more_than_the_instances_can_do_is_refused_at_once_and_the_rest_is_done(
+    port: int, go_on: threading.Event
+) -> None:
     with ExitStack() as stack:
-        stack.callback(go_on.set)
-        a, b = (stack.enter_context(instance_that_waits(go_on)) for _ in "ab")
-        stack.enter_context(proxy.haproxy(tmp_path, a, b, port, tls=False))
         asked = [stack.enter_context(ask(port)) for _ in range(2 * AT_ONCE + QUEUE + 50)]
         wait_until(lambda: assert_refused(asked, 50))
         refused = {connection for connection in asked if answered(connection)}
