@@ -71,6 +71,10 @@ class Record:
         """Return the requests that were due in these seconds, `end` not among them."""
         return Record(row for row in self if begin <= row.due < end)
 
+    def of(self, operation: int) -> Record:
+        """Return the requests of an operation; those that were never sent are of none."""
+        return Record(row for row in self if row.operation == operation)
+
     def good(self) -> int:
         """Return how many succeeded."""
         return sum(map(succeeded, self.outcome))
@@ -114,20 +118,20 @@ def finished_a_second(record: Record, begin: float, end: float) -> float:
     return done / (end - begin)
 
 
-def disturbed(row: Row, slow: float) -> bool:
-    """Say whether a request failed, or took more than `slow` seconds."""
-    return row.took > slow or not succeeded(row.outcome)
-
-
-def recovery_seconds(record: Record, end: float, slow: float = float("inf")) -> float | None:
-    """Return how long after `end` a request that was due failed, or took more than `slow` seconds.
+def recovery_seconds(record: Record, end: float) -> float | None:
+    """Return how long after `end` a request that was due failed.
 
     None if the record has no quiet seconds after it: it says nothing of recovery then.
     """
-    bad = [row.due for row in record if row.due >= end and disturbed(row, slow)]
+    bad = [row.due for row in record if row.due >= end and not succeeded(row.outcome)]
     last = max(bad, default=end)
     quiet = max(record.due, default=end) - last
     return last - end if quiet >= SHORT_SECONDS else None
+
+
+def share_slower(record: Record, slow: float) -> float:
+    """Return the share of the requests that took more than so many seconds; NaN of none."""
+    return sum(took > slow for took in record.took) / len(record) if len(record) else float("nan")
 
 
 def slope(points: Sequence[tuple[float, float]]) -> float:

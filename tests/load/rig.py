@@ -57,9 +57,13 @@ class Rig:
 
     def capacity(self, options: argparse.Namespace) -> float:
         """Return how many requests a second the service answers at most, once it is warm."""
+        return max(self.throughputs(options))
+
+    def throughputs(self, options: argparse.Namespace) -> list[float]:
+        """Return the requests a second that a warm service answers over each number of connections."""
         self.closed_loop(WARM, options.connections[0])
         seconds = options.capacity_seconds / len(options.connections)
-        return max(self.closed_loop(seconds, connections) for connections in options.connections)
+        return [self.closed_loop(seconds, connections) for connections in options.connections]
 
     def closed_loop(self, seconds: float, connections: int) -> float:
         """Return how many requests a second are answered over so many connections, always busy."""
