@@ -63,6 +63,7 @@ def test_report_finds_keys_in_a_log_and_repeats_none() -> None:
         (Findings(sent=1, hangs=[b"GET /"]), "", True),
         (Findings(sent=1, not_served=["nothing"]), "", True),
     ],
+    ids=["nothing", "a key", "a traceback", "a hang", "somebody not served"],
 )
 def test_report_says_what_is_bad(findings: Findings, log: str, bad: bool) -> None:
     assert report(findings, log, 1)[1] is bad
