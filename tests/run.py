@@ -2,6 +2,9 @@
 
 On SQLite always; on PostgreSQL when DATABASE_URL names one or a local one answers. In CI (`CI=true`) it
 must be there: a silent skip would be a failure nobody sees.
+
+A process for each core shares the tests. Their order must stay, so that those which empty the database come
+last in each: what hands out whole files (`--dist loadfile`) would mix them.
 """
 
 import os
@@ -10,11 +13,13 @@ import sys
 
 from tests import servers
 
+SHARED = ["-n", "auto", "--maxprocesses", "4", "--dist", "load"]  # More would want more of PostgreSQL.
+
 
 def run(name: str, arguments: list[str], **environment: str) -> int:
     """Run pytest once; return its exit status."""
     print(f"\n=== Tests on {name} ===", flush=True)
-    command = [sys.executable, "-m", "pytest", *arguments]
+    command = [sys.executable, "-m", "pytest", *SHARED, *arguments]
     return subprocess.run(command, env=os.environ | environment, check=False).returncode
 
 
