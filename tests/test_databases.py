@@ -17,9 +17,9 @@ from petstore.databases.base import DatabaseWrapper, wait_for_watch
 from petstore.databases.watch import DatabaseAwayError, Server
 from petstore.errors import ErrorCode, as_api_error
 from tests.conftest import Api
+from tests.skips import NEEDS_POSTGRESQL
 
 POSTGRESQL = connections.settings["default"]["ENGINE"] == "petstore.databases"
-needs_postgresql = pytest.mark.skipif(not POSTGRESQL, reason="SQLite is no server.")
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def wrapper(db: None, server: Server) -> Iterator[DatabaseWrapper]:
     wrapper.close()
 
 
-@needs_postgresql
+@NEEDS_POSTGRESQL
 def test_whoever_waits_gives_up_when_the_server_is_found_away(
     wrapper: DatabaseWrapper, server: Server
 ) -> None:
@@ -51,7 +51,7 @@ def test_whoever_waits_gives_up_when_the_server_is_found_away(
     assert wrapper.connection.closed
 
 
-@needs_postgresql
+@NEEDS_POSTGRESQL
 def test_nobody_connects_while_the_server_is_away(wrapper: DatabaseWrapper, server: Server) -> None:
     server.away = True
     with pytest.raises(DatabaseAwayError):
@@ -71,7 +71,7 @@ def test_who_wants_to_connect_waits_while_the_watch_waits(server: Server) -> Non
         wait_for_watch(server)
 
 
-@needs_postgresql
+@NEEDS_POSTGRESQL
 def test_connection_from_before_an_outage_is_closed(wrapper: DatabaseWrapper, server: Server) -> None:
     wrapper.connect()
     wrapper.close_if_unusable_or_obsolete()
@@ -81,14 +81,14 @@ def test_connection_from_before_an_outage_is_closed(wrapper: DatabaseWrapper, se
     assert wrapper.connection is None
 
 
-@needs_postgresql
+@NEEDS_POSTGRESQL
 def test_statements_of_a_process_that_serves_have_a_time_limit(wrapper: DatabaseWrapper) -> None:
     wrapper.settings_dict = wrapper.settings_dict | {"STATEMENT_TIMEOUT": 50}
     with pytest.raises(OperationalError, match="statement timeout"), wrapper.cursor() as cursor:
         cursor.execute("SELECT pg_sleep(30)")
 
 
-@needs_postgresql
+@NEEDS_POSTGRESQL
 def test_commands_have_none(db: None) -> None:
     wrapper = connections.create_connection("default")
     with wrapper.cursor() as cursor:
@@ -97,7 +97,7 @@ def test_commands_have_none(db: None) -> None:
     wrapper.close()
 
 
-@needs_postgresql
+@NEEDS_POSTGRESQL
 def test_connection_that_became_read_only_is_dropped_where_writes_are_needed(
     wrapper: DatabaseWrapper,
 ) -> None:
@@ -114,7 +114,7 @@ def test_connection_that_became_read_only_is_dropped_where_writes_are_needed(
 # --- The watch
 
 
-@needs_postgresql
+@NEEDS_POSTGRESQL
 def test_watch_notes_how_far_the_log_goes(db: None, server: Server) -> None:
     server.look()
     server.look()
@@ -126,7 +126,7 @@ def test_watch_notes_how_far_the_log_goes(db: None, server: Server) -> None:
     server._connection.close()
 
 
-@needs_postgresql
+@NEEDS_POSTGRESQL
 def test_watch_whose_own_connection_was_cut_connects_again(db: None, server: Server) -> None:
     server.look()
     assert server._connection is not None
@@ -136,7 +136,7 @@ def test_watch_whose_own_connection_was_cut_connects_again(db: None, server: Ser
     server._connection.close()
 
 
-@needs_postgresql
+@NEEDS_POSTGRESQL
 def test_server_is_away_once_until_it_answers(
     db: None, server: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -158,7 +158,7 @@ def test_server_is_away_once_until_it_answers(
     ]
 
 
-@needs_postgresql
+@NEEDS_POSTGRESQL
 def test_server_that_takes_connections_and_says_nothing_is_away(
     db: None, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:

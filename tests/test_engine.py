@@ -14,7 +14,7 @@ import hiredis
 import pytest
 from django.conf import settings
 from django.core.exceptions import SynchronousOnlyOperation
-from django.db import DataError, IntegrityError, OperationalError, connection
+from django.db import DataError, IntegrityError, OperationalError
 
 from inventory.models import Category, Pet
 from petstore.engine.pipe import PipeError
@@ -26,11 +26,9 @@ from petstore.engine.writers import Writers
 from petstore.writes import insert
 from tests.conftest import COMMITTED
 from tests.servers import RedisServer, redis_server, wait_until
+from tests.skips import NEEDS_POSTGRESQL
 from tests.turns import Function, end_connection, run, serve, turn
 
-needs_postgresql = pytest.mark.skipif(
-    connection.vendor != "postgresql", reason="SQLite is not asked over a connection."
-)
 DOUBLE = Statement(b"double", b"SELECT $1 * 2")
 DIVIDE = Statement(b"divide", b"SELECT 10 / $1")
 
@@ -123,13 +121,13 @@ def test_the_server_gives_up_before_we_do(
 
 
 @COMMITTED
-@needs_postgresql
+@NEEDS_POSTGRESQL
 def test_each_gets_the_answer_to_its_own_question(pipe: PostgresqlPipe) -> None:
     assert serve(*(rows(pipe, DOUBLE, n) for n in range(100))) == [[(2 * n,)] for n in range(100)]
 
 
 @COMMITTED
-@needs_postgresql
+@NEEDS_POSTGRESQL
 def test_a_statement_that_fails_takes_nobody_along(pipe: PostgresqlPipe) -> None:
     def one_after_the_other() -> list[Any]:
         return [pipe.rows(DOUBLE, [1]), pipe.rows(DIVIDE, [5])]  # Both are prepared now.
@@ -146,7 +144,7 @@ def test_a_statement_that_fails_takes_nobody_along(pipe: PostgresqlPipe) -> None
 
 
 @COMMITTED
-@needs_postgresql
+@NEEDS_POSTGRESQL
 def test_a_statement_that_cannot_be_prepared_takes_nobody_along(pipe: PostgresqlPipe) -> None:
     wrong = Statement(b"wrong", b"SELECT nothing FROM nowhere WHERE $1 = 1")
     found = serve(rows(pipe, wrong, 1), rows(pipe, DOUBLE, 1), rows(pipe, DOUBLE, 2))
@@ -155,7 +153,7 @@ def test_a_statement_that_cannot_be_prepared_takes_nobody_along(pipe: Postgresql
 
 
 @COMMITTED
-@needs_postgresql
+@NEEDS_POSTGRESQL
 def test_a_statement_that_the_server_forgot_is_prepared_again(pipe: PostgresqlPipe) -> None:
     def ask() -> list[Any]:
         first = pipe.rows(DOUBLE, [1])
@@ -167,7 +165,7 @@ def test_a_statement_that_the_server_forgot_is_prepared_again(pipe: PostgresqlPi
 
 
 @COMMITTED
-@needs_postgresql
+@NEEDS_POSTGRESQL
 @pytest.mark.parametrize("repeats", [True, False])
 def test_only_reads_are_asked_again_when_the_connection_is_lost(repeats: bool) -> None:
     pipe = PostgresqlPipe("default", repeats=repeats)
@@ -188,7 +186,7 @@ def test_only_reads_are_asked_again_when_the_connection_is_lost(repeats: bool) -
 
 
 @COMMITTED
-@needs_postgresql
+@NEEDS_POSTGRESQL
 def test_writes_commit_each_for_itself() -> None:
     category = Category.objects.get_or_create(name="Engine")[0]
     writers = Writers("default")
@@ -204,7 +202,7 @@ def test_writes_commit_each_for_itself() -> None:
 
 
 @COMMITTED
-@needs_postgresql
+@NEEDS_POSTGRESQL
 def test_an_insert_on_the_loop_gives_the_primary_key() -> None:
     category = Category.objects.get_or_create(name="Engine")[0]
     (pet,) = serve(lambda: insert(Pet(name="Rex", category_id=category.pk)))
@@ -272,6 +270,7 @@ def test_a_password_is_sent(tmp_path: Any) -> None:
         assert isinstance(error, PipeError)
 
 
+# redis-py's cluster client leaves connections open that the collector then warns of: see the last line.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_cluster_is_left_to_redis_py(tmp_path: Path) -> None:
     with redis_server(tmp_path, "--cluster-enabled", "yes", "--cluster-node-timeout", "1000") as node:

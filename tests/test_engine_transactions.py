@@ -15,12 +15,10 @@ from petstore.engine.waiting import in_thread, on_loop, wait
 from petstore.engine.writers import Writers
 from petstore.writes import atomic, insert, refresh, update
 from tests.conftest import COMMITTED
+from tests.skips import NEEDS_POSTGRESQL
 from tests.turns import Function, end_connection, serve
 
-pytestmark = [
-    COMMITTED,
-    pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite is not asked over a connection."),
-]
+pytestmark = [COMMITTED, NEEDS_POSTGRESQL]
 
 ADD = Statement(b"add", b"INSERT INTO inventory_category (name, description) VALUES ($1, '') RETURNING id")
 OWN = Statement(b"own", b"SELECT pg_backend_pid()")

@@ -21,7 +21,6 @@ from tests.load.record import (
     growth,
     percentile,
     recovery_seconds,
-    share_slower,
     slope,
 )
 from tests.load.rig import chosen, loaded, rig, wait
@@ -230,7 +229,8 @@ def test_recovery_ends_with_the_last_failure() -> None:
     assert recovery_seconds(record(), 5) == 0
     assert recovery_seconds(record(Row(4, 0, 0, 503)), 5) == 0
     assert recovery_seconds(record(Row(6, 0, 0, 503), Row(7.5, 0, 0, Failure.LOST)), 5) == 2.5
-    assert recovery_seconds(record(Row(6, 0.2, 0, 200)), 5) == 0
+    slow = record(Row(6, 0.2, 0, 200))
+    assert (recovery_seconds(slow, 5), recovery_seconds(slow, 5, slow=0.1)) == (0, 1)
 
 
 def test_recovery_is_unknown_while_requests_fail_to_the_end() -> None:
@@ -243,11 +243,6 @@ def test_report_counts_what_was_not_sent_under_no_operation(capsys: pytest.Captu
         name: int(count) for name, count, *_ in map(str.split, capsys.readouterr().out.splitlines()[1:])
     }
     assert (counts["all"], sum(counts.values()) - counts["all"], counts["create"]) == (2, 1, 1)
-
-
-def test_share_of_the_slow_has_those_beyond_the_limit() -> None:
-    assert share_slower(Record(Row(0, took, 0, 200) for took in (0.1, 0.2, 0.3, 0.4)), 0.2) == 0.5
-    assert not share_slower(Record(), 0.2) <= 1
 
 
 # --- The journal ---------------------------------------------------------------------------------

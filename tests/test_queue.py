@@ -5,8 +5,7 @@ import threading
 import time
 from typing import Any
 
-import pytest
-from django.db import OperationalError, connection
+from django.db import OperationalError
 
 from petstore.engine import waiting
 from petstore.engine.postgresql import Statement
@@ -14,6 +13,7 @@ from petstore.engine.waiting import in_thread, wait
 from petstore.engine.writers import Writers
 from petstore.errors import ErrorCode, as_api_error
 from tests.conftest import COMMITTED
+from tests.skips import NEEDS_POSTGRESQL
 from tests.turns import serve
 
 SLEEP = Statement(b"sleep", b"SELECT pg_sleep(0.5)")
@@ -42,7 +42,7 @@ def test_request_that_no_thread_takes_in_time_is_a_503(settings: Any) -> None:
     assert len(begun) == count
 
 
-@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite is not asked over a connection.")
+@NEEDS_POSTGRESQL
 @COMMITTED
 def test_write_that_finds_no_connection_in_time_is_a_503(settings: Any) -> None:
     settings.QUEUE_TIMEOUT = 100

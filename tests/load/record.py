@@ -118,20 +118,20 @@ def finished_a_second(record: Record, begin: float, end: float) -> float:
     return done / (end - begin)
 
 
-def recovery_seconds(record: Record, end: float) -> float | None:
-    """Return how long after `end` a request that was due failed.
+def disturbed(row: Row, slow: float) -> bool:
+    """Say whether a request failed, or took more than `slow` seconds."""
+    return row.took > slow or not succeeded(row.outcome)
+
+
+def recovery_seconds(record: Record, end: float, slow: float = float("inf")) -> float | None:
+    """Return how long after `end` a request that was due failed, or took more than `slow` seconds.
 
     None if the record has no quiet seconds after it: it says nothing of recovery then.
     """
-    bad = [row.due for row in record if row.due >= end and not succeeded(row.outcome)]
+    bad = [row.due for row in record if row.due >= end and disturbed(row, slow)]
     last = max(bad, default=end)
     quiet = max(record.due, default=end) - last
     return last - end if quiet >= SHORT_SECONDS else None
-
-
-def share_slower(record: Record, slow: float) -> float:
-    """Return the share of the requests that took more than so many seconds; NaN of none."""
-    return sum(took > slow for took in record.took) / len(record) if len(record) else float("nan")
 
 
 def slope(points: Sequence[tuple[float, float]]) -> float:

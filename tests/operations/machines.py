@@ -15,13 +15,14 @@ import pytest
 from tests.live import Service
 from tests.postgresql import programs
 from tests.servers import free_port
+from tests.skips import needs_program
 
 OWN_SERVERS = [
     pytest.mark.skipif(
         os.environ.get("DATABASE_URL", "").startswith("sqlite"),
         reason="It starts databases of its own: once, with the tests on PostgreSQL, is enough.",
     ),
-    pytest.mark.skipif(programs() is None, reason="PostgreSQL's programs are not installed."),
+    needs_program(programs(), "PostgreSQL's server"),
 ]
 
 

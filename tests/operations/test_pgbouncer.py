@@ -15,9 +15,10 @@ import pytest
 from tests.operations.machines import OWN_SERVERS, instance
 from tests.postgresql import PostgreSQLServer, owner, postgresql_server, server_folder
 from tests.servers import RedisServer, free_port, wait_until
+from tests.skips import needs_program
 
 PGBOUNCER = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
-pytestmark = [*OWN_SERVERS, pytest.mark.skipif(PGBOUNCER is None, reason="No pgbouncer is installed.")]
+pytestmark = [*OWN_SERVERS, needs_program(PGBOUNCER, "pgbouncer")]
 
 SERVER_CONNECTIONS = 3
 

@@ -13,11 +13,12 @@ import pytest
 from petstore.errors import RETRY_SECONDS, ErrorCode, error_body
 from tests.operations import proxy
 from tests.servers import free_port, wait_until
+from tests.skips import needs_program
 
 AT_ONCE = 64  # Requests to an instance.
 QUEUE = 65  # Requests that wait in the proxy.
 
-pytestmark = pytest.mark.skipif(proxy.program() is None, reason="No haproxy is installed.")
+pytestmark = needs_program(proxy.program(), "haproxy")
 
 
 @contextmanager

@@ -1,22 +1,19 @@
 """Several instances on one database, its standby and one Redis: a short run of several_machines.py."""
 
-import os
-import shutil
 from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.operations import several_machines
+from tests.operations import proxy, several_machines
 from tests.operations.machines import OWN_SERVERS
 from tests.operations.several_machines import Figure, Shop
+from tests.skips import needs_program
 
-pytestmark = OWN_SERVERS
+pytestmark = [*OWN_SERVERS, needs_program(proxy.program(), "haproxy")]
 
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
-    if shutil.which("haproxy", path=f"{os.environ.get('PATH', '')}:/usr/sbin") is None:
-        pytest.skip("No haproxy is installed.")
     with several_machines.shop(tmp_path_factory.mktemp("machines")) as shop:
         yield shop
 
