@@ -52,6 +52,8 @@ DATABASES = {
     "default": env.database("DATABASE_URL", f"sqlite:///{quote(str(BASE_DIR))}/petstore.sqlite3"),
     **env.replicas("DATABASE_REPLICA_URL"),
 }
+# Connections of each event loop for writes. With 8, writes waited when a slow core had 128 requests.
+WRITE_CONNECTIONS = env.integer("DATABASE_WRITE_CONNECTIONS", 16, 1, 256)
 # Milliseconds that a request on the event loop waits for a connection to write with, or for a thread.
 QUEUE_TIMEOUT = env.integer("DATABASE_QUEUE_TIMEOUT", 1500, 100, 60_000)
 # Seconds that a replica may be behind; one that is further behind is not read from.

@@ -1,7 +1,7 @@
 """PostgreSQL servers of a test's own, which it may stop, kill, freeze and start again.
 
-Made from the installed binaries, in a temporary folder, on a free port of 127.0.0.1. Durability is left on:
-what is committed must outlive a crash.
+Made from the installed binaries, in a temporary folder, on a free port of 127.0.0.1. What is committed
+outlives a crash, unless `fsync=off` is among its settings.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ import psycopg
 
 from tests.servers import free_port, wait_until
 
-DEBIAN = "/usr/lib/postgresql/*/bin"
+DEBIAN = "usr/lib/postgresql/*/bin/initdb"
 STOP_SECONDS = 30
 SMART, FAST, IMMEDIATE = (
     signal.SIGTERM,
@@ -34,8 +34,10 @@ OWNER = "postgres"  # The server refuses to run as root.
 def programs() -> Path | None:
     """Return the folder of PostgreSQL's programs, the newest version's, or None without any."""
     named = shutil.which("initdb")
-    folders = [Path(named).resolve().parent] if named else sorted(Path("/").glob(DEBIAN[1:]))
-    return folders[-1] if folders else None
+    if named:
+        return Path(named).resolve().parent
+    found = (program.parent for program in Path("/").glob(DEBIAN))
+    return max(found, key=lambda folder: float(folder.parent.name), default=None)
 
 
 def owner() -> dict[str, Any]:
@@ -95,7 +97,7 @@ class PostgreSQLServer:
                 [str(folder / "postgres"), "-D", str(self.data), *(f"--{one}" for one in settings)],
                 cwd="/", env=os.environ | {"LC_ALL": "C.UTF-8"}, stdout=log, stderr=log, **owner(),
             )  # fmt: skip
-        wait_until(lambda: psycopg.connect(self.url, connect_timeout=2).close(), STOP_SECONDS)
+        wait_until(lambda: psycopg.connect(self.url, connect_timeout=2).close())
 
     def stop(self, how: signal.Signals = FAST) -> None:
         """Stop, in one of the ways of the manual, and return when it has ended."""
@@ -110,7 +112,8 @@ class PostgreSQLServer:
         parent = self.process.pid
         children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
         for pid in (parent, *map(int, children)):
-            os.kill(pid, signal.SIGCONT if thaw else signal.SIGSTOP)
+            with suppress(ProcessLookupError):  # A client has just gone.
+                os.kill(pid, signal.SIGCONT if thaw else signal.SIGSTOP)
 
     def promote(self) -> None:
         """Make a standby the primary."""

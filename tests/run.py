@@ -1,18 +1,31 @@
 """Runs every test on each database: what `make test` calls.
 
-On SQLite always; on PostgreSQL when DATABASE_URL names one or a local one answers. In CI (`CI=true`) it
-must be there: a silent skip would be a failure nobody sees.
+On SQLite always; on PostgreSQL when DATABASE_URL names one, its programs are installed, or a local one
+answers. In CI (`CI=true`) it must be there: a silent skip would be a failure nobody sees.
 
 A process for each core shares the tests. Their order must stay, so that those which empty the database come
 last in each: what hands out whole files (`--dist loadfile`) would mix them.
 """
 
 import os
+import shutil
+import signal
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 from tests import servers
+from tests.postgresql import postgresql_server, programs
 
+# A server of our own holds the connections of many services at once, and needn't survive a crash.
+ROOMY = ("max_connections=300", "fsync=off")
+# A browser sees no difference between the databases; the others ask none, or SQLite each time.
+ONCE = ("browser", "test_readme.py", "test_settings.py", "test_supply_chain.py")
+MEMORY = Path("/dev/shm")  # Where Linux keeps files in memory.
+ROOM = 4 * 1024**3  # Bytes.
 SHARED = ["-n", "auto", "--maxprocesses", "4", "--dist", "load"]  # More would want more of PostgreSQL.
 
 
@@ -23,14 +36,42 @@ def run(name: str, arguments: list[str], **environment: str) -> int:
     return subprocess.run(command, env=os.environ | environment, check=False).returncode
 
 
+@contextmanager
+def temporary_files_in_memory() -> Iterator[None]:
+    """Keep what the tests write in memory, if there is room: no commit waits for a disk."""
+    if not MEMORY.is_dir() or shutil.disk_usage(MEMORY).free < ROOM:
+        yield
+        return
+    with tempfile.TemporaryDirectory(prefix="petstore-tests-", dir=MEMORY) as folder:
+        Path(folder).chmod(0o711)  # PostgreSQL's folder in it belongs to another user.
+        os.environ["TMPDIR"] = tempfile.tempdir = folder
+        yield
+
+
+@contextmanager
+def postgresql() -> Iterator[str | None]:
+    """Yield the URL of a PostgreSQL where databases can be made, or None."""
+    if os.environ.get("DATABASE_URL", "").startswith("postgres") or programs() is None:
+        yield servers.postgresql()
+        return
+    with postgresql_server(*ROOMY) as server:
+        yield server.url
+
+
 def main(arguments: list[str]) -> int:
     """Run all; return the first failure's exit status."""
-    postgresql = servers.postgresql()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("Ended by SIGTERM."))  # The server ends, too.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # Starts from bytecode take a fifth less.
+    with temporary_files_in_memory(), postgresql() as url:
+        return on_each(url, arguments)
+
+
+def on_each(postgresql: str | None, arguments: list[str]) -> int:
+    """Run all on SQLite, then on PostgreSQL; return the first failure's exit status."""
     if postgresql is None and os.environ.get("CI") == "true":
         print("No PostgreSQL answers, and CI must test on one. Start it, or set DATABASE_URL.")
         return 1
-    # A browser sees no difference between the databases, so it looks once.
-    once = [] if postgresql is None else ["--ignore=tests/browser"]
+    once = [] if postgresql is None else [f"--ignore=tests/{name}" for name in ONCE]
     failed = run("SQLite", [*once, *arguments], DATABASE_URL="")
     if postgresql is not None:
         return failed or run("PostgreSQL", arguments, DATABASE_URL=postgresql)

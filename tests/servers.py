@@ -14,6 +14,7 @@ from pathlib import Path
 import psycopg
 import redis
 
+START_SECONDS = 30  # What a server has to start, while other tests keep every core busy.
 LOCAL_POSTGRESQL = (
     "postgresql://postgres@127.0.0.1:5432/postgres",
     "postgresql://root@127.0.0.1:5432/postgres",
@@ -74,7 +75,7 @@ class RedisServer:
             self.process = None
 
 
-def wait_until(attempt: Callable[[], object], seconds: float = 15) -> None:
+def wait_until(attempt: Callable[[], object], seconds: float = START_SECONDS) -> None:
     """Try until it raises nothing. For starts of servers; no test passes by waiting."""
     end = time.monotonic() + seconds
     while True:

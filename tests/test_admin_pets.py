@@ -1,5 +1,6 @@
 """Pets and categories in the back office: bulk moves, and lists that stay fast with a million of them."""
 
+import re
 from typing import Any
 
 import pytest
@@ -277,18 +278,23 @@ def test_list_neither_counts_nor_skips_and_its_queries_do_not_grow(
     assert costs[2] <= 8
 
 
-def plan_of(rows: Any) -> str:
-    """Return how the database reads the rows, when its statistics are fresh."""
-    with connection.cursor() as cursor:
-        cursor.execute("ANALYZE" if connection.vendor == "sqlite" else "ANALYZE inventory_pet")
+def plan_without_sorting(rows: Any) -> str:
+    """Return how the database reads the rows if it can do so without sorting them.
+
+    Told to PostgreSQL, because what other tests leave in the table decides which plan it takes for cheaper.
+    """
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("SET LOCAL enable_sort = off")
+            cursor.execute("SET LOCAL enable_seqscan = off")
     return str(rows.explain())
 
 
 def test_search_by_the_start_of_a_name_reads_an_index_in_its_order(category: Category) -> None:
     Pet.objects.bulk_create(Pet(name=f"Pet {number}", category=category) for number in range(3000))
-    plan = plan_of(starting_with(Pet.objects.all(), "pet 12")[:51])
+    plan = plan_without_sorting(starting_with(Pet.objects.all(), "pet 12")[:51])
     assert "pet_by_name" in plan
-    assert "TEMP B-TREE" not in plan
+    assert not re.search("Sort|TEMP B-TREE", plan)
 
 
 @pytest.mark.parametrize(

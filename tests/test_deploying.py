@@ -15,6 +15,7 @@ from typing import Any
 import httpx
 import pytest
 import yaml
+from django.conf import settings
 from django.test import Client
 
 from petstore.healthcheck import lives
@@ -139,7 +140,7 @@ def test_command_and_health_check_of_the_image_work_where_nothing_but_tmp_can_be
             subprocess.Popen(serve, **options, stderr=log) as service,
         ):
             try:
-                wait_until(lambda: healthy(port), 30)
+                wait_until(lambda: healthy(port))
                 assert subprocess.run(check, **options, check=False).returncode == 0
                 stranger = httpx.get(f"http://127.0.0.1:{port}/v1/pets")  # Counted in COUNTERS_DIR.
                 assert (stranger.status_code, stranger.headers["x-ratelimit-remaining"]) == (401, "299")
@@ -176,6 +177,17 @@ def test_instances_start_after_the_migrations_and_stop_within_their_grace_period
         assert grace > int(settings["DRAIN_SECONDS"]) + 10
         assert services["proxy"]["environment"][f"PETSTORE_{name.upper()}"] == f"{name}:8000"
     assert services["migrate"]["command"] == ["migrate"]
+
+
+def test_postgresql_has_room_for_the_connections_of_all_workers() -> None:
+    services = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
+    workers = sum(int(services[name]["command"][-1]) for name in "ab")
+    each = (
+        1 + 1 + settings.WRITE_CONNECTIONS + 2 * settings.THREADS + 1 + 2
+    )  # As docs/databases.md has them.
+    assert f"| together | | {each} |" in (ROOT / "docs/databases.md").read_text()
+    allowed = int(services["postgresql"]["command"][-1].removeprefix("max_connections="))
+    assert allowed >= 1.5 * workers * each  # One machine of the two is replaced at a time.
 
 
 def test_only_the_proxy_is_reached_from_outside() -> None:

@@ -1,28 +1,32 @@
 """Transactions on the event loop: all of it or nothing, on one connection, whatever happens between."""
 
 import asyncio
+import itertools
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 import pytest
 from django.db import DataError, InternalError, OperationalError, connection
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from inventory.models import Category, Pet
 from petstore.databases.watch import Server, servers
-from petstore.engine.postgresql import Statement
+from petstore.engine import postgresql
+from petstore.engine.postgresql import Statement, connect
 from petstore.engine.waiting import in_thread, on_loop, wait
-from petstore.engine.writers import Writers
+from petstore.engine.writers import Writers, WritingPipe
 from petstore.writes import atomic, insert, refresh, update
 from tests.conftest import COMMITTED
 from tests.skips import NEEDS_POSTGRESQL
-from tests.turns import Function, end_connection, serve
+from tests.turns import Function, end_connection, run, serve, turn
 
 pytestmark = [COMMITTED, NEEDS_POSTGRESQL]
 
 ADD = Statement(b"add", b"INSERT INTO inventory_category (name, description) VALUES ($1, '') RETURNING id")
 OWN = Statement(b"own", b"SELECT pg_backend_pid()")
 DIVIDE = Statement(b"divide", b"SELECT 10 / $1")
+SLEEP = Statement(b"sleep", b"SELECT pg_sleep(0.02)")
 FORGET = Statement(b"forget", b"DEALLOCATE add")
 FORGET_ALL = Statement(b"forget_all", b"DEALLOCATE ALL")
 
@@ -80,6 +84,49 @@ def test_those_that_come_at_once_have_a_connection_each(writers: Writers) -> Non
 
     assert serve(*[look_twice] * 20) == [None] * 20
     assert stayed == [True] * 20
+
+
+def test_where_the_server_takes_no_more_connections_writes_wait_for_those_there_are(
+    writers: Writers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = itertools.count(1)
+
+    def connect_twice(alias: str) -> BaseDatabaseWrapper:
+        if next(taken) > 2:
+            raise OperationalError("sorry, too many clients already")
+        return connect(alias)
+
+    monkeypatch.setattr(postgresql, "connect", connect_twice)
+
+    async def twelve_at_once() -> list[Any]:
+        turns = (turn(lambda: writers.rows(SLEEP, [])) for _ in range(12))
+        return await asyncio.gather(*turns, return_exceptions=True)
+
+    async def twice() -> list[Any]:  # What could not be opened is not the first to be taken again.
+        return await twelve_at_once() + await twelve_at_once()
+
+    assert run(twice()) == [[("",)]] * 24
+
+
+def test_what_is_asked_leaves_at_once_as_nobody_shares_the_connection(
+    writers: Writers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    happened: list[str] = []
+    flush = WritingPipe._flush
+
+    def note_and_flush(pipe: WritingPipe) -> None:
+        happened.append("left")
+        flush(pipe)
+
+    def ask() -> None:
+        writers.rows(OWN, [])  # Opens the connection, and prepares the statement.
+        happened.clear()
+        asyncio.get_running_loop().call_soon(happened.append, "next turn")
+        writers.rows(OWN, [])
+
+    monkeypatch.setattr(WritingPipe, "_flush", note_and_flush)
+    assert serve(ask) == [None]
+    assert happened == ["left", "next turn"]
 
 
 def test_what_lost_its_connection_goes_on_on_no_other(writers: Writers) -> None:
@@ -222,6 +269,37 @@ def test_a_connection_from_before_an_outage_is_closed(
         return [before == first, first == writers.rows(OWN, [])]
 
     assert serve(several) == [[False, True]]
+
+
+def test_a_connection_handed_on_to_who_could_open_none_is_not_from_before_an_outage(
+    settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.WRITE_CONNECTIONS = 2
+    writers, server = Writers("default"), Server("default")
+    attempts: list[str] = []
+
+    def connect_but_not_the_second(alias: str) -> BaseDatabaseWrapper:
+        attempts.append(alias)
+        if len(attempts) == 2:
+            raise OperationalError("sorry, too many clients already")
+        return connect(alias)
+
+    def lose() -> Any:
+        with writers.transaction():
+            process = writers.rows(OWN, [])
+            while len(attempts) < 2:
+                wait(asyncio.sleep(0.001))
+            server.generation += 1
+            monkeypatch.setitem(servers, "default", server)
+        return process
+
+    def follow() -> Any:
+        with writers.transaction():
+            return writers.rows(OWN, [])
+
+    monkeypatch.setattr(postgresql, "connect", connect_but_not_the_second)
+    lost, process = serve(lose, follow)
+    assert lost != process
 
 
 def test_a_server_that_takes_no_more_writes_is_left(writers: Writers) -> None:

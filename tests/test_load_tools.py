@@ -21,9 +21,9 @@ from tests.load.record import (
     growth,
     percentile,
     recovery_seconds,
-    slope,
+    settled_seconds,
 )
-from tests.load.rig import chosen, loaded, rig, wait
+from tests.load.rig import at_least, chosen, loaded, rig, wait
 from tests.load.shop import CANCEL, CREATE, NOTHING, OPERATIONS, PLACE, Shop
 from tests.load.soak import print_latencies
 
@@ -204,16 +204,14 @@ def test_percentile_is_the_nearest_rank() -> None:
     assert math.isnan(percentile([], 0.5))
 
 
-def test_growth_is_that_of_the_fitted_line() -> None:
-    line = [(float(x), 100 + 0.5 * x) for x in range(0, 41, 5)]
-    assert slope(line) == pytest.approx(0.5)
-    assert growth(line) == pytest.approx(20)
-    wave = [(float(x), 100 + (x % 2)) for x in range(101)]
-    assert abs(growth(wave)) < 0.1
+def test_growth_is_what_lasts() -> None:
+    assert growth(range(100, 190)) == 60
+    assert growth([100] * 45 + [110] * 45) == 10
+    assert growth([100] * 40 + [110] * 10 + [100] * 40) == 0
 
 
-def test_growth_of_too_few_points_reaches_no_goal() -> None:
-    assert not growth([(0, 1), (1, 1)]) < 1
+def test_growth_of_too_few_values_reaches_no_goal() -> None:
+    assert not growth([1, 1]) < 1
 
 
 def test_throughput_counts_answers_when_they_come() -> None:
@@ -229,8 +227,19 @@ def test_recovery_ends_with_the_last_failure() -> None:
     assert recovery_seconds(record(), 5) == 0
     assert recovery_seconds(record(Row(4, 0, 0, 503)), 5) == 0
     assert recovery_seconds(record(Row(6, 0, 0, 503), Row(7.5, 0, 0, Failure.LOST)), 5) == 2.5
-    slow = record(Row(6, 0.2, 0, 200))
-    assert (recovery_seconds(slow, 5), recovery_seconds(slow, 5, slow=0.1)) == (0, 1)
+
+
+def test_service_has_settled_when_a_second_was_undisturbed() -> None:
+    def record(*bad: Row) -> Record:
+        return Record([*(Row(due / 10, 0.01, 0, 200) for due in range(150)), *bad])
+
+    def late(due: float) -> Row:
+        return Row(due, 0.2, 0, 200)
+
+    assert settled_seconds(record(late(4)), 5, slow=0.1) == 0
+    assert settled_seconds(record(late(6.2), late(5.5), late(9)), 5, slow=0.1) == pytest.approx(1.2)
+    assert settled_seconds(record(late(6.5), Row(5.5, 0, 0, 503)), 5, slow=1) == 0.5
+    assert settled_seconds(record(*(late(5 + half / 2) for half in range(20))), 5, slow=0.1) is None
 
 
 def test_recovery_is_unknown_while_requests_fail_to_the_end() -> None:
@@ -372,6 +381,16 @@ def test_goals_are_missed_by_what_may_not_happen() -> None:
     assert missed("terminate", result(Failure.LOST)) == {"what was under way was answered"}
     lost = result(200)._replace(findings=NOTHING._replace(lost={"pet 1"}))
     assert missed("disk", lost) == {"no acknowledged write lost or doubled"}
+
+
+def test_too_small_a_number_is_refused_with_the_least(capsys: pytest.CaptureFixture[str]) -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seconds", type=at_least(4.0, "throughput"))
+    assert parser.parse_args(["--seconds", "4"]).seconds == 4
+    for wrong in ("3.9", "nan", "-1"):
+        with pytest.raises(SystemExit):
+            parser.parse_args(["--seconds", wrong])
+        assert f"{wrong} is too little to see throughput. Give at least 4." in capsys.readouterr().err
 
 
 def test_command_line_chooses_settings_of_the_service() -> None:

@@ -46,8 +46,8 @@ def test_request_that_no_thread_takes_in_time_is_a_503(settings: Any) -> None:
 @COMMITTED
 def test_write_that_finds_no_connection_in_time_is_a_503(settings: Any) -> None:
     settings.QUEUE_TIMEOUT = 100
+    settings.WRITE_CONNECTIONS = count = 3
     writers = Writers("default")
-    count = len(writers._free)
     began = time.monotonic()
     found = serve(*[lambda: writers.rows(SLEEP, [])] * (count + 2))
     assert sum(isinstance(one, OperationalError) for one in found) == 2

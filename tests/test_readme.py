@@ -12,7 +12,7 @@ import httpx
 import pytest
 from django.core.management import get_commands, load_command_class
 
-from tests.live import ROOT, START_SECONDS
+from tests.live import ROOT, STOP_SECONDS
 from tests.servers import free_port, wait_until
 
 PAGES = [
@@ -114,7 +114,7 @@ def fresh(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
             yield process, f"http://localhost:{port}"
         finally:
             os.killpg(process.pid, signal.SIGINT)  # Ctrl-C.
-            process.wait(START_SECONDS)
+            process.wait(STOP_SECONDS)
 
 
 def test_two_commands_lead_to_a_first_call(fresh: tuple[subprocess.Popen[str], str]) -> None:

@@ -1,4 +1,4 @@
-"""One connection for all requests of a worker: what they ask in one turn of the loop leaves in one write.
+"""A connection of the event loop. Where many share it, what they ask in one turn leaves in one write.
 
 What each of these steps gains is in README.md of tests/load.
 """
@@ -39,13 +39,13 @@ class Waiter(Protocol):
 class Pipe(ABC):
     """Questions go out in order, and the answers come in that order."""
 
-    def __init__(self, limit: float) -> None:
-        """`limit`: seconds that an answer, or a connection, may take."""
+    def __init__(self, limit: float, *, shared: bool = True) -> None:
+        """`limit`: seconds that an answer, or a connection, may take. `shared`: many ask at once."""
         self._limit = limit
-        self._gathers = "pipelining" in settings.FAST_STEPS
+        self._gathers = shared and "pipelining" in settings.FAST_STEPS
         self._opening: asyncio.Task[None] | None = None
         self._failed_at = -PAUSE_AFTER_FAILURE
-        self._is_open = False
+        self.is_open = False
         self._flush_is_due = False
         self._asked: deque[tuple[Waiter, float]] = deque()  # Who, and since when.
         self._loop: asyncio.AbstractEventLoop
@@ -67,9 +67,14 @@ class Pipe(ABC):
         """Close the connection; the next question opens another."""
         self._lose(LostError("It was closed."))
 
+    @property
+    def is_opening(self) -> bool:
+        """Tell whether a connection is under way."""
+        return self._opening is not None
+
     def _be_open(self) -> None:
         """Connect if need be; raise PipeError if that fails, or has just failed."""
-        if self._is_open:
+        if self.is_open:
             return
         if self._is_away():
             raise PipeError("The other side is away.")
@@ -87,11 +92,11 @@ class Pipe(ABC):
             self._failed_at = monotonic()
             raise PipeError(f"{type(error).__name__}: {error}") from error
         else:
-            self._is_open = True
+            self.is_open = True
             self._next_check = self._loop.call_later(CHECK_EVERY, self._check)
         finally:
             self._opening = None
-            if not self._is_open:
+            if not self.is_open:
                 self._close()
 
     def _wait_for_answer(self) -> Any:
@@ -106,7 +111,7 @@ class Pipe(ABC):
 
     def _send(self) -> None:
         self._flush_is_due = False
-        if self._is_open:
+        if self.is_open:
             try:
                 self._flush()
             except Exception as error:  # noqa: BLE001  Whatever it is, the connection is of no use any more.
@@ -114,9 +119,9 @@ class Pipe(ABC):
 
     def _lose(self, error: PipeError) -> None:
         """Close, and tell everybody who waits."""
-        if not self._is_open:
+        if not self.is_open:
             return
-        self._is_open = False
+        self.is_open = False
         self._next_check.cancel()
         self._close()
         asked, self._asked = self._asked, deque()

@@ -1,13 +1,14 @@
 """PostgreSQL for the event loop: libpq's pipeline mode, through psycopg's wrapper of libpq.
 
-What is asked in one turn of the loop is one batch with one Sync, hence one transaction: only reads may
-share a connection. A statement that fails takes those after it in its batch along; they are asked again.
-Nobody hears of a result before the Sync: only then is a write committed, and may still fail.
+What leaves together is one batch with one Sync, hence one transaction: only reads may share a connection.
+A statement that fails takes those after it in its batch along; they are asked again. Nobody hears of a
+result before the Sync: only then is a write committed, and may still fail.
 """
 
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from functools import cache
 from typing import Any, NamedTuple
@@ -20,7 +21,6 @@ from psycopg.adapt import Transformer
 
 from petstore.databases.watch import DatabaseAwayError, is_away, servers
 from petstore.engine.pipe import LostError, Pipe, PipeError
-from petstore.engine.waiting import threads
 
 Rows = list[tuple[Any, ...]]
 Types = list[int]
@@ -36,9 +36,7 @@ ENCODE: dict[type, Callable[[Any], bytes | None]] = {
     datetime: lambda value: value.isoformat().encode(),
 }
 SPARE_SECONDS = 1.0  # The server ends a statement itself; this is how much later nobody waits any more.
-UNLIMITED_SECONDS = (
-    60.0  # Where the server ends none, as behind a pooler; a dead one is noticed by the watch.
-)
+CONNECTING = 4  # Threads: so many connections are made at once.
 NOT_PREPARED = b"26000"  # PostgreSQL's code, invalid_sql_statement_name.
 ATTEMPTS = 3
 DONE = {pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK}
@@ -53,7 +51,7 @@ def kind(value: Value) -> type:
 def patience(alias: str) -> float:
     """Return the seconds after which nobody waits for an answer any more."""
     limit: int = settings.DATABASES[alias]["STATEMENT_TIMEOUT"]
-    return limit / 1000 + SPARE_SECONDS if limit else UNLIMITED_SECONDS
+    return limit / 1000 + SPARE_SECONDS
 
 
 class Statement(NamedTuple):
@@ -66,11 +64,11 @@ class Statement(NamedTuple):
 class PostgresqlPipe(Pipe):
     """One connection in pipeline mode, with Django's settings for the alias."""
 
-    def __init__(self, alias: str, *, repeats: bool) -> None:
-        """`repeats`: ask again what was under way when the connection was lost, as reads may."""
-        super().__init__(patience(alias))
+    def __init__(self, alias: str, *, reads: bool) -> None:
+        """Take whether it is for reads: many share it then, and what was under way is asked again."""
+        super().__init__(patience(alias), shared=reads)
         self._alias = alias
-        self._repeats = repeats
+        self._repeats = reads
         self._wrapper: BaseDatabaseWrapper
         self._connection: Any = None
         self._socket = -1
@@ -107,15 +105,14 @@ class PostgresqlPipe(Pipe):
         return result
 
     def _be_open(self) -> None:
-        if not self._asked:
-            self._close_obsolete()
+        if not self._asked and self._is_obsolete():
+            self.close()
         super()._be_open()
 
-    def _close_obsolete(self) -> None:
-        """Close a connection to a server that was away since: another may be the primary now."""
+    def _is_obsolete(self) -> bool:
+        """Tell whether the server was away since it was connected to: another may be the primary now."""
         server = servers.get(self._alias)
-        if self._is_open and server is not None and self._connection.generation != server.generation:
-            self.close()
+        return self.is_open and server is not None and self._connection.generation != server.generation
 
     def _result(self, statement: Statement, values: Sequence[Value]) -> Any:
         types, parameters = encoded(values)
@@ -153,7 +150,7 @@ class PostgresqlPipe(Pipe):
 
     async def _open(self) -> None:
         loop = asyncio.get_running_loop()
-        self._wrapper = await loop.run_in_executor(threads(), connect, self._alias)
+        self._wrapper = await loop.run_in_executor(connecting(), connect, self._alias)
         self._connection = self._wrapper.connection
         libpq = self._connection.pgconn
         libpq.nonblocking = 1
@@ -242,6 +239,12 @@ def encoded(values: Sequence[Value]) -> tuple[Types, Parameters]:
     ]
 
 
+@cache
+def connecting() -> ThreadPoolExecutor:
+    """Return this process's threads for connecting; those for what else blocks may all be taken."""
+    return ThreadPoolExecutor(CONNECTING, thread_name_prefix="connecting")
+
+
 def connect(alias: str) -> BaseDatabaseWrapper:
     """Return a new connection of Django's, which belongs to no thread."""
     wrapper = connections.create_connection(alias)
@@ -252,7 +255,7 @@ def connect(alias: str) -> BaseDatabaseWrapper:
 @cache
 def reader(alias: str) -> PostgresqlPipe:
     """Return this process's connection for reads."""
-    return PostgresqlPipe(alias, repeats=True)
+    return PostgresqlPipe(alias, reads=True)
 
 
 def numbered(sql: str) -> bytes:

@@ -29,7 +29,6 @@ from petstore.engine.postgresql import (
 )
 from petstore.engine.waiting import QUEUED_TOO_LONG, pause, this_turn
 
-WRITERS = 8  # Connections.
 BEGIN = Statement(b"begin", b"BEGIN")
 COMMIT = Statement(b"commit", b"COMMIT")
 ROLLED_BACK = "The transaction was rolled back."
@@ -55,15 +54,20 @@ class WritingPipe(PostgresqlPipe):
     """A connection for one transaction at a time, of one statement or of several."""
 
     def __init__(self, alias: str) -> None:
-        super().__init__(alias, repeats=False)
+        super().__init__(alias, reads=False)
         self._holds = False  # A transaction of several statements.
         self.doomed = False  # A part of it was left by an exception: it must not commit.
         self._failure: Any = None  # The result of the first that failed unheard.
 
+    def opens(self) -> bool:
+        """Tell whether it is open, after trying."""
+        with suppress(PipeError):
+            self._be_open()
+        return self.is_open
+
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Make what is asked inside one transaction: all of it is done, or after an exception nothing."""
-        self._close_obsolete()
         self._holds, self.doomed, self._failure = True, False, None
         try:
             self.send(BEGIN)
@@ -81,7 +85,7 @@ class WritingPipe(PostgresqlPipe):
 
     def send(self, statement: Statement, values: Sequence[Value] = ()) -> None:
         """Ask without waiting, in a transaction: what is asked next raises what this should have raised."""
-        if not self._is_open or (self._prepares and statement.name not in self._prepared):
+        if not self.is_open or (self._prepares and statement.name not in self._prepared):
             self._run(statement, values)
             return
         self._put(statement, *encoded(values))
@@ -99,7 +103,7 @@ class WritingPipe(PostgresqlPipe):
             return super()._result(statement, values)
         if statement is BEGIN:
             self._be_open()
-        elif not self._is_open:
+        elif not self.is_open:
             raise LostError(ROLLED_BACK)
         result = self._ask(statement, *encoded(values))  # Once: a transaction can't go on after a failure.
         if self._failure is not None:
@@ -113,7 +117,7 @@ class WritingPipe(PostgresqlPipe):
         """End the transaction, or the connection. What was sent and fails takes a ROLLBACK along."""
         with suppress(PipeError, psycopg.Error):
             for _ in range(2):
-                if not self._is_open:
+                if not self.is_open:
                     return
                 self._connection.pgconn.send_query_params(b"ROLLBACK", [])
                 if self._wait_for_answer().status in DONE:
@@ -122,10 +126,14 @@ class WritingPipe(PostgresqlPipe):
 
 
 class Writers:
-    """A few connections, each with one transaction at a time: every write is one, unless it is in one."""
+    """A few connections, each with one transaction at a time: every write is one, unless it is in one.
+
+    Where the server takes no more connections, those that are open serve all.
+    """
 
     def __init__(self, alias: str) -> None:
-        self._free = [WritingPipe(alias) for _ in range(WRITERS)]
+        self._all = [WritingPipe(alias) for _ in range(settings.WRITE_CONNECTIONS)]
+        self._free = deque(self._all)  # The open ones at the right, from where they are taken.
         self._waiting: deque[Any] = deque()
 
     def rows(self, statement: Statement, values: Sequence[Value]) -> Rows:
@@ -166,14 +174,30 @@ class Writers:
     @contextmanager
     def _one(self) -> Iterator[WritingPipe]:
         """Yield a connection that nobody else uses meanwhile."""
-        pipe = self._free.pop() if self._free else self._wait_for_free()
+        pipe = self._take()
         try:
             yield pipe
         finally:
-            if self._waiting:
-                asyncio.get_running_loop().call_soon(self._waiting.popleft().switch, pipe)
-            else:
-                self._free.append(pipe)
+            self._give(pipe)
+
+    def _take(self) -> WritingPipe:
+        pipe = self._free.pop() if self._free else self._wait_for_free()
+        while not pipe.opens() and self._some_serve():  # Where none serves, it says why.
+            self._give(pipe)
+            pipe = self._free.pop() if self._free[-1].is_open else self._wait_for_free()
+        return pipe
+
+    def _give(self, pipe: WritingPipe) -> None:
+        if self._waiting and (pipe.is_open or not self._some_serve()):
+            asyncio.get_running_loop().call_soon(self._waiting.popleft().switch, pipe)
+        elif pipe.is_open:
+            self._free.append(pipe)
+        else:
+            self._free.appendleft(pipe)
+
+    def _some_serve(self) -> bool:
+        """Tell whether a connection is open, or being opened."""
+        return any(pipe.is_open or pipe.is_opening for pipe in self._all)
 
     def _wait_for_free(self) -> WritingPipe:
         turn = this_turn()

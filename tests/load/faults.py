@@ -15,6 +15,7 @@ import errno
 import os
 import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -289,6 +290,8 @@ def main(options: argparse.Namespace) -> None:
                 result = result._replace(findings=new)
                 show(fault, result)
                 reached |= goals(fault, result)
+    if not reached:
+        sys.exit("Nothing was tried.")
     conclude(reached)
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import statistics
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
+from itertools import pairwise
 from typing import NamedTuple
 
 SHORT_SECONDS = 3  # So many seconds without a failure end a disturbance.
@@ -118,36 +120,37 @@ def finished_a_second(record: Record, begin: float, end: float) -> float:
     return done / (end - begin)
 
 
-def disturbed(row: Row, slow: float) -> bool:
-    """Say whether a request failed, or took more than `slow` seconds."""
-    return row.took > slow or not succeeded(row.outcome)
+def settled_seconds(record: Record, end: float, slow: float) -> float | None:
+    """Return how long after `end` the first second begins in which all succeeded within `slow` seconds.
+
+    None if there is none. What still waits after an overload delays all that comes; once there was such a
+    second, nothing of it is left.
+    """
+    due = [row.due for row in record if row.due >= end]
+    bad = [row.due for row in record if row.due >= end and (row.took > slow or not succeeded(row.outcome))]
+    for moment, following in pairwise([end, *sorted(bad), max(due, default=end)]):
+        if following - moment >= 1:
+            return moment - end
+    return None
 
 
-def recovery_seconds(record: Record, end: float, slow: float = float("inf")) -> float | None:
-    """Return how long after `end` a request that was due failed, or took more than `slow` seconds.
+def recovery_seconds(record: Record, end: float) -> float | None:
+    """Return how long after `end` a request that was due failed.
 
     None if the record has no quiet seconds after it: it says nothing of recovery then.
     """
-    bad = [row.due for row in record if row.due >= end and disturbed(row, slow)]
+    bad = [row.due for row in record if row.due >= end and not succeeded(row.outcome)]
     last = max(bad, default=end)
     quiet = max(record.due, default=end) - last
     return last - end if quiet >= SHORT_SECONDS else None
 
 
-def slope(points: Sequence[tuple[float, float]]) -> float:
-    """Return how much the second number grows with each one of the first, by least squares."""
-    count = len(points)
-    middle_x = sum(x for x, _ in points) / count
-    middle_y = sum(y for _, y in points) / count
-    spread = sum((x - middle_x) ** 2 for x, _ in points)
-    return sum((x - middle_x) * (y - middle_y) for x, y in points) / spread if spread else 0.0
+def growth(values: Sequence[float]) -> float:
+    """Return what the last third holds more than the first, by their medians.
 
-
-def growth(points: Sequence[tuple[float, float]]) -> float:
-    """Return how much the fitted line gains from the first point to the last.
-
-    NaN for fewer than three points: any line fits them.
+    What came and went isn't in it. NaN for fewer than three values.
     """
-    if len(points) < 3:
+    third = len(values) // 3
+    if not third:
         return float("nan")
-    return slope(points) * (points[-1][0] - points[0][0])
+    return statistics.median(values[-third:]) - statistics.median(values[:third])

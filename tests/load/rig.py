@@ -14,7 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import psycopg
 
@@ -23,16 +23,20 @@ from tests.live import ROOT, Service
 from tests.load.client import Client, Phase
 from tests.load.record import Record
 from tests.load.requests import memory_mib, processes
-from tests.load.shop import Shop
+from tests.load.shop import WRITES, Shop
 from tests.postgresql import PostgreSQLServer, postgresql_server, standby_server
 from tests.servers import RedisServer, free_port, redis_server
 
 KEYS = 200  # Fewer in a shop of fewer pets.
 WORKERS = 2
 WARM = 2  # Seconds.
+HALVINGS = 3
+PACE_SECONDS = 30
+IN_TIME = 0.25  # Seconds, by the 99th percentile.
 BACKENDS = """SELECT count(*) FROM pg_stat_activity
               WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"""
 MOST = 1_000  # Connections that an offer below the capacity may need: a short stop makes some wait.
+Number = TypeVar("Number", int, float)
 
 
 @dataclass
@@ -59,6 +63,27 @@ class Rig:
         """Return how many requests a second the service answers at most, once it is warm."""
         return max(self.throughputs(options))
 
+    def sustained(self, options: argparse.Namespace) -> float:
+        """Return how many requests a second the service answers in time if they come at an even pace.
+
+        That is less than in the closed loop, which never has more under way than it likes, and waits when
+        the machine is slow for a moment. Found by halving, to a sixteenth of what that reaches.
+        """
+        high = self.capacity(options)
+        least = low = high / 2
+        for _ in range(HALVINGS):
+            rate = (low + high) / 2
+            low, high = (rate, high) if self.keeps_up(rate) else (low, rate)
+        assert low > least or self.keeps_up(low), "Not even half of what the closed loop reaches lasts."
+        return low
+
+    def keeps_up(self, rate: float) -> bool:
+        """Say whether the service answers requests at this rate, all of them and in time."""
+        record = self.client().run([Phase(PACE_SECONDS, rate, MOST)])
+        p99 = record.milliseconds(0.99)[0]
+        print(f"{rate:,.0f} requests a second offered: p99 {p99:,.0f} ms, {report(record.kinds())} failed.")
+        return not record.kinds() and p99 < 1000 * IN_TIME
+
     def throughputs(self, options: argparse.Namespace) -> list[float]:
         """Return the requests a second that a warm service answers over each number of connections."""
         self.closed_loop(WARM, options.connections[0])
@@ -69,10 +94,13 @@ class Rig:
         """Return how many requests a second are answered over so many connections, always busy."""
         client = self.client()
         record = client.run([Phase(seconds, None, connections)])
-        assert not record.kinds(), f"Failures before the load: {record.kinds()}\n{tail(self.service)}"
+        assert not record.kinds(), f"Failures in the closed loop: {record.kinds()}\n{tail(self.service)}"
         found = record.good() / seconds
+        p99 = record.milliseconds(0.99)[0]
+        writing = Record(row for row in record if row.operation in WRITES).milliseconds(0.99)[0]
         print(
-            f"{found:,.0f} requests a second over {connections} connections; "
+            f"{found:,.0f} requests a second over {connections} connections, "
+            f"p99 {p99:,.0f} ms, that of writes {writing:,.0f} ms; "
             f"the client took {client.core_seconds / client.seconds:.0%} of a core.",
             flush=True,
         )
@@ -100,6 +128,8 @@ def rig(options: argparse.Namespace, *, replica: bool = False, sqlite: Path | No
         if server is not None:
             with psycopg.connect(server.url, autocommit=True) as connection:
                 connection.execute("VACUUM ANALYZE")
+                connection.execute("CHECKPOINT")
+            os.sync()  # What filling wrote holds up no commit later.
         stack.callback(stop, service)
         service.start(WORKERS)
         yield Rig(service, Shop(keys, options.pets), server, standby, redis, int(port))
@@ -191,6 +221,19 @@ def make_parser(description: str | None) -> argparse.ArgumentParser:
     )
     made.add_argument("--capacity-seconds", type=float, default=10)
     return made
+
+
+def at_least(least: Number, why: str) -> Callable[[str], Number]:
+    """Return what reads an option of that type, and refuses what is too little to see what is named."""
+
+    def number(text: str) -> Number:
+        given = type(least)(text)
+        if not given >= least:  # So is what is not a number.
+            sentence = f"{given:g} is too little to see {why}. Give at least {least:g}."
+            raise argparse.ArgumentTypeError(sentence)
+        return given
+
+    return number
 
 
 def arguments(parser: argparse.ArgumentParser) -> argparse.Namespace:

@@ -22,6 +22,7 @@ from tests.load.fill import CATEGORIES, STATUSES
 OPERATIONS = ("list", "list100", "get", "create", "place", "look", "cancel")
 WEIGHTS = (55, 5, 20, 8, 4, 4, 4)  # As many orders are cancelled as placed: the pets last.
 LIST, LIST100, GET, CREATE, PLACE, LOOK, CANCEL = range(7)
+WRITES = {CREATE, PLACE, CANCEL}
 PREPARED = 10_000  # Reads are made beforehand, so that the client takes little of the machine.
 
 
@@ -40,6 +41,13 @@ class Findings(NamedTuple):
     lost: set[str]  # A sentence for each acknowledged write that is not there.
     doubled: set[str]
     unacknowledged: int  # Pets that are there although the client had no answer, or another.
+
+    def sentence(self) -> str:
+        """Return the numbers as text."""
+        return (
+            f"Acknowledged writes: {self.acknowledged:,}, lost {len(self.lost)}; "
+            f"pets made without an answer: {self.unacknowledged}."
+        )
 
     def since(self, earlier: Findings) -> Findings:
         """Return what is new."""

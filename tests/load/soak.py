@@ -2,9 +2,9 @@
 
     python -m tests.load.soak [--minutes 10] [--serve-mode loop]
 
-PostgreSQL, Redis and `manage.py serve` with two workers are its own. Ends with 1 if an answer was not 2xx,
-if an acknowledged write is not in the database, or if memory, files or connections grew after the first
-minute (by the line of least squares).
+PostgreSQL, Redis and `manage.py serve` with two workers are its own. The capacity is the rate that is still
+answered in time when requests come evenly. Ends with 1 if an answer was not 2xx, if an acknowledged write
+is not in the database, or if memory, files or connections grew after the first minute.
 """
 
 from __future__ import annotations
@@ -15,23 +15,29 @@ from concurrent.futures import Future
 
 from tests.load.client import Client, Phase
 from tests.load.record import Record, growth
-from tests.load.rig import MOST, Rig, Sample, arguments, conclude, loaded, make_parser, report, rig, sample
+from tests.load.rig import (
+    MOST,
+    Rig,
+    Sample,
+    arguments,
+    at_least,
+    conclude,
+    loaded,
+    make_parser,
+    report,
+    rig,
+    sample,
+)
 from tests.load.shop import OPERATIONS
 
 EVERY = 5  # Seconds between looks at the processes.
-LEAST = 0.5  # Minutes.
+LEAST = 0.5  # Minutes: growth needs a few samples.
 CROWD = Phase(5, None, MOST)  # What so many at once take of the memory, they take from the beginning.
+CALM = 5  # Seconds after it, in which what waits is answered.
+BEFORE = CROWD.seconds + CALM
 WARM = 60  # Seconds in which a service may still grow.
 MORE_MEMORY = 0.02
-MORE_FILES = 3  # Or connections: one that is lost each minute would be nine.
-
-
-def minutes(text: str) -> float:
-    """Read the option: a line needs a few samples."""
-    number = float(text)
-    if number < LEAST:
-        raise argparse.ArgumentTypeError(f"{number:g} is too short to see growth. Give at least {LEAST}.")
-    return number
+MORE_FILES = 3  # Or connections: one that is lost each minute would be six.
 
 
 def watch(rig: Rig, client: Client, load: Future[Record]) -> list[Sample]:
@@ -74,25 +80,25 @@ def main(options: argparse.Namespace) -> None:
     """Load, watch, print."""
     seconds = 60 * options.minutes
     with rig(options) as served:
-        rate = options.share * served.capacity(options)
+        rate = options.share * served.sustained(options)
         print(f"Offering {rate:,.0f} requests a second for {options.minutes:g} minutes.", flush=True)
         client = served.client()
-        with loaded(client, CROWD, Phase(seconds, rate, MOST)) as load:
+        with loaded(client, CROWD, Phase(CALM, rate, 2 * MOST), Phase(seconds, rate, MOST)) as load:
             samples = watch(served, client, load)
-        record = load.result().between(CROWD.seconds, float("inf"))
+        record = load.result().between(BEFORE, float("inf"))
         findings = served.shop.check(served.database)
-    later = settled(samples, CROWD.seconds + seconds)
-    memory = growth([(one.second, one.mib) for one in later]) / later[0].mib
-    files = growth([(one.second, one.files) for one in later])
-    connections = growth([(one.second, one.connections) for one in later])
+    later = settled(samples, BEFORE + seconds)
+    memory = growth([one.mib for one in later]) / later[0].mib
+    files = growth([one.files for one in later])
+    connections = growth([one.connections for one in later])
     print_latencies(record)
     print_samples(samples, record)
     print(
-        f"Growth after the first minute: memory {memory:+.1%}, files {files:+.1f}, "
-        f"connections {connections:+.1f}"
+        "After the first minute, the last third held more than the first by: "
+        f"memory {memory:+.1%}, files {files:+.0f}, connections {connections:+.0f}"
     )
     print(f"Failures: {report(record.kinds())}")
-    print(f"Acknowledged writes: {findings.acknowledged:,}, lost {len(findings.lost)}.")
+    print(findings.sentence())
     print(f"The client took {client.core_seconds / client.seconds:.0%} of a core.")
     conclude(
         {
@@ -108,7 +114,6 @@ def main(options: argparse.Namespace) -> None:
 
 if __name__ == "__main__":
     parser = make_parser(__doc__)
-    parser.add_argument("--minutes", type=minutes, default=10)
+    parser.add_argument("--minutes", type=at_least(LEAST, "growth"), default=10)
     parser.add_argument("--share", type=float, default=0.7, help="Of the capacity.")
-    parser.set_defaults(capacity_seconds=60)  # The machine may be faster for moments than for minutes.
     main(arguments(parser))

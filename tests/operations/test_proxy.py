@@ -15,8 +15,8 @@ from tests.operations import proxy
 from tests.servers import free_port, wait_until
 from tests.skips import needs_program
 
-AT_ONCE = 64  # Requests to an instance.
-QUEUE = 65  # Requests that wait in the proxy.
+AT_ONCE = 128  # Requests to an instance.
+QUEUE = 32  # Requests that wait in the proxy.
 
 pytestmark = needs_program(proxy.program(), "haproxy")
 
@@ -112,7 +112,8 @@ def test_pages_are_served_while_the_api_is_overloaded(port: int) -> None:
     with ExitStack() as stack:
         for _ in range(2 * AT_ONCE + QUEUE):
             stack.enter_context(ask(port))
-        wait_until(lambda: assert_refused([stack.enter_context(ask(port))], 1))
+        beyond = [stack.enter_context(ask(port)) for _ in range(50)]
+        wait_until(lambda: assert_refused(beyond, 50))
         assert httpx.get(f"http://127.0.0.1:{port}/readyz").status_code == 200
 
 

@@ -34,7 +34,7 @@ import httpx
 import psycopg
 
 from tests import environment
-from tests.live import ROOT, START_SECONDS
+from tests.live import ROOT
 from tests.operations import proxy
 from tests.postgresql import postgresql_server, programs
 from tests.servers import free_port, redis_server, wait_until
@@ -105,7 +105,7 @@ class Instance:
                 cwd=version, env=self.settings, stdout=log, stderr=log,
             )  # fmt: skip
         url = f"http://127.0.0.1:{self.port}/readyz"
-        wait_until(lambda: httpx.get(url, timeout=5).raise_for_status(), START_SECONDS)
+        wait_until(lambda: httpx.get(url, timeout=5).raise_for_status())
 
     def stop(self) -> None:
         """Tell it to end, as an operator does; it must end by itself, and well."""
