@@ -3,15 +3,11 @@
 
 import os
 import sys
-import tempfile
 
 
 def main() -> None:
     """Run one management command; a wrong setting ends it with one sentence, not a traceback."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "petstore.settings")
-    if sys.argv[1:2] == ["serve"]:
-        # The metrics library decides when it is imported whether the workers share their numbers.
-        os.environ["PROMETHEUS_MULTIPROC_DIR"] = tempfile.mkdtemp(prefix="petstore-metrics-")
     if os.environ.get("NO_COLOR") and "--force-color" not in sys.argv:
         os.environ["DJANGO_COLORS"] = "nocolor"  # Django 5.2 doesn't know NO_COLOR (no-color.org).
     from django.conf import settings

@@ -7,8 +7,8 @@ comes in the environment.
 import argparse
 import os
 import resource
-import shutil
 import signal
+from tempfile import TemporaryDirectory
 
 from granian.constants import HTTPModes, Interfaces, Loops, RuntimeModes
 from granian.http import HTTP1Settings
@@ -27,7 +27,8 @@ def make_workers_end_when_told() -> None:
 
     A new worker has its parent's handlers until the server installs others, and what arrives before then
     would be lost: the parent would wait for it. A terminal's Ctrl-C goes to the workers as well: they would
-    end before the parent knows why, and be replaced.
+    end before the parent knows why, and be replaced. The parent itself hears both from the first worker on:
+    `manage.py serve` has blocked them, and by then the server has its handlers.
     """
     both = {signal.SIGINT, signal.SIGTERM}
 
@@ -68,7 +69,9 @@ def main() -> None:
     parser.add_argument("--metrics-allow-from", required=True)
     options = parser.parse_args()
     make_workers_end_when_told()
-    try:
+    # The metrics library decides when it is imported whether the workers share their numbers.
+    with TemporaryDirectory(prefix="petstore-metrics-", ignore_cleanup_errors=True) as shared:
+        os.environ["PROMETHEUS_MULTIPROC_DIR"] = shared
         if options.metrics_port:
             from petstore.observing.port import serve_metrics  # Its library takes 3 MB.
 
@@ -91,8 +94,6 @@ def main() -> None:
             log_level=LogLevels.warning,
             log_dictconfig=LOG_CONFIG if options.log_format == "json" else None,
         ).serve()
-    finally:
-        shutil.rmtree(os.environ.get("PROMETHEUS_MULTIPROC_DIR", ""), ignore_errors=True)
 
 
 if __name__ == "__main__":

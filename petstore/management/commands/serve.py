@@ -1,7 +1,7 @@
 """Run the production server."""
 
 import os
-import shutil
+import signal
 import socket
 import sys
 from argparse import ArgumentParser
@@ -54,13 +54,11 @@ class Command(DocumentedCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Serve."""
-        try:
-            check_free(options["host"], options["port"])
-            if settings.METRICS_PORT:
-                check_free(options["host"], settings.METRICS_PORT)
-        except CommandError:
-            shutil.rmtree(os.environ.get("PROMETHEUS_MULTIPROC_DIR", ""), ignore_errors=True)
-            raise
+        check_free(options["host"], options["port"])
+        if settings.METRICS_PORT:
+            check_free(options["host"], settings.METRICS_PORT)
+        # What comes from now on waits until the server hears it; between the two programs it would be lost.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
         self.stdout.write(
             f"Serving on http://{options['host']}:{options['port']}/ "
             f"with {options['workers']} workers. Stop with Ctrl-C."
