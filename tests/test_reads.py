@@ -97,7 +97,7 @@ def test_types_that_a_database_lacks_are_converted(account: Account, pets: list[
 
 @pytest.mark.parametrize("status", PetStatus.values)
 def test_a_prepared_read_by_status_walks_the_index_of_that_status(
-    pets: list[Pet], read: Read, status: str
+    db: None, read: Read, status: str
 ) -> None:
     if connection.vendor != "postgresql":
         pytest.skip(
@@ -106,6 +106,8 @@ def test_a_prepared_read_by_status_walks_the_index_of_that_status(
     statement = read.where(status=status, id__gt=0)._statement("default")
     sql = statement.sql.replace("%s", "$1", 1).replace("%s", "$2", 1)
     with connection.cursor() as cursor:
+        # What other tests leave decides which index is cheaper, so leave it only that one to take.
+        cursor.execute("ALTER TABLE inventory_pet DROP CONSTRAINT inventory_pet_pkey CASCADE")
         cursor.execute("SET LOCAL plan_cache_mode = force_generic_plan")
         cursor.execute("SET LOCAL enable_seqscan = off")
         cursor.execute(f"PREPARE page (bigint, bigint) AS {sql}")

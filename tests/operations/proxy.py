@@ -15,8 +15,12 @@ from tests.live import ROOT
 from tests.servers import free_port, wait_until
 
 CONFIGURATION = ROOT / "deploy/haproxy.cfg"
-CERTIFICATE = ' ssl crt "${PETSTORE_CERTIFICATE}" alpn h2,http/1.1'
-REDIRECT = "    http-request redirect scheme https code 308 unless { ssl_fc }\n"
+Changes = dict[str, str]
+IN_THE_CLEAR: Changes = {  # As behind another proxy that ends TLS.
+    ' ssl crt "${PETSTORE_CERTIFICATE}" alpn h2,http/1.1': "",
+    "    http-request redirect scheme https code 308 unless { ssl_fc }\n": "",
+}
+LONG_QUEUE: Changes = {"timeout queue 2s": "timeout queue 30s"}  # For machines that are slow themselves.
 WHERE = f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin"  # Debian puts it beside root's programs.
 
 
@@ -45,25 +49,22 @@ def trusting(folder: Path) -> ssl.SSLContext:
     return ssl.create_default_context(cafile=str(folder / "certificate.pem"))
 
 
-def in_the_clear(folder: Path) -> Path:
-    """Write the configuration without TLS, and nothing else changed; return it."""
+def changed(folder: Path, changes: Changes) -> Path:
+    """Write the configuration with these texts replaced, and nothing else; return it."""
     text = CONFIGURATION.read_text()
-    for line in (CERTIFICATE, REDIRECT):
-        assert text.count(line) == 1, f"{CONFIGURATION} has {line!r} no more: what has replaced it?"
-        text = text.replace(line, "")
-    changed = folder / "haproxy.cfg"
-    changed.write_text(text)
-    return changed
+    for old, new in changes.items():
+        assert text.count(old) == 1, f"{CONFIGURATION} has {old!r} no more: what has replaced it?"
+        text = text.replace(old, new)
+    file = folder / "haproxy.cfg"
+    file.write_text(text)
+    return file
 
 
 @contextmanager
 def haproxy(
-    folder: Path, a: int, b: int, port: int, *, tls: bool = True
+    folder: Path, a: int, b: int, port: int, changes: Changes | None = None
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Yield a running proxy before the ports of two instances; its log is `haproxy.log` in the folder.
-
-    Without `tls` it is as behind another proxy that ends TLS: the same, in the clear.
-    """
+    """Yield a running proxy before the ports of two instances; its log is `haproxy.log` in the folder."""
     found = program()
     assert found is not None, "HAProxy is not installed."
     environment = os.environ | {
@@ -74,7 +75,7 @@ def haproxy(
         "PETSTORE_B": f"127.0.0.1:{b}",
     }
     # -db stays in the foreground, in one process.
-    command = [found, "-db", "-f", str(CONFIGURATION if tls else in_the_clear(folder))]
+    command = [found, "-db", "-f", str(changed(folder, changes or {}))]
     with (
         (folder / "haproxy.log").open("wb") as log,
         subprocess.Popen(command, env=environment, stdout=log, stderr=log) as process,
