@@ -176,6 +176,7 @@ class Sample(NamedTuple):
     mib: float
     files: int
     connections: int  # To PostgreSQL.
+    stolen: float  # Seconds that the cores wanted to run since they started, and the host had others run.
 
 
 def sample(rig: Rig, second: float, clients: int) -> Sample:
@@ -185,7 +186,13 @@ def sample(rig: Rig, second: float, clients: int) -> Sample:
     with psycopg.connect(rig.database) as connection:
         row = connection.execute(BACKENDS).fetchone()
     assert row is not None
-    return Sample(second, memory_mib(pids), files - clients, int(row[0]))
+    return Sample(second, memory_mib(pids), files - clients, int(row[0]), stolen_seconds())
+
+
+def stolen_seconds() -> float:
+    """Return the steal time of all cores since they started, proc_stat(5); 0 where no host tells."""
+    with Path("/proc/stat").open() as file:
+        return int(file.readline().split()[8]) / os.sysconf("SC_CLK_TCK")
 
 
 @contextmanager
