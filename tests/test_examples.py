@@ -24,7 +24,7 @@ PAGES = ["/", *(f"/docs/{name}" for name in GUIDES)]
 EXAMPLE = re.compile(r'<code id="([a-z_]+\.(?:sh|py|mjs))">(.*?)</code>', re.DOTALL)
 RUN = {"sh": "sh", "py": sys.executable, "mjs": "node"}
 NEEDS = {"sh": ["curl", "openssl"], "py": [], "mjs": ["node"]}
-PET = r'"id":\d+,"name":"\w+"'
+PET = r'"id":\d+,"name":"[^"]+"'
 
 # What each prints, as a pattern.
 PRINTS = {

@@ -23,7 +23,8 @@ from tests.servers import RedisServer, wait_until
 
 pytestmark = OWN_SERVERS
 
-ANSWER_SECONDS = 2.0
+# Two, and one that a machine busy with other tests may need; tests/load/faults.py has it to itself.
+ANSWER_SECONDS = 2.0 + 1.0
 RETURN_SECONDS = 5.0
 CUSTOMERS = 16  # More than there are threads: the others wait in line.
 
@@ -84,8 +85,8 @@ def test_every_request_gets_a_503_in_time_until_the_database_is_back(
         begin()
         try:
             wait_until(true(lambda: load.each_got(503, since=began)))
-            assert httpx.get(f"{service.url}/healthz", timeout=2).status_code == 200
-            ready = httpx.get(f"{service.url}/readyz", timeout=2)
+            assert httpx.get(f"{service.url}/healthz", timeout=ANSWER_SECONDS).status_code == 200
+            ready = httpx.get(f"{service.url}/readyz", timeout=ANSWER_SECONDS)
             assert (ready.status_code, ready.json()["status"]) == (503, "unavailable")
         finally:
             end()
