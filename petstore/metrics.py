@@ -46,6 +46,10 @@ REFUSALS_NOT_KEPT = Counter(
     "petstore_refusals_not_kept_total",
     "Refused requests that staff can't look up, because too many of their key or of all came at once.",
 )
+FOREIGN_REPLIES = Counter(
+    "petstore_foreign_replies_total",
+    "Replies about a key that came to a request with another: each got 503, and its connection was closed.",
+)
 # With a label, so that the parent of the workers, which never sets it, has no say.
 STORE_UP = Gauge(
     "petstore_quota_store_up",

@@ -7,18 +7,21 @@ own values, and PostgreSQL has it prepared.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import count as counting
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, connections, models
-from django.db.models import QuerySet
+from django.db.models import F, QuerySet
+from django.db.models.expressions import Combinable
 
 from petstore.databases import replicas
 from petstore.engine import postgresql
-from petstore.engine.postgresql import numbered, reader
+from petstore.engine.postgresql import numbered
+from petstore.engine.reader import reader
 from petstore.engine.waiting import in_thread, on_loop
 
 COMPILES = "compiled_reads" in settings.FAST_STEPS
@@ -26,6 +29,9 @@ NUMBERS = counting(1)
 
 Rows = list[dict[str, Any]]
 Source = Callable[[], QuerySet[Any, Any]]
+Keys = Mapping[tuple[str, ...], Combinable]
+
+NO_KEYS: Keys = MappingProxyType({})
 
 FIRST_MARK = -(10**15)  # Stands for a value while a queryset is compiled: no id, no choice and no text.
 
@@ -41,11 +47,15 @@ class Statement(NamedTuple):
 
 
 class Read:
-    """Rows of a queryset of `.values()`, by ascending id. Immutable: `where` returns a narrower one."""
+    """Rows of a queryset of `.values()`, by ascending id. Immutable: `where` returns a narrower one.
 
-    def __init__(self, model: type[models.Model], source: Source) -> None:
+    `keys` has for some filters, by their names, the form of the id that their index is in the order of.
+    """
+
+    def __init__(self, model: type[models.Model], source: Source, keys: Keys = NO_KEYS) -> None:
         self._model = model
         self._source = source
+        self._keys = keys
         self._filters: dict[str, Any] = {}
         self._alias = DEFAULT_DB_ALIAS
         self._statements: dict[tuple[Any, ...], Statement] = {}
@@ -56,9 +66,13 @@ class Read:
         narrower._filters = self._filters | filters
         return narrower
 
+    def after(self, last_id: int) -> Read:
+        """Return those of the rows that come after this id."""
+        return self.where(key__gt=last_id)
+
     def using(self, alias: str) -> Read:
         """Return the same rows of this database; while that fails, of the primary."""
-        other = Read(self._model, self._source)
+        other = Read(self._model, self._source, self._keys)
         other._filters, other._statements, other._alias = self._filters, self._statements, alias
         return other
 
@@ -69,9 +83,8 @@ class Read:
     def _first(self, count: int, alias: str) -> Rows:
         """Run on this database."""
         if not COMPILES:
-            return in_thread(
-                list, self._source().using(alias).filter(**self._filters).order_by("id")[:count]
-            )
+            found = self._in_order().using(alias).filter(**self._filters).order_by("key")
+            return in_thread(list, found[:count])
         statement = self._statement(alias)
         values = [value if name is None else self._filters[name] for name, value in statement.parameters]
         if on_loop():
@@ -95,8 +108,14 @@ class Read:
         choices = {name: value for name, value in self._filters.items() if self._is_choice(name)}
         form = (alias, *self._filters, *choices.values())
         if form not in self._statements:
-            self._statements[form] = compile_read(self._source(), alias, tuple(self._filters), choices)
+            self._statements[form] = compile_read(self._in_order(), alias, tuple(self._filters), choices)
         return self._statements[form]
+
+    def _in_order(self) -> QuerySet[Any, Any]:
+        """Return the queryset, which may be filtered and ordered by `key` now."""
+        names = tuple(name for name in self._filters if "__" not in name)
+        rows: QuerySet[Any, Any] = self._source().alias(key=self._keys.get(names, F("id")))
+        return rows
 
     def _is_choice(self, name: str) -> bool:
         return "__" not in name and bool(getattr(self._model._meta.get_field(name), "choices", None))
@@ -105,9 +124,9 @@ class Read:
 def compile_read(
     queryset: QuerySet[Any, Any], alias: str, filters: tuple[str, ...], choices: dict[str, str]
 ) -> Statement:
-    """Compile a queryset for a database, with a placeholder for each filter that is no choice."""
+    """Compile a queryset with a `key` for a database; each filter that is no choice gets a placeholder."""
     marks = {name: choices.get(name, FIRST_MARK - number) for number, name in enumerate(filters)}
-    compiler = queryset.filter(**marks).order_by("id").query.get_compiler(alias)
+    compiler = queryset.filter(**marks).order_by("key").query.get_compiler(alias)
     sql, values = compiler.as_sql()
     names: dict[Any, str] = {mark: name for name, mark in marks.items()}
     names |= {str(mark): name for name, mark in marks.items()}  # As the field of a text has it.

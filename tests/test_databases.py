@@ -8,15 +8,16 @@ from socket import create_server
 from typing import Any
 
 import pytest
-from django.db import InternalError, OperationalError, connections
+from django.db import InternalError, OperationalError, connection, connections, transaction
 from django.test import Client
 from psycopg.errors import ReadOnlySqlTransaction
 
+from accounts.models import Account
 from petstore.databases import base, watch
 from petstore.databases.base import DatabaseWrapper, wait_for_watch
 from petstore.databases.watch import DatabaseAwayError, Server
 from petstore.errors import ErrorCode, as_api_error
-from tests.conftest import Api
+from tests.conftest import COMMITTED, Api
 from tests.skips import NEEDS_POSTGRESQL
 
 POSTGRESQL = connections.settings["default"]["ENGINE"] == "petstore.databases"
@@ -47,6 +48,19 @@ def test_whoever_waits_gives_up_when_the_server_is_found_away(
     began = time.monotonic()
     with pytest.raises(OperationalError), wrapper.cursor() as cursor:
         cursor.execute("SELECT pg_sleep(30)")
+    assert time.monotonic() - began < 2
+    assert wrapper.connection.closed
+
+
+@NEEDS_POSTGRESQL
+def test_whoever_waits_gives_up_on_a_connection_that_says_nothing_while_others_work(
+    wrapper: DatabaseWrapper, settings: Any
+) -> None:
+    wrapper.connect()
+    wrapper.connection.limit = 0.3  # The server's own time limit does not reach us: its packets are lost.
+    began = time.monotonic()
+    with pytest.raises(OperationalError), wrapper.cursor() as cursor:
+        cursor.execute("SELECT pg_sleep(3)")
     assert time.monotonic() - began < 2
     assert wrapper.connection.closed
 
@@ -89,12 +103,43 @@ def test_statements_of_a_process_that_serves_have_a_time_limit(wrapper: Database
 
 
 @NEEDS_POSTGRESQL
-def test_commands_have_none(db: None) -> None:
+@pytest.mark.parametrize("name", ["statement_timeout", "idle_in_transaction_session_timeout"])
+def test_commands_have_none(db: None, name: str) -> None:
     wrapper = connections.create_connection("default")
     with wrapper.cursor() as cursor:
-        cursor.execute("SHOW statement_timeout")
+        cursor.execute(f"SHOW {name}")
         assert cursor.fetchone() == ("0",)
     wrapper.close()
+
+
+@NEEDS_POSTGRESQL
+def test_server_asks_after_a_process_that_serves_and_is_silent(wrapper: DatabaseWrapper) -> None:
+    """What the server's operating system says of the socket, not what it was asked for."""
+    with wrapper.cursor() as cursor:
+        shown = []
+        for name in ("idle", "interval", "count"):
+            cursor.execute(f"SHOW tcp_keepalives_{name}")
+            shown.append(int(cursor.fetchone()[0]))
+        cursor.execute("SHOW tcp_user_timeout")
+        assert cursor.fetchone() == ("15000",)
+    idle, interval, count = shown
+    assert idle + interval * count <= 15
+
+
+@NEEDS_POSTGRESQL
+@COMMITTED
+def test_locks_of_a_process_that_hangs_in_a_transaction_go(
+    account: Account, wrapper: DatabaseWrapper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(base.SESSION, "idle_in_transaction_session_timeout", 100)
+    rows = "SELECT id FROM accounts_account FOR UPDATE"
+    with transaction.atomic(), connection.cursor() as mine:
+        wrapper.set_autocommit(False)
+        with wrapper.cursor() as cursor:
+            cursor.execute(rows)
+        mine.execute("SET LOCAL lock_timeout = '20s'")
+        mine.execute(rows)
+        assert mine.fetchall() == [(account.pk,)]
 
 
 @NEEDS_POSTGRESQL

@@ -2,8 +2,10 @@
 
 import asyncio
 import gc
+import random
 import socket
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -17,8 +19,10 @@ from django.core.exceptions import SynchronousOnlyOperation
 from django.db import DataError, IntegrityError, OperationalError
 
 from inventory.models import Category, Pet
-from petstore.engine.pipe import PipeError
-from petstore.engine.postgresql import PostgresqlPipe, Statement, patience
+from petstore.databases.watch import patience
+from petstore.engine.connection import PipeError
+from petstore.engine.postgresql import Statement
+from petstore.engine.reader import Reader
 from petstore.engine.redis import RedisPipe
 from petstore.engine.scripts import RedisUnavailableError, Scripts, script
 from petstore.engine.waiting import AT_ONCE, Entrance, in_thread, on_loop, wait
@@ -103,13 +107,13 @@ def test_a_query_on_the_loop_is_refused_rather_than_hold_up_all() -> None:
 # --- PostgreSQL ----------------------------------------------------------------------------------
 
 
-def rows(pipe: PostgresqlPipe, statement: Statement, value: int) -> Function:
+def rows(pipe: Reader, statement: Statement, value: int) -> Function:
     return lambda: pipe.rows(statement, [value])
 
 
 @pytest.fixture
-def pipe() -> PostgresqlPipe:
-    return PostgresqlPipe("default", reads=True)
+def pipe() -> Reader:
+    return Reader("default")
 
 
 def test_the_server_gives_up_before_we_do(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,13 +123,13 @@ def test_the_server_gives_up_before_we_do(monkeypatch: pytest.MonkeyPatch) -> No
 
 @COMMITTED
 @NEEDS_POSTGRESQL
-def test_each_gets_the_answer_to_its_own_question(pipe: PostgresqlPipe) -> None:
+def test_each_gets_the_answer_to_its_own_question(pipe: Reader) -> None:
     assert serve(*(rows(pipe, DOUBLE, n) for n in range(100))) == [[(2 * n,)] for n in range(100)]
 
 
 @COMMITTED
 @NEEDS_POSTGRESQL
-def test_a_statement_that_fails_takes_nobody_along(pipe: PostgresqlPipe) -> None:
+def test_a_statement_that_fails_takes_nobody_along(pipe: Reader) -> None:
     def one_after_the_other() -> list[Any]:
         return [pipe.rows(DOUBLE, [1]), pipe.rows(DIVIDE, [5])]  # Both are prepared now.
 
@@ -142,7 +146,7 @@ def test_a_statement_that_fails_takes_nobody_along(pipe: PostgresqlPipe) -> None
 
 @COMMITTED
 @NEEDS_POSTGRESQL
-def test_a_statement_that_cannot_be_prepared_takes_nobody_along(pipe: PostgresqlPipe) -> None:
+def test_a_statement_that_cannot_be_prepared_takes_nobody_along(pipe: Reader) -> None:
     wrong = Statement(b"wrong", b"SELECT nothing FROM nowhere WHERE $1 = 1")
     found = serve(rows(pipe, wrong, 1), rows(pipe, DOUBLE, 1), rows(pipe, DOUBLE, 2))
     assert type(found[0]).__name__ == "ProgrammingError"
@@ -151,7 +155,7 @@ def test_a_statement_that_cannot_be_prepared_takes_nobody_along(pipe: Postgresql
 
 @COMMITTED
 @NEEDS_POSTGRESQL
-def test_a_statement_that_the_server_forgot_is_prepared_again(pipe: PostgresqlPipe) -> None:
+def test_a_statement_that_the_server_forgot_is_prepared_again(pipe: Reader) -> None:
     def ask() -> list[Any]:
         first = pipe.rows(DOUBLE, [1])
         with suppress(Exception):
@@ -165,7 +169,7 @@ def test_a_statement_that_the_server_forgot_is_prepared_again(pipe: PostgresqlPi
 @NEEDS_POSTGRESQL
 @pytest.mark.parametrize("reads", [True, False])
 def test_only_reads_are_asked_again_when_the_connection_is_lost(reads: bool) -> None:
-    pipe = PostgresqlPipe("default", reads=reads)
+    pipe = Reader("default") if reads else Writers("default")
     own = Statement(b"own", b"SELECT pg_backend_pid()")
 
     async def main() -> Any:
@@ -257,6 +261,56 @@ def test_after_a_restart_redis_is_asked_again(redis: RedisServer) -> None:
         return [before, await turn(lambda: pipe.call("ECHO", "after"))]
 
     assert run(main()) == [b"before", b"after"]
+
+
+async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Answer each command with its first argument."""
+    commands = hiredis.Reader()
+    while data := await reader.read(4096):
+        commands.feed(data)
+        while (command := commands.gets()) is not False:
+            writer.write(b"+%s\r\n" % command[1])
+
+
+async def be_busy() -> None:
+    """Take a millisecond of each turn of the loop."""
+    while True:
+        end = time.monotonic() + 0.001
+        while time.monotonic() < end:
+            pass
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("path", ["", "/9"])
+def test_a_redis_that_closes_soon_after_it_accepts_swaps_no_replies_and_lets_nobody_wait(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("petstore.engine.pipe.PAUSE_AFTER_FAILURE", 0.0)
+    patience = random.Random(1)
+
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        echoing = asyncio.create_task(echo(reader, writer))
+        await asyncio.sleep(patience.uniform(0, 0.012))
+        echoing.cancel()
+        writer.transport.abort()
+
+    async def client(pipe: RedisPipe, number: int) -> None:
+        for text in (f"{number}-{n}" for n in range(40)):
+            with suppress(PipeError):
+                asked = turn(partial(pipe.call, "ECHO", text))
+                assert await asyncio.wait_for(asked, 10) == text.encode()
+            await asyncio.sleep(patience.uniform(0, 0.004))
+
+    async def main() -> None:
+        server = await asyncio.start_server(accept, "127.0.0.1", 0)
+        url = f"redis://127.0.0.1:{server.sockets[0].getsockname()[1]}{path}"
+        pipe = RedisPipe(url, 0.5)
+        async with server, asyncio.TaskGroup() as busy:
+            beside = busy.create_task(be_busy())
+            await asyncio.gather(*(client(pipe, number) for number in range(6)))
+            beside.cancel()
+
+    run(main())
 
 
 def test_a_password_is_sent(tmp_path: Any) -> None:

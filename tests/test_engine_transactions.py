@@ -12,10 +12,12 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from inventory.models import Category, Pet
 from petstore.databases.watch import Server, servers
-from petstore.engine import postgresql
-from petstore.engine.postgresql import Statement, connect
+from petstore.engine import connecting
+from petstore.engine.connecting import connect
+from petstore.engine.postgresql import PostgresqlConnection, Statement
+from petstore.engine.reader import Reader
 from petstore.engine.waiting import in_thread, on_loop, wait
-from petstore.engine.writers import Writers, WritingPipe
+from petstore.engine.writers import Writers
 from petstore.writes import atomic, insert, refresh, update
 from tests.conftest import COMMITTED
 from tests.skips import NEEDS_POSTGRESQL
@@ -26,6 +28,7 @@ pytestmark = [COMMITTED, NEEDS_POSTGRESQL]
 ADD = Statement(b"add", b"INSERT INTO inventory_category (name, description) VALUES ($1, '') RETURNING id")
 OWN = Statement(b"own", b"SELECT pg_backend_pid()")
 DIVIDE = Statement(b"divide", b"SELECT 10 / $1")
+LENGTH = Statement(b"length", b"SELECT length($1)")
 SLEEP = Statement(b"sleep", b"SELECT pg_sleep(0.02)")
 FORGET = Statement(b"forget", b"DEALLOCATE add")
 FORGET_ALL = Statement(b"forget_all", b"DEALLOCATE ALL")
@@ -96,7 +99,7 @@ def test_where_the_server_takes_no_more_connections_writes_wait_for_those_there_
             raise OperationalError("sorry, too many clients already")
         return connect(alias)
 
-    monkeypatch.setattr(postgresql, "connect", connect_twice)
+    monkeypatch.setattr(connecting, "connect", connect_twice)
 
     async def twelve_at_once() -> list[Any]:
         turns = (turn(lambda: writers.rows(SLEEP, [])) for _ in range(12))
@@ -112,9 +115,9 @@ def test_what_is_asked_leaves_at_once_as_nobody_shares_the_connection(
     writers: Writers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     happened: list[str] = []
-    flush = WritingPipe._flush
+    flush = PostgresqlConnection._flush
 
-    def note_and_flush(pipe: WritingPipe) -> None:
+    def note_and_flush(pipe: PostgresqlConnection) -> None:
         happened.append("left")
         flush(pipe)
 
@@ -124,9 +127,46 @@ def test_what_is_asked_leaves_at_once_as_nobody_shares_the_connection(
         asyncio.get_running_loop().call_soon(happened.append, "next turn")
         writers.rows(OWN, [])
 
-    monkeypatch.setattr(WritingPipe, "_flush", note_and_flush)
+    monkeypatch.setattr(PostgresqlConnection, "_flush", note_and_flush)
     assert serve(ask) == [None]
     assert happened == ["left", "next turn"]
+
+
+def watching_requests(loop: asyncio.AbstractEventLoop) -> list[str]:
+    """Return the names, to come, of what requests change of what the loop watches: libuv may crash."""
+    found: list[str] = []
+
+    def noted(name: str, change: Callable[..., Any]) -> Callable[..., Any]:
+        def note(*args: Any) -> Any:
+            if on_loop():
+                found.append(name)
+            return change(*args)
+
+        return note
+
+    for name in ("add_reader", "remove_reader", "add_writer", "remove_writer"):
+        setattr(loop, name, noted(name, getattr(loop, name)))
+    return found
+
+
+def test_only_the_loop_changes_what_it_watches(writers: Writers) -> None:
+    long = "x" * 10_000_000  # More than a socket takes at once.
+    reader = Reader("default")
+
+    def close_what_others_wait_for() -> None:
+        reader.connected().close()
+
+    async def main() -> tuple[list[str], list[Any]]:
+        found = watching_requests(asyncio.get_running_loop())
+        asked = [lambda: reader.rows(SLEEP, []), lambda: writers.rows(LENGTH, [long])]
+        first = await asyncio.gather(*map(turn, asked))
+        again = [*asked, close_what_others_wait_for, *asked, add_two(writers, lambda: 1 / 0)]
+        return found, [*first, *await asyncio.gather(*map(turn, again), return_exceptions=True)]
+
+    found, answers = run(main())
+    assert isinstance(answers.pop(), ZeroDivisionError)
+    assert [answer for answer in answers if answer is not None] == [[("",)], [(len(long),)]] * 3
+    assert found == []
 
 
 def test_what_lost_its_connection_goes_on_on_no_other(writers: Writers) -> None:
@@ -297,7 +337,7 @@ def test_a_connection_handed_on_to_who_could_open_none_is_not_from_before_an_out
         with writers.transaction():
             return writers.rows(OWN, [])
 
-    monkeypatch.setattr(postgresql, "connect", connect_but_not_the_second)
+    monkeypatch.setattr(connecting, "connect", connect_but_not_the_second)
     lost, process = serve(lose, follow)
     assert lost != process
 

@@ -4,7 +4,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from django.db import connection
 from django.db.models import QuerySet
 
 from accounts.models import Account
@@ -93,25 +92,3 @@ def test_types_that_a_database_lacks_are_converted(account: Account, pets: list[
         "complete": True,
     }
     assert row["complete"] is True
-
-
-@pytest.mark.parametrize("status", PetStatus.values)
-def test_a_prepared_read_by_status_walks_the_index_of_that_status(
-    db: None, read: Read, status: str
-) -> None:
-    if connection.vendor != "postgresql":
-        pytest.skip(
-            "SQLite plans a statement anew when it is prepared, and has one index for all statuses."
-        )
-    statement = read.where(status=status, id__gt=0)._statement("default")
-    sql = statement.sql.replace("%s", "$1", 1).replace("%s", "$2", 1)
-    with connection.cursor() as cursor:
-        # What other tests leave decides which index is cheaper, so leave it only that one to take.
-        cursor.execute("ALTER TABLE inventory_pet DROP CONSTRAINT inventory_pet_pkey CASCADE")
-        cursor.execute("SET LOCAL plan_cache_mode = force_generic_plan")
-        cursor.execute("SET LOCAL enable_seqscan = off")
-        cursor.execute(f"PREPARE page (bigint, bigint) AS {sql}")
-        cursor.execute("EXPLAIN EXECUTE page (5, 20)")
-        plan = "\n".join(line for (line,) in cursor.fetchall())
-        cursor.execute("DEALLOCATE page")
-    assert f"Index Scan using pet_{status}" in plan

@@ -12,7 +12,7 @@ from accounts import keys
 from accounts.caller import Caller
 from accounts.quota.admission import Admission
 from accounts.quota.database import DatabaseQuotaStore
-from accounts.quota.fallback import FallbackQuotaStore, forget_writes
+from accounts.quota.fallback import FallbackQuotaStore, Shard, forget_writes
 from accounts.quota.redis import RedisQuotaStore
 from accounts.quota.verdict import DAY, SECOND
 from petstore.databases import replicas, watch
@@ -111,12 +111,14 @@ def test_writes_are_forgotten_for_a_while_when_redis_is_back(desk: Desk) -> None
     since_write(desk)
     desk.wait(3_600)
     before = set(threading.enumerate())  # Other tests may have left theirs.
-    store._leave(RedisUnavailableError())
+    shard = Shard()
+    store._shards[""] = shard
+    store._leave("", shard, desk.keys[0].public_id, RedisUnavailableError())
     (probe,) = (one for one in set(threading.enumerate()) - before if one.name == "redis-probe")
     probe.join(10)
     assert store.state == "redis"
     assert since_write(desk) == 0
-    store._knows_writes_from = 0
+    shard.knows_writes_from = 0
     assert since_write(desk) == 3_600 * SECOND
 
 

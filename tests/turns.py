@@ -5,9 +5,10 @@ import gc
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+import uvloop
 from django.db import connection
 
-from petstore.engine.pipe import Pipe
+from petstore.engine.connection import Connection
 from petstore.engine.waiting import Turn
 
 Function = Callable[[], Any]
@@ -29,17 +30,22 @@ async def turn(function: Function) -> Any:
 
 
 def run(main: Coroutine[Any, Any, Result]) -> Result:
-    """Run on a loop, and close what was opened there."""
+    """Run on a loop as the server has it, and close what was opened there."""
 
     async def all_of_it() -> Result:
         try:
             return await main
         finally:
-            for pipe in [thing for thing in gc.get_objects() if issubclass(type(thing), Pipe)]:
-                pipe.close()
+            others = asyncio.all_tasks() - {asyncio.current_task()}
+            for task in others:  # What still opens connections.
+                task.cancel()
+            await asyncio.gather(*others, return_exceptions=True)
+            for opened in [thing for thing in gc.get_objects() if issubclass(type(thing), Connection)]:
+                opened.close()
             await asyncio.sleep(0)  # Lets transports close.
 
-    return asyncio.run(all_of_it())
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(all_of_it())
 
 
 def serve(*functions: Function) -> list[Any]:

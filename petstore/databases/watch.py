@@ -29,6 +29,7 @@ logger = logging.getLogger(__name__)
 LOOK_EVERY = 0.3  # Seconds.
 ANSWER_SECONDS = 1.0  # A server that answers needs a thousandth of it.
 START_SECONDS = 3.0  # What a worker waits for the first look, so that its first requests know.
+SPARE_SECONDS = 1.0  # The server ends a statement itself; this is how much later nobody waits any more.
 MARKS_KEPT = 300  # More than the longest REPLICA_MAX_LAG has.
 
 # The place in the write-ahead log that a primary has written, or a standby has replayed, in bytes.
@@ -142,15 +143,15 @@ class Server:
 
     def _connect(self) -> Connection:
         """Connect, to whichever host takes the connection."""
-        from petstore.databases.base import Connection, DatabaseWrapper
+        from petstore.databases.base import DatabaseWrapper, connect
 
         wrapper = connections.create_connection(self.alias)
         assert isinstance(wrapper, DatabaseWrapper)
         params = wrapper.get_connection_params()
         every_host = {key: wrapper.settings_dict[key.upper()] for key in self.place}
         own = {"autocommit": True, "cursor_factory": psycopg.Cursor}
-        connection = Connection.connect(**(params | every_host | own))
-        connection.gives_up = self._is_silent
+        connection = connect(params | every_host | own)
+        connection.limit = ANSWER_SECONDS
         if "," in wrapper.settings_dict["HOST"]:
             self.place = {"host": connection.info.host, "port": str(connection.info.port)}
         return connection
@@ -193,6 +194,12 @@ def start_worker() -> None:
     end = monotonic() + START_SECONDS
     for server in servers.values():
         server.looked.wait(max(0, end - monotonic()))
+
+
+def patience(alias: str) -> float:
+    """Return the seconds after which nobody who serves waits for an answer any more."""
+    limit: int = settings.DATABASES[alias]["STATEMENT_TIMEOUT"]
+    return limit / 1000 + SPARE_SECONDS
 
 
 def is_away(alias: str) -> bool:

@@ -1,5 +1,6 @@
 """redis-py, as the threads use it: a connection for each, to a server or to the nodes of a cluster."""
 
+import select
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -10,11 +11,15 @@ from redis.backoff import NoBackoff
 from redis.cluster import RedisCluster
 from redis.retry import Retry
 
+Command = Sequence[Any]
+
 
 class RedisClient:
     """A client for a server, or for the cluster that it belongs to.
 
-    A command is never sent twice: it may have counted the first time.
+    A command is never sent twice: it may have counted the first time. A connection on which anything went
+    wrong is closed, so that the thread's next command opens another: behind one address may stand another
+    server by then, and a late reply must not be taken for the next one's.
     """
 
     def __init__(self, url: str, timeout: float) -> None:
@@ -26,10 +31,24 @@ class RedisClient:
         }
         self._local = threading.local()
         self._of_threads: WeakSet[Any] = WeakSet()
-        self._client: redis.Redis | RedisCluster = redis.Redis.from_url(url, **options)
+        self._client: Any = redis.Redis.from_url(url, **options)
         if self._client.info("cluster").get("cluster_enabled"):
             self._client.close()
             self._client = RedisCluster.from_url(url, **options)
+
+    @property
+    def is_cluster(self) -> bool:
+        """Tell whether there are nodes, each with its part of the accounts."""
+        return isinstance(self._client, RedisCluster)
+
+    def node(self, name: str) -> str:
+        """Return the node that has this name, as far as is known; '' where there is one server."""
+        if not isinstance(self._client, RedisCluster):
+            return ""
+        try:
+            return str(self._client.get_node_from_key(name).name)  # type: ignore[no-untyped-call]
+        except (redis.exceptions.RedisError, KeyError, AttributeError):  # No node has it.
+            return "none"
 
     def close(self) -> None:
         """Close every connection; the next command opens another."""
@@ -37,24 +56,72 @@ class RedisClient:
         for connection in list(self._of_threads):
             connection.disconnect()
 
+    def drop(self) -> None:
+        """Close this thread's connection; in a cluster, all that nobody uses now."""
+        if isinstance(self._client, RedisCluster):
+            self._client.disconnect_connection_pools()  # type: ignore[no-untyped-call]
+        elif (connection := getattr(self._local, "connection", None)) is not None:
+            connection.disconnect()
+
     def run(self, source: str, sha: str, names: Sequence[str], arguments: Sequence[Any]) -> Any:
         """Return a script's reply."""
+        rest = (len(names), *names, *arguments)
         try:
-            return self._evalsha(sha, names, arguments)
+            return self._ask(["EVALSHA", sha, *rest])
         except redis.exceptions.NoScriptError:
-            return self._client.eval(source, len(names), *names, *arguments)
+            return self._ask(["EVAL", source, *rest])
 
-    def _evalsha(self, sha: str, names: Sequence[str], arguments: Sequence[Any]) -> Any:
+    def run_all(self, source: str, sha: str, calls: Sequence[tuple[Command, Command]]) -> list[Any]:
+        """Return the replies to a script that is run with each of these names and arguments.
+
+        To one server they leave together, in one round trip.
+        """
+        replies = [
+            self.run(source, sha, *call) for call in calls[:1]
+        ]  # Which loads the script, if need be.
+        if isinstance(self._client, RedisCluster):
+            return replies + [self.run(source, sha, *call) for call in calls[1:]]
+        commands = [("EVALSHA", sha, len(names), *names, *rest) for names, rest in calls[1:]]
+        connection = self._connection()
+        try:
+            connection.send_packed_command(connection.pack_commands(commands))
+            replies += [connection.read_response() for _ in commands]
+        except BaseException:
+            connection.disconnect()
+            raise
+        return replies
+
+    def _ask(self, command: Command) -> Any:
         """Send the command by this thread's own connection: half of a call is redis-py's way to one.
 
         In a cluster the client must find the node.
         """
         if isinstance(self._client, RedisCluster):
-            return self._client.evalsha(sha, len(names), *names, *arguments)
+            return self._client.execute_command(*command)  # type: ignore[no-untyped-call]
+        connection = self._connection()
+        try:
+            connection.send_command(*command)
+            return connection.read_response()
+        except redis.exceptions.NoScriptError:
+            raise
+        except BaseException:
+            connection.disconnect()
+            raise
+
+    def _connection(self) -> Any:
+        """Return this thread's connection; one that was cut meanwhile is closed, and opens anew."""
         connection: Any = getattr(self._local, "connection", None)
         if connection is None:
             pool = self._client.connection_pool
             connection = self._local.connection = pool.connection_class(**pool.connection_kwargs)
             self._of_threads.add(connection)
-        connection.send_command("EVALSHA", sha, len(names), *names, *arguments)
-        return connection.read_response()
+        elif connection._sock is not None and is_readable(connection._sock):
+            connection.disconnect()
+        return connection
+
+
+def is_readable(socket: Any) -> bool:
+    """Tell whether there is anything to read: where nobody has asked, that is the end, or of no use."""
+    poll = select.poll()
+    poll.register(socket, select.POLLIN)
+    return bool(poll.poll(0))

@@ -6,20 +6,25 @@ accident raises SynchronousOnlyOperation rather than hold up everybody.
 """
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache, wraps
+from functools import cache, partial, wraps
+from math import ceil
 from typing import Any, ParamSpec, TypeVar
 
 from django.conf import settings
 from django.db import OperationalError, connections
 from greenlet import getcurrent, greenlet
 
+logger = logging.getLogger(__name__)
+
 P = ParamSpec("P")
 Result = TypeVar("Result")
 
 
+TICK = 0.1  # Seconds.
 AT_ONCE = 8  # Requests that begin in one turn of the loop.
 QUEUED_TOO_LONG = "The request waited too long for its turn: see DATABASE_QUEUE_TIMEOUT."
 
@@ -27,7 +32,49 @@ QUEUED_TOO_LONG = "The request waited too long for its turn: see DATABASE_QUEUE_
 class Turn(greenlet):
     """The greenlet of one request."""
 
-    transaction: Any = None  # The connection that holds the transaction which the request has open.
+    transaction: Any = None  # The one that the request has open.
+
+    def __init__(self, run: Callable[..., object]) -> None:
+        """Take what it runs: what that raises is logged, and never hits whoever let it go on."""
+        super().__init__(partial(guarded, run))
+
+
+def guarded(run: Callable[..., object], *args: Any) -> None:
+    """Call, and log what is raised: it would end in the middle of what gives others their answers."""
+    try:
+        run(*args)
+    except BaseException:
+        logger.exception("A request ended with an exception.")
+
+
+def ticks(seconds: float) -> int:
+    """Return after how many ticks so many seconds have passed, and the loop has read what came by then.
+
+    The first tick may come at once. Of the last two the first may be late, because the process stood still
+    when the answer came; before the second one the loop reads what is there.
+    """
+    return ceil(seconds / TICK) + 2
+
+
+class Alarm:
+    """Calls after so many seconds of the loop. The time in which the process stood still doesn't count."""
+
+    def __init__(self, seconds: float, call: Callable[[], object]) -> None:
+        self._call = call
+        self._left = ticks(seconds) - 1  # The first comes after a whole tick.
+        self._loop = asyncio.get_running_loop()
+        self._handle: asyncio.Handle = self._loop.call_later(TICK, self._tick)
+
+    def cancel(self) -> None:
+        """Call no more."""
+        self._handle.cancel()
+
+    def _tick(self) -> None:
+        self._left -= 1
+        if self._left > 0:
+            self._handle = self._loop.call_later(TICK, self._tick)
+        else:  # No request may go on inside the callback of a timer: see connection.py.
+            self._handle = self._loop.call_soon(self._call)
 
 
 @cache
@@ -107,7 +154,7 @@ def in_thread(function: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) 
         return function(*args, **kwargs)
     call = threads().submit(lambda: call_and_tidy(lambda: function(*args, **kwargs)))
     # What a thread has begun can't be cancelled, and goes on.
-    in_time = asyncio.get_running_loop().call_later(settings.QUEUE_TIMEOUT / 1000, call.cancel)
+    in_time = Alarm(settings.QUEUE_TIMEOUT / 1000, call.cancel)
     try:
         return wait(asyncio.wrap_future(call))
     except asyncio.CancelledError:

@@ -1,154 +1,71 @@
-"""Writes on the event loop: each transaction has a connection of PostgreSQL to itself.
-
-Every statement that somebody waits for costs a turn of the loop, in which others can't use the connection.
-What nobody needs the result of is therefore sent with what comes next, at the latest with COMMIT.
-"""
+"""Writes on the event loop: a few connections, each with one transaction at a time."""
 
 import asyncio
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from functools import cache
-from time import monotonic
-from typing import Any
+from contextlib import contextmanager
+from functools import cache, partial
 
-import psycopg
 from django.conf import settings
 from django.db import OperationalError
-from greenlet import greenlet
 
-from petstore.engine.pipe import LostError, PipeError
+from petstore.databases.watch import is_away
+from petstore.engine.connecting import CONNECTING, Connect, connect_in_thread, opening_limit
+from petstore.engine.connection import LostError, PipeError, within
+from petstore.engine.libpq import Value
+from petstore.engine.pipe import PAUSE_AFTER_FAILURE
 from petstore.engine.postgresql import (
-    DONE,
-    PostgresqlPipe,
+    ATTEMPTS,
+    ForgottenError,
+    PostgresqlConnection,
     Rows,
     Statement,
-    Value,
-    encoded,
-    was_forgotten,
+    as_django,
 )
-from petstore.engine.waiting import QUEUED_TOO_LONG, pause, this_turn
+from petstore.engine.transaction import Transaction
+from petstore.engine.waiting import QUEUED_TOO_LONG, TICK, Alarm, Turn, pause, this_turn
 
-BEGIN = Statement(b"begin", b"BEGIN")
-COMMIT = Statement(b"commit", b"COMMIT")
-ROLLED_BACK = "The transaction was rolled back."
-
-
-class Later:
-    """Stands in the row for a statement that nobody waits for; keeps its failure."""
-
-    def __init__(self, pipe: "WritingPipe", statement: Statement) -> None:
-        self._pipe = pipe
-        self._statement = statement
-
-    def switch(self, result: Any) -> None:
-        """Take the result."""
-        if result.status not in DONE:
-            self._pipe.fail(self._statement, result)
-
-    def throw(self, error: PipeError) -> None:
-        """Hear that the connection is lost, as whoever waits for the next statement does."""
-
-
-class WritingPipe(PostgresqlPipe):
-    """A connection for one transaction at a time, of one statement or of several."""
-
-    def __init__(self, alias: str) -> None:
-        super().__init__(alias, reads=False)
-        self._holds = False  # A transaction of several statements.
-        self.doomed = False  # A part of it was left by an exception: it must not commit.
-        self._failure: Any = None  # The result of the first that failed unheard.
-
-    def opens(self) -> bool:
-        """Tell whether it is open, after trying."""
-        with suppress(PipeError):
-            self._be_open()
-        return self.is_open
-
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Make what is asked inside one transaction: all of it is done, or after an exception nothing."""
-        self._holds, self.doomed, self._failure = True, False, None
-        try:
-            self.send(BEGIN)
-            yield
-            if self.doomed:
-                raise OperationalError(ROLLED_BACK)
-            # PostgreSQL ends a transaction in which something failed with ROLLBACK, and calls that success.
-            if self._run(COMMIT).command_status != b"COMMIT":
-                raise OperationalError(ROLLED_BACK)
-        except BaseException:
-            self._roll_back()
-            raise
-        finally:
-            self._holds = False
-
-    def send(self, statement: Statement, values: Sequence[Value] = ()) -> None:
-        """Ask without waiting, in a transaction: what is asked next raises what this should have raised."""
-        if not self.is_open or (self._prepares and statement.name not in self._prepared):
-            self._run(statement, values)
-            return
-        self._put(statement, *encoded(values))
-        self._asked.append((Later(self, statement), monotonic()))
-
-    def fail(self, statement: Statement, result: Any) -> None:
-        """Keep the failure of a statement that nobody waits for."""
-        if was_forgotten(result):
-            self._prepared.discard(statement.name)
-        if self._failure is None:
-            self._failure = result
-
-    def _result(self, statement: Statement, values: Sequence[Value]) -> Any:
-        if not self._holds:
-            return super()._result(statement, values)
-        if statement is BEGIN:
-            self._be_open()
-        elif not self.is_open:
-            raise LostError(ROLLED_BACK)
-        result = self._ask(statement, *encoded(values))  # Once: a transaction can't go on after a failure.
-        if self._failure is not None:
-            result, self._failure = self._failure, None
-        if was_forgotten(result):
-            self._prepared.discard(statement.name)
-            raise LostError(ROLLED_BACK)
-        return result
-
-    def _roll_back(self) -> None:
-        """End the transaction, or the connection. What was sent and fails takes a ROLLBACK along."""
-        with suppress(PipeError, psycopg.Error):
-            for _ in range(2):
-                if not self.is_open:
-                    return
-                self._connection.pgconn.send_query_params(b"ROLLBACK", [])
-                if self._wait_for_answer().status in DONE:
-                    return
-        self.close()
+OPENED_AT_ONCE = CONNECTING - 1  # One thread is left for the connection that reads.
 
 
 class Writers:
-    """A few connections, each with one transaction at a time: every write is one, unless it is in one.
+    """Every write is a transaction, unless it is in one.
 
-    Where the server takes no more connections, those that are open serve all.
+    A connection is idle, or lent to one request, or lost. Where the server takes no more connections, those
+    that are open serve all.
     """
 
-    def __init__(self, alias: str) -> None:
-        self._all = [WritingPipe(alias) for _ in range(settings.WRITE_CONNECTIONS)]
-        self._free = deque(self._all)  # The open ones at the right, from where they are taken.
-        self._waiting: deque[Any] = deque()
+    def __init__(self, alias: str, connect: Connect = connect_in_thread) -> None:
+        self._alias = alias
+        self._connect = connect
+        self._open: list[PostgresqlConnection] = []  # Those that are lost go when one more is wanted.
+        self._idle: list[PostgresqlConnection] = []  # The one that was used last is taken first.
+        self._opening: set[asyncio.Task[None]] = set()
+        self._failed_at = float("-inf")
+        self._again: asyncio.TimerHandle | None = None  # When those who wait are attended to again.
+        self._waiting: deque[Turn] = deque()
 
     def rows(self, statement: Statement, values: Sequence[Value]) -> Rows:
         """Return a statement's rows. Raises what Django raises for a query."""
-        held: WritingPipe | None = this_turn().transaction
-        if held is not None:
-            return held.rows(statement, values)
-        with self._one() as pipe:
-            return pipe.rows(statement, values)
+        held: Transaction | None = this_turn().transaction
+        with as_django(self._alias):
+            if held is not None:
+                return held.rows(statement, values)
+            for attempt in range(1, ATTEMPTS + 1):
+                try:
+                    with self._one() as connection:
+                        return connection.rows(statement, values)
+                except ForgottenError:
+                    if attempt == ATTEMPTS:
+                        raise
+        raise AssertionError  # The last attempt raises.
 
     def send(self, statement: Statement, values: Sequence[Value]) -> None:
         """Ask without waiting, in a transaction: what is asked next raises what this should have raised."""
-        held: WritingPipe | None = this_turn().transaction
+        held: Transaction | None = this_turn().transaction
         assert held is not None
-        held.send(statement, values)
+        with as_django(self._alias):
+            held.send(statement, values)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -164,56 +81,120 @@ class Writers:
                 turn.transaction.doomed = True
                 raise
             return
-        with self._one() as pipe, pipe.transaction():
-            turn.transaction = pipe
+        with as_django(self._alias), self._one() as connection:
+            transaction = Transaction(connection)
+            turn.transaction = transaction
             try:
                 yield
+                transaction.commit()
+            except BaseException:
+                transaction.roll_back()
+                raise
             finally:
                 turn.transaction = None
 
     @contextmanager
-    def _one(self) -> Iterator[WritingPipe]:
-        """Yield a connection that nobody else uses meanwhile."""
-        pipe = self._take()
+    def _one(self) -> Iterator[PostgresqlConnection]:
+        """Lend a connection: nobody else uses it meanwhile."""
+        connection = self._take()
         try:
-            yield pipe
+            yield connection
         finally:
-            self._give(pipe)
+            self._give(connection)
 
-    def _take(self) -> WritingPipe:
-        pipe = self._free.pop() if self._free else self._wait_for_free()
-        while not pipe.opens() and self._some_serve():  # Where none serves, it says why.
-            self._give(pipe)
-            pipe = self._free.pop() if self._free[-1].is_open else self._wait_for_free()
-        return pipe
+    def _take(self) -> PostgresqlConnection:
+        """Return a connection, open when this was last looked at."""
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + settings.QUEUE_TIMEOUT / 1000
+        while True:
+            connection = self._next_idle() or self._wait_for_one(ends - loop.time())
+            if connection.is_of_use:
+                return connection
+            connection.close()
 
-    def _give(self, pipe: WritingPipe) -> None:
-        if self._waiting and (pipe.is_open or not self._some_serve()):
-            asyncio.get_running_loop().call_soon(self._waiting.popleft().switch, pipe)
-        elif pipe.is_open:
-            self._free.append(pipe)
-        else:
-            self._free.appendleft(pipe)
+    def _give(self, connection: PostgresqlConnection) -> None:
+        if connection.error is not None and not isinstance(connection.error, LostError):
+            for other in self._idle:  # It did not answer, or takes no writes: nor may they.
+                other.close()
+        elif not connection.is_idle:
+            connection.close()
+        self._idle.append(connection)
+        self._attend()
 
-    def _some_serve(self) -> bool:
-        """Tell whether a connection is open, or being opened."""
-        return any(pipe.is_open or pipe.is_opening for pipe in self._all)
+    def _next_idle(self) -> PostgresqlConnection | None:
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.is_of_use:
+                return connection
+            connection.close()
+        return None
 
-    def _wait_for_free(self) -> WritingPipe:
+    def _wait_for_one(self, seconds: float) -> PostgresqlConnection:
+        """Wait in the row. Raises OperationalError after so many seconds, PipeError if none can be had."""
         turn = this_turn()
         self._waiting.append(turn)
-        seconds = settings.QUEUE_TIMEOUT / 1000
-        in_time = asyncio.get_running_loop().call_later(seconds, self._give_up, turn)
+        in_time = Alarm(seconds, partial(self._give_up, turn))
+        self._attend()
         try:
-            pipe: WritingPipe = pause()
+            connection: PostgresqlConnection = pause()
         finally:
             in_time.cancel()
-        return pipe
+        return connection
 
-    def _give_up(self, turn: greenlet) -> None:
+    def _give_up(self, turn: Turn) -> None:
         if turn in self._waiting:
             self._waiting.remove(turn)
             turn.throw(OperationalError(QUEUED_TOO_LONG))
+
+    def _attend(self) -> None:
+        """Serve who waits: with a connection that is idle, with one more, or with why there is none."""
+        loop = asyncio.get_running_loop()
+        while self._waiting and (connection := self._next_idle()) is not None:
+            loop.call_soon(self._waiting.popleft().switch, connection)
+        pause_ends = self._failed_at + PAUSE_AFTER_FAILURE
+        if loop.time() < pause_ends or is_away(self._alias):
+            if not self._serves():
+                self._refuse("The last attempt to connect has just failed.")
+            elif self._waiting and self._again is None:
+                self._again = loop.call_at(max(pause_ends, loop.time() + TICK), self._attend_again)
+            return
+        self._open = [connection for connection in self._open if connection.error is None]
+        wanted = min(len(self._waiting), OPENED_AT_ONCE) - len(self._opening)
+        room = settings.WRITE_CONNECTIONS - len(self._open) - len(self._opening)
+        for _ in range(min(wanted, room)):
+            task = loop.create_task(self._open_one())
+            self._opening.add(task)
+            task.add_done_callback(self._opening.discard)
+
+    def _attend_again(self) -> None:
+        self._again = None
+        self._attend()
+
+    async def _open_one(self) -> None:
+        """Open one more, for whoever has waited longest."""
+        task = asyncio.current_task()
+        assert task is not None
+        try:
+            opened = PostgresqlConnection.open(self._alias, self._connect, shared=False)
+            connection = await within(opening_limit(self._alias), opened)
+        except Exception as error:  # noqa: BLE001  Whatever it is, those who wait are told.
+            self._opening.discard(task)
+            self._failed_at = asyncio.get_running_loop().time()
+            if not self._serves():
+                self._refuse(f"{type(error).__name__}: {error}")
+            self._attend()
+        else:
+            self._opening.discard(task)
+            self._open.append(connection)
+            self._give(connection)
+
+    def _serves(self) -> bool:
+        """Tell whether a connection is open, or being opened."""
+        return bool(self._opening) or any(connection.error is None for connection in self._open)
+
+    def _refuse(self, reason: str) -> None:
+        while self._waiting:
+            asyncio.get_running_loop().call_soon(self._waiting.popleft().throw, PipeError(reason))
 
 
 @cache

@@ -1,0 +1,55 @@
+"""How the event loop comes to a connection of Django's: libpq's own way of connecting would block it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from functools import cache
+
+import psycopg
+from django.conf import settings
+from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+Connect = Callable[[str], Awaitable[BaseDatabaseWrapper]]
+
+SPARE_SECONDS = 1.0  # For what Django says to a new connection.
+CONNECTING = 4  # Threads: so many connections are made at once.
+
+
+@cache
+def connecting() -> ThreadPoolExecutor:
+    """Return this process's threads for connecting; those for what else blocks may all be taken."""
+    return ThreadPoolExecutor(CONNECTING, thread_name_prefix="connecting")
+
+
+def opening_limit(alias: str) -> float:
+    """Return the seconds that opening a connection may take: each host has DATABASE_CONNECT_TIMEOUT."""
+    options = settings.DATABASES[alias]
+    seconds = float(options["OPTIONS"].get("connect_timeout", 2))
+    hosts = str(options["HOST"]).count(",") + 1
+    return seconds * hosts + SPARE_SECONDS
+
+
+async def connect_in_thread(alias: str) -> BaseDatabaseWrapper:
+    """Return a new connection of Django's, which belongs to no thread. Raises what Django raises."""
+    call = connecting().submit(connect, alias)
+    try:
+        return await asyncio.wrap_future(call)
+    except BaseException:
+        call.add_done_callback(close_unclaimed)  # A thread can't be stopped.
+        raise
+
+
+def connect(alias: str) -> BaseDatabaseWrapper:
+    """Connect."""
+    wrapper = connections.create_connection(alias)
+    wrapper.connect()
+    return wrapper
+
+
+def close_unclaimed(call: "Future[BaseDatabaseWrapper]") -> None:
+    """Close the connection that somebody no longer waits for."""
+    if not call.cancelled() and call.exception() is None:
+        with suppress(psycopg.Error):
+            call.result().connection.close()

@@ -1,0 +1,48 @@
+"""What libpq takes, values as text, and what it gives."""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any
+
+from psycopg import pq
+
+Types = list[int]
+Parameters = list[bytes | None]
+Value = int | str | bool | datetime | None
+
+OIDS = {int: 20, str: 25, bool: 16, datetime: 1184, type(None): 0}  # int8, text, bool, timestamptz, any
+ENCODE: dict[type, Callable[[Any], bytes | None]] = {
+    type(None): lambda value: None,
+    int: b"%d".__mod__,
+    str: lambda value: str(value).encode(),
+    bool: lambda value: b"t" if value else b"f",
+    datetime: lambda value: value.isoformat().encode(),
+}
+
+
+def kind(value: Value) -> type:
+    """Return the type that a value is sent as; Django's choices are texts, its numbers psycopg's own."""
+    found = type(value)
+    return found if found in OIDS else str if isinstance(value, str) else int
+
+
+def encoded(values: Sequence[Value]) -> tuple[Types, Parameters]:
+    """Return the values' types, and the values, as libpq takes them."""
+    kinds = [kind(value) for value in values]
+    return [OIDS[one] for one in kinds], [
+        ENCODE[one](value) for one, value in zip(kinds, values, strict=True)
+    ]
+
+
+def results(libpq: Any) -> list[Any]:
+    """Return the results that are complete, and the Syncs between them."""
+    found = []
+    ended = False  # libpq says None after each statement, and once more when nothing is left.
+    while not libpq.is_busy():
+        result = libpq.get_result()
+        if result is None and ended:
+            break
+        ended = result is None or result.status == pq.ExecStatus.PIPELINE_SYNC
+        if result is not None:
+            found.append(result)
+    return found

@@ -1,0 +1,81 @@
+"""A small TCP proxy before a server: it can lead to another, cut what there is, or refuse."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+
+class Relay:
+    """What listens at one address, and leads to a port that can change."""
+
+    def __init__(self, target: int) -> None:
+        self.target: int | None = target  # None: every connection is closed at once.
+        self.port = 0
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="relay", daemon=True)
+        self._server: asyncio.Server
+        self._open: set[asyncio.StreamWriter] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def url(self) -> str:
+        """Return the address, as Redis's URL."""
+        return f"redis://127.0.0.1:{self.port}"
+
+    def cut(self) -> None:
+        """Close every connection, and return when that is done."""
+        asyncio.run_coroutine_threadsafe(self._cut(), self._loop).result(10)
+
+    async def _cut(self) -> None:
+        for writer in list(self._open):
+            writer.transport.abort()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self.target is None:
+            writer.close()
+            return
+        there, out = await asyncio.open_connection("127.0.0.1", self.target)
+        for one, other in ((reader, out), (there, writer)):
+            task = asyncio.create_task(self._copy(one, other))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._open.add(writer)
+        with suppress(OSError):
+            while data := await reader.read(65_536):
+                writer.write(data)
+                await writer.drain()
+        writer.close()
+        self._open.discard(writer)
+
+    async def _listen(self) -> asyncio.Server:
+        return await asyncio.start_server(self._serve, "127.0.0.1", 0)
+
+    def start(self) -> None:
+        """Listen."""
+        self._thread.start()
+        self._server = asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result(10)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    def stop(self) -> None:
+        """End."""
+        self._loop.call_soon_threadsafe(self._server.close)
+        self.cut()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+        self._loop.close()
+
+
+@contextmanager
+def relay(target: int) -> Iterator[Relay]:
+    """Yield a proxy before the server on this port of 127.0.0.1."""
+    made = Relay(target)
+    made.start()
+    try:
+        yield made
+    finally:
+        made.stop()
