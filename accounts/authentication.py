@@ -9,12 +9,15 @@ from accounts import keys
 from accounts.caller import Caller
 from accounts.keys import KeyText
 from accounts.models import key_mode
+from accounts.quota import addresses
 from accounts.quota.facts import KeyRefusal
+from accounts.quota.redis import ForeignReplyError
 from accounts.quota.store import store
 from petstore.addresses import client_address
 from petstore.databases import replicas
-from petstore.errors import ApiError, ErrorCode
+from petstore.errors import RETRY_SECONDS, ApiError, ErrorCode
 
+RETRY = {"Retry-After": str(RETRY_SECONDS)}
 REFUSALS = {
     KeyRefusal.UNKNOWN: (ErrorCode.INVALID_API_KEY, ""),
     KeyRefusal.REVOKED: (ErrorCode.INVALID_API_KEY, ""),
@@ -39,7 +42,15 @@ class BearerKeyAuthentication(BaseAuthentication):
         writes = request._request.method not in {"GET", "HEAD"}
         if writes and replicas.ALIASES:
             request._request.META["WRITE_BEGAN"] = key.public_id, monotonic()
-        admission = store.admit(key, client_address(request._request), writes=writes)
+        try:
+            admission = store.admit(key, client_address(request._request), writes=writes)
+        except Exception as error:
+            # Nobody knows whether the key is valid, so nobody is charged: the headers show the address's
+            # window as it is.
+            request._request.META["QUOTA_VERDICT"] = addresses.peek(request._request)
+            if isinstance(error, ForeignReplyError):
+                raise ApiError(ErrorCode.SERVICE_UNAVAILABLE, headers=RETRY) from error
+            raise
         if admission.refusal is KeyRefusal.UNCHECKED:  # The throttle has the address's own wait to tell.
             raise ApiError(ErrorCode.RATE_LIMIT_EXCEEDED, headers={"Retry-After": "1"})
         if admission.refusal is not None:

@@ -27,8 +27,15 @@ from petstore.parsing import FastJSONRenderer
 
 KEPT = timedelta(hours=24)
 WELL_FORMED = re.compile(r"[\x21-\x7e]{1,255}")
-WAIT_FOR_TWIN = "2s"  # PostgreSQL's lock_timeout; SQLite has its own, of the connection.
+WAIT_FOR_TWIN = 2_000  # Milliseconds: PostgreSQL's lock_timeout. SQLite has its own, of the connection.
 LOCK_NOT_AVAILABLE = "55P03"  # PostgreSQL's code for it; its words depend on the server's language.
+
+# The wait must end before the statement does, whose end would look like a failing database.
+SHARE_OF_STATEMENT = 0.5
+LIMITS = """
+SELECT current_setting('lock_timeout'),
+    (extract(epoch FROM current_setting('statement_timeout')::interval) * 1000)::bigint
+"""
 
 View = Callable[..., Response]
 
@@ -79,14 +86,17 @@ def claim(account_id: int, key: str, sent: str) -> tuple[IdempotencyRecord, bool
 
 @contextmanager
 def short_wait() -> Iterator[None]:
-    """Wait only WAIT_FOR_TWIN for a locked row, on PostgreSQL; what comes after waits as it always does."""
+    """Wait only a while for a locked row, on PostgreSQL; what comes after waits as it always does."""
     if connection.vendor != "postgresql":
         yield
         return
     with connection.cursor() as cursor:
-        cursor.execute("SELECT current_setting('lock_timeout')")
-        (before,) = cursor.fetchone()
-        cursor.execute("SELECT set_config('lock_timeout', %s, true)", [WAIT_FOR_TWIN])
+        cursor.execute(LIMITS)
+        before, statement_timeout = cursor.fetchone()
+        wait = WAIT_FOR_TWIN
+        if statement_timeout:  # 0 is no limit.
+            wait = max(1, min(wait, int(statement_timeout * SHARE_OF_STATEMENT)))
+        cursor.execute("SELECT set_config('lock_timeout', %s, true)", [str(wait)])
         yield  # An error ends the transaction, and the setting with it.
         cursor.execute("SELECT set_config('lock_timeout', %s, true)", [before])
 

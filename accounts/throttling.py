@@ -23,15 +23,18 @@ class QuotaThrottle(BaseThrottle):
     """Refuses what is over the limit.
 
     With a valid key the request was counted for its account when the key was proved; without one it counts
-    for its client's address now.
+    for its client's address now. One with a key that nobody could look up, because the database is away,
+    counts for nobody.
     """
 
     def allow_request(self, request: Request, view: APIView) -> bool:
         """Return True, or raise the ApiError 429. The verdict stays for the headers' middleware."""
         meta = request._request.META
+        caller = request.auth
+        if caller is None and "QUOTA_VERDICT" in meta:  # The key's own failure is the answer.
+            return True
         verdict: Verdict = meta.get("QUOTA_VERDICT") or addresses.take(request._request)
         meta["QUOTA_VERDICT"] = verdict
-        caller = request.auth
         outcome = "admitted" if verdict.admitted else verdict.refusal.value
         decision(outcome, "account" if isinstance(caller, Caller) else "address")()
         if not verdict.admitted:

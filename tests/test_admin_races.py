@@ -1,20 +1,25 @@
-"""Staff who do the same thing at the same instant: it is done once."""
+"""Staff and operators who do the same thing at the same instant: it is done once."""
 
+import json
 import re
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from io import StringIO
 from typing import Any
 
+import pytest
 from django.contrib.auth.models import User
 from django.core.files.uploadedfile import SimpleUploadedFile
+from django.core.management import CommandError, call_command
 from django.db import connection
 from django.test import Client
 
-from accounts.models import Account
+from accounts.models import Account, ApiKey
 from inventory.events import PetEvent
 from inventory.models import Category, IllegalMoveError, Order, OrderStatus, Pet, PetStatus
 from inventory.moves import move_pets
+from petstore.management.commands.quickstart import staff_login
 from tests.conftest import COMMITTED
 
 pytestmark = COMMITTED
@@ -84,3 +89,55 @@ def test_file_that_is_confirmed_many_times_at_once_is_imported_once() -> None:
     )
     assert {answer.status_code for answer in answers} == {302}
     assert Pet.objects.count() == 2
+
+
+def run(*command: str) -> Any:
+    """Run a command; return what it answers, or the CommandError that it ends with."""
+    out = StringIO()
+    try:
+        call_command(*command, "--json", stdout=out)
+    except CommandError as error:
+        return error
+    return json.loads(out.getvalue())
+
+
+@pytest.mark.parametrize("plan", [[], ["--plan", "pro"]], ids=["no plan", "a plan"])
+def test_keys_for_one_new_account_that_are_issued_at_once_are_all_its_own(plan: list[str]) -> None:
+    for number in range(5):
+        name = f"New {number}"
+        issued = at_once(*[lambda name=name: run("issue_key", "--account", name, *plan)] * STAFF)
+        assert {key["plan"] for key in issued} == {"pro" if plan else "free"}
+        account = Account.objects.get(name=name)
+        assert {key["id"] for key in issued} == set(account.keys.values_list("public_id", flat=True))
+        assert ApiKey.objects.filter(account=account).count() == STAFF
+
+
+def test_staff_login_that_two_first_starts_make_at_once_is_made_once() -> None:
+    for _ in range(5):
+        passwords = [one for one in at_once(*[staff_login] * 4) if one is not None]
+        user = User.objects.get()
+        assert [user.check_password(one) for one in passwords] == [True]
+        user.delete()
+
+
+def test_history_that_is_added_twice_at_once_is_added_once_or_the_loser_is_told_why() -> None:
+    command = ("seed_demo", "--pets", "0", "--history-days", "1", "--accounts", "3", "--force")
+    answers = at_once(*[lambda: run(*command)] * 3)
+    told = [str(answer) for answer in answers if isinstance(answer, CommandError)]
+    assert len(told) < 3
+    assert all("No customers were added" in text for text in told)
+    assert Account.objects.count() == 3 * (3 - len(told))
+
+
+def test_account_that_many_staff_add_at_once_is_added_once_and_the_others_are_told() -> None:
+    boss = User.objects.create(username="boss", is_staff=True, is_superuser=True)
+    clients = [Client(raise_request_exception=False) for _ in range(STAFF)]
+    for client in clients:
+        client.force_login(boss)
+    page = "/admin/accounts/account/add/"
+    form = {"name": "Acme Pets", "plan": "free", "per_minute": "", "per_day": ""}
+    answers = at_once(*(lambda client=client: client.post(page, form) for client in clients))
+    told = [answer.text for answer in answers if answer.status_code != 302]
+    assert len(told) == STAFF - 1
+    assert all("already exists" in text or "Somebody changed the same" in text for text in told)
+    assert Account.objects.get().name == "Acme Pets"

@@ -199,9 +199,17 @@ def test_the_model_refuses_to_change_or_delete(entry: AuditEntry) -> None:
 
 
 @pytest.mark.parametrize(
-    "statement", ["UPDATE backoffice_auditentry SET reason = 'x'", "DELETE FROM backoffice_auditentry"]
+    "statement",
+    [
+        "UPDATE backoffice_auditentry SET reason = 'x'",
+        "DELETE FROM backoffice_auditentry",
+        "TRUNCATE backoffice_auditentry",
+        "TRUNCATE auth_user, backoffice_auditentry CASCADE",
+    ],
 )
 def test_the_database_refuses_to_change_or_delete(entry: AuditEntry, statement: str) -> None:
+    if "TRUNCATE" in statement and connection.vendor != "postgresql":
+        pytest.skip("SQLite has no TRUNCATE.")
     with pytest.raises(DatabaseError, match="append-only"), transaction.atomic():
         connection.cursor().execute(statement)
     assert AuditEntry.objects.get().reason == ""

@@ -345,7 +345,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Twins wait hardly at all. Skips where no row can be locked alone."""
     if connection.vendor != "postgresql":
         pytest.skip("SQLite has one write lock and no locks of rows.")
-    monkeypatch.setattr("accounts.idempotency.WAIT_FOR_TWIN", "50ms")
+    monkeypatch.setattr("accounts.idempotency.WAIT_FOR_TWIN", 50)
 
 
 @contextmanager
@@ -384,6 +384,23 @@ def test_twin_that_still_runs_is_a_conflict_and_the_retry_succeeds(
         assert send(api, creation, "another").status_code == 201
     if creation.path == "/pets":
         assert send(api, creation).status_code == 201
+
+
+@COMMITTED
+def test_twin_is_a_conflict_however_short_statements_may_run(
+    api: Api, account: Account, creation: Creation
+) -> None:
+    if connection.vendor != "postgresql":
+        pytest.skip("SQLite has no limit for statements.")
+    api.get("/categories")  # Statements that come once a minute are not to be hurried.
+    with meanwhile(lambda: IdempotencyRecord.objects.create(account=account, key="a", fingerprint="")):
+        with connection.cursor() as cursor:
+            cursor.execute("SET statement_timeout = 300")
+        try:
+            assert refusal(send(api, creation)) == (409, "idempotency_key_in_use")
+        finally:
+            with connection.cursor() as cursor:
+                cursor.execute("RESET statement_timeout")
 
 
 @COMMITTED

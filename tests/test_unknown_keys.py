@@ -143,6 +143,7 @@ def test_every_bad_key_makes_the_same_work_when_it_comes_first(
     issue: Issue, store: QuotaStore, work: Callable[[KeyText], Work]
 ) -> None:
     done = []
+    work(parsed(BAD[0](issue)))  # The first request of all also looks at Redis's settings.
     for make in BAD:
         key = parsed(make(issue))
         forget(store, key)

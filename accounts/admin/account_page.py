@@ -32,7 +32,9 @@ def panels(account: Account, request: HttpRequest) -> dict[str, Any]:
     events = events_of(account) if sees_keys else []
     # A reverse relation: the inventory knows the accounts, and not the other way about.
     orders = (
-        list(account.orders.prefetch_related("events").select_related("pet")[:SHOWN]) if sees_orders else []
+        list(account.orders.newest_first().prefetch_related("events").select_related("pet")[:SHOWN])
+        if sees_orders
+        else []
     )
     return {
         "now": now,

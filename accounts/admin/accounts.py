@@ -19,14 +19,16 @@ from accounts import keys
 from accounts.admin.account_page import panels
 from accounts.admin.badges import PLAN_COLOURS, usage_bar
 from accounts.admin.search import public_id_in, without_secret
+from accounts.admin.untold import WarnsIfUntold
 from accounts.admin.what_if import answer, form_of
 from accounts.models import Account, ApiKey
-from petstore.backoffice.pages import PetstoreModelAdmin
 
 
 @admin.register(Account)
-class AccountAdmin(PetstoreModelAdmin):
+class AccountAdmin(WarnsIfUntold):
     """The customers."""
+
+    keys_lookup = "account"
 
     list_display = ["name", "plan_badge", "today", "requests_per_minute", "requests_per_day", "created_at"]
     list_filter = ["plan"]

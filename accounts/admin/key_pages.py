@@ -20,6 +20,7 @@ from django.utils import timezone
 
 from accounts.admin.badges import age, exact, state_badge
 from accounts.admin.key_forms import ReasonForm, RotateForm
+from accounts.admin.untold import warn_if_untold
 from accounts.models import Actor, ApiKey, KeyEvent
 from petstore.backoffice.pages import PetstoreModelAdmin
 
@@ -141,7 +142,9 @@ class KeyPages(PetstoreModelAdmin):
         if form.is_valid():
             try:
                 with transaction.atomic():  # With its audit: neither is there without the other.
-                    return act(key, form)
+                    response = act(key, form)
+                warn_if_untold(self, request, pk=key.pk)
+                return response
             except ValidationError as error:
                 form.add_error(None, error)
         now = timezone.now()

@@ -18,10 +18,10 @@ from unfold.decorators import display
 from unfold.widgets import UnfoldBooleanWidget
 
 from accounts.admin.badges import PLAN_COLOURS
+from accounts.admin.untold import WarnsIfUntold
 from accounts.admin.what_if import answer, form_of
 from accounts.models import Account, ApiKey, Plan, PlanCode
 from accounts.quota.verdict import Limits
-from petstore.backoffice.pages import PetstoreModelAdmin
 
 NUMBERS = ("per_minute", "per_day")
 
@@ -70,10 +70,11 @@ class PlanForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its stu
 
 
 @admin.register(Plan)
-class PlanAdmin(PetstoreModelAdmin):
+class PlanAdmin(WarnsIfUntold):
     """The contract's four plans: their numbers may change, but Enterprise has none of its own."""
 
     form = PlanForm
+    keys_lookup = "account__plan"
     list_display = ["badge", "per_minute", "per_day", "accounts_on_it"]
     readonly_fields = ["code"]
 

@@ -1,6 +1,12 @@
 """Plans, accounts and API keys, and what is counted for them."""
 
-from accounts.models.counters import DailyUsage, IdempotencyRecord, KeyStanding, QuotaCounter
+from accounts.models.counters import (
+    DailyUsage,
+    IdempotencyRecord,
+    KeyStanding,
+    Publication,
+    QuotaCounter,
+)
 from accounts.models.keys import (
     MAX_LIFETIME,
     ROTATION_OVERLAP,
@@ -29,6 +35,7 @@ __all__ = [
     "MinuteLoad",
     "Plan",
     "PlanCode",
+    "Publication",
     "QuotaCounter",
     "Refusal",
     "key_mode",

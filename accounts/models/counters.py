@@ -4,6 +4,8 @@ from django.db import models
 from django.db.models import F, Q
 from django.utils import timezone
 
+from accounts.models.published import Published
+
 
 class QuotaCounter(models.Model):
     """What an account has used of its two windows. Written by accounts/quota alone.
@@ -19,6 +21,9 @@ class QuotaCounter(models.Model):
     minute_used = models.BigIntegerField()
     day = models.BigIntegerField()
     day_used = models.BigIntegerField()
+    day_here = models.BigIntegerField(
+        default=0, db_default=0, help_text="Of day_used, what the database itself admitted; Redis the rest."
+    )
     seen_at = models.BigIntegerField()
     admitted = models.BooleanField(help_text="Whether the request that wrote the row was admitted.")
 
@@ -33,7 +38,7 @@ class QuotaCounter(models.Model):
         return f"quota of account {self.account_id}"
 
 
-class KeyStanding(models.Model):
+class KeyStanding(Published):
     """A key's refusals, strikes and ban (D26). Written by accounts/quota alone, but for lifting a ban.
 
     Times are whole microseconds since the epoch.
@@ -48,6 +53,9 @@ class KeyStanding(models.Model):
     banned_at = models.BigIntegerField(default=0)
     banned_until = models.BigIntegerField(default=0, db_index=True)
     ban_level = models.BigIntegerField(default=0, help_text="How many steps the next ban starts from.")
+    lifts = models.BigIntegerField(
+        default=0, db_default=0, help_text="Bans lifted by staff: what Redis knows from before is void."
+    )
 
     class Meta:
         constraints = [
@@ -61,6 +69,32 @@ class KeyStanding(models.Model):
 
     def __str__(self) -> str:
         return f"standing of key {self.key_id}"
+
+
+class Publication(models.Model):
+    """What Redis has to be told of a key, and has been told. Written by accounts/quota/changes.py alone.
+
+    Whatever changes the facts of a key raises its version in the same transaction. So whoever read a lower
+    version read earlier, whatever any clock says; and what was not told stays on record until it is.
+    """
+
+    key = models.OneToOneField(
+        "accounts.ApiKey",
+        on_delete=models.CASCADE,
+        primary_key=True,
+        related_name="publication",
+        db_constraint=False,  # It holds no key back, and no change waits for another.
+    )
+    version = models.BigIntegerField()
+    told = models.BigIntegerField(help_text="The version that Redis was told last.")
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["key"], name="publication_untold", condition=Q(told__lt=F("version")))
+        ]
+
+    def __str__(self) -> str:
+        return f"version {self.version} of key {self.key_id}"
 
 
 class DailyUsage(models.Model):

@@ -15,6 +15,7 @@ from django.utils import timezone
 from accounts import keys, networks, scopes
 from accounts.models.counters import KeyStanding
 from accounts.models.plans import Account
+from accounts.models.published import Published
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
@@ -82,7 +83,7 @@ class ApiKeyManager(models.Manager["ApiKey"]):
         return key, text.text
 
 
-class ApiKey(models.Model):
+class ApiKey(Published):
     """A credential of an account. Its text is shown once; only a digest is stored (D16)."""
 
     class Mode(models.TextChoices):
@@ -207,6 +208,7 @@ class ApiKey(models.Model):
                 raise ValidationError(f"Key {self.public_id} is not banned.")
             standing.banned_until = max(now, standing.banned_at)
             standing.ban_level = max(0, standing.ban_level - 1)
+            standing.lifts += 1
             standing.strikes = standing.told_until = 0
             standing.save()
             self.record(KeyEvent.Action.UNBANNED, by, reason)

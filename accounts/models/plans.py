@@ -11,6 +11,7 @@ from django.db import models
 from django.db.models import F, Q
 
 from accounts import keys
+from accounts.models.published import Published
 from accounts.quota.verdict import Limits
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def both_or_neither(*, custom: Q) -> Q:
     return (custom & both) | (~custom & neither)
 
 
-class Plan(models.Model):
+class Plan(Published):
     """How many requests an account may send. Enterprise has its numbers on the account."""
 
     code = models.CharField(primary_key=True, max_length=20, choices=PlanCode)
@@ -58,7 +59,7 @@ class Plan(models.Model):
         return self.get_code_display()
 
 
-class Account(models.Model):
+class Account(Published):
     """A customer: its keys share one quota, and its orders are its own."""
 
     public_id = models.CharField(

@@ -4,8 +4,9 @@
 -- ARGV  the time ('' for this server's clock), the networks that the caller has checked, '1' if the request
 --       may write, then pairs of a pepper's number and the key's digest with it
 --
--- Answers {'miss'}, {'refused', why}, {'networks', list} or {'counted', ...}: see redis.py. Times are
--- microseconds since the epoch. The rules are those of database.py; the constants come from Python.
+-- Answers the key's public id, then 'miss', or 'refused' and why, or 'networks' and their list, or 'counted'
+-- and the numbers: see redis.py. Times are microseconds since the epoch. The rules are those of database.py;
+-- the constants, and public_id(), come from Python.
 
 local function numbers(key, ...)
     local values = redis.call('HMGET', key, ...)
@@ -14,12 +15,14 @@ local function numbers(key, ...)
 end
 
 local pepper, digest, revoked, networks, id, account_id, scopes, expires_at, per_minute, per_day,
-    banned_until, ban_level = unpack(redis.call('HMGET', KEYS[1],
+    banned_until, ban_level, lifts = unpack(redis.call('HMGET', KEYS[1],
     'pepper_number', 'digest', 'revoked', 'networks', 'id', 'account_id', 'scopes', 'expires_at',
-    'per_minute', 'per_day', 'banned_until', 'ban_level'))
-if not pepper then return {'miss'} end
+    'per_minute', 'per_day', 'banned_until', 'ban_level', 'lifts'))
+local asked = public_id()
+if not pepper then return {asked, 'miss'} end
 expires_at, per_minute, per_day = tonumber(expires_at), tonumber(per_minute), tonumber(per_day)
 banned_until, ban_level = tonumber(banned_until), tonumber(ban_level)
+lifts = tonumber(lifts) or 0
 
 local now = tonumber(ARGV[1])
 if not now then
@@ -32,27 +35,30 @@ local proven = false
 for index = 4, #ARGV, 2 do
     if ARGV[index] == pepper then proven = ARGV[index + 1] == digest end
 end
-if not proven then return {'refused', 'unknown'} end
-if revoked == '1' then return {'refused', 'revoked'} end
-if expires_at > 0 and expires_at <= now then return {'refused', 'expired'} end
-if networks ~= '' and networks ~= ARGV[2] then return {'networks', networks} end
+if not proven then return {asked, 'refused', 'unknown'} end
+if revoked == '1' then return {asked, 'refused', 'revoked'} end
+if expires_at > 0 and expires_at <= now then return {asked, 'refused', 'expired'} end
+if networks ~= '' and networks ~= ARGV[2] then return {asked, 'networks', networks} end
 
 -- The windows.
-local minute_ends, minute_used, day, day_used, seen_at, wrote_at = numbers(KEYS[2],
-    'minute_ends', 'minute_used', 'day', 'day_used', 'seen_at', 'wrote_at')
+local minute_ends, minute_used, day, day_used, day_other, seen_at, wrote_at = numbers(KEYS[2],
+    'minute_ends', 'minute_used', 'day', 'day_used', 'day_other', 'seen_at', 'wrote_at')
 if now < seen_at and now >= seen_at - SKEW then now = seen_at end
 local today = math.floor(now / DAY)
 minute_ends = math.min(minute_ends, now + MINUTE)
 if now >= minute_ends then minute_used = 0 end
-if today > day then day_used = 0 end
+if now < day * DAY and now >= day * DAY - NIGHT_SKEW then today = day end
+if today > day then day_used, day_other = 0, 0 end
 
 -- The ban: what this server knows, or what the database knew, whichever is later.
-local told_until, strikes, strikes_end, own_ban, own_level = numbers(KEYS[3],
-    'told_until', 'strikes', 'strikes_end', 'banned_until', 'ban_level')
+-- What it knew before staff lifted a ban is void.
+local told_until, strikes, strikes_end, own_ban, own_level, own_lifts = numbers(KEYS[3],
+    'told_until', 'strikes', 'strikes_end', 'banned_until', 'ban_level', 'lifts')
+if own_lifts < lifts then told_until, strikes, strikes_end, own_ban, own_level = 0, 0, 0, 0, 0 end
 if own_ban > banned_until then banned_until, ban_level = own_ban, own_level end
 local banned = now < banned_until
 
-local admitted = not banned and minute_used < per_minute and day_used < per_day
+local admitted = not banned and minute_used < per_minute and day_used + day_other < per_day
 if admitted then
     if now >= minute_ends then minute_ends = now + MINUTE end
     minute_used, day_used = minute_used + 1, day_used + 1
@@ -60,7 +66,7 @@ end
 -- When the account last may have written. A server that does not know can't tell how long ago it was.
 if ARGV[3] == '1' or wrote_at == 0 then wrote_at = now end
 redis.call('HSET', KEYS[2], 'minute_ends', minute_ends, 'minute_used', minute_used,
-    'day', today, 'day_used', day_used, 'seen_at', now, 'wrote_at', wrote_at)
+    'day', today, 'day_used', day_used, 'day_other', day_other, 'seen_at', now, 'wrote_at', wrote_at)
 if today ~= day then
     redis.call('PEXPIRE', KEYS[2], math.ceil(((today + 1) * DAY + MINUTE + SKEW - now) / 1000))
 end
@@ -75,7 +81,7 @@ if not admitted and not banned then
     end
     local free_at = now
     if minute_used >= per_minute then free_at = math.max(free_at, minute_ends) end
-    if day_used >= per_day then free_at = math.max(free_at, (today + 1) * DAY) end
+    if day_used + day_other >= per_day then free_at = math.max(free_at, (today + 1) * DAY) end
     told_until = now + math.max(1, math.ceil((free_at - now) / SECOND)) * SECOND
     if strikes >= math.max(MIN_STRIKES, math.ceil(per_minute / 2)) then
         local clean_days = math.max(0, math.floor((now - banned_until) / STEP_BACK_AFTER))
@@ -85,11 +91,11 @@ if not admitted and not banned then
         new_ban_strikes, strikes = strikes, 0
     end
     redis.call('HSET', KEYS[3], 'told_until', told_until, 'strikes', strikes, 'strikes_end', strikes_end,
-        'banned_until', banned_until, 'ban_level', ban_level)
+        'banned_until', banned_until, 'ban_level', ban_level, 'lifts', math.max(lifts, own_lifts))
     local last = math.max(told_until, strikes_end, banned_until)
     redis.call('PEXPIRE', KEYS[3], math.ceil((last - now) / 1000) + 1)
 end
 
-return {'counted', id, account_id, scopes, per_minute, per_day, admitted and 1 or 0,
-    minute_ends, minute_used, today, day_used, now, banned_until, new_ban_strikes, ban_level, pepper,
+return {asked, 'counted', id, account_id, scopes, per_minute, per_day, admitted and 1 or 0,
+    minute_ends, minute_used, today, day_used + day_other, now, banned_until, new_ban_strikes, ban_level, pepper,
     math.max(0, now - wrote_at)}

@@ -11,39 +11,46 @@ from accounts.quota import usage
 from accounts.quota.admission import Admission
 from accounts.quota.bans import BAN_LENGTHS, STEP_BACK_AFTER, STRIKE_WINDOW, Ban, strikes_to_ban
 from accounts.quota.facts import KeyFacts, KeyRefusal
-from accounts.quota.verdict import DAY, MINUTE, SECOND, Verdict, account_windows
+from accounts.quota.verdict import DAY, HOUR, MINUTE, SECOND, Verdict, account_windows
 from petstore.addresses import Address
 from petstore.writes import OwnSql
 
 # Clocks of machines, and of statements that waited for one row, differ a little: within this many
 # microseconds a time before the last one counts as the last one. A larger step back is a clock that was
-# set: then the windows keep what was used and end as if they had just begun.
+# set: then the windows keep what was used and end as if they had just begun. But within NIGHT_SKEW before
+# its midnight a day that has begun goes on: between two clocks its count would start anew each time.
 SKEW = 5 * SECOND
+NIGHT_SKEW = HOUR
 
 # One statement decides and counts both windows, so nothing can come between. The inner SELECTs name the
 # steps: the time, the windows at that time, the decision.
 TAKE = OwnSql(f"""
 INSERT INTO accounts_quotacounter AS q
-    (account_id, minute_ends, minute_used, day, day_used, seen_at, admitted)
-VALUES (%(account)s, %(now)s + {MINUTE}, %(first)s, %(now)s / {DAY}, %(first)s, %(now)s, %(first)s = 1)
+    (account_id, minute_ends, minute_used, day, day_used, day_here, seen_at, admitted)
+VALUES (%(account)s, %(now)s + {MINUTE}, %(first)s, %(now)s / {DAY}, %(first)s, %(first)s, %(now)s,
+    %(first)s = 1)
 ON CONFLICT (account_id) DO UPDATE SET
-    (minute_ends, minute_used, day, day_used, seen_at, admitted) = (
+    (minute_ends, minute_used, day, day_used, day_here, seen_at, admitted) = (
         SELECT
             CASE WHEN ok AND now >= minute_end THEN now + {MINUTE} ELSE minute_end END,
             CASE WHEN ok THEN minute_count + 1 ELSE minute_count END,
             today,
             CASE WHEN ok THEN day_count + 1 ELSE day_count END,
+            CASE WHEN ok THEN here_count + 1 ELSE here_count END,
             now,
             ok
         FROM (
-            SELECT now, minute_end, minute_count, today, day_count,
+            SELECT now, minute_end, minute_count, today, day_count, here_count,
                 %(first)s = 1 AND minute_count < %(per_minute)s AND day_count < %(per_day)s AS ok
             FROM (
                 SELECT now, minute_end, today,
                     CASE WHEN now >= minute_end THEN 0 ELSE q.minute_used END AS minute_count,
-                    CASE WHEN today > q.day THEN 0 ELSE q.day_used END AS day_count
+                    CASE WHEN today > q.day THEN 0 ELSE q.day_used END AS day_count,
+                    CASE WHEN today > q.day THEN 0 ELSE q.day_here END AS here_count
                 FROM (
-                    SELECT now, now / {DAY} AS today,
+                    SELECT now,
+                        CASE WHEN now BETWEEN q.day * {DAY} - {NIGHT_SKEW} AND q.day * {DAY}
+                            THEN q.day ELSE now / {DAY} END AS today,
                         CASE WHEN q.minute_ends > now + {MINUTE} THEN now + {MINUTE}
                             ELSE q.minute_ends END AS minute_end
                     FROM (

@@ -6,7 +6,7 @@ from enum import Enum
 from typing import Any
 
 from django.db.models import F, Value
-from django.db.models.functions import Coalesce, Now
+from django.db.models.functions import Coalesce
 
 from accounts.caller import Caller
 from accounts.models import ApiKey, signing_pepper
@@ -44,9 +44,11 @@ class KeyFacts:
     limits: Limits
     banned_until: int
     ban_level: int
-    day: int  # What the database has counted of a UTC day, for a store that lost its own count.
+    lifts: int  # How often staff lifted a ban: what a store keeps of strikes and bans is void before.
+    day: int  # What the database knows of a UTC day, for a store with a count of its own: see publish.lua.
     day_used: int
-    read_at: int  # When the database was read, by its own clock, in microseconds since the epoch.
+    day_here: int
+    version: int  # Goes up with every change of the rest, but for the day's: see Publication.
 
     @property
     def caller(self) -> Caller:
@@ -56,7 +58,8 @@ class KeyFacts:
 
 FIELDS = (
     "id", "account_id", "public_id", "digest", "pepper_number", "scopes", "allowed_networks", "expires_at",
-    "revoked_at", "per_minute", "per_day", "banned_until", "ban_level", "day", "day_used", "read_at",
+    "revoked_at", "per_minute", "per_day", "banned_until", "ban_level", "lifts", "day", "day_used",
+    "day_here", "version",
 )  # fmt: skip
 
 QUERY = (
@@ -65,9 +68,11 @@ QUERY = (
         per_day=Coalesce(F("account__per_day"), F("account__plan__per_day")),
         banned_until=Coalesce(F("standing__banned_until"), Value(0)),
         ban_level=Coalesce(F("standing__ban_level"), Value(0)),
+        lifts=Coalesce(F("standing__lifts"), Value(0)),
         day=Coalesce(F("account__quota__day"), Value(0)),
         day_used=Coalesce(F("account__quota__day_used"), Value(0)),
-        read_at=Now(),  # On PostgreSQL before the statement's snapshot is taken, so never too late.
+        day_here=Coalesce(F("account__quota__day_here"), Value(0)),
+        version=Coalesce(F("publication__version"), Value(0)),
     )
     .order_by()
     .values(*FIELDS)
@@ -84,7 +89,7 @@ def read(public_id: str) -> KeyFacts | None:
 def absent(public_id: str) -> KeyFacts:
     """Return facts that no key fits, for an id that the database does not have.
 
-    Read at the beginning of time, so that they never replace what is known of a key.
+    Of a version before any other, so that they never replace what is known of a key.
     """
     return KeyFacts(
         id=0,
@@ -99,9 +104,11 @@ def absent(public_id: str) -> KeyFacts:
         limits=Limits(0, 0),
         banned_until=0,
         ban_level=0,
+        lifts=0,
         day=0,
         day_used=0,
-        read_at=0,
+        day_here=0,
+        version=-1,
     )
 
 
@@ -126,7 +133,9 @@ def from_row(row: Any) -> KeyFacts:
         limits=Limits(row["per_minute"], row["per_day"]),
         banned_until=row["banned_until"],
         ban_level=row["ban_level"],
+        lifts=row["lifts"],
         day=row["day"],
         day_used=row["day_used"],
-        read_at=microseconds(row["read_at"]),
+        day_here=row["day_here"],
+        version=row["version"],
     )

@@ -1,27 +1,59 @@
 """What happens when Redis fails: the one place where that is decided.
 
 Requests go on, counted by the database, and none fails or waits because of Redis: those that meet the
-failure pay for one time-out, then nobody asks Redis until a thread of its own has found it well again. At
-each change of store an account can be admitted its minute limit once more; what the day has used is carried
-over, but for the last seconds before a crash (see usage.py). Logged once for each change.
+failure pay for one time-out, then nobody asks Redis until a thread of its own has found it well again. Each
+node of a cluster is away or not by itself, with the accounts that it has. Logged once for each change.
+
+At each change of store an account can be admitted its minute limit once more. The day is carried over: a
+process writes what it has counted before it asks the database, and tells Redis what it has had the database
+count before it asks Redis again. docs/operating.md has what can be missed nevertheless.
 """
 
+import asyncio
 import logging
 import threading
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass
 from time import monotonic
 
-from accounts.keys import KeyText
+from django.db import Error, connection
+
+from accounts.keys import ACCOUNT_ID_LENGTH, KeyText
+from accounts.quota import facts as key_facts
+from accounts.quota import usage
 from accounts.quota.admission import Admission, QuotaStore
-from accounts.quota.redis import RedisQuotaStore
+from accounts.quota.redis import ForeignReplyError, RedisQuotaStore, RedisUndecidedError
 from accounts.quota.verdict import SECOND
 from petstore.addresses import Address
 from petstore.databases import replicas
 from petstore.engine.scripts import RedisUnavailableError
+from petstore.engine.waiting import in_thread, on_loop, wait
 from petstore.metrics import STORE_UP
 
 logger = logging.getLogger(__name__)
 
 PROBE_EVERY = 0.5  # Seconds.
+WRITE_SECONDS = 1.0  # What a request waits for the write of what its process has counted in Redis.
+TOLD_AT_ONCE = 500  # Accounts.
+
+
+class Debt:
+    """An account's requests that the database has counted and Redis was not told of: by one of its keys."""
+
+    def __init__(self, public_id: str) -> None:
+        self.public_id = public_id
+
+
+@dataclass(slots=True)
+class Shard:
+    """A server, or a node of a cluster, as this process knows it."""
+
+    away: bool = False
+    written: "Future[None] | None" = (
+        None  # Done when what this process has counted there is in the database.
+    )
+    knows_writes_from: float = 0.0  # By the monotonic clock: Redis was not told of writes before.
 
 
 class FallbackQuotaStore:
@@ -31,49 +63,143 @@ class FallbackQuotaStore:
         self._redis = redis
         self._database = database
         self._lock = threading.Lock()
-        self._away = False
-        self._knows_writes_from = 0.0  # By the monotonic clock: Redis was not told of writes before.
+        self._shards: dict[str, Shard] = {}
+        self._debts: dict[str, Debt] = {}  # By the account's public id.
+        self._closed = threading.Event()
+
+    def close(self) -> None:
+        """Look for Redis no more: what is away stays so."""
+        self._closed.set()
 
     @property
     def state(self) -> str:
-        """Where requests are counted now: `redis`, or `database` while Redis is away."""
-        return "database" if self._away else "redis"
+        """Where requests are counted now: `redis`, or `database` while a part of Redis is away."""
+        return "database" if any(shard.away for shard in list(self._shards.values())) else "redis"
 
     def admit(
         self, key: KeyText, address: Address, now: int | None = None, *, writes: bool = False
     ) -> Admission:
-        """Prove the key and count the request: see QuotaStore."""
-        if not self._away:
+        """Prove the key and count the request: see QuotaStore. Raises ForeignReplyError."""
+        name = self._redis.shard(key.public_id)
+        shard = self._shards.get(name) or self._shards.setdefault(name, Shard())
+        if not shard.away:
             try:
+                if self._debts:
+                    self._pay(key.public_id)
                 admission = self._redis.admit(key, address, now, writes=writes)
+            except ForeignReplyError:
+                raise
+            except RedisUndecidedError:
+                pass
             except RedisUnavailableError as error:
-                self._leave(error)
+                self._leave(name, shard, key.public_id, error)
             else:
-                return admission if monotonic() > self._knows_writes_from else forget_writes(admission)
-        return self._database.admit(key, address, now)
+                return admission if monotonic() > shard.knows_writes_from else forget_writes(admission)
+        if shard.written is not None and not shard.written.done():
+            wait_for(shard.written, WRITE_SECONDS)
+        admission = self._database.admit(key, address, now)
+        if admission.verdict is not None and admission.verdict.admitted:
+            with self._lock:
+                self._debts[account_of(key.public_id)] = Debt(key.public_id)
+        return admission
 
-    def _leave(self, error: Exception) -> None:
+    def _pay(self, public_id: str) -> None:
+        """Tell Redis what the database has counted of this account."""
+        account = account_of(public_id)
+        debt = self._debts.get(account)
+        if debt is not None:
+            self._redis.refresh(debt.public_id)
+            self._forgive(account, debt)
+
+    def _forgive(self, account: str, debt: Debt) -> None:
         with self._lock:
-            if self._away:
-                return
-            self._away = True
-            STORE_UP.labels("redis").set(0)
-        logger.error("Redis fails, so the database counts requests: %s", error)
-        threading.Thread(target=self._return, name="redis-probe", daemon=True).start()
+            if self._debts.get(account) is debt:  # No request was counted since.
+                del self._debts[account]
 
-    def _return(self) -> None:
-        pause = threading.Event()
-        while True:
-            pause.wait(PROBE_EVERY)
+    def _leave(self, name: str, shard: Shard, public_id: str, error: Exception) -> None:
+        with self._lock:
+            if shard.away:
+                return
+            shard.written = Future()
+            shard.away = True
+            STORE_UP.labels("redis").set(0)
+        logger.error("Redis%s fails, so the database counts requests: %s", called(name), error)
+        try:
+            with suppress(Error):
+                in_thread(usage.recorder.write)
+        finally:
+            shard.written.set_result(None)
+            arguments = (name, shard, public_id)
+            threading.Thread(target=self._return, args=arguments, name="redis-probe", daemon=True).start()
+
+    def _return(self, name: str, shard: Shard, public_id: str) -> None:
+        while not self._closed.wait(PROBE_EVERY):
             try:
-                self._redis.ping()
+                self._redis.ping(public_id)
+                self._redis.look_again()
+                self._pay_all(name)
             except RedisUnavailableError:
                 continue
-            self._knows_writes_from = monotonic() + replicas.hold() / SECOND
-            self._away = False
-            STORE_UP.labels("redis").set(1)
-            logger.warning("Redis answers again and counts requests.")
+            except Exception:  # Whatever it is, the way back must stay.
+                logger.exception("Redis%s answers, but can't be returned to.", called(name))
+                continue
+            self._come_back(name, shard)
             return
+
+    def _come_back(self, name: str, shard: Shard) -> None:
+        shard.knows_writes_from = monotonic() + replicas.hold() / SECOND
+        with self._lock:
+            shard.away = False
+            if self.state == "redis":
+                STORE_UP.labels("redis").set(1)
+        logger.warning("Redis%s answers again and counts requests.", called(name))
+        try:
+            self._pay_all(name)  # What was counted meanwhile.
+        except Exception as error:  # noqa: BLE001  Each account's next request tells of it.
+            logger.warning("Redis%s could not be told what was counted: %s", called(name), error)
+
+    def _pay_all(self, name: str) -> None:
+        """Tell Redis what the database has counted, for the accounts of this node and of those at work."""
+        away = {other for other, shard in list(self._shards.items()) if shard.away and other != name}
+        owed = [
+            (account, debt)
+            for account, debt in list(self._debts.items())
+            if self._redis.shard(debt.public_id) not in away
+        ]
+        try:
+            for start in range(0, len(owed), TOLD_AT_ONCE):
+                self._pay_some(owed[start : start + TOLD_AT_ONCE])
+        except Error as error:  # Each account is told of with its next request.
+            logger.warning("What the database has counted could not be read: %s", error)
+        finally:
+            connection.close()
+
+    def _pay_some(self, owed: list[tuple[str, Debt]]) -> None:
+        rows = key_facts.QUERY.filter(public_id__in=[debt.public_id for _, debt in owed])
+        found = {row["public_id"]: key_facts.from_row(row) for row in rows}
+        self._redis.publish_all(found.values())
+        for account, debt in owed:
+            if debt.public_id in found:
+                self._forgive(account, debt)
+
+
+def wait_for(written: "Future[None]", seconds: float) -> None:
+    """Wait until it is done, but not for longer."""
+    if on_loop():
+        wait(asyncio.wait([asyncio.wrap_future(written)], timeout=seconds))
+    else:
+        with suppress(TimeoutError):
+            written.result(seconds)
+
+
+def account_of(public_id: str) -> str:
+    """Return the public id of a key's account."""
+    return public_id[:ACCOUNT_ID_LENGTH]
+
+
+def called(name: str) -> str:
+    """Return a node's name as it stands in the log."""
+    return f" ({name})" if name else ""
 
 
 def forget_writes(admission: Admission) -> Admission:

@@ -1,11 +1,17 @@
 """The one place that writes quota headers (D23, D28)."""
 
-from django.http import HttpResponseBase
+from typing import Protocol
 
 from accounts.quota.verdict import SECOND, Verdict
 
 
-def write_headers(response: HttpResponseBase, verdict: Verdict) -> None:
+class TakesHeaders(Protocol):
+    """A response, or a dictionary of headers."""
+
+    def __setitem__(self, name: str, value: str, /) -> None: ...
+
+
+def write_headers(response: TakesHeaders, verdict: Verdict) -> None:
     """Say what is left: the contract's three headers, and the two of the IETF draft.
 
     `RateLimit-Policy: "minute";q=60;w=60` gives quota and window in seconds, `RateLimit:

@@ -2,9 +2,9 @@
 --
 -- KEYS  the key's facts, its account's counters, the key's standing
 --
--- Answers 1, or 0 if the account has no counters: then its next request counts as a write in any case.
+-- Answers the key's public id. An account without counters has its next request count as a write in any case.
 
-if redis.call('EXISTS', KEYS[2]) == 0 then return 0 end
+if redis.call('EXISTS', KEYS[2]) == 0 then return {public_id()} end
 local time = redis.call('TIME')
 redis.call('HSET', KEYS[2], 'wrote_at', time[1] * SECOND + time[2])
-return 1
+return {public_id()}

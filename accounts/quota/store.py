@@ -4,13 +4,11 @@ import logging
 
 from django.conf import settings
 
-from accounts.quota import usage
 from accounts.quota.admission import QuotaStore
 from accounts.quota.database import DatabaseQuotaStore
 from accounts.quota.fallback import FallbackQuotaStore
 from accounts.quota.redis import RedisQuotaStore
 from petstore.engine.scripts import RedisUnavailableError
-from petstore.metrics import STORE_UP
 
 logger = logging.getLogger(__name__)
 
@@ -28,10 +26,9 @@ def note_write(public_id: str) -> None:
             logger.warning("Redis could not be told of a write that took long: %s", error)
 
 
-def start_worker() -> None:
-    """Begin what a process that serves does beside its requests."""
-    STORE_UP.labels("redis" if redis else "database").set(1)
-    usage.recorder.start()
+def redis_is_away() -> bool:
+    """Tell whether this process has found Redis, or a node of it, away."""
+    return isinstance(store, FallbackQuotaStore) and store.state == "database"
 
 
 def state() -> str:

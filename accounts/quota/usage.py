@@ -9,13 +9,15 @@ import atexit
 import logging
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from multiprocessing.util import Finalize
 from typing import Any
 
 from django.db import Error, connection, transaction
+from django.db.models import Q
 
 from accounts.caller import Caller
 from accounts.keys import KeyText
@@ -54,6 +56,7 @@ SELECT id, 0, 0, %(day)s, %(requests)s, 0, %(yes)s FROM accounts_account WHERE i
 ON CONFLICT (account_id) DO UPDATE SET
     day_used = CASE WHEN excluded.day > q.day THEN excluded.day_used
         WHEN excluded.day = q.day THEN q.day_used + excluded.day_used ELSE q.day_used END,
+    day_here = CASE WHEN excluded.day > q.day THEN 0 ELSE q.day_here END,
     day = CASE WHEN excluded.day > q.day THEN excluded.day ELSE q.day END
 """
 
@@ -95,10 +98,11 @@ class UsageRecorder:
         self._lock = threading.Lock()
         self._writing = threading.Lock()
         self._stopping = threading.Event()
+        self._wake = threading.Event()
 
     def count(self, caller: Caller, verdict: Verdict, *, elsewhere: bool = False) -> None:
         """Note one request. `elsewhere`: counted by a store beside the database."""
-        key_day = (caller.key_id, verdict.now // DAY)
+        key_day = (caller.key_id, verdict.day)
         minute = (caller.account_id, verdict.now // MINUTE)
         with self._lock:
             batch = self._batch
@@ -113,6 +117,14 @@ class UsageRecorder:
                 tally.elsewhere += elsewhere
             else:
                 tally.refusals += 1
+
+    def owes(self, account_id: int) -> bool:
+        """Tell whether the database may lack requests of this account that another store has counted."""
+        with self._lock:
+            tallies = list(self._batch.tallies.values())
+        return self._writing.locked() or any(
+            tally.elsewhere and tally.account_id == account_id for tally in tallies
+        )
 
     def rehash(self, key: KeyText, key_id: int, pepper_number: int) -> None:
         """Note a proven key under an older pepper, to be hashed with the one that signs now."""
@@ -135,29 +147,38 @@ class UsageRecorder:
         with self._lock:
             self._batch.bans.append(ban)
         in_thread(self._write_usage)
+        self.wake()  # Redis is told there: who was banned need not wait for that.
 
-    def start(self) -> None:
-        """Write every few seconds from now on, in a thread of its own, and once more at the end."""
-        threading.Thread(target=self._run, name="usage", daemon=True).start()
+    def start(self, chore: Callable[[], object]) -> None:
+        """Write every few seconds from now on, in a thread of its own, and once more at the end.
+
+        `chore`: what else is to be done there each time. It may use the database.
+        """
+        threading.Thread(target=self._run, args=[chore], name="usage", daemon=True).start()
         atexit.register(self.stop)
         Finalize(None, self.stop, exitpriority=1)  # A worker process ends without atexit.
 
     def stop(self) -> None:
         """Write what is left."""
         self._stopping.set()
+        self._wake.set()
         self.write()
 
-    def _run(self) -> None:
+    def _run(self, chore: Callable[[], object]) -> None:
         tidied = time.monotonic()
-        while not self._stopping.wait(WRITE_EVERY):
-            try:
-                self.write()
-                if time.monotonic() - tidied >= TIDY_EVERY:
-                    tidied = time.monotonic()
-                    tidy(time.time_ns() // 1000)
-                connection.close()
-            except Exception:  # Whatever it is, the next write must come.
-                logger.exception("Usage could not be written.")
+        while not self._stopping.is_set():
+            self._wake.wait(WRITE_EVERY)
+            self._wake.clear()
+            steps = [self.write, chore]
+            if time.monotonic() - tidied >= TIDY_EVERY:
+                tidied = time.monotonic()
+                steps.append(tidy)
+            for step in steps:
+                do(step)
+
+    def wake(self) -> None:
+        """Write, and do the chore, now; in the thread that does so every few seconds."""
+        self._wake.set()
 
     def write(self) -> None:
         """Write what has gathered; keep it if the database doesn't take it."""
@@ -173,6 +194,8 @@ class UsageRecorder:
             try:
                 with transaction.atomic():
                     write_bans(batch.bans)
+                batch.bans = []
+                with transaction.atomic():
                     write_tallies(batch.tallies)
                     loads.write(batch.loads, time.time_ns() // 1000)
                     deprecated.write(batch.deprecated)
@@ -201,8 +224,20 @@ class UsageRecorder:
                 deprecated.add(batch.deprecated, use, requests, last)
 
 
-def tidy(now: int) -> None:
+def do(step: Callable[[], object]) -> None:
+    """Do a step, whatever happens, on a connection of its own: one that broke would break them all."""
+    try:
+        step()
+    except Exception:
+        logger.exception("A step of what is written behind failed; it comes again.")
+    finally:
+        with suppress(Error):
+            connection.close()
+
+
+def tidy(now: int | None = None) -> None:
     """Roll up minutes, and delete what is kept no longer. `now`: microseconds since the epoch."""
+    now = time.time_ns() // 1000 if now is None else now
     try:
         loads.roll_up(now)
         for prune in (refusals.prune, loads.prune, deprecated.prune):
@@ -242,10 +277,12 @@ def last_use(key_id: int, used_at: datetime) -> dict[str, Any]:
 
 
 def write_bans(bans: Iterable[Ban]) -> None:
-    """Record bans: the key's standing, and the event."""
-    for ban in bans:
+    """Record bans: the key's standing, and the event; in one order in every process."""
+    for ban in sorted(bans, key=lambda ban: ban.key_id):
         key = ApiKey.objects.filter(pk=ban.key_id).first()
-        if key is None:
+        later = Q(banned_at__gt=ban.began_at)
+        lifted = Q(banned_at=ban.began_at, banned_until__lt=ban.ends_at)
+        if key is None or KeyStanding.objects.filter(later | lifted, key=key).exists():
             continue
         KeyStanding.objects.update_or_create(
             key=key,

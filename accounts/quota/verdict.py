@@ -55,6 +55,11 @@ class Verdict(NamedTuple):
         return self.banned_until > self.now
 
     @property
+    def day(self) -> int:
+        """The day that an account's request counts for, since the epoch: the clock may be behind it."""
+        return self.windows[-1].ends_at // DAY - 1
+
+    @property
     def shown(self) -> Window:
         """The window that the headers speak of (D23).
 

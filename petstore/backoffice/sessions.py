@@ -8,11 +8,14 @@ import time
 from typing import Any
 
 from django.conf import settings
-from django.contrib.auth import logout
+from django.contrib.auth import SESSION_KEY, logout
 from django.contrib.auth.signals import user_logged_in
 from django.contrib.sessions.backends.base import SessionBase
+from django.contrib.sessions.backends.db import SessionStore
+from django.db import Error, close_old_connections
 from django.dispatch import receiver
 from django.http import HttpRequest
+from django.http.cookie import parse_cookie
 
 STARTED, SEEN = "session started", "session last seen"  # Unix times, in seconds.
 SEEN_EVERY = 60  # Seconds between two writes of the second.
@@ -24,6 +27,16 @@ def has_ended(session: SessionBase, now: float) -> bool:
     too_old: bool = now - started >= settings.SESSION_COOKIE_AGE
     idle: bool = now - seen >= settings.SESSION_IDLE_SECONDS
     return too_old or idle
+
+
+def is_signed_in(cookies: str) -> bool:
+    """Tell whether a Cookie header has somebody's session; in doubt, as without a database, not."""
+    close_old_connections()
+    try:
+        session = SessionStore(parse_cookie(cookies).get(settings.SESSION_COOKIE_NAME))
+        return SESSION_KEY in session and not has_ended(session, time.time())
+    except Error:
+        return False
 
 
 def touch(session: SessionBase, now: float) -> None:

@@ -78,7 +78,10 @@ class Command(KeyCommand):
         name = options["account"].strip()
         if not 1 <= len(name) <= NAME_LENGTH:
             raise CommandError(f"--account must be a name of 1 to {NAME_LENGTH} characters.")
-        account = Account.objects.filter(name=name).first() or Account(name=name, plan_id=PlanCode.FREE)
+        # Whoever comes second waits for the first to commit, and then has the same account. It is locked,
+        # so that a plan that staff choose at this moment is not written over.
+        of_that_name = Account.objects.select_for_update()
+        account, _ = of_that_name.get_or_create(name=name, defaults={"plan_id": PlanCode.FREE})
         plan = options["plan"] or account.plan_id
         numbers = (options["per_minute"], options["per_day"])
         if numbers == (None, None) and plan == account.plan_id:
