@@ -6,14 +6,15 @@ from enum import Enum
 from typing import Any, TypedDict, cast
 
 import orjson
+import psycopg
 from django.core.exceptions import (
     PermissionDenied,
     RequestDataTooBig,
     SuspiciousOperation,
 )
-from django.db import IntegrityError, InterfaceError, InternalError, OperationalError
+from django.db import DatabaseError, IntegrityError, InterfaceError, OperationalError
 from django.http import Http404, HttpResponse
-from psycopg.errors import ReadOnlySqlTransaction
+from psycopg.errors import IdleInTransactionSessionTimeout, ReadOnlySqlTransaction
 from rest_framework import exceptions, status
 from rest_framework.response import Response
 
@@ -103,6 +104,11 @@ class ErrorCode(Enum):
         "method_not_allowed",
         405,
         "This path does not take this method. The Allow header lists those it takes.",
+    )
+    REQUEST_TIMEOUT = (
+        "request_timeout",
+        408,
+        "The body did not come in time. Send the request again, without pauses.",
     )
     UNSUPPORTED_MEDIA_TYPE = (
         "unsupported_media_type",
@@ -258,11 +264,20 @@ def as_api_error(exc: Exception) -> ApiError:
         case OperationalError() | InterfaceError() | IntegrityError():
             retry = {"Retry-After": str(RETRY_SECONDS)}
             return ApiError(ErrorCode.SERVICE_UNAVAILABLE, headers=retry)
-        case InternalError() if isinstance(exc.__cause__, ReadOnlySqlTransaction):
-            # The server has become a standby: the next request connects to the new primary.
+        case DatabaseError() if ended_the_connection(exc.__cause__):
             return ApiError(ErrorCode.SERVICE_UNAVAILABLE, headers={"Retry-After": str(RETRY_SECONDS)})
         case _:
             return ApiError(ErrorCode.INTERNAL_ERROR)
+
+
+def ended_the_connection(cause: BaseException | None) -> bool:
+    """Tell whether an error of PostgreSQL that isn't operational by its class leads to a new connection.
+
+    The server has become a standby, or has ended a transaction that stood still; or the connection broke in
+    the middle of an answer, of which libpq makes a result that has no SQLSTATE, and psycopg the bare class.
+    """
+    known = isinstance(cause, ReadOnlySqlTransaction | IdleInTransactionSessionTimeout)
+    return known or type(cause) is psycopg.DatabaseError
 
 
 DETAIL_CODES = {"required": ErrorCode.MISSING_FIELD, "unknown_category": ErrorCode.UNKNOWN_CATEGORY}

@@ -32,6 +32,11 @@ def is_api_path(path: str) -> bool:
     return path.startswith("/v1/") or path == "/v1"
 
 
+def request_id(sent: str) -> str:
+    """Return the id that a client sent, if it is well-formed, or a new one (D29)."""
+    return sent if WELL_FORMED_ID.fullmatch(sent) else f"{getrandbits(128):032x}"
+
+
 class RequestIdMiddleware:
     """Gives each request an id, and each response X-Request-Id (D29); a well-formed one is kept."""
 
@@ -40,11 +45,9 @@ class RequestIdMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         """Answer, with the id."""
-        sent = request.META.get("HTTP_X_REQUEST_ID", "")
-        request_id = sent if WELL_FORMED_ID.fullmatch(sent) else f"{getrandbits(128):032x}"
-        request.META["REQUEST_ID"] = request_id
+        kept = request.META["REQUEST_ID"] = request_id(request.META.get("HTTP_X_REQUEST_ID", ""))
         response = self.get_response(request)
-        response["X-Request-Id"] = request_id
+        response["X-Request-Id"] = kept
         return response
 
 

@@ -9,34 +9,31 @@ import asyncio
 import logging
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, lru_cache, partial
-from io import BytesIO
-from tempfile import SpooledTemporaryFile
-from typing import IO, Any
+from typing import Any
 
 import orjson
 from django.conf import settings
 from django.http import HttpResponseBase
 from django.http.request import HttpHeaders
+from whitenoise.middleware import WhiteNoiseFileResponse
 
+from petstore import bodies
+from petstore.backoffice.sessions import is_signed_in
+from petstore.bodies import BODILESS, SMALL, Body, Parts
 from petstore.engine.waiting import Entrance, Turn
-from petstore.errors import RETRY_SECONDS, ErrorCode, error_body, help_link
+from petstore.errors import RETRY_SECONDS, ApiError, ErrorCode, error_body, help_link
 from petstore.metrics import SHED
-from petstore.middleware import PROBES, is_api_path
-from petstore.wsgi import Utf8Request
+from petstore.middleware import PROBES, is_api_path, request_id
+from petstore.slow_readers import cut_who_takes_nothing
+from petstore.wsgi import Utf8Request, check_key, uncounted
 from petstore.wsgi import application as wsgi
 
 logger = logging.getLogger(__name__)
 
 Headers = list[tuple[str, str]]
 
-BODILESS = {"GET", "HEAD", "DELETE", "TRACE", "CONNECT"}
 MOST_UNDER_WAY = 512  # Requests to the API in a worker; those beyond are told to come again.
-MOST_PAGE_BYTES = 8 * 1024 * 1024  # Of a body to a page: more than any form takes.
-KEPT_IN_MEMORY = 256 * 1024  # Bytes of such a body; larger ones go to a file.
-
-PLAIN = [("content-type", "text/plain"), ("connection", "close")]
-TOO_SLOW = (408, PLAIN, "The body did not come in time.\n")
-TOO_LARGE = (413, PLAIN, "The body is too large.\n")
+MOST_UPLOADED = 8 * 1024 * 1024  # Bytes of a body to a page, from staff: more than any form takes.
 
 pages = ThreadPoolExecutor(settings.THREADS, thread_name_prefix="page")
 entrance = Entrance()
@@ -46,13 +43,13 @@ probes = ThreadPoolExecutor(1, thread_name_prefix="probe")  # Pages that hang ho
 class LoopRequest(Utf8Request):
     """A request made from what RSGI tells, without the detour over a WSGI environment."""
 
-    def __init__(self, scope: Any, body: bytes) -> None:
+    def __init__(self, scope: Any, body: Body) -> None:
         self.META = self.environ = meta_of(scope)
-        self.META["CONTENT_LENGTH"] = str(len(body))
+        self.META["CONTENT_LENGTH"] = str(body.length)
         self.path = self.path_info = scope.path
         self.method = scope.method.upper()
         self._set_content_type_params(self.META)
-        self._stream = BytesIO(body)
+        self._stream = body.stream
         self._read_started = False
         self.resolver_match = None
 
@@ -99,24 +96,35 @@ class Application:
         self._under_way = 0
         self._serve_api = serve_on_loop if settings.SERVE_MODE == "loop" else serve_in_thread
 
+    def __rsgi_init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Prepare; the server calls it before it listens, and the loop runs when it does."""
+        loop.call_soon(cut_who_takes_nothing, settings.CLIENT_SECONDS)
+        bodies.end_when_told(loop)
+
     async def __rsgi__(self, scope: Any, protocol: Any) -> None:
         """Serve one request."""
-        try:
-            if is_api_path(scope.path):
-                await self._take(scope, protocol)
-            elif scope.path == "/healthz":
-                await serve_on_loop(scope, protocol, b"")
-            else:
-                await serve_page(scope, protocol)
-        except TimeoutError:
-            protocol.response_str(*TOO_SLOW)
+        if is_api_path(scope.path):
+            await self._take(scope, protocol)
+        elif scope.path == "/healthz":
+            await serve_on_loop(scope, protocol, bodies.nothing())
+        else:
+            await serve_page(scope, protocol)
 
     async def _take(self, scope: Any, protocol: Any) -> None:
         """Serve a request to the API, unless too many are under way."""
-        body = b"" if scope.method in BODILESS else await read_body(protocol)
+        if scope.method in BODILESS:
+            await self._serve(scope, protocol, bodies.nothing())
+            return
+        parts = Parts(protocol)
+        body = await api_body(scope, parts)
+        await self._serve(scope, protocol, body)
+        if body.error is not None and body.error.error is not ErrorCode.REQUEST_TIMEOUT:
+            await bodies.discard(parts)
+
+    async def _serve(self, scope: Any, protocol: Any, body: Body) -> None:
         if self._under_way >= MOST_UNDER_WAY:
             SHED.inc()
-            protocol.response_bytes(503, *come_again())
+            protocol.response_bytes(503, *come_again(scope))
             return
         self._under_way += 1
         try:
@@ -125,7 +133,7 @@ class Application:
             self._under_way -= 1
 
 
-async def serve_on_loop(scope: Any, protocol: Any, body: bytes) -> None:
+async def serve_on_loop(scope: Any, protocol: Any, body: Body) -> None:
     """Serve a request to the API in a greenlet."""
     answered = asyncio.get_running_loop().create_future()
     entrance.enter(partial(Turn(answer).switch, LoopRequest(scope, body), protocol, answered))
@@ -133,37 +141,61 @@ async def serve_on_loop(scope: Any, protocol: Any, body: bytes) -> None:
         await answered
 
 
-async def serve_in_thread(scope: Any, protocol: Any, body: bytes) -> None:
+async def serve_in_thread(scope: Any, protocol: Any, body: Body) -> None:
     """Serve a request to the API in a thread."""
     loop = asyncio.get_running_loop()
-    await loop.run_in_executor(pages, InThread(scope, protocol, loop).serve, BytesIO(body), len(body))
+    await loop.run_in_executor(pages, InThread(scope, protocol, loop).serve, body)
 
 
 async def serve_page(scope: Any, protocol: Any) -> None:
-    """Serve a request for a page. Raises TimeoutError."""
-    with SpooledTemporaryFile(KEPT_IN_MEMORY) as body:
-        async with asyncio.timeout(settings.CLIENT_SECONDS):
-            async for part in protocol:
-                body.write(part)
-                if body.tell() > MOST_PAGE_BYTES:
-                    protocol.response_str(*TOO_LARGE)
-                    return
-        length = body.tell()
-        body.seek(0)
+    """Serve a request for a page."""
+    body = bodies.nothing()
+    if scope.method not in BODILESS:
+        parts = Parts(protocol)
+        body = await page_body(scope, parts)
+        if body.error is not None:
+            protocol.response_str(*refusal(scope, body.error))
+            await bodies.discard(parts)
+            return
+    loop = asyncio.get_running_loop()
+    where = probes if scope.path in PROBES else pages
+    await loop.run_in_executor(where, InThread(scope, protocol, loop).serve, body)
+
+
+async def api_body(scope: Any, parts: Parts) -> Body:
+    """Return the body of a request to the API. A large one is not even read without a key in its form."""
+    declared = bodies.declared_length(scope)
+    if declared is None or declared > SMALL:
+        try:
+            check_key(scope.headers.get("authorization", ""))
+        except ApiError as error:
+            return bodies.unread(error)
+    return await bodies.read(scope, parts, settings.MAX_BODY_BYTES)
+
+
+async def page_body(scope: Any, parts: Parts) -> Body:
+    """Return the body of a request for a page. Only who has signed in sends more than a small form."""
+    declared = bodies.declared_length(scope)
+    cookies = scope.headers.get("cookie", "")
+    if cookies and (declared is None or declared > SMALL):
         loop = asyncio.get_running_loop()
-        where = probes if scope.path in PROBES else pages
-        await loop.run_in_executor(where, InThread(scope, protocol, loop).serve, body, length)
+        if await loop.run_in_executor(pages, is_signed_in, cookies):
+            return await bodies.read(scope, parts, MOST_UPLOADED, bodies.staff)
+    return await bodies.read(scope, parts, SMALL)
 
 
-async def read_body(protocol: Any) -> bytes:
-    """Return the body of a request to the API, up to one byte more than allowed. Raises TimeoutError."""
-    body = b""
-    async with asyncio.timeout(settings.CLIENT_SECONDS):
-        async for part in protocol:
-            body += part
-            if len(body) > settings.MAX_BODY_BYTES:
-                break
-    return body[: settings.MAX_BODY_BYTES + 1]
+def refusal(scope: Any, error: ApiError) -> tuple[int, Headers, str]:
+    """Return the plain answer to a body that no page can take."""
+    headers = [("content-type", "text/plain"), ("connection", "close")]
+    headers.append(("x-request-id", request_id(scope.headers.get("x-request-id", ""))))
+    return error.status_code, headers, f"{PAGE_REFUSALS[error.error]}\n"
+
+
+PAGE_REFUSALS = {
+    ErrorCode.REQUEST_TIMEOUT: "The body did not come in time.",
+    ErrorCode.PAYLOAD_TOO_LARGE: "The body is too large.",
+    ErrorCode.MALFORMED_JSON: "The body did not arrive whole.",
+}
 
 
 def answer(request: LoopRequest, protocol: Any, answered: "asyncio.Future[None]") -> None:
@@ -196,8 +228,8 @@ def headers_of(response: HttpResponseBase) -> Headers:
 
 
 @cache
-def come_again() -> tuple[Headers, bytes]:
-    """Return the headers and body of a 503: this worker has more to do than it can."""
+def service_unavailable() -> tuple[Headers, bytes]:
+    """Return what is the same in each 503 of a worker that has more to do than it can."""
     code = ErrorCode.SERVICE_UNAVAILABLE
     headers = [
         ("content-type", "application/json"),
@@ -206,6 +238,13 @@ def come_again() -> tuple[Headers, bytes]:
         ("link", help_link(code)),
     ]
     return headers, orjson.dumps(error_body(code))
+
+
+def come_again(scope: Any) -> tuple[Headers, bytes]:
+    """Return the headers and body of such a 503."""
+    headers, body = service_unavailable()
+    sent = scope.headers.get("x-request-id", "")
+    return [*headers, ("x-request-id", request_id(sent)), *uncounted()], body
 
 
 class InThread:
@@ -218,14 +257,17 @@ class InThread:
         self._status = 500
         self._headers: Headers = []
 
-    def serve(self, body: IO[bytes], length: int) -> None:
+    def serve(self, body: Body) -> None:
         """Answer; in a thread."""
         meta = meta_of(self._scope)
         meta["PATH_INFO"] = self._scope.path.encode().decode("latin-1")  # As PEP 3333 has it.
-        meta["CONTENT_LENGTH"] = str(length)
-        response: Any = wsgi(meta | {"wsgi.input": body}, self._start)
+        meta["CONTENT_LENGTH"] = str(body.length)
+        meta.pop("HTTP_RANGE", None)  # Files are sent whole (RFC 9110 section 14.2).
+        response: Any = wsgi(meta | {"wsgi.input": body.stream}, self._start)
         try:
-            if response.streaming:
+            if isinstance(response, WhiteNoiseFileResponse) and response.file_to_stream is not None:
+                self._send_file(response.file_to_stream.name)
+            elif response.streaming:
                 self._stream(response)
             else:
                 self._loop.call_soon_threadsafe(
@@ -237,6 +279,10 @@ class InThread:
     def _start(self, status: str, headers: Headers, exc_info: Any = None) -> Any:
         self._status = int(status.split(" ", 1)[0])
         self._headers = [(name.lower(), value) for name, value in headers]
+
+    def _send_file(self, path: str) -> None:
+        """Let the server read a file as its client takes it: nothing of it waits in memory."""
+        self._loop.call_soon_threadsafe(self._protocol.response_file, self._status, self._headers, path)
 
     def _stream(self, response: Any) -> None:
         transport = self._protocol.response_stream(self._status, self._headers)

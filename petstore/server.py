@@ -15,10 +15,12 @@ from granian.http import HTTP1Settings
 from granian.log import LogLevels
 
 from petstore.management.server import DrainingServer
+from petstore.observing.files import take_room
 from petstore.observing.parent import LOG_CONFIG
 
 STOP_SECONDS = 10  # What a worker has to finish its requests when the service is told to stop.
 MOST_CONNECTIONS = 8_000  # Of clients, to a worker.
+MOST_BUFFERED = 64 * 1024  # Bytes of a head, and of an answer that its client has not taken.
 OWN_FILES = 256  # What a worker has open beside them, at most.
 
 
@@ -67,11 +69,15 @@ def main() -> None:
     parser.add_argument("--log-format", required=True)
     parser.add_argument("--metrics-port", type=int, required=True)
     parser.add_argument("--metrics-allow-from", required=True)
+    parser.add_argument("--metrics-dir", required=True)
     options = parser.parse_args()
     make_workers_end_when_told()
     # The metrics library decides when it is imported whether the workers share their numbers.
-    with TemporaryDirectory(prefix="petstore-metrics-", ignore_cleanup_errors=True) as shared:
+    with TemporaryDirectory(
+        prefix="petstore-metrics-", dir=options.metrics_dir or None, ignore_cleanup_errors=True
+    ) as shared:
         os.environ["PROMETHEUS_MULTIPROC_DIR"] = shared
+        os.register_at_fork(after_in_child=take_room)  # Before the library makes files of its own.
         if options.metrics_port:
             from petstore.observing.port import serve_metrics  # Its library takes 3 MB.
 
@@ -87,7 +93,9 @@ def main() -> None:
             workers=options.workers,
             http=HTTPModes.http1,
             websockets=False,
-            http1_settings=HTTP1Settings(header_read_timeout=options.client_seconds * 1000),
+            http1_settings=HTTP1Settings(
+                header_read_timeout=options.client_seconds * 1000, max_buffer_size=MOST_BUFFERED
+            ),
             respawn_failed_workers=True,
             drain_seconds=options.drain_seconds,
             workers_kill_timeout=STOP_SECONDS,

@@ -78,6 +78,12 @@ ADVICE = {
         "The path exists, but does not take this method.",
         "The `Allow` header lists the methods that it takes.",
     ),
+    Code.REQUEST_TIMEOUT: Advice(
+        "The request announced a body, and did not send all of it within the time that a client has. "
+        "Nothing was carried out.",
+        "Send the request again, with its whole body at once. If it happens often, look at the connection, "
+        "or at a client that opens a request before it knows the body.",
+    ),
     Code.UNSUPPORTED_MEDIA_TYPE: Advice(
         "The body came with another `Content-Type` than JSON, or with none.",
         "Send `Content-Type: application/json`. Clients add it by themselves when they are given JSON "

@@ -43,19 +43,27 @@ STOP_SECONDS = 30
 QUIET_SECONDS = 2  # Of load before, between and after the steps.
 NEW_COLUMN = "    nickname = models.TextField(null=True)\n"
 NEW_INDEX = '            models.Index(fields=["nickname"], name="pet_by_nickname"),\n'
-MIGRATION = """
-from django.contrib.postgres.operations import AddIndexConcurrently
+MIGRATIONS = {
+    "nickname": """
 from django.db import migrations, models
+
+
+class Migration(migrations.Migration):
+    dependencies = [("inventory", "{last}")]
+    operations = [migrations.AddField("pet", "nickname", models.TextField(null=True))]
+""",
+    "pet_by_nickname": """
+from django.db import migrations, models
+
+from petstore.databases.operations import AddIndexConcurrently
 
 
 class Migration(migrations.Migration):
     atomic = False  # An index that is made beside the writes can't be made in a transaction.
     dependencies = [("inventory", "{last}")]
-    operations = [
-        migrations.AddField("pet", "nickname", models.TextField(null=True)),
-        AddIndexConcurrently("pet", models.Index(fields=["nickname"], name="pet_by_nickname")),
-    ]
-"""
+    operations = [AddIndexConcurrently("pet", models.Index(fields=["nickname"], name="pet_by_nickname"))]
+""",
+}
 
 
 def check_out(to: Path) -> None:
@@ -77,7 +85,9 @@ def make_next(version: Path, to: Path) -> None:
     models.write_text(before + separator + after)
     migrations = to / "inventory/migrations"
     last = max(file.stem for file in migrations.glob("0*.py"))
-    (migrations / f"{int(last[:4]) + 1:04}_nickname.py").write_text(MIGRATION.format(last=last))
+    for name, text in MIGRATIONS.items():
+        before, last = last, f"{int(last[:4]) + 1:04}_{name}"
+        (migrations / f"{last}.py").write_text(text.format(last=before))
 
 
 def manage(version: Path, settings: dict[str, str], *arguments: str) -> str:

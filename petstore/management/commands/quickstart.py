@@ -8,6 +8,7 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.management import call_command
+from django.db import IntegrityError
 from django.db.models import Q
 
 from petstore.links import page_url
@@ -53,7 +54,10 @@ def staff_login() -> str | None:
     if users.filter(Q(is_staff=True) | Q(username=STAFF)).exists():
         return None
     password = secrets.token_urlsafe(12)
-    users.create_superuser(STAFF, password=password)
+    try:
+        users.create_superuser(STAFF, password=password)
+    except IntegrityError:  # Another first start was faster, and shows its own password.
+        return None
     return password
 
 

@@ -74,6 +74,7 @@ def become_server(options: dict[str, Any]) -> None:
     told |= {"drain-seconds": settings.DRAIN_SECONDS}
     told |= {"log-format": settings.LOG_FORMAT, "metrics-port": settings.METRICS_PORT}
     told |= {"metrics-allow-from": ",".join(settings.METRICS_ALLOW_FROM)}
+    told |= {"metrics-dir": settings.METRICS_DIR}
     arguments = [part for name, value in told.items() for part in (f"--{name}", str(value))]
     os.environ |= {"THREADS": str(options["threads"]), "PYTHONSAFEPATH": ""}
     os.environ.setdefault("MALLOC_ARENA_MAX", "1")  # One heap for all threads keeps less.
