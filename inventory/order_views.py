@@ -1,5 +1,6 @@
 """The /v1 viewset of orders (D12-D14)."""
 
+from types import MappingProxyType
 from typing import Any
 
 from django.conf import settings
@@ -19,7 +20,7 @@ from inventory.serializers import NewOrderSerializer, OrderSerializer
 from inventory.views import path_id
 from petstore.api import ApiView
 from petstore.errors import ApiError, ErrorCode
-from petstore.parameters import choice
+from petstore.parameters import chosen
 from petstore.reads import Read
 
 NEW_ORDER = NewOrderSerializer()  # One for all requests, as in views.py.
@@ -36,6 +37,7 @@ class OrderViewSet(ApiView, GenericViewSet[Order]):
 
     queryset = Order.objects.all()
     serializer_class = OrderSerializer
+    filters = MappingProxyType({"status": OrderStatus.values})
     lookup_url_kwarg = "orderId"
     required_scopes = {
         "list": ORDERS_READ,
@@ -51,9 +53,7 @@ class OrderViewSet(ApiView, GenericViewSet[Order]):
 
     def list(self, request: Request) -> Response:
         """Return one page of orders, by ascending id."""
-        orders = self.own(request)
-        if wanted := choice(request, "status", OrderStatus.values):
-            orders = orders.where(status=wanted)
+        orders = self.own(request).where(**chosen(request, self.filters))
         return self.get_paginated_response(self.paginate_queryset(orders))  # type: ignore[arg-type]  # A Read.
 
     @idempotent

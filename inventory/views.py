@@ -2,15 +2,16 @@
 
 import re
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
 from django.conf import settings
-from django.db import IntegrityError
+from django.db import Error, IntegrityError
 from django.utils import timezone
 from django.utils.http import http_date
 from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework import status
-from rest_framework.exceptions import ErrorDetail, ValidationError
+from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.viewsets import GenericViewSet
@@ -18,7 +19,7 @@ from rest_framework.viewsets import GenericViewSet
 from accounts.caller import caller_of
 from accounts.idempotency import idempotent
 from accounts.scopes import PETS_READ, PETS_WRITE
-from inventory.fields import INT64_MAX, CategoryIdField, seen_categories
+from inventory.fields import INT64_MAX, INT64_MIN, seen_categories
 from inventory.models import Category, Pet, PetStatus
 from inventory.openapi import CREATE_PET, GET_PET, LIST_CATEGORIES, LIST_PETS
 from inventory.reads import CATEGORIES, PETS
@@ -26,19 +27,17 @@ from inventory.serializers import CategorySerializer, NewPetSerializer, PetSeria
 from petstore.api import ApiView
 from petstore.errors import ApiError, ErrorCode
 from petstore.links import add_link
-from petstore.parameters import choice
+from petstore.parameters import chosen
 
 # One for all requests: it keeps nothing of them, and DRF copies every field for each new one.
 NEW_PET = NewPetSerializer()
-
-NO_CATEGORY = str(CategoryIdField.default_error_messages["unknown_category"])
 
 CANONICAL_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
 
 
 def path_id(text: str, otherwise: ErrorCode) -> int:
     """Return the int64 in a path. Raises ApiError with this code for any other text (D7)."""
-    if not CANONICAL_INTEGER.fullmatch(text) or abs(int(text)) > INT64_MAX:
+    if not CANONICAL_INTEGER.fullmatch(text) or not INT64_MIN <= int(text) <= INT64_MAX:
         raise ApiError(otherwise)
     return int(text)
 
@@ -51,6 +50,7 @@ class PetViewSet(ApiView, GenericViewSet[Pet]):
 
     queryset = Pet.objects.all()
     serializer_class = PetSerializer
+    filters = MappingProxyType({"status": PetStatus.values})
     lookup_url_kwarg = "petId"
     required_scopes = {"list": PETS_READ, "retrieve": PETS_READ, "create": PETS_WRITE}
     deprecated_operations = {"retrieve": GET_PET["operation_id"]}
@@ -58,9 +58,7 @@ class PetViewSet(ApiView, GenericViewSet[Pet]):
 
     def list(self, request: Request) -> Response:
         """Return one page of pets, by ascending id."""
-        pets = PETS.using(caller_of(request).database)
-        if wanted := choice(request, "status", PetStatus.values):
-            pets = pets.where(status=wanted)
+        pets = PETS.using(caller_of(request).database).where(**chosen(request, self.filters))
         return self.get_paginated_response(self.paginate_queryset(pets))  # type: ignore[arg-type]  # A Read.
 
     @idempotent
@@ -81,11 +79,21 @@ class PetViewSet(ApiView, GenericViewSet[Pet]):
         return Response(pet)
 
     def handle_exception(self, exc: Exception) -> Response:
-        """Answer an exception. What the database refuses, if only when it commits, is the category."""
+        """Answer an exception. What the database refuses, if only when it commits, may be the category."""
         if isinstance(exc, IntegrityError):
             seen_categories.clear()
-            exc = ValidationError({"categoryId": [ErrorDetail(NO_CATEGORY, "unknown_category")]})
+            exc = self.why_refused() or exc
         return super().handle_exception(exc)
+
+    def why_refused(self) -> ValidationError | None:
+        """Return what is wrong with the body by now: its category may have gone since it was checked."""
+        try:
+            NEW_PET.run_validation(self.request.data)
+        except ValidationError as error:
+            return error
+        except Error:  # The database went away meanwhile: what it said first is answered.
+            return None
+        return None
 
     def finalize_response(
         self, request: Request, response: Response, *args: Any, **kwargs: Any

@@ -9,6 +9,7 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from petstore.errors import ApiError, ErrorCode
+from petstore.parameters import Filters
 
 
 class ApiView(APIView):
@@ -21,6 +22,7 @@ class ApiView(APIView):
 
     # Actions that will be removed, and their operations' names: the throttle counts who still calls them.
     deprecated_operations: Mapping[str, str] = MappingProxyType({})
+    filters: Filters = MappingProxyType({})  # Of the list, where there is one.
     http_method_names = ["get", "post", "put", "patch", "delete", "head", "trace", "connect"]
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlencode
 
 from django.conf import settings
@@ -12,15 +12,16 @@ from rest_framework.pagination import BasePagination
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from petstore.parameters import bounded, invalid_parameter, single
+from petstore.parameters import Filters, bounded, chosen, invalid_parameter, single
 
 if TYPE_CHECKING:
     from rest_framework.views import APIView
 
+    from petstore.api import ApiView
+
 KEEPS_RESULTS = "kept_results" in settings.FAST_STEPS
 DEFAULT_LIMIT = 20
 MAX_LIMIT = 100
-FILTERS = ("status",)  # What the next page's URL repeats beside the limit.
 
 
 class KeysetPagination(BasePagination):
@@ -36,11 +37,12 @@ class KeysetPagination(BasePagination):
         limit = bounded(request, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT)
         after = self.read_cursor(request)
         if after is not None:
-            queryset = queryset.where(id__gt=after)
+            queryset = queryset.after(after)
         rows: list[Any] = queryset.first(limit + 1)
         if len(rows) > limit:
             rows.pop()
-            self.next_url = self.build_next_url(request, limit, rows[-1]["id"])
+            filters = cast("ApiView", view).filters
+            self.next_url = self.build_next_url(request, filters, limit, rows[-1]["id"])
         return rows
 
     def get_paginated_response(self, data: list[Any]) -> Response:
@@ -60,11 +62,14 @@ class KeysetPagination(BasePagination):
                 '`cursor` is not one that this list gave. Take it from Link: rel="next".'
             ) from None
 
-    def build_next_url(self, request: Request, limit: int, last_id: int) -> str:
-        """Return the next page's full URL, from BASE_URL and never from the Host header (D10)."""
-        filters = tuple((name, value) for name in FILTERS if (value := single(request, name)) is not None)
+    def build_next_url(self, request: Request, filters: Filters, limit: int, last_id: int) -> str:
+        """Return the next page's full URL, from BASE_URL and never from the Host header (D10).
+
+        It repeats the list's own filters; what else was sent is no parameter of it.
+        """
+        repeated = tuple(chosen(request, filters).items())
         build = page_url if KEEPS_RESULTS else page_url.__wrapped__
-        return build(settings.BASE_URL, request.path_info, filters, limit, last_id)
+        return build(settings.BASE_URL, request.path_info, repeated, limit, last_id)
 
     def get_paginated_response_schema(self, schema: dict[str, Any]) -> dict[str, Any]:
         """Return the page's schema: the array itself."""

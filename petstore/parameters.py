@@ -1,10 +1,13 @@
 """Query parameters, read strictly: each at most once, and only as documented (D6)."""
 
 import re
+from collections.abc import Mapping, Sequence
 
 from rest_framework.request import Request
 
 from petstore.errors import ApiError, ErrorCode
+
+Filters = Mapping[str, Sequence[str]]  # The parameters that filter a list, with the choices of each.
 
 
 def invalid_parameter(message: str) -> ApiError:
@@ -30,9 +33,15 @@ def bounded(request: Request, name: str, default: int, minimum: int, maximum: in
     return int(value)
 
 
-def choice(request: Request, name: str, choices: list[str]) -> str | None:
+def choice(request: Request, name: str, choices: Sequence[str]) -> str | None:
     """Return one of the choices, or None if the parameter was not sent."""
     value = single(request, name)
     if value is not None and value not in choices:
         raise invalid_parameter(f"`{name}` must be one of {', '.join(choices)}.")
     return value
+
+
+def chosen(request: Request, filters: Filters) -> dict[str, str]:
+    """Return the choice of each filter that was sent, in the order in which the list declares them."""
+    found = {name: choice(request, name, choices) for name, choices in filters.items()}
+    return {name: value for name, value in found.items() if value is not None}

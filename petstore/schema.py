@@ -27,6 +27,7 @@ BODIES = [
     ErrorCode.MALFORMED_JSON,
     ErrorCode.MISSING_FIELD,
     ErrorCode.INVALID_FIELD,
+    ErrorCode.REQUEST_TIMEOUT,
     ErrorCode.PAYLOAD_TOO_LARGE,
     ErrorCode.UNSUPPORTED_MEDIA_TYPE,
 ]

@@ -46,8 +46,16 @@ def media(spec: dict[str, Any], path: str, method: str, status: str) -> Any:
     return response(spec, path, method, status)["content"]
 
 
+def without_new_codes(spec: dict[str, Any]) -> dict[str, Any]:
+    """Leave out error codes that are new: a client that doesn't know a code goes by the status (D42)."""
+    spec = copy.deepcopy(spec)
+    known, code = (of["components"]["schemas"]["Error"]["properties"]["code"] for of in (RELEASED, spec))
+    code["enum"] = [value for value in code["enum"] if value in known["enum"]]
+    return spec
+
+
 def test_document_breaks_no_client_of_the_released_one() -> None:
-    found = breaking_changes(RELEASED, document.document())
+    found = breaking_changes(RELEASED, without_new_codes(document.document()))
     assert not found, (
         "Inside /v1 only additive changes are made (D34). What breaks clients of the last release, whose "
         "document is tests/released.openapi.yaml:\n" + "\n".join(found)

@@ -1,10 +1,13 @@
 """POST /v1/pets: the contract's "Add an animal", D2-D5, D8."""
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from django.db import OperationalError, connection
 
+from inventory.fields import seen_categories
 from inventory.models import Category, Pet
 from tests.conftest import COMMITTED, Api
 
@@ -217,12 +220,51 @@ def test_accept_decides_nothing(api: Api, category: Category, accept: str) -> No
 @COMMITTED
 @pytest.mark.parametrize("headers", [{}, {"Idempotency-Key": "one"}], ids=["alone", "in a transaction"])
 def test_category_deleted_meanwhile_is_unknown(
-    api: Api, category: Category, monkeypatch: pytest.MonkeyPatch, headers: dict[str, str]
+    api: Api, category: Category, headers: dict[str, str]
 ) -> None:
     """The check has passed when another transaction deletes the category: the database still knows."""
-    monkeypatch.setattr("inventory.fields.CategoryIdField.to_internal_value", lambda self, data: 999_999)
-    response = api.post("/pets", new(category), **headers)
+    seen_categories.add(999_999)
+    response = api.post("/pets", new(category) | {"categoryId": 999_999}, **headers)
     assert (response.status_code, response.json()["code"]) == (400, "unknown_category")
+    assert not Pet.objects.exists()
+
+
+@pytest.fixture
+def names_are_unique(transactional_db: None) -> Iterator[None]:
+    """One more rule, which no check before the database knows."""
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE UNIQUE INDEX one_pet_of_a_name ON inventory_pet (name)")
+    yield
+    with connection.cursor() as cursor:
+        cursor.execute("DROP INDEX one_pet_of_a_name")
+
+
+@COMMITTED
+@pytest.mark.parametrize("headers", [{}, {"Idempotency-Key": "one"}], ids=["alone", "in a transaction"])
+def test_what_else_the_database_refuses_is_not_blamed_on_the_category(
+    names_are_unique: None, api: Api, category: Category, headers: dict[str, str]
+) -> None:
+    assert api.post("/pets", new(category)).status_code == 201
+    response = api.post("/pets", new(category), **headers)
+    assert (response.status_code, response.json()["code"]) == (503, "service_unavailable")
+    assert Pet.objects.count() == 1
+
+
+@COMMITTED
+def test_database_that_goes_while_it_is_asked_why_it_refused_gives_a_503(
+    names_are_unique: None, api: Api, category: Category, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert api.post("/pets", new(category)).status_code == 201
+
+    def gone(category_id: int) -> bool:
+        if category_id not in seen_categories:
+            raise OperationalError("The server has gone.")
+        return True
+
+    monkeypatch.setattr("inventory.fields.category_exists", gone)
+    seen_categories.add(category.pk)
+    response = api.post("/pets", new(category))
+    assert (response.status_code, response.json()["code"]) == (503, "service_unavailable")
 
 
 @COMMITTED

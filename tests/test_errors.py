@@ -2,11 +2,13 @@
 
 from typing import Any
 
+import psycopg
 import pytest
-from django.db import OperationalError
+from django.db import DatabaseError, InterfaceError, InternalError, OperationalError
+from psycopg import errors
 
 from inventory.models import Category
-from petstore.errors import ErrorCode
+from petstore.errors import ErrorCode, as_api_error
 from tests.conftest import Api
 
 QUOTA_HEADERS = ("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset")
@@ -68,6 +70,31 @@ def test_url_of_8000_bytes_is_served_and_one_over_8192_is_not(api: Api) -> None:
 
 def test_thousands_of_parameters_are_an_invalid_parameter(api: Api) -> None:
     assert_error(api.get("/pets?" + "a&" * 3_000), 400, "invalid_parameter")
+
+
+@pytest.mark.parametrize(
+    ("raised", "cause"),
+    [
+        (DatabaseError, psycopg.DatabaseError("server closed the connection unexpectedly")),
+        (InternalError, errors.IdleInTransactionSessionTimeout()),
+        (InternalError, errors.ReadOnlySqlTransaction()),
+        (InterfaceError, psycopg.InterfaceError("the connection is closed")),
+    ],
+)
+def test_connection_that_breaks_at_any_moment_is_a_503(
+    raised: type[Exception], cause: psycopg.Error
+) -> None:
+    error = raised()
+    error.__cause__ = cause
+    assert as_api_error(error).error is ErrorCode.SERVICE_UNAVAILABLE
+    assert as_api_error(error).headers["Retry-After"]
+
+
+@pytest.mark.parametrize("cause", [psycopg.ProgrammingError(), errors.InFailedSqlTransaction()])
+def test_statement_that_is_wrong_is_a_500(cause: psycopg.Error) -> None:
+    error = DatabaseError()
+    error.__cause__ = cause
+    assert as_api_error(error).error is ErrorCode.INTERNAL_ERROR
 
 
 def test_bug_is_a_500_that_says_nothing_of_the_program(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,10 +6,9 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
-from django.db import connection
 
 from inventory.models import Category, Pet, PetStatus
-from tests.conftest import COMMITTED, Api
+from tests.conftest import Api
 
 NEXT = re.compile(r'<([^>]+)>; rel="next"')
 
@@ -172,27 +171,3 @@ def test_head_answers_as_get_without_a_body(api: Api, pets: list[Pet]) -> None:
     assert (head.status_code, head.content) == (200, b"")
     same = {"Content-Type", "Content-Length", "ETag", "Link"}
     assert {name: head.headers[name] for name in same} == {name: got.headers[name] for name in same}
-
-
-@COMMITTED
-@pytest.mark.parametrize("status", PetStatus.values)
-def test_page_costs_the_same_wherever_it_lies_and_however_the_stock_is_spread(
-    category: Category, status: str
-) -> None:
-    """The old half is all of other statuses, as in a real shop: walking along it would cost 20,000 rows."""
-    other = next(value for value in PetStatus.values if value != status)
-    old = [Pet(name="Old", category=category, status=other) for _ in range(20_000)]
-    new = [Pet(name="New", category=category, status=status) for _ in range(30_000)]
-    last = Pet.objects.bulk_create(old + new)[-1]
-    pets = Pet.objects.as_json().filter(status=status)
-    plans = [pets.order_by("id")[:21], pets.filter(id__gt=last.id - 21).order_by("id")[:21]]
-    if connection.vendor == "postgresql":
-        with connection.cursor() as cursor:
-            cursor.execute("VACUUM (ANALYZE) inventory_pet")  # Other tests leave dead rows.
-        for plan in plans:
-            explained = plan.explain(analyze=True, buffers=True, timing=False)
-            assert "Removed by Filter" not in explained
-            assert sum(map(int, re.findall(r"hit=(\d+)", explained.partition("Planning")[0]))) < 50
-    else:
-        for plan in plans:
-            assert "USING INDEX pet_by_status (status=?" in plan.explain()

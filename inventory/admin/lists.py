@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, cast
 
 from django.contrib import messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
@@ -11,6 +13,7 @@ from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from unfold.views import ChangeList
 
+from inventory.keysets import Key
 from inventory.names import Folded
 from petstore.backoffice.pages import PetstoreModelAdmin
 
@@ -48,7 +51,16 @@ class KeysetChangeList(ChangeList):
             params.pop(AFTER, None)
             params.pop(BEFORE, None)
         rows: QuerySet[Any] = super().get_queryset(request, exclude_parameters)
+        admin = cast("BigTableAdmin", self.model_admin)
+        key = admin.keys.get(self.filters_chosen())
+        if key is not None and not self.query and rows.query.order_by in {("id",), ("-id",)}:
+            rows = rows.alias(key=key).order_by(rows.query.order_by[0].replace("id", "key"))
         return rows
+
+    def filters_chosen(self) -> tuple[str, ...]:
+        """Return the parameters of the filters that have one value each; nothing where any has several."""
+        chosen = {name: values for name, values in self.filter_params.items() if any(values)}
+        return tuple(sorted(chosen)) if all(len(values) == 1 for values in chosen.values()) else ()
 
     def get_ordering_field(self, field_name: Any) -> Any:
         """Return the field of a column, None for one that has no index to sort by (`?o=` may name any)."""
@@ -87,8 +99,8 @@ def beyond(rows: QuerySet[Any], pk: int) -> Q | None:
         ordered = [name[1:] if name.startswith("-") else f"-{name}" for name in ordered]
     names = [name.removeprefix("-") for name in ordered]
     step = "lt" if ordered[0].startswith("-") else "gt"
-    if names[0] in {"pk", "id"}:
-        return Q(**{f"pk__{step}": pk})
+    if names[0] in {"pk", "id", "key"}:
+        return Q(**{f"{names[0]}__{step}": pk})
     # By a name, then by the id: where the row stands may have changed, but not that it stands there.
     model = rows.model._base_manager
     value = model.filter(pk=pk).values_list(EXPRESSIONS.get(names[0], names[0]), flat=True).first()
@@ -105,6 +117,8 @@ class BigTableAdmin(PetstoreModelAdmin):
     list_disable_select_all = True  # It would need their number.
     list_filter_submit = True
     sortable_by = ["id"]  # The only order that an index gives.
+    # For some filters, by their parameters: the form of the id that their index is in the order of.
+    keys: Mapping[tuple[str, ...], Key] = MappingProxyType({})
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> Any:
         """Return the list that doesn't count."""

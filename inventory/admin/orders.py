@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
+from types import MappingProxyType
 from typing import Any
 
 from django.contrib import admin, messages
@@ -23,6 +24,7 @@ from inventory.admin.lists import BigTableAdmin, row_id
 from inventory.admin.shared import LastEventsInline, counted, staff
 from inventory.admin.verbs import VERBS, Verb, why_not
 from inventory.events import OrderEvent
+from inventory.keysets import OneFilterKey
 from inventory.models import LIVE, IllegalMoveError, Order, OrderStatus
 from inventory.moves import label, why_skipped
 
@@ -89,6 +91,7 @@ class OrderAdmin(BigTableAdmin):
     inlines = [OrderEventInline]
     list_display = ["id", "status_badge", "account", "pet", "ship_date", "created_at"]
     list_filter = [("status", ChoicesDropdownFilter), WaitingFilter, TimeFilter]
+    keys = MappingProxyType({("status__exact",): OneFilterKey("id")})
     list_select_related = ["account", "pet"]
     search_fields = ["account__name"]
     search_help_text = "An order's or a pet's id, or a part of an account's name"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import Any
 
 from django import forms
@@ -19,6 +20,7 @@ from inventory.admin.exchange import PetExchange
 from inventory.admin.lists import row_id
 from inventory.admin.shared import LastEventsInline, SearchedFilter, counted, staff
 from inventory.events import PetEvent
+from inventory.keysets import OneFilterKey, TwoFilterKey
 from inventory.models import IllegalMoveError, Pet, PetStatus
 from inventory.moves import label, move_pets
 from inventory.names import starting_with
@@ -73,6 +75,12 @@ class PetAdmin(PetExchange):
     inlines = [PetEventInline]
     list_display = ["name", "id", "status_badge", "category", "updated_at"]
     list_filter = [("status", ChoicesDropdownFilter), ("category", SearchedFilter)]
+    keys = MappingProxyType(
+        {
+            ("category__id__exact",): OneFilterKey("id"),
+            ("category__id__exact", "status__exact"): TwoFilterKey("id"),
+        }
+    )
     list_select_related = ["category"]
     search_fields = ["name"]
     search_help_text = "The start of a name, or an id"

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any, TextIO
 
 from django.core.management.base import CommandError
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from accounts.demo import add_history
@@ -115,10 +115,18 @@ class Command(JsonCommand):
                 progress.show(done)
 
     def add_history(self, days: int, count: int) -> dict[str, int]:
-        """Add customers, what they sent, and their orders: all of it or nothing."""
+        """Add customers, what they sent, and their orders: all of it or nothing.
+
+        Raises CommandError for customers that are there already.
+        """
         choose = random.Random(f"{days} {count} {Account.objects.count()}")  # noqa: S311  Nothing secret.
         now = timezone.now()
-        with transaction.atomic():
-            accounts = add_history(choose, now, days, count)
-            orders = add_orders(choose, now, days, accounts)
+        try:
+            with transaction.atomic():
+                accounts = add_history(choose, now, days, count)
+                orders = add_orders(choose, now, days, accounts)
+        except IntegrityError:
+            raise CommandError(
+                "No customers were added: some of them are there already. Did another run add them?"
+            ) from None
         return {"accounts": len(accounts), "orders": orders}
