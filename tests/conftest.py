@@ -17,6 +17,7 @@ from django.test import Client
 from accounts.models import Account, Actor, ApiKey, PlanCode
 from accounts.quota.admission import QuotaStore
 from accounts.quota.database import DatabaseQuotaStore
+from accounts.quota.fallback import FallbackQuotaStore
 from accounts.quota.redis import RedisQuotaStore
 from accounts.quota.usage import UsageRecorder
 from inventory.fields import seen_categories
@@ -28,6 +29,7 @@ from tests.servers import RedisServer, redis_server
 logging.getLogger("httpx").setLevel(logging.WARNING)  # It would log every request.
 
 OPERATOR = Actor("tests")
+AUDIT = "backoffice_auditentry"
 
 # For tests that need real commits. What the migrations put into the database is put back for them.
 COMMITTED = pytest.mark.django_db(transaction=True, serialized_rollback=True)
@@ -46,7 +48,10 @@ def django_db_modify_db_settings(
 
 @pytest.fixture(scope="session", autouse=True)
 def audit_trail_goes_between_tests() -> Iterator[None]:
-    """Let SQLite empty all tables after a test that commits: PostgreSQL truncates, past any trigger."""
+    """Empty all tables after a test that commits, the audit trail too: its triggers rest meanwhile.
+
+    In the transaction that empties the tables, and by the tables' owner: nothing of the service can do it.
+    """
     flush = BaseDatabaseOperations.execute_sql_flush
 
     def flush_all(operations: Any, statements: list[str]) -> None:
@@ -56,6 +61,9 @@ def audit_trail_goes_between_tests() -> Iterator[None]:
                 triggers = cursor.execute(found).fetchall()
             drops = [f'DROP TRIGGER "{name}"' for name, _ in triggers]
             statements = [*drops, *statements, *(sql for _, sql in triggers)]
+        else:
+            rest, wake = (f"ALTER TABLE {AUDIT} {verb} TRIGGER USER" for verb in ("DISABLE", "ENABLE"))
+            statements = [rest, *statements, wake]
         flush(operations, statements)
 
     with pytest.MonkeyPatch.context() as patch:
@@ -181,6 +189,22 @@ def closed_scripts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     for scripts in made:
         scripts.close()
+
+
+@pytest.fixture(autouse=True)
+def closed_stores(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """End the threads that look for a Redis which a test has lost: they would meet the next tests."""
+    made: list[FallbackQuotaStore] = []
+    init = FallbackQuotaStore.__init__
+
+    def note(store: FallbackQuotaStore, redis: Any, database: Any) -> None:
+        init(store, redis, database)
+        made.append(store)
+
+    monkeypatch.setattr(FallbackQuotaStore, "__init__", note)
+    yield
+    for store in made:
+        store.close()
 
 
 @pytest.fixture(params=["database", "redis"])

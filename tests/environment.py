@@ -27,6 +27,7 @@ FIXED = {
     "LOG_LEVEL": "info",
     "ACCESS_LOG": "true",
     "METRICS_PORT": "",
+    "METRICS_DIR": "",
     "OTEL_EXPORTER_OTLP_ENDPOINT": "",
 }
 

@@ -107,7 +107,9 @@ def memory(server: RedisServer) -> float:
                 ban_level=0,
                 day=0,
                 day_used=0,
-                read_at=1,
+                lifts=0,
+                day_here=0,
+                version=1,
             )
         )
         store.admit(key, IPv4Address("192.0.2.1"))

@@ -1,0 +1,99 @@
+"""An HTTP/1.1 client on the event loop: one connection, one request at a time, nothing sent twice."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from time import monotonic
+from typing import Any, NamedTuple
+
+PATIENCE = 10.0  # Seconds: whoever waits longer was forgotten.
+IDLE = 5.0  # Seconds after which a connection is not used again: the service may just be closing it.
+
+
+class Reply(NamedTuple):
+    """What became of a request; times by the monotonic clock, in seconds."""
+
+    request_id: str
+    sent: float
+    took: float
+    status: int  # 0: the connection was lost; -1: no answer in time.
+    headers: dict[str, str]  # Names in lower case.
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        """Return the body's JSON, or None if it is none."""
+        try:
+            return json.loads(self.body)
+        except ValueError:
+            return None
+
+    @property
+    def code(self) -> str:
+        """Return an Error's code."""
+        found = self.json
+        return str(found.get("code", "")) if isinstance(found, dict) else ""
+
+
+LOST = 0
+SILENT = -1
+
+
+class Client:
+    """Sends requests with one key."""
+
+    numbers = itertools.count(1)
+
+    def __init__(self, port: int, key: str, run: str) -> None:
+        """`run`: what the ids of this run's requests begin with."""
+        self._port = port
+        self._key = key
+        self._run = run
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self._used = 0.0
+
+    async def ask(self, method: str, path: str, body: Any = None) -> Reply:
+        """Send a request and return what became of it."""
+        request_id = f"{self._run}-{next(self.numbers)}"
+        text = b"" if body is None else json.dumps(body).encode()
+        lines = [
+            f"{method} {path} HTTP/1.1", "Host: localhost", f"Authorization: Bearer {self._key}",
+            f"X-Request-Id: {request_id}", f"Content-Length: {len(text)}",
+        ]  # fmt: skip
+        if text:
+            lines.append("Content-Type: application/json")
+        message = "\r\n".join([*lines, "", ""]).encode() + text
+        sent = monotonic()
+        if sent - self._used > IDLE:
+            self.close()
+        try:
+            async with asyncio.timeout(PATIENCE):
+                status, headers, answer = await self._exchange(message)
+        except TimeoutError:
+            status, headers, answer = SILENT, {}, b""
+        except (OSError, EOFError, ValueError) as error:
+            status, headers, answer = LOST, {}, repr(error).encode()
+        self._used = monotonic()
+        if status <= 0 or headers.get("connection") == "close":
+            self.close()
+        return Reply(request_id, sent, self._used - sent, status, headers, answer)
+
+    async def _exchange(self, message: bytes) -> tuple[int, dict[str, str], bytes]:
+        if self._streams is None:
+            self._streams = await asyncio.open_connection("127.0.0.1", self._port)
+        reader, writer = self._streams
+        writer.write(message)
+        head, *lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+        pairs = (line.partition(":") for line in lines if line)
+        headers = {name.lower(): value.strip() for name, _, value in pairs}
+        status = int(head.split(" ")[1])
+        length = 0 if status == 204 else int(headers["content-length"])
+        return status, headers, await reader.readexactly(length)
+
+    def close(self) -> None:
+        """Close the connection; the next request opens another."""
+        if self._streams is not None:
+            self._streams[1].close()
+            self._streams = None
