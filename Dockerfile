@@ -41,6 +41,6 @@ USER 10001:10001
 EXPOSE 8000
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=3s --start-period=60s --retries=3 \
-    CMD ["python", "-m", "petstore.healthcheck"]
+    CMD ["python", "-m", "petstore.observability.healthcheck"]
 ENTRYPOINT ["python", "manage.py"]
 CMD ["serve", "--host", "0.0.0.0"]

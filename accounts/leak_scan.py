@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from accounts import keys
-from accounts.keys import KeyText
+from accounts import key_text
+from accounts.key_text import KeyText
 
 # In any file, text or not; not inside a longer word.
-ANYWHERE = re.compile(rb"(?<![0-9A-Za-z_])" + keys.PATTERN.encode() + rb"(?![0-9A-Za-z_])")
+ANYWHERE = re.compile(rb"(?<![0-9A-Za-z_])" + key_text.PATTERN.encode() + rb"(?![0-9A-Za-z_])")
 LONGEST = 200  # Bytes; more than a key and its neighbours.
 PIECE = 1 << 20
 
@@ -18,7 +18,7 @@ GITLEAKS = f"""\
 [[rules]]
 id = "petstore-api-key"
 description = "Pet Store API key"
-regex = '''\\b{keys.PATTERN.replace("(", "(?:")}\\b'''
+regex = '''\\b{key_text.PATTERN.replace("(", "(?:")}\\b'''
 keywords = ["psk_live_", "psk_test_"]"""
 
 
@@ -39,7 +39,7 @@ def find(stream: BinaryIO, place: str) -> Iterator[Finding]:
         # A key that starts in the last bytes may go on in the next piece: it is found with that one.
         sure = len(data) if not following else max(0, len(data) - LONGEST)
         for match in ANYWHERE.finditer(data):
-            key = keys.split(match[0].decode())
+            key = key_text.split(match[0].decode())
             if match.start() < sure and key is not None:
                 yield Finding(key, place, line + data.count(b"\n", 0, match.start()))
         line += data.count(b"\n", 0, sure)

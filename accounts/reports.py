@@ -19,7 +19,7 @@ from accounts.models import (
     PlanCode,
     QuotaCounter,
 )
-from accounts.quota.facts import microseconds
+from accounts.quota.key_record import microseconds
 from accounts.quota.verdict import moment
 
 

@@ -15,11 +15,11 @@ import django
 
 
 def main(text: str, threads: int, requests: int) -> None:
-    from accounts import keys
+    from accounts import key_text
     from accounts.quota.store import store
     from tests.quota import ADDRESS
 
-    key = keys.split(text)
+    key = key_text.split(text)
     assert key is not None
     together = Barrier(threads)
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address
 
-from accounts import keys
+from accounts import key_text
 from accounts.models import Account, Actor, ApiKey, PlanCode
 from accounts.quota.admission import Admission, QuotaStore
 from accounts.quota.verdict import DAY, SECOND, Verdict, Window
@@ -35,7 +35,7 @@ class Desk:
         self.texts.append(text)
 
     def admit(self, key: int = 0) -> Admission:
-        text = keys.split(self.texts[key])
+        text = key_text.split(self.texts[key])
         assert text is not None
         return self.store.admit(text, ADDRESS, self.now)
 

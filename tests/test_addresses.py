@@ -7,7 +7,7 @@ import pytest
 from django.http import HttpRequest
 from django.test import RequestFactory
 
-from petstore.addresses import NOWHERE, client_address, client_network, parse
+from petstore.api.client_ip import NOWHERE, client_address, client_network, parse
 
 
 def request(peer: str, forwarded: str | None = None) -> HttpRequest:

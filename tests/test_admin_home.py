@@ -24,7 +24,7 @@ from accounts.models import (
     PlanCode,
     QuotaCounter,
 )
-from accounts.quota.facts import microseconds
+from accounts.quota.key_record import microseconds
 from inventory import stock
 from inventory.models import Category, Order, Pet
 from petstore.backoffice.charts import BarChart, Series

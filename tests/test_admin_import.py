@@ -17,9 +17,9 @@ from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 from django.utils import timezone
 
-from inventory.admin import exchange
+from inventory.admin import import_export
 from inventory.models import Category, Pet
-from inventory.uploads import KEPT, PetUpload
+from inventory.models.uploads import KEPT, PetUpload
 
 PETS = "/admin/inventory/pet/"
 IMPORT, CONFIRM, EXPORT = f"{PETS}import/", f"{PETS}process_import/", f"{PETS}export/"
@@ -90,7 +90,7 @@ def test_json_lines_are_imported(staff: Client, category: Category) -> None:
 def test_json_array_is_imported_however_it_is_laid_out(staff: Client, category: Category) -> None:
     pets = [{"name": f"Pet {number}", "categoryId": category.pk} for number in range(3_000)]
     content = json.dumps(pets, indent=2).encode()
-    assert content.count(b"\n") > exchange.MOST_LINES
+    assert content.count(b"\n") > import_export.MOST_LINES
     assert "3,000 pets imported from pets.json." in confirm(
         staff, token_in(upload(staff, content, "pets.json"))
     )
@@ -331,7 +331,7 @@ def test_json_lines_come_back_as_they_were(staff: Client, category: Category) ->
 def test_too_big_an_export_is_refused_with_a_way_out(
     staff: Client, category: Category, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(exchange, "MOST_EXPORTED", 3)
+    monkeypatch.setattr(import_export, "MOST_EXPORTED", 3)
     Pet.objects.bulk_create(Pet(name="Rex", category=category) for _ in range(3))
     assert len(export(staff).getvalue().splitlines()) == 4
     Pet.objects.create(name="Tom", category=category)

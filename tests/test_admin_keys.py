@@ -18,7 +18,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from accounts import keys, scopes
+from accounts import key_text, scopes
 from accounts.models import Account, ApiKey, DailyUsage, KeyEvent, KeyStanding
 from tests.conftest import OPERATOR, Api
 
@@ -54,7 +54,7 @@ def form(account: Account) -> dict[str, Any]:
 
 
 def public_id_in(text: str) -> str:
-    found = keys.split(text)
+    found = key_text.split(text)
     assert found is not None
     return found.public_id
 
@@ -172,7 +172,7 @@ def test_a_key_is_issued_while_the_counters_are_away(
     def away(*args: Any) -> bool:
         raise sqlite3.OperationalError("disk I/O error")
 
-    monkeypatch.setattr("petstore.counters.MachineCounters.add", away)
+    monkeypatch.setattr("petstore.cache.machine.MachineCounters.add", away)
     assert staff.post(ADD, form).context["text"]
     assert ApiKey.objects.count() == 1
 
@@ -228,7 +228,7 @@ def test_the_digest_cannot_be_searched(staff: Client, key: ApiKey) -> None:
     assert response.context["cl"].result_count == 0
 
 
-@pytest.mark.parametrize("length", [keys.PUBLIC_ID_LENGTH, 10, keys.ACCOUNT_ID_LENGTH])
+@pytest.mark.parametrize("length", [key_text.PUBLIC_ID_LENGTH, 10, key_text.ACCOUNT_ID_LENGTH])
 def test_keys_are_found_by_their_public_id_or_its_start(
     staff: Client, key: ApiKey, issue: Any, length: int
 ) -> None:

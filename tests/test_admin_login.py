@@ -10,8 +10,8 @@ from django.core.cache.backends import base
 from django.test import Client, override_settings
 from django_ratelimit import core
 
-from petstore import counters
 from petstore.backoffice.login import in_words
+from petstore.cache import machine
 
 LOGIN = "/admin/login/"
 PASSWORD = "correct horse battery staple"
@@ -31,7 +31,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """The clock of django-ratelimit and of the counters."""
     clock = Clock()
-    for module in (core, base, counters):
+    for module in (core, base, machine):
         monkeypatch.setattr(module, "time", clock)
     return clock
 

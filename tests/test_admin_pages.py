@@ -16,7 +16,7 @@ from django.urls import reverse
 
 from accounts.models import Account, ApiKey, Plan, PlanCode
 from inventory.models import Category, Pet
-from petstore.backoffice.guard import guarded
+from petstore.backoffice.input_guard import guarded
 
 HUGE = "9" * 22
 LONG = "x" * 100_000

@@ -12,10 +12,10 @@ from django.test.utils import CaptureQueriesContext
 
 from accounts.models import Account
 from inventory import stock
-from inventory.events import PetEvent
 from inventory.models import Category, Order, Pet, PetStatus
-from inventory.moves import move_pets
-from inventory.names import starting_with
+from inventory.models.events import PetEvent
+from inventory.search import starting_with
+from inventory.transitions import move_pets
 
 PETS = "/admin/inventory/pet/"
 CONFIRMED = {"confirmed": "1"}

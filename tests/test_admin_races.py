@@ -16,9 +16,9 @@ from django.db import connection
 from django.test import Client
 
 from accounts.models import Account, ApiKey
-from inventory.events import PetEvent
 from inventory.models import Category, IllegalMoveError, Order, OrderStatus, Pet, PetStatus
-from inventory.moves import move_pets
+from inventory.models.events import PetEvent
+from inventory.transitions import move_pets
 from petstore.management.commands.quickstart import staff_login
 from tests.conftest import COMMITTED
 

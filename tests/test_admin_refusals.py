@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from accounts.models import Account, ApiKey, PlanCode, Refusal
-from accounts.quota.usage import UsageRecorder
+from accounts.usage.write_behind import UsageRecorder
 from tests.conftest import Api
 
 PAGE = "/admin/accounts/refusal/"

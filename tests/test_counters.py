@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from petstore.counters import SWEEP_EVERY, MachineCounters
+from petstore.cache.machine import SWEEP_EVERY, MachineCounters
 
 ENDED = -1  # Seconds: a counter with this end never ran.
 WORKERS = 8

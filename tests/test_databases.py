@@ -13,21 +13,21 @@ from django.test import Client
 from psycopg.errors import ReadOnlySqlTransaction
 
 from accounts.models import Account
-from petstore.databases import base, watch
-from petstore.databases.base import DatabaseWrapper, wait_for_watch
-from petstore.databases.watch import DatabaseAwayError, Server
-from petstore.errors import ErrorCode, as_api_error
+from petstore.api.errors import ErrorCode, as_api_error
+from petstore.db import base, monitor
+from petstore.db.base import DatabaseWrapper, wait_for_watch
+from petstore.db.monitor import DatabaseAwayError, Server
 from tests.conftest import COMMITTED, Api
 from tests.skips import NEEDS_POSTGRESQL
 
-POSTGRESQL = connections.settings["default"]["ENGINE"] == "petstore.databases"
+POSTGRESQL = connections.settings["default"]["ENGINE"] == "petstore.db"
 
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Server:
     """What a process that serves knows of its database; nobody watches it but the test."""
     server = Server("default")
-    monkeypatch.setitem(watch.servers, "default", server)
+    monkeypatch.setitem(monitor.servers, "default", server)
     return server
 
 
@@ -186,7 +186,7 @@ def test_server_is_away_once_until_it_answers(
     db: None, server: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     settings_dict: dict[str, Any] = connections.settings["default"]
-    with caplog.at_level(logging.WARNING, "petstore.databases.watch"):
+    with caplog.at_level(logging.WARNING, "petstore.db.monitor"):
         with monkeypatch.context() as patch:
             patch.setitem(settings_dict, "HOST", "127.0.0.1")
             patch.setitem(settings_dict, "PORT", "1")
@@ -236,7 +236,7 @@ def test_outage_that_the_watch_has_logged_is_not_logged_by_every_request(
         raise next(errors)
 
     monkeypatch.setattr("inventory.views.PetViewSet.list", fail)
-    with caplog.at_level(logging.ERROR, "petstore.errors"):
+    with caplog.at_level(logging.ERROR, "petstore.api.errors"):
         assert api.get("/pets").status_code == 503
         assert caplog.records == []
         assert api.get("/pets").status_code == 503

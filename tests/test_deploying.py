@@ -18,7 +18,7 @@ import yaml
 from django.conf import settings
 from django.test import Client
 
-from petstore.healthcheck import lives
+from petstore.observability.healthcheck import lives
 from tests.live import ROOT, STOP_SECONDS, own_database
 from tests.operations import upgrade
 from tests.servers import free_port, wait_until

@@ -8,14 +8,14 @@ from django.conf import settings
 from django.test import Client
 
 from accounts.idempotency import KEPT
-from accounts.models.keys import ROTATION_OVERLAP
+from accounts.models.api_keys import ROTATION_OVERLAP
 from accounts.quota.bans import BAN_LENGTHS, MIN_STRIKES, STRIKE_WINDOW
 from accounts.quota.verdict import HOUR, MINUTE, SECOND
 from accounts.scopes import SCOPES
-from petstore.errors import ErrorCode
-from petstore.pages import changes
-from petstore.pages.advice import ADVICE
-from petstore.pages.docs import GUIDES
+from petstore.api.errors import ErrorCode
+from petstore.web import changelog
+from petstore.web.docs import GUIDES
+from petstore.web.error_help import ADVICE
 from tests.conftest import Api
 
 
@@ -97,7 +97,7 @@ def test_change_log_is_shown_whole(client: Client) -> None:
 
 def test_change_log_is_read_by_release_and_kind() -> None:
     text = "# Changes\n\nText.\n\n## 2\n\n### Added\n\n- One\n  more.\n- Two.\n\n### Fixed\n\n- Three.\n"
-    assert list(changes.read(text + "\n## 1\n")) == [
+    assert list(changelog.read(text + "\n## 1\n")) == [
         ("2", [("Added", ["One more.", "Two."]), ("Fixed", ["Three."])]),
         ("1", []),
     ]
@@ -112,8 +112,8 @@ def test_guide_is_marked_as_the_current_page(client: Client, name: str) -> None:
 
 
 def test_text_of_an_advice_or_a_change_can_not_be_markup(client: Client, monkeypatch: Any) -> None:
-    evil = [changes.Release("<b>", [changes.Group("<i>", ["<script>`<script>`"])])]
-    monkeypatch.setattr("petstore.pages.docs.releases", lambda: evil)
+    evil = [changelog.Release("<b>", [changelog.Group("<i>", ["<script>`<script>`"])])]
+    monkeypatch.setattr("petstore.web.docs.releases", lambda: evil)
     page = guide(client, "changes")
     assert "<li>&lt;script&gt;<code>&lt;script&gt;</code></li>" in page
     assert "<script>" not in page

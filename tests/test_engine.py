@@ -19,15 +19,15 @@ from django.core.exceptions import SynchronousOnlyOperation
 from django.db import DataError, IntegrityError, OperationalError
 
 from inventory.models import Category, Pet
-from petstore.databases.watch import patience
-from petstore.engine.connection import PipeError
-from petstore.engine.postgresql import Statement
-from petstore.engine.reader import Reader
-from petstore.engine.redis import RedisPipe
-from petstore.engine.scripts import RedisUnavailableError, Scripts, script
-from petstore.engine.waiting import AT_ONCE, Entrance, in_thread, on_loop, wait
-from petstore.engine.writers import Writers
-from petstore.writes import insert
+from petstore.db.monitor import patience
+from petstore.loop.compiled_writes import insert
+from petstore.loop.connection import PipeError
+from petstore.loop.postgresql import Statement
+from petstore.loop.reader import Reader
+from petstore.loop.redis import RedisPipe
+from petstore.loop.scripts import RedisUnavailableError, Scripts, script
+from petstore.loop.waiting import AT_ONCE, Entrance, in_thread, on_loop, wait
+from petstore.loop.writers import Writers
 from tests.conftest import COMMITTED
 from tests.servers import RedisServer, redis_server, wait_until
 from tests.skips import NEEDS_POSTGRESQL
@@ -285,7 +285,7 @@ async def be_busy() -> None:
 def test_a_redis_that_closes_soon_after_it_accepts_swaps_no_replies_and_lets_nobody_wait(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("petstore.engine.pipe.PAUSE_AFTER_FAILURE", 0.0)
+    monkeypatch.setattr("petstore.loop.pipe.PAUSE_AFTER_FAILURE", 0.0)
     patience = random.Random(1)
 
     async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -10,14 +10,14 @@ import pytest
 from django.db import OperationalError
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from petstore.databases.watch import Server, servers
-from petstore.engine import connecting
-from petstore.engine.connecting import connect
-from petstore.engine.connection import LostError, PipeError
-from petstore.engine.postgresql import PostgresqlConnection, Statement
-from petstore.engine.reader import Reader
-from petstore.engine.waiting import Turn
-from petstore.engine.writers import Writers
+from petstore.db.monitor import Server, servers
+from petstore.loop import connecting
+from petstore.loop.connecting import connect
+from petstore.loop.connection import LostError, PipeError
+from petstore.loop.postgresql import PostgresqlConnection, Statement
+from petstore.loop.reader import Reader
+from petstore.loop.waiting import Turn
+from petstore.loop.writers import Writers
 from tests.conftest import COMMITTED
 from tests.skips import NEEDS_POSTGRESQL
 from tests.turns import end_connection, run, serve, turn

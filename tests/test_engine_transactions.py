@@ -11,14 +11,14 @@ from django.db import DataError, InternalError, OperationalError, connection
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from inventory.models import Category, Pet
-from petstore.databases.watch import Server, servers
-from petstore.engine import connecting
-from petstore.engine.connecting import connect
-from petstore.engine.postgresql import PostgresqlConnection, Statement
-from petstore.engine.reader import Reader
-from petstore.engine.waiting import in_thread, on_loop, wait
-from petstore.engine.writers import Writers
-from petstore.writes import atomic, insert, refresh, update
+from petstore.db.monitor import Server, servers
+from petstore.loop import connecting
+from petstore.loop.compiled_writes import atomic, insert, refresh, update
+from petstore.loop.connecting import connect
+from petstore.loop.postgresql import PostgresqlConnection, Statement
+from petstore.loop.reader import Reader
+from petstore.loop.waiting import in_thread, on_loop, wait
+from petstore.loop.writers import Writers
 from tests.conftest import COMMITTED
 from tests.skips import NEEDS_POSTGRESQL
 from tests.turns import Function, end_connection, run, serve, turn

@@ -8,7 +8,7 @@ from django.db import DatabaseError, InterfaceError, InternalError, OperationalE
 from psycopg import errors
 
 from inventory.models import Category
-from petstore.errors import ErrorCode, as_api_error
+from petstore.api.errors import ErrorCode, as_api_error
 from tests.conftest import Api
 
 QUOTA_HEADERS = ("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset")
@@ -112,7 +112,7 @@ def test_bug_outside_the_views_is_the_same_500(api: Api, monkeypatch: pytest.Mon
     def fail(*args: Any) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("petstore.api.ApiView.initialize_request", fail)
+    monkeypatch.setattr("petstore.api.views.ApiView.initialize_request", fail)
     assert_error(api.get("/pets"), 500, "internal_error")
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 import pytest
 
-from petstore.pages.docs import GUIDES
+from petstore.web.docs import GUIDES
 from tests.live import Service, live_service
 
 PAGES = ["/", *(f"/docs/{name}" for name in GUIDES)]

@@ -9,7 +9,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from inventory.models import Category, Pet
-from petstore.document import document
+from petstore.api.openapi.views import document
 from tests.conftest import Api
 
 

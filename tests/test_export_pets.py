@@ -17,9 +17,9 @@ from django.core.management import CommandError, call_command
 from django.db import OperationalError, connection
 from django.test.utils import CaptureQueriesContext
 
-from inventory.exchange.checking import BATCH
-from inventory.exchange.storing import export, snapshot
-from inventory.exchange.writing import write_csv
+from inventory.import_export.checking import BATCH
+from inventory.import_export.storing import export, snapshot
+from inventory.import_export.writing import write_csv
 from inventory.models import Category, Pet
 from tests.conftest import COMMITTED, Api
 from tests.live import ROOT, Service

@@ -14,8 +14,8 @@ import pytest
 from django.db import connection
 from granian.constants import Interfaces
 
-from petstore import draining
-from petstore.management.server import DrainingServer
+from petstore.serving import draining
+from petstore.serving.draining_server import DrainingServer
 from tests.live import STOP_SECONDS, Service, live_service
 from tests.servers import RedisServer, wait_until
 
@@ -125,7 +125,7 @@ def server(monkeypatch: pytest.MonkeyPatch, drain_seconds: int) -> DrainingServe
     """Return a server that has not begun to serve."""
     monkeypatch.setattr(draining, "_draining", mmap.mmap(-1, 1))
     return DrainingServer(
-        "petstore.wsgi:application",
+        "petstore.serving.wsgi:application",
         interface=Interfaces.WSGI,
         drain_seconds=drain_seconds,
         log_enabled=False,

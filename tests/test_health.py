@@ -13,9 +13,9 @@ from django.db.migrations.recorder import MigrationRecorder
 from django.test import Client
 
 from accounts import readiness
-from petstore import readiness as checks
-from petstore.draining import is_draining
-from petstore.readiness import FAILED, NO_ANSWER, Check
+from petstore.observability import health as checks
+from petstore.observability.health import FAILED, NO_ANSWER, Check
+from petstore.serving.draining import is_draining
 from tests.conftest import COMMITTED
 
 

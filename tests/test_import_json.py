@@ -17,12 +17,12 @@ from django.core.management import CommandError, call_command
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inventory.exchange import lines as parts
-from inventory.exchange.json_reading import read_json
-from inventory.exchange.lines import LONGEST, Lines, UnreadableError
+from inventory.import_export import lines as parts
+from inventory.import_export.json_reading import read_json
+from inventory.import_export.lines import LONGEST, Lines, UnreadableError
 from inventory.models import Pet
-from petstore.errors import ApiError
-from petstore.parsing import parse_json
+from petstore.api.errors import ApiError
+from petstore.api.parsers import parse_json
 from tests.live import ROOT
 
 REX, TOM = ("Rex", "Dogs", "available"), ("Tom", "Cats", "sold")

@@ -20,10 +20,10 @@ from django.core.management import CommandError, call_command
 from django.db import IntegrityError, OperationalError, models
 from django.utils import timezone
 
-from inventory.exchange import storing
-from inventory.exchange.checking import BATCH, Row
-from inventory.exchange.lines import LONGEST
-from inventory.exchange.storing import Columns, add
+from inventory.import_export import storing
+from inventory.import_export.checking import BATCH, Row
+from inventory.import_export.lines import LONGEST
+from inventory.import_export.storing import Columns, add
 from inventory.models import Category, Pet
 from petstore.progress import Progress
 from tests.conftest import COMMITTED, Api

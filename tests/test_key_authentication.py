@@ -10,10 +10,10 @@ import pytest
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from accounts import keys
+from accounts import key_text
 from accounts.models import ApiKey
-from accounts.quota import usage
 from accounts.scopes import SCOPES
+from accounts.usage import write_behind
 from inventory.models import Category
 from tests.conftest import OPERATOR, Api
 
@@ -32,8 +32,8 @@ def assert_refused(response: Any, code: str) -> None:
 
 def with_other_secret(text: str) -> str:
     """Return a key of the same id, well formed, whose secret is another."""
-    start = text[: text.rindex("_") + 1] + "x" * keys.SECRET_LENGTH
-    return start + keys.checksum(start)
+    start = text[: text.rindex("_") + 1] + "x" * key_text.SECRET_LENGTH
+    return start + key_text.checksum(start)
 
 
 def with_other_checksum(text: str) -> str:
@@ -117,7 +117,7 @@ def test_missing_key_is_refused_even_while_addresses_cannot_be_counted(
     (tmp_path / "file").touch()
     settings.CACHES = {
         "default": {
-            "BACKEND": "petstore.counters.MachineCounters",
+            "BACKEND": "petstore.cache.machine.MachineCounters",
             "LOCATION": str(tmp_path / "file" / "folder"),
         }
     }
@@ -168,12 +168,12 @@ def test_valid_key_is_admitted(api: Api) -> None:
 
 @pytest.mark.django_db
 def test_unknown_key_is_refused() -> None:
-    assert_refused(Api(keys.make("live", "00000000").text).get("/pets"), "invalid_api_key")
+    assert_refused(Api(key_text.make("live", "00000000").text).get("/pets"), "invalid_api_key")
 
 
 def test_known_id_with_another_secret_is_refused_as_an_unknown_key(key: Any) -> None:
     guessed = Api(with_other_secret(key.text)).get("/pets")
-    unknown = Api(keys.make("live", "00000000").text).get("/pets")
+    unknown = Api(key_text.make("live", "00000000").text).get("/pets")
     assert_refused(guessed, "invalid_api_key")
     assert guessed.json() == unknown.json()
 
@@ -356,7 +356,7 @@ def test_refused_key_costs_its_account_nothing(issue: Issue, key: Any, api: Api)
 
 
 def last_use(key: ApiKey) -> Any:
-    usage.recorder.write()  # Otherwise done every few seconds.
+    write_behind.recorder.write()  # Otherwise done every few seconds.
     key.refresh_from_db()
     return key.last_used_at
 

@@ -12,7 +12,7 @@ from django.db import IntegrityError, connection, transaction
 from django.db.models import ProtectedError
 from django.utils import timezone
 
-from accounts import keys
+from accounts import key_text
 from accounts.models import MAX_LIFETIME, Account, Actor, ApiKey, KeyEvent, PlanCode
 from accounts.scopes import SCOPES
 from tests.conftest import OPERATOR, Api
@@ -47,10 +47,10 @@ def test_secret_is_stored_nowhere(issue: Issue) -> None:
 
 def test_stored_digest_is_the_keys_under_the_newest_pepper(issue: Issue, settings: Any) -> None:
     key, text = issue()
-    parts = keys.split(text)
+    parts = key_text.split(text)
     assert parts is not None
     assert key.pepper_number == 2
-    assert key.digest == keys.digest(parts, settings.API_KEY_PEPPERS[2])
+    assert key.digest == key_text.digest(parts, settings.API_KEY_PEPPERS[2])
 
 
 def test_highest_number_signs_and_not_the_last_one_written(issue: Issue, settings: Any) -> None:

@@ -8,37 +8,39 @@ from dataclasses import FrozenInstanceError
 
 import pytest
 
-from accounts import keys
+from accounts import key_text
 
 ACCOUNT_ID = "0Zl4dF9k"
 PEPPER = b"a pepper"
 
 
 @pytest.fixture
-def key() -> keys.KeyText:
-    return keys.make("live", ACCOUNT_ID)
+def key() -> key_text.KeyText:
+    return key_text.make("live", ACCOUNT_ID)
 
 
 @pytest.mark.parametrize("mode", ["live", "test"])
 def test_key_shows_its_mode_and_its_account_before_its_secret(mode: str) -> None:
-    key = keys.make(mode, ACCOUNT_ID)
+    key = key_text.make(mode, ACCOUNT_ID)
     assert re.fullmatch(rf"psk_{mode}_{ACCOUNT_ID}[0-9A-Za-z]{{6}}_[0-9A-Za-z]{{38}}", key.text)
     assert key.mode == mode
     assert key.public_id == key.text.split("_")[2]
 
 
-def test_secret_holds_at_least_190_bits(key: keys.KeyText) -> None:
-    secret = key.text.split("_")[3][: -keys.CHECKSUM_LENGTH]
+def test_secret_holds_at_least_190_bits(key: key_text.KeyText) -> None:
+    secret = key.text.split("_")[3][: -key_text.CHECKSUM_LENGTH]
     assert len(secret) * math.log2(62) >= 190
 
 
 def test_secret_may_hold_every_character_of_base62() -> None:
-    drawn = {letter for _ in range(200) for letter in keys.make("live", ACCOUNT_ID).text.split("_")[3][:32]}
+    drawn = {
+        letter for _ in range(200) for letter in key_text.make("live", ACCOUNT_ID).text.split("_")[3][:32]
+    }
     assert drawn == set("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
 
 
 def test_no_two_keys_of_an_account_share_an_id_or_a_secret() -> None:
-    made = [keys.make("live", ACCOUNT_ID).text.split("_") for _ in range(500)]
+    made = [key_text.make("live", ACCOUNT_ID).text.split("_") for _ in range(500)]
     assert len({parts[2] for parts in made}) == len({parts[3] for parts in made}) == 500
 
 
@@ -50,27 +52,27 @@ def test_no_two_keys_of_an_account_share_an_id_or_a_secret() -> None:
     ],
 )
 def test_checksum_is_crc32_in_six_characters_of_base62(text: str, checksum: str) -> None:
-    assert keys.checksum(text) == checksum
+    assert key_text.checksum(text) == checksum
 
 
-def test_made_key_splits_into_its_parts(key: keys.KeyText) -> None:
-    assert keys.split(key.text) == key
+def test_made_key_splits_into_its_parts(key: key_text.KeyText) -> None:
+    assert key_text.split(key.text) == key
 
 
-def test_one_mistyped_character_anywhere_is_found(key: keys.KeyText) -> None:
+def test_one_mistyped_character_anywhere_is_found(key: key_text.KeyText) -> None:
     for place, letter in enumerate(key.text):
         typed = key.text[:place] + ("x" if letter != "x" else "y") + key.text[place + 1 :]
-        assert keys.split(typed) is None, place
+        assert key_text.split(typed) is None, place
 
 
-def test_two_swapped_neighbours_anywhere_are_found(key: keys.KeyText) -> None:
+def test_two_swapped_neighbours_anywhere_are_found(key: key_text.KeyText) -> None:
     for place, (left, right) in enumerate(zip(key.text, key.text[1:], strict=False)):
         typed = key.text[:place] + right + left + key.text[place + 2 :]
-        assert left == right or keys.split(typed) is None, place
+        assert left == right or key_text.split(typed) is None, place
 
 
 def with_checksum(start: str) -> str:
-    return start + keys.checksum(start)
+    return start + key_text.checksum(start)
 
 
 WRONG_FORMS = {
@@ -93,25 +95,25 @@ WRONG_FORMS = {
 
 @pytest.mark.parametrize("text", WRONG_FORMS.values(), ids=WRONG_FORMS.keys())
 def test_wrong_form_is_no_key_even_with_a_right_checksum(text: str) -> None:
-    assert keys.split(text) is None
+    assert key_text.split(text) is None
 
 
-def test_digest_is_hmac_sha256_of_the_whole_key_under_the_pepper(key: keys.KeyText) -> None:
-    assert keys.digest(key, PEPPER) == hmac.new(PEPPER, key.text.encode(), hashlib.sha256).hexdigest()
+def test_digest_is_hmac_sha256_of_the_whole_key_under_the_pepper(key: key_text.KeyText) -> None:
+    assert key_text.digest(key, PEPPER) == hmac.new(PEPPER, key.text.encode(), hashlib.sha256).hexdigest()
 
 
-def test_digest_matches_only_its_own_key_and_pepper(key: keys.KeyText) -> None:
-    stored = keys.digest(key, PEPPER)
-    assert keys.match(key, PEPPER, stored)
-    assert not keys.match(key, b"another pepper", stored)
-    assert not keys.match(keys.make("live", ACCOUNT_ID), PEPPER, stored)
+def test_digest_matches_only_its_own_key_and_pepper(key: key_text.KeyText) -> None:
+    stored = key_text.digest(key, PEPPER)
+    assert key_text.match(key, PEPPER, stored)
+    assert not key_text.match(key, b"another pepper", stored)
+    assert not key_text.match(key_text.make("live", ACCOUNT_ID), PEPPER, stored)
 
 
 @pytest.mark.parametrize("show", [repr, str, "{}".format, "{!r}".format])
-def test_shown_key_hides_its_secret(key: keys.KeyText, show: type[str]) -> None:
+def test_shown_key_hides_its_secret(key: key_text.KeyText, show: type[str]) -> None:
     assert show(key) == f"KeyText({key.public_id})"
 
 
-def test_key_never_changes(key: keys.KeyText) -> None:
+def test_key_never_changes(key: key_text.KeyText) -> None:
     with pytest.raises(FrozenInstanceError):
         key.text = "another"  # type: ignore[misc]

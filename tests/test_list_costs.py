@@ -17,7 +17,7 @@ from psycopg import sql
 
 from accounts.models import Account, PlanCode
 from inventory.models import Category, OrderStatus, PetStatus
-from petstore.pagination import page_url
+from petstore.api.pagination import page_url
 from tests.conftest import COMMITTED, Api
 
 pytestmark = COMMITTED

@@ -16,12 +16,12 @@ from django.db import OperationalError
 from django.test import Client
 from prometheus_client import REGISTRY
 
-from accounts import keys
+from accounts import key_text
 from accounts.models import ApiKey
-from petstore.observing import logs
-from petstore.observing.output import MOST_WAITING, Output
-from petstore.observing.parent import JsonFormatter
-from petstore.observing.redaction import redact
+from petstore.observability import logs
+from petstore.observability.output import MOST_WAITING, Output
+from petstore.observability.parent import JsonFormatter
+from petstore.observability.redaction import redact
 from tests.conftest import Api
 from tests.live import live_service
 
@@ -65,7 +65,7 @@ def test_request_that_failed_is_an_error(api: Api, lines: Lines, monkeypatch: py
     api.get("/pets", X_Request_Id="bad")
     trace, request = lines()
     assert (request["level"], request["status"]) == ("error", 500)
-    assert (trace["level"], trace["logger"], trace["request_id"]) == ("error", "petstore.errors", "bad")
+    assert (trace["level"], trace["logger"], trace["request_id"]) == ("error", "petstore.api.errors", "bad")
     assert "TypeError" in trace["exception"]
 
 
@@ -133,7 +133,7 @@ def test_key_is_in_no_line_wherever_it_was_sent(
 
 def secret_of(key: str) -> str:
     """Return what only a key's holder knows."""
-    return key.rpartition("_")[2][: keys.SECRET_LENGTH]
+    return key.rpartition("_")[2][: key_text.SECRET_LENGTH]
 
 
 def test_traceback_loses_the_keys_and_passwords_in_it(

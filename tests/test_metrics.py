@@ -15,9 +15,9 @@ from prometheus_client import REGISTRY, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from accounts.models import Account, PlanCode
-from petstore.observing.port import AllWorkers, serve_metrics
-from petstore.observing.requests import METHODS, in_flight, route_of
-from petstore.observing.worker import Connections
+from petstore.observability.port import AllWorkers, serve_metrics
+from petstore.observability.requests import METHODS, in_flight, route_of
+from petstore.observability.worker import Connections
 from tests.conftest import Api
 from tests.live import ROOT, Service
 from tests.servers import free_port
@@ -33,7 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What a worker that has died left in the folder of the metrics."""
     folder = tmp_path_factory.mktemp("metrics")
     program = (
-        "import django; django.setup(); from petstore.metrics import *; "
+        "import django; django.setup(); from petstore.observability.metrics import *; "
         "BANS.inc(3); WORKERS.set(1); STORE_UP.labels('redis').set(0)"
     )
     own = {"PROMETHEUS_MULTIPROC_DIR": str(folder), "DJANGO_SETTINGS_MODULE": "petstore.settings"}
@@ -157,7 +157,7 @@ def test_request_is_in_flight_until_it_is_answered(client: Any, monkeypatch: pyt
         seen.append(in_flight())
         return HttpResponse()
 
-    monkeypatch.setattr("petstore.pages.home.Home.dispatch", look)
+    monkeypatch.setattr("petstore.web.home.Home.dispatch", look)
     before = in_flight()
     client.get("/")
     assert (before, seen, in_flight()) == (0, [1], 0)

@@ -8,7 +8,7 @@ from django.contrib.postgres.operations import NotInTransactionMixin
 from django.db import IntegrityError, OperationalError, connection, migrations, models, transaction
 from django.db.migrations.state import ProjectState
 
-from petstore.databases.operations import (
+from petstore.db.operations import (
     AddConstraintNotValid,
     AddIndexConcurrently,
     RemoveIndexConcurrently,

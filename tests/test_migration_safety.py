@@ -35,7 +35,7 @@ def plant(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch, databa
         (package / "__init__.py").write_text(f"__path__.append({str(Path(migrations.__path__[0]))!r})\n")
         (package / "0099_planted.py").write_text(
             "import django.db.models.deletion\n"
-            "from petstore.databases.operations import AddConstraintNotValid, AddIndexConcurrently\n"
+            "from petstore.db.operations import AddConstraintNotValid, AddIndexConcurrently\n"
             "from django.db import migrations, models\n"
             "class Migration(migrations.Migration):\n"
             f"    dependencies = [('inventory', '{FIRST_VERSION['inventory']}')]\n"

@@ -9,9 +9,9 @@ from django.db import DatabaseError, connection
 
 from accounts.caller import Caller
 from accounts.models import EPOCH, Account, AccountDayLoad, ApiKey, DeprecatedUse, MinuteLoad
-from accounts.quota import deprecated, loads, usage
-from accounts.quota.usage import UsageRecorder
 from accounts.quota.verdict import DAY, MINUTE, SECOND, Limits, Verdict, account_windows
+from accounts.usage import deprecated_calls, loads, write_behind
+from accounts.usage.write_behind import UsageRecorder
 from tests.conftest import COMMITTED, Api
 from tests.quota import NOON
 
@@ -124,7 +124,7 @@ def test_load_and_deprecated_calls_outlive_a_write_that_fails(
 
     use(NOON)
     with monkeypatch.context() as patched:
-        patched.setattr(deprecated, "write", fail)
+        patched.setattr(deprecated_calls, "write", fail)
         own_recorder.write()
     assert not MinuteLoad.objects.exists()  # One transaction: nothing was written, nothing counts twice.
     use(NOON + SECOND)
@@ -137,7 +137,7 @@ def test_load_and_deprecated_calls_outlive_a_write_that_fails(
 def test_loads_that_wait_for_the_database_are_bounded(
     key: ApiKey, own_recorder: UsageRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(usage, "LOADS_KEPT", 3)
+    monkeypatch.setattr(write_behind, "LOADS_KEPT", 3)
 
     def fail(*_: Any) -> None:
         raise DatabaseError("away")
@@ -180,14 +180,14 @@ def test_each_admitted_call_of_the_deprecated_operation_is_counted(
 def test_deprecated_calls_of_processes_add_up_and_the_last_one_stays(account: Account) -> None:
     day = NOON // DAY
     for requests, at in ((2, NOON + 9), (5, NOON + 3)):
-        deprecated.write({(account.pk, "getPet", day): (requests, at)})
+        deprecated_calls.write({(account.pk, "getPet", day): (requests, at)})
     used = DeprecatedUse.objects.get()
     assert (used.requests, used.last_call_at.microsecond) == (7, 9)
 
 
 def test_deprecated_calls_of_a_deleted_account_stop_nothing(account: Account) -> None:
     day = NOON // DAY
-    deprecated.write({(0, "getPet", day): (1, NOON), (account.pk, "getPet", day): (1, NOON)})
+    deprecated_calls.write({(0, "getPet", day): (1, NOON), (account.pk, "getPet", day): (1, NOON)})
     assert DeprecatedUse.objects.get().account == account
 
 
@@ -195,7 +195,7 @@ def test_deprecated_calls_are_kept_for_400_days(account: Account) -> None:
     for days in (0, 400, 401):
         day, now = TODAY - timedelta(days=days), datetime.now(UTC)
         account.deprecated_uses.create(operation="getPet", day=day, requests=1, last_call_at=now)
-    deprecated.prune(NOON)
+    deprecated_calls.prune(NOON)
     assert {(TODAY - use.day).days for use in DeprecatedUse.objects.all()} == {0, 400}
 
 
@@ -204,12 +204,12 @@ def test_tidying_up_does_it_all_and_survives_a_database_that_is_away(
 ) -> None:
     put({0: 3}, account)
     AccountDayLoad.objects.create(account=account, day=TODAY - timedelta(days=93))
-    usage.tidy(LATER)
+    write_behind.tidy(LATER)
     assert AccountDayLoad.objects.get().day == TODAY
 
     def fail(_: int) -> None:
         raise DatabaseError("away")
 
     monkeypatch.setattr(loads, "roll_up", fail)
-    usage.tidy(LATER)
+    write_behind.tidy(LATER)
     assert "could not be tidied up" in caplog.text

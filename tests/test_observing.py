@@ -18,7 +18,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 from prometheus_client import REGISTRY
 
-from petstore.observing.tracing import TracingMiddleware
+from petstore.observability.tracing import TracingMiddleware
 from tests.conftest import Api
 from tests.live import ROOT
 from tests.test_logs import secret_of
@@ -67,7 +67,7 @@ WITHOUT_PACKAGES = "import sys; sys.modules['opentelemetry'] = None; "
 
 
 def test_without_a_collector_the_service_needs_nothing_of_opentelemetry() -> None:
-    done = run("-c", WITHOUT_PACKAGES + "import petstore.wsgi")
+    done = run("-c", WITHOUT_PACKAGES + "import petstore.serving.wsgi")
     assert done.returncode == 0, done.stderr
 
 
@@ -181,8 +181,8 @@ ADDED_BY_PROMETHEUS = {"job", "instance"}
 
 def exposed() -> dict[str, set[str]]:
     """Return the labels of each series that the service exposes, by its name."""
-    import_module("petstore.databases.replicas")  # These define theirs where they are used.
-    import_module("petstore.observing.output")
+    import_module("petstore.db.replicas")  # These define theirs where they are used.
+    import_module("petstore.observability.output")
     found: dict[str, set[str]] = {}
     for family in REGISTRY.collect():
         collector = REGISTRY._names_to_collectors[family.name]

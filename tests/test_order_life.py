@@ -16,8 +16,8 @@ from hypothesis.stateful import (
 )
 
 from accounts.models import Account, Actor, ApiKey, PlanCode
-from inventory.events import OrderEvent, PetEvent
 from inventory.models import Category, IllegalMoveError, Order, Pet, PetStatus
+from inventory.models.events import OrderEvent, PetEvent
 from tests.conftest import Api
 
 PETS = 3

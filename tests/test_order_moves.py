@@ -8,8 +8,8 @@ import pytest
 from django.db import IntegrityError, connection, transaction
 
 from accounts.models import Account, PlanCode
-from inventory.events import PetEvent
 from inventory.models import Category, IllegalMoveError, Order, OrderStatus, Pet, PetStatus
+from inventory.models.events import PetEvent
 
 BUYER, STAFF = "key buyer", "staff ann"
 PLACED, APPROVED, DELIVERED, CANCELLED = OrderStatus

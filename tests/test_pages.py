@@ -15,8 +15,8 @@ from django.test import Client, RequestFactory
 from django.urls import reverse
 
 from accounts.models import Plan, PlanCode
-from petstore.pages.docs import GUIDES
-from petstore.pages.home import Home
+from petstore.web.docs import GUIDES
+from petstore.web.home import Home
 from tests.live import Service
 from tests.servers import free_port
 

@@ -10,8 +10,8 @@ from django.db import DatabaseError, connection, transaction
 from django.db.models import Model
 
 from accounts.models import Account, ApiKey, KeyStanding, Plan, PlanCode
-from accounts.quota import changes
-from accounts.quota.redis import RedisQuotaStore
+from accounts.quota import publishing
+from accounts.quota.redis_store import RedisQuotaStore
 from tests.conftest import COMMITTED
 from tests.quota import Desk
 from tests.servers import RedisServer, wait_until
@@ -113,7 +113,7 @@ def test_change_that_can_not_be_put_on_record_is_not_saved(
     before = list(rows.values())
     row = rows[0]
     setattr(row, field, 77)
-    monkeypatch.setattr(changes, "RAISE_VERSION", "The database understands nothing of this: {}")
+    monkeypatch.setattr(publishing, "RAISE_VERSION", "The database understands nothing of this: {}")
     with pytest.raises(DatabaseError):
         row.save()
     assert list(rows.values()) == before

@@ -12,17 +12,18 @@ from django.core.management import call_command
 from django.urls import reverse
 
 from accounts.models import Plan, PlanCode, Publication
-from accounts.quota import changes, facts, usage
-from accounts.quota.facts import KeyRefusal
-from accounts.quota.redis import RedisQuotaStore
+from accounts.quota import key_record, publishing
+from accounts.quota.key_record import KeyRefusal
+from accounts.quota.redis_store import RedisQuotaStore
 from accounts.quota.verdict import MINUTE
+from accounts.usage import write_behind
 from tests.conftest import OPERATOR
 from tests.quota import Desk
 from tests.relay import Relay, relay
 from tests.servers import RedisServer
 from tests.staff import signed_in, superuser
 
-ON_COMMIT = "accounts.quota.changes.transaction.on_commit"
+ON_COMMIT = "accounts.quota.publishing.transaction.on_commit"
 
 
 @pytest.fixture
@@ -56,7 +57,7 @@ def test_revocation_holds_after_the_connection_was_cut(acme: Desk, way: Relay) -
 
 def test_unban_holds_after_the_connection_was_cut(acme: Desk, way: Relay) -> None:
     ban(acme)
-    usage.recorder.write()
+    write_behind.recorder.write()
     way.cut()
     acme.keys[0].unban(reason="Mended.", by=OPERATOR)
     assert not acme.send().banned
@@ -75,11 +76,11 @@ def test_what_could_not_be_told_is_told_later(acme: Desk, way: Relay, redis: Red
     way.cut()
     acme.keys[0].revoke(reason="Leaked.", by=OPERATOR)
     assert acme.send().admitted  # Others still reach Redis, which does not know.
-    assert changes.warning(pk=acme.keys[0].pk) == changes.NOT_TOLD
+    assert publishing.warning(pk=acme.keys[0].pk) == publishing.NOT_TOLD
     way.target = target
-    changes.tell_all()
+    publishing.tell_all()
     assert acme.admit().refusal is KeyRefusal.REVOKED
-    assert changes.warning(pk=acme.keys[0].pk) == ""
+    assert publishing.warning(pk=acme.keys[0].pk) == ""
 
 
 def test_what_a_killed_process_left_untold_is_told_by_another(
@@ -89,7 +90,7 @@ def test_what_a_killed_process_left_untold_is_told_by_another(
     monkeypatch.setattr(ON_COMMIT, lambda tell, robust=False: None)
     acme.keys[0].revoke(reason="Leaked.", by=OPERATOR)  # Committed, and the process died.
     assert acme.send().admitted
-    changes.tell_all()
+    publishing.tell_all()
     assert acme.admit().refusal is KeyRefusal.REVOKED
 
 
@@ -100,7 +101,7 @@ def test_change_from_a_machine_without_redis_is_told_by_those_that_serve(
     with monkeypatch.context() as elsewhere:
         elsewhere.setattr("accounts.quota.store.redis", None)
         acme.keys[0].revoke(reason="Leaked.", by=OPERATOR)
-    changes.tell_all()
+    publishing.tell_all()
     assert acme.admit().refusal is KeyRefusal.REVOKED
 
 
@@ -113,16 +114,16 @@ def test_change_while_an_earlier_one_is_told_is_told_as_well(
 
     def change_meanwhile(store: RedisQuotaStore, keys_facts: Any) -> Any:
         monkeypatch.setattr(RedisQuotaStore, "publish_all", publish_all)
-        changes.publish("pk", acme.keys[0].pk)
+        publishing.publish("pk", acme.keys[0].pk)
         return publish_all(store, keys_facts)
 
     Publication.objects.update(told=0)
     monkeypatch.setattr(ON_COMMIT, lambda tell, robust=False: None)
     monkeypatch.setattr(RedisQuotaStore, "publish_all", change_meanwhile)
-    changes.tell_some(store, [acme.keys[0].pk], {})
-    assert changes.untold().exists()
-    changes.tell_all()
-    assert not changes.untold().exists()
+    publishing.tell_some(store, [acme.keys[0].pk], {})
+    assert publishing.untold().exists()
+    publishing.tell_all()
+    assert not publishing.untold().exists()
 
 
 # --- The order of what is told -------------------------------------------------------------------
@@ -132,7 +133,7 @@ def test_facts_of_before_a_change_never_win_whatever_the_clocks_say(
     acme: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As in a pipeline of PostgreSQL, whose snapshot is older than the time of its statement."""
-    early = facts.read(acme.keys[0].public_id)
+    early = key_record.read(acme.keys[0].public_id)
     assert early is not None
     acme.keys[0].revoke(reason="Leaked.", by=OPERATOR)
     assert isinstance(acme.store, RedisQuotaStore)
@@ -146,18 +147,18 @@ def test_lifted_ban_stays_lifted_whichever_publication_comes_last(
     store = acme.store
     assert isinstance(store, RedisQuotaStore)
     ban(acme)
-    usage.recorder.write()
+    write_behind.recorder.write()
     monkeypatch.setattr(ON_COMMIT, lambda tell, robust=False: None)
     acme.keys[0].unban(reason="Mended.", by=OPERATOR)
-    changes.publish("pk", acme.keys[0].pk)  # Another change overtakes it.
+    publishing.publish("pk", acme.keys[0].pk)  # Another change overtakes it.
     store.refresh(acme.keys[0].public_id)
-    changes.tell_all()
+    publishing.tell_all()
     assert not acme.send().banned
 
 
 def test_ban_after_a_lifted_one_holds(acme: Desk) -> None:
     ban(acme)
-    usage.recorder.write()
+    write_behind.recorder.write()
     acme.keys[0].unban(reason="Mended.", by=OPERATOR)
     assert not acme.send().banned
     acme.now += MINUTE
@@ -167,11 +168,11 @@ def test_ban_after_a_lifted_one_holds(acme: Desk) -> None:
 
 def test_standby_that_lacks_changes_is_believed_once_it_is_the_primary(acme: Desk) -> None:
     for _ in range(3):
-        changes.publish("pk", acme.keys[0].pk)
+        publishing.publish("pk", acme.keys[0].pk)
     acme.send()
     Publication.objects.update(version=1, told=1)  # What was committed last never came to the standby.
     acme.keys[0].revoke(reason="Leaked.", by=OPERATOR)  # Which is version 2; Redis has 4.
-    changes.tell_all()
+    publishing.tell_all()
     assert acme.admit().refusal is KeyRefusal.REVOKED
 
 
@@ -184,7 +185,7 @@ def test_new_numbers_of_a_plan_reach_its_keys_in_few_round_trips(
     acme.account.assign(PlanCode.FREE)
     for _ in range(20):
         acme.add_key()
-    monkeypatch.setattr(changes, "TOLD_AT_ONCE", 8)
+    monkeypatch.setattr(publishing, "TOLD_AT_ONCE", 8)
     sent: list[int] = []
     publish_all = RedisQuotaStore.publish_all
 
@@ -205,9 +206,9 @@ def test_keys_of_a_plan_that_can_not_all_be_told_in_time_are_told_later(
     acme: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     acme.account.assign(PlanCode.FREE)
-    monkeypatch.setattr(changes, "TELLING_SECONDS", 0)
+    monkeypatch.setattr(publishing, "TELLING_SECONDS", 0)
     Plan.objects.get(pk=PlanCode.FREE).save()
-    assert changes.warning(account__plan=PlanCode.FREE) == changes.NOT_TOLD
+    assert publishing.warning(account__plan=PlanCode.FREE) == publishing.NOT_TOLD
     monkeypatch.undo()
 
 
@@ -216,7 +217,7 @@ def test_key_deleted_by_hand_leaves_nothing_to_tell(acme: Desk, monkeypatch: pyt
     key = acme.keys[0]
     key.events.all().delete()
     type(key).objects.filter(pk=key.pk)._raw_delete("default")
-    changes.tell_all()
+    publishing.tell_all()
     assert not Publication.objects.filter(pk=key.pk).exists()
 
 
@@ -235,7 +236,7 @@ def test_page_says_when_redis_could_not_be_told(acme: Desk, unreachable: Relay) 
     staff = signed_in(superuser())
     page = reverse("admin:accounts_apikey_revoke", args=[acme.keys[0].pk])
     answer = staff.post(page, {"reason": "Leaked."}, follow=True)
-    assert [str(message) for message in answer.context["messages"]][-1] == changes.NOT_TOLD
+    assert [str(message) for message in answer.context["messages"]][-1] == publishing.NOT_TOLD
 
 
 def test_form_says_when_redis_could_not_be_told(acme: Desk, unreachable: Relay) -> None:
@@ -243,14 +244,14 @@ def test_form_says_when_redis_could_not_be_told(acme: Desk, unreachable: Relay) 
     page = reverse("admin:accounts_account_change", args=[acme.account.pk])
     form = {"name": "Acme", "plan": "enterprise", "per_minute": 7, "per_day": 100}
     answer = staff.post(page, edited(staff.get(page)) | form, follow=True)
-    assert changes.NOT_TOLD in [str(message) for message in answer.context["messages"]]
+    assert publishing.NOT_TOLD in [str(message) for message in answer.context["messages"]]
 
 
 def test_page_says_nothing_when_redis_was_told(acme: Desk) -> None:
     staff = signed_in(superuser())
     page = reverse("admin:accounts_apikey_revoke", args=[acme.keys[0].pk])
     answer = staff.post(page, {"reason": "Leaked."}, follow=True)
-    assert changes.NOT_TOLD not in [str(message) for message in answer.context["messages"]]
+    assert publishing.NOT_TOLD not in [str(message) for message in answer.context["messages"]]
     assert acme.admit().refusal is KeyRefusal.REVOKED
 
 
@@ -259,7 +260,7 @@ def test_command_says_when_redis_could_not_be_told(acme: Desk, unreachable: Rela
     told = ("--reason", "Leaked.", "--json")
     call_command("revoke_key", acme.keys[0].public_id, *told, stdout=out, stderr=err)
     assert json.loads(out.getvalue())["state"] == "revoked"
-    assert err.getvalue().strip() == changes.NOT_TOLD
+    assert err.getvalue().strip() == publishing.NOT_TOLD
 
 
 def edited(page: Any) -> dict[str, Any]:

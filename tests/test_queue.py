@@ -6,11 +6,11 @@ from typing import Any
 
 from django.db import OperationalError
 
-from petstore.engine import waiting
-from petstore.engine.postgresql import Statement
-from petstore.engine.waiting import in_thread
-from petstore.engine.writers import Writers
-from petstore.errors import ErrorCode, as_api_error
+from petstore.api.errors import ErrorCode, as_api_error
+from petstore.loop import waiting
+from petstore.loop.postgresql import Statement
+from petstore.loop.waiting import in_thread
+from petstore.loop.writers import Writers
 from tests.conftest import COMMITTED
 from tests.skips import NEEDS_POSTGRESQL
 from tests.turns import run, serve, turn

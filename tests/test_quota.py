@@ -5,14 +5,14 @@ from collections.abc import Callable
 
 import pytest
 
-from accounts.keys import checksum
+from accounts.key_text import checksum
 from accounts.models import KeyEvent, KeyStanding, PlanCode
-from accounts.quota import usage
 from accounts.quota.admission import QuotaStore
 from accounts.quota.bans import BAN_LENGTHS, strikes_to_ban
-from accounts.quota.facts import KeyRefusal
+from accounts.quota.key_record import KeyRefusal
 from accounts.quota.verdict import DAY, MINUTE, SECOND, Verdict
-from petstore.errors import ErrorCode
+from accounts.usage import write_behind
+from petstore.api.errors import ErrorCode
 from tests.conftest import OPERATOR
 from tests.quota import NOON, Desk, day, minute
 
@@ -348,7 +348,7 @@ def test_requests_and_refusals_of_each_day_are_kept(desk: Callable[..., Desk]) -
     acme.admitted(5)
     acme.now += DAY
     acme.admitted(1)
-    usage.recorder.write()
-    usage.recorder.write()  # A second write has nothing left to add.
+    write_behind.recorder.write()
+    write_behind.recorder.write()  # A second write has nothing left to add.
     days = acme.keys[0].usage.order_by("day").values_list("requests", "refusals")
     assert list(days) == [(3, 2), (1, 0)]

@@ -10,22 +10,22 @@ from typing import Any
 import pytest
 from django.db import OperationalError
 
-from accounts import keys
-from accounts.quota import usage
+from accounts import key_text
 from accounts.quota.admission import Admission
-from accounts.quota.database import DatabaseQuotaStore
+from accounts.quota.database_store import DatabaseQuotaStore
 from accounts.quota.fallback import FallbackQuotaStore
-from accounts.quota.redis import (
+from accounts.quota.redis_store import (
     ADMIT,
     ForeignReplyError,
     RedisQuotaStore,
     RedisUndecidedError,
     names,
 )
-from accounts.quota.usage import UsageRecorder
 from accounts.quota.verdict import DAY, SECOND
-from petstore.engine.scripts import Script
-from petstore.metrics import FOREIGN_REPLIES
+from accounts.usage import write_behind
+from accounts.usage.write_behind import UsageRecorder
+from petstore.loop.scripts import Script
+from petstore.observability.metrics import FOREIGN_REPLIES
 from tests.conftest import Api
 from tests.quota import ADDRESS, NOON, Desk, day
 from tests.relay import relay
@@ -102,7 +102,7 @@ def test_day_is_exact_where_one_worker_sees_a_blip_and_another_does_not(
         assert cut_off.state == "database"
         acme.store = other
         admitted += acme.admitted(20)  # In Redis, meanwhile.
-        usage.recorder.write()
+        write_behind.recorder.write()
         way.target = target
         is_back(cut_off)
         acme.store = cut_off
@@ -181,7 +181,7 @@ def test_nobody_asks_the_database_before_its_worker_has_written_what_it_counted(
     monkeypatch.setattr(own_recorder, "write", write)
     monkeypatch.setattr("accounts.quota.fallback.WRITE_SECONDS", 30)
     store = FallbackQuotaStore(RedisQuotaStore("redis://127.0.0.1:1"), Asked(events))
-    key = keys.make("live", "Account1")
+    key = key_text.make("live", "Account1")
     first, second = (threading.Thread(target=store.admit, args=[key, ADDRESS]) for _ in range(2))
     first.start()
     assert writes.wait(30)
@@ -302,7 +302,7 @@ def test_outage_of_the_database_charges_no_address(
     def fail(*arguments: Any, **options: Any) -> Any:
         raise OperationalError("away")
 
-    monkeypatch.setattr("accounts.quota.database.key_facts.read", fail)
+    monkeypatch.setattr("accounts.quota.database_store.key_facts.read", fail)
     answers = [api.get("/pets") for _ in range(8)]
     assert {answer.status_code for answer in answers} == {503}
     assert all(int(answer.headers["Retry-After"]) >= 1 for answer in answers)

@@ -15,13 +15,13 @@ import httpx
 import pytest
 
 from accounts.models import ApiKey
-from accounts.quota import facts
-from accounts.quota.database import DatabaseQuotaStore
-from accounts.quota.facts import KeyRefusal
+from accounts.quota import key_record
+from accounts.quota.database_store import DatabaseQuotaStore
 from accounts.quota.fallback import FallbackQuotaStore
-from accounts.quota.redis import RedisQuotaStore, names
-from accounts.quota.usage import UsageRecorder
+from accounts.quota.key_record import KeyRefusal
+from accounts.quota.redis_store import RedisQuotaStore, names
 from accounts.quota.verdict import DAY, MINUTE
+from accounts.usage.write_behind import UsageRecorder
 from tests.conftest import OPERATOR
 from tests.live import Service, live_service
 from tests.quota import Desk, day, minute
@@ -153,10 +153,10 @@ def test_key_that_vanished_from_the_database_ends_with_its_facts(
 def test_facts_read_earlier_do_not_overwrite_later_ones(redis: RedisServer, db: None) -> None:
     store = RedisQuotaStore(redis.url)
     acme = Desk(store, per_minute=5, per_day=100)
-    early = facts.read(acme.keys[0].public_id)
+    early = key_record.read(acme.keys[0].public_id)
     assert early is not None
     acme.keys[0].revoke(reason="Leaked.", by=OPERATOR)
-    late = facts.read(acme.keys[0].public_id)
+    late = key_record.read(acme.keys[0].public_id)
     assert late is not None
     store.publish(late)
     store.publish(early)

@@ -111,7 +111,7 @@ def test_address_over_its_limit_does_not_stop_a_valid_key(stranger: Api, api: Ap
 def test_lost_counters_refuse_nobody(stranger: Api, settings: Any, tmp_path: Any) -> None:
     (tmp_path / "file").touch()
     settings.CACHES = {
-        "default": {"BACKEND": "petstore.counters.MachineCounters", "LOCATION": str(tmp_path / "file")}
+        "default": {"BACKEND": "petstore.cache.machine.MachineCounters", "LOCATION": str(tmp_path / "file")}
     }
     response = stranger.get("/pets")
     assert response.status_code == 401

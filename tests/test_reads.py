@@ -8,8 +8,8 @@ from django.db.models import QuerySet
 
 from accounts.models import Account
 from inventory.models import Category, Order, OrderStatus, Pet, PetStatus
-from petstore import reads
-from petstore.reads import Read
+from petstore.loop import compiled_reads
+from petstore.loop.compiled_reads import Read
 
 
 @pytest.fixture
@@ -47,13 +47,13 @@ def test_rows_are_those_of_the_queryset_whatever_was_read_before(pets: list[Pet]
 
 def test_a_form_is_compiled_once(pets: list[Pet], read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
     compiled = []
-    compile_read = reads.compile_read
+    compile_read = compiled_reads.compile_read
 
-    def note(*of: Any) -> reads.Statement:
+    def note(*of: Any) -> compiled_reads.Statement:
         compiled.append(of[2:])
         return compile_read(*of)
 
-    monkeypatch.setattr(reads, "compile_read", note)
+    monkeypatch.setattr(compiled_reads, "compile_read", note)
     for pet in pets:
         assert read.where(status=pet.status).where(id__gt=pet.pk - 1).first(5)
         assert read.where(id=pet.pk).one() == pet.as_json()

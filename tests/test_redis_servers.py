@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from accounts.quota.redis import RedisQuotaStore, names
-from petstore.engine.scripts import RedisUnavailableError
+from accounts.quota.redis_store import RedisQuotaStore, names
+from petstore.loop.scripts import RedisUnavailableError
 from tests.quota import Desk, day
 from tests.relay import relay
 from tests.servers import RedisServer, redis_server, wait_until

@@ -9,13 +9,13 @@ from django.utils import timezone
 
 from accounts.caller import Caller
 from accounts.models import Account, ApiKey, PlanCode, Refusal
-from accounts.quota import refusals
 from accounts.quota.bans import BAN_LENGTHS
-from accounts.quota.facts import microseconds
-from accounts.quota.refusals import KEPT_FOR_A_WRITE, KEPT_OF_A_KEY_AND_HOUR, RefusalBuffer, Refused
-from accounts.quota.usage import UsageRecorder
+from accounts.quota.key_record import microseconds
 from accounts.quota.verdict import DAY, HOUR, MINUTE, Limits, Verdict, account_windows, moment
-from petstore.metrics import REFUSALS_NOT_KEPT
+from accounts.usage import refusals
+from accounts.usage.refusals import KEPT_FOR_A_WRITE, KEPT_OF_A_KEY_AND_HOUR, RefusalBuffer, Refused
+from accounts.usage.write_behind import UsageRecorder
+from petstore.observability.metrics import REFUSALS_NOT_KEPT
 from tests.conftest import Api
 from tests.quota import NOON
 

@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 from django.db import DatabaseError, OperationalError
 
-from accounts import keys
+from accounts import key_text
 from accounts.caller import Caller
 from accounts.quota.admission import Admission
-from accounts.quota.database import DatabaseQuotaStore
+from accounts.quota.database_store import DatabaseQuotaStore
 from accounts.quota.fallback import FallbackQuotaStore, Shard, forget_writes
-from accounts.quota.redis import RedisQuotaStore
+from accounts.quota.redis_store import RedisQuotaStore
 from accounts.quota.verdict import DAY, SECOND
-from petstore.databases import replicas, watch
-from petstore.databases.watch import Mark, Server
-from petstore.engine.scripts import RedisUnavailableError
+from petstore.db import monitor, replicas
+from petstore.db.monitor import Mark, Server
+from petstore.loop.scripts import RedisUnavailableError
 from tests.conftest import COMMITTED
 from tests.quota import ADDRESS, Desk
 from tests.servers import RedisServer
@@ -31,7 +31,7 @@ def two_replicas(monkeypatch: pytest.MonkeyPatch) -> list[Server]:
     servers = [Server("default"), Server("replica1"), Server("replica2")]
     for replica in servers[1:]:
         replica.primary, replica.is_standby, replica.shows_until = servers[0], True, monotonic()
-    monkeypatch.setattr(watch, "servers", {server.alias: server for server in servers})
+    monkeypatch.setattr(monitor, "servers", {server.alias: server for server in servers})
     monkeypatch.setattr(replicas, "ALIASES", ("replica1", "replica2"))
     return servers[1:]
 
@@ -46,7 +46,7 @@ def desk(redis: RedisServer, db: None) -> Desk:
 
 
 def since_write(desk: Desk, key: int = 0, *, writes: bool = False) -> int:
-    text = keys.split(desk.texts[key])
+    text = key_text.split(desk.texts[key])
     assert text is not None
     caller = desk.store.admit(text, ADDRESS, desk.now, writes=writes).caller
     assert caller is not None
@@ -225,7 +225,7 @@ def test_write_that_took_long_is_noted_before_its_answer(
     assert api.get("/pets").status_code == 200
     assert noted == []
     assert api.post("/pets", body).status_code == 201
-    assert noted == [keys.split(api.key).public_id]  # type: ignore[union-attr]
+    assert noted == [key_text.split(api.key).public_id]  # type: ignore[union-attr]
 
 
 def test_store_forgets_only_the_write() -> None:

@@ -17,11 +17,12 @@ import pytest
 from django.core.management import call_command
 from django.utils import timezone
 
-from accounts import keys
+from accounts import key_text
 from accounts.models import ApiKey
-from accounts.quota import rehash, usage
+from accounts.quota import rehash
 from accounts.quota.admission import QuotaStore
-from accounts.quota.facts import KeyRefusal
+from accounts.quota.key_record import KeyRefusal
+from accounts.usage import write_behind
 from tests.conftest import OPERATOR
 from tests.live import Service, own_database
 from tests.quota import ADDRESS
@@ -44,10 +45,10 @@ def old_key(issue: Issue, settings: Any) -> tuple[ApiKey, str]:
 
 def use(store: QuotaStore, text: str) -> KeyRefusal | None:
     """Send one request with the key, and have what it leaves to be written written."""
-    key = keys.split(text)
+    key = key_text.split(text)
     assert key is not None
     refusal = store.admit(key, ADDRESS).refusal
-    usage.recorder.write()
+    write_behind.recorder.write()
     return refusal
 
 
@@ -57,9 +58,9 @@ def test_key_moves_to_the_signing_pepper_when_it_is_used(
     key, text = old_key(issue, settings)
     assert use(store, text) is None
     key.refresh_from_db()
-    parts = keys.split(text)
+    parts = key_text.split(text)
     assert parts is not None
-    assert (key.pepper_number, key.digest) == (2, keys.digest(parts, BOTH[2]))
+    assert (key.pepper_number, key.digest) == (2, key_text.digest(parts, BOTH[2]))
 
 
 def test_moved_key_works_without_the_old_pepper(issue: Issue, store: QuotaStore, settings: Any) -> None:
@@ -79,8 +80,8 @@ def test_key_that_nobody_used_stays_and_is_refused_without_its_pepper(
 
 def test_wrong_secret_moves_no_key(issue: Issue, store: QuotaStore, settings: Any) -> None:
     key, text = old_key(issue, settings)
-    start = text[: text.rindex("_") + 1] + "x" * keys.SECRET_LENGTH
-    assert use(store, start + keys.checksum(start)) is KeyRefusal.UNKNOWN
+    start = text[: text.rindex("_") + 1] + "x" * key_text.SECRET_LENGTH
+    assert use(store, start + key_text.checksum(start)) is KeyRefusal.UNKNOWN
     key.refresh_from_db()
     assert key.pepper_number == 1
 
@@ -111,10 +112,10 @@ def test_one_write_moves_so_many_keys_and_the_others_with_their_next_use(
     made = [old_key(issue, settings)[1] for _ in range(3)]
     for left in (1, 0):
         for text in made:
-            key = keys.split(text)
+            key = key_text.split(text)
             assert key is not None
             store.admit(key, ADDRESS)
-        usage.recorder.write()
+        write_behind.recorder.write()
         assert ApiKey.objects.filter(pepper_number=1).count() == left
 
 

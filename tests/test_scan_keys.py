@@ -1,4 +1,4 @@
-"""Finding leaked keys: accounts/scanning.py and the command scan_keys."""
+"""Finding leaked keys: accounts/leak_scan.py and the command scan_keys."""
 
 import io
 import json
@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from accounts import keys
+from accounts import key_text
+from accounts.leak_scan import GITLEAKS, LONGEST, PIECE, find
 from accounts.models import ApiKey
-from accounts.scanning import GITLEAKS, LONGEST, PIECE, find
 from tests.conftest import OPERATOR
 
 Issue = Callable[..., tuple[ApiKey, str]]
@@ -26,7 +26,7 @@ def found(data: bytes) -> list[tuple[str, int]]:
 
 @pytest.fixture(scope="module")
 def text() -> str:
-    return keys.make("live", keys.new_account_id()).text
+    return key_text.make("live", key_text.new_account_id()).text
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_command_says_which_keys_are_live(issue: Issue, text: str, tmp_path: Pat
     (live, live_text), (dead, dead_text) = issue(), issue()
     dead.revoke(reason="Old.", by=OPERATOR)
     forged = live_text[:24] + text[24:-6]
-    forged += keys.checksum(forged)
+    forged += key_text.checksum(forged)
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "notes.txt").write_text(f"{live_text}\n{dead_text}\n{text}\n{forged}")
     (tmp_path / "empty").touch()

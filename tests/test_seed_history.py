@@ -11,7 +11,7 @@ from django.db.models import F, Sum
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from accounts import statistics
+from accounts import reports
 from accounts.demo import add_history
 from accounts.models import (
     Account,
@@ -23,8 +23,8 @@ from accounts.models import (
     PlanCode,
     Refusal,
 )
-from inventory.events import OrderEvent, PetEvent
 from inventory.models import Order, OrderStatus, Pet
+from inventory.models.events import OrderEvent, PetEvent
 
 pytestmark = pytest.mark.django_db
 
@@ -41,17 +41,17 @@ def test_year_fills_every_number_of_the_back_office() -> None:
     assert "Added 40 accounts with 365 days" in seed("--year")
     today = timezone.now().date()
     assert {account.plan_id for account in Account.objects.all()} == set(PlanCode.values)
-    for row in statistics.requests_by_plan():
+    for row in reports.requests_by_plan():
         assert row.requests > 0 or row.day == today, row
-    assert statistics.banned_keys().total == 3
-    ending = statistics.expiring_keys()
+    assert reports.banned_keys().total == 3
+    ending = reports.expiring_keys()
     assert 0 < ending.in_7_days < ending.in_30_days
     assert {key.replaced for key in ending.keys} == {True, False}
     assert {key.state(timezone.now()) for key in ApiKey.objects.all()} == {"active", "expired", "revoked"}
-    assert len(statistics.deprecated_callers()) >= 3
+    assert len(reports.deprecated_callers()) >= 3
     assert DailyUsage.objects.filter(day=today - timedelta(days=360)).exists()
     assert {refusal.rule for refusal in Refusal.objects.all()} == set(Refusal.Rule.values)
-    free = statistics.what_if(30, 500, plan=PlanCode.FREE)
+    free = reports.what_if(30, 500, plan=PlanCode.FREE)
     assert free.refused > free.refused_now > 0
     assert {order.status for order in Order.objects.all()} == set(OrderStatus.values)
     assert Order.objects.filter(status=OrderStatus.APPROVED).exclude(ship_date=None).exists()
@@ -79,7 +79,7 @@ def test_history_agrees_with_itself() -> None:
     assert not DailyUsage.objects.filter(day__lt=F("key__created_at__date")).exists()
     for account in Account.objects.all():
         assert account.created_at > now - timedelta(days=61)
-        today = statistics.account_usage(account.pk, days=1, today=now.date())[0]
+        today = reports.account_usage(account.pk, days=1, today=now.date())[0]
         assert account.used_on(now.date()) == today.requests <= account.limits.per_day
 
 

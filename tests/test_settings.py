@@ -255,7 +255,7 @@ def database(monkeypatch: pytest.MonkeyPatch) -> Any:
 )
 def test_postgresql_url_is_read_as_libpq_reads_it(database: Any, url: str, parts: tuple[str, ...]) -> None:
     read = database(url)
-    assert read["ENGINE"] == "petstore.databases"
+    assert read["ENGINE"] == "petstore.db"
     assert tuple(read[part] for part in ("USER", "PASSWORD", "HOST", "PORT", "NAME")) == parts
 
 

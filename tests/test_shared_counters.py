@@ -1,4 +1,4 @@
-"""Counters over all machines: petstore.shared_counters.SharedCounters."""
+"""Counters over all machines: petstore.cache.redis.SharedCounters."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from petstore.engine.waiting import in_thread
-from petstore.shared_counters import SharedCounters, of_this_process
+from petstore.cache.redis import SharedCounters, of_this_process
+from petstore.loop.waiting import in_thread
 from tests.servers import RedisServer
 from tests.turns import serve
 

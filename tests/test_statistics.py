@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from accounts import statistics
+from accounts import reports
 from accounts.models import (
     EPOCH,
     Account,
@@ -19,8 +19,8 @@ from accounts.models import (
     PlanCode,
     QuotaCounter,
 )
-from accounts.quota.facts import microseconds
-from accounts.statistics import WhatIf, what_if
+from accounts.quota.key_record import microseconds
+from accounts.reports import WhatIf, what_if
 from tests.conftest import OPERATOR
 
 TODAY = date(2026, 11, 21)
@@ -58,7 +58,7 @@ def test_requests_are_summed_for_each_day_and_plan_with_zeros_between(
     use(second, 0, 5)
     use(small, 2, 7, 7)
     use(small, 3, 99)  # Too long ago.
-    rows = statistics.requests_by_plan(days=3, today=TODAY)
+    rows = reports.requests_by_plan(days=3, today=TODAY)
     assert [(row.day, row.plan) for row in rows] == [
         (ago(back), plan) for back in (2, 1, 0) for plan in PlanCode.values
     ]
@@ -74,7 +74,7 @@ def test_usage_of_an_account_takes_in_all_its_keys_and_no_other(
     use(key, 1, 10, 1)
     use(issue()[0], 1, 5)
     use(issue(free)[0], 1, 1_000)
-    assert statistics.account_usage(key.account_id, days=2, today=TODAY) == [
+    assert reports.account_usage(key.account_id, days=2, today=TODAY) == [
         (ago(1), 15, 1),
         (ago(0), 0, 0),
     ]
@@ -92,12 +92,12 @@ def test_top_accounts_come_by_the_share_of_their_own_daily_limit(
     QuotaCounter.objects.create(
         account=idle, minute_ends=0, minute_used=0, day=today - 1, day_used=9, seen_at=0, admitted=True
     )
-    assert statistics.top_accounts(today=TODAY) == [
+    assert reports.top_accounts(today=TODAY) == [
         (custom.pk, "Big Cats", "enterprise", 45_000, 50_000, 0.9),
         (free.pk, "Small Paws", "free", 900, 1_000, 0.9),
         (account.pk, "Acme Pets", "business", 1_000, 100_000, 0.01),
     ]
-    assert len(statistics.top_accounts(limit=1, today=TODAY)) == 1
+    assert len(reports.top_accounts(limit=1, today=TODAY)) == 1
 
 
 def test_callers_of_a_deprecated_operation_come_with_count_and_last_call(
@@ -116,7 +116,7 @@ def test_callers_of_a_deprecated_operation_come_with_count_and_last_call(
     call(account, 30, 1_000)  # Too long ago.
     call(free, 0, 9)
     call(free, 0, 9, operation="somethingElse")
-    assert statistics.deprecated_callers(today=TODAY) == [
+    assert reports.deprecated_callers(today=TODAY) == [
         (free.pk, "Small Paws", "free", 9, NOW),
         (account.pk, "Acme Pets", "business", 5, NOW - timedelta(1)),
     ]
@@ -132,17 +132,17 @@ def test_banned_keys_are_those_whose_ban_runs_now(key: ApiKey, issue: Any) -> No
     for banned, end in zip([key, *others], ends, strict=True):
         KeyStanding.objects.create(key=banned, banned_at=now - 5_000_000, banned_until=end)
     others[2].revoke(reason="Leaked.", by=OPERATOR)
-    found = statistics.banned_keys(now=NOW)
+    found = reports.banned_keys(now=NOW)
     assert (found.total, [row.public_id for row in found.keys]) == (2, [key.public_id, others[1].public_id])
     assert found.keys[1].account_name == "Acme Pets"
     assert found.keys[1].banned_at == NOW - timedelta(seconds=5)
     assert found.keys[1].ban_ends_at == NOW + timedelta(minutes=1)
-    first = statistics.banned_keys(limit=1, now=NOW)
+    first = reports.banned_keys(limit=1, now=NOW)
     assert (first.total, len(first.keys)) == (2, 1)
 
 
 def test_no_key_is_banned_where_there_is_none(db: None) -> None:
-    assert statistics.banned_keys(now=NOW) == (0, [])
+    assert reports.banned_keys(now=NOW) == (0, [])
 
 
 def test_expiring_keys_are_counted_and_the_replaced_ones_marked(issue: Any) -> None:
@@ -156,16 +156,14 @@ def test_expiring_keys_are_counted_and_the_replaced_ones_marked(issue: Any) -> N
     issue()  # Never ends.
     revoked.revoke(reason="Leaked.", by=OPERATOR)
     ApiKey.objects.filter(pk=late.pk).update(rotated_from=soon)
-    found = statistics.expiring_keys(now=NOW)
+    found = reports.expiring_keys(now=NOW)
     assert (found.in_7_days, found.in_30_days, found.to_replace_in_7_days) == (2, 3, 1)
     assert [(row.key_id, row.replaced) for row in found.keys] == [
         (soon.pk, True),
         (week.pk, False),
         (month.pk, False),
     ]
-    assert [row.key_id for row in statistics.expiring_keys(within_days=7, limit=1, now=NOW).keys] == [
-        soon.pk
-    ]
+    assert [row.key_id for row in reports.expiring_keys(within_days=7, limit=1, now=NOW).keys] == [soon.pk]
 
 
 # --- What if
@@ -218,12 +216,12 @@ def test_what_if_without_a_load_is_nothing(db: None) -> None:
 @pytest.mark.parametrize(
     ("ask", "queries"),
     [
-        (lambda: statistics.requests_by_plan(today=TODAY), 1),
-        (lambda: statistics.top_accounts(today=TODAY), 1),
-        (lambda: statistics.banned_keys(now=NOW), 1),
-        (lambda: statistics.expiring_keys(now=NOW), 2),
-        (lambda: statistics.deprecated_callers(today=TODAY), 1),
-        (lambda: statistics.account_usage(1, today=TODAY), 1),
+        (lambda: reports.requests_by_plan(today=TODAY), 1),
+        (lambda: reports.top_accounts(today=TODAY), 1),
+        (lambda: reports.banned_keys(now=NOW), 1),
+        (lambda: reports.expiring_keys(now=NOW), 2),
+        (lambda: reports.deprecated_callers(today=TODAY), 1),
+        (lambda: reports.account_usage(1, today=TODAY), 1),
         (lambda: what_if(1, 1, plan=PlanCode.FREE, today=TODAY), 1),
     ],
 )

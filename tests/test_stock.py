@@ -11,8 +11,8 @@ from django.utils import timezone
 
 from accounts.models import Account
 from inventory import stock
-from inventory.counts import StockCount
 from inventory.models import Category, Order, Pet, PetStatus
+from inventory.models.stock_count import StockCount
 from tests.conftest import COMMITTED
 from tests.live import Service
 from tests.servers import wait_until
@@ -174,7 +174,8 @@ def test_count_needs_only_an_index(db: None) -> None:
 
 def test_service_counts_by_itself(service: Service) -> None:
     script = (
-        "from inventory.counts import StockCount; print(StockCount.objects.get().counted_at is not None)"
+        "from inventory.models.stock_count import StockCount;"
+        "print(StockCount.objects.get().counted_at is not None)"
     )
 
     def counted() -> None:

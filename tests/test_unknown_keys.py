@@ -14,17 +14,17 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from accounts import keys
-from accounts.keys import KeyText
+from accounts import key_text
+from accounts.key_text import KeyText
 from accounts.models import Account, ApiKey
-from accounts.quota import facts
-from accounts.quota import lookups as limits
+from accounts.quota import key_record
+from accounts.quota import lookup_throttle as limits
 from accounts.quota.admission import QuotaStore
-from accounts.quota.facts import KeyRefusal
-from accounts.quota.lookups import Lookups
-from accounts.quota.redis import RedisQuotaStore
+from accounts.quota.key_record import KeyRefusal
+from accounts.quota.lookup_throttle import Lookups
+from accounts.quota.redis_store import RedisQuotaStore
 from accounts.quota.verdict import MINUTE, SECOND
-from petstore.counters import MachineCounters
+from petstore.cache.machine import MachineCounters
 from tests.conftest import OPERATOR, Api
 from tests.quota import ADDRESS
 from tests.servers import RedisServer
@@ -42,23 +42,23 @@ class Work(NamedTuple):
 
 
 def parsed(text: str) -> KeyText:
-    key = keys.split(text)
+    key = key_text.split(text)
     assert key is not None
     return key
 
 
 def unknown(issue: Issue) -> str:
-    return keys.make("live", "00000000").text
+    return key_text.make("live", "00000000").text
 
 
 def unknown_of_a_known_account(issue: Issue) -> str:
-    return keys.make("live", issue()[0].account.public_id).text
+    return key_text.make("live", issue()[0].account.public_id).text
 
 
 def with_another_secret(issue: Issue) -> str:
     text = issue()[1]
-    start = text[: text.rindex("_") + 1] + "x" * keys.SECRET_LENGTH
-    return start + keys.checksum(start)
+    start = text[: text.rindex("_") + 1] + "x" * key_text.SECRET_LENGTH
+    return start + key_text.checksum(start)
 
 
 def revoked(issue: Issue) -> str:
@@ -90,7 +90,7 @@ TOLD_APART = {expired: "expired_api_key"}  # To who has the secret (D17).
 def work(monkeypatch: pytest.MonkeyPatch, store: QuotaStore) -> Callable[[KeyText], Work]:
     """Returns what the admission of a key does."""
     counts = {"scripts": 0, "digests": 0}
-    digest = keys.digest
+    digest = key_text.digest
     if isinstance(store, RedisQuotaStore):
         scripts = store._scripts
         run = scripts.run
@@ -105,7 +105,7 @@ def work(monkeypatch: pytest.MonkeyPatch, store: QuotaStore) -> Callable[[KeyTex
         counts["digests"] += 1
         return digest(*arguments)
 
-    monkeypatch.setattr(keys, "digest", count_digest)
+    monkeypatch.setattr(key_text, "digest", count_digest)
 
     def work(key: KeyText) -> Work:
         counts.update(scripts=0, digests=0)
@@ -168,7 +168,7 @@ def test_every_bad_key_that_comes_again_costs_one_query_or_with_redis_none(
 @pytest.mark.parametrize("make", BAD)
 def test_every_bad_key_gets_the_same_answer(issue: Issue, served: QuotaStore, make: Any) -> None:
     response = Api(make(issue)).get("/pets")
-    reference = Api(keys.make("live", "11111111").text).get("/pets")
+    reference = Api(key_text.make("live", "11111111").text).get("/pets")
     assert response.status_code == 401
     if make in TOLD_APART:
         assert response.json()["code"] == TOLD_APART[make]
@@ -182,9 +182,9 @@ def test_every_bad_key_gets_the_same_answer(issue: Issue, served: QuotaStore, ma
 def test_key_issued_after_it_was_unknown_works_at_once(
     account: Account, store: QuotaStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    coming = keys.make("live", account.public_id)
+    coming = key_text.make("live", account.public_id)
     assert store.admit(coming, ADDRESS).refusal is KeyRefusal.UNKNOWN
-    monkeypatch.setattr(keys, "make", lambda mode, account_id: coming)
+    monkeypatch.setattr(key_text, "make", lambda mode, account_id: coming)
     ApiKey.objects.issue(account, by=OPERATOR)
     assert store.admit(coming, ADDRESS).refusal is None
 
@@ -192,10 +192,10 @@ def test_key_issued_after_it_was_unknown_works_at_once(
 def test_unknown_key_never_replaces_what_is_known_of_it(issue: Issue, in_redis: RedisQuotaStore) -> None:
     # One worker found no key, then the key was issued and told, then the first one tells its finding.
     key, text = issue()
-    found = facts.read(key.public_id)
+    found = key_record.read(key.public_id)
     assert found is not None
     in_redis.publish(found)
-    in_redis.publish(facts.absent(key.public_id))
+    in_redis.publish(key_record.absent(key.public_id))
     assert in_redis.admit(parsed(text), ADDRESS).refusal is None
 
 
@@ -206,8 +206,8 @@ def test_unknown_key_never_replaces_what_is_known_of_it(issue: Issue, in_redis: 
 def own_lookups(monkeypatch: pytest.MonkeyPatch) -> Lookups:
     """Give the test a memory of addresses of its own."""
     own = Lookups()
-    monkeypatch.setattr("accounts.quota.redis.lookups", own)
-    monkeypatch.setattr("accounts.quota.addresses.lookups", own)
+    monkeypatch.setattr("accounts.quota.redis_store.lookups", own)
+    monkeypatch.setattr("accounts.quota.anonymous.lookups", own)
     return own
 
 
@@ -261,7 +261,7 @@ def test_flood_of_unknown_keys_is_told_429_and_stops_asking_the_database(
 ) -> None:
     settings.ANONYMOUS_PER_MINUTE = 5
     monkeypatch.setattr(limits, "EACH_SECOND", 0)
-    flood = [Api(keys.make("live", "00000000").text) for _ in range(30)]
+    flood = [Api(key_text.make("live", "00000000").text) for _ in range(30)]
     with django_assert_num_queries(6):  # The last of them before the first 429.
         statuses = [api.get("/pets").status_code for api in flood]
     assert statuses == [401] * 5 + [429] * 25
@@ -287,7 +287,7 @@ def test_key_in_use_does_not_mind_a_flood_from_its_address(
     api = Api(issue()[1])
     assert api.get("/pets").status_code == 200
     for _ in range(60):
-        Api(keys.make("live", "00000000").text).get("/pets")
+        Api(key_text.make("live", "00000000").text).get("/pets")
     assert api.get("/pets").status_code == 200
 
 

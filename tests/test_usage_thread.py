@@ -5,8 +5,8 @@ import threading
 import pytest
 from django.db import connection
 
-from accounts.quota import usage
-from accounts.quota.usage import UsageRecorder
+from accounts.usage import write_behind
+from accounts.usage.write_behind import UsageRecorder
 from tests.conftest import COMMITTED
 from tests.skips import NEEDS_POSTGRESQL
 from tests.turns import end_connection
@@ -30,13 +30,13 @@ def test_a_step_that_loses_its_connection_leaves_the_next_ones_another() -> None
             cursor.execute("SELECT 1")
             done.append(cursor.fetchone())
 
-    usage.do(lose)
-    usage.do(look)
+    write_behind.do(lose)
+    write_behind.do(look)
     assert done == [(1,)]
 
 
 def test_a_round_can_be_had_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(usage, "WRITE_EVERY", 3_600)
+    monkeypatch.setattr(write_behind, "WRITE_EVERY", 3_600)
     monkeypatch.setattr(UsageRecorder, "write", lambda self: None)
     began = threading.Event()
     recorder = UsageRecorder()

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 import uvloop
 from django.db import connection
 
-from petstore.engine.connection import Connection
-from petstore.engine.waiting import Turn
+from petstore.loop.connection import Connection
+from petstore.loop.waiting import Turn
 
 Function = Callable[[], Any]
 Result = TypeVar("Result")

@@ -19,7 +19,7 @@ from accounts.admin.key_forms import IssueForm
 from accounts.admin.key_pages import KeyPages, actor
 from accounts.admin.search import without_secret
 from accounts.models import ApiKey, DailyUsage, KeyEvent
-from petstore.backoffice.pages import HistoryInline
+from petstore.backoffice.model_admin import HistoryInline
 
 
 class KeyEventInline(HistoryInline):

@@ -7,13 +7,13 @@ from django.contrib import messages
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 
-from accounts.quota import changes
-from petstore.backoffice.pages import PetstoreModelAdmin
+from accounts.quota import publishing
+from petstore.backoffice.model_admin import PetstoreModelAdmin
 
 
 def warn_if_untold(admin: PetstoreModelAdmin, request: HttpRequest, **keys: Any) -> None:
     """Warn after the commit if Redis could not be told of these keys."""
-    if text := changes.warning(**keys):
+    if text := publishing.warning(**keys):
         admin.message_user(request, text, messages.WARNING)
 
 

@@ -12,10 +12,10 @@ from django.db import models, transaction
 from django.db.models import F, Q
 from django.utils import timezone
 
-from accounts import keys, networks, scopes
+from accounts import key_text, networks, scopes
 from accounts.models.counters import KeyStanding
 from accounts.models.plans import Account
-from accounts.models.published import Published
+from accounts.models.publications import Published
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
@@ -58,7 +58,7 @@ class ApiKeyManager(models.Manager["ApiKey"]):
 
         Raises ValidationError for a bad scope, network or end.
         """
-        text = keys.make(key_mode(), account.public_id)
+        text = key_text.make(key_mode(), account.public_id)
         pepper_number = signing_pepper()
         try:
             stored_scopes = scopes.stored_form(list(key_scopes))
@@ -69,7 +69,7 @@ class ApiKeyManager(models.Manager["ApiKey"]):
             public_id=text.public_id,
             mode=text.mode,
             name=name,
-            digest=keys.digest(text, settings.API_KEY_PEPPERS[pepper_number]),
+            digest=key_text.digest(text, settings.API_KEY_PEPPERS[pepper_number]),
             pepper_number=pepper_number,
             scopes=stored_scopes,
             allowed_networks=networks.normalise(allowed_networks),
@@ -93,7 +93,7 @@ class ApiKey(Published):
         TEST = "test"
 
     account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="keys")
-    public_id = models.CharField(max_length=keys.PUBLIC_ID_LENGTH, unique=True, editable=False)
+    public_id = models.CharField(max_length=key_text.PUBLIC_ID_LENGTH, unique=True, editable=False)
     mode = models.CharField(max_length=4, choices=Mode, editable=False)
     name = models.CharField(max_length=255, blank=True, help_text="What the key is for.")
     digest = models.CharField(max_length=64, editable=False)

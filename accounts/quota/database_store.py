@@ -4,16 +4,16 @@ import time
 
 from django.conf import settings
 
-from accounts import keys, networks
-from accounts.keys import KeyText
-from accounts.quota import facts as key_facts
-from accounts.quota import usage
+from accounts import key_text, networks
+from accounts.key_text import KeyText
+from accounts.quota import key_record as key_facts
 from accounts.quota.admission import Admission
 from accounts.quota.bans import BAN_LENGTHS, STEP_BACK_AFTER, STRIKE_WINDOW, Ban, strikes_to_ban
-from accounts.quota.facts import KeyFacts, KeyRefusal
+from accounts.quota.key_record import KeyFacts, KeyRefusal
 from accounts.quota.verdict import DAY, HOUR, MINUTE, SECOND, Verdict, account_windows
-from petstore.addresses import Address
-from petstore.writes import OwnSql
+from accounts.usage import write_behind
+from petstore.api.client_ip import Address
+from petstore.loop.compiled_writes import OwnSql
 
 # Clocks of machines, and of statements that waited for one row, differ a little: within this many
 # microseconds a time before the last one counts as the last one. A larger step back is a clock that was
@@ -124,8 +124,8 @@ class DatabaseQuotaStore:
         verdict = take(facts, now)
         if not verdict.admitted and not verdict.banned:
             verdict = strike(facts, verdict)
-        usage.recorder.count(facts.caller, verdict)
-        usage.recorder.rehash(key, facts.id, facts.pepper_number)
+        write_behind.recorder.count(facts.caller, verdict)
+        write_behind.recorder.rehash(key, facts.id, facts.pepper_number)
         return Admission(caller=facts.caller, verdict=verdict)
 
 
@@ -145,7 +145,7 @@ def refuse(key: KeyText, facts: KeyFacts, address: Address, now: int) -> KeyRefu
 def proven(key: KeyText, facts: KeyFacts) -> bool:
     """Tell whether the key's secret is the stored one: one digest, whatever is known of the key."""
     pepper = settings.API_KEY_PEPPERS.get(facts.pepper_number, b"")
-    return keys.match(key, pepper, facts.digest) and bool(pepper)
+    return key_text.match(key, pepper, facts.digest) and bool(pepper)
 
 
 def take(facts: KeyFacts, now: int) -> Verdict:
@@ -178,5 +178,5 @@ def strike(facts: KeyFacts, verdict: Verdict) -> Verdict:
         strikes_to_ban=strikes_to_ban(facts.limits.per_minute),
     )
     if strikes and banned_until > verdict.now:
-        usage.recorder.ban(Ban(facts.id, verdict.now, banned_until, level, strikes))
+        write_behind.recorder.ban(Ban(facts.id, verdict.now, banned_until, level, strikes))
     return Verdict(False, verdict.windows, verdict.now, banned_until)

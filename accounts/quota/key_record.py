@@ -11,7 +11,7 @@ from django.db.models.functions import Coalesce
 from accounts.caller import Caller
 from accounts.models import ApiKey, signing_pepper
 from accounts.quota.verdict import SECOND, Limits
-from petstore.reads import Read
+from petstore.loop.compiled_reads import Read
 
 
 class KeyRefusal(Enum):

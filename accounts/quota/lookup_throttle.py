@@ -9,7 +9,7 @@ knows the others. Each worker decides for itself, from the 429s that it gave.
 import time
 
 from accounts.quota.verdict import SECOND
-from petstore.addresses import Address, network_of
+from petstore.api.client_ip import Address, network_of
 
 EACH_SECOND = 20  # For one worker.
 MOST_NETWORKS = 10_000  # Of some hundred bytes each; beyond it the oldest are forgiven.

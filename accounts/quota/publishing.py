@@ -18,11 +18,11 @@ from django.db.models.signals import post_delete, post_save
 from django.dispatch import receiver
 
 from accounts.models import Account, ApiKey, KeyStanding, Plan, Publication
-from accounts.quota import facts, store
-from accounts.quota.facts import KeyFacts
-from accounts.quota.redis import FACTS_KEPT, RedisQuotaStore
-from accounts.quota.usage import WRITE_EVERY
-from petstore.engine.scripts import RedisUnavailableError
+from accounts.quota import key_record, store
+from accounts.quota.key_record import KeyFacts
+from accounts.quota.redis_store import FACTS_KEPT, RedisQuotaStore
+from accounts.usage.write_behind import WRITE_EVERY
+from petstore.loop.scripts import RedisUnavailableError
 
 logger = logging.getLogger(__name__)
 
@@ -173,7 +173,7 @@ def overtake(refused: dict[int, int]) -> None:
 
 def read(key_ids: list[int]) -> list[KeyFacts]:
     """Return the facts of these keys, in their order."""
-    return [facts.from_row(row) for row in facts.QUERY.filter(pk__in=key_ids).order_by("pk")]
+    return [key_record.from_row(row) for row in key_record.QUERY.filter(pk__in=key_ids).order_by("pk")]
 
 
 @receiver(post_save, sender=ApiKey)

@@ -16,20 +16,21 @@ from typing import Any
 from django.conf import settings
 from django.db import Error
 
-from accounts import keys, networks
+from accounts import key_text, networks
 from accounts.caller import Caller
-from accounts.keys import ACCOUNT_ID_LENGTH, KeyText
-from accounts.quota import bans, usage
-from accounts.quota import facts as key_facts
+from accounts.key_text import ACCOUNT_ID_LENGTH, KeyText
+from accounts.quota import bans
+from accounts.quota import key_record as key_facts
 from accounts.quota.admission import Admission
-from accounts.quota.database import NIGHT_SKEW, SKEW
-from accounts.quota.facts import KeyFacts, KeyRefusal
-from accounts.quota.lookups import lookups
+from accounts.quota.database_store import NIGHT_SKEW, SKEW
+from accounts.quota.key_record import KeyFacts, KeyRefusal
+from accounts.quota.lookup_throttle import lookups
 from accounts.quota.verdict import DAY, MINUTE, SECOND, Limits, Verdict, account_windows
-from petstore.addresses import Address
-from petstore.engine.scripts import RedisUnavailableError, Script, Scripts, script
-from petstore.engine.waiting import in_thread
-from petstore.metrics import FOREIGN_REPLIES
+from accounts.usage import write_behind
+from petstore.api.client_ip import Address
+from petstore.loop.scripts import RedisUnavailableError, Script, Scripts, script
+from petstore.loop.waiting import in_thread
+from petstore.observability.metrics import FOREIGN_REPLIES
 
 logger = logging.getLogger(__name__)
 
@@ -118,7 +119,7 @@ class RedisQuotaStore:
         """
         arguments: list[Any] = ["" if now is None else now, "", int(writes)]
         for number, pepper in settings.API_KEY_PEPPERS.items():
-            arguments += [number, keys.digest(key, pepper)]
+            arguments += [number, key_text.digest(key, pepper)]
         for _ in range(ROUNDS):
             reply = self._run(ADMIT, key.public_id, arguments)
             if reply[0] == b"miss":
@@ -139,10 +140,10 @@ class RedisQuotaStore:
         self._look_at_memory(public_id)
         facts = key_facts.read(public_id) or key_facts.absent(public_id)
         _, _, counters = self._publish(facts)
-        if facts.id and not counters and usage.recorder.owes(facts.account_id):
+        if facts.id and not counters and write_behind.recorder.owes(facts.account_id):
             # Redis lost the account's counters, and what this process knows of them is not yet written.
             with suppress(Error):
-                in_thread(usage.recorder.write)
+                in_thread(write_behind.recorder.write)
             self._publish(key_facts.read(public_id) or facts)
 
     def look_again(self) -> None:
@@ -259,8 +260,8 @@ def read_reply(key: KeyText, reply: Any) -> Admission:
     verdict = Verdict(bool(admitted), windows, now, banned_until)
     may = frozenset(scopes.decode().split())
     caller = Caller(int(account_id), int(key_id), key.public_id, may, since_write)
-    usage.recorder.count(caller, verdict, elsewhere=True)
-    usage.recorder.rehash(key, caller.key_id, pepper_number)
+    write_behind.recorder.count(caller, verdict, elsewhere=True)
+    write_behind.recorder.rehash(key, caller.key_id, pepper_number)
     if strikes:
-        usage.recorder.ban(bans.Ban(caller.key_id, now, banned_until, level, strikes))
+        write_behind.recorder.ban(bans.Ban(caller.key_id, now, banned_until, level, strikes))
     return Admission(caller=caller, verdict=verdict)

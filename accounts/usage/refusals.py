@@ -18,7 +18,7 @@ from django.db.models import Max
 from accounts.caller import Caller
 from accounts.models import ApiKey, Refusal
 from accounts.quota.verdict import HOUR, Verdict, moment
-from petstore.metrics import REFUSALS_NOT_KEPT
+from petstore.observability.metrics import REFUSALS_NOT_KEPT
 
 logger = logging.getLogger(__name__)
 

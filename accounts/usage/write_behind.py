@@ -20,17 +20,18 @@ from django.db import Error, connection, transaction
 from django.db.models import Q
 
 from accounts.caller import Caller
-from accounts.keys import KeyText
+from accounts.key_text import KeyText
 from accounts.models import EPOCH, Actor, ApiKey, KeyEvent, KeyStanding, signing_pepper
-from accounts.quota import deprecated, loads, refusals, rehash
+from accounts.quota import rehash
 from accounts.quota.bans import Ban
-from accounts.quota.deprecated import Uses
-from accounts.quota.loads import Loads
-from accounts.quota.refusals import Refused
 from accounts.quota.rehash import Digests
 from accounts.quota.verdict import DAY, MINUTE, SECOND, Verdict, moment
-from petstore.engine.waiting import in_thread
-from petstore.metrics import BANS
+from accounts.usage import deprecated_calls, loads, refusals
+from accounts.usage.deprecated_calls import Uses
+from accounts.usage.loads import Loads
+from accounts.usage.refusals import Refused
+from petstore.loop.waiting import in_thread
+from petstore.observability.metrics import BANS
 
 logger = logging.getLogger(__name__)
 
@@ -139,7 +140,7 @@ class UsageRecorder:
     def call_deprecated(self, caller: Caller, operation: str, now: int) -> None:
         """Note an admitted call of a deprecated operation; `count` has counted it."""
         with self._lock:
-            deprecated.add(self._batch.deprecated, (caller.account_id, operation, now // DAY), 1, now)
+            deprecated_calls.add(self._batch.deprecated, (caller.account_id, operation, now // DAY), 1, now)
 
     def ban(self, ban: Ban) -> None:
         """Record a ban now, for staff to see; if the database is away, with the next write."""
@@ -198,7 +199,7 @@ class UsageRecorder:
                 with transaction.atomic():
                     write_tallies(batch.tallies)
                     loads.write(batch.loads, time.time_ns() // 1000)
-                    deprecated.write(batch.deprecated)
+                    deprecated_calls.write(batch.deprecated)
                     rehash.write(batch.digests)
             except Error:
                 logger.warning("Usage could not be written; it is kept for the next write.", exc_info=True)
@@ -221,7 +222,7 @@ class UsageRecorder:
                 latest = sorted(batch.loads, key=lambda place: place[1])[-LOADS_KEPT:]
                 batch.loads = {minute: batch.loads[minute] for minute in latest}
             for use, (requests, last) in newer.deprecated.items():
-                deprecated.add(batch.deprecated, use, requests, last)
+                deprecated_calls.add(batch.deprecated, use, requests, last)
 
 
 def do(step: Callable[[], object]) -> None:
@@ -240,7 +241,7 @@ def tidy(now: int | None = None) -> None:
     now = time.time_ns() // 1000 if now is None else now
     try:
         loads.roll_up(now)
-        for prune in (refusals.prune, loads.prune, deprecated.prune):
+        for prune in (refusals.prune, loads.prune, deprecated_calls.prune):
             prune(now)
     except Error:
         logger.warning("Old records could not be tidied up; they will be in a minute.", exc_info=True)

@@ -13,9 +13,9 @@ from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from unfold.views import ChangeList
 
-from inventory.keysets import Key
-from inventory.names import Folded
-from petstore.backoffice.pages import PetstoreModelAdmin
+from inventory.models.keysets import Key
+from inventory.search import Folded
+from petstore.backoffice.model_admin import PetstoreModelAdmin
 
 AFTER, BEFORE = "after", "before"
 INT64_MAX = 2**63 - 1

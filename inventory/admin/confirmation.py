@@ -14,7 +14,7 @@ from django.template.response import TemplateResponse
 from django.utils import timezone
 from unfold.widgets import UnfoldAdminTextInputWidget
 
-from petstore.backoffice.pages import PetstoreModelAdmin
+from petstore.backoffice.model_admin import PetstoreModelAdmin
 
 CONFIRMED = "confirmed"
 A_YEAR = timedelta(days=365)

@@ -1,7 +1,7 @@
 """Pets by file in the back office: a preview of each bad line, then all of it or nothing.
 
 The pages, addresses and permissions are django-import-export's. Reading, checking and writing are
-`inventory.exchange`'s, and not tablib's and a Resource's, so that a file gets the same verdict here as
+`inventory.import_export`'s, and not tablib's and a Resource's, so that a file gets the same verdict here as
 from `manage.py import_pets`: the same line numbers, encodings, quotes and rules.
 """
 
@@ -25,16 +25,16 @@ from django.views.decorators.http import require_POST
 from import_export.admin import ImportExportMixin
 from unfold.widgets import UnfoldAdminFileFieldWidget, UnfoldAdminSelectWidget
 
-from inventory.admin.lists import BigTableAdmin
+from inventory.admin.changelist import BigTableAdmin
 from inventory.admin.shared import counted
-from inventory.exchange import READ_FORMATS, format_of
-from inventory.exchange.checking import Checker, Report, Row, good_rows
-from inventory.exchange.lines import BLANKS, BOM, Lines, Records, UnreadableError
-from inventory.exchange.reading import READERS
-from inventory.exchange.storing import add, category_ids, export, snapshot
-from inventory.exchange.writing import write_csv, write_json_lines
+from inventory.import_export import READ_FORMATS, format_of
+from inventory.import_export.checking import Checker, Report, Row, good_rows
+from inventory.import_export.lines import BLANKS, BOM, Lines, Records, UnreadableError
+from inventory.import_export.reading import READERS
+from inventory.import_export.storing import add, category_ids, export, snapshot
+from inventory.import_export.writing import write_csv, write_json_lines
 from inventory.models import PetQuerySet
-from inventory.uploads import PetUpload
+from inventory.models.uploads import PetUpload
 
 MOST_BYTES = 2 * 1024 * 1024
 MOST_LINES = 10_000

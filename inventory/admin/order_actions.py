@@ -8,7 +8,7 @@ from typing import Any
 
 from django import forms
 
-from inventory.admin.asking import Question, ReasonForm, ShipDateForm
+from inventory.admin.confirmation import Question, ReasonForm, ShipDateForm
 from inventory.models import LIVE, Order, OrderStatus
 
 

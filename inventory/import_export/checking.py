@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from inventory.exchange.lines import ABSENT, Raw, Records, UnreadableError, shown
 from inventory.fields import INT64_MAX, INT64_MIN, Int64Field, NameField, StatusField
+from inventory.import_export.lines import ABSENT, Raw, Records, UnreadableError, shown
 from inventory.models import NAME_LENGTH, PetStatus
 
 BATCH = 5_000

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from operator import itemgetter
 from typing import Any
 
-from inventory.exchange.lines import (
+from inventory.import_export.lines import (
     ABSENT,
     COLUMNS,
     LONGEST,

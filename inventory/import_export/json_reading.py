@@ -2,7 +2,7 @@
 
 import re
 
-from inventory.exchange.lines import (
+from inventory.import_export.lines import (
     ABSENT,
     BLANKS,
     COLUMNS,
@@ -15,8 +15,8 @@ from inventory.exchange.lines import (
     UnreadableError,
     shown,
 )
-from petstore.errors import ApiError
-from petstore.parsing import parse_json
+from petstore.api.errors import ApiError
+from petstore.api.parsers import parse_json
 
 BLANK = re.compile(rb"[%b]*+" % BLANKS)
 SCALAR = re.compile(rb'[^%b,\[\]{}"]*+' % BLANKS)

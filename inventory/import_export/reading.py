@@ -7,9 +7,9 @@ trusted.
 
 from collections.abc import Callable
 
-from inventory.exchange.csv_reading import read_csv
-from inventory.exchange.json_reading import read_json, read_json_lines
-from inventory.exchange.lines import Lines, Records
+from inventory.import_export.csv_reading import read_csv
+from inventory.import_export.json_reading import read_json, read_json_lines
+from inventory.import_export.lines import Lines, Records
 
 READERS: dict[str, Callable[[Lines], Records]] = {
     "csv": read_csv,

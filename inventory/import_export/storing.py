@@ -8,7 +8,7 @@ import orjson
 from django.db import connection, models, transaction
 from django.db.models import NOT_PROVIDED
 
-from inventory.exchange.checking import BATCH, Row
+from inventory.import_export.checking import BATCH, Row
 from inventory.models import Category, Pet, PetQuerySet
 
 # Id, name, category id, category name, status.

@@ -10,12 +10,12 @@ from django.db import models
 from django.db.models import Case, F, Q, QuerySet, Value, When
 from django.utils import timezone
 
-from inventory.counts import StockCount  # noqa: F401  Django looks for models here.
-from inventory.events import OrderEvent, PetEvent
-from inventory.keysets import OneFilterKey, TwoFilterKey
-from inventory.names import Folded
-from inventory.uploads import PetUpload  # noqa: F401
-from petstore.writes import atomic, insert, refresh, update
+from inventory.models.events import OrderEvent, PetEvent
+from inventory.models.keysets import OneFilterKey, TwoFilterKey
+from inventory.models.stock_count import StockCount  # noqa: F401  Django looks for models here.
+from inventory.models.uploads import PetUpload  # noqa: F401
+from inventory.search import Folded
+from petstore.loop.compiled_writes import atomic, insert, refresh, update
 
 NAME_LENGTH = 255
 

@@ -18,8 +18,8 @@ from psycopg.errors import IdleInTransactionSessionTimeout, ReadOnlySqlTransacti
 from rest_framework import exceptions, status
 from rest_framework.response import Response
 
-from petstore.databases.watch import DatabaseAwayError
-from petstore.links import link, page_url
+from petstore.api.links import link, page_url
+from petstore.db.monitor import DatabaseAwayError
 
 logger = logging.getLogger(__name__)
 

@@ -12,12 +12,12 @@ from rest_framework.pagination import BasePagination
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from petstore.parameters import Filters, bounded, chosen, invalid_parameter, single
+from petstore.api.query_params import Filters, bounded, chosen, invalid_parameter, single
 
 if TYPE_CHECKING:
     from rest_framework.views import APIView
 
-    from petstore.api import ApiView
+    from petstore.api.views import ApiView
 
 KEEPS_RESULTS = "kept_results" in settings.FAST_STEPS
 DEFAULT_LIMIT = 20

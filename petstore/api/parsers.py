@@ -13,7 +13,7 @@ from rest_framework.parsers import BaseParser
 from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
 
-from petstore.errors import ApiError, ErrorCode
+from petstore.api.errors import ApiError, ErrorCode
 
 
 def malformed(reason: str) -> ApiError:

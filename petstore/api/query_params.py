@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from rest_framework.request import Request
 
-from petstore.errors import ApiError, ErrorCode
+from petstore.api.errors import ApiError, ErrorCode
 
 Filters = Mapping[str, Sequence[str]]  # The parameters that filter a list, with the choices of each.
 

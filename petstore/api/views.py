@@ -8,8 +8,8 @@ from django.conf import settings
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from petstore.errors import ApiError, ErrorCode
-from petstore.parameters import Filters
+from petstore.api.errors import ApiError, ErrorCode
+from petstore.api.query_params import Filters
 
 
 class ApiView(APIView):

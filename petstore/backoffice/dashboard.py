@@ -14,12 +14,12 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
 
-from accounts import statistics
+from accounts import reports
 from accounts.models import Account, PlanCode
 from inventory.models import OrderStatus, PetStatus
 from inventory.stock import Stock, snapshot
 from petstore.backoffice.charts import BarChart, Series
-from petstore.backoffice.look import may_view
+from petstore.backoffice.navigation import may_view
 
 DAYS = 30
 TOP_ACCOUNTS = 10
@@ -175,8 +175,8 @@ def stock_chart(stock: Stock) -> BarChart:
 
 def keys(request: HttpRequest) -> tuple[dict[str, Any], list[Step]]:
     """Return the keys that are banned, and those that end soon."""
-    banned = statistics.banned_keys(LONGEST_LIST)
-    ending = statistics.expiring_keys(limit=LONGEST_LIST)
+    banned = reports.banned_keys(LONGEST_LIST)
+    ending = reports.expiring_keys(limit=LONGEST_LIST)
     to_replace = ending.to_replace_in_7_days  # A key that was rotated needs nothing more.
     links = {
         "banned": listing("accounts_apikey", banned="now"),
@@ -201,8 +201,8 @@ def keys(request: HttpRequest) -> tuple[dict[str, Any], list[Step]]:
 
 def accounts(request: HttpRequest) -> tuple[dict[str, Any], list[Step]]:
     """Return what the accounts send, who nears the daily limit, and who calls what will be removed."""
-    days = statistics.requests_by_plan(DAYS)
-    top = statistics.top_accounts(TOP_ACCOUNTS)
+    days = reports.requests_by_plan(DAYS)
+    top = reports.top_accounts(TOP_ACCOUNTS)
     requests = traffic_chart(days, "requests", "Requests per day", "requests")
     refusals = traffic_chart(days, "refusals", "Refusals per day", "refusals")
     quiet = not (requests.total or refusals.total)
@@ -231,7 +231,7 @@ def accounts(request: HttpRequest) -> tuple[dict[str, Any], list[Step]]:
     return {"accounts": section}, steps
 
 
-def traffic_chart(days: list[statistics.PlanDay], column: str, title: str, unit: str) -> BarChart:
+def traffic_chart(days: list[reports.PlanDay], column: str, title: str, unit: str) -> BarChart:
     """Return a chart of every day, a colour for each plan."""
     return BarChart(
         f"{title}, last {DAYS} days",
@@ -251,7 +251,7 @@ def traffic_chart(days: list[statistics.PlanDay], column: str, title: str, unit:
     )
 
 
-def quota_line(account: statistics.AccountToday) -> dict[str, Any]:
+def quota_line(account: reports.AccountToday) -> dict[str, Any]:
     """Return an account's use of its daily limit, as a bar and in words."""
     percent = account.share * 100
     return {
@@ -274,5 +274,5 @@ def deprecated_callers() -> list[dict[str, Any]]:
             "requests": f"{caller.requests:,}",
             "last_call_at": caller.last_call_at,
         }
-        for caller in statistics.deprecated_callers(DAYS, TOP_ACCOUNTS)
+        for caller in reports.deprecated_callers(DAYS, TOP_ACCOUNTS)
     ]

@@ -12,7 +12,7 @@ from django.db import models
 from django.http import HttpRequest
 from unfold.admin import ModelAdmin, TabularInline
 
-from petstore.backoffice import audit, conflicts
+from petstore.backoffice import audit, edit_conflicts
 
 
 class SafeAutocompleteSelect(AutocompleteSelect):
@@ -58,7 +58,7 @@ class PetstoreModelAdmin(ModelAdmin):
         """Return a row; before a change, note for the audit trail what it holds, and hold it still."""
         row = super().get_object(request, object_id, from_field)
         if row is not None and request.method == "POST":
-            if conflicts.lock(row, request):
+            if edit_conflicts.lock(row, request):
                 row = super().get_object(request, object_id, from_field)
             audit.remember(request, [row] if row is not None else [])
         return row
@@ -68,7 +68,7 @@ class PetstoreModelAdmin(ModelAdmin):
         form = super().get_form(request, obj, change=change, **kwargs)
         if obj is None or not change or request.method != "POST":
             return form
-        return conflicts.checked(form, obj, request)
+        return edit_conflicts.checked(form, obj, request)
 
     def render_change_form(
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
@@ -76,7 +76,7 @@ class PetstoreModelAdmin(ModelAdmin):
         """Show the form, with the version of what it shows."""
         if row := context.get("original"):
             stored = self.model._base_manager.get(pk=row.pk)
-            context["version"] = conflicts.version_of(stored, context["adminform"].form.fields)
+            context["version"] = edit_conflicts.version_of(stored, context["adminform"].form.fields)
         return super().render_change_form(request, context, *args, **kwargs)
 
     def response_action(self, request: HttpRequest, queryset: Any, *args: Any, **kwargs: Any) -> Any:

@@ -15,7 +15,7 @@ from typing import Any
 
 from django.core.cache.backends.base import DEFAULT_TIMEOUT, BaseCache
 
-from petstore.engine.waiting import blocking
+from petstore.loop.waiting import blocking
 
 SCHEMA = """
 CREATE TABLE counter (

@@ -6,8 +6,8 @@ from typing import Any
 
 from django.core.cache.backends.base import DEFAULT_TIMEOUT, BaseCache
 
-from petstore.counters import MachineCounters
-from petstore.engine.scripts import RedisUnavailableError, Script, Scripts, script
+from petstore.cache.machine import MachineCounters
+from petstore.loop.scripts import RedisUnavailableError, Script, Scripts, script
 
 logger = logging.getLogger(__name__)
 

@@ -16,8 +16,8 @@ from django.db.backends.postgresql import base
 from psycopg import IsolationLevel
 from psycopg.abc import RV, PQGen
 
-from petstore.databases import watch
-from petstore.databases.watch import DatabaseAwayError
+from petstore.db import monitor
+from petstore.db.monitor import DatabaseAwayError
 
 TICK = 0.05  # Seconds after which who waits looks whether to give up.
 MOST_WAIT = 3.0  # Seconds for which who wants to connect waits for the watch; it may be connecting itself.
@@ -70,9 +70,9 @@ class DatabaseWrapper(base.DatabaseWrapper):
     """Django's wrapper. Only where the watch runs, as it does in a process that serves, it differs."""
 
     @property
-    def server(self) -> "watch.Server | None":
+    def server(self) -> "monitor.Server | None":
         """What the watch knows of the server; None where no watch runs."""
-        return watch.servers.get(self.alias)
+        return monitor.servers.get(self.alias)
 
     def get_connection_params(self) -> dict[str, Any]:
         """Return what to connect with: the host that answered last, and the session's time limits."""
@@ -100,7 +100,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         connection = connect(conn_params)
         connection.generation = generation
         connection.gives_up = lambda: server.away
-        connection.limit = watch.patience(self.alias)
+        connection.limit = monitor.patience(self.alias)
         return connection
 
     def close_if_unusable_or_obsolete(self) -> None:
@@ -141,7 +141,7 @@ def must_take_writes(settings_dict: dict[str, Any]) -> bool:
     return settings_dict["OPTIONS"].get("target_session_attrs") in {"read-write", "primary"}
 
 
-def wait_for_watch(server: "watch.Server") -> None:
+def wait_for_watch(server: "monitor.Server") -> None:
     """Return if the server is not away; while it is slow to answer the watch, wait for the watch's word."""
     ends = monotonic() + MOST_WAIT
     while not server.away and server.asked_at and ends > monotonic() > server.asked_at + SUSPICION:

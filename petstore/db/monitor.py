@@ -22,7 +22,7 @@ from django.db import OperationalError, connections
 from prometheus_client import Gauge
 
 if TYPE_CHECKING:
-    from petstore.databases.base import Connection
+    from petstore.db.base import Connection
 
 logger = logging.getLogger(__name__)
 
@@ -143,7 +143,7 @@ class Server:
 
     def _connect(self) -> Connection:
         """Connect, to whichever host takes the connection."""
-        from petstore.databases.base import DatabaseWrapper, connect
+        from petstore.db.base import DatabaseWrapper, connect
 
         wrapper = connections.create_connection(self.alias)
         assert isinstance(wrapper, DatabaseWrapper)
@@ -157,7 +157,7 @@ class Server:
         return connection
 
     def _must_take_writes(self) -> bool:
-        from petstore.databases.base import must_take_writes
+        from petstore.db.base import must_take_writes
 
         return must_take_writes(settings.DATABASES[self.alias])
 
@@ -186,7 +186,7 @@ servers: dict[str, Server] = {}  # By alias; empty in a process that does not se
 def start_worker() -> None:
     """Watch every PostgreSQL server of the settings from now on, each in a thread of its own."""
     for alias, options in settings.DATABASES.items():
-        if options["ENGINE"] == "petstore.databases":
+        if options["ENGINE"] == "petstore.db":
             servers[alias] = Server(alias)
             servers[alias].primary = servers["default"] if alias != "default" else None
     for server in servers.values():

@@ -29,7 +29,7 @@ from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, Error
 from prometheus_client import Counter
 
-from petstore.databases import watch
+from petstore.db import monitor
 
 Result = TypeVar("Result")
 
@@ -83,7 +83,7 @@ def read(alias: str, run: Callable[[str], Result]) -> Result:
 
 def state(alias: str) -> str:
     """Return `ok`, `behind`, or `away`."""
-    replica = watch.servers.get(alias)
+    replica = monitor.servers.get(alias)
     if replica is None or replica.away:
         return "away"
     return "ok" if replica.lag <= settings.REPLICA_MAX_LAG else "behind"

@@ -18,11 +18,11 @@ from django.db import DEFAULT_DB_ALIAS, connections, models
 from django.db.models import F, QuerySet
 from django.db.models.expressions import Combinable
 
-from petstore.databases import replicas
-from petstore.engine import postgresql
-from petstore.engine.postgresql import numbered
-from petstore.engine.reader import reader
-from petstore.engine.waiting import in_thread, on_loop
+from petstore.db import replicas
+from petstore.loop import postgresql
+from petstore.loop.postgresql import numbered
+from petstore.loop.reader import reader
+from petstore.loop.waiting import in_thread, on_loop
 
 COMPILES = "compiled_reads" in settings.FAST_STEPS
 NUMBERS = counting(1)

@@ -18,9 +18,9 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models.expressions import RawSQL
 from django.db.models.sql import InsertQuery, UpdateQuery
 
-from petstore.engine import postgresql
-from petstore.engine.waiting import in_thread, on_loop
-from petstore.engine.writers import writers
+from petstore.loop import postgresql
+from petstore.loop.waiting import in_thread, on_loop
+from petstore.loop.writers import writers
 
 P = ParamSpec("P")
 Result = TypeVar("Result")

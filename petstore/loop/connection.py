@@ -20,7 +20,7 @@ from typing import Any, Protocol, TypeVar
 from django.conf import settings
 from greenlet import getcurrent
 
-from petstore.engine.waiting import TICK, pause, ticks
+from petstore.loop.waiting import TICK, pause, ticks
 
 Result = TypeVar("Result")
 

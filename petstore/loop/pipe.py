@@ -4,8 +4,8 @@ import asyncio
 from abc import ABC, abstractmethod
 from typing import Generic, TypeVar
 
-from petstore.engine.connection import Connection, PipeError, within
-from petstore.engine.waiting import wait
+from petstore.loop.connection import Connection, PipeError, within
+from petstore.loop.waiting import wait
 
 PAUSE_AFTER_FAILURE = 0.5  # Seconds in which nobody tries again to connect.
 

@@ -17,10 +17,10 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from psycopg import errors, pq
 from psycopg.adapt import Transformer
 
-from petstore.databases.watch import DatabaseAwayError, is_away, patience, servers
-from petstore.engine.connecting import Connect
-from petstore.engine.connection import Connection, LostError, PipeError, Waiter
-from petstore.engine.libpq import Parameters, Types, Value, encoded, results
+from petstore.db.monitor import DatabaseAwayError, is_away, patience, servers
+from petstore.loop.connecting import Connect
+from petstore.loop.connection import Connection, LostError, PipeError, Waiter
+from petstore.loop.libpq import Parameters, Types, Value, encoded, results
 
 Rows = list[tuple[Any, ...]]
 

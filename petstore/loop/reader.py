@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Sequence
 from functools import cache
 
-from petstore.databases.watch import is_away
-from petstore.engine.connecting import Connect, connect_in_thread, opening_limit
-from petstore.engine.connection import LostError
-from petstore.engine.libpq import Value
-from petstore.engine.pipe import Pipe
-from petstore.engine.postgresql import (
+from petstore.db.monitor import is_away
+from petstore.loop.connecting import Connect, connect_in_thread, opening_limit
+from petstore.loop.connection import LostError
+from petstore.loop.libpq import Value
+from petstore.loop.pipe import Pipe
+from petstore.loop.postgresql import (
     ATTEMPTS,
     AbortedError,
     ForgottenError,

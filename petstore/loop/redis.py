@@ -6,8 +6,8 @@ from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 
 import hiredis
 
-from petstore.engine.connection import Answer, Connection, LostError
-from petstore.engine.pipe import Pipe
+from petstore.loop.connection import Answer, Connection, LostError
+from petstore.loop.pipe import Pipe
 
 INCOMPLETE = object()
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import hiredis
 from django.db import OperationalError
 
-from petstore.engine.connection import PipeError
-from petstore.engine.redis import RedisPipe
-from petstore.engine.waiting import in_thread, on_loop
+from petstore.loop.connection import PipeError
+from petstore.loop.redis import RedisPipe
+from petstore.loop.waiting import in_thread, on_loop
 
 if TYPE_CHECKING:
-    from petstore.engine.redis_client import RedisClient
+    from petstore.loop.redis_client import RedisClient
 
 Result = TypeVar("Result")
 
@@ -149,7 +149,7 @@ class Scripts:
 
     def _connect(self) -> "RedisClient":
         """Connect, once for all threads: a client that is thrown away would close what it has given."""
-        from petstore.engine.redis_client import RedisClient  # 7 MB that a worker on the loop does without.
+        from petstore.loop.redis_client import RedisClient  # 7 MB that a worker on the loop does without.
 
         with self._connecting:
             if self._client is None:

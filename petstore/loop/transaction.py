@@ -10,9 +10,9 @@ from typing import Any
 
 from django.db import OperationalError
 
-from petstore.engine.connection import LostError, PipeError
-from petstore.engine.libpq import Value
-from petstore.engine.postgresql import (
+from petstore.loop.connection import LostError, PipeError
+from petstore.loop.libpq import Value
+from petstore.loop.postgresql import (
     DONE,
     ForgottenError,
     PostgresqlConnection,

@@ -9,12 +9,12 @@ from functools import cache, partial
 from django.conf import settings
 from django.db import OperationalError
 
-from petstore.databases.watch import is_away
-from petstore.engine.connecting import CONNECTING, Connect, connect_in_thread, opening_limit
-from petstore.engine.connection import LostError, PipeError, within
-from petstore.engine.libpq import Value
-from petstore.engine.pipe import PAUSE_AFTER_FAILURE
-from petstore.engine.postgresql import (
+from petstore.db.monitor import is_away
+from petstore.loop.connecting import CONNECTING, Connect, connect_in_thread, opening_limit
+from petstore.loop.connection import LostError, PipeError, within
+from petstore.loop.libpq import Value
+from petstore.loop.pipe import PAUSE_AFTER_FAILURE
+from petstore.loop.postgresql import (
     ATTEMPTS,
     ForgottenError,
     PostgresqlConnection,
@@ -22,8 +22,8 @@ from petstore.engine.postgresql import (
     Statement,
     as_django,
 )
-from petstore.engine.transaction import Transaction
-from petstore.engine.waiting import QUEUED_TOO_LONG, TICK, Alarm, Turn, pause, this_turn
+from petstore.loop.transaction import Transaction
+from petstore.loop.waiting import QUEUED_TOO_LONG, TICK, Alarm, Turn, pause, this_turn
 
 OPENED_AT_ONCE = CONNECTING - 1  # One thread is left for the connection that reads.
 

@@ -1,6 +1,6 @@
 """Asks the service of this machine whether it lives: what the image's health check runs.
 
-    python -m petstore.healthcheck
+    python -m petstore.observability.healthcheck
 
 Exit status 0 if /healthz answers 200 within two seconds. It runs every few seconds, so it imports nothing
 of Django.

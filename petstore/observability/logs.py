@@ -15,8 +15,8 @@ import orjson
 import structlog
 from structlog.stdlib import ProcessorFormatter, add_log_level, add_logger_name
 
-from petstore.observing.output import output
-from petstore.observing.redaction import redact
+from petstore.observability.output import output
+from petstore.observability.redaction import redact
 
 Event = MutableMapping[str, Any]
 
@@ -46,8 +46,8 @@ def config(form: str, level: str) -> dict[str, Any]:
                 ],
             }
         },
-        "filters": {"failures": {"()": "petstore.observing.logs.FailureFilter"}},
-        "handlers": {"output": {"class": "petstore.observing.logs.OutputHandler", "formatter": "line"}},
+        "filters": {"failures": {"()": "petstore.observability.logs.FailureFilter"}},
+        "handlers": {"output": {"class": "petstore.observability.logs.OutputHandler", "formatter": "line"}},
         "root": {"handlers": ["output"], "level": level.upper()},
         "loggers": {
             # Every 4xx as a warning would drown the log; the 5xx are logged where they are answered.

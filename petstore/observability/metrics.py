@@ -15,8 +15,8 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, Counter, Gauge, Histogram, generate_latest
 
-from petstore.addresses import client_address
-from petstore.observing.port import AllWorkers
+from petstore.api.client_ip import client_address
+from petstore.observability.port import AllWorkers
 
 REQUESTS = Counter(
     "petstore_http_requests_total", "Requests that were answered.", ["route", "method", "status"]

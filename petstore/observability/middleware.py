@@ -5,10 +5,10 @@ from time import perf_counter
 from django.conf import settings
 from django.http import HttpRequest, HttpResponseBase
 
-from petstore.addresses import client_address
-from petstore.middleware import GetResponse
-from petstore.observing import logs
-from petstore.observing.requests import Kind, begun, ended, kind_of
+from petstore.api.client_ip import client_address
+from petstore.observability import logs
+from petstore.observability.requests import Kind, begun, ended, kind_of
+from petstore.web.middleware import GetResponse
 
 
 class ObservingMiddleware:

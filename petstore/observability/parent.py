@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import orjson
 
-from petstore.observing.redaction import redact
+from petstore.observability.redaction import redact
 
 
 class JsonFormatter(logging.Formatter):

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from django.conf import settings
 from django.http import HttpRequest
 
-from petstore.metrics import REQUEST_SECONDS, REQUESTS
+from petstore.observability.metrics import REQUEST_SECONDS, REQUESTS
 
 METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"}
 OTHER = "other"  # Any other method.

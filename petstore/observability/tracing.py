@@ -12,9 +12,9 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured, MiddlewareNotUsed
 from django.http import HttpRequest, HttpResponseBase
 
-from petstore.middleware import GetResponse
-from petstore.observing.redaction import redact
-from petstore.observing.requests import kind_of
+from petstore.observability.redaction import redact
+from petstore.observability.requests import kind_of
+from petstore.web.middleware import GetResponse
 
 PACKAGES = ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")
 

@@ -10,10 +10,10 @@ from django.conf import settings
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 
-from petstore.metrics import BUILD, DATABASE_CONNECTIONS, IN_FLIGHT, WORKERS
-from petstore.observing import tracing
-from petstore.observing.output import output
-from petstore.observing.requests import in_flight
+from petstore.observability import tracing
+from petstore.observability.metrics import BUILD, DATABASE_CONNECTIONS, IN_FLIGHT, WORKERS
+from petstore.observability.output import output
+from petstore.observability.requests import in_flight
 
 SAMPLE_EVERY = 1.0  # Seconds.
 

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, NamedTuple, NoReturn, cast
 
 from django.conf import settings
 
-from petstore.errors import ApiError, ErrorCode
+from petstore.api.errors import ApiError, ErrorCode
 
 BODILESS = {"GET", "HEAD", "DELETE", "TRACE", "CONNECT"}
 SMALL = 4 * 1024  # Bytes that any client may send unasked; most bodies of the API have a few hundred.

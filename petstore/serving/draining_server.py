@@ -6,7 +6,7 @@ from typing import Any
 
 from granian.server.mp import MPServer
 
-from petstore import draining
+from petstore.serving import draining
 
 
 class DrainingServer(MPServer):

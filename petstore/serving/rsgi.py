@@ -17,16 +17,16 @@ from django.http import HttpResponseBase
 from django.http.request import HttpHeaders
 from whitenoise.middleware import WhiteNoiseFileResponse
 
-from petstore import bodies
+from petstore.api.errors import RETRY_SECONDS, ApiError, ErrorCode, error_body, help_link
 from petstore.backoffice.sessions import is_signed_in
-from petstore.bodies import BODILESS, SMALL, Body, Parts
-from petstore.engine.waiting import Entrance, Turn
-from petstore.errors import RETRY_SECONDS, ApiError, ErrorCode, error_body, help_link
-from petstore.metrics import SHED
-from petstore.middleware import PROBES, is_api_path, request_id
-from petstore.slow_readers import cut_who_takes_nothing
-from petstore.wsgi import Utf8Request, check_key, uncounted
-from petstore.wsgi import application as wsgi
+from petstore.loop.waiting import Entrance, Turn
+from petstore.observability.metrics import SHED
+from petstore.serving import bodies
+from petstore.serving.bodies import BODILESS, SMALL, Body, Parts
+from petstore.serving.slow_readers import cut_who_takes_nothing
+from petstore.serving.wsgi import Utf8Request, check_key, uncounted
+from petstore.serving.wsgi import application as wsgi
+from petstore.web.middleware import PROBES, is_api_path, request_id
 
 logger = logging.getLogger(__name__)
 

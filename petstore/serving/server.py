@@ -14,9 +14,9 @@ from granian.constants import HTTPModes, Interfaces, Loops, RuntimeModes
 from granian.http import HTTP1Settings
 from granian.log import LogLevels
 
-from petstore.management.server import DrainingServer
-from petstore.observing.files import take_room
-from petstore.observing.parent import LOG_CONFIG
+from petstore.observability.files import take_room
+from petstore.observability.parent import LOG_CONFIG
+from petstore.serving.draining_server import DrainingServer
 
 STOP_SECONDS = 10  # What a worker has to finish its requests when the service is told to stop.
 MOST_CONNECTIONS = 8_000  # Of clients, to a worker.
@@ -60,7 +60,7 @@ def connections_of_a_worker() -> int:
 
 def main() -> None:
     """Keep the workers until told to stop."""
-    parser = argparse.ArgumentParser(prog="petstore.server")
+    parser = argparse.ArgumentParser(prog="petstore.serving.server")
     parser.add_argument("--host", required=True)
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--workers", type=int, required=True)
@@ -79,11 +79,11 @@ def main() -> None:
         os.environ["PROMETHEUS_MULTIPROC_DIR"] = shared
         os.register_at_fork(after_in_child=take_room)  # Before the library makes files of its own.
         if options.metrics_port:
-            from petstore.observing.port import serve_metrics  # Its library takes 3 MB.
+            from petstore.observability.port import serve_metrics  # Its library takes 3 MB.
 
             serve_metrics(options.host, options.metrics_port, options.metrics_allow_from.split(","))
         DrainingServer(
-            "petstore.rsgi:application",
+            "petstore.serving.rsgi:application",
             interface=Interfaces.RSGI,
             loop=Loops.uvloop,
             runtime_mode=RuntimeModes.st,

@@ -1,4 +1,4 @@
-"""Django's side of the production server: petstore/rsgi.py calls it, with bodies that are whole."""
+"""Django's side of the production server: petstore/serving/rsgi.py calls it, with bodies that are whole."""
 
 import gc
 import os
@@ -13,15 +13,15 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "petstore.settings")
 django.setup(set_prefix=False)
 
 from accounts.authentication import read_key  # noqa: E402  Its models need the setup.
-from accounts.quota import addresses  # noqa: E402
+from accounts.quota import anonymous  # noqa: E402
 from accounts.quota import worker as quota  # noqa: E402
 from accounts.quota.headers import write_headers  # noqa: E402
 from inventory import stock  # noqa: E402
-from petstore.databases import watch  # noqa: E402
-from petstore.observing import worker  # noqa: E402
+from petstore.db import monitor  # noqa: E402
+from petstore.observability import worker  # noqa: E402
 
 worker.start_worker()
-watch.start_worker()
+monitor.start_worker()
 quota.start_worker()
 stock.start_worker()
 
@@ -34,7 +34,7 @@ def check_key(header: str) -> None:
 def uncounted() -> list[tuple[str, str]]:
     """Return the quota headers of an answer that was given before anybody counted."""
     headers: dict[str, str] = {}
-    write_headers(headers, addresses.untouched())
+    write_headers(headers, anonymous.untouched())
     return [(name.lower(), value) for name, value in headers.items()]
 
 

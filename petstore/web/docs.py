@@ -12,8 +12,8 @@ from drf_spectacular.views import SpectacularSwaggerView
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from petstore.pages.advice import ADVICE
-from petstore.pages.changes import releases
+from petstore.web.changelog import releases
+from petstore.web.error_help import ADVICE
 
 GUIDES = {
     "authentication": "Authentication",

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from petstore.errors import ErrorCode as Code
+from petstore.api.errors import ErrorCode as Code
 
 
 class Advice(NamedTuple):

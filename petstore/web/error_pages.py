@@ -5,8 +5,8 @@ from http import HTTPStatus
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from petstore.errors import ErrorCode, error_response
-from petstore.middleware import is_api
+from petstore.api.errors import ErrorCode, error_response
+from petstore.web.middleware import is_api
 
 PAGE_TEXTS = {
     400: "The request could not be understood. Go back and try again.",

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, Request, expect
 
-from petstore.pages.docs import GUIDES
+from petstore.web.docs import GUIDES
 from tests.browser.conftest import Open
 from tests.browser.test_office_pages import serious_findings
 from tests.live import Service

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from petstore import document
+from petstore.api.openapi import views
 from tests import npm
 
 SPECTRAL = Path(__file__).parent / "spectral"
@@ -18,8 +18,8 @@ def findings(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """What Spectral finds, of any severity, in the document and in one with a mistake."""
     packages = npm.install(SPECTRAL)
     folder = tmp_path_factory.mktemp("spectral")
-    (folder / "served.json").write_bytes(document.as_json())
-    mistaken = json.loads(document.as_json())
+    (folder / "served.json").write_bytes(views.as_json())
+    mistaken = json.loads(views.as_json())
     mistaken["paths"]["/pets"]["get"]["operationId"] = "createPet"
     (folder / "mistaken.json").write_text(json.dumps(mistaken))
     done = subprocess.run(

@@ -4,11 +4,11 @@ import asyncio
 import re
 from urllib.parse import urlsplit
 
-from accounts import keys
+from accounts import key_text
 from tests.hostile.sending import Attacker, Findings
 from tests.live import Service
 
-KEY = re.compile(keys.PATTERN)
+KEY = re.compile(key_text.PATTERN)
 TRACE = "Traceback (most recent call last)"
 
 

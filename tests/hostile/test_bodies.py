@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from petstore.bodies import Parts, Room, collect, discard
-from petstore.errors import ApiError
+from petstore.api.errors import ApiError
+from petstore.serving.bodies import Parts, Room, collect, discard
 from tests.live import Service, live_service
 from tests.raw_http import parsed, rest
 from tests.servers import RedisServer, wait_until

@@ -5,7 +5,7 @@ from threading import Barrier
 
 import pytest
 
-from petstore import document
+from petstore.api.openapi import views
 
 THREADS = 8
 
@@ -13,8 +13,8 @@ THREADS = 8
 @pytest.fixture
 def unbuilt() -> None:
     """Forget the OpenAPI document, as a process that has just started knows none."""
-    document.built.cache_clear()
-    document.as_json.cache_clear()
+    views.built.cache_clear()
+    views.as_json.cache_clear()
 
 
 def test_openapi_document_is_built_once_for_all_who_ask_at_once(unbuilt: None) -> None:
@@ -22,9 +22,9 @@ def test_openapi_document_is_built_once_for_all_who_ask_at_once(unbuilt: None) -
 
     def ask(_: int) -> bytes:
         together.wait(10)
-        return document.as_json()
+        return views.as_json()
 
     with ThreadPoolExecutor(THREADS) as pool:
         answers = set(pool.map(ask, range(THREADS)))
     assert len(answers) == 1
-    assert document.built.cache_info().misses == 1
+    assert views.built.cache_info().misses == 1

@@ -11,14 +11,14 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from accounts import keys
+from accounts import key_text
 from tests.hostile.attacks import ATTACKS, PLAIN
 from tests.hostile.report import attack, lines_with_a_key, report
 from tests.hostile.sending import Findings
 from tests.live import Service, live_service
 from tests.servers import RedisServer
 
-KEY = keys.make("live", "00000000").text
+KEY = key_text.make("live", "00000000").text
 
 
 @pytest.fixture(scope="module")

@@ -31,16 +31,16 @@ def contenders(server: RedisServer) -> dict[str, Callable[[int], object]]:
     from django.test import RequestFactory
     from django_ratelimit.core import get_usage
 
-    from accounts import keys
+    from accounts import key_text
     from accounts.models import Account, Actor, ApiKey, PlanCode
-    from accounts.quota.database import DatabaseQuotaStore
-    from accounts.quota.redis import RedisQuotaStore
+    from accounts.quota.database_store import DatabaseQuotaStore
+    from accounts.quota.redis_store import RedisQuotaStore
 
     texts = []
     for number in range(KEYS):
         account = Account(name=f"Account {number}")
         account.assign(PlanCode.ENTERPRISE, 10**9, 10**9)
-        key = keys.split(ApiKey.objects.issue(account, by=Actor("benchmark"))[1])
+        key = key_text.split(ApiKey.objects.issue(account, by=Actor("benchmark"))[1])
         assert key is not None
         texts.append(key)
     plain = redis.Redis.from_url(server.url)
@@ -79,9 +79,9 @@ def memory(server: RedisServer) -> float:
     """Return the bytes of Redis for each of 100,000 keys, one an account, that sent a request."""
     from django.conf import settings
 
-    from accounts.keys import digest, make, new_account_id
-    from accounts.quota.facts import KeyFacts
-    from accounts.quota.redis import RedisQuotaStore
+    from accounts.key_text import digest, make, new_account_id
+    from accounts.quota.key_record import KeyFacts
+    from accounts.quota.redis_store import RedisQuotaStore
     from accounts.quota.verdict import Limits
     from accounts.scopes import ALL_SCOPES
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from petstore.errors import RETRY_SECONDS, ErrorCode, error_body
+from petstore.api.errors import RETRY_SECONDS, ErrorCode, error_body
 from tests.operations import proxy
 from tests.servers import free_port, wait_until
 from tests.skips import needs_program

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from petstore.errors import ErrorCode, error_body
+from petstore.api.errors import ErrorCode, error_body
 from tests.live import live_service, manage
 from tests.operations import proxy
 from tests.postgresql import postgresql_server, programs

@@ -55,7 +55,7 @@ class Migration(migrations.Migration):
     "pet_by_nickname": """
 from django.db import migrations, models
 
-from petstore.databases.operations import AddIndexConcurrently
+from petstore.db.operations import AddIndexConcurrently
 
 
 class Migration(migrations.Migration):

@@ -9,14 +9,14 @@ from math import ceil
 from typing import Any
 from unittest import mock
 
-from accounts.quota import redis
+from accounts.quota import redis_store
 from accounts.quota.fallback import FallbackQuotaStore
-from accounts.quota.redis import RedisQuotaStore
-from petstore.engine import connection, pipe, scripts
-from petstore.engine.connection import Connection, PipeError
-from petstore.engine.redis import RedisConnection, RedisPipe
-from petstore.engine.scripts import RedisUnavailableError
-from petstore.engine.waiting import TICK
+from accounts.quota.redis_store import RedisQuotaStore
+from petstore.loop import connection, pipe, scripts
+from petstore.loop.connection import Connection, PipeError
+from petstore.loop.redis import RedisConnection, RedisPipe
+from petstore.loop.scripts import RedisUnavailableError
+from petstore.loop.waiting import TICK
 from tests.simulation.postgresql_faults import (
     Planted,
     commit_that_rolled_back,
@@ -135,8 +135,8 @@ def forgotten_socket() -> Planted:
 def second_miss_blames_redis() -> Planted:
     """Facts that end between two steps of one request pass for a failure of Redis."""
     with (
-        mock.patch.object(redis, "ROUNDS", 2),
-        mock.patch.object(redis, "RedisUndecidedError", RedisUnavailableError),
+        mock.patch.object(redis_store, "ROUNDS", 2),
+        mock.patch.object(redis_store, "RedisUndecidedError", RedisUnavailableError),
     ):
         yield
 
@@ -172,14 +172,14 @@ def replies_for_nobody() -> Planted:
 @contextmanager
 def admitted_past_the_limit() -> Planted:
     """What Redis refuses is admitted."""
-    real = redis.read_reply
+    real = redis_store.read_reply
 
     def read_reply(key: Any, reply: Any) -> Any:
         found = real(key, reply)
         verdict = found.verdict
         return found if verdict is None else found._replace(verdict=verdict._replace(admitted=True))
 
-    with mock.patch.object(redis, "read_reply", read_reply):
+    with mock.patch.object(redis_store, "read_reply", read_reply):
         yield
 
 

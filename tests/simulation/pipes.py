@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import hiredis
 
-from petstore.engine.connection import PipeError
-from petstore.engine.redis import RedisPipe
+from petstore.loop.connection import PipeError
+from petstore.loop.redis import RedisPipe
 from tests.simulation.redis import ADDRESS, SimulatedRedis
 from tests.simulation.scenario import Request, Scenario, answer_bound
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from psycopg import pq
 
-from petstore.databases.watch import Server
+from petstore.db.monitor import Server
 from tests.simulation.network import EOF, RESET, Network, Socket
 from tests.simulation.world import World
 

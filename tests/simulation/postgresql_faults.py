@@ -9,11 +9,11 @@ from unittest import mock
 
 from psycopg import pq
 
-from petstore.engine import connecting, postgresql, writers
-from petstore.engine.connection import Connection, PipeError
-from petstore.engine.postgresql import PostgresqlConnection
-from petstore.engine.transaction import COMMIT, Transaction
-from petstore.engine.writers import Writers
+from petstore.loop import connecting, postgresql, writers
+from petstore.loop.connection import Connection, PipeError
+from petstore.loop.postgresql import PostgresqlConnection
+from petstore.loop.transaction import COMMIT, Transaction
+from petstore.loop.writers import Writers
 
 Planted = Iterator[None]
 

@@ -14,15 +14,16 @@ from unittest import mock
 
 from django.conf import settings
 
-from accounts.keys import KeyText
-from accounts.quota import facts as key_facts
-from accounts.quota import fallback, usage
+from accounts.key_text import KeyText
+from accounts.quota import fallback
+from accounts.quota import key_record as key_facts
 from accounts.quota.admission import Admission
 from accounts.quota.fallback import FallbackQuotaStore
-from accounts.quota.redis import RedisQuotaStore
+from accounts.quota.redis_store import RedisQuotaStore
 from accounts.quota.verdict import DAY, SECOND, Limits
-from petstore.engine import waiting
-from petstore.engine.scripts import TIMEOUT, Scripts
+from accounts.usage import write_behind
+from petstore.loop import waiting
+from petstore.loop.scripts import TIMEOUT, Scripts
 from tests.simulation.quota_models import Client, DatabaseModel, Recorder, microseconds
 from tests.simulation.redis import ADDRESS, SimulatedRedis
 from tests.simulation.scenario import Request, Scenario, answer_bound
@@ -48,7 +49,7 @@ class QuotaScenario(Scenario):
         self.redis.node.slow = self.chance.choice((0.0, 0.0, 0.1))
         self.redis.node.slowest = 0.1 if self.is_calm else 2 * TIMEOUT
         self.database = DatabaseModel(self)
-        self.recorder = usage.recorder = Recorder(self.database)  # type: ignore[assignment]
+        self.recorder = write_behind.recorder = Recorder(self.database)  # type: ignore[assignment]
         key_facts.read = self.database.read
         key_facts.QUERY = self.database
         self.keys = [self._key(number) for number in range(1, 4)]
@@ -64,7 +65,7 @@ class QuotaScenario(Scenario):
         executor = Threads(self.loop, settings.THREADS)
         with ExitStack() as stack:
             for patch in (
-                mock.patch.object(usage, "recorder", None),
+                mock.patch.object(write_behind, "recorder", None),
                 mock.patch.object(key_facts, "read", None),
                 mock.patch.object(key_facts, "QUERY", None),
                 mock.patch.object(key_facts, "from_row", lambda row: row["facts"]),

@@ -10,16 +10,16 @@ from typing import Any
 import hiredis
 from django.conf import settings
 
-from accounts import keys
+from accounts import key_text
 from accounts.caller import Caller
-from accounts.keys import KeyText
-from accounts.quota import facts as key_facts
+from accounts.key_text import KeyText
+from accounts.quota import key_record as key_facts
 from accounts.quota.admission import Admission
-from accounts.quota.facts import KeyFacts
+from accounts.quota.key_record import KeyFacts
 from accounts.quota.verdict import DAY, MINUTE, SECOND, Limits, Verdict, account_windows
-from petstore.engine.redis import pack
-from petstore.engine.scripts import TIMEOUT
-from petstore.engine.waiting import on_loop, wait
+from petstore.loop.redis import pack
+from petstore.loop.scripts import TIMEOUT
+from petstore.loop.waiting import on_loop, wait
 from tests.simulation.redis import ADDRESS
 from tests.simulation.scenario import Scenario
 from tests.simulation.world import EPOCH, World
@@ -47,7 +47,7 @@ class DatabaseModel:
             key_facts.absent(key.public_id),
             id=number,
             account_id=number,
-            digest=keys.digest(key, settings.API_KEY_PEPPERS[pepper]),
+            digest=key_text.digest(key, settings.API_KEY_PEPPERS[pepper]),
             pepper_number=pepper,
             networks=networks,
             revoked=False,

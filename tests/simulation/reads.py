@@ -10,14 +10,14 @@ from unittest import mock
 from django.conf import settings
 from django.db import DatabaseError, IntegrityError, InternalError, OperationalError
 
-from petstore.databases import watch
-from petstore.databases.watch import patience
-from petstore.engine import connecting
-from petstore.engine.connecting import CONNECTING, opening_limit
-from petstore.engine.pipe import PAUSE_AFTER_FAILURE
-from petstore.engine.postgresql import PostgresqlConnection, Statement
-from petstore.engine.reader import REPEAT_WITHIN, Reader
-from petstore.engine.writers import Writers
+from petstore.db import monitor
+from petstore.db.monitor import patience
+from petstore.loop import connecting
+from petstore.loop.connecting import CONNECTING, opening_limit
+from petstore.loop.pipe import PAUSE_AFTER_FAILURE
+from petstore.loop.postgresql import PostgresqlConnection, Statement
+from petstore.loop.reader import REPEAT_WITHIN, Reader
+from petstore.loop.writers import Writers
 from tests.simulation.libpq import CONNECT_TIMEOUT, connect_in
 from tests.simulation.postgresql import ALIAS, SLOWEST_GREETING, SimulatedPostgresql
 from tests.simulation.scenario import Request, Scenario, answer_bound
@@ -45,7 +45,7 @@ class PostgresqlScenario(Scenario):
         prepares = self.chance.random() < 0.8
         connecting.connect = connect_in(self.loop, self.server, prepares=prepares)  # type: ignore[assignment]
         if self.chance.random() < 0.5:
-            self.server.watch = watch.servers[ALIAS] = watch.Server(ALIAS)
+            self.server.watch = monitor.servers[ALIAS] = monitor.Server(ALIAS)
         self.server.slow = 0.0 if self.is_calm else self.chance.choice((0.0, 0.2))
 
     @contextmanager
@@ -53,7 +53,7 @@ class PostgresqlScenario(Scenario):
         executor = Threads(self.loop, CONNECTING)
         with ExitStack() as stack:
             for patch in (
-                mock.patch.dict(watch.servers, clear=True),
+                mock.patch.dict(monitor.servers, clear=True),
                 mock.patch.dict(settings.DATABASES[ALIAS], STATEMENT_TIMEOUT=STATEMENT_TIMEOUT),
                 mock.patch.object(settings, "QUEUE_TIMEOUT", QUEUE_TIMEOUT),
                 mock.patch.object(settings, "WRITE_CONNECTIONS", WRITE_CONNECTIONS),

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple, cast
 
-from petstore.engine.waiting import QUEUED_TOO_LONG, TICK, Turn, ticks
+from petstore.loop.waiting import QUEUED_TOO_LONG, TICK, Turn, ticks
 from tests.simulation.loop import Loop
 from tests.simulation.network import Network
 from tests.simulation.world import ViolationError, World

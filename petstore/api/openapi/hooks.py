@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from petstore.errors import DETAIL_CODES, ErrorCode, error_body
-from petstore.schema_headers import HEADERS, Schema, headers
+from petstore.api.errors import DETAIL_CODES, ErrorCode, error_body
+from petstore.api.openapi.headers import HEADERS, Schema, headers
 
 EVERYWHERE = [
     ErrorCode.MISSING_API_KEY,

@@ -54,9 +54,9 @@ def openapi_settings(base_url: str, staging_url: str) -> dict[str, Any]:
             "PetStatus": "inventory.models.PetStatus",
             "OrderStatus": "inventory.models.OrderStatus",
         },
-        "PREPROCESSING_HOOKS": ["petstore.schema.only_v1"],
+        "PREPROCESSING_HOOKS": ["petstore.api.openapi.hooks.only_v1"],
         "POSTPROCESSING_HOOKS": [
             "drf_spectacular.hooks.postprocess_schema_enums",
-            "petstore.schema.complete",
+            "petstore.api.openapi.hooks.complete",
         ],
     }

@@ -7,8 +7,8 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
+from petstore.api.openapi.views import document
 from petstore.collection import collection
-from petstore.document import document
 from petstore.management.base import JsonCommand
 
 STREAM = "-"
