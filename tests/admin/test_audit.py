@@ -15,7 +15,7 @@ from django.test.utils import CaptureQueriesContext
 from accounts.models import Account, ApiKey
 from inventory.models import Category, Order, Pet
 from petstore.backoffice.models import AppendOnlyError, AuditEntry
-from tests.staff import FAST_HASHERS, PASSWORD, member_of, signed_in, superuser
+from tests.support.staff import FAST_HASHERS, PASSWORD, member_of, signed_in, superuser
 
 LIST = "/admin/backoffice/auditentry/"
 

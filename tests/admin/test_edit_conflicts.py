@@ -11,7 +11,7 @@ from django.test import Client
 
 from accounts.models import Account, ApiKey, Plan
 from inventory.models import Category, Pet
-from tests.staff import signed_in, superuser
+from tests.support.staff import signed_in, superuser
 
 HIDDEN = re.compile(r'name="_version" value="([0-9a-f]{64})"')
 TOLD = "while you had it open, so nothing was saved."

@@ -13,8 +13,8 @@ from django.contrib.sessions.models import Session
 from django.test import Client
 
 from petstore.backoffice.sessions import SEEN, STARTED, has_ended, touch
-from tests.staff import FAST_HASHERS, PASSWORD, signed_in
-from tests.test_settings import setting
+from tests.support.staff import FAST_HASHERS, PASSWORD, signed_in
+from tests.unit.test_settings import setting
 
 HOUR = 3600
 LIST = "/admin/inventory/pet/"

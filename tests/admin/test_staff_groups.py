@@ -14,7 +14,7 @@ from django.test import Client
 from accounts.models import Account, ApiKey
 from inventory.models import Category, Order, Pet
 from petstore.backoffice.site import PetstoreAdminSite
-from tests.staff import member_of, signed_in, superuser
+from tests.support.staff import member_of, signed_in, superuser
 
 GROUPS = ("Viewer", "Support", "Stock", "Owner")
 CUSTOMERS = {"accounts/account", "accounts/apikey", "accounts/plan"}

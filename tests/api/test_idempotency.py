@@ -22,8 +22,8 @@ from django.utils import timezone
 from accounts.models import Account, ApiKey, IdempotencyRecord, PlanCode
 from inventory.models import Category, Order, Pet
 from tests.conftest import COMMITTED, Api
-from tests.live import ROOT, Service, live_service
-from tests.servers import wait_until
+from tests.support.live import ROOT, Service, live_service
+from tests.support.servers import wait_until
 
 DAY = timedelta(hours=24)
 RETRIES = 200

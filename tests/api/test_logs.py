@@ -23,7 +23,7 @@ from petstore.observing.output import MOST_WAITING, Output
 from petstore.observing.parent import JsonFormatter
 from petstore.observing.redaction import redact
 from tests.conftest import Api
-from tests.live import live_service
+from tests.support.live import live_service
 
 Lines = Callable[[], list[dict[str, Any]]]
 

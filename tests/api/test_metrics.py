@@ -19,8 +19,8 @@ from petstore.observing.port import AllWorkers, serve_metrics
 from petstore.observing.requests import METHODS, in_flight, route_of
 from petstore.observing.worker import Connections
 from tests.conftest import Api
-from tests.live import ROOT, Service
-from tests.servers import free_port
+from tests.support.live import ROOT, Service
+from tests.support.servers import free_port
 
 
 def value(name: str, **labels: str) -> float:

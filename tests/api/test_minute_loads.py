@@ -13,7 +13,7 @@ from accounts.quota import deprecated, loads, usage
 from accounts.quota.usage import UsageRecorder
 from accounts.quota.verdict import DAY, MINUTE, SECOND, Limits, Verdict, account_windows
 from tests.conftest import COMMITTED, Api
-from tests.quota import NOON
+from tests.support.quota import NOON
 
 TODAY = EPOCH + timedelta(days=NOON // DAY)
 LATER = NOON + 20 * MINUTE

@@ -19,10 +19,10 @@ from opentelemetry.trace import SpanKind, StatusCode
 from prometheus_client import REGISTRY
 
 from petstore.observing.tracing import TracingMiddleware
+from tests.api.test_logs import secret_of
 from tests.conftest import Api
-from tests.live import ROOT
-from tests.test_logs import secret_of
-from tests.test_settings import run, setting
+from tests.support.live import ROOT
+from tests.unit.test_settings import run, setting
 
 COLLECTOR = "http://127.0.0.1:4318"
 

@@ -20,8 +20,9 @@ from petstore import document
 from petstore.api import ApiView
 from petstore.errors import ErrorCode
 from tests.conftest import Api
+from tests.support.live import ROOT
 
-GOLDEN = Path(__file__).parent / "openapi.yaml"
+GOLDEN = ROOT / "tests/openapi.yaml"
 OPERATIONS = {
     "listPets": ("/pets", "get"),
     "createPet": ("/pets", "post"),

@@ -17,8 +17,8 @@ from django.urls import reverse
 from accounts.models import Plan, PlanCode
 from petstore.pages.docs import GUIDES
 from petstore.pages.home import Home
-from tests.live import Service
-from tests.servers import free_port
+from tests.support.live import Service
+from tests.support.servers import free_port
 
 PAGES = ["/", "/docs", *(f"/docs/{name}" for name in GUIDES), "/nothing"]
 LOADED = re.compile(r'<(?:link|script|img)[^>]*?(?:href|src)="([^"]*)"')

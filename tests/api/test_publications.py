@@ -17,10 +17,10 @@ from accounts.quota.facts import KeyRefusal
 from accounts.quota.redis import RedisQuotaStore
 from accounts.quota.verdict import MINUTE
 from tests.conftest import OPERATOR
-from tests.quota import Desk
-from tests.relay import Relay, relay
-from tests.servers import RedisServer
-from tests.staff import signed_in, superuser
+from tests.support.quota import Desk
+from tests.support.relay import Relay, relay
+from tests.support.servers import RedisServer
+from tests.support.staff import signed_in, superuser
 
 ON_COMMIT = "accounts.quota.changes.transaction.on_commit"
 

@@ -14,7 +14,7 @@ from accounts.quota.facts import KeyRefusal
 from accounts.quota.verdict import DAY, MINUTE, SECOND, Verdict
 from petstore.errors import ErrorCode
 from tests.conftest import OPERATOR
-from tests.quota import NOON, Desk, day, minute
+from tests.support.quota import NOON, Desk, day, minute
 
 
 @pytest.fixture

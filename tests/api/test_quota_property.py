@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from accounts.models import PlanCode
 from accounts.quota.admission import QuotaStore
 from accounts.quota.verdict import DAY, SECOND, Verdict, Window
-from tests.quota import Desk
+from tests.support.quota import Desk
 
 STEPS = st.lists(
     st.one_of(

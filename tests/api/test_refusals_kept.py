@@ -17,7 +17,7 @@ from accounts.quota.usage import UsageRecorder
 from accounts.quota.verdict import DAY, HOUR, MINUTE, Limits, Verdict, account_windows, moment
 from petstore.metrics import REFUSALS_NOT_KEPT
 from tests.conftest import Api
-from tests.quota import NOON
+from tests.support.quota import NOON
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from inventory import stock
 from inventory.counts import StockCount
 from inventory.models import Category, Order, Pet, PetStatus
 from tests.conftest import COMMITTED
-from tests.live import Service
-from tests.servers import wait_until
+from tests.support.live import Service
+from tests.support.servers import wait_until
 
 
 def add(category: Category, status: str, number: int = 1) -> list[Pet]:

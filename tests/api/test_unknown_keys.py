@@ -26,8 +26,8 @@ from accounts.quota.redis import RedisQuotaStore
 from accounts.quota.verdict import MINUTE, SECOND
 from petstore.counters import MachineCounters
 from tests.conftest import OPERATOR, Api
-from tests.quota import ADDRESS
-from tests.servers import RedisServer
+from tests.support.quota import ADDRESS
+from tests.support.servers import RedisServer
 
 Issue = Callable[..., tuple[ApiKey, str]]
 NOW = 1_800_000_000 * SECOND

@@ -19,7 +19,7 @@ from accounts.models import Account, IdempotencyRecord
 from inventory.models import Pet
 from petstore.management.base import DocumentedCommand
 from petstore.progress import Progress
-from tests.live import ROOT
+from tests.support.live import ROOT
 
 OURS = sorted(
     (app, name)

@@ -21,8 +21,8 @@ from django.utils import timezone
 from accounts.models import Account, ApiKey, KeyEvent
 from inventory.models import Category, Pet
 from tests.conftest import OPERATOR, Api
-from tests.live import ROOT, Service
-from tests.servers import START_SECONDS, free_port, wait_until
+from tests.support.live import ROOT, Service
+from tests.support.servers import START_SECONDS, free_port, wait_until
 
 Issue = Callable[..., tuple[ApiKey, str]]
 

@@ -22,7 +22,7 @@ from inventory.exchange.storing import export, snapshot
 from inventory.exchange.writing import write_csv
 from inventory.models import Category, Pet
 from tests.conftest import COMMITTED, Api
-from tests.live import ROOT, Service
+from tests.support.live import ROOT, Service
 
 pytestmark = pytest.mark.django_db
 

@@ -23,7 +23,7 @@ from inventory.exchange.lines import LONGEST, Lines, UnreadableError
 from inventory.models import Pet
 from petstore.errors import ApiError
 from petstore.parsing import parse_json
-from tests.live import ROOT
+from tests.support.live import ROOT
 
 REX, TOM = ("Rex", "Dogs", "available"), ("Tom", "Cats", "sold")
 PETS: list[dict[str, Any]] = [
@@ -281,7 +281,7 @@ def peak(elements: int, between: bytes) -> int:
 def test_memory_does_not_grow_with_the_array(between: str) -> None:
     """In a process of its own: here the threads of other tests would be measured too."""
     code = (
-        "import django; django.setup(); from tests.test_import_json import peak; "
+        "import django; django.setup(); from tests.commands.test_import_json import peak; "
         f"print(peak(60_000, {between.encode()!r}))"
     )
     environment = os.environ | {"DJANGO_SETTINGS_MODULE": "petstore.settings"}

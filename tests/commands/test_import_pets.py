@@ -27,7 +27,7 @@ from inventory.exchange.storing import Columns, add
 from inventory.models import Category, Pet
 from petstore.progress import Progress
 from tests.conftest import COMMITTED, Api
-from tests.live import ROOT, Service
+from tests.support.live import ROOT, Service
 
 pytestmark = pytest.mark.django_db
 

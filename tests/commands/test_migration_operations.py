@@ -14,8 +14,8 @@ from petstore.databases.operations import (
     RemoveIndexConcurrently,
     ValidateConstraint,
 )
+from tests.api.test_idempotency import meanwhile
 from tests.conftest import COMMITTED
-from tests.test_idempotency import meanwhile
 
 pytestmark = COMMITTED
 

@@ -1,6 +1,6 @@
 """A process that asks the quota store from many threads at once.
 
-    python -m tests.hammer KEY THREADS REQUESTS
+    python -m tests.support.hammer KEY THREADS REQUESTS
 
 For each line on standard input, a time in microseconds since the epoch for the store's clock, each thread
 sends REQUESTS; the answer is a line with how many were admitted.
@@ -17,7 +17,7 @@ import django
 def main(text: str, threads: int, requests: int) -> None:
     from accounts import keys
     from accounts.quota.store import store
-    from tests.quota import ADDRESS
+    from tests.support.quota import ADDRESS
 
     key = keys.split(text)
     assert key is not None

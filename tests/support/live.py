@@ -21,9 +21,9 @@ import httpx
 import psycopg
 from psycopg import sql
 
-from tests.servers import START_SECONDS, free_port, redis_server
+from tests.support.servers import START_SECONDS, free_port, redis_server
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 STOP_SECONDS = 15
 
 

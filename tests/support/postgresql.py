@@ -19,7 +19,7 @@ from typing import Any
 
 import psycopg
 
-from tests.servers import free_port, wait_until
+from tests.support.servers import free_port, wait_until
 
 DEBIAN = "usr/lib/postgresql/*/bin/initdb"
 STOP_SECONDS = 30

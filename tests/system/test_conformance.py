@@ -9,9 +9,9 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from petstore.conformance.run import CHECKS
-from tests.broken import VARIANTS, Reply, Variant, broken, too_soon
-from tests.live import Service
-from tests.servers import free_port
+from tests.support.live import Service
+from tests.support.servers import free_port
+from tests.system.broken import VARIANTS, Reply, Variant, broken, too_soon
 
 PASSED, FAILED, SKIPPED, NOT_RUN = "passed", "failed", "skipped", "not run"
 

@@ -10,7 +10,7 @@ import pytest
 from django.conf import settings
 from django.db import connection
 
-from tests.live import Service, live_service
+from tests.support.live import Service, live_service
 
 ON_POSTGRESQL = connection.vendor == "postgresql"
 

@@ -16,8 +16,8 @@ from granian.constants import Interfaces
 
 from petstore import draining
 from petstore.management.server import DrainingServer
-from tests.live import STOP_SECONDS, Service, live_service
-from tests.servers import RedisServer, wait_until
+from tests.support.live import STOP_SECONDS, Service, live_service
+from tests.support.servers import RedisServer, wait_until
 
 PET = json.dumps({"name": "Slow", "categoryId": 1}).encode()
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import httpx
 
-from tests.live import live_service
+from tests.support.live import live_service
 
 BLOCK = 512  # Bytes; the unit of st_blocks (stat(2)).
 

@@ -17,7 +17,7 @@ from django.db import connection
 from accounts.models import Account
 from inventory.models import Category, IllegalMoveError, Order, Pet, PetStatus
 from tests.conftest import COMMITTED
-from tests.live import Service
+from tests.support.live import Service
 
 BUYERS = 64
 PETS = 50

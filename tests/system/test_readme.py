@@ -12,8 +12,8 @@ import httpx
 import pytest
 from django.core.management import get_commands, load_command_class
 
-from tests.live import ROOT, STOP_SECONDS
-from tests.servers import free_port, wait_until
+from tests.support.live import ROOT, STOP_SECONDS
+from tests.support.servers import free_port, wait_until
 
 PAGES = [
     "README.md",
@@ -36,14 +36,14 @@ RUN_HERE = {
     "make help",
     "curl -H 'Authorization: Bearer <key>' 'http://localhost:8000/v1/pets?limit=3'",
 }
-RUN_BY_CI = {"make check", "make test", ".ci/run", ".venv/bin/python -m pytest -q tests/test_pages.py"}
-# What the gate does for a shorter time: see tests/chaos and tests/test_simulation.py.
+RUN_BY_CI = {"make check", "make test", ".ci/run", ".venv/bin/python -m pytest -q tests/api/test_pages.py"}
+# What the gate does for a shorter time: see tests/system/chaos and tests/system/simulation.
 LONGER_BY_HAND = {
-    ".venv/bin/python -m tests.chaos --seconds 600 --log chaos.log",
-    ".venv/bin/python -m tests.chaos --seed 17 --serve-mode threads",
-    ".venv/bin/python -m tests.chaos --seed 17 --backends redis --kinds reset freeze",
-    ".venv/bin/python -m tests.simulation --seed 6283",
-    ".venv/bin/python -m tests.simulation --from 10000 --count 50000",
+    ".venv/bin/python -m tests.system.chaos --seconds 600 --log chaos.log",
+    ".venv/bin/python -m tests.system.chaos --seed 17 --serve-mode threads",
+    ".venv/bin/python -m tests.system.chaos --seed 17 --backends redis --kinds reset freeze",
+    ".venv/bin/python -m tests.system.simulation --seed 6283",
+    ".venv/bin/python -m tests.system.simulation --from 10000 --count 50000",
 }
 NOT_COPIED = shutil.ignore_patterns(
     ".git", ".venv", ".env", "node_modules", "var", "*.sqlite3*", "__pycache__", ".*_cache", ".hypothesis"

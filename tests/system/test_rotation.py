@@ -23,9 +23,9 @@ from accounts.quota import rehash, usage
 from accounts.quota.admission import QuotaStore
 from accounts.quota.facts import KeyRefusal
 from tests.conftest import OPERATOR
-from tests.live import Service, own_database
-from tests.quota import ADDRESS
-from tests.servers import RedisServer, free_port, wait_until
+from tests.support.live import Service, own_database
+from tests.support.quota import ADDRESS
+from tests.support.servers import RedisServer, free_port, wait_until
 
 Issue = Callable[..., tuple[ApiKey, str]]
 BOTH = {1: b"an older pepper", 2: b"a newer pepper"}

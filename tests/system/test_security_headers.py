@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from tests.live import Service, live_service
+from tests.support.live import Service, live_service
 
 HOST = "api.example.com"
 PROXY = {"Host": HOST, "X-Forwarded-Proto": "https", "X-Forwarded-For": "192.0.2.1"}

@@ -2,7 +2,6 @@
 
 import copy
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,8 +9,9 @@ import yaml
 
 from petstore import document
 from tests.breaking import breaking_changes
+from tests.support.live import ROOT
 
-RELEASED: dict[str, Any] = yaml.safe_load((Path(__file__).parent / "released.openapi.yaml").read_text())
+RELEASED: dict[str, Any] = yaml.safe_load((ROOT / "tests/released.openapi.yaml").read_text())
 Change = Callable[[dict[str, Any]], object]
 
 

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from tests.chaos.checks import Asked, Kind, charge, check, of_limits
-from tests.chaos.client import LOST, SILENT, Reply
-from tests.chaos.customers import Shop
-from tests.chaos.faults import BACKENDS, FAULTY_SECONDS, STRUCK, Choice, plan
-from tests.chaos.faults import Kind as Fault
-from tests.chaos.journal import Account, Journal, Order, OrderState
-from tests.chaos.records import OrderRow, PetRow, Records, of_records
+from tests.system.chaos.checks import Asked, Kind, charge, check, of_limits
+from tests.system.chaos.client import LOST, SILENT, Reply
+from tests.system.chaos.customers import Shop
+from tests.system.chaos.faults import BACKENDS, FAULTY_SECONDS, STRUCK, Choice, plan
+from tests.system.chaos.faults import Kind as Fault
+from tests.system.chaos.journal import Account, Journal, Order, OrderState
+from tests.system.chaos.records import OrderRow, PetRow, Records, of_records
 
 ROOMY = Account("Roomy", "key", 1_000, 2_000)
 SMALL = Account("Small", "key", 3, 5_000, "minute")

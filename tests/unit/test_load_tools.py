@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.load import faults
-from tests.load.client import NONE, Client, NotHttpError, Phase, Request, read_answer
-from tests.load.record import (
+from tests.system.load import faults
+from tests.system.load.client import NONE, Client, NotHttpError, Phase, Request, read_answer
+from tests.system.load.record import (
     Failure,
     Record,
     Row,
@@ -23,9 +23,9 @@ from tests.load.record import (
     recovery_seconds,
     settled_seconds,
 )
-from tests.load.rig import at_least, chosen, loaded, rig, wait
-from tests.load.shop import CANCEL, CREATE, NOTHING, OPERATIONS, PLACE, Shop
-from tests.load.soak import print_latencies
+from tests.system.load.rig import at_least, chosen, loaded, rig, wait
+from tests.system.load.shop import CANCEL, CREATE, NOTHING, OPERATIONS, PLACE, Shop
+from tests.system.load.soak import print_latencies
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 SCRIPTS = {

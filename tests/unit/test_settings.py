@@ -12,7 +12,7 @@ from django.core.exceptions import ImproperlyConfigured
 from psycopg.conninfo import conninfo_to_dict
 
 from petstore import environment
-from tests.live import ROOT
+from tests.support.live import ROOT
 
 STRAY_BYTE = os.fsdecode(b"1:\xff")
 READ_BY_SETTINGS = (

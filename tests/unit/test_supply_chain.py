@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests import audit
-from tests.live import ROOT
+from tests.support.live import ROOT
 
 PIN = re.compile(
     r"^([a-z0-9-]+)(?:\[[^\]]*\])?==([^ ;\\]+)((?:.*\\\n\s+--hash=sha256:[0-9a-f]{64})+)", re.MULTILINE

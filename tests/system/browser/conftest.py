@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, Response, sync_playwright
 
-from tests.live import Service, live_service
+from tests.support.live import Service, live_service
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 WIDE = {"width": 1280, "height": 900}

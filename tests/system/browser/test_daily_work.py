@@ -8,8 +8,8 @@ import httpx
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import Open
-from tests.live import Service
+from tests.support.live import Service
+from tests.system.browser.conftest import Open
 
 IMPORT = """name,category,status
 Bella,Dogs,available

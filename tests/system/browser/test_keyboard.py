@@ -5,8 +5,8 @@ import re
 import pytest
 from playwright.sync_api import Locator, expect
 
-from tests.browser.conftest import Open
-from tests.live import Service
+from tests.support.live import Service
+from tests.system.browser.conftest import Open
 
 
 def test_everything_is_reached_by_keyboard_alone(shop: Service, open_page: Open) -> None:

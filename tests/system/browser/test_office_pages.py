@@ -6,8 +6,8 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
 
-from tests.browser.conftest import Open
-from tests.live import Service
+from tests.support.live import Service
+from tests.system.browser.conftest import Open
 
 PAGES = [
     "/admin/",

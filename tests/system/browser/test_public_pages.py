@@ -7,9 +7,9 @@ import pytest
 from playwright.sync_api import Locator, Page, Request, expect
 
 from petstore.pages.docs import GUIDES
-from tests.browser.conftest import Open
-from tests.browser.test_office_pages import serious_findings
-from tests.live import Service
+from tests.support.live import Service
+from tests.system.browser.conftest import Open
+from tests.system.browser.test_office_pages import serious_findings
 
 PAGES = ["/", *(f"/docs/{name}" for name in GUIDES), "/nothing"]
 LOOKS = [

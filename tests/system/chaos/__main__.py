@@ -1,7 +1,7 @@
 """Breaks the service's ways to Redis and PostgreSQL, again and again, and checks every answer meanwhile.
 
-    python -m tests.chaos --seconds 600
-    python -m tests.chaos --seed 17 --serve-mode threads
+    python -m tests.system.chaos --seconds 600
+    python -m tests.system.chaos --seed 17 --serve-mode threads
 
 A proxy before each closes connections (at accept, after the greeting, at a random byte), resets, delays,
 freezes and swallows them, and leads to another Redis after a planned failover. Eight accounts send
@@ -22,11 +22,11 @@ from functools import partial
 from pathlib import Path
 
 from tests import environment
-from tests.chaos.faults import BACKENDS, Choice, Kind
-from tests.chaos.report import report
-from tests.chaos.run import run
-from tests.live import manage, own_database
 from tests.run import postgresql
+from tests.support.live import manage, own_database
+from tests.system.chaos.faults import BACKENDS, Choice, Kind
+from tests.system.chaos.report import report
+from tests.system.chaos.run import run
 
 
 def main(options: argparse.Namespace) -> int:

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from tests.chaos.client import LOST, PATIENCE, SILENT, Reply
-from tests.chaos.journal import Journal
+from tests.system.chaos.client import LOST, PATIENCE, SILENT, Reply
+from tests.system.chaos.journal import Journal
 
 MINUTE = 60  # Seconds: a window of the minute limit.
 

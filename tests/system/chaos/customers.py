@@ -10,9 +10,9 @@ from itertools import count
 from time import monotonic
 from typing import NamedTuple
 
-from tests.chaos.checks import Asked, Violation, charge, check
-from tests.chaos.client import Client, Reply
-from tests.chaos.journal import Account, Journal, Order, OrderState
+from tests.system.chaos.checks import Asked, Violation, charge, check
+from tests.system.chaos.client import Client, Reply
+from tests.system.chaos.journal import Account, Journal, Order, OrderState
 
 CONNECTIONS = (
     6  # Of an account with room; the more wait at once for a connection, the more there is to find.

@@ -1,6 +1,6 @@
-"""Fills the migrated database that DATABASE_URL names for `tests.chaos`, and prints what it made as JSON.
+"""Fills the migrated database that DATABASE_URL names for the chaos run, and prints what it made as JSON.
 
-    python -m tests.chaos.fill NAMES
+    python -m tests.system.chaos.fill NAMES
 
 NAMES is a JSON object: `accounts` as {name: [requests a minute, a day]}, `spare` keys of one more account,
 `banned` accounts that staff let go again, `pets` that nobody orders.

@@ -13,7 +13,7 @@ from enum import Enum
 from math import exp, log
 from typing import Any
 
-from tests.chaos.faults import Fault, Kind
+from tests.system.chaos.faults import Fault, Kind
 
 CHUNK = 1 << 16
 # Seconds for which a connection lives that may not. Many end while their owner is just beginning to use

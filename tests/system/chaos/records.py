@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import psycopg
 
-from tests.chaos.checks import Kind, Violation
-from tests.chaos.customers import Shop
-from tests.chaos.journal import Order
+from tests.system.chaos.checks import Kind, Violation
+from tests.system.chaos.customers import Shop
+from tests.system.chaos.journal import Order
 
 PETS = "SELECT id, name, status FROM inventory_pet WHERE starts_with(name, %s)"
 ORDERS = """SELECT o.id, o.pet_id, o.status, a.name FROM inventory_order o

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from tests.chaos.run import Outcome
+from tests.system.chaos.run import Outcome
 
 SHOWN = 20
 

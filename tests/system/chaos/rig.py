@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
-from tests.chaos.faults import Fault, Kind
-from tests.chaos.proxy import READY_FOR_QUERY, Proxy
-from tests.live import ROOT, Service, own_database
-from tests.load.requests import memory_mib, processes
-from tests.servers import RedisServer, free_port, redis_server, wait_until
+from tests.support.live import ROOT, Service, own_database
+from tests.support.servers import RedisServer, free_port, redis_server, wait_until
+from tests.system.chaos.faults import Fault, Kind
+from tests.system.chaos.proxy import READY_FOR_QUERY, Proxy
+from tests.system.load.requests import memory_mib, processes
 
 WORKERS = 2
 PROMPT = ("--repl-diskless-sync-delay", "0")  # A replica is one at once.
@@ -134,7 +134,7 @@ def port_of(url: str) -> int:
 def fill(environment: dict[str, str], wanted: dict[str, Any]) -> dict[str, Any]:
     """Fill the database; see fill.py."""
     done = subprocess.run(
-        [sys.executable, "-m", "tests.chaos.fill", json.dumps(wanted)],
+        [sys.executable, "-m", "tests.system.chaos.fill", json.dumps(wanted)],
         cwd=ROOT, env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

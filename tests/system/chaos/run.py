@@ -12,15 +12,15 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from tests.chaos.checks import Kind, Violation, of_limits
-from tests.chaos.client import Client
-from tests.chaos.customers import Shop
-from tests.chaos.faults import STRUCK, Choice, plan
-from tests.chaos.journal import Account
-from tests.chaos.records import Records, of_records
-from tests.chaos.rig import Rig, Usage, rig
-from tests.chaos.staff import Key, Staff
-from tests.servers import wait_until
+from tests.support.servers import wait_until
+from tests.system.chaos.checks import Kind, Violation, of_limits
+from tests.system.chaos.client import Client
+from tests.system.chaos.customers import Shop
+from tests.system.chaos.faults import STRUCK, Choice, plan
+from tests.system.chaos.journal import Account
+from tests.system.chaos.records import Records, of_records
+from tests.system.chaos.rig import Rig, Usage, rig
+from tests.system.chaos.staff import Key, Staff
 
 WELL_SECONDS = 5.0  # From the end of the faults until nothing fails any more.
 PATIENCE = 12.0  # Seconds until the next cycle begins, even so.

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import httpx
 
-from tests.chaos.checks import Kind, Violation
-from tests.chaos.client import Client, Reply
-from tests.chaos.fill import PASSWORD, PER_MINUTE_OF_BANNED, STAFF
-from tests.live import ROOT, Service
+from tests.support.live import ROOT, Service
+from tests.system.chaos.checks import Kind, Violation
+from tests.system.chaos.client import Client, Reply
+from tests.system.chaos.fill import PASSWORD, PER_MINUTE_OF_BANNED, STAFF
 
 LOOKS = 6  # Connections that a key is tried on: more than there are workers.
 STRIKES = 10  # D26, for an account with so small a limit.

@@ -1,13 +1,13 @@
-"""A short run of `python -m tests.chaos`: whatever happens to Redis and PostgreSQL, no answer is wrong."""
+"""A short chaos run: whatever happens to Redis and PostgreSQL, no answer is wrong."""
 
 import asyncio
 import random
 from pathlib import Path
 
-from tests.chaos.report import report
-from tests.chaos.run import run
-from tests.live import migrated_database
-from tests.skips import NEEDS_POSTGRESQL
+from tests.support.live import migrated_database
+from tests.support.skips import NEEDS_POSTGRESQL
+from tests.system.chaos.report import report
+from tests.system.chaos.run import run
 
 SECONDS = 30.0
 

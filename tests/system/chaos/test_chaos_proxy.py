@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.chaos.faults import Fault, Kind
-from tests.chaos.proxy import REACH, Proxy
+from tests.system.chaos.faults import Fault, Kind
+from tests.system.chaos.proxy import REACH, Proxy
 
 SOON = 2.0  # Seconds, for what must happen.
 NEVER = 0.05  # Seconds, for what must not: nothing else is there to wait for.

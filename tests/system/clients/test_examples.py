@@ -18,7 +18,7 @@ import httpx
 import pytest
 
 from petstore.pages.docs import GUIDES
-from tests.live import Service, live_service
+from tests.support.live import Service, live_service
 
 PAGES = ["/", *(f"/docs/{name}" for name in GUIDES)]
 EXAMPLE = re.compile(r'<code id="([a-z_]+\.(?:sh|py|mjs))">(.*?)</code>', re.DOTALL)

@@ -1,7 +1,7 @@
 """Clients generated from /openapi.json, as our users make them, work against the running service.
 
 E2E_PETS says how many pets there are to list, 1,000 by default. With DATABASE_URL naming a PostgreSQL,
-`E2E_PETS=100000 DATABASE_URL=... .venv/bin/python -m pytest tests/e2e` is the same at a real shop's size.
+E2E_PETS=100000 is a real shop's size.
 """
 
 import json
@@ -17,8 +17,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests import npm
-from tests.live import Service
+from tests.support import npm
+from tests.support.live import Service
 
 HERE = Path(__file__).parent
 TYPESCRIPT = HERE / "typescript"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import httpx
 
-from tests.live import ROOT, Service
+from tests.support.live import ROOT, Service
 
 EXAMPLES = int(os.environ.get("SCHEMATHESIS_EXAMPLES", "50"))
 SEED = os.environ.get("SCHEMATHESIS_SEED", "1")
@@ -41,7 +41,7 @@ def test_schemathesis_finds_nothing(service: Service) -> None:
     key = service.roomy_key("Schemathesis")
     service.manage("shell", "--no-imports", "-c", ORDERS)
     environment = os.environ | {
-        "SCHEMATHESIS_HOOKS": "tests.schemathesis_hooks",
+        "SCHEMATHESIS_HOOKS": "tests.system.clients.schemathesis_hooks",
         "SCHEMATHESIS_URL": f"{service.url}/v1",
         "SCHEMATHESIS_KEY": key,
     }

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from petstore import document
-from tests import npm
+from tests.support import npm
 
 SPECTRAL = Path(__file__).parent / "spectral"
 

@@ -1,7 +1,7 @@
 """Attacks a live service, and counts: answers of 5xx, connections that hang, log lines with a key in them.
 
-    python -m tests.hostile --requests 100000
-    SERVE_MODE=threads python -m tests.hostile
+    python -m tests.system.hostile --requests 100000
+    SERVE_MODE=threads python -m tests.system.hostile
 
 Starts a service with two workers on a PostgreSQL (DATABASE_URL, or a local one) and a Redis of its own;
 variables of the environment reach it. Exit status 1 if anything was counted.
@@ -15,9 +15,10 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from tests import environment, servers
-from tests.hostile.report import attack, report
-from tests.live import live_service
+from tests import environment
+from tests.support import servers
+from tests.support.live import live_service
+from tests.system.hostile.report import attack, report
 
 
 def main(options: argparse.Namespace) -> int:

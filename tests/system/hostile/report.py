@@ -5,8 +5,8 @@ import re
 from urllib.parse import urlsplit
 
 from accounts import keys
-from tests.hostile.sending import Attacker, Findings
-from tests.live import Service
+from tests.support.live import Service
+from tests.system.hostile.sending import Attacker, Findings
 
 KEY = re.compile(keys.PATTERN)
 TRACE = "Traceback (most recent call last)"

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
 
-from tests.hostile.attacks import ATTACKS
+from tests.system.hostile.attacks import ATTACKS
 
 CONNECTIONS = 48
 QUIET_SECONDS = 1.0  # After so long without a byte an answer is taken as complete, or as never to come.

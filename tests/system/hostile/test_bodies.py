@@ -15,9 +15,9 @@ import pytest
 
 from petstore.bodies import Parts, Room, collect, discard
 from petstore.errors import ApiError
-from tests.live import Service, live_service
-from tests.raw_http import parsed, rest
-from tests.servers import RedisServer, wait_until
+from tests.support.live import Service, live_service
+from tests.support.raw_http import parsed, rest
+from tests.support.servers import RedisServer, wait_until
 
 CLIENT_SECONDS = 2
 MODES = ["threads"] if os.environ["DATABASE_URL"].startswith("sqlite") else ["loop", "threads"]

@@ -1,6 +1,6 @@
 """Some hundred hostile requests, the same each time: no 5xx, no hang, no key in a log; others are served.
 
-`python -m tests.hostile --requests 100000` sends many more.
+`python -m tests.system.hostile --requests 100000` sends many more.
 """
 
 import re
@@ -12,11 +12,11 @@ from urllib.parse import urlsplit
 import pytest
 
 from accounts import keys
-from tests.hostile.attacks import ATTACKS, PLAIN
-from tests.hostile.report import attack, lines_with_a_key, report
-from tests.hostile.sending import Findings
-from tests.live import Service, live_service
-from tests.servers import RedisServer
+from tests.support.live import Service, live_service
+from tests.support.servers import RedisServer
+from tests.system.hostile.attacks import ATTACKS, PLAIN
+from tests.system.hostile.report import attack, lines_with_a_key, report
+from tests.system.hostile.sending import Findings
 
 KEY = keys.make("live", "00000000").text
 

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 import httpx
 import pytest
 
-from tests.load.rig import rig
+from tests.system.load.rig import rig
 
 IDLE = 1_200  # More than twice granian's usual 512 for each worker.
 

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.live import Service
+from tests.support.live import Service
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.live import Service, live_service
-from tests.raw_http import rest
-from tests.servers import RedisServer, wait_until
+from tests.support.live import Service, live_service
+from tests.support.raw_http import rest
+from tests.support.servers import RedisServer, wait_until
 
 CLIENT_SECONDS = 1
 MANY = 300  # More than a worker has under way at once.

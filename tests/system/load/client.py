@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
-from tests.load.record import Failure, Record
+from tests.system.load.record import Failure, Record
 
 READ = select.EPOLLIN | select.EPOLLRDHUP
 CHUNK = 256 * 1024

@@ -1,6 +1,6 @@
 """What importing and exporting many animals costs: rows a second, and the most memory it took.
 
-    python -m tests.load.exchange [ROWS]
+    python -m tests.system.load.exchange [ROWS]
 
 Uses a database of its own, on the PostgreSQL server of DATABASE_URL or in an SQLite file. Each figure is
 that of a whole command, its start included; its memory is the peak of its process.
@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from tests import environment
-from tests.live import ROOT, own_database
+from tests.support.live import ROOT, own_database
 
 CATEGORIES = ("Dogs", "Cats", "Birds", "Fish", "Rabbits")
 STATUSES = ("available", "available", "pending", "sold")

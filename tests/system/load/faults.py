@@ -1,6 +1,6 @@
 """Breaks what the service stands on, one thing at a time, under half the load that it can answer.
 
-    python -m tests.load.faults [--only redis disk] [--serve-mode loop]
+    python -m tests.system.load.faults [--only redis disk] [--serve-mode loop]
 
 PostgreSQL, Redis and `manage.py serve` with two workers are its own; the full disk is a small file system
 that it mounts, which takes root. For each fault it prints what failed and how, how long after the end of
@@ -24,9 +24,10 @@ from typing import NamedTuple
 
 import psycopg
 
-from tests.load.client import Client, Phase
-from tests.load.record import Failure, Record, recovery_seconds, succeeded
-from tests.load.rig import (
+from tests.support.postgresql import FAST, IMMEDIATE, PostgreSQLServer
+from tests.system.load.client import Client, Phase
+from tests.system.load.record import Failure, Record, recovery_seconds, succeeded
+from tests.system.load.rig import (
     MOST,
     WORKERS,
     Rig,
@@ -39,8 +40,7 @@ from tests.load.rig import (
     wait,
     workers,
 )
-from tests.load.shop import NOTHING, Findings
-from tests.postgresql import FAST, IMMEDIATE, PostgreSQLServer
+from tests.system.load.shop import NOTHING, Findings
 
 BEFORE = 3  # Seconds of load before the fault.
 AWAY = 3  # Seconds for which a server is away.

@@ -1,6 +1,6 @@
 """Fills an empty database for a load test: the one that DATABASE_URL names.
 
-    python -m tests.load.fill --pets 100000 --keys 1000 --keys-out FILE
+    python -m tests.system.load.fill --pets 100000 --keys 1000 --keys-out FILE
 
 Pets have the ids 1 to N, three of five are available; there are 50 categories; the keys, one a line in
 FILE, belong to as many accounts, with limits that no test reaches.

@@ -1,6 +1,6 @@
 """What more pets cost: lists and single pets at each size, page 1 and a page far down.
 
-    python -m tests.load.growth [--sizes 1000,100000,1000000,10000000] [--seconds 5] [--rounds 3]
+    python -m tests.system.load.growth [--sizes 1000,100000,1000000,10000000] [--seconds 5] [--rounds 3]
 
 Uses databases of its own on the PostgreSQL server of DATABASE_URL, a Redis of its own for each, and
 `manage.py serve` with two workers. Needs wrk, and 4 GB on the server's disk for ten million pets. All sizes
@@ -18,9 +18,9 @@ from pathlib import Path
 import psycopg
 
 from tests import environment
-from tests.live import ROOT, Service, live_service
-from tests.load.requests import HEAD, KEYS, Target, compare
-from tests.servers import redis_server
+from tests.support.live import ROOT, Service, live_service
+from tests.support.servers import redis_server
+from tests.system.load.requests import HEAD, KEYS, Target, compare
 
 PAGE = 20
 ADD = """
@@ -74,7 +74,7 @@ def main(options: argparse.Namespace) -> None:
             redis = stack.enter_context(redis_server(place)).url
             service = stack.enter_context(live_service(place, workers=2, REDIS_URL=redis))
             keys = ("--pets", "0", "--keys", str(KEYS), "--keys-out", str(place / "keys"))
-            fill = [sys.executable, "-m", "tests.load.fill", *keys]
+            fill = [sys.executable, "-m", "tests.system.load.fill", *keys]
             subprocess.run(fill, cwd=ROOT, env=service.environment, check=True)
             add_pets(service.environment["DATABASE_URL"], pets)
             show_plans(service.environment["DATABASE_URL"], pets)

@@ -1,7 +1,7 @@
 """Measures the back office's home page in a big shop.
 
     createdb big
-    DATABASE_URL=postgresql://USER@HOST/big python -m tests.load.home [--pets 1000000] [--accounts 1000]
+    DATABASE_URL=postgresql://USER@HOST/big python -m tests.system.load.home [--pets 1000000]
 
 An empty database is migrated and filled first: that many pets, and accounts with two keys and a year of
 usage each. Then the page is asked for 20 times. Prints its queries, their number, and the times.

@@ -1,6 +1,6 @@
 """Offers four times what the service can answer for a minute, and before and after it a fourth.
 
-    python -m tests.load.overload [--seconds 60] [--rounds 3] [--proxy] [--serve-mode loop]
+    python -m tests.system.load.overload [--seconds 60] [--rounds 3] [--proxy] [--serve-mode loop]
 
 PostgreSQL, Redis and `manage.py serve` with two workers are its own. The client has a core of its own, so
 that offering more takes nothing from the service; where there is only one, it says so. With `--proxy` the
@@ -22,11 +22,11 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.load.client import Phase
-from tests.load.record import Record, finished_a_second, recovery_seconds, settled_seconds
-from tests.load.rig import MOST, Rig, arguments, at_least, conclude, make_parser, report, rig
-from tests.operations import proxy
-from tests.servers import free_port
+from tests.support.servers import free_port
+from tests.system.load.client import Phase
+from tests.system.load.record import Record, finished_a_second, recovery_seconds, settled_seconds
+from tests.system.load.rig import MOST, Rig, arguments, at_least, conclude, make_parser, report, rig
+from tests.system.operations import proxy
 
 NORMAL = 10  # Seconds before and after, at a usual load:
 USUAL = 0.25  # Of the peak. Requests that come one by one cost twice as much as those in a crowd.

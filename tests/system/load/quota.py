@@ -1,6 +1,6 @@
 """What one quota decision costs, beside what else could decide it.
 
-    python -m tests.load.quota [ROUNDS] [CALLS]
+    python -m tests.system.load.quota [ROUNDS] [CALLS]
 
 Starts a Redis of its own, and uses the database of DATABASE_URL, or an SQLite file of its own. Each round
 runs every contender CALLS times in one thread; contenders take turns, and the medians of the rounds are
@@ -19,7 +19,7 @@ from typing import Any
 
 import redis
 
-from tests.servers import RedisServer, redis_server
+from tests.support.servers import RedisServer, redis_server
 
 KEYS = 200
 MEMORY_KEYS = 100_000

@@ -1,6 +1,6 @@
 """How many requests the service answers, and what they cost it: see README.md beside this file.
 
-    python -m tests.load.requests [--seconds 5] [--rounds 3] [--connections 16] [--pets 100000]
+    python -m tests.system.load.requests [--seconds 5] [--rounds 3] [--connections 16] [--pets 100000]
                                   [--without STEP] [--set NAME=VALUE]
 
 Uses a database of its own on the PostgreSQL server of DATABASE_URL (or an SQLite file without one), a Redis
@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests import environment
-from tests.live import ROOT, Service, live_service
-from tests.servers import free_port, redis_server
+from tests.support.live import ROOT, Service, live_service
+from tests.support.servers import free_port, redis_server
 
 OPERATIONS = ("list", "list100", "get", "create", "mixed")
 KEYS = 1_000
@@ -153,7 +153,10 @@ def main(options: argparse.Namespace) -> None:
         keys = folder / "keys"
         sizes = ("--pets", str(options.pets), "--keys", str(KEYS), "--keys-out", str(keys))
         subprocess.run(
-            [sys.executable, "-m", "tests.load.fill", *sizes], cwd=ROOT, env=first.environment, check=True
+            [sys.executable, "-m", "tests.system.load.fill", *sizes],
+            cwd=ROOT,
+            env=first.environment,
+            check=True,
         )
         started = stack.enter_context(services(folder, first, variants(options)))
         running = {name: Target(service, keys, options.pets) for name, service in started.items()}

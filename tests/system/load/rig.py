@@ -19,13 +19,13 @@ from typing import NamedTuple, TypeVar
 import psycopg
 
 from tests import environment
-from tests.live import ROOT, Service
-from tests.load.client import Client, Phase
-from tests.load.record import Record
-from tests.load.requests import memory_mib, processes
-from tests.load.shop import WRITES, Shop
-from tests.postgresql import PostgreSQLServer, postgresql_server, standby_server
-from tests.servers import RedisServer, free_port, redis_server
+from tests.support.live import ROOT, Service
+from tests.support.postgresql import PostgreSQLServer, postgresql_server, standby_server
+from tests.support.servers import RedisServer, free_port, redis_server
+from tests.system.load.client import Client, Phase
+from tests.system.load.record import Record
+from tests.system.load.requests import memory_mib, processes
+from tests.system.load.shop import WRITES, Shop
 
 KEYS = 200  # Fewer in a shop of fewer pets.
 WORKERS = 2
@@ -139,7 +139,7 @@ def fill(service: Service, keys: Path, pets: int) -> list[str]:
     """Migrate and fill the service's database; return the keys."""
     subprocess.run(
         [
-            sys.executable, "-m", "tests.load.fill",
+            sys.executable, "-m", "tests.system.load.fill",
             "--pets", str(pets), "--keys", str(min(KEYS, pets)), "--keys-out", str(keys),
         ],
         cwd=ROOT, env=service.environment, check=True, stdout=subprocess.DEVNULL,

@@ -1,6 +1,6 @@
 """What a shop's clients ask for, mixed, and a journal of every write that the service acknowledged.
 
-Made for a database that `tests.load.fill` filled. Every request should succeed: a pet is ordered once, an
+Made for a database that `load.fill` filled. Every request should succeed: a pet is ordered once, an
 order is cancelled once, by the account that placed it. So whatever is not 2xx is a failure.
 """
 
@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import psycopg
 
-from tests.load.client import Request
-from tests.load.fill import CATEGORIES, STATUSES
+from tests.system.load.client import Request
+from tests.system.load.fill import CATEGORIES, STATUSES
 
 OPERATIONS = ("list", "list100", "get", "create", "place", "look", "cancel")
 WEIGHTS = (55, 5, 20, 8, 4, 4, 4)  # As many orders are cancelled as placed: the pets last.

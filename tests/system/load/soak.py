@@ -1,6 +1,6 @@
 """Serves a mixed load at 70 % of its capacity for ten minutes, and watches what the service holds.
 
-    python -m tests.load.soak [--minutes 10] [--serve-mode loop]
+    python -m tests.system.load.soak [--minutes 10] [--serve-mode loop]
 
 PostgreSQL, Redis and `manage.py serve` with two workers are its own. The capacity is the rate that is still
 answered in time when requests come evenly. Ends with 1 if an answer was not 2xx, if an acknowledged write
@@ -14,9 +14,9 @@ import time
 from concurrent.futures import Future
 from itertools import pairwise
 
-from tests.load.client import Client, Phase
-from tests.load.record import Record, growth
-from tests.load.rig import (
+from tests.system.load.client import Client, Phase
+from tests.system.load.record import Record, growth
+from tests.system.load.rig import (
     MOST,
     Rig,
     Sample,
@@ -29,7 +29,7 @@ from tests.load.rig import (
     rig,
     sample,
 )
-from tests.load.shop import OPERATIONS
+from tests.system.load.shop import OPERATIONS
 
 EVERY = 5  # Seconds between looks at the processes.
 LEAST = 0.5  # Minutes: growth needs a few samples.

@@ -18,7 +18,7 @@ from petstore.databases.base import DatabaseWrapper, wait_for_watch
 from petstore.databases.watch import DatabaseAwayError, Server
 from petstore.errors import ErrorCode, as_api_error
 from tests.conftest import COMMITTED, Api
-from tests.skips import NEEDS_POSTGRESQL
+from tests.support.skips import NEEDS_POSTGRESQL
 
 POSTGRESQL = connections.settings["default"]["ENGINE"] == "petstore.databases"
 

@@ -29,9 +29,9 @@ from petstore.engine.waiting import AT_ONCE, Entrance, in_thread, on_loop, wait
 from petstore.engine.writers import Writers
 from petstore.writes import insert
 from tests.conftest import COMMITTED
-from tests.servers import RedisServer, redis_server, wait_until
-from tests.skips import NEEDS_POSTGRESQL
-from tests.turns import Function, end_connection, run, serve, turn
+from tests.support.servers import RedisServer, redis_server, wait_until
+from tests.support.skips import NEEDS_POSTGRESQL
+from tests.support.turns import Function, end_connection, run, serve, turn
 
 DOUBLE = Statement(b"double", b"SELECT $1 * 2")
 DIVIDE = Statement(b"divide", b"SELECT 10 / $1")

@@ -19,8 +19,8 @@ from petstore.engine.reader import Reader
 from petstore.engine.waiting import Turn
 from petstore.engine.writers import Writers
 from tests.conftest import COMMITTED
-from tests.skips import NEEDS_POSTGRESQL
-from tests.turns import end_connection, run, serve, turn
+from tests.support.skips import NEEDS_POSTGRESQL
+from tests.support.turns import end_connection, run, serve, turn
 
 pytestmark = [COMMITTED, NEEDS_POSTGRESQL]
 

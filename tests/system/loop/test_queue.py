@@ -12,8 +12,8 @@ from petstore.engine.waiting import in_thread
 from petstore.engine.writers import Writers
 from petstore.errors import ErrorCode, as_api_error
 from tests.conftest import COMMITTED
-from tests.skips import NEEDS_POSTGRESQL
-from tests.turns import run, serve, turn
+from tests.support.skips import NEEDS_POSTGRESQL
+from tests.support.turns import run, serve, turn
 
 SLEEP = Statement(b"sleep", b"SELECT pg_sleep(0.5)")
 

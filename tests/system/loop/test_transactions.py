@@ -20,8 +20,8 @@ from petstore.engine.waiting import in_thread, on_loop, wait
 from petstore.engine.writers import Writers
 from petstore.writes import atomic, insert, refresh, update
 from tests.conftest import COMMITTED
-from tests.skips import NEEDS_POSTGRESQL
-from tests.turns import Function, end_connection, run, serve, turn
+from tests.support.skips import NEEDS_POSTGRESQL
+from tests.support.turns import Function, end_connection, run, serve, turn
 
 pytestmark = [COMMITTED, NEEDS_POSTGRESQL]
 

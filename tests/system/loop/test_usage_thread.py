@@ -8,8 +8,8 @@ from django.db import connection
 from accounts.quota import usage
 from accounts.quota.usage import UsageRecorder
 from tests.conftest import COMMITTED
-from tests.skips import NEEDS_POSTGRESQL
-from tests.turns import end_connection
+from tests.support.skips import NEEDS_POSTGRESQL
+from tests.support.turns import end_connection
 
 
 @COMMITTED

@@ -1,6 +1,6 @@
 """Backs a live database up under writes, restores it into an empty one, and serves from that.
 
-    python -m tests.operations.backup --pets 20000 --seconds 20
+    python -m tests.system.operations.backup --pets 20000 --seconds 20
 
 Says how long the dump and the restore took, and what of the writes is in it. Needs PostgreSQL
 (DATABASE_URL, or a local one) with its programs, and redis-server. docs/backup.md is the procedure that
@@ -25,9 +25,10 @@ import httpx
 import psycopg
 import redis
 
-from tests import environment, servers
-from tests.live import Service, live_service, own_database
-from tests.servers import free_port
+from tests import environment
+from tests.support import servers
+from tests.support.live import Service, live_service, own_database
+from tests.support.servers import free_port
 
 # What must never be in a database, whenever it was dumped; the names are those of the report.
 WRONG = {

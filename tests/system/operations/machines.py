@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
-from tests.live import Service
-from tests.postgresql import programs
-from tests.servers import free_port
-from tests.skips import needs_program
+from tests.support.live import Service
+from tests.support.postgresql import programs
+from tests.support.servers import free_port
+from tests.support.skips import needs_program
 
 OWN_SERVERS = [
     pytest.mark.skipif(

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.live import ROOT
-from tests.servers import free_port, wait_until
+from tests.support.live import ROOT
+from tests.support.servers import free_port, wait_until
 
 CONFIGURATION = ROOT / "deploy/haproxy.cfg"
 Changes = dict[str, str]

@@ -1,7 +1,7 @@
 """Two instances behind HAProxy, on one Redis, a primary and a streaming standby: what may happen to them.
 
-`python -m tests.operations.several_machines` starts all of it on free ports of 127.0.0.1, breaks one thing
-after another under load, prints the figures, and exits with 1 if one of them is not as it must be.
+`python -m tests.system.operations.several_machines` starts all of it on free ports of 127.0.0.1, breaks one
+thing after another under load, prints the figures, and exits with 1 if one of them is not as it must be.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from typing import NamedTuple
 import httpx
 import psycopg
 
-from tests.live import Service
-from tests.operations.machines import Customers, instance
-from tests.postgresql import IMMEDIATE, PostgreSQLServer, postgresql_server, standby_server
-from tests.servers import free_port, redis_server, wait_until
+from tests.support.live import Service
+from tests.support.postgresql import IMMEDIATE, PostgreSQLServer, postgresql_server, standby_server
+from tests.support.servers import free_port, redis_server, wait_until
+from tests.system.operations.machines import Customers, instance
 
 MAX_LAG = 1  # Seconds: REPLICA_MAX_LAG.
 HOLD = MAX_LAG + 1.0  # Seconds for which an account that wrote reads the primary.

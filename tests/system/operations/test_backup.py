@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.operations.backup import back_up_and_restore
-from tests.servers import RedisServer
+from tests.support.servers import RedisServer
+from tests.system.operations.backup import back_up_and_restore
 
 
 def test_restored_backup_has_every_write_acknowledged_before_it_and_serves(

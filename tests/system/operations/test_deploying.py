@@ -19,9 +19,9 @@ from django.conf import settings
 from django.test import Client
 
 from petstore.healthcheck import lives
-from tests.live import ROOT, STOP_SECONDS, own_database
-from tests.operations import upgrade
-from tests.servers import free_port, wait_until
+from tests.support.live import ROOT, STOP_SECONDS, own_database
+from tests.support.servers import free_port, wait_until
+from tests.system.operations import upgrade
 
 DEPLOY = ROOT / "deploy"
 

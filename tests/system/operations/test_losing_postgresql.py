@@ -10,16 +10,16 @@ import httpx
 import psycopg
 import pytest
 
-from tests.live import Service
-from tests.operations.machines import OWN_SERVERS, Customers, instance
-from tests.postgresql import (
+from tests.support.live import Service
+from tests.support.postgresql import (
     FAST,
     IMMEDIATE,
     PostgreSQLServer,
     postgresql_server,
     standby_server,
 )
-from tests.servers import RedisServer, wait_until
+from tests.support.servers import RedisServer, wait_until
+from tests.system.operations.machines import OWN_SERVERS, Customers, instance
 
 pytestmark = OWN_SERVERS
 

@@ -12,10 +12,10 @@ import httpx
 import psycopg
 import pytest
 
-from tests.operations.machines import OWN_SERVERS, instance
-from tests.postgresql import PostgreSQLServer, owner, postgresql_server, server_folder
-from tests.servers import RedisServer, free_port, wait_until
-from tests.skips import needs_program
+from tests.support.postgresql import PostgreSQLServer, owner, postgresql_server, server_folder
+from tests.support.servers import RedisServer, free_port, wait_until
+from tests.support.skips import needs_program
+from tests.system.operations.machines import OWN_SERVERS, instance
 
 PGBOUNCER = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
 pytestmark = [*OWN_SERVERS, needs_program(PGBOUNCER, "pgbouncer")]

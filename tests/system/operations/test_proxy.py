@@ -13,9 +13,9 @@ import httpx
 import pytest
 
 from petstore.errors import RETRY_SECONDS, ErrorCode, error_body
-from tests.operations import proxy
-from tests.servers import free_port, wait_until
-from tests.skips import needs_program
+from tests.support.servers import free_port, wait_until
+from tests.support.skips import needs_program
+from tests.system.operations import proxy
 
 AT_ONCE = 128  # Requests to an instance.
 QUEUE = 32  # Requests that wait in the proxy.

@@ -13,12 +13,12 @@ import httpx
 import pytest
 
 from petstore.errors import ErrorCode, error_body
-from tests.live import live_service, manage
-from tests.operations import proxy
-from tests.postgresql import postgresql_server, programs
-from tests.raw_http import parsed, rest
-from tests.servers import free_port, wait_until
-from tests.skips import needs_program
+from tests.support.live import live_service, manage
+from tests.support.postgresql import postgresql_server, programs
+from tests.support.raw_http import parsed, rest
+from tests.support.servers import free_port, wait_until
+from tests.support.skips import needs_program
+from tests.system.operations import proxy
 
 SLOW_READERS = 24  # More than the places that pages have at one instance.
 

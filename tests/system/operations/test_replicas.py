@@ -19,8 +19,8 @@ from petstore.databases import replicas, watch
 from petstore.databases.watch import Mark, Server
 from petstore.engine.scripts import RedisUnavailableError
 from tests.conftest import COMMITTED
-from tests.quota import ADDRESS, Desk
-from tests.servers import RedisServer
+from tests.support.quota import ADDRESS, Desk
+from tests.support.servers import RedisServer
 
 LONG_AGO = 3_600 * SECOND
 

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.operations import proxy, several_machines
-from tests.operations.machines import OWN_SERVERS
-from tests.operations.several_machines import Figure, Shop
-from tests.skips import needs_program
+from tests.support.skips import needs_program
+from tests.system.operations import proxy, several_machines
+from tests.system.operations.machines import OWN_SERVERS
+from tests.system.operations.several_machines import Figure, Shop
 
 pytestmark = [*OWN_SERVERS, needs_program(proxy.program(), "haproxy")]
 

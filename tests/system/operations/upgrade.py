@@ -1,6 +1,6 @@
 """An upgrade at noon: one version replaces the other, with a migration, while customers shop.
 
-    python -m tests.operations.upgrade [--rate 200] [--customers 6] [--drain 5] [--mode loop|threads]
+    python -m tests.system.operations.upgrade [--rate 200] [--customers 6] [--drain 5] [--mode loop|threads]
 
 Version N is the commit that is checked out; N+1 is a copy of it with one more column and index on pets,
 which its code knows. Both run from folders of their own, on a PostgreSQL and a Redis of the script's own,
@@ -34,10 +34,10 @@ import httpx
 import psycopg
 
 from tests import environment
-from tests.live import ROOT
-from tests.operations import proxy
-from tests.postgresql import postgresql_server, programs
-from tests.servers import free_port, redis_server, wait_until
+from tests.support.live import ROOT
+from tests.support.postgresql import postgresql_server, programs
+from tests.support.servers import free_port, redis_server, wait_until
+from tests.system.operations import proxy
 
 STOP_SECONDS = 30
 QUIET_SECONDS = 2  # Of load before, between and after the steps.

@@ -27,9 +27,9 @@ from accounts.quota.verdict import DAY, SECOND
 from petstore.engine.scripts import Script
 from petstore.metrics import FOREIGN_REPLIES
 from tests.conftest import Api
-from tests.quota import ADDRESS, NOON, Desk, day
-from tests.relay import relay
-from tests.servers import RedisServer, redis_server, wait_until
+from tests.support.quota import ADDRESS, NOON, Desk, day
+from tests.support.relay import relay
+from tests.support.servers import RedisServer, redis_server, wait_until
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ import pytest
 from django.db import connection
 
 from accounts.quota.verdict import DAY
-from tests.live import ROOT, Service, live_service
-from tests.postgresql import postgresql_server, programs
-from tests.servers import RedisServer, free_port
+from tests.support.live import ROOT, Service, live_service
+from tests.support.postgresql import postgresql_server, programs
+from tests.support.servers import RedisServer, free_port
 
 
 @pytest.fixture(scope="module", params=["database", "redis"])
@@ -50,7 +50,7 @@ def test_limit_is_exact_in_20_windows_of_20_over_4_processes_of_16_threads(servi
 @contextmanager
 def hammers(service: Service, key: str, *, count: int, threads: int) -> Iterator[list[Popen[str]]]:
     """Yield processes that send 4 requests from each thread whenever they are told a time."""
-    command = [sys.executable, "-m", "tests.hammer", key, str(threads), "4"]
+    command = [sys.executable, "-m", "tests.support.hammer", key, str(threads), "4"]
     running = [
         Popen(command, cwd=ROOT, env=service.environment, stdin=PIPE, stdout=PIPE, text=True)
         for _ in range(count)

@@ -23,9 +23,9 @@ from accounts.quota.redis import RedisQuotaStore, names
 from accounts.quota.usage import UsageRecorder
 from accounts.quota.verdict import DAY, MINUTE
 from tests.conftest import OPERATOR
-from tests.live import Service, live_service
-from tests.quota import Desk, day, minute
-from tests.servers import RedisServer, redis_server, wait_until
+from tests.support.live import Service, live_service
+from tests.support.quota import Desk, day, minute
+from tests.support.servers import RedisServer, redis_server, wait_until
 
 
 @contextmanager

@@ -13,9 +13,9 @@ from accounts.models import Account, ApiKey, KeyStanding, Plan, PlanCode
 from accounts.quota import changes
 from accounts.quota.redis import RedisQuotaStore
 from tests.conftest import COMMITTED
-from tests.quota import Desk
-from tests.servers import RedisServer, wait_until
-from tests.skips import NEEDS_POSTGRESQL
+from tests.support.quota import Desk
+from tests.support.servers import RedisServer, wait_until
+from tests.support.skips import NEEDS_POSTGRESQL
 
 pytestmark = COMMITTED
 

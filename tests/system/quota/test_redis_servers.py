@@ -10,11 +10,11 @@ import pytest
 
 from accounts.quota.redis import RedisQuotaStore, names
 from petstore.engine.scripts import RedisUnavailableError
-from tests.quota import Desk, day
-from tests.relay import relay
-from tests.servers import RedisServer, redis_server, wait_until
-from tests.test_quota_blips import assert_, is_back, worker
-from tests.turns import run, turn
+from tests.support.quota import Desk, day
+from tests.support.relay import relay
+from tests.support.servers import RedisServer, redis_server, wait_until
+from tests.support.turns import run, turn
+from tests.system.quota.test_blips import assert_, is_back, worker
 
 # --- Failover ------------------------------------------------------------------------------------
 

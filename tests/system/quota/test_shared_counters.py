@@ -8,8 +8,8 @@ import pytest
 
 from petstore.engine.waiting import in_thread
 from petstore.shared_counters import SharedCounters, of_this_process
-from tests.servers import RedisServer
-from tests.turns import serve
+from tests.support.servers import RedisServer
+from tests.support.turns import serve
 
 Make = Callable[[str, str], SharedCounters]
 

@@ -1,4 +1,4 @@
-"""Runs seeds of the simulation, or replays one: `python -m tests.simulation --seed 17`."""
+"""Runs seeds of the simulation, or replays one: `python -m tests.system.simulation --seed 17`."""
 
 import argparse
 import os
@@ -11,7 +11,7 @@ import django
 from tests import environment  # noqa: F401
 
 django.setup()
-from tests.simulation.kinds import KINDS, scenario  # noqa: E402
+from tests.system.simulation.kinds import KINDS, scenario  # noqa: E402
 
 
 def main() -> int:

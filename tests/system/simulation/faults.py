@@ -17,7 +17,7 @@ from petstore.engine.connection import Connection, PipeError
 from petstore.engine.redis import RedisConnection, RedisPipe
 from petstore.engine.scripts import RedisUnavailableError
 from petstore.engine.waiting import TICK
-from tests.simulation.postgresql_faults import (
+from tests.system.simulation.postgresql_faults import (
     Planted,
     commit_that_rolled_back,
     forgotten_by_another,

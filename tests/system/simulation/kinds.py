@@ -1,9 +1,9 @@
 """The kinds of scenario, and which one a seed is."""
 
-from tests.simulation.pipes import RedisScenario
-from tests.simulation.quota import QuotaScenario
-from tests.simulation.reads import ReaderScenario, WriterScenario
-from tests.simulation.scenario import Scenario
+from tests.system.simulation.pipes import RedisScenario
+from tests.system.simulation.quota import QuotaScenario
+from tests.system.simulation.reads import ReaderScenario, WriterScenario
+from tests.system.simulation.scenario import Scenario
 
 KINDS: dict[str, type[Scenario]] = {
     "quota": QuotaScenario,

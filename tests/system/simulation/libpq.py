@@ -11,10 +11,10 @@ from django.db import OperationalError
 from django.db.utils import DatabaseErrorWrapper
 from psycopg import pq
 
-from tests.simulation.loop import Loop
-from tests.simulation.network import Socket
-from tests.simulation.postgresql import ADDRESS, ALIAS, IDLE, SYNC, Result, SimulatedPostgresql
-from tests.simulation.world import ViolationError
+from tests.system.simulation.loop import Loop
+from tests.system.simulation.network import Socket
+from tests.system.simulation.postgresql import ADDRESS, ALIAS, IDLE, SYNC, Result, SimulatedPostgresql
+from tests.system.simulation.world import ViolationError
 
 CONNECT_TIMEOUT = 2.0  # Seconds: libpq's own.
 ACTIVE, UNKNOWN = pq.TransactionStatus.ACTIVE, pq.TransactionStatus.UNKNOWN

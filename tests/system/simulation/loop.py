@@ -17,9 +17,9 @@ from typing import Any, cast
 
 from greenlet import getcurrent, greenlet
 
-from tests.simulation.network import Network, Socket
-from tests.simulation.transport import Handle, Transport, set_unless_done
-from tests.simulation.world import ViolationError, World
+from tests.system.simulation.network import Network, Socket
+from tests.system.simulation.transport import Handle, Transport, set_unless_done
+from tests.system.simulation.world import ViolationError, World
 
 MOST_TURNS = 20_000
 STALL = 0.005  # Seconds: a shorter turn is no stall.

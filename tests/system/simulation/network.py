@@ -6,7 +6,7 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any, Protocol
 
-from tests.simulation.world import World
+from tests.system.simulation.world import World
 
 EOF, RESET = "closed", "reset"
 

@@ -8,8 +8,8 @@ import hiredis
 
 from petstore.engine.connection import PipeError
 from petstore.engine.redis import RedisPipe
-from tests.simulation.redis import ADDRESS, SimulatedRedis
-from tests.simulation.scenario import Request, Scenario, answer_bound
+from tests.system.simulation.redis import ADDRESS, SimulatedRedis
+from tests.system.simulation.scenario import Request, Scenario, answer_bound
 
 LIMIT = 0.5  # Seconds.
 

@@ -12,8 +12,8 @@ from typing import Any
 from psycopg import pq
 
 from petstore.databases.watch import Server
-from tests.simulation.network import EOF, RESET, Network, Socket
-from tests.simulation.world import World
+from tests.system.simulation.network import EOF, RESET, Network, Socket
+from tests.system.simulation.world import World
 
 ADDRESS = "postgresql"
 ALIAS = "default"

@@ -23,11 +23,11 @@ from accounts.quota.redis import RedisQuotaStore
 from accounts.quota.verdict import DAY, SECOND, Limits
 from petstore.engine import waiting
 from petstore.engine.scripts import TIMEOUT, Scripts
-from tests.simulation.quota_models import Client, DatabaseModel, Recorder, microseconds
-from tests.simulation.redis import ADDRESS, SimulatedRedis
-from tests.simulation.scenario import Request, Scenario, answer_bound
-from tests.simulation.threads import Threads
-from tests.simulation.world import EPOCH
+from tests.system.simulation.quota_models import Client, DatabaseModel, Recorder, microseconds
+from tests.system.simulation.redis import ADDRESS, SimulatedRedis
+from tests.system.simulation.scenario import Request, Scenario, answer_bound
+from tests.system.simulation.threads import Threads
+from tests.system.simulation.world import EPOCH
 
 PLENTY = 1000
 STEPS = 8  # Questions to Redis that are answered in the last moment, at most; usual are up to 3.

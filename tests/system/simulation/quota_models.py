@@ -20,9 +20,9 @@ from accounts.quota.verdict import DAY, MINUTE, SECOND, Limits, Verdict, account
 from petstore.engine.redis import pack
 from petstore.engine.scripts import TIMEOUT
 from petstore.engine.waiting import on_loop, wait
-from tests.simulation.redis import ADDRESS
-from tests.simulation.scenario import Scenario
-from tests.simulation.world import EPOCH, World
+from tests.system.simulation.redis import ADDRESS
+from tests.system.simulation.scenario import Scenario
+from tests.system.simulation.world import EPOCH, World
 
 
 class Counters:

@@ -18,10 +18,10 @@ from petstore.engine.pipe import PAUSE_AFTER_FAILURE
 from petstore.engine.postgresql import PostgresqlConnection, Statement
 from petstore.engine.reader import REPEAT_WITHIN, Reader
 from petstore.engine.writers import Writers
-from tests.simulation.libpq import CONNECT_TIMEOUT, connect_in
-from tests.simulation.postgresql import ALIAS, SLOWEST_GREETING, SimulatedPostgresql
-from tests.simulation.scenario import Request, Scenario, answer_bound
-from tests.simulation.threads import Threads
+from tests.system.simulation.libpq import CONNECT_TIMEOUT, connect_in
+from tests.system.simulation.postgresql import ALIAS, SLOWEST_GREETING, SimulatedPostgresql
+from tests.system.simulation.scenario import Request, Scenario, answer_bound
+from tests.system.simulation.threads import Threads
 
 READ = Statement(b"read", b"READ $1")
 READ_MORE = Statement(b"more", b"READ $1 MORE")

@@ -7,9 +7,9 @@ from typing import Any
 
 import hiredis
 
-from tests.simulation.lua import LUA, ScriptError
-from tests.simulation.network import EOF, RESET, Network, Socket
-from tests.simulation.world import EPOCH, World
+from tests.system.simulation.lua import LUA, ScriptError
+from tests.system.simulation.network import EOF, RESET, Network, Socket
+from tests.system.simulation.world import EPOCH, World
 
 ADDRESS = "redis:6379"
 WRITES = {b"HSET", b"DEL", b"PEXPIRE"}

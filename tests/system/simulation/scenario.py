@@ -8,9 +8,9 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple, cast
 
 from petstore.engine.waiting import QUEUED_TOO_LONG, TICK, Turn, ticks
-from tests.simulation.loop import Loop
-from tests.simulation.network import Network
-from tests.simulation.world import ViolationError, World
+from tests.system.simulation.loop import Loop
+from tests.system.simulation.network import Network
+from tests.system.simulation.world import ViolationError, World
 
 SLACK = 0.3  # Seconds: turns that take their time, in which ticks come late.
 HANG = 60.0  # Seconds after which a request that has no answer never will.

@@ -1,4 +1,4 @@
-"""The engine on virtual time against an adversary: see tests/simulation/.
+"""The engine on virtual time against an adversary: see tests/system/simulation/.
 
 Each asker gets its own answer or an error of the agreed kind, and gets it in time. No place in a row, no
 socket, task, timer, thread or transaction outlives its owner. Nothing is committed twice, or in part, or
@@ -8,8 +8,8 @@ succeeds.
 
 import pytest
 
-from tests.simulation import faults
-from tests.simulation.kinds import KINDS, scenario
+from tests.system.simulation import faults
+from tests.system.simulation.kinds import KINDS, scenario
 
 SEEDS = 10_000
 BATCHES = 8
@@ -26,9 +26,8 @@ def first_broken(seeds: range, kind: str | None = None) -> str | None:
     """Return the first seed that breaks a rule, and which."""
     for seed in seeds:
         if broken := scenario(seed, kind).run():
-            return (
-                f"python -m tests.simulation --seed {seed}{f' --kind {kind}' if kind else ''}: {broken[0]}"
-            )
+            options = f"--seed {seed}{f' --kind {kind}' if kind else ''}"
+            return f"python -m tests.system.simulation {options}: {broken[0]}"
     return None
 
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from tests.simulation import faults
-from tests.simulation.kinds import scenario
-from tests.simulation.pipes import LIMIT, RedisScenario
-from tests.simulation.reads import READ, ReaderScenario
-from tests.simulation.scenario import Request, Scenario
+from tests.system.simulation import faults
+from tests.system.simulation.kinds import scenario
+from tests.system.simulation.pipes import LIMIT, RedisScenario
+from tests.system.simulation.reads import READ, ReaderScenario
+from tests.system.simulation.scenario import Request, Scenario
 
 TRIES = 60
 

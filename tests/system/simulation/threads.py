@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
-from tests.simulation.loop import Loop
+from tests.system.simulation.loop import Loop
 
 
 class Threads:

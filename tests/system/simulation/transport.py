@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextvars import Context, copy_context
 from typing import Any
 
-from tests.simulation.network import Socket
+from tests.system.simulation.network import Socket
 
 
 class Handle:
