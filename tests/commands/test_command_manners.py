@@ -106,6 +106,14 @@ def test_examples_have_options_that_there_are(app: str, name: str) -> None:
         command.create_parser("manage.py", name).parse_args(own_part(line, name))
 
 
+@pytest.mark.parametrize("name", ["revoke_key", "rotate_key", "unban_key"])
+def test_examples_have_key_ids_of_the_real_form(name: str) -> None:
+    command = load("accounts", name)
+    for line in command.examples.strip().splitlines():
+        options = command.create_parser("manage.py", name).parse_args(own_part(line, name))
+        assert re.fullmatch(r"[0-9A-Za-z]{14}", options.id)
+
+
 @pytest.mark.parametrize(("app", "name"), OURS)
 def test_every_option_says_what_it_does(app: str, name: str) -> None:
     actions = load(app, name).create_parser("manage.py", name)._actions

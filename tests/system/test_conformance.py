@@ -93,6 +93,17 @@ def test_broken_deployment_is_found(shop: Service, key: str, variant: Variant, f
     assert status == 1
     (found,) = [check for check in report["checks"] if check["name"] == finds]
     assert found["detail"]
+    assert found["see"]
+
+
+def test_finding_says_where_its_rule_can_be_read(shop: Service, key: str) -> None:
+    out = StringIO()
+    with broken(shop, lambda reply: reply.headers.pop("etag", None)) as url, pytest.raises(SystemExit):
+        call_command("conformance", url, "--key", key, stdout=out, stderr=StringIO())
+    lines = out.getvalue().splitlines()
+    (first,) = [number for number, line in enumerate(lines) if line.startswith("failed   If-None-Match")]
+    assert lines[first].endswith(" (D32)")
+    assert lines[first + 2] == "         See docs/decisions.md#d32."
 
 
 # --- The quota is spared -------------------------------------------------------------------------
@@ -194,8 +205,7 @@ def test_ctrl_c_ends_a_run_without_a_traceback(monkeypatch: pytest.MonkeyPatch) 
     assert (str(error), error.returncode) == ("Stopped.", 130)
 
 
-def test_every_check_has_a_rule_and_a_sentence() -> None:
+def test_every_check_has_a_sentence() -> None:
     assert len(CHECKS) == len({check.name for check in CHECKS}) > 30
     for check in CHECKS:
-        assert re.match(r"D\d+|Contract, ", check.rule)
         assert len(check.title) > 10
