@@ -13,7 +13,7 @@ from django.urls import ResolverMatch, resolve
 from django.utils.cache import set_response_etag
 from django.utils.http import parse_etags
 
-from petstore.serving.draining import is_draining
+from petstore.observability.draining import is_draining
 
 GetResponse = Callable[[HttpRequest], HttpResponseBase]
 
