@@ -2,6 +2,7 @@
 
 import os
 import re
+from importlib.util import find_spec
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from psycopg.conninfo import conninfo_to_dict
 TRUE = {"1", "true", "yes", "on"}
 FALSE = {"0", "false", "no", "off"}
 
+TRACING_PACKAGES = ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")
 REPLICA_STATEMENT_TIMEOUT = 1000  # Milliseconds; the primary is asked next.
 
 
@@ -117,6 +119,21 @@ def is_api_url(value: str) -> bool:
         )
     except ValueError:
         return False
+
+
+def collector(name: str) -> str:
+    """Return the URL that spans go to; empty for none. Stops the start if their packages are missing."""
+    value = text(name, "")
+    try:
+        missing = [package for package in TRACING_PACKAGES if value and find_spec(package) is None]
+    except ModuleNotFoundError as error:
+        missing = [error.name or TRACING_PACKAGES[0]]
+    if missing:
+        raise ImproperlyConfigured(
+            f"{name} is set, but {missing[0]} is not installed: "
+            "pip install --require-hashes -r requirements-otel.txt, or unset it."
+        )
+    return value
 
 
 def redis_url(name: str) -> str:
