@@ -13,8 +13,8 @@ from django.db import DatabaseError, connection
 from django.db.models import Count, QuerySet
 from django.utils import timezone
 
-from inventory.counts import StockCount
 from inventory.models import LIVE, Category, Order, OrderStatus, Pet, PetStatus
+from inventory.models.stock_count import StockCount
 
 logger = logging.getLogger(__name__)
 

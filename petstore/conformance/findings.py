@@ -1,5 +1,6 @@
 """What a check is, and how it ends."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,6 +8,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from petstore.conformance.session import Session
+
+SECTION = re.compile(r'contract, "([^"]+)"')
+DECISION = re.compile(r"\bD[0-9]+\b")
 
 
 class BrokenError(Exception):
@@ -39,10 +43,18 @@ class Check:
     """One rule of the contract, and the function that looks at it."""
 
     name: str
-    rule: str  # Where it stands: a number of decisions.md, or a part of the contract.
+    rule: str  # Decisions by number, sections of the contract by name, as everywhere: see `places`.
     title: str
     look: Callable[["Session"], None]
     writes: bool
+
+    @property
+    def places(self) -> list[str]:
+        """Where the rule can be read, such as `docs/decisions.md#d9`."""
+        sections = [name.lower().replace(" ", "-") for name in SECTION.findall(self.rule)]
+        return [f"docs/contract.md#{section}" for section in sections] + [
+            f"docs/decisions.md#{number.lower()}" for number in DECISION.findall(self.rule)
+        ]
 
 
 @dataclass(frozen=True)

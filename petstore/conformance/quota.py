@@ -14,7 +14,7 @@ POLICY = re.compile(r'"(\w+)";q=(\d+);w=\d+')
 REFUSALS = {"rate_limit_exceeded", "daily_quota_exceeded", "api_key_banned"}
 
 
-@check("Contract, Rate limit headers; D23")
+@check('The contract, "Rate limit headers"; D23')
 def every_answer_tells_the_quota(session: Session) -> None:
     """Every answer has the three X-RateLimit headers, which agree with RateLimit and RateLimit-Policy."""
     for answer in session.answers:
