@@ -62,16 +62,6 @@ def words(name: str, default: str = "") -> list[str]:
     return [word.strip() for word in text(name, default).split(",") if word.strip()]
 
 
-def some(name: str, choices: set[str]) -> set[str]:
-    """Return those of the choices that a comma-separated list names."""
-    found = set(words(name))
-    if unknown := sorted(found - choices):
-        raise ImproperlyConfigured(
-            f"{name} may list {', '.join(sorted(choices))}, but not {', '.join(unknown)}."
-        )
-    return found
-
-
 def hosts(name: str, default: str) -> list[str]:
     """Return a comma-separated list of host names, as Django's ALLOWED_HOSTS takes them."""
     found = words(name, default)
