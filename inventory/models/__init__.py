@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from django.core.exceptions import ValidationError
-from django.db import models
+from django.db import models, transaction
 from django.db.models import Case, F, Q, QuerySet, Value, When
 from django.utils import timezone
 
@@ -121,7 +121,7 @@ class Pet(models.Model):
         """Return the contract's Pet, as `PetQuerySet.as_json` reads it."""
         return {"id": self.pk, "name": self.name, "categoryId": self.category_id, "status": self.status}
 
-    @atomic
+    @transaction.atomic
     def move(self, to: PetStatus, *, by: str, reason: str = "") -> None:
         """Set the status by hand. Raises IllegalMoveError, also for a pet that a live order holds."""
         refresh(self, lock=True)
