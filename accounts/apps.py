@@ -11,4 +11,4 @@ class AccountsConfig(AppConfig):
     def ready(self) -> None:
         """Register the OpenAPI scheme, the checks, and who hears of changes."""
         from accounts import checks, openapi  # noqa: F401
-        from accounts.quota import changes  # noqa: F401
+        from accounts.quota import publishing  # noqa: F401

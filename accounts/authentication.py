@@ -5,17 +5,17 @@ from time import monotonic
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 
-from accounts import keys
+from accounts import key_text
 from accounts.caller import Caller
-from accounts.keys import KeyText
+from accounts.key_text import KeyText
 from accounts.models import key_mode
-from accounts.quota import addresses
-from accounts.quota.facts import KeyRefusal
-from accounts.quota.redis import ForeignReplyError
+from accounts.quota import anonymous
+from accounts.quota.key_record import KeyRefusal
+from accounts.quota.redis_store import ForeignReplyError
 from accounts.quota.store import store
-from petstore.addresses import client_address
-from petstore.databases import replicas
-from petstore.errors import RETRY_SECONDS, ApiError, ErrorCode
+from petstore.api.client_ip import client_address
+from petstore.api.errors import RETRY_SECONDS, ApiError, ErrorCode
+from petstore.db import replicas
 
 RETRY = {"Retry-After": str(RETRY_SECONDS)}
 REFUSALS = {
@@ -47,7 +47,7 @@ class BearerKeyAuthentication(BaseAuthentication):
         except Exception as error:
             # Nobody knows whether the key is valid, so nobody is charged: the headers show the address's
             # window as it is.
-            request._request.META["QUOTA_VERDICT"] = addresses.peek(request._request)
+            request._request.META["QUOTA_VERDICT"] = anonymous.peek(request._request)
             if isinstance(error, ForeignReplyError):
                 raise ApiError(ErrorCode.SERVICE_UNAVAILABLE, headers=RETRY) from error
             raise
@@ -71,7 +71,7 @@ def read_key(header: str) -> KeyText:
         raise ApiError(ErrorCode.MISSING_API_KEY)
     # 2. Another scheme, another form, or a wrong checksum.
     scheme, _, token = header.strip().partition(" ")
-    key = keys.split(token.strip(" ")) if scheme.lower() == "bearer" else None
+    key = key_text.split(token.strip(" ")) if scheme.lower() == "bearer" else None
     # 3. A key of the other environment.
     if key is None or key.mode != key_mode():
         raise ApiError(ErrorCode.INVALID_API_KEY)

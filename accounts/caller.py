@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from rest_framework.request import Request
 
-from petstore.databases import replicas
+from petstore.db import replicas
 
 
 class Caller(NamedTuple):

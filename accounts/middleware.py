@@ -4,10 +4,10 @@ from time import monotonic
 
 from django.http import HttpRequest, HttpResponseBase
 
-from accounts.quota import addresses, store
+from accounts.quota import anonymous, store
 from accounts.quota.headers import write_headers
-from petstore.databases import replicas
-from petstore.middleware import GetResponse, is_api
+from petstore.db import replicas
+from petstore.web.middleware import GetResponse, is_api
 
 
 class QuotaHeadersMiddleware:
@@ -20,7 +20,7 @@ class QuotaHeadersMiddleware:
         """Answer, with the headers."""
         response = self.get_response(request)
         if is_api(request):
-            verdict = request.META.get("QUOTA_VERDICT") or addresses.take(request)
+            verdict = request.META.get("QUOTA_VERDICT") or anonymous.take(request)
             write_headers(response, verdict)
             if "WRITE_BEGAN" in request.META:
                 note_long_write(*request.META["WRITE_BEGAN"])

@@ -5,7 +5,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 
 from django.core.exceptions import ValidationError
 
-from petstore.addresses import Address
+from petstore.api.client_ip import Address
 
 Network = IPv4Network | IPv6Network
 MAPPED = IPv6Network("::ffff:0:0/96")  # RFC 4291 section 2.5.5.2.

@@ -8,7 +8,7 @@ from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
 from accounts.caller import Caller
-from petstore.errors import ApiError, ErrorCode
+from petstore.api.errors import ApiError, ErrorCode
 
 if TYPE_CHECKING:
     from rest_framework.views import APIView

@@ -9,9 +9,9 @@ from django.http import HttpRequest, JsonResponse
 from django.views.decorators.http import require_safe
 
 from accounts.quota import store
-from petstore.databases import replicas, watch
-from petstore.draining import is_draining
-from petstore.readiness import Check, states
+from petstore.db import monitor, replicas
+from petstore.observability.health import Check, states
+from petstore.serving.draining import is_draining
 
 OK = "ok"
 LIMIT = 1.0  # Seconds for all checks.
@@ -19,8 +19,8 @@ LIMIT = 1.0  # Seconds for all checks.
 
 def database() -> str:
     """Return `ok`, or `unreachable`. Where the watch runs it has just asked."""
-    if DEFAULT_DB_ALIAS in watch.servers:
-        return "unreachable" if watch.is_away(DEFAULT_DB_ALIAS) else OK
+    if DEFAULT_DB_ALIAS in monitor.servers:
+        return "unreachable" if monitor.is_away(DEFAULT_DB_ALIAS) else OK
     try:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")

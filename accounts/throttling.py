@@ -9,11 +9,12 @@ from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 
 from accounts.caller import Caller
-from accounts.quota import addresses, usage
-from accounts.quota.refusals import Refused
+from accounts.quota import anonymous
 from accounts.quota.verdict import DAY, Verdict
-from petstore.errors import ApiError, ErrorCode
-from petstore.metrics import decision
+from accounts.usage import write_behind
+from accounts.usage.refusals import Refused
+from petstore.api.errors import ApiError, ErrorCode
+from petstore.observability.metrics import decision
 
 if TYPE_CHECKING:
     from rest_framework.views import APIView
@@ -33,18 +34,18 @@ class QuotaThrottle(BaseThrottle):
         caller = request.auth
         if caller is None and "QUOTA_VERDICT" in meta:  # The key's own failure is the answer.
             return True
-        verdict: Verdict = meta.get("QUOTA_VERDICT") or addresses.take(request._request)
+        verdict: Verdict = meta.get("QUOTA_VERDICT") or anonymous.take(request._request)
         meta["QUOTA_VERDICT"] = verdict
         outcome = "admitted" if verdict.admitted else verdict.refusal.value
         decision(outcome, "account" if isinstance(caller, Caller) else "address")()
         if not verdict.admitted:
             if isinstance(caller, Caller):
-                usage.recorder.refuse(refused(request._request, caller, verdict))
+                write_behind.recorder.refuse(refused(request._request, caller, verdict))
             raise refusal(verdict)
         if (deprecated := getattr(view, "deprecated_operations", None)) and isinstance(caller, Caller):
             operation = deprecated.get(getattr(view, "action", None))
             if operation is not None:
-                usage.recorder.call_deprecated(caller, operation, verdict.now)
+                write_behind.recorder.call_deprecated(caller, operation, verdict.now)
         return True
 
 

@@ -10,8 +10,8 @@ from typing import NamedTuple
 from django.db.models import QuerySet
 
 from accounts.models import Account, ApiKey
-from inventory.events import OrderEvent, PetEvent
 from inventory.models import Order, OrderStatus, Pet, PetStatus
+from inventory.models.events import OrderEvent, PetEvent
 
 BATCH = 2_000
 STAFF = ("maria", "tom", "ingrid")

@@ -11,7 +11,7 @@ from inventory.serializers import (
     OrderSerializer,
     PetSerializer,
 )
-from petstore.errors import ErrorCode
+from petstore.api.errors import ErrorCode
 
 CATEGORIES = [
     {"id": 1, "name": "Dogs", "description": "Dogs of every size."},

@@ -18,10 +18,10 @@ from inventory.openapi import CANCEL_ORDER, GET_ORDER, LIST_ORDERS, PLACE_ORDER
 from inventory.reads import ORDERS
 from inventory.serializers import NewOrderSerializer, OrderSerializer
 from inventory.views import path_id
-from petstore.api import ApiView
-from petstore.errors import ApiError, ErrorCode
-from petstore.parameters import chosen
-from petstore.reads import Read
+from petstore.api.errors import ApiError, ErrorCode
+from petstore.api.query_params import chosen
+from petstore.api.views import ApiView
+from petstore.loop.compiled_reads import Read
 
 NEW_ORDER = NewOrderSerializer()  # One for all requests, as in views.py.
 

@@ -1,8 +1,8 @@
 """What the API reads, in the contract's shapes."""
 
-from inventory.keysets import OneFilterKey, TwoFilterKey
 from inventory.models import Category, Order, Pet
-from petstore.reads import Read
+from inventory.models.keysets import OneFilterKey, TwoFilterKey
+from petstore.loop.compiled_reads import Read
 
 CATEGORIES = Read(Category, lambda: Category.objects.values("id", "name", "description"))
 PETS = Read(Pet, Pet.objects.as_json)

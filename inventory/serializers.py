@@ -6,7 +6,7 @@ from rest_framework import serializers
 
 from inventory.fields import CategoryIdField, Int64Field, NameField, StatusField
 from inventory.models import Category, Order, OrderStatus, Pet, PetStatus
-from petstore.writes import insert
+from petstore.loop.compiled_writes import insert
 
 
 class NewPetSerializer(serializers.Serializer[Pet]):

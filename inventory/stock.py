@@ -13,8 +13,8 @@ from django.db import DatabaseError, connection
 from django.db.models import Count, QuerySet
 from django.utils import timezone
 
-from inventory.counts import StockCount
 from inventory.models import LIVE, Category, Order, OrderStatus, Pet, PetStatus
+from inventory.models.stock_count import StockCount
 
 logger = logging.getLogger(__name__)
 
@@ -60,11 +60,6 @@ class Stock:
     def sold(self) -> int:
         """Pets that are sold."""
         return sum(category.sold for category in self.categories)
-
-    @property
-    def orders_waiting(self) -> int:
-        """Orders that staff have something to do for."""
-        return self.orders_placed + self.orders_approved
 
 
 def snapshot() -> Stock | None:

@@ -24,10 +24,10 @@ from inventory.models import Category, Pet, PetStatus
 from inventory.openapi import CREATE_PET, GET_PET, LIST_CATEGORIES, LIST_PETS
 from inventory.reads import CATEGORIES, PETS
 from inventory.serializers import CategorySerializer, NewPetSerializer, PetSerializer
-from petstore.api import ApiView
-from petstore.errors import ApiError, ErrorCode
-from petstore.links import add_link
-from petstore.parameters import chosen
+from petstore.api.errors import ApiError, ErrorCode
+from petstore.api.links import add_link
+from petstore.api.query_params import chosen
+from petstore.api.views import ApiView
 
 # One for all requests: it keeps nothing of them, and DRF copies every field for each new one.
 NEW_PET = NewPetSerializer()

@@ -237,7 +237,7 @@ def postgresql(name: str, url: str) -> dict[str, Any]:
     prepared = flag("DATABASE_PREPARED_STATEMENTS", default=True)
     limit = integer("DATABASE_STATEMENT_TIMEOUT", 5000, 100, 600_000)
     return {
-        "ENGINE": "petstore.databases",
+        "ENGINE": "petstore.db",
         "NAME": parameters.pop("dbname"),
         "CONN_MAX_AGE": None,
         "DISABLE_SERVER_SIDE_CURSORS": not prepared,  # A pooler between that hands out transactions.

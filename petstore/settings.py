@@ -13,9 +13,9 @@ from csp.constants import NONE, SELF
 from dotenv import load_dotenv
 
 from petstore import environment as env
+from petstore.api.openapi.settings import openapi_settings
 from petstore.backoffice import theme
-from petstore.observing import logs, tracing
-from petstore.openapi import openapi_settings
+from petstore.observability import logs, tracing
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 load_dotenv(BASE_DIR / ".env")
@@ -66,16 +66,16 @@ REDIS_URL = env.redis_url("REDIS_URL")  # Without it, the database counts.
 # Counters that are short-lived and belong to no account: requests without a key, failed logins.
 CACHES = {
     "default": {
-        "BACKEND": "petstore.shared_counters.of_this_process"
+        "BACKEND": "petstore.cache.redis.of_this_process"
         if REDIS_URL
-        else "petstore.counters.MachineCounters",
+        else "petstore.cache.machine.MachineCounters",
         "LOCATION": env.text("COUNTERS_DIR", str(BASE_DIR / "var")),
         "OPTIONS": {"redis": REDIS_URL} if REDIS_URL else {},
     }
 }
 
 # How a worker serves: `loop`, where PostgreSQL and Redis let the API wait on one event loop, or `threads`.
-LOOP_HELPS = DATABASES["default"]["ENGINE"] == "petstore.databases" and bool(REDIS_URL)
+LOOP_HELPS = DATABASES["default"]["ENGINE"] == "petstore.db" and bool(REDIS_URL)
 SERVE_MODE = env.choice("SERVE_MODE", "loop" if LOOP_HELPS else "threads", ("loop", "threads"))
 THREADS = env.integer("THREADS", 4, 1, 256)  # Of a worker, for requests that wait.
 
@@ -118,17 +118,17 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
-    "petstore.middleware.DrainingMiddleware",
-    "petstore.middleware.RequestIdMiddleware",
-    "petstore.observing.middleware.ObservingMiddleware",
-    "petstore.observing.tracing.TracingMiddleware",
+    "petstore.web.middleware.DrainingMiddleware",
+    "petstore.web.middleware.RequestIdMiddleware",
+    "petstore.observability.middleware.ObservingMiddleware",
+    "petstore.observability.tracing.TracingMiddleware",
     "accounts.middleware.QuotaHeadersMiddleware",
-    "petstore.middleware.ContentLengthMiddleware",
-    "petstore.middleware.ConditionalGetMiddleware",
-    "petstore.middleware.ApiShortcutMiddleware",
+    "petstore.web.middleware.ContentLengthMiddleware",
+    "petstore.web.middleware.ConditionalGetMiddleware",
+    "petstore.web.middleware.ApiShortcutMiddleware",
     # From here on: the pages for people.
     "django.middleware.security.SecurityMiddleware",
-    "petstore.middleware.PermissionsPolicyMiddleware",
+    "petstore.web.middleware.PermissionsPolicyMiddleware",
     "csp.middleware.CSPMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -141,7 +141,7 @@ MIDDLEWARE = [
 ]
 
 ROOT_URLCONF = "petstore.urls"
-WSGI_APPLICATION = "petstore.wsgi.application"
+WSGI_APPLICATION = "petstore.serving.wsgi.application"
 
 TEMPLATES = [
     {
@@ -177,12 +177,12 @@ REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": ["accounts.authentication.BearerKeyAuthentication"],
     "DEFAULT_THROTTLE_CLASSES": ["accounts.throttling.QuotaThrottle"],
     "DEFAULT_PERMISSION_CLASSES": ["accounts.permissions.HasScope"],
-    "DEFAULT_PARSER_CLASSES": ["petstore.parsing.StrictJSONParser"],
-    "DEFAULT_RENDERER_CLASSES": ["petstore.parsing.FastJSONRenderer"],
-    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "petstore.parsing.AlwaysJSON",
-    "DEFAULT_PAGINATION_CLASS": "petstore.pagination.KeysetPagination",
+    "DEFAULT_PARSER_CLASSES": ["petstore.api.parsers.StrictJSONParser"],
+    "DEFAULT_RENDERER_CLASSES": ["petstore.api.parsers.FastJSONRenderer"],
+    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "petstore.api.parsers.AlwaysJSON",
+    "DEFAULT_PAGINATION_CLASS": "petstore.api.pagination.KeysetPagination",
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
-    "EXCEPTION_HANDLER": "petstore.errors.exception_handler",
+    "EXCEPTION_HANDLER": "petstore.api.errors.exception_handler",
     "UNAUTHENTICATED_USER": None,
     "URL_FORMAT_OVERRIDE": None,
 }
@@ -198,7 +198,7 @@ OTP_TOTP_ISSUER = "Pet Store" if ENVIRONMENT == "production" else "Pet Store (st
 
 UNFOLD = theme.UNFOLD
 
-# Pets come from and go to files (inventory/admin/exchange.py) for whoever may add, or see, pets one by one.
+# Pets come from and go to files (inventory/admin/import_export.py) for who may add or see single pets.
 IMPORT_EXPORT_IMPORT_PERMISSION_CODE = "add"
 IMPORT_EXPORT_EXPORT_PERMISSION_CODE = "view"
 IMPORT_EXPORT_ESCAPE_FORMULAE_ON_EXPORT = True
@@ -273,7 +273,7 @@ WHITENOISE_AUTOREFRESH = False
 
 # --- Checks and logs -----------------------------------------------------------------------------
 
-# W001: django-ratelimit knows memcached and Redis only; petstore.counters increments atomically.
+# W001: django-ratelimit knows memcached and Redis only; petstore.cache.machine increments atomically.
 SILENCED_SYSTEM_CHECKS = ["django_ratelimit.W001"]
 
 # Text for whoever reads a terminal, JSON for whatever gathers logs.

@@ -9,10 +9,10 @@ from accounts.models import Plan
 from accounts.readiness import readiness, readyz
 from inventory.order_views import OrderViewSet
 from inventory.views import CategoryViewSet, PetViewSet
-from petstore import document
-from petstore.api import NothingHere
-from petstore.metrics import metrics
-from petstore.pages import docs, failures, home
+from petstore.api.openapi import views
+from petstore.api.views import NothingHere
+from petstore.observability.metrics import metrics
+from petstore.web import docs, error_pages, home
 
 api = [
     path("v1/pets", PetViewSet.as_view({"get": "list", "post": "create"}), name="pets"),
@@ -32,8 +32,8 @@ urlpatterns = [
     path("", home.Home.as_view(plans=Plan.objects.all, readiness=readiness), name="home"),
     path("docs", docs.Reference.as_view(), name="docs"),
     *(path(f"docs/{page}", docs.guide, {"page": page}, name=f"docs-{page}") for page in docs.GUIDES),
-    path("openapi.json", document.openapi_json, name="openapi"),
-    path("openapi.yaml", document.openapi_yaml, name="openapi-yaml"),
+    path("openapi.json", views.openapi_json, name="openapi"),
+    path("openapi.yaml", views.openapi_yaml, name="openapi-yaml"),
     path("favicon.ico", RedirectView.as_view(url=static("petstore/favicon.svg"))),
     path("healthz", home.healthz, name="healthz"),
     path("readyz", readyz, name="readyz"),
@@ -41,7 +41,7 @@ urlpatterns = [
     path("admin/", admin.site.urls),
 ]
 
-handler400 = failures.bad_request
-handler403 = failures.permission_denied
-handler404 = failures.page_not_found
-handler500 = failures.server_error
+handler400 = error_pages.bad_request
+handler403 = error_pages.permission_denied
+handler404 = error_pages.page_not_found
+handler500 = error_pages.server_error

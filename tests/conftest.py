@@ -5,6 +5,7 @@ import logging
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,15 +17,17 @@ from django.test import Client
 
 from accounts.models import Account, Actor, ApiKey, PlanCode
 from accounts.quota.admission import QuotaStore
-from accounts.quota.database import DatabaseQuotaStore
+from accounts.quota.database_store import DatabaseQuotaStore
 from accounts.quota.fallback import FallbackQuotaStore
-from accounts.quota.redis import RedisQuotaStore
-from accounts.quota.usage import UsageRecorder
+from accounts.quota.redis_store import RedisQuotaStore
+from accounts.usage.write_behind import UsageRecorder
 from inventory.fields import seen_categories
 from inventory.models import Category
-from petstore.engine.scripts import Scripts
-from tests.live import Service, live_service
-from tests.servers import RedisServer, redis_server
+from petstore.loop.scripts import Scripts
+from tests.support.live import Service, live_service
+from tests.support.servers import RedisServer, redis_server
+
+TESTS = Path(__file__).parent
 
 logging.getLogger("httpx").setLevel(logging.WARNING)  # It would log every request.
 
@@ -33,6 +36,12 @@ AUDIT = "backoffice_auditentry"
 
 # For tests that need real commits. What the migrations put into the database is put back for them.
 COMMITTED = pytest.mark.django_db(transaction=True, serialized_rollback=True)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark each test with the name of its folder."""
+    for item in items:
+        item.add_marker(item.path.relative_to(TESTS).parts[0])
 
 
 @pytest.fixture(scope="session")
@@ -75,7 +84,7 @@ def audit_trail_goes_between_tests() -> Iterator[None]:
 def own_counters(settings: Any, tmp_path: Any) -> Iterator[None]:
     """Give each test counters of its own."""
     settings.CACHES = {
-        "default": {"BACKEND": "petstore.counters.MachineCounters", "LOCATION": str(tmp_path)}
+        "default": {"BACKEND": "petstore.cache.machine.MachineCounters", "LOCATION": str(tmp_path)}
     }
     yield
     cache.close()
@@ -91,7 +100,7 @@ def no_category_was_seen() -> None:
 def own_recorder(monkeypatch: pytest.MonkeyPatch) -> UsageRecorder:
     """Give each test a usage recorder of its own, which writes when the test says so."""
     recorder = UsageRecorder()
-    monkeypatch.setattr("accounts.quota.usage.recorder", recorder)
+    monkeypatch.setattr("accounts.usage.write_behind.recorder", recorder)
     return recorder
 
 
@@ -216,7 +225,9 @@ def store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, db: N
     server.client.flushall()
     store = RedisQuotaStore(server.url)
     monkeypatch.setattr("accounts.quota.store.redis", store)
-    monkeypatch.setattr("accounts.quota.changes.transaction.on_commit", lambda tell, robust=False: tell())
+    monkeypatch.setattr(
+        "accounts.quota.publishing.transaction.on_commit", lambda tell, robust=False: tell()
+    )
     return store
 
 

@@ -10,13 +10,13 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
 
-from accounts import statistics
+from accounts import reports
 from accounts.admin.badges import PLAN_COLOURS, age, exact, state_badge, usage_bar
 from accounts.admin.filters import banned_now
 from accounts.admin.timeline import SHOWN, timeline
 from accounts.models import Account, ApiKey, DailyUsage, KeyEvent
 from petstore.backoffice.charts import BarChart, Series
-from petstore.backoffice.look import may_view
+from petstore.backoffice.navigation import may_view
 
 KEYS_SHOWN = 20
 LATEST = 10  # Orders, refusals, bans.
@@ -84,7 +84,7 @@ def shown(key: ApiKey, account: Account, now: datetime) -> dict[str, Any]:
 
 def usage_chart(account: Account, now: datetime) -> BarChart | None:
     """Return the chart of the last 30 days, or None if nothing was sent."""
-    days = statistics.account_usage(account.pk, days=30, today=now.date())
+    days = reports.account_usage(account.pk, days=30, today=now.date())
     if not any(day.requests or day.refusals for day in days):
         return None
     return BarChart(

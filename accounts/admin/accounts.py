@@ -15,11 +15,11 @@ from django.utils import timezone
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
-from accounts import keys
+from accounts import key_text
 from accounts.admin.account_page import panels
 from accounts.admin.badges import PLAN_COLOURS, usage_bar
 from accounts.admin.search import public_id_in, without_secret
-from accounts.admin.untold import WarnsIfUntold
+from accounts.admin.unpublished import WarnsIfUntold
 from accounts.admin.what_if import answer, form_of
 from accounts.models import Account, ApiKey
 
@@ -51,7 +51,7 @@ class AccountAdmin(WarnsIfUntold):
         if not term:
             return queryset, False
         # A key's public id begins with its account's.
-        if len(term) > keys.ACCOUNT_ID_LENGTH:
+        if len(term) > key_text.ACCOUNT_ID_LENGTH:
             by_id = Q(Exists(ApiKey.objects.filter(account=OuterRef("pk"), public_id__startswith=term)))
         else:
             by_id = Q(public_id__startswith=term)

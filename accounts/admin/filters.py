@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from accounts.admin.badges import SOON
 from accounts.models import ApiKey, PlanCode
-from accounts.quota.facts import microseconds
+from accounts.quota.key_record import microseconds
 
 
 class KeyFilter(admin.SimpleListFilter):

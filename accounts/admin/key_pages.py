@@ -20,9 +20,9 @@ from django.utils import timezone
 
 from accounts.admin.badges import age, exact, state_badge
 from accounts.admin.key_forms import ReasonForm, RotateForm
-from accounts.admin.untold import warn_if_untold
+from accounts.admin.unpublished import warn_if_untold
 from accounts.models import Actor, ApiKey, KeyEvent
-from petstore.backoffice.pages import PetstoreModelAdmin
+from petstore.backoffice.model_admin import PetstoreModelAdmin
 
 
 class Verb(NamedTuple):

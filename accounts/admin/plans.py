@@ -18,7 +18,7 @@ from unfold.decorators import display
 from unfold.widgets import UnfoldBooleanWidget
 
 from accounts.admin.badges import PLAN_COLOURS
-from accounts.admin.untold import WarnsIfUntold
+from accounts.admin.unpublished import WarnsIfUntold
 from accounts.admin.what_if import answer, form_of
 from accounts.models import Account, ApiKey, Plan, PlanCode
 from accounts.quota.verdict import Limits

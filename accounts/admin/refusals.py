@@ -19,9 +19,9 @@ from unfold.widgets import UnfoldAdminTextInputWidget
 from accounts.admin.badges import age, exact, state_badge
 from accounts.admin.search import without_secret
 from accounts.models import Refusal
-from petstore.backoffice.look import may_view
-from petstore.backoffice.pages import PetstoreModelAdmin
-from petstore.middleware import WELL_FORMED_ID
+from petstore.backoffice.model_admin import PetstoreModelAdmin
+from petstore.backoffice.navigation import may_view
+from petstore.web.middleware import WELL_FORMED_ID
 
 REASONS = {
     Refusal.Rule.MINUTE: "The account had used up the requests of the minute.",

@@ -7,10 +7,10 @@ import re
 from django.contrib.admin.views.main import SEARCH_VAR
 from django.http import HttpRequest, HttpResponseRedirect
 
-from accounts import keys
+from accounts import key_text
 
 # The public id, or what is there of it, in a key that somebody pasted whole or in part.
-PASTED = re.compile(rf"psk_(?:live|test)_([0-9A-Za-z]{{0,{keys.PUBLIC_ID_LENGTH}}})", re.ASCII)
+PASTED = re.compile(rf"psk_(?:live|test)_([0-9A-Za-z]{{0,{key_text.PUBLIC_ID_LENGTH}}})", re.ASCII)
 
 
 def public_id_in(text: str) -> str | None:

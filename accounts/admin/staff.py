@@ -28,7 +28,7 @@ from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationFo
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminTextInputWidget
 
 from petstore.backoffice import audit, two_factor
-from petstore.backoffice.pages import PetstoreModelAdmin
+from petstore.backoffice.model_admin import PetstoreModelAdmin
 
 # django-otp's own pages would show the secrets of everybody's authenticator app.
 admin.site.unregister([User, Group, TOTPDevice, StaticDevice])

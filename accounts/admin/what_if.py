@@ -8,7 +8,7 @@ from django import forms
 from django.http import HttpRequest
 from unfold.widgets import UnfoldAdminIntegerFieldWidget
 
-from accounts import statistics
+from accounts import reports
 from accounts.models import Account, Plan
 from accounts.quota.verdict import Limits
 
@@ -40,9 +40,9 @@ def answer(form: LimitsForm, whose: Plan | Account, limits: Limits | None) -> di
         return {}
     other = Limits(form.cleaned_data["per_minute"], form.cleaned_data["per_day"])
     if isinstance(whose, Plan):
-        found = statistics.what_if(*other, plan=whose.pk, days=DAYS)
+        found = reports.what_if(*other, plan=whose.pk, days=DAYS)
     else:
-        found = statistics.what_if(*other, account_id=whose.pk, days=DAYS)
+        found = reports.what_if(*other, account_id=whose.pk, days=DAYS)
     return {
         "found": found,
         "verdict": in_words(found),
@@ -59,7 +59,7 @@ class Row(NamedTuple):
     other: str
 
 
-def rows(found: statistics.WhatIf, other: Limits, limits: Limits | None) -> list[Row]:
+def rows(found: reports.WhatIf, other: Limits, limits: Limits | None) -> list[Row]:
     """Return the comparison. Without `limits`, each account has numbers of its own."""
     return [
         Row(
@@ -75,7 +75,7 @@ def rows(found: statistics.WhatIf, other: Limits, limits: Limits | None) -> list
     ]
 
 
-def in_words(found: statistics.WhatIf) -> str:
+def in_words(found: reports.WhatIf) -> str:
     """Return the comparison with today's numbers, in a sentence."""
     difference = found.refused - found.refused_now
     if not found.requests:
@@ -86,6 +86,6 @@ def in_words(found: statistics.WhatIf) -> str:
     return f"These numbers would have refused {abs(difference):,} requests {more_or_fewer} than today's."
 
 
-def share(found: statistics.WhatIf) -> str:
+def share(found: reports.WhatIf) -> str:
     """Return how much of what was wanted would have been refused, in percent."""
     return f"{found.refused / found.requests:.1%}" if found.requests else "0%"

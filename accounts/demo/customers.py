@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from itertools import product
 from random import Random
 
-from accounts.keys import ACCOUNT_ID_LENGTH, BASE62
+from accounts.key_text import ACCOUNT_ID_LENGTH, BASE62
 from accounts.models import Account, ApiKey, Plan, PlanCode
 from accounts.quota.verdict import Limits
 

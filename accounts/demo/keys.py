@@ -8,10 +8,10 @@ from random import Random
 
 from accounts import scopes
 from accounts.demo.customers import BATCH, Customer, public_id
-from accounts.keys import ACCOUNT_ID_LENGTH, PUBLIC_ID_LENGTH
+from accounts.key_text import ACCOUNT_ID_LENGTH, PUBLIC_ID_LENGTH
 from accounts.models import ROTATION_OVERLAP, ApiKey, KeyEvent, KeyStanding, key_mode, signing_pepper
 from accounts.quota.bans import BAN_LENGTHS
-from accounts.quota.facts import microseconds
+from accounts.quota.key_record import microseconds
 from accounts.quota.verdict import MINUTE, moment
 
 STAFF = ("maria", "tom", "ingrid")

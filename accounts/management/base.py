@@ -8,7 +8,7 @@ from django.core.management.base import CommandError
 from django.utils import timezone
 
 from accounts.models import Actor, ApiKey
-from accounts.quota import changes
+from accounts.quota import publishing
 from petstore.management.base import JsonCommand
 
 # What `describe` reads beside the key itself.
@@ -73,7 +73,7 @@ class KeyCommand(JsonCommand):
         """Do the work; print the answer."""
         try:
             self.run(options)
-            if "id" in options and (text := changes.warning(public_id=options["id"])):
+            if "id" in options and (text := publishing.warning(public_id=options["id"])):
                 self.stderr.write(text)
         except ValidationError as error:
             raise CommandError(sentences(error)) from None

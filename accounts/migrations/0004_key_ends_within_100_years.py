@@ -14,6 +14,6 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name='apikey',
             name='expires_at',
-            field=models.DateTimeField(blank=True, null=True, validators=[accounts.models.keys.validate_end]),
+            field=models.DateTimeField(blank=True, null=True, validators=[accounts.models.api_keys.validate_end]),
         ),
     ]

@@ -1,13 +1,6 @@
 """Plans, accounts and API keys, and what is counted for them."""
 
-from accounts.models.counters import (
-    DailyUsage,
-    IdempotencyRecord,
-    KeyStanding,
-    Publication,
-    QuotaCounter,
-)
-from accounts.models.keys import (
+from accounts.models.api_keys import (
     MAX_LIFETIME,
     ROTATION_OVERLAP,
     Actor,
@@ -15,6 +8,13 @@ from accounts.models.keys import (
     KeyEvent,
     key_mode,
     signing_pepper,
+)
+from accounts.models.counters import (
+    DailyUsage,
+    IdempotencyRecord,
+    KeyStanding,
+    Publication,
+    QuotaCounter,
 )
 from accounts.models.plans import EPOCH, Account, Plan, PlanCode
 from accounts.models.records import AccountDayLoad, DeprecatedUse, MinuteLoad, Refusal

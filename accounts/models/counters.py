@@ -4,7 +4,7 @@ from django.db import models
 from django.db.models import F, Q
 from django.utils import timezone
 
-from accounts.models.published import Published
+from accounts.models.publications import Published
 
 
 class QuotaCounter(models.Model):
@@ -72,7 +72,7 @@ class KeyStanding(Published):
 
 
 class Publication(models.Model):
-    """What Redis has to be told of a key, and has been told. Written by accounts/quota/changes.py alone.
+    """What Redis has to be told of a key, and has been told. Written by accounts/quota/publishing.py alone.
 
     Whatever changes the facts of a key raises its version in the same transaction. So whoever read a lower
     version read earlier, whatever any clock says; and what was not told stays on record until it is.

@@ -10,8 +10,8 @@ from django.core.validators import MinValueValidator
 from django.db import models
 from django.db.models import F, Q
 
-from accounts import keys
-from accounts.models.published import Published
+from accounts import key_text
+from accounts.models.publications import Published
 from accounts.quota.verdict import Limits
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Account(Published):
     """A customer: its keys share one quota, and its orders are its own."""
 
     public_id = models.CharField(
-        max_length=keys.ACCOUNT_ID_LENGTH, unique=True, editable=False, default=keys.new_account_id
+        max_length=key_text.ACCOUNT_ID_LENGTH, unique=True, editable=False, default=key_text.new_account_id
     )
     name = models.CharField(max_length=255, unique=True)
     plan = models.ForeignKey(Plan, on_delete=models.PROTECT)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from django.db import models
 from django.db.models import Q, QuerySet
 
-from petstore.middleware import WELL_FORMED_ID
+from petstore.web.middleware import WELL_FORMED_ID
 
 EXPLAINED_AT_MOST = 50
 

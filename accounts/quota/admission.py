@@ -3,10 +3,10 @@
 from typing import NamedTuple, Protocol
 
 from accounts.caller import Caller
-from accounts.keys import KeyText
-from accounts.quota.facts import KeyRefusal
+from accounts.key_text import KeyText
+from accounts.quota.key_record import KeyRefusal
 from accounts.quota.verdict import Verdict
-from petstore.addresses import Address
+from petstore.api.client_ip import Address
 
 
 class Admission(NamedTuple):

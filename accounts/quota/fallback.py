@@ -19,17 +19,17 @@ from time import monotonic
 
 from django.db import Error, connection
 
-from accounts.keys import ACCOUNT_ID_LENGTH, KeyText
-from accounts.quota import facts as key_facts
-from accounts.quota import usage
+from accounts.key_text import ACCOUNT_ID_LENGTH, KeyText
+from accounts.quota import key_record as key_facts
 from accounts.quota.admission import Admission, QuotaStore
-from accounts.quota.redis import ForeignReplyError, RedisQuotaStore, RedisUndecidedError
+from accounts.quota.redis_store import ForeignReplyError, RedisQuotaStore, RedisUndecidedError
 from accounts.quota.verdict import SECOND
-from petstore.addresses import Address
-from petstore.databases import replicas
-from petstore.engine.scripts import RedisUnavailableError
-from petstore.engine.waiting import in_thread, on_loop, wait
-from petstore.metrics import STORE_UP
+from accounts.usage import write_behind
+from petstore.api.client_ip import Address
+from petstore.db import replicas
+from petstore.loop.scripts import RedisUnavailableError
+from petstore.loop.waiting import in_thread, on_loop, wait
+from petstore.observability.metrics import STORE_UP
 
 logger = logging.getLogger(__name__)
 
@@ -126,7 +126,7 @@ class FallbackQuotaStore:
         logger.error("Redis%s fails, so the database counts requests: %s", called(name), error)
         try:
             with suppress(Error):
-                in_thread(usage.recorder.write)
+                in_thread(write_behind.recorder.write)
         finally:
             shard.written.set_result(None)
             arguments = (name, shard, public_id)

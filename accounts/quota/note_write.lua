@@ -1,4 +1,4 @@
--- Notes that an account may have written just now, where a write took long: see petstore/databases/replicas.py.
+-- Notes that an account may have written just now, where a write took long: see petstore/db/replicas.py.
 --
 -- KEYS  the key's facts, its account's counters, the key's standing
 --

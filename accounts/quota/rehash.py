@@ -5,8 +5,8 @@ So an old pepper can leave API_KEY_PEPPERS when `list_peppers` says that no key 
 
 from django.conf import settings
 
-from accounts import keys
-from accounts.keys import KeyText
+from accounts import key_text
+from accounts.key_text import KeyText
 from accounts.models import ApiKey, signing_pepper
 
 MOST = 500  # Keys in one write; the others come with their next use.
@@ -18,7 +18,7 @@ def note(digests: Digests, key: KeyText, key_id: int) -> None:
     """Note the digest of a key that was proved."""
     if key_id not in digests and len(digests) < MOST:
         number = signing_pepper()
-        digests[key_id] = number, keys.digest(key, settings.API_KEY_PEPPERS[number])
+        digests[key_id] = number, key_text.digest(key, settings.API_KEY_PEPPERS[number])
 
 
 def write(digests: Digests) -> None:

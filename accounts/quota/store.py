@@ -5,10 +5,10 @@ import logging
 from django.conf import settings
 
 from accounts.quota.admission import QuotaStore
-from accounts.quota.database import DatabaseQuotaStore
+from accounts.quota.database_store import DatabaseQuotaStore
 from accounts.quota.fallback import FallbackQuotaStore
-from accounts.quota.redis import RedisQuotaStore
-from petstore.engine.scripts import RedisUnavailableError
+from accounts.quota.redis_store import RedisQuotaStore
+from petstore.loop.scripts import RedisUnavailableError
 
 logger = logging.getLogger(__name__)
 

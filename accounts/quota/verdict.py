@@ -6,7 +6,7 @@ Times are whole microseconds since the epoch.
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from petstore.errors import ErrorCode
+from petstore.api.errors import ErrorCode
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND

@@ -10,7 +10,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 
 from inventory import stock
-from inventory.admin.lists import BigTableAdmin, KeysetChangeList
+from inventory.admin.changelist import BigTableAdmin, KeysetChangeList
 from inventory.models import Category
 
 BEING_COUNTED = "being counted"

@@ -19,14 +19,14 @@ from unfold.contrib.filters.admin import ChoicesDropdownFilter, DropdownFilter
 from unfold.decorators import display
 
 from accounts.models import Account
-from inventory.admin.asking import Question, answered, ask
-from inventory.admin.lists import BigTableAdmin, row_id
+from inventory.admin.changelist import BigTableAdmin, row_id
+from inventory.admin.confirmation import Question, answered, ask
+from inventory.admin.order_actions import VERBS, Verb, why_not
 from inventory.admin.shared import LastEventsInline, counted, staff
-from inventory.admin.verbs import VERBS, Verb, why_not
-from inventory.events import OrderEvent
-from inventory.keysets import OneFilterKey
 from inventory.models import LIVE, IllegalMoveError, Order, OrderStatus
-from inventory.moves import label, why_skipped
+from inventory.models.events import OrderEvent
+from inventory.models.keysets import OneFilterKey
+from inventory.transitions import label, why_skipped
 
 COLOURS: dict[str, str] = {
     OrderStatus.PLACED: "warning",

@@ -15,15 +15,15 @@ from unfold.contrib.filters.admin import ChoicesDropdownFilter
 from unfold.decorators import display
 from unfold.widgets import UnfoldAdminTextInputWidget
 
-from inventory.admin.asking import Question, ReasonForm, answered, ask
-from inventory.admin.exchange import PetExchange
-from inventory.admin.lists import row_id
+from inventory.admin.changelist import row_id
+from inventory.admin.confirmation import Question, ReasonForm, answered, ask
+from inventory.admin.import_export import PetExchange
 from inventory.admin.shared import LastEventsInline, SearchedFilter, counted, staff
-from inventory.events import PetEvent
-from inventory.keysets import OneFilterKey, TwoFilterKey
 from inventory.models import IllegalMoveError, Pet, PetStatus
-from inventory.moves import label, move_pets
-from inventory.names import starting_with
+from inventory.models.events import PetEvent
+from inventory.models.keysets import OneFilterKey, TwoFilterKey
+from inventory.search import starting_with
+from inventory.transitions import label, move_pets
 
 COLOURS: dict[str, str] = {
     PetStatus.AVAILABLE: "success",

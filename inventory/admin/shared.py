@@ -6,7 +6,7 @@ from django.http import HttpRequest
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.contrib.filters.forms import AutocompleteDropdownForm
 
-from petstore.backoffice.pages import HistoryInline, SafeAutocompleteSelect
+from petstore.backoffice.model_admin import HistoryInline, SafeAutocompleteSelect
 
 
 def staff(request: HttpRequest) -> str:

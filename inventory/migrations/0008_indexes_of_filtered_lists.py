@@ -1,9 +1,9 @@
-"""An index for each filter of a list, in an order that no other index gives: see inventory/keysets.py."""
+"""An index for each filter of a list, in an order that no other index gives: see inventory/models/keysets.py."""
 
 from django.db import migrations, models
 
-from inventory.keysets import OneFilterKey, TwoFilterKey
-from petstore.databases.operations import AddIndexConcurrently
+from inventory.models.keysets import OneFilterKey, TwoFilterKey
+from petstore.db.operations import AddIndexConcurrently
 
 INDEXES = [
     ("order", models.Index("account", OneFilterKey("id"), name="order_of_account")),

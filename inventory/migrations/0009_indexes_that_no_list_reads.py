@@ -6,7 +6,7 @@ as the upgrade lasts.
 
 from django.db import migrations
 
-from petstore.databases.operations import RemoveIndexConcurrently
+from petstore.db.operations import RemoveIndexConcurrently
 
 
 class Migration(migrations.Migration):

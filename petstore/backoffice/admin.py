@@ -16,8 +16,8 @@ from django.utils.functional import cached_property
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from petstore.backoffice.model_admin import PetstoreModelAdmin
 from petstore.backoffice.models import AuditEntry
-from petstore.backoffice.pages import PetstoreModelAdmin
 
 MOST_SHOWN = 1000  # Entries that one can leaf through; for older ones there are the filters.
 MOST_STAFF = 200  # Members of staff that the filter names.

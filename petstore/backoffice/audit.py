@@ -17,7 +17,7 @@ from django.dispatch import receiver
 from django.http import HttpRequest
 from django_otp import user_has_device
 
-from petstore.addresses import NOWHERE, client_address
+from petstore.api.client_ip import NOWHERE, client_address
 from petstore.backoffice.models import AuditEntry
 
 Action = AuditEntry.Action

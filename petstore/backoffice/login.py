@@ -10,7 +10,7 @@ from django.http import HttpRequest
 from django_ratelimit.core import get_usage
 from unfold.forms import AuthenticationForm
 
-from petstore.addresses import client_network
+from petstore.api.client_ip import client_network
 
 logger = logging.getLogger(__name__)
 

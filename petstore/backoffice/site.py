@@ -14,7 +14,7 @@ from unfold.sites import UnfoldAdminSite
 
 from petstore.backoffice import two_factor
 from petstore.backoffice.audit import record_password_change
-from petstore.backoffice.guard import View, guarded
+from petstore.backoffice.input_guard import View, guarded
 from petstore.backoffice.login import LoginForm
 from petstore.backoffice.sessions import end_if_due
 

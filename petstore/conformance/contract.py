@@ -9,9 +9,9 @@ from jsonschema import (  # type: ignore[import-untyped]
     FormatChecker,
 )
 
+from petstore.api.openapi.views import document
 from petstore.conformance.answers import Answer
 from petstore.conformance.findings import BrokenError, expect
-from petstore.document import document
 
 formats = FormatChecker(formats=())
 

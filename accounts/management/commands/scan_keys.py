@@ -10,11 +10,11 @@ from django.conf import settings
 from django.core.management.base import CommandError
 from django.utils import timezone
 
-from accounts import keys
-from accounts.keys import KeyText
+from accounts import key_text
+from accounts.key_text import KeyText
+from accounts.leak_scan import GITLEAKS, Finding, files, find
 from accounts.management.base import KeyCommand, operator
 from accounts.models import ApiKey
-from accounts.scanning import GITLEAKS, Finding, files, find
 
 
 class Command(KeyCommand):
@@ -41,7 +41,7 @@ class Command(KeyCommand):
 
     def run(self, options: dict[str, Any]) -> None:
         if options["pattern"]:
-            self.answer(options, {"regex": keys.PATTERN, "gitleaks": GITLEAKS}, GITLEAKS)
+            self.answer(options, {"regex": key_text.PATTERN, "gitleaks": GITLEAKS}, GITLEAKS)
             return
         if not options["paths"]:
             raise CommandError("Name a file or a folder, or - for standard input.")
@@ -90,4 +90,4 @@ def owner(text: KeyText) -> ApiKey | None:
     if key is None:
         return None
     pepper = settings.API_KEY_PEPPERS.get(key.pepper_number, b"")
-    return key if pepper and keys.match(text, pepper, key.digest) else None
+    return key if pepper and key_text.match(text, pepper, key.digest) else None

@@ -12,9 +12,9 @@ from typing import Any, BinaryIO
 from django.core.management.base import CommandError
 from django.db import DatabaseError
 
-from inventory.exchange import FORMATS, INTERRUPTED, STREAM, format_of
-from inventory.exchange.storing import Exported, export, snapshot
-from inventory.exchange.writing import whole_file, write_csv, write_json_lines
+from inventory.import_export import FORMATS, INTERRUPTED, STREAM, format_of
+from inventory.import_export.storing import Exported, export, snapshot
+from inventory.import_export.writing import whole_file, write_csv, write_json_lines
 from inventory.models import Category, Pet, PetQuerySet, PetStatus
 from petstore.management.base import JsonCommand
 from petstore.progress import Progress

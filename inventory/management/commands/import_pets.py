@@ -14,11 +14,11 @@ from typing import Any, BinaryIO
 from django.core.management.base import CommandError
 from django.db import DatabaseError, IntegrityError
 
-from inventory.exchange import INTERRUPTED, READ_FORMATS, STREAM, format_of
-from inventory.exchange.checking import Checker, Report, Row, good_rows
-from inventory.exchange.lines import Lines
-from inventory.exchange.reading import READERS
-from inventory.exchange.storing import Spool, add, category_ids
+from inventory.import_export import INTERRUPTED, READ_FORMATS, STREAM, format_of
+from inventory.import_export.checking import Checker, Report, Row, good_rows
+from inventory.import_export.lines import Lines
+from inventory.import_export.reading import READERS
+from inventory.import_export.storing import Spool, add, category_ids
 from petstore.management.base import JsonCommand
 from petstore.progress import Progress
 

@@ -11,7 +11,7 @@ from django.core.management import call_command
 from django.db import IntegrityError
 from django.db.models import Q
 
-from petstore.links import page_url
+from petstore.api.links import page_url
 from petstore.management.base import JsonCommand
 
 ACCOUNT = "Demo"

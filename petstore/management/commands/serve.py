@@ -68,7 +68,7 @@ class Command(DocumentedCommand):
 
 
 def become_server(options: dict[str, Any]) -> None:
-    """Go on as petstore.server: this process has loaded much that only the workers need."""
+    """Go on as petstore.serving.server: this process has loaded much that only the workers need."""
     told = {name: options[name] for name in ("host", "port", "workers")}
     told |= {"client-seconds": settings.CLIENT_SECONDS}
     told |= {"drain-seconds": settings.DRAIN_SECONDS}
@@ -79,4 +79,4 @@ def become_server(options: dict[str, Any]) -> None:
     os.environ |= {"THREADS": str(options["threads"]), "PYTHONSAFEPATH": ""}
     os.environ.setdefault("MALLOC_ARENA_MAX", "1")  # One heap for all threads keeps less.
     os.chdir(settings.BASE_DIR)
-    os.execv(sys.executable, [sys.executable, "-m", "petstore.server", *arguments])  # noqa: S606  Not a shell.
+    os.execv(sys.executable, [sys.executable, "-m", "petstore.serving.server", *arguments])  # noqa: S606  Not a shell.

@@ -1,0 +1,267 @@
+"""API keys, and what happened to each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.db import models, transaction
+from django.db.models import F, Q
+from django.utils import timezone
+
+from accounts import key_text, networks, scopes
+from accounts.models.counters import KeyStanding
+from accounts.models.plans import Account
+from accounts.models.publications import Published
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import User
+
+MAX_LIFETIME = timedelta(days=36_525)  # So that no later end overflows the calendar.
+ROTATION_OVERLAP = timedelta(hours=24)  # D19
+
+
+def key_mode() -> str:
+    """Return the mode of the keys that this environment issues and accepts (D20)."""
+    return "test" if settings.ENVIRONMENT == "staging" else "live"
+
+
+def signing_pepper() -> int:
+    """Return the number of the pepper that keys are hashed with from now on."""
+    return settings.API_KEY_PEPPER_NUMBER or max(settings.API_KEY_PEPPERS)
+
+
+def validate_end(value: datetime) -> None:
+    """Refuse an end that is too far away; a field's validator."""
+    if value > timezone.now() + MAX_LIFETIME:
+        raise ValidationError("A key must end within 100 years.")
+
+
+class ApiKeyManager(models.Manager["ApiKey"]):
+    """Issues keys."""
+
+    def issue(
+        self,
+        account: Account,
+        *,
+        name: str = "",
+        key_scopes: Iterable[str] = scopes.SCOPES,
+        expires_at: datetime | None = None,
+        allowed_networks: Iterable[str] = (),
+        by: Actor,
+        rotated_from: ApiKey | None = None,
+    ) -> tuple[ApiKey, str]:
+        """Create a key and return it with its text, which is nowhere else and can't be had again.
+
+        Raises ValidationError for a bad scope, network or end.
+        """
+        text = key_text.make(key_mode(), account.public_id)
+        pepper_number = signing_pepper()
+        try:
+            stored_scopes = scopes.stored_form(list(key_scopes))
+        except ValueError as error:
+            raise ValidationError(str(error)) from None
+        key = self.model(
+            account=account,
+            public_id=text.public_id,
+            mode=text.mode,
+            name=name,
+            digest=key_text.digest(text, settings.API_KEY_PEPPERS[pepper_number]),
+            pepper_number=pepper_number,
+            scopes=stored_scopes,
+            allowed_networks=networks.normalise(allowed_networks),
+            expires_at=expires_at,
+            rotated_from=rotated_from,
+        )
+        key.full_clean()
+        with transaction.atomic():
+            key.save()
+            key.record(KeyEvent.Action.ISSUED, by)
+        return key, text.text
+
+
+class ApiKey(Published):
+    """A credential of an account. Its text is shown once; only a digest is stored (D16)."""
+
+    class Mode(models.TextChoices):
+        """Where the key is good for anything."""
+
+        LIVE = "live"
+        TEST = "test"
+
+    account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="keys")
+    public_id = models.CharField(max_length=key_text.PUBLIC_ID_LENGTH, unique=True, editable=False)
+    mode = models.CharField(max_length=4, choices=Mode, editable=False)
+    name = models.CharField(max_length=255, blank=True, help_text="What the key is for.")
+    digest = models.CharField(max_length=64, editable=False)
+    pepper_number = models.PositiveSmallIntegerField(editable=False)
+    scopes = models.CharField(max_length=100, default=scopes.ALL_SCOPES)
+    allowed_networks = models.JSONField(default=list, blank=True, validators=[networks.validate_networks])
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+    expires_at = models.DateTimeField(null=True, blank=True, validators=[validate_end])
+    revoked_at = models.DateTimeField(null=True, blank=True, editable=False)
+    revoked_reason = models.CharField(max_length=255, blank=True, editable=False)
+    rotated_from = models.OneToOneField(
+        "self", on_delete=models.PROTECT, null=True, blank=True, editable=False, related_name="rotated_to"
+    )
+    last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
+
+    objects = ApiKeyManager()
+
+    class Meta:
+        verbose_name = "API key"
+        ordering = ["-id"]
+        constraints = [
+            models.CheckConstraint(name="key_has_a_mode", condition=Q(mode__in=["live", "test"])),
+            models.CheckConstraint(
+                name="key_scopes_are_known", condition=Q(scopes__in=scopes.STORED_FORMS)
+            ),
+            models.CheckConstraint(
+                name="key_ends_after_it_began",
+                condition=Q(expires_at__isnull=True) | Q(expires_at__gt=F("created_at")),
+                violation_error_message="A key must end later than it begins.",
+            ),
+            models.CheckConstraint(
+                name="key_revoked_with_a_reason",
+                condition=Q(revoked_at__isnull=True, revoked_reason="")
+                | (Q(revoked_at__isnull=False) & ~Q(revoked_reason="")),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.public_id
+
+    def state(self, now: datetime) -> str:
+        """Return `active`, `expired` or `revoked`."""
+        if self.revoked_at is not None:
+            return "revoked"
+        return "expired" if self.expires_at is not None and self.expires_at <= now else "active"
+
+    def ban_end(self, now: datetime) -> datetime | None:
+        """Return when the key's ban ends, or None if it is not banned."""
+        standing: KeyStanding | None = getattr(self, "standing", None)
+        ends = datetime.fromtimestamp(standing.banned_until / 1_000_000, UTC) if standing else now
+        return ends if ends > now else None
+
+    def locked(self) -> ApiKey:
+        """Return the row as it is now, locked until the transaction ends."""
+        return ApiKey.objects.select_for_update(of=("self",)).select_related("account").get(pk=self.pk)
+
+    def revoke(self, *, reason: str, by: Actor) -> None:
+        """End the key at once and for good. Raises ValidationError without a reason, or a second time."""
+        if not reason.strip():
+            raise ValidationError("Say why the key is revoked.")
+        with transaction.atomic():
+            key = self.locked()
+            if key.revoked_at is not None:
+                raise ValidationError(f"Key {self.public_id} is revoked already.")
+            key.revoked_at, key.revoked_reason = timezone.now(), reason.strip()[:255]
+            key.save(update_fields=["revoked_at", "revoked_reason"])
+            key.record(KeyEvent.Action.REVOKED, by, reason)
+        self.refresh_from_db()
+
+    def rotate(self, *, by: Actor, overlap: timedelta = ROTATION_OVERLAP) -> tuple[ApiKey, str]:
+        """Issue a successor with the same rights, and give this key an end (D19).
+
+        Returns the new key and its text. A key that ends earlier anyway keeps its end. Raises
+        ValidationError for a key that is not active, or was rotated before.
+        """
+        now = timezone.now()
+        with transaction.atomic():
+            old = self.locked()
+            if old.state(now) != "active":
+                raise ValidationError(f"Key {old.public_id} is {old.state(now)}. Issue a new one.")
+            if hasattr(old, "rotated_to"):
+                raise ValidationError(
+                    f"Key {old.public_id} was rotated already, to {old.rotated_to.public_id}."
+                )
+            lifetime = old.expires_at - old.created_at if old.expires_at else None
+            new, text = ApiKey.objects.issue(
+                old.account,
+                name=old.name,
+                key_scopes=old.scopes.split(),
+                expires_at=now + lifetime if lifetime else None,
+                allowed_networks=old.allowed_networks,
+                by=by,
+                rotated_from=old,
+            )
+            end = now + overlap
+            old.expires_at = min(old.expires_at, end) if old.expires_at else end
+            old.save(update_fields=["expires_at"])
+            old.record(KeyEvent.Action.ROTATED, by, f"Replaced by {new.public_id}.")
+        self.refresh_from_db()
+        return new, text
+
+    def unban(self, *, reason: str, by: Actor) -> None:
+        """Lift the key's ban, and take its step back. Raises ValidationError without a reason or a ban."""
+        if not reason.strip():
+            raise ValidationError("Say why the ban is lifted.")
+        now = round(timezone.now().timestamp() * 1_000_000)
+        with transaction.atomic():
+            standing = (
+                KeyStanding.objects.select_for_update().filter(key=self, banned_until__gt=now).first()
+            )
+            if standing is None:
+                raise ValidationError(f"Key {self.public_id} is not banned.")
+            standing.banned_until = max(now, standing.banned_at)
+            standing.ban_level = max(0, standing.ban_level - 1)
+            standing.lifts += 1
+            standing.strikes = standing.told_until = 0
+            standing.save()
+            self.record(KeyEvent.Action.UNBANNED, by, reason)
+
+    def record(self, action: KeyEvent.Action, by: Actor, reason: str = "") -> None:
+        """Write what happened to the key."""
+        KeyEvent.objects.create(
+            key=self, action=action, actor=by.user, actor_name=by.name, reason=reason[:255]
+        )
+
+
+class Actor:
+    """Who does something to a key: a member of staff, or a command that an operator runs."""
+
+    def __init__(self, name: str, user: User | None = None) -> None:
+        self.name = name
+        self.user = user
+
+    @classmethod
+    def staff(cls, user: User) -> Actor:
+        """Return the actor for a signed-in member of staff."""
+        return cls(user.get_username(), user)
+
+
+class KeyEvent(models.Model):
+    """What happened to a key, who did it, and why. Only ever added to."""
+
+    class Action(models.TextChoices):
+        """What can happen to a key."""
+
+        ISSUED = "issued"
+        ROTATED = "rotated"
+        REVOKED = "revoked"
+        BANNED = "banned"
+        UNBANNED = "unbanned"
+
+    key = models.ForeignKey(ApiKey, on_delete=models.PROTECT, related_name="events")
+    action = models.CharField(max_length=10, choices=Action)
+    at = models.DateTimeField(default=timezone.now)
+    actor = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
+    actor_name = models.CharField(max_length=255)
+    reason = models.CharField(max_length=255, blank=True)
+
+    class Meta:
+        ordering = ["-id"]
+        constraints = [
+            models.CheckConstraint(
+                name="key_event_is_known",
+                condition=Q(action__in=["issued", "rotated", "revoked", "banned", "unbanned"]),
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.key_id} {self.action}"

@@ -1,0 +1,182 @@
+"""The quota store that needs nothing but the database; exact on PostgreSQL and on SQLite."""
+
+import time
+
+from django.conf import settings
+
+from accounts import key_text, networks
+from accounts.key_text import KeyText
+from accounts.quota import key_record as key_facts
+from accounts.quota.admission import Admission
+from accounts.quota.bans import BAN_LENGTHS, STEP_BACK_AFTER, STRIKE_WINDOW, Ban, strikes_to_ban
+from accounts.quota.key_record import KeyFacts, KeyRefusal
+from accounts.quota.verdict import DAY, HOUR, MINUTE, SECOND, Verdict, account_windows
+from accounts.usage import write_behind
+from petstore.api.client_ip import Address
+from petstore.loop.compiled_writes import OwnSql
+
+# Clocks of machines, and of statements that waited for one row, differ a little: within this many
+# microseconds a time before the last one counts as the last one. A larger step back is a clock that was
+# set: then the windows keep what was used and end as if they had just begun. But within NIGHT_SKEW before
+# its midnight a day that has begun goes on: between two clocks its count would start anew each time.
+SKEW = 5 * SECOND
+NIGHT_SKEW = HOUR
+
+# One statement decides and counts both windows, so nothing can come between. The inner SELECTs name the
+# steps: the time, the windows at that time, the decision.
+TAKE = OwnSql(f"""
+INSERT INTO accounts_quotacounter AS q
+    (account_id, minute_ends, minute_used, day, day_used, day_here, seen_at, admitted)
+VALUES (%(account)s, %(now)s + {MINUTE}, %(first)s, %(now)s / {DAY}, %(first)s, %(first)s, %(now)s,
+    %(first)s = 1)
+ON CONFLICT (account_id) DO UPDATE SET
+    (minute_ends, minute_used, day, day_used, day_here, seen_at, admitted) = (
+        SELECT
+            CASE WHEN ok AND now >= minute_end THEN now + {MINUTE} ELSE minute_end END,
+            CASE WHEN ok THEN minute_count + 1 ELSE minute_count END,
+            today,
+            CASE WHEN ok THEN day_count + 1 ELSE day_count END,
+            CASE WHEN ok THEN here_count + 1 ELSE here_count END,
+            now,
+            ok
+        FROM (
+            SELECT now, minute_end, minute_count, today, day_count, here_count,
+                %(first)s = 1 AND minute_count < %(per_minute)s AND day_count < %(per_day)s AS ok
+            FROM (
+                SELECT now, minute_end, today,
+                    CASE WHEN now >= minute_end THEN 0 ELSE q.minute_used END AS minute_count,
+                    CASE WHEN today > q.day THEN 0 ELSE q.day_used END AS day_count,
+                    CASE WHEN today > q.day THEN 0 ELSE q.day_here END AS here_count
+                FROM (
+                    SELECT now,
+                        CASE WHEN now BETWEEN q.day * {DAY} - {NIGHT_SKEW} AND q.day * {DAY}
+                            THEN q.day ELSE now / {DAY} END AS today,
+                        CASE WHEN q.minute_ends > now + {MINUTE} THEN now + {MINUTE}
+                            ELSE q.minute_ends END AS minute_end
+                    FROM (
+                        SELECT CASE WHEN excluded.seen_at BETWEEN q.seen_at - {SKEW} AND q.seen_at
+                            THEN q.seen_at ELSE excluded.seen_at END AS now
+                    ) AS clock
+                ) AS ends
+            ) AS counts
+        ) AS decision
+    )
+RETURNING minute_ends, minute_used, day, day_used, seen_at, admitted
+""")  # noqa: S608  Only constants are put in.
+
+MAX_LEVEL = len(BAN_LENGTHS) - 1
+LEVELS = " ".join(f"WHEN {level} THEN {length}" for level, length in enumerate(BAN_LENGTHS))
+
+# A refusal: is it a strike, and does it ban? The strikes stay above zero only for the one request that sets
+# off the ban: those that meet it find none.
+STRIKE = OwnSql(f"""
+INSERT INTO accounts_keystanding AS s
+    (key_id, told_until, strikes, strikes_end, banned_at, banned_until, ban_level)
+VALUES (%(key)s, %(told)s, 0, 0, 0, 0, 0)
+ON CONFLICT (key_id) DO UPDATE SET
+    (told_until, strikes, strikes_end, banned_at, banned_until, ban_level) = (
+        SELECT
+            %(told)s,
+            CASE WHEN %(now)s < s.banned_until THEN 0 ELSE count END,
+            count_ends,
+            CASE WHEN bans THEN %(now)s ELSE s.banned_at END,
+            CASE WHEN bans THEN %(now)s + CASE level {LEVELS} END
+                ELSE s.banned_until END,
+            CASE WHEN bans AND level < {MAX_LEVEL} THEN level + 1 WHEN bans THEN level ELSE s.ban_level END
+        FROM (
+            SELECT count, count_ends, level,
+                count >= %(strikes_to_ban)s AND %(now)s >= s.banned_until AS bans
+            FROM (
+                SELECT
+                    CASE WHEN running THEN s.strikes ELSE 0 END + strike AS count,
+                    CASE WHEN running OR strike = 0 THEN s.strikes_end
+                        ELSE %(now)s + {STRIKE_WINDOW} END AS count_ends,
+                    CASE WHEN clean_days >= s.ban_level THEN 0 ELSE s.ban_level - clean_days END AS level
+                FROM (
+                    SELECT
+                        %(now)s < s.strikes_end AS running,
+                        CASE WHEN %(now)s < s.told_until AND %(now)s >= s.banned_until
+                            THEN 1 ELSE 0 END AS strike,
+                        CASE WHEN %(now)s > s.banned_until
+                            THEN (%(now)s - s.banned_until) / {STEP_BACK_AFTER} ELSE 0 END AS clean_days
+                ) AS request
+            ) AS counts
+        ) AS decision
+    )
+RETURNING strikes, banned_until, ban_level
+""")  # noqa: S608  Only constants are put in.
+
+
+class DatabaseQuotaStore:
+    """Counts in two tables: QuotaCounter, a row for each account, and KeyStanding, for refused keys."""
+
+    def admit(
+        self, key: KeyText, address: Address, now: int | None = None, *, writes: bool = False
+    ) -> Admission:
+        """Prove the key and count the request: see QuotaStore. Two queries; three for a refusal.
+
+        When an account wrote is not kept, so all its reads are of the primary.
+        """
+        now = time.time_ns() // 1000 if now is None else now
+        facts = key_facts.read(key.public_id) or key_facts.absent(key.public_id)
+        if refusal := refuse(key, facts, address, now):
+            return Admission(refusal=refusal)
+        verdict = take(facts, now)
+        if not verdict.admitted and not verdict.banned:
+            verdict = strike(facts, verdict)
+        write_behind.recorder.count(facts.caller, verdict)
+        write_behind.recorder.rehash(key, facts.id, facts.pepper_number)
+        return Admission(caller=facts.caller, verdict=verdict)
+
+
+def refuse(key: KeyText, facts: KeyFacts, address: Address, now: int) -> KeyRefusal | None:
+    """Return why the key is not valid, or None if it is."""
+    if not proven(key, facts):
+        return KeyRefusal.UNKNOWN
+    if facts.revoked:
+        return KeyRefusal.REVOKED
+    if facts.expires_at and facts.expires_at <= now:
+        return KeyRefusal.EXPIRED
+    if not networks.allowed(address, facts.networks):
+        return KeyRefusal.ELSEWHERE
+    return None
+
+
+def proven(key: KeyText, facts: KeyFacts) -> bool:
+    """Tell whether the key's secret is the stored one: one digest, whatever is known of the key."""
+    pepper = settings.API_KEY_PEPPERS.get(facts.pepper_number, b"")
+    return key_text.match(key, pepper, facts.digest) and bool(pepper)
+
+
+def take(facts: KeyFacts, now: int) -> Verdict:
+    """Decide and count one request in both windows. A banned key's is refused whatever is left."""
+    banned = facts.banned_until > now
+    minute_ends, minute_used, day, day_used, at, admitted = TAKE.row(
+        account=facts.account_id,
+        per_minute=facts.limits.per_minute,
+        per_day=facts.limits.per_day,
+        now=now,
+        first=0 if banned else 1,
+    )
+    windows = account_windows(
+        facts.limits,
+        minute_ends=minute_ends,
+        minute_used=minute_used,
+        day=day,
+        day_used=day_used,
+        now=at,
+    )
+    return Verdict(bool(admitted), windows, at, facts.banned_until if banned else 0)
+
+
+def strike(facts: KeyFacts, verdict: Verdict) -> Verdict:
+    """Note a refusal, and return the verdict with the ban that it may have set off."""
+    strikes, banned_until, level = STRIKE.row(
+        key=facts.id,
+        now=verdict.now,
+        told=verdict.now + verdict.retry_after * SECOND,
+        strikes_to_ban=strikes_to_ban(facts.limits.per_minute),
+    )
+    if strikes and banned_until > verdict.now:
+        write_behind.recorder.ban(Ban(facts.id, verdict.now, banned_until, level, strikes))
+    return Verdict(False, verdict.windows, verdict.now, banned_until)

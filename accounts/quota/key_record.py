@@ -1,0 +1,141 @@
+"""What the stores need to know of a key: one query, or one cached record."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from typing import Any
+
+from django.db.models import F, Value
+from django.db.models.functions import Coalesce
+
+from accounts.caller import Caller
+from accounts.models import ApiKey, signing_pepper
+from accounts.quota.verdict import SECOND, Limits
+from petstore.loop.compiled_reads import Read
+
+
+class KeyRefusal(Enum):
+    """Why a key is not valid."""
+
+    UNKNOWN = "unknown"  # Or its secret is wrong: nobody is told which.
+    REVOKED = "revoked"
+    EXPIRED = "expired"
+    UNCHECKED = "unchecked"  # From an address that sent too many unknown ones: see lookups.py.
+    ELSEWHERE = "elsewhere"  # Sent from a network that the key does not allow.
+
+
+# What an unknown id is compared with, so that it is as much work as a wrong secret.
+NO_DIGEST = "0" * 64
+
+
+@dataclass(frozen=True, slots=True)
+class KeyFacts:
+    """A key, its account's limits and its standing, as the database has them."""
+
+    id: int
+    account_id: int
+    public_id: str
+    digest: str
+    pepper_number: int
+    scopes: str
+    networks: tuple[str, ...]
+    expires_at: int  # Microseconds since the epoch; 0 for never.
+    revoked: bool
+    limits: Limits
+    banned_until: int
+    ban_level: int
+    lifts: int  # How often staff lifted a ban: what a store keeps of strikes and bans is void before.
+    day: int  # What the database knows of a UTC day, for a store with a count of its own: see publish.lua.
+    day_used: int
+    day_here: int
+    version: int  # Goes up with every change of the rest, but for the day's: see Publication.
+
+    @property
+    def caller(self) -> Caller:
+        """What the rest of the request needs."""
+        return Caller(self.account_id, self.id, self.public_id, frozenset(self.scopes.split()))
+
+
+FIELDS = (
+    "id", "account_id", "public_id", "digest", "pepper_number", "scopes", "allowed_networks", "expires_at",
+    "revoked_at", "per_minute", "per_day", "banned_until", "ban_level", "lifts", "day", "day_used",
+    "day_here", "version",
+)  # fmt: skip
+
+QUERY = (
+    ApiKey.objects.annotate(
+        per_minute=Coalesce(F("account__per_minute"), F("account__plan__per_minute")),
+        per_day=Coalesce(F("account__per_day"), F("account__plan__per_day")),
+        banned_until=Coalesce(F("standing__banned_until"), Value(0)),
+        ban_level=Coalesce(F("standing__ban_level"), Value(0)),
+        lifts=Coalesce(F("standing__lifts"), Value(0)),
+        day=Coalesce(F("account__quota__day"), Value(0)),
+        day_used=Coalesce(F("account__quota__day_used"), Value(0)),
+        day_here=Coalesce(F("account__quota__day_here"), Value(0)),
+        version=Coalesce(F("publication__version"), Value(0)),
+    )
+    .order_by()
+    .values(*FIELDS)
+)
+ONE = Read(ApiKey, lambda: QUERY)  # A key in use is read once a minute, on the event loop without a thread.
+
+
+def read(public_id: str) -> KeyFacts | None:
+    """Return the facts of one key, or None if there is no such key."""
+    row = ONE.where(public_id=public_id).one()
+    return from_row(row) if row else None
+
+
+def absent(public_id: str) -> KeyFacts:
+    """Return facts that no key fits, for an id that the database does not have.
+
+    Of a version before any other, so that they never replace what is known of a key.
+    """
+    return KeyFacts(
+        id=0,
+        account_id=0,
+        public_id=public_id,
+        digest=NO_DIGEST,
+        pepper_number=signing_pepper(),
+        scopes="",
+        networks=(),
+        expires_at=0,
+        revoked=True,
+        limits=Limits(0, 0),
+        banned_until=0,
+        ban_level=0,
+        lifts=0,
+        day=0,
+        day_used=0,
+        day_here=0,
+        version=-1,
+    )
+
+
+def microseconds(moment: datetime) -> int:
+    """Return the time in microseconds since the epoch."""
+    return round(moment.timestamp() * SECOND)
+
+
+def from_row(row: Any) -> KeyFacts:
+    """Return the facts in a row of QUERY."""
+    expires_at = row["expires_at"]
+    return KeyFacts(
+        id=row["id"],
+        account_id=row["account_id"],
+        public_id=row["public_id"],
+        digest=row["digest"],
+        pepper_number=row["pepper_number"],
+        scopes=row["scopes"],
+        networks=tuple(row["allowed_networks"]),
+        expires_at=microseconds(expires_at) if expires_at else 0,
+        revoked=row["revoked_at"] is not None,
+        limits=Limits(row["per_minute"], row["per_day"]),
+        banned_until=row["banned_until"],
+        ban_level=row["ban_level"],
+        lifts=row["lifts"],
+        day=row["day"],
+        day_used=row["day_used"],
+        day_here=row["day_here"],
+        version=row["version"],
+    )

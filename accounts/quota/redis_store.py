@@ -1,0 +1,267 @@
+"""The quota store on Redis 7 or a cluster of it: one round trip proves the key, decides, and counts.
+
+Three hashes, in one cluster slot for all keys of an account, because the tag in braces is the account's:
+
+    petstore:{8 characters of the account}:key:6 characters   what the database says of a key; a minute
+    petstore:{8 characters of the account}:quota              the account's windows; until the day ends
+    petstore:{8 characters of the account}:standing:6         the key's strikes and ban; until they end
+"""
+
+import logging
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.db import Error
+
+from accounts import key_text, networks
+from accounts.caller import Caller
+from accounts.key_text import ACCOUNT_ID_LENGTH, KeyText
+from accounts.quota import bans
+from accounts.quota import key_record as key_facts
+from accounts.quota.admission import Admission
+from accounts.quota.database_store import NIGHT_SKEW, SKEW
+from accounts.quota.key_record import KeyFacts, KeyRefusal
+from accounts.quota.lookup_throttle import lookups
+from accounts.quota.verdict import DAY, MINUTE, SECOND, Limits, Verdict, account_windows
+from accounts.usage import write_behind
+from petstore.api.client_ip import Address
+from petstore.loop.scripts import RedisUnavailableError, Script, Scripts, script
+from petstore.loop.waiting import in_thread
+from petstore.observability.metrics import FOREIGN_REPLIES
+
+logger = logging.getLogger(__name__)
+
+FACTS_KEPT = 60_000  # Milliseconds. Changes are published; this bounds what nobody published.
+ABSENT_KEPT = 10_000  # Milliseconds for which a key that the database does not have is remembered.
+ROUNDS = 8  # Steps with one request: 3 are usual at most, 5 where facts end between two of them.
+
+# public_id(): whom a reply is for, from the name that was asked for.
+CONSTANTS = f"""
+local SECOND, MINUTE, DAY, SKEW, NIGHT_SKEW = {SECOND}, {MINUTE}, {DAY}, {SKEW}, {NIGHT_SKEW}
+local STRIKE_WINDOW, MIN_STRIKES = {bans.STRIKE_WINDOW}, {bans.MIN_STRIKES}
+local BAN_LENGTHS, STEP_BACK_AFTER = {{{", ".join(map(str, bans.BAN_LENGTHS))}}}, {bans.STEP_BACK_AFTER}
+local function public_id()
+    local account = string.sub(KEYS[1], 11, {10 + ACCOUNT_ID_LENGTH})
+    return account .. string.sub(KEYS[1], {17 + ACCOUNT_ID_LENGTH})
+end
+"""
+
+
+def from_file(name: str, *, repeats: bool) -> Script:
+    """Return a Lua script with the constants that Python shares with it."""
+    return script(CONSTANTS + Path(__file__).with_name(name).read_text(), repeats=repeats)
+
+
+ADMIT = from_file("admit.lua", repeats=False)
+PUBLISH = from_file("publish.lua", repeats=True)
+NOTE_WRITE = from_file("note_write.lua", repeats=True)
+FORGET = script(CONSTANTS + "redis.call('DEL', KEYS[1]) return {public_id()}", repeats=True)
+
+
+# INFO, because managed servers often forbid CONFIG GET.
+MEMORY = script(
+    CONSTANTS
+    + """
+local info = redis.pcall('INFO', 'memory')
+if type(info) ~= 'string' then info = '' end
+return {public_id(), string.match(info, 'maxmemory:(%d+)') or '0',
+    string.match(info, 'maxmemory_policy:(%S+)') or 'noeviction'}
+""",
+    repeats=True,
+)
+EVICTS = (
+    "Redis %s may drop quota counters when its memory is full (maxmemory-policy %s): an account's minute "
+    "then starts anew. Set maxmemory-policy to noeviction."
+)
+
+
+class ForeignReplyError(RedisUnavailableError):
+    """A reply was another key's: nothing that comes by this connection can be trusted."""
+
+
+class RedisUndecidedError(Exception):
+    """Redis is well, but loses what it is told before it can be used: its memory is full, as a rule."""
+
+
+def names(public_id: str) -> list[str]:
+    """Return the names of a key's three hashes."""
+    account, key = public_id[:ACCOUNT_ID_LENGTH], public_id[ACCOUNT_ID_LENGTH:]
+    start = f"petstore:{{{account}}}:"
+    return [f"{start}key:{key}", f"{start}quota", f"{start}standing:{key}"]
+
+
+class RedisQuotaStore:
+    """Counts in Redis. Every method raises RedisUnavailableError when Redis fails."""
+
+    def __init__(self, url: str) -> None:
+        self._scripts = Scripts(url)
+        self._seen: set[str] = set()  # The servers of which it is known whether they may drop counters.
+
+    def ping(self, public_id: str = "--------------") -> None:
+        """Raise RedisUnavailableError unless Redis can run the scripts for this key's account."""
+        nobody = public_id[:ACCOUNT_ID_LENGTH] + "-" * (len(public_id) - ACCOUNT_ID_LENGTH)
+        self._run(PUBLISH, nobody, [0, 1, 0, 0, 0, "ping", "1"])
+
+    def shard(self, public_id: str) -> str:
+        """Return the node of a cluster that has the key's account; '' where there is one server."""
+        return self._scripts.node(names(public_id)[0]) if self._scripts.is_cluster else ""
+
+    def admit(
+        self, key: KeyText, address: Address, now: int | None = None, *, writes: bool = False
+    ) -> Admission:
+        """Prove the key and count the request: see QuotaStore.
+
+        Redis counts in the last step, so nothing before it counts twice. Raises RedisUndecidedError when
+        there is no last one.
+        """
+        arguments: list[Any] = ["" if now is None else now, "", int(writes)]
+        for number, pepper in settings.API_KEY_PEPPERS.items():
+            arguments += [number, key_text.digest(key, pepper)]
+        for _ in range(ROUNDS):
+            reply = self._run(ADMIT, key.public_id, arguments)
+            if reply[0] == b"miss":
+                if not lookups.take(address):
+                    return Admission(refusal=KeyRefusal.UNCHECKED)
+                self.refresh(key.public_id)
+            elif reply[0] == b"networks":  # Rare: such a key costs a second round trip.
+                allowed = text_of(reply)
+                if not networks.allowed(address, allowed.split()):
+                    return Admission(refusal=KeyRefusal.ELSEWHERE)
+                arguments[1] = allowed
+            else:
+                return read_reply(key, reply)
+        raise RedisUndecidedError(f"It has forgotten the key {key.public_id} {ROUNDS} times.")
+
+    def refresh(self, public_id: str) -> None:
+        """Have Redis know of a key, and of its account's day, what the database knows now."""
+        self._look_at_memory(public_id)
+        facts = key_facts.read(public_id) or key_facts.absent(public_id)
+        _, _, counters = self._publish(facts)
+        if facts.id and not counters and write_behind.recorder.owes(facts.account_id):
+            # Redis lost the account's counters, and what this process knows of them is not yet written.
+            with suppress(Error):
+                in_thread(write_behind.recorder.write)
+            self._publish(key_facts.read(public_id) or facts)
+
+    def look_again(self) -> None:
+        """Connect anew, and look at each server's settings once more: another may have taken its place."""
+        self._seen.clear()
+        self._scripts.renew()
+
+    def _look_at_memory(self, public_id: str) -> None:
+        """Warn, once for each server, if it may drop counters while they are needed."""
+        server = self.shard(public_id)
+        if server not in self._seen:
+            self._seen.add(server)
+            most, policy = self._run(MEMORY, public_id, [])
+            if int(most) and policy != b"noeviction":
+                logger.warning(EVICTS, server, policy.decode())
+
+    def publish(self, facts: KeyFacts) -> tuple[bool, int]:
+        """Tell every worker what the database says of a key.
+
+        Return whether it was taken, and the version that Redis has now: a later one stays.
+        """
+        stored, version, _ = self._publish(facts)
+        return bool(stored), version
+
+    def publish_all(self, keys_facts: Iterable[KeyFacts]) -> list[tuple[bool, int]]:
+        """Do so for many keys, in one round trip to one server. In a thread that may block."""
+        calls = [(facts.public_id, publication(facts)) for facts in keys_facts]
+        replies = self._scripts.run_all(PUBLISH, [(names(public_id), rest) for public_id, rest in calls])
+        own = [self._own(public_id, reply) for (public_id, _), reply in zip(calls, replies, strict=True)]
+        return [(bool(stored), version) for stored, version, _ in own]
+
+    def note_write(self, public_id: str) -> None:
+        """Note that the key's account may have written just now."""
+        self._run(NOTE_WRITE, public_id, [])
+
+    def forget(self, public_id: str) -> None:
+        """Drop what is known of a key."""
+        self._run(FORGET, public_id, [])
+
+    def _publish(self, facts: KeyFacts) -> tuple[int, int, int]:
+        stored, version, counters = self._run(PUBLISH, facts.public_id, publication(facts))
+        return stored, version, counters
+
+    def _run(self, script: Script, public_id: str, arguments: Sequence[Any]) -> list[Any]:
+        return self._own(public_id, self._scripts.run(script, names(public_id), arguments))
+
+    def _own(self, public_id: str, reply: Any) -> list[Any]:
+        """Return the rest of a reply that is for this key.
+
+        Every reply says whom it is for. One that is for another may be followed by more of them, so its
+        connection ends.
+        """
+        if isinstance(reply, list) and reply and reply[0] == public_id.encode():
+            return reply[1:]
+        self._scripts.drop()
+        if isinstance(reply, list) and reply and isinstance(reply[0], bytes):
+            FOREIGN_REPLIES.inc()
+            raise ForeignReplyError(f"A reply for {reply[0][:20]!r} came to {public_id}.")
+        raise RedisUnavailableError(f"It answered {reply!r}.")
+
+
+def publication(facts: KeyFacts) -> list[Any]:
+    """Return the arguments of publish.lua."""
+    fields = {
+        "id": facts.id,
+        "account_id": facts.account_id,
+        "digest": facts.digest,
+        "pepper_number": facts.pepper_number,
+        "scopes": facts.scopes,
+        "networks": " ".join(facts.networks),
+        "expires_at": facts.expires_at,
+        "revoked": int(facts.revoked),
+        "per_minute": facts.limits.per_minute,
+        "per_day": facts.limits.per_day,
+        "banned_until": facts.banned_until,
+        "ban_level": facts.ban_level,
+        "lifts": facts.lifts,
+    }
+    kept = FACTS_KEPT if facts.id else ABSENT_KEPT
+    here = min(facts.day_here, facts.day_used)
+    head = [facts.version, kept, facts.day, facts.day_used - here, here]
+    return head + [part for pair in fields.items() for part in pair]
+
+
+def text_of(reply: list[Any]) -> str:
+    """Return the text after a reply's kind."""
+    try:
+        return str(reply[1].decode())
+    except (IndexError, AttributeError, UnicodeDecodeError) as error:
+        raise RedisUnavailableError(f"It answered {reply!r}.") from error
+
+
+def read_reply(key: KeyText, reply: Any) -> Admission:
+    """Return the admission in a reply of admit.lua."""
+    try:
+        if reply[0] == b"refused":
+            return Admission(refusal=KeyRefusal(text_of(reply)))
+        if reply[0] != b"counted":
+            raise ValueError(reply[0])
+        _, key_id, account_id, scopes, *rest = reply
+        numbers = [int(number) for number in rest]
+        per_minute, per_day, admitted, minute_ends, minute_used, day, day_used, now = numbers[:8]
+        banned_until, strikes, level, pepper_number, since_write = numbers[8:]
+    except (ValueError, IndexError, TypeError, AttributeError) as error:
+        raise RedisUnavailableError(f"It answered {reply!r}.") from error
+    windows = account_windows(
+        Limits(per_minute, per_day),
+        minute_ends=minute_ends,
+        minute_used=minute_used,
+        day=day,
+        day_used=day_used,
+        now=now,
+    )
+    verdict = Verdict(bool(admitted), windows, now, banned_until)
+    may = frozenset(scopes.decode().split())
+    caller = Caller(int(account_id), int(key_id), key.public_id, may, since_write)
+    write_behind.recorder.count(caller, verdict, elsewhere=True)
+    write_behind.recorder.rehash(key, caller.key_id, pepper_number)
+    if strikes:
+        write_behind.recorder.ban(bans.Ban(caller.key_id, now, banned_until, level, strikes))
+    return Admission(caller=caller, verdict=verdict)

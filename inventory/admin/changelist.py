@@ -1,0 +1,140 @@
+"""Lists over big tables: one page is read, nothing is counted, and page 20,000 costs what page 1 costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, cast
+
+from django.contrib import messages
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.core.paginator import Paginator
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest
+from unfold.views import ChangeList
+
+from inventory.models.keysets import Key
+from inventory.search import Folded
+from petstore.backoffice.model_admin import PetstoreModelAdmin
+
+AFTER, BEFORE = "after", "before"
+INT64_MAX = 2**63 - 1
+MOST_AT_ONCE = 200  # Rows that one action takes.
+# What lists may be in the order of, beside columns.
+EXPRESSIONS = {"folded": Folded("name")}
+
+
+def row_id(text: str | None) -> int | None:
+    """Return the text as an id that may exist, or None."""
+    if not text or not text.isascii() or not text.isdigit() or len(text) > 19:
+        return None
+    return min(int(text), INT64_MAX)
+
+
+class KeysetPages(Paginator):  # type: ignore[type-arg]  # Generic in its stubs only.
+    """Tells unfold which template shows the links to other pages; the list itself cuts out its page."""
+
+    template_name = "admin/inventory/pages.html"
+    count = 0  # Nobody counts.
+
+
+class KeysetChangeList(ChangeList):
+    """A list whose pages begin after, or end before, a row: `?after=ID`, `?before=ID`."""
+
+    previous_query = next_query = ""
+    after = before = None
+
+    def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> QuerySet[Any]:
+        """Return all rows that filters and search let through, in order."""
+        # Neither is a filter; and with another filter the list starts anew.
+        for params in (self.params, self.filter_params):
+            params.pop(AFTER, None)
+            params.pop(BEFORE, None)
+        rows: QuerySet[Any] = super().get_queryset(request, exclude_parameters)
+        admin = cast("BigTableAdmin", self.model_admin)
+        key = admin.keys.get(self.filters_chosen())
+        if key is not None and not self.query and rows.query.order_by in {("id",), ("-id",)}:
+            rows = rows.alias(key=key).order_by(rows.query.order_by[0].replace("id", "key"))
+        return rows
+
+    def filters_chosen(self) -> tuple[str, ...]:
+        """Return the parameters of the filters that have one value each; nothing where any has several."""
+        chosen = {name: values for name, values in self.filter_params.items() if any(values)}
+        return tuple(sorted(chosen)) if all(len(values) == 1 for values in chosen.values()) else ()
+
+    def get_ordering_field(self, field_name: Any) -> Any:
+        """Return the field of a column, None for one that has no index to sort by (`?o=` may name any)."""
+        return super().get_ordering_field(field_name) if field_name in (self.sortable_by or ()) else None
+
+    def get_results(self, request: HttpRequest) -> None:
+        """Read the page, and one row more to know whether another page follows."""
+        after, before = row_id(request.GET.get(AFTER)), row_id(request.GET.get(BEFORE))
+        backwards = after is None and before is not None
+        rows = self.queryset.reverse() if backwards else self.queryset
+        edge = before if backwards else after
+        window = None if edge is None else beyond(rows, edge)
+        page = list((rows if window is None else rows.filter(window))[: self.list_per_page + 1])
+        more = len(page) > self.list_per_page
+        page = page[: self.list_per_page]
+        if backwards:
+            page.reverse()
+        if page and (more if backwards else window is not None):
+            self.previous_query = self.get_query_string({BEFORE: page[0].pk})
+        if page and (window is not None if backwards else more):
+            self.next_query = self.get_query_string({AFTER: page[-1].pk})
+        self.first_query = self.get_query_string() if window is not None else ""
+        self.result_list = page
+        self.result_count = len(page)
+        self.full_result_count = self.result_count  # Or the heading would offer to show all.
+        self.show_full_result_count = False
+        self.show_admin_actions = True
+        self.can_show_all = self.multi_page = self.show_all = False
+        self.paginator = KeysetPages(page, self.list_per_page)
+
+
+def beyond(rows: QuerySet[Any], pk: int) -> Q | None:
+    """Return the condition for the rows that come after this one; None if their order doesn't have it."""
+    ordered = [str(name) for name in rows.query.order_by]
+    if not rows.query.standard_ordering:  # Reversed.
+        ordered = [name[1:] if name.startswith("-") else f"-{name}" for name in ordered]
+    names = [name.removeprefix("-") for name in ordered]
+    step = "lt" if ordered[0].startswith("-") else "gt"
+    if names[0] in {"pk", "id", "key"}:
+        return Q(**{f"{names[0]}__{step}": pk})
+    # By a name, then by the id: where the row stands may have changed, but not that it stands there.
+    model = rows.model._base_manager
+    value = model.filter(pk=pk).values_list(EXPRESSIONS.get(names[0], names[0]), flat=True).first()
+    if value is None:
+        return None
+    name = names[0]
+    # The first condition is where the index begins, the second passes over those of the same name.
+    return Q(**{f"{name}__{step}e": value}) & (Q(**{f"{name}__{step}": value}) | Q(**{f"pk__{step}": pk}))
+
+
+class BigTableAdmin(PetstoreModelAdmin):
+    """The pages of a model with very many rows."""
+
+    list_disable_select_all = True  # It would need their number.
+    list_filter_submit = True
+    sortable_by = ["id"]  # The only order that an index gives.
+    # For some filters, by their parameters: the form of the id that their index is in the order of.
+    keys: Mapping[tuple[str, ...], Key] = MappingProxyType({})
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> Any:
+        """Return the list that doesn't count."""
+        return KeysetChangeList
+
+    def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
+        """Allow the list's filters, those with a class of their own too."""
+        fields = [entry[0] for entry in self.get_list_filter(request) if isinstance(entry, tuple)]
+        allowed = {f"{field}__exact" for field in fields} | {f"{field}__id__exact" for field in fields}
+        return lookup in allowed or super().lookup_allowed(lookup, value, request)
+
+    def response_action(self, request: HttpRequest, queryset: QuerySet[Any], *args: Any) -> Any:
+        """Do an action with the rows that are chosen one by one, and with no others."""
+        chosen = [row_id(text) for text in request.POST.getlist(ACTION_CHECKBOX_NAME)]
+        if None in chosen or len(chosen) > MOST_AT_ONCE:
+            text = f"Nothing was done. Choose at most {MOST_AT_ONCE} rows of the list, and try again."
+            self.message_user(request, text, messages.WARNING)
+            return None
+        return super().response_action(request, queryset.filter(pk__in=chosen), *args)

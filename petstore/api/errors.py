@@ -1,0 +1,299 @@
+"""The closed catalogue of error codes (D30) and the one place that makes an Error body (D29)."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from typing import Any, TypedDict, cast
+
+import orjson
+import psycopg
+from django.core.exceptions import (
+    PermissionDenied,
+    RequestDataTooBig,
+    SuspiciousOperation,
+)
+from django.db import DatabaseError, IntegrityError, InterfaceError, OperationalError
+from django.http import Http404, HttpResponse
+from psycopg.errors import IdleInTransactionSessionTimeout, ReadOnlySqlTransaction
+from rest_framework import exceptions, status
+from rest_framework.response import Response
+
+from petstore.api.links import link, page_url
+from petstore.db.monitor import DatabaseAwayError
+
+logger = logging.getLogger(__name__)
+
+RETRY_SECONDS = 2  # What a client waits before it tries again after 503.
+
+
+class ErrorCode(Enum):
+    """Each code with its HTTP status and its sentence: what happened, and what to do next."""
+
+    status: int
+    sentence: str
+
+    def __new__(cls, code: str, status: int, sentence: str) -> "ErrorCode":
+        """Keep the code as the value, the rest as attributes."""
+        member = object.__new__(cls)
+        member._value_ = code
+        member.status = status
+        member.sentence = sentence
+        return member
+
+    MISSING_API_KEY = (
+        "missing_api_key",
+        401,
+        "No API key was sent. Send it as `Authorization: Bearer <key>`.",
+    )
+    INVALID_API_KEY = (
+        "invalid_api_key",
+        401,
+        "The API key is not valid. Check that it is complete and has not been revoked.",
+    )
+    EXPIRED_API_KEY = (
+        "expired_api_key",
+        401,
+        "The API key has expired. Ask for a new one.",
+    )
+    INSUFFICIENT_SCOPE = (
+        "insufficient_scope",
+        403,
+        "The API key lacks the scope for this operation. Use a key that has it.",
+    )
+    MALFORMED_JSON = (
+        "malformed_json",
+        400,
+        "The body is not valid JSON. Send one JSON object in UTF-8.",
+    )
+    MISSING_FIELD = (
+        "missing_field",
+        400,
+        "A required field is missing. See `details`.",
+    )
+    INVALID_FIELD = (
+        "invalid_field",
+        400,
+        "A field has an invalid value. See `details`.",
+    )
+    UNKNOWN_CATEGORY = (
+        "unknown_category",
+        400,
+        "`categoryId` names no category. List them with GET /categories.",
+    )
+    INVALID_PARAMETER = (
+        "invalid_parameter",
+        400,
+        "A parameter has an invalid value. Correct it and send the request again.",
+    )
+    PET_NOT_FOUND = (
+        "pet_not_found",
+        404,
+        "No pet has this id. List the pets with GET /pets.",
+    )
+    ORDER_NOT_FOUND = (
+        "order_not_found",
+        404,
+        "Your account has no order with this id. List yours with GET /store/orders.",
+    )
+    RESOURCE_NOT_FOUND = (
+        "resource_not_found",
+        404,
+        "Nothing is found at this path. See the paths in /docs.",
+    )
+    METHOD_NOT_ALLOWED = (
+        "method_not_allowed",
+        405,
+        "This path does not take this method. The Allow header lists those it takes.",
+    )
+    REQUEST_TIMEOUT = (
+        "request_timeout",
+        408,
+        "The body did not come in time. Send the request again, without pauses.",
+    )
+    UNSUPPORTED_MEDIA_TYPE = (
+        "unsupported_media_type",
+        415,
+        "The body must be JSON. Send it with `Content-Type: application/json`.",
+    )
+    PAYLOAD_TOO_LARGE = (
+        "payload_too_large",
+        413,
+        "The body is larger than 64 KiB. Send a smaller one.",
+    )
+    PET_NOT_AVAILABLE = (
+        "pet_not_available",
+        409,
+        "The pet is not available. Choose one with GET /pets?status=available.",
+    )
+    ORDER_NOT_CANCELLABLE = (
+        "order_not_cancellable",
+        409,
+        "The order can no longer be cancelled: it is approved or delivered.",
+    )
+    IDEMPOTENCY_KEY_REUSED = (
+        "idempotency_key_reused",
+        422,
+        "This Idempotency-Key came before with another request. Use a new one.",
+    )
+    IDEMPOTENCY_KEY_IN_USE = (
+        "idempotency_key_in_use",
+        409,
+        "The first request with this Idempotency-Key is still running. Try again in a moment.",
+    )
+    RATE_LIMIT_EXCEEDED = (
+        "rate_limit_exceeded",
+        429,
+        "The limit of requests per minute is used up. Wait as Retry-After says.",
+    )
+    DAILY_QUOTA_EXCEEDED = (
+        "daily_quota_exceeded",
+        429,
+        "The limit of requests per day is used up. Wait as Retry-After says.",
+    )
+    API_KEY_BANNED = (
+        "api_key_banned",
+        429,
+        "The API key is banned because it kept sending after 429. Wait as Retry-After says.",
+    )
+    ENDPOINT_REMOVED = (
+        "endpoint_removed",
+        410,
+        "This operation was removed. Use GET /pets with the `status` filter.",
+    )
+    URI_TOO_LONG = (
+        "uri_too_long",
+        414,
+        "The URL is longer than 8,192 bytes. Send a shorter one.",
+    )
+    SERVICE_UNAVAILABLE = (
+        "service_unavailable",
+        503,
+        "The service can't answer just now. Wait as Retry-After says, then try again.",
+    )
+    INTERNAL_ERROR = (
+        "internal_error",
+        500,
+        "The service failed. Try again later, and report the X-Request-Id if it stays.",
+    )
+
+
+class Detail(TypedDict):
+    """One problem of a body (D29)."""
+
+    field: str
+    code: str
+    message: str
+
+
+class ApiError(exceptions.APIException):
+    """An answer of 400 or above. Carries its code, and headers and details where it has them."""
+
+    def __init__(
+        self,
+        code: ErrorCode,
+        message: str = "",
+        *,
+        headers: Mapping[str, str] | None = None,
+        details: Sequence[Detail] = (),
+    ) -> None:
+        self.error = code
+        self.status_code = code.status
+        self.message = message or code.sentence
+        self.headers = dict(headers or {})
+        self.details = list(details)
+        if code.status == status.HTTP_401_UNAUTHORIZED:
+            self.headers.setdefault("WWW-Authenticate", "Bearer")
+        super().__init__(self.message, code.value)
+
+
+def error_body(code: ErrorCode, message: str = "", details: Sequence[Detail] = ()) -> dict[str, Any]:
+    """Return the contract's Error: {code, message, status}, and `details` where there are any."""
+    body = {"code": code.value, "message": message or code.sentence, "status": code.status}
+    return body | ({"details": list(details)} if details else {})
+
+
+def help_link(code: ErrorCode) -> str:
+    """Return the Link header that leads to what the documentation says of a code."""
+    return link(page_url(f"docs/errors#{code.value}"), "help")
+
+
+def error_response(code: ErrorCode) -> HttpResponse:
+    """Return an Error for what failed outside DRF's views."""
+    body = orjson.dumps(error_body(code))
+    headers = {"Link": help_link(code)}
+    return HttpResponse(body, content_type="application/json", status=code.status, headers=headers)
+
+
+def exception_handler(exc: Exception, context: dict[str, Any]) -> Response:
+    """Answer whatever a view raised with an Error; DRF's setting EXCEPTION_HANDLER."""
+    error = exc if isinstance(exc, ApiError) else as_api_error(exc)
+    if error.error.status >= 500:
+        log_failure(exc, error.error, context["request"].META.get("REQUEST_ID"))
+    body = error_body(error.error, error.message, error.details)
+    headers = {**error.headers, "Link": help_link(error.error)}
+    return Response(body, status=error.status_code, headers=headers)
+
+
+def log_failure(exc: Exception, error: ErrorCode, request_id: str | None) -> None:
+    """Log a bug with its traceback, a failing database in one line, nothing that its watch has logged."""
+    if error is ErrorCode.INTERNAL_ERROR:
+        logger.error("%s on request %s", error.value, request_id, exc_info=exc)
+    elif not isinstance(exc, DatabaseAwayError):
+        reason = " ".join(str(exc).split())
+        logger.error("%s on request %s: %s: %s", error.value, request_id, type(exc).__name__, reason)
+
+
+def as_api_error(exc: Exception) -> ApiError:
+    """Translate what Django, DRF and the database raise. What is not known here is a bug: 500."""
+    match exc:
+        case exceptions.ValidationError():
+            return validation_error(exc)
+        case exceptions.UnsupportedMediaType():
+            return ApiError(ErrorCode.UNSUPPORTED_MEDIA_TYPE)
+        case exceptions.ParseError():
+            return ApiError(ErrorCode.MALFORMED_JSON)
+        case exceptions.NotFound() | Http404():
+            return ApiError(ErrorCode.RESOURCE_NOT_FOUND)
+        case exceptions.PermissionDenied() | PermissionDenied():
+            return ApiError(ErrorCode.INSUFFICIENT_SCOPE)
+        case RequestDataTooBig():
+            return ApiError(ErrorCode.PAYLOAD_TOO_LARGE)
+        case SuspiciousOperation():  # For one, too many query parameters.
+            return ApiError(ErrorCode.INVALID_PARAMETER, "The query string is not acceptable.")
+        # An IntegrityError that no view expected comes of two requests at once: the next try finds out.
+        case OperationalError() | InterfaceError() | IntegrityError():
+            retry = {"Retry-After": str(RETRY_SECONDS)}
+            return ApiError(ErrorCode.SERVICE_UNAVAILABLE, headers=retry)
+        case DatabaseError() if ended_the_connection(exc.__cause__):
+            return ApiError(ErrorCode.SERVICE_UNAVAILABLE, headers={"Retry-After": str(RETRY_SECONDS)})
+        case _:
+            return ApiError(ErrorCode.INTERNAL_ERROR)
+
+
+def ended_the_connection(cause: BaseException | None) -> bool:
+    """Tell whether an error of PostgreSQL that isn't operational by its class leads to a new connection.
+
+    The server has become a standby, or has ended a transaction that stood still; or the connection broke in
+    the middle of an answer, of which libpq makes a result that has no SQLSTATE, and psycopg the bare class.
+    """
+    known = isinstance(cause, ReadOnlySqlTransaction | IdleInTransactionSessionTimeout)
+    return known or type(cause) is psycopg.DatabaseError
+
+
+DETAIL_CODES = {"required": ErrorCode.MISSING_FIELD, "unknown_category": ErrorCode.UNKNOWN_CATEGORY}
+
+
+def validation_error(exc: exceptions.ValidationError) -> ApiError:
+    """Turn a serializer's findings into one Error that names all of them at once."""
+    found = exc.get_full_details()
+    if not isinstance(found, dict) or "non_field_errors" in found:
+        return ApiError(ErrorCode.MALFORMED_JSON, "The body must be a JSON object.")
+    details: list[Detail] = []
+    codes: list[ErrorCode] = []
+    for field, problems in found.items():
+        for problem in cast("list[dict[str, Any]]", problems):
+            code = DETAIL_CODES.get(problem["code"], ErrorCode.INVALID_FIELD)
+            codes.append(code)
+            details.append({"field": str(field), "code": code.value, "message": str(problem["message"])})
+    order = [ErrorCode.MISSING_FIELD, ErrorCode.INVALID_FIELD, ErrorCode.UNKNOWN_CATEGORY]
+    return ApiError(min(codes, key=order.index), details=details)

@@ -1,0 +1,187 @@
+"""What drf-spectacular can't infer of the OpenAPI document: each operation's Errors, headers and links."""
+
+from typing import Any
+
+from petstore.api.errors import DETAIL_CODES, ErrorCode, error_body
+from petstore.api.openapi.headers import HEADERS, Schema, headers
+
+EVERYWHERE = [
+    ErrorCode.MISSING_API_KEY,
+    ErrorCode.INVALID_API_KEY,
+    ErrorCode.EXPIRED_API_KEY,
+    ErrorCode.INSUFFICIENT_SCOPE,
+    ErrorCode.URI_TOO_LONG,
+    ErrorCode.RATE_LIMIT_EXCEEDED,
+    ErrorCode.DAILY_QUOTA_EXCEEDED,
+    ErrorCode.API_KEY_BANNED,
+    ErrorCode.INTERNAL_ERROR,
+    ErrorCode.SERVICE_UNAVAILABLE,
+]
+LISTS = [ErrorCode.INVALID_PARAMETER]
+RETRIES = [
+    ErrorCode.INVALID_PARAMETER,
+    ErrorCode.IDEMPOTENCY_KEY_IN_USE,
+    ErrorCode.IDEMPOTENCY_KEY_REUSED,
+]
+BODIES = [
+    ErrorCode.MALFORMED_JSON,
+    ErrorCode.MISSING_FIELD,
+    ErrorCode.INVALID_FIELD,
+    ErrorCode.REQUEST_TIMEOUT,
+    ErrorCode.PAYLOAD_TOO_LARGE,
+    ErrorCode.UNSUPPORTED_MEDIA_TYPE,
+]
+
+ERROR: Schema = {
+    "type": "object",
+    "description": "The body of every answer of 400 and above.",
+    "required": ["code", "message", "status"],
+    "properties": {
+        "code": {
+            "type": "string",
+            "enum": [code.value for code in ErrorCode],
+            "description": "Machine-readable error code.",
+        },
+        "message": {"type": "string", "description": "Human-readable description."},
+        "status": {
+            "type": "integer",
+            "minimum": 400,
+            "maximum": 599,
+            "description": "The HTTP status code.",
+        },
+        "details": {
+            "type": "array",
+            "description": "For a body with bad fields: every problem in it, all at once.",
+            "items": {"$ref": "#/components/schemas/ErrorDetail"},
+        },
+    },
+}
+ERROR_DETAIL: Schema = {
+    "type": "object",
+    "description": "One problem of a body.",
+    "required": ["field", "code", "message"],
+    "properties": {
+        "field": {"type": "string", "description": "The member of the body."},
+        "code": {
+            "type": "string",
+            "enum": sorted({code.value for code in [ErrorCode.INVALID_FIELD, *DETAIL_CODES.values()]}),
+            "description": "Machine-readable error code.",
+        },
+        "message": {"type": "string", "description": "Human-readable description."},
+    },
+}
+# What one request costs, whatever its answer; the plans' numbers are in the document's `info` (D21).
+RATE_LIMIT: Schema = {"cost": 1, "per": "account", "windows": ["minute", "day"], "refused-cost": 0}
+IF_NONE_MATCH: Schema = {
+    "in": "header",
+    "name": "If-None-Match",
+    "description": "The `ETag` of an answer that you have. If it is still current, the answer is 304.",
+    "schema": {"type": "string"},
+    "example": HEADERS["ETag"]["example"],
+}
+
+
+IDEMPOTENCY_KEY: Schema = {
+    "in": "header",
+    "name": "Idempotency-Key",
+    "description": (
+        "A text of your own that names this request. For 24 hours the same request with the same key gets "
+        "the first answer again, and is carried out once. A refusal is not kept: mend the request and use "
+        "the same key."
+    ),
+    "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
+    "example": "5f0c2c4e-8c0e-4e57-9d3b-6f1f6f1c7a10",
+}
+# Messages that say more than their code's sentence; the operation adds those of its own fields.
+EXAMPLES: dict[ErrorCode, Schema] = {
+    ErrorCode.MALFORMED_JSON: {"message": "The body is not valid JSON: see line 1, column 10."}
+}
+BAD_LIMIT = {ErrorCode.INVALID_PARAMETER: {"message": "`limit` must be a whole number from 1 to 100."}}
+BAD_KEY = {
+    ErrorCode.INVALID_PARAMETER: {
+        "message": "`Idempotency-Key` must have 1 to 255 visible ASCII characters."
+    }
+}
+
+
+def only_v1(endpoints: list[Any]) -> list[Any]:
+    """Keep the paths of the API; drf-spectacular's preprocessing hook."""
+    return [endpoint for endpoint in endpoints if endpoint[0].startswith("/v1/")]
+
+
+def complete(result: Schema, generator: Any, request: Any, public: bool) -> Schema:
+    """Add to each operation what it can answer beside success; drf-spectacular's postprocessing hook."""
+    components = result["components"]
+    components["headers"] = HEADERS
+    schemas = components["schemas"]
+    for path in result["paths"].values():
+        for method, operation in path.items():
+            inline_list(operation, schemas)
+            complete_operation(method, operation)
+    schemas = {name: schema for name, schema in schemas.items() if not is_list(name)}
+    components["schemas"] = schemas | {"Error": ERROR, "ErrorDetail": ERROR_DETAIL}
+    return result
+
+
+def is_list(name: str) -> bool:
+    """Tell whether a schema is one that drf-spectacular made of a paged list."""
+    return name.startswith("Paginated")
+
+
+def inline_list(operation: Schema, schemas: Schema) -> None:
+    """Write a list's schema where it is used: to the contract it is an array, and has no name.
+
+    drf-spectacular takes a list's example for one item of it, and wraps it once more.
+    """
+    for response in operation["responses"].values():
+        for media in response.get("content", {}).values():
+            name = media["schema"].get("$ref", "").rpartition("/")[2]
+            if is_list(name):
+                media["schema"] = schemas[name]
+                for example in media["examples"].values():
+                    (example["value"],) = example["value"]
+
+
+def complete_operation(method: str, operation: Schema) -> None:
+    """Add parameters' formats, error responses, headers and links to one operation."""
+    parameters = operation.get("parameters", [])
+    for parameter in parameters:
+        if parameter["in"] == "path":
+            parameter["schema"] = {"type": "integer", "format": "int64"}
+    paged = any(parameter["name"] == "limit" for parameter in parameters)
+    codes = EVERYWHERE + operation.pop("x-error-codes", [])
+    codes += LISTS if paged else []
+    codes += BODIES if "requestBody" in operation else []
+    codes += RETRIES if method == "post" else []
+    examples = EXAMPLES | (BAD_LIMIT if paged else BAD_KEY) | operation.pop("x-error-examples", {})
+    responses = operation["responses"]
+    for status in {code.status for code in codes}:
+        of_status = [code for code in codes if code.status == status]
+        responses[str(status)] = error_response(of_status, examples)
+    if method == "get":
+        operation["parameters"] = [*parameters, IF_NONE_MATCH]
+        responses["304"] = {"description": "The answer is still the one that `If-None-Match` names."}
+    if method == "post":
+        operation["parameters"] = [*parameters, IDEMPOTENCY_KEY]
+    for status, links in operation.pop("x-links", {}).items():
+        responses[status]["links"] = links
+    for status, response in responses.items():
+        response["headers"] = headers(method, status, paged=paged, deprecated="deprecated" in operation)
+    operation["x-rate-limit"] = RATE_LIMIT
+    operation["responses"] = dict(sorted(responses.items()))
+
+
+def error_response(codes: list[ErrorCode], examples: dict[ErrorCode, Schema]) -> Schema:
+    """Return the response object for the codes of one status, each with an example."""
+    told = {
+        code.value: {
+            "summary": code.sentence.partition(". ")[0].rstrip(".") + ".",
+            "value": error_body(code, **examples.get(code, {})),
+        }
+        for code in codes
+    }
+    schema = {"$ref": "#/components/schemas/Error"}
+    return {
+        "description": " ".join(f"`{code.value}`: {code.sentence}" for code in codes),
+        "content": {"application/json": {"schema": schema, "examples": told}},
+    }

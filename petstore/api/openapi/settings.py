@@ -1,0 +1,62 @@
+"""What the OpenAPI document says of the whole service: settings of drf-spectacular.
+
+The operations are described beside their views (inventory/openapi.py); schema.py completes the document.
+"""
+
+from typing import Any
+
+
+def openapi_settings(base_url: str, staging_url: str) -> dict[str, Any]:
+    """Return SPECTACULAR_SETTINGS for a service at these addresses; no staging_url: there is none."""
+    return {
+        "TITLE": "Pet Store",
+        "DESCRIPTION": (
+            "List the animals of a pet store, add one, order one.\n\n"
+            "Every operation needs an API key, sent as `Authorization: Bearer <key>`. Each request with a "
+            "valid key costs one of its account's quota; every answer says in its headers what is left. "
+            "After 429, wait as `Retry-After` says.\n\n"
+            "Every answer of 400 and above is an Error: `code` is for programs, `message` for people. "
+            'Lists come in pages: follow `Link: rel="next"`. A POST with an `Idempotency-Key` can safely '
+            "be sent again. Within `/v1` there are only additive changes."
+        ),
+        "VERSION": "1.0.0",
+        "CONTACT": {"name": "Pet Store", "url": base_url.removesuffix("v1")},
+        "EXTERNAL_DOCS": {
+            "description": "Documentation in which every operation can be tried",
+            "url": base_url.removesuffix("v1") + "docs",
+        },
+        # The contract, "Limits". Enterprise has numbers of its own.
+        "EXTENSIONS_INFO": {
+            "x-rate-limits": {
+                "free": {"per-minute": 60, "per-day": 1_000},
+                "pro": {"per-minute": 300, "per-day": 10_000},
+                "business": {"per-minute": 1_000, "per-day": 100_000},
+                "enterprise": "agreed with each account",
+            }
+        },
+        "TAGS": [
+            {"name": "categories", "description": "The kinds that animals belong to; staff keep them."},
+            {"name": "orders", "description": "What your account has ordered, and no one else's orders."},
+            {"name": "pets", "description": "The animals: those for sale, those promised, those sold."},
+        ],
+        "SERVERS": [{"url": base_url, "description": "This service"}]
+        + ([{"url": staging_url, "description": "Staging"}] if staging_url else []),
+        "SCHEMA_PATH_PREFIX": r"/v1",
+        "SCHEMA_PATH_PREFIX_TRIM": True,
+        "SERVE_AUTHENTICATION": [],
+        "SERVE_PERMISSIONS": [],
+        # Nothing on /docs comes from, or goes to, another site: not even Swagger's online validator.
+        "SWAGGER_UI_SETTINGS": {"deepLinking": True, "validatorUrl": None},
+        "SWAGGER_UI_DIST": "SIDECAR",
+        "COMPONENT_SPLIT_REQUEST": False,
+        "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
+        "ENUM_NAME_OVERRIDES": {
+            "PetStatus": "inventory.models.PetStatus",
+            "OrderStatus": "inventory.models.OrderStatus",
+        },
+        "PREPROCESSING_HOOKS": ["petstore.api.openapi.hooks.only_v1"],
+        "POSTPROCESSING_HOOKS": [
+            "drf_spectacular.hooks.postprocess_schema_enums",
+            "petstore.api.openapi.hooks.complete",
+        ],
+    }

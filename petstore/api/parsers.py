@@ -1,0 +1,148 @@
+"""Strict JSON in, fast JSON out, and nothing else: DRF's parser, renderer and negotiation."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import IO, Any
+
+import orjson
+from django.conf import settings
+from rest_framework.exceptions import UnsupportedMediaType
+from rest_framework.negotiation import BaseContentNegotiation
+from rest_framework.parsers import BaseParser
+from rest_framework.renderers import BaseRenderer
+from rest_framework.request import Request
+
+from petstore.api.errors import ApiError, ErrorCode
+
+
+def malformed(reason: str) -> ApiError:
+    """Return the Error for a body that is not acceptable JSON."""
+    return ApiError(ErrorCode.MALFORMED_JSON, f"The body is not valid JSON: {reason}.")
+
+
+def unique_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Build an object; a name that comes twice is refused (RFC 8259 section 4 leaves it open)."""
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise malformed("an object has two members of one name")
+    return members
+
+
+def no_constant(name: str) -> None:
+    """Refuse NaN and the infinities, which Python's parser would take."""
+    raise malformed(f"{name} is not JSON")
+
+
+def integer(digits: str) -> int | Decimal:
+    """Read an integer of any length; Python itself refuses to convert very long ones."""
+    return int(digits) if len(digits) <= 20 else Decimal(digits)
+
+
+def strings(value: Any) -> Iterator[str]:
+    """Yield every string in a JSON value, member names too."""
+    waiting = [value]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, list):
+            waiting.extend(value)
+        elif isinstance(value, dict):
+            waiting.extend(value.keys())
+            waiting.extend(value.values())
+
+
+def check_strings(value: Any) -> None:
+    """Refuse what JSON can escape but no database can keep: NUL and lone surrogates."""
+    for string in strings(value):
+        if "\0" in string:
+            raise malformed("a string has a NUL character")
+        if any("\ud800" <= character <= "\udfff" for character in string):
+            raise malformed("a string has a lone surrogate")
+
+
+def parse_json(body: bytes) -> Any:
+    """Return the value of a JSON text. Numbers with a point or exponent are exact Decimals.
+
+    Raises ApiError `malformed_json` for whatever RFC 8259 doesn't allow, and for what it leaves open and
+    parsers read differently: doubled member names, NUL, lone surrogates.
+    """
+    try:
+        text = body.decode("utf-8")
+        value = json.loads(
+            text,
+            object_pairs_hook=unique_members,
+            parse_constant=no_constant,
+            parse_float=Decimal,
+            parse_int=integer,
+        )
+    except UnicodeDecodeError:
+        raise malformed("it is not UTF-8") from None
+    except RecursionError:
+        raise malformed("it is nested too deeply") from None
+    except json.JSONDecodeError as error:
+        raise malformed(f"see line {error.lineno}, column {error.colno}") from None
+    if "\\u" in text:  # NUL and lone surrogates can only come as escapes.
+        check_strings(value)
+    return value
+
+
+class StrictJSONParser(BaseParser):
+    """Reads `application/json` in UTF-8, up to 64 KiB."""
+
+    media_type = "application/json"
+
+    def parse(
+        self,
+        stream: IO[Any],
+        media_type: str | None = None,
+        parser_context: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Return the body's value. Raises ApiError 400, 413 or 415."""
+        charset = (parser_context or {})["request"].META.get("CONTENT_TYPE", "").lower()
+        if "charset=" in charset and charset.partition("charset=")[2].strip('" ') not in {
+            "utf-8",
+            "utf8",
+        }:
+            raise UnsupportedMediaType(charset)
+        body = stream.read(settings.MAX_BODY_BYTES + 1)
+        if len(body) > settings.MAX_BODY_BYTES:
+            raise ApiError(ErrorCode.PAYLOAD_TOO_LARGE)
+        return parse_json(body)
+
+
+class FastJSONRenderer(BaseRenderer):
+    """Writes UTF-8 JSON with orjson."""
+
+    media_type = "application/json"
+    format = "json"
+    charset = None
+
+    def render(
+        self,
+        data: Any,
+        accepted_media_type: str | None = None,
+        renderer_context: Mapping[str, Any] | None = None,
+    ) -> bytes:
+        """Return the bytes of a body; an answer without data has none."""
+        return b"" if data is None else orjson.dumps(data, option=orjson.OPT_UTC_Z)
+
+
+class AlwaysJSON(BaseContentNegotiation):
+    """Takes no notice of Accept: the answer is always `application/json` (D2)."""
+
+    def select_parser(self, request: Request, parsers: Iterable[BaseParser]) -> BaseParser | None:
+        """Return the JSON parser if the body says that it is JSON."""
+        sent = (request.content_type or "").partition(";")[0].strip().lower()
+        parser = next(iter(parsers))
+        return parser if sent == parser.media_type else None
+
+    def select_renderer(  # type: ignore[override]  # The stub wants the suffix to be a str.
+        self,
+        request: Request,
+        renderers: Sequence[BaseRenderer],
+        format_suffix: str | None = None,
+    ) -> tuple[BaseRenderer, str]:
+        """Return the one renderer."""
+        return renderers[0], str(renderers[0].media_type)

@@ -1,0 +1,142 @@
+"""A cache of counters that every process of one machine shares, and that counts exactly.
+
+Django's own caches either belong to one process or don't increment atomically, and the service's
+database is no place for them: a request without a valid key must get its answer even while the
+database is away (D16). Backed by a small SQLite file that may be deleted at any time.
+"""
+
+import sqlite3
+import threading
+import time
+from contextlib import closing, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from django.core.cache.backends.base import DEFAULT_TIMEOUT, BaseCache
+
+from petstore.loop.waiting import blocking
+
+SCHEMA = """
+CREATE TABLE counter (
+    name TEXT PRIMARY KEY, value INTEGER NOT NULL, expires REAL NOT NULL
+) WITHOUT ROWID
+"""
+SWEEP_EVERY = 1000  # New counters between two deletions of those that ended.
+
+
+class MachineCounters(BaseCache):
+    """Integers by name, each with an end; `LOCATION` is the folder of the file."""
+
+    def __init__(self, location: str, params: dict[str, Any]) -> None:
+        super().__init__(params)
+        self._file = Path(location) / "counters.sqlite3"
+        self._local = threading.local()
+        self._added = 0
+
+    @property
+    def _connection(self) -> sqlite3.Connection:
+        """This thread's own connection, in autocommit: each statement is a transaction."""
+        connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
+        if connection is None:
+            if not self._file.exists():
+                self._make_file()
+            connection = sqlite3.connect(self._file, timeout=2, isolation_level=None)
+            # Nothing here must outlive a power cut, so no write waits for the disk.
+            connection.execute("PRAGMA synchronous=OFF")
+            self._local.connection = connection
+        return connection
+
+    def _make_file(self) -> None:
+        """Put an empty file of counters in place, unless another process was first.
+
+        It is made aside and linked, for SQLite doesn't wait for a lock while it turns to WAL: two that did
+        so in one file would fail.
+        """
+        try:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            with TemporaryDirectory(dir=self._file.parent) as folder:
+                made = Path(folder) / self._file.name
+                with closing(sqlite3.connect(made)) as connection:
+                    connection.execute("PRAGMA journal_mode=WAL")
+                    connection.execute(SCHEMA)
+                with suppress(FileExistsError):
+                    self._file.hardlink_to(made)
+        except OSError as error:  # Whoever does without counters has one error to catch.
+            raise sqlite3.OperationalError(f"No file for the counters can be made: {error}") from error
+
+    def _expires(self, timeout: float | None) -> float:
+        seconds = self.get_backend_timeout(timeout)
+        return float("inf") if seconds is None else seconds
+
+    @blocking
+    def add(
+        self,
+        key: str,
+        value: int,
+        timeout: float | None = DEFAULT_TIMEOUT,
+        version: int | None = None,
+    ) -> bool:
+        """Set the counter unless it runs already; True if this call set it."""
+        added = self._connection.execute(
+            "INSERT INTO counter VALUES (?, ?, ?) ON CONFLICT (name) DO UPDATE"
+            " SET value = excluded.value, expires = excluded.expires WHERE expires <= ?",
+            (self.make_key(key, version), int(value), self._expires(timeout), time.time()),
+        ).rowcount
+        self._sweep(added)
+        return bool(added)
+
+    @blocking
+    def set(
+        self,
+        key: str,
+        value: int,
+        timeout: float | None = DEFAULT_TIMEOUT,
+        version: int | None = None,
+    ) -> None:
+        """Set the counter, whatever it was."""
+        self._connection.execute(
+            "INSERT OR REPLACE INTO counter VALUES (?, ?, ?)",
+            (self.make_key(key, version), int(value), self._expires(timeout)),
+        )
+
+    @blocking
+    def get(self, key: str, default: Any = None, version: int | None = None) -> Any:
+        """Return the counter, or the default when it doesn't run."""
+        row = self._connection.execute(
+            "SELECT value FROM counter WHERE name = ? AND expires > ?",
+            (self.make_key(key, version), time.time()),
+        ).fetchone()
+        return row[0] if row else default
+
+    @blocking
+    def incr(self, key: str, delta: int = 1, version: int | None = None) -> int:
+        """Add to a running counter in one statement and return the sum.
+
+        Raises ValueError when it doesn't run, as Django's caches do.
+        """
+        row = self._connection.execute(
+            "UPDATE counter SET value = value + ? WHERE name = ? AND expires > ? RETURNING value",
+            (delta, self.make_key(key, version), time.time()),
+        ).fetchone()
+        if row is None:
+            raise ValueError(f"No counter runs under {key!r}.")
+        return int(row[0])
+
+    @blocking
+    def delete(self, key: str, version: int | None = None) -> bool:
+        """End the counter; True if it ran."""
+        name = self.make_key(key, version)
+        statement = "DELETE FROM counter WHERE name = ? AND expires > ?"
+        return bool(self._connection.execute(statement, (name, time.time())).rowcount)
+
+    @blocking
+    def clear(self) -> None:
+        """End every counter."""
+        self._connection.execute("DELETE FROM counter")
+
+    def _sweep(self, added: int) -> None:
+        self._added += added
+        if self._added >= SWEEP_EVERY:
+            self._added = 0
+            self._connection.execute("DELETE FROM counter WHERE expires <= ?", (time.time(),))

@@ -1,0 +1,124 @@
+"""Redis for the event loop: hiredis reads and writes the protocol, the loop the socket."""
+
+import asyncio
+from typing import Any, Self
+from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
+
+import hiredis
+
+from petstore.loop.connection import Answer, Connection, LostError
+from petstore.loop.pipe import Pipe
+
+INCOMPLETE = object()
+
+
+class RedisConnection(Connection, asyncio.Protocol):
+    """Sends commands to one server. Error replies come back as `hiredis.HiredisError`s, raised."""
+
+    def __init__(self, limit: float) -> None:
+        super().__init__(limit, gathers=True)
+        self._transport: asyncio.Transport | None = None
+        self._gathered: list[bytes] = []
+        self._reader = hiredis.Reader(notEnoughData=INCOMPLETE)
+        self._begin()
+
+    @classmethod
+    async def open(cls, url: SplitResult, limit: float) -> Self:
+        """Return a connection that the server has greeted. Raises any exception."""
+        loop = asyncio.get_running_loop()
+        connection = cls(limit)
+        try:
+            if url.scheme == "unix":
+                await loop.create_unix_connection(lambda: connection, unquote(url.path))
+            else:
+                host, port = url.hostname or "localhost", url.port or 6379
+                await loop.create_connection(lambda: connection, host, port)
+            for command in greetings(url):
+                await connection._greet(command)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    async def _greet(self, command: tuple[str, ...]) -> None:
+        answer = Answer()
+        self._enter(answer, self._gathered.append, pack(command))
+        self._send()
+        reply = await answer
+        if isinstance(reply, hiredis.HiredisError):
+            raise reply
+
+    def call(self, *command: str | bytes | int) -> Any:
+        """Return the reply. Raises PipeError, or hiredis.ReplyError for an error that Redis reports."""
+        reply = self.ask(self._gathered.append, pack(command))
+        if isinstance(reply, hiredis.HiredisError):
+            raise reply
+        return reply
+
+    def _disconnect(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _flush(self) -> None:
+        gathered, self._gathered = self._gathered, []
+        assert self._transport is not None
+        self._transport.write(b"".join(gathered))
+
+    # --- What the loop calls: see asyncio.Protocol -----------------------------------------------
+
+    def connection_made(self, transport: Any) -> None:
+        """Keep the transport; who was given up meanwhile has none."""
+        self._transport = transport
+        if self.error is not None:
+            transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        """Give each reply to whoever has asked for it."""
+        try:
+            self._reader.feed(data)
+            while self.error is None and (reply := self._reader.gets()) is not INCOMPLETE:
+                if self._row:
+                    self._answer(reply)
+                else:
+                    self.lose(LostError(f"It says {reply!r} unasked."))
+        except hiredis.HiredisError as error:
+            self.lose(LostError(str(error)))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell whoever waits."""
+        self.lose(LostError(str(exc or "closed by the other side")))
+
+
+class RedisPipe(Pipe[RedisConnection]):
+    """The way to one server, in the clear."""
+
+    def __init__(self, url: str, limit: float) -> None:
+        """`limit`: seconds that an answer may take, and a connection."""
+        super().__init__(limit)
+        self._url = urlsplit(url)
+
+    async def _open(self) -> RedisConnection:
+        return await RedisConnection.open(self._url, self._limit)
+
+    def call(self, *command: str | bytes | int) -> Any:
+        """Return the reply. Raises PipeError, or hiredis.ReplyError for an error that Redis reports."""
+        return self.connected().call(*command)
+
+
+def greetings(url: SplitResult) -> list[tuple[str, ...]]:
+    """Return the commands that begin a connection, as the URL has them (as redis-py reads it)."""
+    found: list[tuple[str, ...]] = []
+    if password := unquote(url.password or ""):
+        user = unquote(url.username or "")
+        found.append(("AUTH", user, password) if user else ("AUTH", password))
+    in_path = "" if url.scheme == "unix" else url.path.strip("/")
+    database = parse_qs(url.query).get("db", [in_path])[0]
+    if database:
+        found.append(("SELECT", database))
+    return found
+
+
+def pack(command: tuple[str | bytes | int, ...]) -> bytes:
+    """Return a command in Redis's protocol; hiredis is typed for tuples of one element."""
+    packed: bytes = hiredis.pack_command(command)  # type: ignore[arg-type]
+    return packed

@@ -1,0 +1,203 @@
+"""Writes on the event loop: a few connections, each with one transaction at a time."""
+
+import asyncio
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache, partial
+
+from django.conf import settings
+from django.db import OperationalError
+
+from petstore.db.monitor import is_away
+from petstore.loop.connecting import CONNECTING, Connect, connect_in_thread, opening_limit
+from petstore.loop.connection import LostError, PipeError, within
+from petstore.loop.libpq import Value
+from petstore.loop.pipe import PAUSE_AFTER_FAILURE
+from petstore.loop.postgresql import (
+    ATTEMPTS,
+    ForgottenError,
+    PostgresqlConnection,
+    Rows,
+    Statement,
+    as_django,
+)
+from petstore.loop.transaction import Transaction
+from petstore.loop.waiting import QUEUED_TOO_LONG, TICK, Alarm, Turn, pause, this_turn
+
+OPENED_AT_ONCE = CONNECTING - 1  # One thread is left for the connection that reads.
+
+
+class Writers:
+    """Every write is a transaction, unless it is in one.
+
+    A connection is idle, or lent to one request, or lost. Where the server takes no more connections, those
+    that are open serve all.
+    """
+
+    def __init__(self, alias: str, connect: Connect = connect_in_thread) -> None:
+        self._alias = alias
+        self._connect = connect
+        self._open: list[PostgresqlConnection] = []  # Those that are lost go when one more is wanted.
+        self._idle: list[PostgresqlConnection] = []  # The one that was used last is taken first.
+        self._opening: set[asyncio.Task[None]] = set()
+        self._failed_at = float("-inf")
+        self._again: asyncio.TimerHandle | None = None  # When those who wait are attended to again.
+        self._waiting: deque[Turn] = deque()
+
+    def rows(self, statement: Statement, values: Sequence[Value]) -> Rows:
+        """Return a statement's rows. Raises what Django raises for a query."""
+        held: Transaction | None = this_turn().transaction
+        with as_django(self._alias):
+            if held is not None:
+                return held.rows(statement, values)
+            for attempt in range(1, ATTEMPTS + 1):
+                try:
+                    with self._one() as connection:
+                        return connection.rows(statement, values)
+                except ForgottenError:
+                    if attempt == ATTEMPTS:
+                        raise
+        raise AssertionError  # The last attempt raises.
+
+    def send(self, statement: Statement, values: Sequence[Value]) -> None:
+        """Ask without waiting, in a transaction: what is asked next raises what this should have raised."""
+        held: Transaction | None = this_turn().transaction
+        assert held is not None
+        with as_django(self._alias):
+            held.send(statement, values)
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Make what the caller writes inside one transaction, or part of the one that it has open.
+
+        Raises what Django raises for a query.
+        """
+        turn = this_turn()
+        if turn.transaction is not None:
+            try:
+                yield
+            except BaseException:
+                turn.transaction.doomed = True
+                raise
+            return
+        with as_django(self._alias), self._one() as connection:
+            transaction = Transaction(connection)
+            turn.transaction = transaction
+            try:
+                yield
+                transaction.commit()
+            except BaseException:
+                transaction.roll_back()
+                raise
+            finally:
+                turn.transaction = None
+
+    @contextmanager
+    def _one(self) -> Iterator[PostgresqlConnection]:
+        """Lend a connection: nobody else uses it meanwhile."""
+        connection = self._take()
+        try:
+            yield connection
+        finally:
+            self._give(connection)
+
+    def _take(self) -> PostgresqlConnection:
+        """Return a connection, open when this was last looked at."""
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + settings.QUEUE_TIMEOUT / 1000
+        while True:
+            connection = self._next_idle() or self._wait_for_one(ends - loop.time())
+            if connection.is_of_use:
+                return connection
+            connection.close()
+
+    def _give(self, connection: PostgresqlConnection) -> None:
+        if connection.error is not None and not isinstance(connection.error, LostError):
+            for other in self._idle:  # It did not answer, or takes no writes: nor may they.
+                other.close()
+        elif not connection.is_idle:
+            connection.close()
+        self._idle.append(connection)
+        self._attend()
+
+    def _next_idle(self) -> PostgresqlConnection | None:
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.is_of_use:
+                return connection
+            connection.close()
+        return None
+
+    def _wait_for_one(self, seconds: float) -> PostgresqlConnection:
+        """Wait in the row. Raises OperationalError after so many seconds, PipeError if none can be had."""
+        turn = this_turn()
+        self._waiting.append(turn)
+        in_time = Alarm(seconds, partial(self._give_up, turn))
+        self._attend()
+        try:
+            connection: PostgresqlConnection = pause()
+        finally:
+            in_time.cancel()
+        return connection
+
+    def _give_up(self, turn: Turn) -> None:
+        if turn in self._waiting:
+            self._waiting.remove(turn)
+            turn.throw(OperationalError(QUEUED_TOO_LONG))
+
+    def _attend(self) -> None:
+        """Serve who waits: with a connection that is idle, with one more, or with why there is none."""
+        loop = asyncio.get_running_loop()
+        while self._waiting and (connection := self._next_idle()) is not None:
+            loop.call_soon(self._waiting.popleft().switch, connection)
+        pause_ends = self._failed_at + PAUSE_AFTER_FAILURE
+        if loop.time() < pause_ends or is_away(self._alias):
+            if not self._serves():
+                self._refuse("The last attempt to connect has just failed.")
+            elif self._waiting and self._again is None:
+                self._again = loop.call_at(max(pause_ends, loop.time() + TICK), self._attend_again)
+            return
+        self._open = [connection for connection in self._open if connection.error is None]
+        wanted = min(len(self._waiting), OPENED_AT_ONCE) - len(self._opening)
+        room = settings.WRITE_CONNECTIONS - len(self._open) - len(self._opening)
+        for _ in range(min(wanted, room)):
+            task = loop.create_task(self._open_one())
+            self._opening.add(task)
+            task.add_done_callback(self._opening.discard)
+
+    def _attend_again(self) -> None:
+        self._again = None
+        self._attend()
+
+    async def _open_one(self) -> None:
+        """Open one more, for whoever has waited longest."""
+        task = asyncio.current_task()
+        assert task is not None
+        try:
+            opened = PostgresqlConnection.open(self._alias, self._connect, shared=False)
+            connection = await within(opening_limit(self._alias), opened)
+        except Exception as error:  # noqa: BLE001  Whatever it is, those who wait are told.
+            self._opening.discard(task)
+            self._failed_at = asyncio.get_running_loop().time()
+            if not self._serves():
+                self._refuse(f"{type(error).__name__}: {error}")
+            self._attend()
+        else:
+            self._opening.discard(task)
+            self._open.append(connection)
+            self._give(connection)
+
+    def _serves(self) -> bool:
+        """Tell whether a connection is open, or being opened."""
+        return bool(self._opening) or any(connection.error is None for connection in self._open)
+
+    def _refuse(self, reason: str) -> None:
+        while self._waiting:
+            asyncio.get_running_loop().call_soon(self._waiting.popleft().throw, PipeError(reason))
+
+
+@cache
+def writers(alias: str) -> Writers:
+    """Return this process's connections for writes."""
+    return Writers(alias)

@@ -1,0 +1,92 @@
+"""What the service counts of itself, over all workers of this machine, in Prometheus form.
+
+`manage.py serve` gives its workers a folder (PROMETHEUS_MULTIPROC_DIR) in which each keeps its numbers; any
+of them answers for all. Without it, as in tests and commands, a process speaks for itself alone.
+"""
+
+import os
+from collections.abc import Callable
+from functools import cache
+from ipaddress import ip_network
+from typing import Literal
+
+from django.conf import settings
+from django.http import Http404, HttpRequest, HttpResponse
+from django.views.decorators.http import require_safe
+from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, Counter, Gauge, Histogram, generate_latest
+
+from petstore.api.client_ip import client_address
+from petstore.observability.port import AllWorkers
+
+REQUESTS = Counter(
+    "petstore_http_requests_total", "Requests that were answered.", ["route", "method", "status"]
+)
+REQUEST_SECONDS = Histogram(
+    "petstore_http_request_duration_seconds",
+    "How long requests took, from the service's side.",
+    ["route", "method"],
+    buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5),
+)
+IN_FLIGHT = Gauge(
+    "petstore_http_requests_in_flight",
+    "Requests that are being answered, sampled every second.",
+    multiprocess_mode="livesum",
+)
+SHED = Counter(
+    "petstore_http_requests_shed_total",
+    "Requests that got 503 unseen, because a worker had as many under way as it takes.",
+)
+DECISIONS = Counter(
+    "petstore_quota_decisions_total",
+    "Requests by what the quota decided, admitted or the code of the refusal, and whom they counted for.",
+    ["outcome", "counted_for"],
+)
+BANS = Counter("petstore_bans_total", "Keys that were banned.")
+REFUSALS_NOT_KEPT = Counter(
+    "petstore_refusals_not_kept_total",
+    "Refused requests that staff can't look up, because too many of their key or of all came at once.",
+)
+FOREIGN_REPLIES = Counter(
+    "petstore_foreign_replies_total",
+    "Replies about a key that came to a request with another: each got 503, and its connection was closed.",
+)
+# With a label, so that the parent of the workers, which never sets it, has no say.
+STORE_UP = Gauge(
+    "petstore_quota_store_up",
+    "1 while every worker counts in this store; redis is 0 while one counts in the database instead.",
+    ["store"],
+    multiprocess_mode="livemin",
+)
+DATABASE_CONNECTIONS = Gauge(
+    "petstore_database_connections",
+    "Open connections of requests to a database (its name in the settings), sampled every second.",
+    ["database"],
+    multiprocess_mode="livesum",
+)
+WORKERS = Gauge("petstore_workers", "Processes that answer requests.", multiprocess_mode="livesum")
+BUILD = Gauge(
+    "petstore_build_info",
+    "1, with the versions that run.",
+    ["version", "python", "django"],
+    multiprocess_mode="livemax",
+)
+
+
+@cache
+def decision(outcome: str, counted_for: Literal["account", "address"]) -> Callable[[], None]:
+    """Return what counts such a decision; looking it up anew costs more than counting."""
+    return DECISIONS.labels(outcome, counted_for).inc
+
+
+@require_safe
+def metrics(request: HttpRequest) -> HttpResponse:
+    """Show all numbers, to the networks of METRICS_ALLOW_FROM; for others there is no such page.
+
+    Nor is there one for anybody where METRICS_PORT has them on a port of their own.
+    """
+    address = client_address(request)
+    allowed = any(address in ip_network(network) for network in settings.METRICS_ALLOW_FROM)
+    if settings.METRICS_PORT or not allowed:
+        raise Http404
+    folder = os.environ.get("PROMETHEUS_MULTIPROC_DIR")
+    return HttpResponse(generate_latest(AllWorkers(folder) if folder else REGISTRY), CONTENT_TYPE_LATEST)

@@ -1,0 +1,71 @@
+"""What a worker does beside its requests, so that operators see it."""
+
+import platform
+import threading
+from typing import Any
+from weakref import WeakSet
+
+import django
+from django.conf import settings
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.signals import connection_created
+
+from petstore.observability import tracing
+from petstore.observability.metrics import BUILD, DATABASE_CONNECTIONS, IN_FLIGHT, WORKERS
+from petstore.observability.output import output
+from petstore.observability.requests import in_flight
+
+SAMPLE_EVERY = 1.0  # Seconds.
+
+
+class Connections:
+    """The database connections that this process has opened and not closed."""
+
+    def __init__(self) -> None:
+        self._opened: WeakSet[BaseDatabaseWrapper] = WeakSet()
+        self._lock = threading.Lock()  # A set must not grow while it is read.
+
+    def add(self, connection: BaseDatabaseWrapper, **kwargs: Any) -> None:
+        """Note a connection: a receiver of Django's signal `connection_created`."""
+        with self._lock:
+            self._opened.add(connection)
+
+    def count(self) -> dict[str, int]:
+        """Return how many there are of each database, by its alias in the settings."""
+        found = dict.fromkeys(settings.DATABASES, 0)
+        with self._lock:
+            for wrapper in self._opened:
+                if wrapper.connection is not None and not getattr(wrapper.connection, "closed", False):
+                    found[wrapper.alias] = found.get(wrapper.alias, 0) + 1
+        return found
+
+
+connections = Connections()
+
+
+def start_worker() -> None:
+    """Write the log to standard output, send traces where they are wanted, and sample."""
+    output.start(descriptor=1)
+    if settings.OTEL_EXPORTER_OTLP_ENDPOINT:
+        tracing.start_worker()
+    connection_created.connect(connections.add)
+    WORKERS.set(1)
+    BUILD.labels(
+        settings.SPECTACULAR_SETTINGS["VERSION"], platform.python_version(), django.get_version()
+    ).set(1)
+    threading.Thread(target=run, name="samples", daemon=True).start()
+
+
+def run() -> None:
+    """Sample for as long as the process lives."""
+    pause = threading.Event()
+    while True:
+        sample()
+        pause.wait(SAMPLE_EVERY)
+
+
+def sample() -> None:
+    """Take the numbers that requests would pay for."""
+    IN_FLIGHT.set(in_flight())
+    for alias, number in connections.count().items():
+        DATABASE_CONNECTIONS.labels(alias).set(number)

@@ -1,0 +1,261 @@
+"""Bodies of requests, which are read before anybody serves them: slow clients hold nobody up.
+
+A body that is not there, because it was too large, too slow or cut, is a stream that raises its Error when
+a view reads it. So the key still comes first (D17), and the Error is counted and shaped like any other.
+
+What bodies hold in a worker's memory is bounded whatever clients do: the small ones by the number of
+connections (8,000 times 4 KiB), the others by a `Room`, and what is whole by the requests under way.
+"""
+
+import asyncio
+import math
+import signal
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager, suppress
+from io import BytesIO, RawIOBase
+from typing import Any, BinaryIO, NamedTuple, NoReturn, cast
+
+from django.conf import settings
+
+from petstore.api.errors import ApiError, ErrorCode
+
+BODILESS = {"GET", "HEAD", "DELETE", "TRACE", "CONNECT"}
+SMALL = 4 * 1024  # Bytes that any client may send unasked; most bodies of the API have a few hundred.
+MOST_HELD = 8 * 1024 * 1024  # Bytes of larger bodies that are still coming, in a worker.
+MOST_UPLOADING = 32 * 1024 * 1024  # The same, of those of staff.
+MOST_DISCARDED = 2 * 1024 * 1024  # Bytes that a client may send after its answer, before it is cut off.
+MOST_PARTS = 1_000  # Of a body, and one more for each KiB that it may have.
+COST_OF_A_PART = 1024  # Bytes that a part counts as when it is smaller: the work is for each part.
+WAITING_SECONDS = 60  # For room. As many connections as a worker takes would have had their turns by then.
+LAST_SECONDS = 3  # What clients that are sending have when the worker stops: less than its own patience.
+
+CUT = "The body did not arrive whole: it ended before its length, or before its last chunk."
+TOO_MANY_PARTS = "The body came in too many parts. Send larger ones."
+CLOSE = {"Connection": "close"}  # RFC 9110 section 15.5.9.
+
+
+class Body(NamedTuple):
+    """The body of a request, and its length in bytes."""
+
+    stream: BinaryIO
+    length: int
+    error: ApiError | None = None  # What the stream raises instead of being read.
+
+
+class Parts:
+    """The parts of a body as they come. Whoever stops in the middle may go on later."""
+
+    def __init__(self, protocol: Any) -> None:
+        self._protocol = aiter(protocol)  # granian's can be had once.
+
+    def __aiter__(self) -> "Parts":
+        """Return itself."""
+        return self
+
+    def __anext__(self) -> Awaitable[bytes]:
+        """Return the next part."""
+        following: Awaitable[bytes] = self._protocol.__anext__()
+        return following
+
+
+class Unread(RawIOBase):
+    """A body that is not there: whoever reads it gets the Error."""
+
+    def __init__(self, error: ApiError) -> None:
+        self._error = error
+
+    def read(self, size: int = -1, /) -> NoReturn:
+        """Raise the ApiError."""
+        raise self._error
+
+    readline = read  # type: ignore[assignment]
+
+
+class Patience:
+    """When the time of sending clients ends: after CLIENT_SECONDS, and for all when the worker stops."""
+
+    def __init__(self) -> None:
+        self._last = math.inf
+        self._running: set[asyncio.Timeout] = set()
+
+    def until(self, seconds: float) -> float:
+        """Return the loop's time in so many seconds, or when all ends before."""
+        return min(asyncio.get_running_loop().time() + seconds, self._last)
+
+    @asynccontextmanager
+    async def limit(self) -> AsyncIterator[asyncio.Timeout]:
+        """Give a client its time. Raises TimeoutError."""
+        async with asyncio.timeout_at(self.until(settings.CLIENT_SECONDS)) as deadline:
+            self._running.add(deadline)
+            try:
+                yield deadline
+            finally:
+                self._running.remove(deadline)
+
+    def end(self) -> None:
+        """Give everybody LAST_SECONDS, and nobody more from now on."""
+        self._last = self.until(LAST_SECONDS)
+        for deadline in self._running:
+            postpone(deadline, min(deadline.when() or self._last, self._last))
+
+
+def postpone(deadline: asyncio.Timeout, when: float) -> None:
+    """Let a deadline be at another time, unless it has passed."""
+    if not deadline.expired():
+        deadline.reschedule(when)
+
+
+class Room:
+    """Memory for bodies that are coming. Who finds it full waits in turn, unread: TCP holds them back.
+
+    Whoever has held room for longer than a time in seconds loses it while somebody waits, the oldest first.
+    """
+
+    def __init__(self, most: int, seconds: float) -> None:
+        self._free = most
+        self._seconds = seconds
+        # Bytes, and since when on the loop's clock; the oldest first.
+        self._held: dict[asyncio.Timeout, tuple[int, float]] = {}
+        self._waiting: dict[asyncio.Timeout, tuple[int, asyncio.Future[None]]] = {}
+        self._next: asyncio.TimerHandle | None = None  # When the oldest is to be given up.
+
+    async def take(self, deadline: asyncio.Timeout, size: int) -> None:
+        """Wait for room for the body with this deadline; its time begins then."""
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting[deadline] = size, turn
+        postpone(deadline, patience.until(WAITING_SECONDS))
+        self._let_in()
+        await turn
+
+    def leave(self, deadline: asyncio.Timeout) -> None:
+        """Hold nothing of a body any more, and wait for nothing."""
+        self._waiting.pop(deadline, None)
+        size, _ = self._held.pop(deadline, (0, 0.0))
+        self._free += size
+        self._let_in()
+
+    def _let_in(self) -> None:
+        while self._waiting:
+            deadline, (size, turn) = next(iter(self._waiting.items()))
+            if size > self._free:
+                break
+            del self._waiting[deadline]
+            self._free -= size
+            self._held[deadline] = size, asyncio.get_running_loop().time()
+            postpone(deadline, patience.until(settings.CLIENT_SECONDS))
+            if not turn.done():
+                turn.set_result(None)
+        self._watch()
+
+    def _watch(self) -> None:
+        if self._waiting and self._held and self._next is None:
+            _, since = next(iter(self._held.values()))
+            self._next = asyncio.get_running_loop().call_at(since + self._seconds, self._give_up)
+
+    def _give_up(self) -> None:
+        """End the time of the oldest, as many as hold what the first who waits needs."""
+        self._next = None
+        now = asyncio.get_running_loop().time()
+        wanted = next(iter(self._waiting.values()))[0] - self._free if self._waiting else 0
+        for deadline, (size, since) in self._held.items():
+            if wanted <= 0 or since + self._seconds > now:
+                break
+            postpone(deadline, now)
+            wanted -= size
+        self._watch()
+
+
+patience = Patience()
+everybody = Room(MOST_HELD, seconds=1)
+staff = Room(MOST_UPLOADING, seconds=10)
+
+
+def nothing() -> Body:
+    """Return the body of a request that has none."""
+    return Body(BytesIO(), 0)
+
+
+def unread(error: ApiError) -> Body:
+    """Return a body that raises this when it is read."""
+    return Body(cast("BinaryIO", Unread(error)), 1, error)
+
+
+def end_when_told(loop: asyncio.AbstractEventLoop) -> None:
+    """Let SIGTERM end the time of clients that are sending, and then stop the worker, which waits for them.
+
+    granian has handlers of its own for SIGTERM and SIGINT, which do the same and can't be had. This one
+    takes the first's place, and leads to the second, which a worker otherwise leaves to its parent.
+    """
+
+    def stop() -> None:
+        patience.end()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        signal.raise_signal(signal.SIGINT)
+
+    loop.add_signal_handler(signal.SIGTERM, stop)
+
+
+def declared_length(scope: Any) -> int | None:
+    """Return the Content-Length, or None for a body in chunks. The server has refused what is no number."""
+    if "transfer-encoding" in scope.headers:
+        return None
+    return int(scope.headers.get("content-length", "0"))
+
+
+async def read(scope: Any, parts: Parts, most: int, room: Room = everybody) -> Body:
+    """Return a body of at most so many bytes, or what raises that it is larger, too slow, or not whole."""
+    declared = declared_length(scope)
+    if declared is not None and declared > most:
+        return unread(ApiError(ErrorCode.PAYLOAD_TOO_LARGE))
+    size = most if declared is None else declared
+    try:
+        async with patience.limit() as deadline:
+            if size <= SMALL:
+                body = await collect(parts, most)
+            else:
+                try:
+                    await room.take(deadline, size)
+                    body = await collect(parts, most)
+                finally:
+                    room.leave(deadline)
+    except TimeoutError:
+        return unread(ApiError(ErrorCode.REQUEST_TIMEOUT, headers=CLOSE))
+    except ApiError as error:
+        return unread(error)
+    if declared is not None and body.length != declared:
+        return unread(ApiError(ErrorCode.MALFORMED_JSON, CUT))
+    return body
+
+
+async def collect(parts: Parts, most: int) -> Body:
+    """Return the parts as one. Raises ApiError.
+
+    granian ends a body with an empty part; before that one, another empty part stands for an error of the
+    connection or of the chunks, which it doesn't raise. Trailers look the same: nobody here takes any.
+    """
+    body, empty, count = BytesIO(), 0, 0
+    async for part in parts:
+        empty += not part
+        count += 1
+        body.write(part)
+        if body.tell() > most:
+            raise ApiError(ErrorCode.PAYLOAD_TOO_LARGE)
+        if count > MOST_PARTS + most // COST_OF_A_PART:
+            raise ApiError(ErrorCode.PAYLOAD_TOO_LARGE, TOO_MANY_PARTS)
+    if empty > 1:
+        raise ApiError(ErrorCode.MALFORMED_JSON, CUT)
+    length = body.tell()
+    body.seek(0)
+    return Body(body, length)
+
+
+async def discard(parts: Parts) -> None:
+    """Take what still comes of a body that was answered, and keep nothing.
+
+    A client that is sending would otherwise find the connection reset, and never see its answer.
+    """
+    left = MOST_DISCARDED
+    with suppress(TimeoutError, StopAsyncIteration):
+        async with patience.limit():
+            while left > 0:
+                left -= max(COST_OF_A_PART, len(await anext(parts)))

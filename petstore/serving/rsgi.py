@@ -1,0 +1,297 @@
+"""The RSGI application: the API on the event loop or in threads, the pages for people in threads.
+
+RSGI is granian's own interface ("RSGI specification" in its documentation). A request under /v1 runs in a
+greenlet of the worker's loop (SERVE_MODE=loop); any other goes to the WSGI application in a thread, since a
+page may wait for whatever it likes.
+"""
+
+import asyncio
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache, lru_cache, partial
+from typing import Any
+
+import orjson
+from django.conf import settings
+from django.http import HttpResponseBase
+from django.http.request import HttpHeaders
+from whitenoise.middleware import WhiteNoiseFileResponse
+
+from petstore.api.errors import RETRY_SECONDS, ApiError, ErrorCode, error_body, help_link
+from petstore.backoffice.sessions import is_signed_in
+from petstore.loop.waiting import Entrance, Turn
+from petstore.observability.metrics import SHED
+from petstore.serving import bodies
+from petstore.serving.bodies import BODILESS, SMALL, Body, Parts
+from petstore.serving.slow_readers import cut_who_takes_nothing
+from petstore.serving.wsgi import Utf8Request, check_key, uncounted
+from petstore.serving.wsgi import application as wsgi
+from petstore.web.middleware import PROBES, is_api_path, request_id
+
+logger = logging.getLogger(__name__)
+
+Headers = list[tuple[str, str]]
+
+MOST_UNDER_WAY = 512  # Requests to the API in a worker; those beyond are told to come again.
+MOST_UPLOADED = 8 * 1024 * 1024  # Bytes of a body to a page, from staff: more than any form takes.
+
+pages = ThreadPoolExecutor(settings.THREADS, thread_name_prefix="page")
+entrance = Entrance()
+probes = ThreadPoolExecutor(1, thread_name_prefix="probe")  # Pages that hang hold up no load balancer.
+
+
+class LoopRequest(Utf8Request):
+    """A request made from what RSGI tells, without the detour over a WSGI environment."""
+
+    def __init__(self, scope: Any, body: Body) -> None:
+        self.META = self.environ = meta_of(scope)
+        self.META["CONTENT_LENGTH"] = str(body.length)
+        self.path = self.path_info = scope.path
+        self.method = scope.method.upper()
+        self._set_content_type_params(self.META)
+        self._stream = body.stream
+        self._read_started = False
+        self.resolver_match = None
+
+
+@lru_cache(maxsize=1000)  # Clients may send any names.
+def meta_name(header: str) -> str:
+    """Return what META calls a header; nothing for one that could pass for another."""
+    if "_" in header:
+        return ""
+    name = HttpHeaders.to_wsgi_name(header)
+    return str(name)
+
+
+def meta_of(scope: Any) -> dict[str, Any]:
+    """Return Django's META: CGI's variables (RFC 3875 section 4.1) and the headers."""
+    meta = {
+        "REQUEST_METHOD": scope.method,
+        "SCRIPT_NAME": "",
+        "PATH_INFO": scope.path,
+        "QUERY_STRING": scope.query_string.encode().decode("latin-1"),
+        "REMOTE_ADDR": scope.client.rpartition(":")[0].strip("[]"),
+        "SERVER_PROTOCOL": f"HTTP/{scope.http_version}",
+        "wsgi.url_scheme": scope.scheme,
+    }
+    meta["SERVER_NAME"], _, meta["SERVER_PORT"] = scope.server.rpartition(":")
+    if scope.authority:  # HTTP/2 has it instead of Host.
+        meta["HTTP_HOST"] = scope.authority
+    for header, value in scope.headers.items():
+        name = meta_name(header)
+        if name in meta:  # Sent more than once (RFC 9110 section 5.3; RFC 9113 section 8.2.3).
+            meta[name] += f"{'; ' if name == 'HTTP_COOKIE' else ','}{value}"
+        else:
+            meta[name] = value
+    for header in scope.headers.keys():  # noqa: SIM118  No mapping. One that is no UTF-8 is in no item.
+        meta.setdefault(meta_name(header), "")
+    meta.pop("", None)
+    return meta
+
+
+class Application:
+    """What the server calls for each request. Bodies are read first: slow clients hold nobody up."""
+
+    def __init__(self) -> None:
+        self._under_way = 0
+        self._serve_api = serve_on_loop if settings.SERVE_MODE == "loop" else serve_in_thread
+
+    def __rsgi_init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Prepare; the server calls it before it listens, and the loop runs when it does."""
+        loop.call_soon(cut_who_takes_nothing, settings.CLIENT_SECONDS)
+        bodies.end_when_told(loop)
+
+    async def __rsgi__(self, scope: Any, protocol: Any) -> None:
+        """Serve one request."""
+        if is_api_path(scope.path):
+            await self._take(scope, protocol)
+        elif scope.path == "/healthz":
+            await serve_on_loop(scope, protocol, bodies.nothing())
+        else:
+            await serve_page(scope, protocol)
+
+    async def _take(self, scope: Any, protocol: Any) -> None:
+        """Serve a request to the API, unless too many are under way."""
+        if scope.method in BODILESS:
+            await self._serve(scope, protocol, bodies.nothing())
+            return
+        parts = Parts(protocol)
+        body = await api_body(scope, parts)
+        await self._serve(scope, protocol, body)
+        if body.error is not None and body.error.error is not ErrorCode.REQUEST_TIMEOUT:
+            await bodies.discard(parts)
+
+    async def _serve(self, scope: Any, protocol: Any, body: Body) -> None:
+        if self._under_way >= MOST_UNDER_WAY:
+            SHED.inc()
+            protocol.response_bytes(503, *come_again(scope))
+            return
+        self._under_way += 1
+        try:
+            await self._serve_api(scope, protocol, body)
+        finally:
+            self._under_way -= 1
+
+
+async def serve_on_loop(scope: Any, protocol: Any, body: Body) -> None:
+    """Serve a request to the API in a greenlet."""
+    answered = asyncio.get_running_loop().create_future()
+    entrance.enter(partial(Turn(answer).switch, LoopRequest(scope, body), protocol, answered))
+    if not answered.done():
+        await answered
+
+
+async def serve_in_thread(scope: Any, protocol: Any, body: Body) -> None:
+    """Serve a request to the API in a thread."""
+    loop = asyncio.get_running_loop()
+    await loop.run_in_executor(pages, InThread(scope, protocol, loop).serve, body)
+
+
+async def serve_page(scope: Any, protocol: Any) -> None:
+    """Serve a request for a page."""
+    body = bodies.nothing()
+    if scope.method not in BODILESS:
+        parts = Parts(protocol)
+        body = await page_body(scope, parts)
+        if body.error is not None:
+            protocol.response_str(*refusal(scope, body.error))
+            await bodies.discard(parts)
+            return
+    loop = asyncio.get_running_loop()
+    where = probes if scope.path in PROBES else pages
+    await loop.run_in_executor(where, InThread(scope, protocol, loop).serve, body)
+
+
+async def api_body(scope: Any, parts: Parts) -> Body:
+    """Return the body of a request to the API. A large one is not even read without a key in its form."""
+    declared = bodies.declared_length(scope)
+    if declared is None or declared > SMALL:
+        try:
+            check_key(scope.headers.get("authorization", ""))
+        except ApiError as error:
+            return bodies.unread(error)
+    return await bodies.read(scope, parts, settings.MAX_BODY_BYTES)
+
+
+async def page_body(scope: Any, parts: Parts) -> Body:
+    """Return the body of a request for a page. Only who has signed in sends more than a small form."""
+    declared = bodies.declared_length(scope)
+    cookies = scope.headers.get("cookie", "")
+    if cookies and (declared is None or declared > SMALL):
+        loop = asyncio.get_running_loop()
+        if await loop.run_in_executor(pages, is_signed_in, cookies):
+            return await bodies.read(scope, parts, MOST_UPLOADED, bodies.staff)
+    return await bodies.read(scope, parts, SMALL)
+
+
+def refusal(scope: Any, error: ApiError) -> tuple[int, Headers, str]:
+    """Return the plain answer to a body that no page can take."""
+    headers = [("content-type", "text/plain"), ("connection", "close")]
+    headers.append(("x-request-id", request_id(scope.headers.get("x-request-id", ""))))
+    return error.status_code, headers, f"{PAGE_REFUSALS[error.error]}\n"
+
+
+PAGE_REFUSALS = {
+    ErrorCode.REQUEST_TIMEOUT: "The body did not come in time.",
+    ErrorCode.PAYLOAD_TOO_LARGE: "The body is too large.",
+    ErrorCode.MALFORMED_JSON: "The body did not arrive whole.",
+}
+
+
+def answer(request: LoopRequest, protocol: Any, answered: "asyncio.Future[None]") -> None:
+    """Answer a request to the API; runs in its greenlet."""
+    try:
+        respond(protocol, wsgi.get_response(request))
+    except Exception:
+        logger.exception("An answer could not be sent.")
+        protocol.response_bytes(500, [], b"")
+    finally:
+        if not answered.done():
+            answered.set_result(None)
+
+
+def respond(protocol: Any, response: Any) -> None:
+    """Send an answer that is complete."""
+    headers = headers_of(response)
+    if body := response.content:
+        protocol.response_bytes(response.status_code, headers, body)
+    else:
+        protocol.response_empty(response.status_code, headers)
+
+
+def headers_of(response: HttpResponseBase) -> Headers:
+    """Return the headers, each cookie in one of its own; RSGI wants small letters."""
+    headers = [(name.lower(), value) for name, value in response.items()]
+    if response.cookies:
+        headers += [("set-cookie", morsel.OutputString()) for morsel in response.cookies.values()]
+    return headers
+
+
+@cache
+def service_unavailable() -> tuple[Headers, bytes]:
+    """Return what is the same in each 503 of a worker that has more to do than it can."""
+    code = ErrorCode.SERVICE_UNAVAILABLE
+    headers = [
+        ("content-type", "application/json"),
+        ("retry-after", str(RETRY_SECONDS)),
+        ("cache-control", "no-store"),
+        ("link", help_link(code)),
+    ]
+    return headers, orjson.dumps(error_body(code))
+
+
+def come_again(scope: Any) -> tuple[Headers, bytes]:
+    """Return the headers and body of such a 503."""
+    headers, body = service_unavailable()
+    sent = scope.headers.get("x-request-id", "")
+    return [*headers, ("x-request-id", request_id(sent)), *uncounted()], body
+
+
+class InThread:
+    """A request that is served in a thread: WSGI's side of it there, RSGI's on the loop."""
+
+    def __init__(self, scope: Any, protocol: Any, loop: asyncio.AbstractEventLoop) -> None:
+        self._scope = scope
+        self._protocol = protocol
+        self._loop = loop
+        self._status = 500
+        self._headers: Headers = []
+
+    def serve(self, body: Body) -> None:
+        """Answer; in a thread."""
+        meta = meta_of(self._scope)
+        meta["PATH_INFO"] = self._scope.path.encode().decode("latin-1")  # As PEP 3333 has it.
+        meta["CONTENT_LENGTH"] = str(body.length)
+        meta.pop("HTTP_RANGE", None)  # Files are sent whole (RFC 9110 section 14.2).
+        response: Any = wsgi(meta | {"wsgi.input": body.stream}, self._start)
+        try:
+            if isinstance(response, WhiteNoiseFileResponse) and response.file_to_stream is not None:
+                self._send_file(response.file_to_stream.name)
+            elif response.streaming:
+                self._stream(response)
+            else:
+                self._loop.call_soon_threadsafe(
+                    self._protocol.response_bytes, self._status, self._headers, response.content
+                )
+        finally:
+            response.close()
+
+    def _start(self, status: str, headers: Headers, exc_info: Any = None) -> Any:
+        self._status = int(status.split(" ", 1)[0])
+        self._headers = [(name.lower(), value) for name, value in headers]
+
+    def _send_file(self, path: str) -> None:
+        """Let the server read a file as its client takes it: nothing of it waits in memory."""
+        self._loop.call_soon_threadsafe(self._protocol.response_file, self._status, self._headers, path)
+
+    def _stream(self, response: Any) -> None:
+        transport = self._protocol.response_stream(self._status, self._headers)
+
+        async def send(part: bytes) -> None:
+            await transport.send_bytes(part)
+
+        for part in response:
+            asyncio.run_coroutine_threadsafe(send(part), self._loop).result()
+
+
+application = Application()

@@ -1,0 +1,108 @@
+"""The process that keeps the workers: `manage.py serve` becomes it, so that it is small.
+
+It knows granian and nothing of Django, whose memory only the workers need. What decides how they serve
+comes in the environment.
+"""
+
+import argparse
+import os
+import resource
+import signal
+from tempfile import TemporaryDirectory
+
+from granian.constants import HTTPModes, Interfaces, Loops, RuntimeModes
+from granian.http import HTTP1Settings
+from granian.log import LogLevels
+
+from petstore.observability.files import take_room
+from petstore.observability.parent import LOG_CONFIG
+from petstore.serving.draining_server import DrainingServer
+
+STOP_SECONDS = 10  # What a worker has to finish its requests when the service is told to stop.
+MOST_CONNECTIONS = 8_000  # Of clients, to a worker.
+MOST_BUFFERED = 64 * 1024  # Bytes of a head, and of an answer that its client has not taken.
+OWN_FILES = 256  # What a worker has open beside them, at most.
+
+
+def make_workers_end_when_told() -> None:
+    """Let every worker hear its parent's SIGTERM, however young it is, and leave Ctrl-C to the parent.
+
+    A new worker has its parent's handlers until the server installs others, and what arrives before then
+    would be lost: the parent would wait for it. A terminal's Ctrl-C goes to the workers as well: they would
+    end before the parent knows why, and be replaced. The parent itself hears both from the first worker on:
+    `manage.py serve` has blocked them, and by then the server has its handlers.
+    """
+    both = {signal.SIGINT, signal.SIGTERM}
+
+    def in_worker() -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+
+    os.register_at_fork(
+        before=lambda: signal.pthread_sigmask(signal.SIG_BLOCK, both),
+        after_in_parent=lambda: signal.pthread_sigmask(signal.SIG_UNBLOCK, both),
+        after_in_child=in_worker,
+    )
+
+
+def connections_of_a_worker() -> int:
+    """Return how many clients may be connected to a worker at once, and allow it the files for them.
+
+    granian takes no further connection while so many are open, whether they ask for something or not: with
+    its usual 512, idle clients would keep others out. The application itself refuses what is too much.
+    """
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    if most == resource.RLIM_INFINITY:
+        return MOST_CONNECTIONS
+    return min(MOST_CONNECTIONS, max(most - OWN_FILES, OWN_FILES))
+
+
+def main() -> None:
+    """Keep the workers until told to stop."""
+    parser = argparse.ArgumentParser(prog="petstore.serving.server")
+    parser.add_argument("--host", required=True)
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--workers", type=int, required=True)
+    parser.add_argument("--client-seconds", type=int, required=True)
+    parser.add_argument("--drain-seconds", type=int, required=True)
+    parser.add_argument("--log-format", required=True)
+    parser.add_argument("--metrics-port", type=int, required=True)
+    parser.add_argument("--metrics-allow-from", required=True)
+    parser.add_argument("--metrics-dir", required=True)
+    options = parser.parse_args()
+    make_workers_end_when_told()
+    # The metrics library decides when it is imported whether the workers share their numbers.
+    with TemporaryDirectory(
+        prefix="petstore-metrics-", dir=options.metrics_dir or None, ignore_cleanup_errors=True
+    ) as shared:
+        os.environ["PROMETHEUS_MULTIPROC_DIR"] = shared
+        os.register_at_fork(after_in_child=take_room)  # Before the library makes files of its own.
+        if options.metrics_port:
+            from petstore.observability.port import serve_metrics  # Its library takes 3 MB.
+
+            serve_metrics(options.host, options.metrics_port, options.metrics_allow_from.split(","))
+        DrainingServer(
+            "petstore.serving.rsgi:application",
+            interface=Interfaces.RSGI,
+            loop=Loops.uvloop,
+            runtime_mode=RuntimeModes.st,
+            backpressure=connections_of_a_worker(),
+            address=options.host,
+            port=options.port,
+            workers=options.workers,
+            http=HTTPModes.http1,
+            websockets=False,
+            http1_settings=HTTP1Settings(
+                header_read_timeout=options.client_seconds * 1000, max_buffer_size=MOST_BUFFERED
+            ),
+            respawn_failed_workers=True,
+            drain_seconds=options.drain_seconds,
+            workers_kill_timeout=STOP_SECONDS,
+            log_level=LogLevels.warning,
+            log_dictconfig=LOG_CONFIG if options.log_format == "json" else None,
+        ).serve()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,412 @@
+"""The home page says how the shop stands and what to do next: to each what they may see."""
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime, timedelta
+from html import unescape
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group, Permission, User
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from accounts.models import (
+    EPOCH,
+    Account,
+    ApiKey,
+    DailyUsage,
+    DeprecatedUse,
+    KeyStanding,
+    PlanCode,
+    QuotaCounter,
+)
+from accounts.quota.key_record import microseconds
+from inventory import stock
+from inventory.models import Category, Order, Pet
+from petstore.backoffice.charts import BarChart, Series
+from tests.conftest import OPERATOR
+
+MOST_QUERIES = 15
+BIG_TABLES = {
+    "inventory_pet", "inventory_order", "inventory_petevent", "accounts_dailyusage", "accounts_refusal",
+    "accounts_accountdayload", "accounts_deprecateduse",
+}  # fmt: skip
+
+Issue = Callable[..., tuple[ApiKey, str]]
+
+
+def client_of(*permissions: str, superuser: bool = False) -> Client:
+    """Return a client of a member of staff who has these permissions."""
+    user = User.objects.create(
+        username=f"staff {User.objects.count()}", is_staff=True, is_superuser=superuser
+    )
+    for permission in permissions:
+        app, codename = permission.split(".")
+        user.user_permissions.add(Permission.objects.get(content_type__app_label=app, codename=codename))
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+@pytest.fixture
+def boss(db: None) -> Client:
+    """A client of somebody who may do everything."""
+    return client_of(superuser=True)
+
+
+def today() -> int:
+    """Return the UTC day, as the counters have it."""
+    return (datetime.now(UTC).date() - EPOCH).days
+
+
+def use(account: Account, requests: int) -> None:
+    """Let an account have used so much of today's quota."""
+    QuotaCounter.objects.create(
+        account=account,
+        minute_ends=0,
+        minute_used=0,
+        day=today(),
+        day_used=requests,
+        seen_at=0,
+        admitted=True,
+    )
+
+
+def ban(key: ApiKey, until: datetime) -> None:
+    """Let a key be banned."""
+    KeyStanding.objects.create(
+        key=key, banned_at=microseconds(timezone.now()), banned_until=microseconds(until)
+    )
+
+
+def count_stock() -> None:
+    """Count the stock, as a worker does."""
+    assert stock.refresh()
+
+
+@pytest.fixture
+def busy(account: Account, key: ApiKey, issue: Issue, category: Category) -> None:
+    """A shop with some of everything."""
+    now = timezone.now()
+    small = Account.objects.create(name="<b>Tiny</b> & Co", plan_id=PlanCode.FREE)
+    DailyUsage.objects.create(key=key, day=now.date(), requests=1200, refusals=34)
+    use(account, 20_000)
+    use(small, 950)
+    issue(small, expires_at=now + timedelta(days=3))
+    issue(small, expires_at=now + timedelta(days=20))
+    ban(key, now + timedelta(hours=1))
+    DeprecatedUse.objects.create(
+        account=small, operation="getPet", day=now.date(), requests=4321, last_call_at=now
+    )
+    pets = [Pet.objects.create(name=f"Rex {number}", category=category) for number in range(4)]
+    for pet in pets[:3]:
+        Order.objects.place(account_id=account.pk, pet_id=pet.pk, by="tests")
+    order = Order.objects.latest("id")
+    order.approve(by="tests")
+    count_stock()
+
+
+def steps(page: Any) -> list[tuple[str, str, str]]:
+    """Return what the page says is to be done: text, verb and link."""
+    return [(step.text, step.verb, step.link) for step in page.context["steps"]]
+
+
+def links(page: Any) -> set[str]:
+    """Return the addresses in the page's own part, and those behind the bars of its charts."""
+    body = page.text[page.text.index('class="home"') :]
+    found = set(re.findall(r'href="(/admin/[^"]*)"', body))
+    for data in re.findall(r'data-value="([^"]*)"', body):
+        for dataset in json.loads(unescape(data))["datasets"]:
+            found |= set(dataset["links"])
+    return {unescape(link) for link in found}
+
+
+# --- What it says --------------------------------------------------------------------------------
+
+
+def test_the_next_actions_come_first_with_links(boss: Client, busy: None) -> None:
+    assert steps(boss.get("/admin/")) == [
+        ("2 orders wait for approval.", "Approve", "/admin/inventory/order/?status__exact=placed"),
+        (
+            "1 approved order waits to be shipped or delivered.",
+            "Ship or deliver",
+            "/admin/inventory/order/?status__exact=approved",
+        ),
+        ("1 key is banned now.", "See why", "/admin/accounts/apikey/?banned=now"),
+        (
+            "1 key ends within 7 days, without a successor.",
+            "Rotate in time",
+            "/admin/accounts/apikey/?expires=7",
+        ),
+        ("1 account has used 90% of today's quota, or more.", "See which", "#quota"),
+    ]
+
+
+def test_a_key_that_was_rotated_asks_for_nothing(boss: Client, key: ApiKey) -> None:
+    key.rotate(by=OPERATOR)
+    page = boss.get("/admin/")
+    assert not [text for text, _, _ in steps(page) if "ends" in text]
+    assert "replaced already" in page.text
+
+
+def test_where_nothing_waits_the_page_says_so(
+    boss: Client, account: Account, key: ApiKey, category: Category
+) -> None:
+    Pet.objects.create(name="Rex", category=category)
+    count_stock()
+    page = boss.get("/admin/")
+    assert steps(page) == []
+    assert "Nothing waits for you" in page.text
+
+
+def test_charts_have_the_numbers_in_words_and_in_a_table(
+    boss: Client, busy: None, category: Category
+) -> None:
+    text = boss.get("/admin/").text
+    assert "Requests per day, last 30 days: 1,200 requests. Free 0, Pro 0, Business 1,200," in text
+    assert "Refusals per day, last 30 days: 34 refusals." in text
+    assert "Pets by category and status: 4 pets. Available 1, Pending 3, Sold 0." in text
+    assert text.count("<canvas") == text.count('role="img"') == text.count("<details") == 3
+    assert f">{category.name}</a></th>" in text
+    assert "<td>1,200</td>" in text
+
+
+def test_accounts_are_ranked_by_their_share_of_the_day(boss: Client, busy: None, account: Account) -> None:
+    page = boss.get("/admin/")
+    top = page.context["accounts"]["top"]
+    assert [(line["percent"], line["text"]) for line in top] == [
+        ("95%", "950 of 1,000"),
+        ("20%", "20,000 of 100,000"),
+    ]
+    assert top[1]["link"] == f"/admin/accounts/account/{account.pk}/change/"
+
+
+def test_callers_of_get_pet_are_named_with_its_end(boss: Client, busy: None) -> None:
+    text = boss.get("/admin/").text
+    assert "4,321" in text
+    assert "ends on 5 December 2030: in " in text
+
+
+def test_after_its_end_get_pet_is_said_to_be_removed(boss: Client, busy: None, settings: Any) -> None:
+    settings.GET_PET_REMOVED_AT = datetime(2025, 1, 1, tzinfo=UTC)
+    assert "was removed on 1 January 2025" in boss.get("/admin/").text
+
+
+def test_every_link_leads_to_a_page_that_is_there(boss: Client, busy: None) -> None:
+    found = links(boss.get("/admin/"))
+    assert {path.split("?")[0] for path in found} > {
+        "/admin/inventory/pet/",
+        "/admin/inventory/order/",
+        "/admin/accounts/account/",
+        "/admin/accounts/apikey/",
+    }
+    for path in found:
+        assert boss.get(path).status_code == 200, path
+
+
+def test_filtered_lists_show_what_was_counted(boss: Client, busy: None, category: Category) -> None:
+    for path, number in [
+        ("inventory/order/?status__exact=placed", 2),
+        (f"inventory/pet/?category__id__exact={category.pk}&status__exact=pending", 3),
+        ("accounts/apikey/?banned=now", 1),
+        ("accounts/apikey/?expires=7", 1),
+        ("accounts/apikey/?expires=30", 2),
+        ("accounts/account/?plan__code__exact=free", 1),
+    ]:
+        assert f"/admin/{path}" in links(boss.get("/admin/"))
+        assert len(boss.get(f"/admin/{path}").context["cl"].result_list) == number, path
+
+
+def test_names_are_escaped(boss: Client, busy: None) -> None:
+    text = boss.get("/admin/").text
+    assert "<b>Tiny" not in text
+    assert "&lt;b&gt;Tiny&lt;/b&gt; &amp; Co" in text
+
+
+@pytest.mark.parametrize("query", ["?q=%00", "?a=" + "x" * 300, "?e=1", "?%FF=1", "?q=%ED%A0%80"])
+def test_no_address_breaks_the_page(boss: Client, busy: None, query: str) -> None:
+    assert boss.get(f"/admin/{query}").status_code in {200, 400}
+
+
+# --- An empty shop -------------------------------------------------------------------------------
+
+
+def test_an_empty_shop_says_what_to_do_first(boss: Client) -> None:
+    page = boss.get("/admin/")
+    assert steps(page) == [
+        ("There is no account yet.", "Add the first account", "/admin/accounts/account/add/"),
+        ("The shop has no pets.", "Add the first pet", "/admin/inventory/pet/add/"),
+    ]
+    assert "<canvas" not in page.text
+    for path in links(page):
+        assert boss.get(path).status_code == 200, path
+
+
+def test_quiet_accounts_are_not_called_none(boss: Client, account: Account) -> None:
+    text = boss.get("/admin/").text
+    assert "No request came in the last 30 days" in text
+    assert "no account yet" not in text
+
+
+def test_before_the_first_count_the_page_says_that_it_is_being_counted(
+    boss: Client, category: Category, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stock, "SMALL", 0)
+    Pet.objects.create(name="Rex", category=category)
+    text = boss.get("/admin/").text
+    assert "The pets are being counted" in text
+    assert "The orders are being counted" in text
+
+
+# --- Who sees what -------------------------------------------------------------------------------
+
+SECTIONS = {"orders", "pets", "keys", "accounts"}
+
+
+@pytest.mark.parametrize(
+    ("permissions", "seen"),
+    [
+        (["inventory.view_pet", "inventory.view_order"], {"orders", "pets"}),
+        (["inventory.view_pet"], {"pets"}),
+        (["accounts.view_apikey"], {"keys"}),
+        (["accounts.change_account"], {"accounts"}),
+        (["inventory.view_category"], set()),
+        ([], set()),
+    ],
+)
+def test_sections_are_for_who_may_see_them(busy: None, permissions: list[str], seen: set[str]) -> None:
+    page: Any = client_of(*permissions).get("/admin/")
+    assert {name for name in SECTIONS if name in page.context} == seen
+    if not seen:
+        assert "Ask an owner" in page.text
+
+
+@pytest.mark.parametrize(
+    ("group", "seen"),
+    [
+        ("Viewer", SECTIONS),
+        ("Support", SECTIONS),
+        ("Stock", {"orders", "pets"}),
+        ("Owner", SECTIONS),
+    ],
+)
+def test_each_group_sees_its_own_part(busy: None, group: str, seen: set[str]) -> None:
+    client = client_of()
+    User.objects.latest("id").groups.add(Group.objects.get(name=group))
+    page: Any = client.get("/admin/")
+    assert {name for name in SECTIONS if name in page.context} == seen
+    for path in links(page):
+        assert client.get(path).status_code == 200, path
+
+
+def test_what_is_not_shown_is_not_asked_for(busy: None) -> None:
+    client = client_of("inventory.view_pet", "inventory.view_order")
+    with CaptureQueriesContext(connection) as queries:
+        assert client.get("/admin/").status_code == 200
+    asked = " ".join(query["sql"] for query in queries)
+    assert "inventory_stockcount" in asked
+    assert "accounts_" not in asked
+
+
+def test_who_may_only_look_is_asked_to_do_nothing(busy: None) -> None:
+    page = client_of("inventory.view_order", "accounts.view_apikey").get("/admin/")
+    assert {verb for _, verb, _ in steps(page)} == {"See the orders", "See the keys"}
+    assert steps(client_of("inventory.view_pet", "accounts.view_account").get("/admin/"))[-1][2] == "#quota"
+
+
+# --- What it costs -------------------------------------------------------------------------------
+
+
+def home_queries(client: Client) -> list[str]:
+    """Return the SQL of the home page; all of it, sessions and permissions included."""
+    client.get("/admin/")
+    with CaptureQueriesContext(connection) as queries:
+        assert client.get("/admin/").status_code == 200
+    return [query["sql"] for query in queries]
+
+
+def test_the_page_makes_few_queries_and_no_more_for_more_rows(
+    busy: None, issue: Issue, category: Category
+) -> None:
+    clients = [
+        client_of(superuser=True),
+        client_of(
+            *(
+                f"inventory.{verb}_{name}"
+                for verb in ("view", "change", "add")
+                for name in ("pet", "order")
+            ),
+            *(f"accounts.{verb}_{name}" for verb in ("view", "change") for name in ("account", "apikey")),
+        ),
+    ]
+    before = [home_queries(client) for client in clients]
+    assert all(len(queries) <= MOST_QUERIES for queries in before), before
+    for number in range(30):
+        new = Account.objects.create(name=f"Customer {number}", plan_id=PlanCode.PRO)
+        key, _ = issue(new, expires_at=timezone.now() + timedelta(days=1 + number))
+        use(new, 10 + number)
+        ban(key, timezone.now() + timedelta(hours=1))
+        Category.objects.create(name=f"Kind {number}")
+    assert [len(home_queries(client)) for client in clients] == [len(queries) for queries in before]
+
+
+BIG_SHOP = [
+    """INSERT INTO inventory_pet (name, category_id, status, created_at, updated_at)
+       SELECT 'Pet ' || n, (SELECT min(id) FROM inventory_category),
+              (ARRAY['available', 'pending', 'sold'])[1 + n %% 3], now(), now()
+       FROM generate_series(1, 60000) AS n""",
+    """INSERT INTO accounts_account (public_id, name, plan_id, created_at)
+       SELECT lpad(n::text, 8, '0'), 'Customer ' || n, 'pro', now() FROM generate_series(1, 300) AS n""",
+    """INSERT INTO accounts_apikey (account_id, public_id, mode, name, digest, pepper_number, scopes,
+                                    allowed_networks, created_at, revoked_reason)
+       SELECT id, 'key' || id, 'live', '', '', 1, 'pets:read', '[]', now(), '' FROM accounts_account""",
+    """INSERT INTO accounts_dailyusage (key_id, day, requests, refusals)
+       SELECT key.id, current_date - day, 1000, 10
+       FROM accounts_apikey AS key, generate_series(0, 364) AS day ON CONFLICT DO NOTHING""",
+    """INSERT INTO accounts_deprecateduse (account_id, operation, day, requests, last_call_at)
+       SELECT id, 'getPet', current_date - day, 5, now()
+       FROM accounts_account, generate_series(0, 364) AS day ON CONFLICT DO NOTHING""",
+]
+
+
+def plans(queries: Iterable[str]) -> Iterable[str]:
+    """Yield how PostgreSQL carries out each SELECT."""
+    with connection.cursor() as cursor:
+        for sql in queries:
+            if sql.startswith("SELECT"):
+                cursor.execute(f"EXPLAIN {sql}".replace("%", "%%"))
+                yield "\n".join(line for (line,) in cursor.fetchall())
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="EXPLAIN is read as PostgreSQL writes it.")
+def test_no_query_of_the_page_scans_a_big_table(boss: Client, busy: None) -> None:
+    with connection.cursor() as cursor:
+        for statement in BIG_SHOP:
+            cursor.execute(statement.replace("%%", "%"))
+        cursor.execute("ANALYZE")
+    queries = home_queries(boss)
+    assert len(queries) <= MOST_QUERIES, queries
+    found = list(plans(queries))
+    assert any("accounts_dailyusage" in plan for plan in found)
+    for plan in found:
+        scanned = set(re.findall(r"Seq Scan on (\w+)", plan))
+        assert not scanned & BIG_TABLES, plan
+
+
+# --- The charts ----------------------------------------------------------------------------------
+
+
+def test_a_chart_gives_each_bar_its_own_list() -> None:
+    chart = BarChart(
+        "Pets", "pets", "Category", ["A category with a very long name", "Cats"],
+        [Series("Available", "--chart-1", [3, 0], "/all", ["/first", "/second"])],
+    )  # fmt: skip
+    drawn = json.loads(chart.data)
+    assert drawn["labels"] == ["A category with a ver…", "Cats"]
+    assert drawn["datasets"][0]["links"] == ["/first", "/second"]
+    assert [row.label for row in chart.rows] == ["A category with a very long name", "Cats"]
+    assert [row.cells[0].link for row in chart.rows] == ["/first", ""]

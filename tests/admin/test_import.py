@@ -1,0 +1,394 @@
+"""Pets by file in the back office: one verdict with import_pets, nothing by halves, nothing unescaped."""
+
+import csv
+import io
+import json
+import re
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Permission, User
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.core.management import CommandError, call_command
+from django.test import Client
+from django.urls import URLPattern, URLResolver, get_resolver
+from django.utils import timezone
+
+from inventory.admin import import_export
+from inventory.models import Category, Pet
+from inventory.models.uploads import KEPT, PetUpload
+
+PETS = "/admin/inventory/pet/"
+IMPORT, CONFIRM, EXPORT = f"{PETS}import/", f"{PETS}process_import/", f"{PETS}export/"
+
+GOOD = b"name,category,status\nRex,Dogs,available\nTom,Cats,\n"
+THREE_BAD = (
+    b"name,category,status\nRex,Dogs,available\n,Dogs,\nTom,Dragons,\nMax,Dogs,lost\nLuna,Cats,sold\n"
+)
+
+
+@pytest.fixture
+def boss(db: None) -> User:
+    return User.objects.create(username="boss", is_staff=True, is_superuser=True)
+
+
+@pytest.fixture
+def staff(boss: User) -> Client:
+    client = Client(raise_request_exception=False)
+    client.force_login(boss)
+    return client
+
+
+def upload(staff: Client, content: bytes, name: str = "pets.csv", **fields: str) -> Any:
+    return staff.post(IMPORT, {"import_file": SimpleUploadedFile(name, content), **fields})
+
+
+def token_in(page: Any) -> str:
+    found = re.search(r'name="upload" value="([^"]+)"', page.text)
+    return found[1] if found else ""
+
+
+def confirm(staff: Client, token: str) -> str:
+    page = staff.post(CONFIRM, {"upload": token}, follow=True)
+    assert page.status_code == 200
+    return str(page.text.replace("&#x27;", "'"))
+
+
+# --- Import --------------------------------------------------------------------------------------
+
+
+def test_good_file_is_shown_first_and_imported_once_it_is_confirmed(staff: Client) -> None:
+    page = upload(staff, GOOD)
+    assert "2 pets to import" in page.text
+    assert Pet.objects.count() == 0
+    assert "2 pets imported from pets.csv." in confirm(staff, token_in(page))
+    pets = Pet.objects.order_by("id").values_list("name", "category__name", "status")
+    assert list(pets) == [("Rex", "Dogs", "available"), ("Tom", "Cats", "available")]
+    assert not PetUpload.objects.exists()
+
+
+def test_each_bad_line_is_shown_with_its_number_and_nothing_can_be_imported(staff: Client) -> None:
+    page = upload(staff, THREE_BAD)
+    lines = re.findall(r"<tr><td>(\d+)</td><td>([^<]+)</td></tr>", page.text)
+    assert [int(number) for number, _ in lines] == [3, 4, 5]
+    assert "No category has the name" in lines[1][1]
+    assert "3 bad lines" in page.text
+    assert "2 pets good" in page.text
+    assert token_in(page) == ""
+    assert not PetUpload.objects.exists()
+
+
+def test_json_lines_are_imported(staff: Client, category: Category) -> None:
+    content = json.dumps({"name": "Rex", "categoryId": category.pk}).encode() + b"\n"
+    confirm(staff, token_in(upload(staff, content, "pets.jsonl")))
+    assert Pet.objects.get().name == "Rex"
+
+
+def test_json_array_is_imported_however_it_is_laid_out(staff: Client, category: Category) -> None:
+    pets = [{"name": f"Pet {number}", "categoryId": category.pk} for number in range(3_000)]
+    content = json.dumps(pets, indent=2).encode()
+    assert content.count(b"\n") > import_export.MOST_LINES
+    assert "3,000 pets imported from pets.json." in confirm(
+        staff, token_in(upload(staff, content, "pets.json"))
+    )
+    assert list(Pet.objects.order_by("id").values_list("name", flat=True)) == [pet["name"] for pet in pets]
+
+
+def test_json_array_is_known_by_its_bracket(staff: Client) -> None:
+    content = b' \n[{"name": "Rex", "category": "Dogs"}]'
+    for chosen in ("json", "jsonl"):
+        assert "1 pet to import" in upload(staff, content, "pets.txt", format=chosen).text
+
+
+def test_json_array_with_too_many_elements_is_refused_with_a_way_out(staff: Client) -> None:
+    element = b'{"name":"Rex","category":"Dogs"}'
+    assert (
+        "10,000 pets to import" in upload(staff, b"[" + b",".join([element] * 10_000) + b"]", "p.json").text
+    )
+    page = upload(staff, b"[" + b",".join([element] * 10_001) + b"]", "p.json")
+    assert "manage.py import_pets" in page.text
+    assert token_in(page) == ""
+
+
+FILES = {
+    "good.csv": GOOD,
+    "three bad.csv": THREE_BAD,
+    "byte order mark.csv": b"\xef\xbb\xbf" + GOOD,
+    "utf-16.csv": GOOD.decode().encode("utf-16"),
+    "latin-1.csv": "name,category\nZoë,Dogs\nMax,Dogs\n".encode("latin-1"),
+    "nul.csv": b"name,category\nRe\0x,Dogs\n",
+    "quotes.csv": b'name,category\n"Rex, ""the"" dog",Dogs\n"two\nlines",Dogs\n',
+    "open quote.csv": b'name,category\n"Rex,Dogs\nTom,Cats\n',
+    "misplaced quote.csv": b'name,category\n"R"ex,Dogs\nTom,Cats\n',
+    "lone cr.csv": b"name,category\rRex,Dogs\r",
+    "crlf.csv": GOOD.replace(b"\n", b"\r\n"),
+    "unknown column.csv": b"name,category,price\nRex,Dogs,5\n",
+    "no columns.csv": b"\n",
+    "only columns.csv": b"name,category\n",
+    "too few.csv": b"name,category\nRex\n",
+    "long.csv": b"name,category\n" + b"x" * 70_000 + b",Dogs\nTom,Cats\n",
+    "html.csv": b"name,category\n<script>alert(1)</script>,<img src=x>\n",
+    "formula.csv": b"name,category\n=1+1,Dogs\n",
+    "good.jsonl": b'{"name": "Rex", "category": "Dogs"}\n',
+    "array.jsonl": b'[{"name": "Rex", "category": "Dogs"}]\n',
+    "array in a line.jsonl": b'{"name": "Rex", "category": "Dogs"}\n[]\n',
+    "good.json": b'[\n  {\n    "name": "Rex",\n    "category": "Dogs"\n  }\n]\n',
+    "three bad.json": b'[{"name": "Rex", "category": "Dogs"},\n{"name": 5},\nnull,\n{"name": NaN}]',
+    "no array.json": b'{"name": "Rex", "category": "Dogs"}\n',
+    "empty array.json": b"[]",
+    "comma missing.json": b'[{"name": "Rex", "category": "Dogs"}\n{"name": "Tom", "category": "Cats"}]',
+    "last comma.json": b'[{"name": "Rex", "category": "Dogs"},\n]',
+    "unclosed.json": b'[{"name": "Rex", "category": "Dogs"}',
+    "two arrays.json": b"[]\n[]",
+    "long.json": b'["' + b"x" * 70_000 + b'"]',
+    "html.json": b'[{"name": "<script>alert(1)</script>", "category": "<img src=x>"}]',
+    "utf-16.json": "[]".encode("utf-16"),
+    "broken.jsonl": b'{"name": "Rex", "category": "Dogs"}\n{"name": \n{"name": 5}\n',
+    "surrogate.jsonl": rb'{"name": "\ud800", "category": "Dogs"}' + b"\n",
+    "huge number.jsonl": b'{"name": "Rex", "categoryId": 1E999999}\n',
+    "binary.csv": bytes(range(256)) * 20,
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_file_gets_the_verdict_of_the_command(
+    staff: Client, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(FILES[name])
+    with suppress(CommandError, SystemExit):
+        call_command("import_pets", str(path), "--dry-run", "--json")
+    verdict = json.loads(capsys.readouterr().out)
+    response = upload(staff, FILES[name], name)
+    assert response.status_code == 200
+    report = response.context["report"]
+    assert (report.good, report.bad) == (verdict["good"], verdict["bad"])
+    problems = [{"line": problem.line, "reason": problem.reason} for problem in report.problems]
+    assert problems == verdict["errors"]
+    assert bool(token_in(response)) == (verdict["good"] > 0 and verdict["bad"] == 0)
+
+
+def test_preview_shows_nothing_unescaped(staff: Client) -> None:
+    for content in (
+        b"name,category\n<script>alert(1)</script>,<img src=x>\n",
+        b"name,category\n<script>alert(1)</script>,Dogs\n",
+        b"<script>alert(1)</script>,category\n",
+    ):
+        page = upload(staff, content, "<b>.csv").text
+        assert "<script>alert" not in page
+        assert "<img src=x" not in page
+        assert "<b>.csv" not in page
+
+
+@pytest.mark.parametrize(
+    "content", [b"name,category\n" + b"Rex,Dogs\n" * 10_000, b"name,category\n" + b" " * 2 * 1024 * 1024]
+)
+def test_file_that_is_too_big_is_refused_with_a_way_out(staff: Client, content: bytes) -> None:
+    page = upload(staff, content)
+    assert page.status_code == 200
+    assert "manage.py import_pets" in page.text
+    assert token_in(page) == ""
+
+
+def test_biggest_file_is_imported(staff: Client) -> None:
+    content = b"name,category\n" + b"Rex,Dogs\n" * 9_999
+    assert "9,999 pets imported" in confirm(staff, token_in(upload(staff, content)))
+    assert Pet.objects.count() == 9_999
+
+
+def test_of_very_many_bad_lines_some_are_shown_and_all_are_counted(staff: Client) -> None:
+    page = upload(staff, b"name,category\n" + b",Dogs\n" * 500).text
+    assert "500 bad lines" in page
+    assert "300 more bad lines are not shown" in page
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "sentence"),
+    [
+        ("pets.txt", {}, "Choose what it is"),
+        ("pets.csv", {"format": "xlsx"}, "Select a valid choice"),
+        ("pets", {"format": "csv"}, "2 pets to import"),
+        ("p\u202eets\n.csv", {}, "2 pets to import"),
+        (f"{'x' * 300}.csv", {}, "2 pets to import"),
+    ],
+)
+def test_any_name_of_a_file_is_borne(
+    staff: Client, name: str, fields: dict[str, str], sentence: str
+) -> None:
+    assert sentence in upload(staff, GOOD, name, **fields).text
+
+
+@pytest.mark.parametrize("sent", [{}, {"import_file": "text"}, {"import_file": ""}, {"format": "csv"}])
+def test_form_without_a_file_is_shown_again(staff: Client, sent: dict[str, str]) -> None:
+    response = staff.post(IMPORT, sent)
+    assert response.status_code == 200
+    assert "This field is required" in response.text
+
+
+def test_empty_file_is_refused(staff: Client) -> None:
+    assert "The submitted file is empty" in upload(staff, b"").text
+
+
+# --- Between preview and confirmation ------------------------------------------------------------
+
+
+def test_second_click_imports_nothing(staff: Client) -> None:
+    token = token_in(upload(staff, GOOD))
+    confirm(staff, token)
+    assert "This file no longer waits" in confirm(staff, token)
+    assert Pet.objects.count() == 2
+
+
+def test_newer_file_takes_the_place_of_the_older(staff: Client) -> None:
+    older = token_in(upload(staff, GOOD))
+    newer = token_in(upload(staff, b"name,category\nLuna,Cats\n"))
+    assert "no longer waits" in confirm(staff, older)
+    assert "1 pet imported" in confirm(staff, newer)
+    assert PetUpload.objects.count() == 0
+
+
+def test_file_of_somebody_else_can_not_be_confirmed(staff: Client) -> None:
+    token = token_in(upload(staff, GOOD))
+    other = Client()
+    other.force_login(User.objects.create(username="other", is_staff=True, is_superuser=True))
+    assert "no longer waits" in confirm(other, token)
+    assert Pet.objects.count() == 0
+
+
+def test_file_waits_for_an_hour_and_is_then_forgotten(staff: Client, boss: User) -> None:
+    token = token_in(upload(staff, GOOD))
+    now = timezone.now()
+    waiting = PetUpload.objects.waiting
+    assert waiting(boss.pk, token, now + KEPT - timedelta(minutes=1)).exists()
+    assert not waiting(boss.pk, token, now + KEPT + timedelta(minutes=1)).exists()
+    other = User.objects.create(username="other")
+    later = now + KEPT + timedelta(minutes=1)
+    PetUpload.objects.keep(other.pk, file_name="new.csv", file_format="csv", content=GOOD, now=later)
+    assert [kept.file_name for kept in PetUpload.objects.all()] == ["new.csv"]
+
+
+@pytest.mark.parametrize("token", ["", "abc", "0" * 32, "x" * 100_000, "\u0661" * 32, "{" * 36])
+def test_any_token_gives_a_message(staff: Client, token: str) -> None:
+    assert "no longer waits" in confirm(staff, token)
+
+
+def test_category_that_goes_before_the_confirmation_stops_the_import(staff: Client) -> None:
+    category = Category.objects.create(name="Newts")
+    token = token_in(upload(staff, b"name,category\nRex,Dogs\nNeo,Newts\n"))
+    category.delete()
+    assert "a category is no longer there" in confirm(staff, token)
+    assert Pet.objects.count() == 0
+
+
+def test_confirmation_is_sent_by_a_form_of_ours_only(boss: User) -> None:
+    strict = Client(enforce_csrf_checks=True)
+    strict.force_login(boss)
+    assert strict.post(CONFIRM, {"upload": "x"}).status_code == 403
+    assert strict.get(CONFIRM).status_code == 405
+
+
+# --- Export --------------------------------------------------------------------------------------
+
+
+def export(staff: Client, file_format: str = "csv", **query: Any) -> Any:
+    response = staff.post(EXPORT, {"format": file_format}, query_params=query)
+    assert response.status_code == 200
+    return response
+
+
+def test_export_has_the_pets_of_the_filtered_list(staff: Client, category: Category) -> None:
+    for name, status in (("Rex", "sold"), ("Roy", "sold"), ("Rob", "available"), ("Tom", "sold")):
+        Pet.objects.create(name=name, category=category, status=status)
+    response = export(staff, q="r", status__exact="sold", after="0")
+    assert "attachment" in response["Content-Disposition"]
+    rows = list(csv.DictReader(io.StringIO(response.getvalue().decode("utf-8-sig"))))
+    assert [row["name"] for row in rows] == ["Rex", "Roy"]
+    assert rows[0].keys() == {"id", "name", "category", "status"}
+    assert len(export(staff).getvalue().splitlines()) == 5
+
+
+@pytest.mark.parametrize("sign", ["=", "+", "-", "@", "\t", "\r"])
+def test_formulas_are_disarmed_in_csv(staff: Client, sign: str) -> None:
+    kind = Category.objects.create(name=f"{sign}kind")
+    Pet.objects.create(name=f"{sign}cmd|' /C calc'!A0", category=kind)
+    text = export(staff).getvalue().decode("utf-8-sig")
+    row = next(csv.DictReader(io.StringIO(text, newline="")))
+    assert row["name"].startswith(f"'{sign}")
+    assert row["category"].startswith(f"'{sign}")
+
+
+def test_json_lines_come_back_as_they_were(staff: Client, category: Category) -> None:
+    Pet.objects.create(name='=1+1 <b>"quoted"</b>', category=category)
+    content = export(staff, "jsonl").getvalue()
+    confirm(staff, token_in(upload(staff, content, "pets.jsonl")))
+    assert set(Pet.objects.values_list("name", flat=True)) == {'=1+1 <b>"quoted"</b>'}
+    assert Pet.objects.count() == 2
+
+
+def test_too_big_an_export_is_refused_with_a_way_out(
+    staff: Client, category: Category, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(import_export, "MOST_EXPORTED", 3)
+    Pet.objects.bulk_create(Pet(name="Rex", category=category) for _ in range(3))
+    assert len(export(staff).getvalue().splitlines()) == 4
+    Pet.objects.create(name="Tom", category=category)
+    assert "manage.py export_pets" in export(staff).text
+
+
+@pytest.mark.parametrize(
+    "query", [{"category__id__exact": "abc"}, {"status__exact": "\0"}, {"q": "x" * 251}, {"nothing": "1"}]
+)
+def test_no_filter_breaks_the_export(staff: Client, query: dict[str, str]) -> None:
+    for response in (staff.get(EXPORT, query), staff.post(EXPORT, {"format": "csv"}, query_params=query)):
+        assert response.status_code in {302, 400}
+    assert "Select a valid choice" in staff.post(EXPORT, {"format": "xlsx"}).text
+
+
+# --- Who may, and what ---------------------------------------------------------------------------
+
+
+def clerk(*permissions: str) -> Client:
+    user = User.objects.create_user("clerk", is_staff=True)
+    user.user_permissions.add(*Permission.objects.filter(codename__in=permissions))
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def test_import_is_for_those_who_may_add_pets(db: None) -> None:
+    client = clerk("view_pet")
+    assert client.get(IMPORT).status_code == 403
+    assert client.post(CONFIRM, {"upload": "x"}).status_code == 403
+    assert client.get(EXPORT).status_code == 200
+    assert IMPORT not in client.get(PETS).text
+
+
+def test_export_is_for_those_who_may_see_pets(db: None) -> None:
+    client = clerk("view_order")
+    assert client.get(EXPORT).status_code == 403
+    assert client.post(EXPORT, {"format": "csv"}).status_code == 403
+
+
+def paths(patterns: Any, start: str = "") -> list[str]:
+    found = []
+    for pattern in patterns:
+        here = start + str(pattern.pattern)
+        if isinstance(pattern, URLResolver):
+            found += paths(pattern.url_patterns, here)
+        elif isinstance(pattern, URLPattern):
+            found.append(here)
+    return found
+
+
+def test_pets_alone_go_by_file_and_keys_never(db: None) -> None:
+    every = paths(get_resolver().url_patterns)
+    exchanging = {path for path in every if "import" in path or "export" in path}
+    assert exchanging == {f"admin/inventory/pet/{page}/" for page in ("import", "process_import", "export")}
+
+
+def test_file_with_a_key_in_it_imports_no_key(staff: Client) -> None:
+    page = upload(staff, b"name,category,digest\nRex,Dogs,abc\n").text
+    assert "is unknown" in page

@@ -1,0 +1,179 @@
+"""The login of the back office bears guessing: so many attempts from an address, so many for a name."""
+
+import sqlite3
+import zlib
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.cache.backends import base
+from django.test import Client, override_settings
+from django_ratelimit import core
+
+from petstore.backoffice.login import in_words
+from petstore.cache import machine
+
+LOGIN = "/admin/login/"
+PASSWORD = "correct horse battery staple"
+
+
+class Clock:
+    """Stands for the module `time`; tests move it."""
+
+    def __init__(self) -> None:
+        self.now = 1_900_000_000.0
+
+    def time(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock of django-ratelimit and of the counters."""
+    clock = Clock()
+    for module in (core, base, machine):
+        monkeypatch.setattr(module, "time", clock)
+    return clock
+
+
+@pytest.fixture(autouse=True)
+def boss(db: None, settings: Any) -> User:
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # Fast.
+    return User.objects.create_superuser("boss", password=PASSWORD)
+
+
+def attempt(name: str = "boss", password: str = "wrong", address: str = "192.0.2.1", **headers: str) -> Any:
+    client = Client(raise_request_exception=False, REMOTE_ADDR=address)
+    return client.post(LOGIN, {"username": name, "password": password, "next": "/admin/"}, headers=headers)
+
+
+def test_staff_sign_in(boss: User) -> None:
+    response = attempt(password=PASSWORD)
+    assert (response.status_code, response.url) == (302, "/admin/")
+
+
+def test_ten_attempts_a_minute_from_an_address_are_looked_at_and_no_more(clock: Clock) -> None:
+    answers = [attempt(name=f"user {number}").status_code for number in range(12)]
+    assert answers == [200] * 10 + [429] * 2
+
+
+def test_the_right_password_does_not_help_once_there_were_too_many_attempts(clock: Clock) -> None:
+    for number in range(10):
+        attempt(name=f"user {number}")
+    response = attempt(password=PASSWORD)
+    assert response.status_code == 429
+    assert "sessionid" not in response.cookies
+
+
+def test_the_refusal_is_the_login_page_and_says_when_to_come_back(clock: Clock) -> None:
+    for number in range(10):
+        attempt(name=f"user {number}")
+    response = attempt()
+    assert 'id="login-form"' in response.text
+    wait = int(response["Retry-After"])
+    assert 1 <= wait <= 60
+    assert f"Too many attempts to sign in. Try again in {wait} second" in response.text
+
+
+def test_ten_attempts_in_five_minutes_for_a_name_are_looked_at_from_wherever(clock: Clock) -> None:
+    answers = [attempt(address=f"192.0.2.{number}") for number in range(12)]
+    assert [answer.status_code for answer in answers] == [200] * 10 + [429] * 2
+    assert 1 <= int(answers[-1]["Retry-After"]) <= 300
+    assert "Too many attempts to sign in. Try again in " in answers[-1].text
+    assert attempt(name="other", address="192.0.2.99").status_code == 200
+
+
+def test_a_wait_is_said_as_people_say_it() -> None:
+    waits = [in_words(seconds) for seconds in (1, 2, 90, 91, 120, 121, 300)]
+    assert waits == [
+        "1 second",
+        "2 seconds",
+        "90 seconds",
+        "2 minutes",
+        "2 minutes",
+        "3 minutes",
+        "5 minutes",
+    ]
+
+
+@pytest.mark.parametrize("spelling", ["boss", " boss ", "\uff42\uff4f\uff53\uff53"])
+def test_a_name_counts_in_every_spelling_that_signs_in(clock: Clock, spelling: str) -> None:
+    assert attempt(name=spelling, password=PASSWORD).status_code == 302
+    for number in range(9):
+        attempt(address=f"192.0.2.{number + 2}")
+    assert attempt(name=spelling, address="192.0.2.99").status_code == 429
+
+
+def test_attempts_refused_for_their_address_do_not_lock_the_name(clock: Clock) -> None:
+    for _ in range(30):
+        attempt(name="flooder")
+    for _ in range(30):
+        assert attempt().status_code == 429
+    assert attempt(address="192.0.2.2", password=PASSWORD).status_code == 302
+
+
+def test_an_ipv6_client_counts_by_its_64(clock: Clock) -> None:
+    answers = [attempt(name=f"user {n}", address=f"2001:db8::{n:x}").status_code for n in range(1, 12)]
+    assert answers == [200] * 10 + [429]
+    assert attempt(address="2001:db8:0:1::1").status_code == 200
+
+
+def test_the_header_that_clients_write_themselves_does_not_help(clock: Clock) -> None:
+    headers = [{"X-Forwarded-For": f"203.0.113.{number}"} for number in range(11)]
+    answers = [attempt(name=f"user {n}", **sent).status_code for n, sent in enumerate(headers)]
+    assert answers[-1] == 429
+
+
+@override_settings(TRUSTED_PROXY_COUNT=1)
+def test_behind_our_proxy_clients_count_apart(clock: Clock) -> None:
+    headers = [{"X-Forwarded-For": f"203.0.113.{number}"} for number in range(11)]
+    answers = [attempt(name=f"user {n}", **sent).status_code for n, sent in enumerate(headers)]
+    assert answers[-1] == 200
+
+
+@pytest.mark.parametrize("offset", [0, 1, 29, 58, 59, 60, 0.5, 59.5])
+def test_who_waits_as_told_is_let_in_and_who_comes_a_second_early_is_not(
+    clock: Clock, offset: float
+) -> None:
+    period = 60
+    clock.now += zlib.crc32(b"192.0.2.1/32") % period + offset  # Wherever in its window somebody starts.
+    answers = [attempt(name=f"user {number}") for number in range(11)]
+    wait = int(answers[-1]["Retry-After"])
+    clock.now += wait - 1.01
+    assert attempt().status_code == 429
+    clock.now += 1.01
+    assert attempt(password=PASSWORD).status_code == 302
+
+
+def test_looking_at_the_login_costs_nothing(clock: Clock) -> None:
+    client = Client(REMOTE_ADDR="192.0.2.1")
+    assert {client.get(LOGIN).status_code for _ in range(30)} == {200}
+    assert attempt(password=PASSWORD).status_code == 302
+
+
+def test_staff_can_sign_in_while_the_counters_are_away(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def away(*arguments: Any, **options: Any) -> None:
+        raise sqlite3.OperationalError("disk I/O error")
+
+    monkeypatch.setattr("petstore.backoffice.login.get_usage", away)
+    assert attempt(password=PASSWORD).status_code == 302
+    assert "The counters of attempts to sign in can't be reached." in caplog.text
+
+
+@pytest.mark.parametrize(
+    "name", ["\0", "x" * 100_000, "", "\udcff".encode("utf-8", "surrogatepass"), "9" * 30]
+)
+def test_no_name_breaks_the_login(name: str) -> None:
+    assert attempt(name=name).status_code in {200, 400}
+    assert attempt(password=name).status_code in {200, 400}
+
+
+@pytest.mark.parametrize("next_page", ["\0", "x" * 100_000, "//elsewhere.example/", "javascript:alert(1)"])
+def test_no_next_page_leads_astray(next_page: str) -> None:
+    client = Client(raise_request_exception=False)
+    assert client.get(LOGIN, {"next": next_page}).status_code in {200, 400}
+    response = client.post(LOGIN, {"username": "boss", "password": PASSWORD, "next": next_page})
+    assert response.status_code in {302, 400}
+    assert response.headers.get("Location", "/admin/") == "/admin/"

@@ -1,0 +1,143 @@
+"""Staff and operators who do the same thing at the same instant: it is done once."""
+
+import json
+import re
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.core.management import CommandError, call_command
+from django.db import connection
+from django.test import Client
+
+from accounts.models import Account, ApiKey
+from inventory.models import Category, IllegalMoveError, Order, OrderStatus, Pet, PetStatus
+from inventory.models.events import PetEvent
+from inventory.transitions import move_pets
+from petstore.management.commands.quickstart import staff_login
+from tests.conftest import COMMITTED
+
+pytestmark = COMMITTED
+STAFF = 8
+
+
+def at_once(*acts: Callable[[], Any]) -> list[Any]:
+    """Do all of it at the same instant, each in a thread with a connection of its own."""
+    start = threading.Barrier(len(acts))
+
+    def run(act: Callable[[], Any]) -> Any:
+        start.wait(timeout=30)
+        try:
+            return act()
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(len(acts)) as pool:
+        return list(pool.map(run, acts))
+
+
+def test_pets_that_many_sell_at_once_are_sold_once_each() -> None:
+    category = Category.objects.earliest("id")
+    pets = [Pet.objects.create(name=f"Pet {number}", category=category) for number in range(20)]
+    ids = [pet.pk for pet in pets]
+    orders = [ids, ids[::-1]] * (STAFF // 2)  # Whoever locks in another order would wait for ever.
+    outcomes = at_once(
+        *(lambda chosen=chosen: move_pets(chosen, PetStatus.SOLD, by="tests") for chosen in orders)
+    )
+    assert sorted(pet.pk for outcome in outcomes for pet in outcome.done) == ids
+    assert PetEvent.objects.count() == len(ids)
+
+
+def test_pets_are_ordered_or_moved_by_hand_and_never_both() -> None:
+    category = Category.objects.earliest("id")
+    account = Account.objects.create(name="Acme Pets", plan_id="business")
+    ids = [Pet.objects.create(name=f"Pet {number}", category=category).pk for number in range(10)]
+
+    def buy() -> None:
+        for pk in ids[::-1]:
+            try:
+                Order.objects.place(account_id=account.pk, pet_id=pk, by="tests")
+            except IllegalMoveError:
+                continue
+
+    at_once(buy, lambda: move_pets(ids, PetStatus.SOLD, by="tests"), buy)
+    ordered = set(Order.objects.filter(status=OrderStatus.PLACED).values_list("pet_id", flat=True))
+    for pet in Pet.objects.filter(pk__in=ids):
+        assert pet.status == ("pending" if pet.pk in ordered else "sold")
+        assert pet.events.count() == 1
+
+
+def test_file_that_is_confirmed_many_times_at_once_is_imported_once() -> None:
+    boss = User.objects.create(username="boss", is_staff=True, is_superuser=True)
+    clients = [Client(raise_request_exception=False) for _ in range(STAFF)]
+    for client in clients:
+        client.force_login(boss)
+    file = SimpleUploadedFile("pets.csv", b"name,category\nRex,Dogs\nTom,Cats\n")
+    page = clients[0].post("/admin/inventory/pet/import/", {"import_file": file})
+    token = re.findall(r'name="upload" value="([^"]+)"', page.text)[0]
+    sent = {"upload": token}
+    answers = at_once(
+        *(
+            lambda client=client: client.post("/admin/inventory/pet/process_import/", sent)
+            for client in clients
+        )
+    )
+    assert {answer.status_code for answer in answers} == {302}
+    assert Pet.objects.count() == 2
+
+
+def run(*command: str) -> Any:
+    """Run a command; return what it answers, or the CommandError that it ends with."""
+    out = StringIO()
+    try:
+        call_command(*command, "--json", stdout=out)
+    except CommandError as error:
+        return error
+    return json.loads(out.getvalue())
+
+
+@pytest.mark.parametrize("plan", [[], ["--plan", "pro"]], ids=["no plan", "a plan"])
+def test_keys_for_one_new_account_that_are_issued_at_once_are_all_its_own(plan: list[str]) -> None:
+    for number in range(5):
+        name = f"New {number}"
+        issued = at_once(*[lambda name=name: run("issue_key", "--account", name, *plan)] * STAFF)
+        assert {key["plan"] for key in issued} == {"pro" if plan else "free"}
+        account = Account.objects.get(name=name)
+        assert {key["id"] for key in issued} == set(account.keys.values_list("public_id", flat=True))
+        assert ApiKey.objects.filter(account=account).count() == STAFF
+
+
+def test_staff_login_that_two_first_starts_make_at_once_is_made_once() -> None:
+    for _ in range(5):
+        passwords = [one for one in at_once(*[staff_login] * 4) if one is not None]
+        user = User.objects.get()
+        assert [user.check_password(one) for one in passwords] == [True]
+        user.delete()
+
+
+def test_history_that_is_added_twice_at_once_is_added_once_or_the_loser_is_told_why() -> None:
+    command = ("seed_demo", "--pets", "0", "--history-days", "1", "--accounts", "3", "--force")
+    answers = at_once(*[lambda: run(*command)] * 3)
+    told = [str(answer) for answer in answers if isinstance(answer, CommandError)]
+    assert len(told) < 3
+    assert all("No customers were added" in text for text in told)
+    assert Account.objects.count() == 3 * (3 - len(told))
+
+
+def test_account_that_many_staff_add_at_once_is_added_once_and_the_others_are_told() -> None:
+    boss = User.objects.create(username="boss", is_staff=True, is_superuser=True)
+    clients = [Client(raise_request_exception=False) for _ in range(STAFF)]
+    for client in clients:
+        client.force_login(boss)
+    page = "/admin/accounts/account/add/"
+    form = {"name": "Acme Pets", "plan": "free", "per_minute": "", "per_day": ""}
+    answers = at_once(*(lambda client=client: client.post(page, form) for client in clients))
+    told = [answer.text for answer in answers if answer.status_code != 302]
+    assert len(told) == STAFF - 1
+    assert all("already exists" in text or "Somebody changed the same" in text for text in told)
+    assert Account.objects.get().name == "Acme Pets"

@@ -1,0 +1,173 @@
+"""Staff paste a request id and read why the request was refused."""
+
+from datetime import UTC, datetime, timedelta
+from html import unescape
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Permission, User
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from accounts.models import Account, ApiKey, PlanCode, Refusal
+from accounts.usage.write_behind import UsageRecorder
+from tests.conftest import Api
+
+PAGE = "/admin/accounts/refusal/"
+AT = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
+
+
+@pytest.fixture
+def staff(db: None) -> Client:
+    client = Client(raise_request_exception=False)
+    client.force_login(User.objects.create(username="boss", is_staff=True, is_superuser=True))
+    return client
+
+
+def refuse(key: ApiKey, **values: Any) -> Refusal:
+    known: dict[str, Any] = {
+        "request_id": "req-1", "at": AT, "account": key.account, "key": key, "rule": "rate_limit_exceeded",
+        "method": "GET", "route": "/v1/pets", "minute_limit": 1_000, "minute_used": 1_000,
+        "minute_ends_at": AT + timedelta(seconds=13), "day_limit": 100_000, "day_used": 4_321,
+        "day_ends_at": datetime(2026, 3, 5, tzinfo=UTC),
+    }  # fmt: skip
+    return Refusal.objects.create(**known | values)
+
+
+def test_a_refused_request_is_explained_from_the_id_of_its_answer(
+    staff: Client, account: Account, key: Any, own_recorder: UsageRecorder
+) -> None:
+    account.assign(PlanCode.ENTERPRISE, per_minute=1, per_day=500)
+    api = Api(key.text)
+    assert api.get("/pets").status_code == 200
+    refused = api.get("/pets/7")
+    assert refused.status_code == 429
+    own_recorder.write()
+    page = staff.get(PAGE, {"q": refused["X-Request-Id"]})
+    (item,) = page.context["found"]
+    assert item["reason"] == "The account had used up the requests of the minute."
+    minute, day = item["windows"]
+    assert (minute["used"], minute["limit"], minute["full"]) == ("1", "1", True)
+    assert (day["used"], day["limit"], day["full"]) == ("1", "500", False)
+    for shown in ("Acme Pets", key.public_id, "GET /v1/pets/{petId}", "rate_limit_exceeded"):
+        assert shown in unescape(page.text)
+
+
+def test_both_windows_are_shown_with_their_bounds(staff: Client, key: ApiKey) -> None:
+    refuse(key)
+    text = staff.get(PAGE, {"q": " req-1 "}).text
+    for shown in (
+        "2026-03-04 05:06:07 UTC", "2026-03-04 05:05:20 UTC", "2026-03-04 05:06:20 UTC",
+        "2026-03-04 00:00:00 UTC", "2026-03-05 00:00:00 UTC", "4,321", "100,000",
+    ):  # fmt: skip
+        assert shown in text, shown
+
+
+@pytest.mark.parametrize(
+    ("rule", "reason", "advice"),
+    [
+        ("rate_limit_exceeded", "requests of the minute", "Wait as Retry-After says"),
+        ("daily_quota_exceeded", "requests of the day", "Wait until the day ends"),
+        ("api_key_banned", "The key was banned", "Mend the program"),
+    ],
+)
+def test_each_rule_is_explained_in_words_with_what_to_do(
+    staff: Client, key: ApiKey, rule: str, reason: str, advice: str
+) -> None:
+    refuse(key, rule=rule, ban_ends_at=AT + timedelta(minutes=5) if "ban" in rule else None)
+    text = staff.get(PAGE, {"q": "req-1"}).text
+    assert reason in text
+    assert advice in text
+    assert ("2026-03-04 05:11 UTC" in text) == ("ban" in rule)
+
+
+def test_an_id_that_came_twice_has_all_its_refusals_the_newest_first(staff: Client, key: ApiKey) -> None:
+    refuse(key)
+    refuse(key, rule="daily_quota_exceeded")
+    assert [item["rule"] for item in staff.get(PAGE, {"q": "req-1"}).context["found"]] == [
+        "Daily quota",
+        "Minute limit",
+    ]
+
+
+def test_where_nothing_is_kept_the_page_says_why_that_can_be(staff: Client, settings: Any) -> None:
+    settings.REFUSALS_KEPT_DAYS = 3
+    text = unescape(staff.get(PAGE, {"q": "req-unknown"}).text)
+    for sentence in (
+        "Nothing is kept of this request", "req-unknown", "older than 3 days", "less than ten seconds ago",
+        "not each refusal was kept", "no valid key", "only answers with 429",
+    ):  # fmt: skip
+        assert sentence in text
+
+
+def test_the_page_opens_without_a_question(staff: Client) -> None:
+    page = staff.get(PAGE)
+    assert page.status_code == 200
+    assert "Nothing is kept" not in page.text
+    assert '<label for="id_q"' in page.text
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "  ", "a b", "<script>alert(1)</script>", "'; DROP TABLE", "=cmd()", "\U0010ffff", "x" * 129],
+)
+def test_what_can_be_no_request_id_gets_a_message(staff: Client, key: ApiKey, text: str) -> None:
+    refuse(key)
+    page = staff.get(PAGE, {"q": text})
+    assert page.status_code == 200
+    assert page.context["form"].errors
+    assert page.context["found"] == []
+    assert "<script>alert" not in page.text
+
+
+@pytest.mark.parametrize("text", ["\0", "x" * 100_000, "\ud800".encode("utf-8", "surrogatepass")])
+def test_unusable_text_is_refused_with_a_page(staff: Client, text: Any) -> None:
+    assert staff.get(PAGE, {"q": text}).status_code in {200, 400}
+
+
+def test_a_pasted_key_is_not_shown_again(staff: Client, key: Any) -> None:
+    response = staff.get(PAGE, {"q": key.text})
+    assert response["Location"] == f"{PAGE}?q={key.public_id}"
+    assert key.text not in response.text
+
+
+def test_many_refusals_ask_no_more(staff: Client, key: ApiKey, issue: Any) -> None:
+    def queries() -> int:
+        with CaptureQueriesContext(connection) as asked:
+            staff.get(PAGE, {"q": "req-1"})
+        return len(asked)
+
+    refuse(key)
+    queries()
+    few = queries()
+    for number in range(60):
+        other, _ = issue(of=Account.objects.create(name=f"Customer {number}", plan_id="free"))
+        refuse(other)
+    assert queries() == few <= 4
+    assert len(staff.get(PAGE, {"q": "req-1"}).context["found"]) == 50
+
+
+def test_refusals_are_only_read(staff: Client, key: ApiKey) -> None:
+    refusal = refuse(key)
+    assert staff.get(f"{PAGE}add/").status_code == 403
+    for page in ("change", "delete"):
+        path = reverse(f"admin:accounts_refusal_{page}", args=[refusal.pk])
+        staff.post(path, {"post": "yes", "rule": "api_key_banned"})
+    refusal.refresh_from_db()
+    assert refusal.rule == "rate_limit_exceeded"
+    shown = staff.get(reverse("admin:accounts_refusal_change", args=[refusal.pk]))
+    assert shown["Location"] == f"{PAGE}?q=req-1"
+
+
+@pytest.mark.parametrize(("codename", "status"), [("view_refusal", 200), ("view_account", 403)])
+def test_who_may_see_refusals_may_ask(key: ApiKey, codename: str, status: int) -> None:
+    clerk = User.objects.create(username="clerk", is_staff=True)
+    clerk.user_permissions.set(Permission.objects.filter(codename=codename))
+    client = Client()
+    client.force_login(clerk)
+    refuse(key)
+    page = client.get(PAGE, {"q": "req-1"})
+    assert page.status_code == status
+    assert "/admin/accounts/account/" not in page.text

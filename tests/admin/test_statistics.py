@@ -1,0 +1,238 @@
+"""The numbers of the back office, what they cost, and "what if"."""
+
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from accounts import reports
+from accounts.models import (
+    EPOCH,
+    Account,
+    AccountDayLoad,
+    ApiKey,
+    DailyUsage,
+    KeyStanding,
+    PlanCode,
+    QuotaCounter,
+)
+from accounts.quota.key_record import microseconds
+from accounts.reports import WhatIf, what_if
+from tests.conftest import OPERATOR
+
+TODAY = date(2026, 11, 21)
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+
+def ago(days: int) -> date:
+    return TODAY - timedelta(days=days)
+
+
+def use(key: ApiKey, days_ago: int, requests: int, refusals: int = 0) -> None:
+    DailyUsage.objects.create(key=key, day=ago(days_ago), requests=requests, refusals=refusals)
+
+
+@pytest.fixture
+def free(db: None) -> Account:
+    return Account.objects.create(name="Small Paws", plan_id=PlanCode.FREE)
+
+
+@pytest.fixture
+def custom(db: None) -> Account:
+    account = Account(name="Big Cats")
+    account.assign(PlanCode.ENTERPRISE, 5_000, 50_000)
+    return account
+
+
+# --- Requests
+
+
+def test_requests_are_summed_for_each_day_and_plan_with_zeros_between(
+    key: ApiKey, issue: Any, free: Account
+) -> None:
+    second, small = issue()[0], issue(free)[0]
+    use(key, 0, 10, 1)
+    use(second, 0, 5)
+    use(small, 2, 7, 7)
+    use(small, 3, 99)  # Too long ago.
+    rows = reports.requests_by_plan(days=3, today=TODAY)
+    assert [(row.day, row.plan) for row in rows] == [
+        (ago(back), plan) for back in (2, 1, 0) for plan in PlanCode.values
+    ]
+    assert [row for row in rows if row.requests] == [
+        (ago(2), "free", 7, 7),
+        (ago(0), "business", 15, 1),
+    ]
+
+
+def test_usage_of_an_account_takes_in_all_its_keys_and_no_other(
+    key: ApiKey, issue: Any, free: Account
+) -> None:
+    use(key, 1, 10, 1)
+    use(issue()[0], 1, 5)
+    use(issue(free)[0], 1, 1_000)
+    assert reports.account_usage(key.account_id, days=2, today=TODAY) == [
+        (ago(1), 15, 1),
+        (ago(0), 0, 0),
+    ]
+
+
+def test_top_accounts_come_by_the_share_of_their_own_daily_limit(
+    account: Account, free: Account, custom: Account
+) -> None:
+    idle = Account.objects.create(name="Idle", plan_id=PlanCode.PRO)
+    today = (TODAY - EPOCH).days
+    for who, day, used in ((account, today, 1_000), (free, today, 900), (custom, today, 45_000)):
+        QuotaCounter.objects.create(
+            account=who, minute_ends=0, minute_used=0, day=day, day_used=used, seen_at=0, admitted=True
+        )
+    QuotaCounter.objects.create(
+        account=idle, minute_ends=0, minute_used=0, day=today - 1, day_used=9, seen_at=0, admitted=True
+    )
+    assert reports.top_accounts(today=TODAY) == [
+        (custom.pk, "Big Cats", "enterprise", 45_000, 50_000, 0.9),
+        (free.pk, "Small Paws", "free", 900, 1_000, 0.9),
+        (account.pk, "Acme Pets", "business", 1_000, 100_000, 0.01),
+    ]
+    assert len(reports.top_accounts(limit=1, today=TODAY)) == 1
+
+
+def test_callers_of_a_deprecated_operation_come_with_count_and_last_call(
+    account: Account, free: Account
+) -> None:
+    def call(who: Account, days_ago: int, requests: int, operation: str = "getPet") -> None:
+        who.deprecated_uses.create(
+            operation=operation,
+            day=ago(days_ago),
+            requests=requests,
+            last_call_at=NOW - timedelta(days_ago),
+        )
+
+    call(account, 29, 2)
+    call(account, 1, 3)
+    call(account, 30, 1_000)  # Too long ago.
+    call(free, 0, 9)
+    call(free, 0, 9, operation="somethingElse")
+    assert reports.deprecated_callers(today=TODAY) == [
+        (free.pk, "Small Paws", "free", 9, NOW),
+        (account.pk, "Acme Pets", "business", 5, NOW - timedelta(1)),
+    ]
+
+
+# --- Keys
+
+
+def test_banned_keys_are_those_whose_ban_runs_now(key: ApiKey, issue: Any) -> None:
+    now = microseconds(NOW)
+    others = [issue()[0] for _ in range(3)]
+    ends = [now + 1, now, now + 60_000_000, now + 10]
+    for banned, end in zip([key, *others], ends, strict=True):
+        KeyStanding.objects.create(key=banned, banned_at=now - 5_000_000, banned_until=end)
+    others[2].revoke(reason="Leaked.", by=OPERATOR)
+    found = reports.banned_keys(now=NOW)
+    assert (found.total, [row.public_id for row in found.keys]) == (2, [key.public_id, others[1].public_id])
+    assert found.keys[1].account_name == "Acme Pets"
+    assert found.keys[1].banned_at == NOW - timedelta(seconds=5)
+    assert found.keys[1].ban_ends_at == NOW + timedelta(minutes=1)
+    first = reports.banned_keys(limit=1, now=NOW)
+    assert (first.total, len(first.keys)) == (2, 1)
+
+
+def test_no_key_is_banned_where_there_is_none(db: None) -> None:
+    assert reports.banned_keys(now=NOW) == (0, [])
+
+
+def test_expiring_keys_are_counted_and_the_replaced_ones_marked(issue: Any) -> None:
+    def ending(days: float) -> ApiKey:
+        key: ApiKey = issue()[0]
+        end = NOW + timedelta(days)
+        ApiKey.objects.filter(pk=key.pk).update(created_at=NOW - timedelta(9), expires_at=end)
+        return key
+
+    _, soon, week, month, late, revoked = map(ending, (0, 1, 7, 30, 30.1, 2))
+    issue()  # Never ends.
+    revoked.revoke(reason="Leaked.", by=OPERATOR)
+    ApiKey.objects.filter(pk=late.pk).update(rotated_from=soon)
+    found = reports.expiring_keys(now=NOW)
+    assert (found.in_7_days, found.in_30_days, found.to_replace_in_7_days) == (2, 3, 1)
+    assert [(row.key_id, row.replaced) for row in found.keys] == [
+        (soon.pk, True),
+        (week.pk, False),
+        (month.pk, False),
+    ]
+    assert [row.key_id for row in reports.expiring_keys(within_days=7, limit=1, now=NOW).keys] == [soon.pk]
+
+
+# --- What if
+
+
+def load(account: Account, days_ago: int, minutes: dict[int, int]) -> None:
+    stored = {str(sent): times for sent, times in minutes.items()}
+    AccountDayLoad.objects.create(account=account, day=ago(days_ago), minutes=stored)
+
+
+def test_what_if_counts_what_other_numbers_would_have_refused(account: Account, free: Account) -> None:
+    load(account, 0, {10: 3, 100: 2, 1: 50})  # 280 requests: 30 + 200 + 50.
+    load(account, 1, {20: 1})
+    load(account, 30, {1_000: 1})  # Too long ago.
+    load(free, 0, {1_000: 9})  # Not of this plan.
+    assert what_if(60, 150, plan=PlanCode.BUSINESS, today=TODAY) == WhatIf(
+        days=30,
+        accounts=1,
+        requests=300,
+        refused_by_minute=80,  # 40 of each of the two busy minutes.
+        refused_by_day=50,  # Of the 200 that are left of that day.
+        refused_now=0,
+        accounts_refused=1,
+    )
+    assert what_if(60, 150, account_id=account.pk, today=TODAY).refused == 130
+
+
+def test_what_if_with_the_present_numbers_is_what_they_refuse(free: Account, custom: Account) -> None:
+    load(free, 0, {100: 1, 61: 2})
+    load(custom, 0, {5_001: 1, 5_000: 3})
+    assert what_if(60, 1_000, plan=PlanCode.FREE, today=TODAY).refused == 42
+    assert what_if(100, 1_000, plan=PlanCode.FREE, today=TODAY)[3:] == (0, 0, 42, 0)
+    assert what_if(9_000, 90_000, account_id=custom.pk, today=TODAY).refused_now == 1
+
+
+def test_what_if_needs_a_plan_or_an_account(account: Account) -> None:
+    with pytest.raises(ValueError, match="a plan or an account"):
+        what_if(1, 1)
+    with pytest.raises(ValueError, match="a plan or an account"):
+        what_if(1, 1, plan=PlanCode.FREE, account_id=account.pk)
+
+
+def test_what_if_without_a_load_is_nothing(db: None) -> None:
+    assert what_if(1, 1, plan=PlanCode.PRO, today=TODAY) == (30, 0, 0, 0, 0, 0, 0)
+
+
+# --- What they cost
+
+
+@pytest.mark.parametrize(
+    ("ask", "queries"),
+    [
+        (lambda: reports.requests_by_plan(today=TODAY), 1),
+        (lambda: reports.top_accounts(today=TODAY), 1),
+        (lambda: reports.banned_keys(now=NOW), 1),
+        (lambda: reports.expiring_keys(now=NOW), 2),
+        (lambda: reports.deprecated_callers(today=TODAY), 1),
+        (lambda: reports.account_usage(1, today=TODAY), 1),
+        (lambda: what_if(1, 1, plan=PlanCode.FREE, today=TODAY), 1),
+    ],
+)
+def test_each_number_takes_one_or_two_queries_however_many_rows(
+    key: ApiKey, issue: Any, ask: Callable[[], object], queries: int
+) -> None:
+    for number in range(5):
+        use(issue()[0], number, 1)
+        load(key.account, number, {1: 1})
+        day = ago(number)
+        key.account.deprecated_uses.create(operation="getPet", day=day, requests=1, last_call_at=NOW)
+    with CaptureQueriesContext(connection) as seen:
+        ask()
+    assert len(seen) == queries, [query["sql"] for query in seen]

@@ -1,0 +1,182 @@
+"""One Error shape for every response of 400 and up under /v1, whoever raised it: D1, D17, D29, D30."""
+
+from typing import Any
+
+import psycopg
+import pytest
+from django.db import DatabaseError, InterfaceError, InternalError, OperationalError
+from psycopg import errors
+
+from inventory.models import Category
+from petstore.api.errors import ErrorCode, as_api_error
+from tests.conftest import Api
+
+QUOTA_HEADERS = ("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset")
+
+
+def assert_error(response: Any, status: int, code: str) -> None:
+    body = response.json()
+    assert (response.status_code, body["code"], body["status"]) == (status, code, status)
+    assert isinstance(body["message"], str)
+    assert body["message"]
+    assert body.keys() - {"details"} == {"code", "message", "status"}
+    assert response.headers["Content-Type"] == "application/json"
+    assert response.headers["X-Request-Id"]
+    assert f'<http://testserver/docs/errors#{code}>; rel="help"' in response.headers["Link"].split(", ")
+    assert all(response.headers[name].isdigit() for name in QUOTA_HEADERS)
+
+
+UNKNOWN_PATHS = [
+    "",
+    "/",
+    "/pets/",
+    "/pets/1/",
+    "/pets/1/2",
+    "/nothing",
+    "/../v1/pets",
+    "//pets",
+    "/Pets",
+]
+
+
+@pytest.mark.parametrize("path", UNKNOWN_PATHS)
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE", "OPTIONS", "FOO"])
+def test_unknown_path_is_a_404_and_never_a_redirect(api: Api, path: str, method: str) -> None:
+    assert_error(api(method, path), 404, "resource_not_found")
+
+
+@pytest.mark.parametrize("path", [*UNKNOWN_PATHS, "/pets", "/pets/1", "/categories"])
+@pytest.mark.parametrize("method", ["GET", "POST", "PATCH", "OPTIONS"])
+def test_key_is_checked_before_anything_else(stranger: Api, path: str, method: str) -> None:
+    response = stranger(method, path, b"not json", Content_Type="text/plain")
+    assert_error(response, 401, "missing_api_key")
+    assert response.headers["WWW-Authenticate"] == "Bearer"
+
+
+@pytest.mark.parametrize(
+    ("path", "allowed"), [("/pets", {"GET", "POST", "HEAD"}), ("/pets/1", {"GET", "HEAD"})]
+)
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "FOO"])
+def test_other_methods_are_not_allowed(api: Api, path: str, allowed: set[str], method: str) -> None:
+    response = api(method, path)
+    assert_error(response, 405, "method_not_allowed")
+    assert set(response.headers["Allow"].split(", ")) == allowed
+
+
+def test_url_of_8000_bytes_is_served_and_one_over_8192_is_not(api: Api) -> None:
+    assert api.get("/pets?x=" + "a" * 7_980).status_code == 200
+    assert_error(api.get("/pets?x=" + "a" * 8_200), 414, "uri_too_long")
+
+
+def test_thousands_of_parameters_are_an_invalid_parameter(api: Api) -> None:
+    assert_error(api.get("/pets?" + "a&" * 3_000), 400, "invalid_parameter")
+
+
+@pytest.mark.parametrize(
+    ("raised", "cause"),
+    [
+        (DatabaseError, psycopg.DatabaseError("server closed the connection unexpectedly")),
+        (InternalError, errors.IdleInTransactionSessionTimeout()),
+        (InternalError, errors.ReadOnlySqlTransaction()),
+        (InterfaceError, psycopg.InterfaceError("the connection is closed")),
+    ],
+)
+def test_connection_that_breaks_at_any_moment_is_a_503(
+    raised: type[Exception], cause: psycopg.Error
+) -> None:
+    error = raised()
+    error.__cause__ = cause
+    assert as_api_error(error).error is ErrorCode.SERVICE_UNAVAILABLE
+    assert as_api_error(error).headers["Retry-After"]
+
+
+@pytest.mark.parametrize("cause", [psycopg.ProgrammingError(), errors.InFailedSqlTransaction()])
+def test_statement_that_is_wrong_is_a_500(cause: psycopg.Error) -> None:
+    error = DatabaseError()
+    error.__cause__ = cause
+    assert as_api_error(error).error is ErrorCode.INTERNAL_ERROR
+
+
+def test_bug_is_a_500_that_says_nothing_of_the_program(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*args: Any) -> None:
+        raise ZeroDivisionError("the secret of the program")
+
+    monkeypatch.setattr("inventory.views.PetViewSet.list", fail)
+    response = api.get("/pets")
+    assert_error(response, 500, "internal_error")
+    assert b"secret" not in response.content
+    assert b"Zero" not in response.content
+
+
+def test_bug_outside_the_views_is_the_same_500(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*args: Any) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("petstore.api.views.ApiView.initialize_request", fail)
+    assert_error(api.get("/pets"), 500, "internal_error")
+
+
+def test_database_that_fails_is_a_503_with_retry_after(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*args: Any) -> None:
+        raise OperationalError("connection refused to 10.1.2.3")
+
+    monkeypatch.setattr("inventory.views.PetViewSet.list", fail)
+    response = api.get("/pets")
+    assert_error(response, 503, "service_unavailable")
+    assert int(response.headers["Retry-After"]) >= 1
+    assert b"10.1.2.3" not in response.content
+
+
+def test_database_that_fails_at_authentication_is_a_503(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*args: Any) -> None:
+        raise OperationalError
+
+    monkeypatch.setattr("accounts.authentication.BearerKeyAuthentication.authenticate", fail)
+    assert_error(api.get("/pets"), 503, "service_unavailable")
+
+
+def test_every_code_has_a_status_and_a_sentence() -> None:
+    assert all(400 <= code.status <= 503 and code.sentence.endswith(".") for code in ErrorCode)
+
+
+def test_errors_of_a_deprecated_operation_link_to_help_and_successor(api: Api) -> None:
+    assert api.get("/pets/0").headers["Link"].split(", ") == [
+        '<http://testserver/docs/errors#pet_not_found>; rel="help"',
+        '<http://testserver/v1/pets?status=available>; rel="successor-version"',
+    ]
+
+
+def test_only_errors_link_to_help(api: Api) -> None:
+    assert "Link" not in api.get("/pets").headers
+
+
+@pytest.mark.parametrize("host", ["evil.example", "bad host", "", "a" * 300, "x:99999"])
+def test_host_header_decides_nothing_under_v1(api: Api, host: str) -> None:
+    assert api.get("/pets", Host=host).status_code == 200
+
+
+def test_page_outside_v1_is_for_people(client: Any) -> None:
+    response = client.get("/nothing")
+    assert response.status_code == 404
+    assert response.headers["Content-Type"].startswith("text/html")
+
+
+@pytest.mark.parametrize("sent", ["abc-123", "a" * 128, "0.a~b_c"])
+def test_well_formed_request_id_is_kept(api: Api, sent: str) -> None:
+    assert api.get("/pets", X_Request_Id=sent).headers["X-Request-Id"] == sent
+
+
+@pytest.mark.parametrize("sent", ["", "a" * 129, "a b", "é", "a\tb", '"quoted"'])
+def test_other_request_ids_are_replaced(api: Api, sent: str) -> None:
+    made = api.get("/pets", X_Request_Id=sent).headers["X-Request-Id"]
+    assert made != sent
+    assert len(made) == 32
+
+
+def test_answer_without_a_body_has_no_length(api: Api, category: Category) -> None:
+    pet = api.post("/pets", {"name": "Biscuit", "categoryId": category.id}).json()
+    order = api.post("/store/orders", {"petId": pet["id"]}).json()
+    response = api("DELETE", f"/store/orders/{order['id']}")
+    assert (response.status_code, response.content) == (204, b"")
+    assert "Content-Length" not in response.headers
+    assert "Content-Type" not in response.headers

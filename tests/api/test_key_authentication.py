@@ -1,0 +1,389 @@
+"""Who may call the API: every refusal of a key, over HTTP (D16-D20)."""
+
+import logging
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries
+
+from accounts import key_text
+from accounts.models import ApiKey
+from accounts.scopes import SCOPES
+from accounts.usage import write_behind
+from inventory.models import Category
+from tests.conftest import OPERATOR, Api
+
+Issue = Callable[..., tuple[ApiKey, str]]
+
+
+def assert_refused(response: Any, code: str) -> None:
+    """Check everything that a 401 must say."""
+    assert response.status_code == 401
+    assert response["WWW-Authenticate"] == "Bearer"
+    assert response["Content-Type"] == "application/json"
+    body = response.json()
+    assert (body["code"], body["status"]) == (code, 401)
+    assert body["message"].endswith(".")
+
+
+def with_other_secret(text: str) -> str:
+    """Return a key of the same id, well formed, whose secret is another."""
+    start = text[: text.rindex("_") + 1] + "x" * key_text.SECRET_LENGTH
+    return start + key_text.checksum(start)
+
+
+def with_other_checksum(text: str) -> str:
+    return text[:-1] + ("x" if text[-1] != "x" else "y")
+
+
+def expired(issue: Issue) -> str:
+    """Return the text of a key that ended a second ago."""
+    key, text = issue()
+    now = timezone.now()
+    ApiKey.objects.filter(pk=key.pk).update(
+        created_at=now - timedelta(days=1), expires_at=now - timedelta(seconds=1)
+    )
+    return text
+
+
+# --- What was sent -------------------------------------------------------------------------------
+
+
+def test_request_without_a_key_is_told_how_to_send_one(stranger: Api) -> None:
+    response = stranger.get("/pets")
+    assert_refused(response, "missing_api_key")
+    assert "Authorization: Bearer" in response.json()["message"]
+
+
+@pytest.mark.parametrize("header", ["", " ", "\t"])
+def test_empty_header_counts_as_none(stranger: Api, header: str) -> None:
+    assert_refused(stranger.get("/pets", Authorization=header), "missing_api_key")
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "Bearer",
+        "Bearer ",
+        "Bearer psk_live_",
+        "{key}",
+        "Basic {key}",
+        "Token {key}",
+        "Bearer{key}",
+        "Bearer\t{key}",
+        "Bearer {key} {key}",
+        "Bearer {key}, Bearer {key}",
+        'Bearer "{key}"',
+        "Bearer {key}x",
+        "Bearer \xa0{key}",
+        "Bearer psk_live_\xe9",
+        "Bearer \0",
+        "Bearer " + "psk_live_" * 500,
+    ],
+)
+def test_malformed_header_is_refused_without_touching_the_database(
+    key: Any, stranger: Api, django_assert_num_queries: DjangoAssertNumQueries, form: str
+) -> None:
+    with django_assert_num_queries(0):
+        response = stranger.get("/pets", Authorization=form.replace("{key}", key.text))
+    assert_refused(response, "invalid_api_key")
+
+
+@pytest.mark.parametrize("form", ["Bearer {}", "bearer {}", "BEARER {}", "Bearer   {}", " Bearer {} "])
+def test_scheme_may_be_written_in_any_case_and_with_blanks(key: Any, stranger: Api, form: str) -> None:
+    assert stranger.get("/pets", Authorization=form.format(key.text)).status_code == 200
+
+
+def test_wrong_checksum_is_refused_without_touching_the_database(
+    key: Any, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    with django_assert_num_queries(0):
+        response = Api(with_other_checksum(key.text)).get("/pets")
+    assert_refused(response, "invalid_api_key")
+
+
+def test_key_in_the_query_or_the_body_does_not_count(key: Any, stranger: Api) -> None:
+    assert_refused(stranger.get(f"/pets?api_key={key.text}&access_token={key.text}"), "missing_api_key")
+    assert_refused(stranger.post("/pets", {"access_token": key.text}), "missing_api_key")
+
+
+def test_missing_key_is_refused_even_while_addresses_cannot_be_counted(
+    stranger: Api, settings: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").touch()
+    settings.CACHES = {
+        "default": {
+            "BACKEND": "petstore.cache.machine.MachineCounters",
+            "LOCATION": str(tmp_path / "file" / "folder"),
+        }
+    }
+    assert_refused(stranger.get("/pets"), "missing_api_key")
+    assert "can't be reached" in caplog.text
+
+
+# --- The key comes first -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/pets"),
+        ("HEAD", "/pets"),
+        ("GET", "/pets/1"),
+        ("GET", "/pets/none"),
+        ("GET", "/pets?limit=none"),
+        ("GET", "/categories"),
+        ("DELETE", "/pets"),
+        ("GET", "/pets/"),
+        ("GET", "/nothing/here"),
+        ("GET", ""),
+        ("GET", "/"),
+        ("OPTIONS", "/nothing/here"),
+        ("GET", "/pets?name=" + "n" * 10_000),
+    ],
+)
+def test_key_is_checked_before_anything_else(stranger: Api, method: str, path: str) -> None:
+    response = stranger(method, path)
+    assert response.status_code == 401
+    assert response["WWW-Authenticate"] == "Bearer"
+
+
+@pytest.mark.parametrize("body", [b"{", b"\xff", b"x" * 70_000])
+def test_key_is_checked_before_the_body(stranger: Api, body: bytes) -> None:
+    assert_refused(stranger.post("/pets", body), "missing_api_key")
+
+
+# --- What is stored ------------------------------------------------------------------------------
+
+
+def test_valid_key_is_admitted(api: Api) -> None:
+    response = api.get("/pets")
+    assert response.status_code == 200
+    assert "WWW-Authenticate" not in response
+
+
+@pytest.mark.django_db
+def test_unknown_key_is_refused() -> None:
+    assert_refused(Api(key_text.make("live", "00000000").text).get("/pets"), "invalid_api_key")
+
+
+def test_known_id_with_another_secret_is_refused_as_an_unknown_key(key: Any) -> None:
+    guessed = Api(with_other_secret(key.text)).get("/pets")
+    unknown = Api(key_text.make("live", "00000000").text).get("/pets")
+    assert_refused(guessed, "invalid_api_key")
+    assert guessed.json() == unknown.json()
+
+
+def test_revoked_key_is_refused_on_the_next_request(key: ApiKey, api: Api) -> None:
+    assert api.get("/pets").status_code == 200
+    key.revoke(reason="Lost", by=OPERATOR)
+    assert_refused(api.get("/pets"), "invalid_api_key")
+
+
+def test_key_is_refused_from_its_end_on(issue: Issue) -> None:
+    key, text = issue(expires_at=timezone.now() + timedelta(hours=1))
+    api = Api(text)
+    assert api.get("/pets").status_code == 200
+    now = timezone.now()
+    key.created_at, key.expires_at = now - timedelta(hours=1), now
+    key.save()
+    assert_refused(api.get("/pets"), "expired_api_key")
+
+
+def test_expiry_is_said_only_to_who_has_the_secret(issue: Issue) -> None:
+    text = expired(issue)
+    assert_refused(Api(text).get("/pets"), "expired_api_key")
+    assert_refused(Api(with_other_secret(text)).get("/pets"), "invalid_api_key")
+
+
+def test_expired_key_that_was_revoked_is_invalid(issue: Issue) -> None:
+    text = expired(issue)
+    ApiKey.objects.get().revoke(reason="Lost", by=OPERATOR)
+    assert_refused(Api(text).get("/pets"), "invalid_api_key")
+
+
+@pytest.mark.parametrize(("issued_in", "sent_to"), [("production", "staging"), ("staging", "production")])
+def test_key_of_the_other_environment_is_refused_without_touching_the_database(
+    issue: Issue,
+    settings: Any,
+    django_assert_num_queries: DjangoAssertNumQueries,
+    issued_in: str,
+    sent_to: str,
+) -> None:
+    settings.ENVIRONMENT = issued_in
+    api = Api(issue()[1])
+    assert api.get("/pets").status_code == 200
+    settings.ENVIRONMENT = sent_to
+    with django_assert_num_queries(0):
+        response = api.get("/pets")
+    assert_refused(response, "invalid_api_key")
+
+
+@pytest.mark.parametrize("spoil", [with_other_secret, with_other_checksum, str])
+def test_no_key_is_ever_logged(
+    issue: Issue, caplog: pytest.LogCaptureFixture, spoil: Callable[[str], str]
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    text = spoil(issue()[1])
+    Api(text).get("/pets")
+    assert text not in caplog.text
+
+
+# --- Networks ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("networks", "peer", "admitted"),
+    [
+        ([], "203.0.113.9", True),
+        (["192.0.2.0/24"], "192.0.2.255", True),
+        (["192.0.2.0/24"], "192.0.3.0", False),
+        (["192.0.2.7"], "192.0.2.7", True),
+        (["192.0.2.7"], "192.0.2.8", False),
+        (["10.0.0.0/8", "192.0.2.0/24"], "192.0.2.1", True),
+        (["2001:db8::/32"], "2001:db8:ffff::1", True),
+        (["2001:db8::/32"], "2001:db9::1", False),
+        (["2001:db8::/32"], "192.0.2.1", False),
+        (["192.0.2.0/24"], "::ffff:192.0.2.1", True),
+        (["::/0"], "192.0.2.1", False),
+        (["0.0.0.0/0"], "192.0.2.1", True),
+        (["192.0.2.0/24"], "", False),
+    ],
+)
+def test_key_works_only_from_its_networks(
+    issue: Issue, networks: list[str], peer: str, admitted: bool
+) -> None:
+    api = Api(issue(allowed_networks=networks)[1])
+    api.client.defaults["REMOTE_ADDR"] = peer
+    response = api.get("/pets")
+    if admitted:
+        assert response.status_code == 200
+    else:
+        assert_refused(response, "invalid_api_key")
+        assert "network" in response.json()["message"]
+
+
+@pytest.mark.parametrize(
+    ("proxies", "forwarded", "admitted"),
+    [
+        (0, "192.0.2.1", False),
+        (1, "192.0.2.1", True),
+        (1, "192.0.2.1, 203.0.113.9", False),
+        (1, "203.0.113.9, 192.0.2.1", True),
+        (2, "192.0.2.1, 203.0.113.9", True),
+        (2, "192.0.2.1, 203.0.113.9, 203.0.113.9", False),
+        (1, "nonsense", False),
+    ],
+)
+def test_forwarded_address_counts_as_far_as_the_trusted_proxies(
+    issue: Issue, settings: Any, proxies: int, forwarded: str, admitted: bool
+) -> None:
+    settings.TRUSTED_PROXY_COUNT = proxies
+    api = Api(issue(allowed_networks=["192.0.2.0/24"])[1])
+    assert (api.get("/pets", X_Forwarded_For=forwarded).status_code == 200) is admitted
+
+
+def test_networks_are_told_only_to_who_has_the_secret(issue: Issue) -> None:
+    _, text = issue(allowed_networks=["192.0.2.0/24"])
+    response = Api(with_other_secret(text)).get("/pets")
+    assert_refused(response, "invalid_api_key")
+    assert "network" not in response.json()["message"]
+
+
+# --- Scopes --------------------------------------------------------------------------------------
+
+NEEDS = [
+    ("GET", "/pets", "pets:read"),
+    ("HEAD", "/pets", "pets:read"),
+    ("GET", "/pets/1", "pets:read"),
+    ("GET", "/categories", "pets:read"),
+    ("POST", "/pets", "pets:write"),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "scope"), NEEDS)
+def test_narrowed_key_without_the_scope_is_forbidden(
+    issue: Issue, category: Category, method: str, path: str, scope: str
+) -> None:
+    others = [other for other in SCOPES if other != scope]
+    body = {"name": "Rex", "categoryId": category.pk} if method == "POST" else None
+    response = Api(issue(key_scopes=others)[1])(method, path, body)
+    assert response.status_code == 403
+    assert "WWW-Authenticate" not in response
+    if method != "HEAD":
+        assert response.json()["code"] == "insufficient_scope"
+        assert scope in response.json()["message"]
+
+
+@pytest.mark.parametrize(("method", "path", "scope"), NEEDS)
+def test_narrowed_key_with_the_scope_is_admitted(
+    issue: Issue, category: Category, method: str, path: str, scope: str
+) -> None:
+    body = {"name": "Rex", "categoryId": category.pk} if method == "POST" else None
+    response = Api(issue(key_scopes=[scope])[1])(method, path, body)
+    assert response.status_code in {200, 201, 404}
+
+
+def test_scope_is_checked_before_the_body(issue: Issue) -> None:
+    assert Api(issue(key_scopes=["pets:read"])[1]).post("/pets", b"{").status_code == 403
+
+
+@pytest.mark.parametrize(("method", "path", "status"), [("GET", "/nothing", 404), ("DELETE", "/pets", 405)])
+def test_path_or_method_that_is_not_there_needs_no_scope(
+    issue: Issue, method: str, path: str, status: int
+) -> None:
+    assert Api(issue(key_scopes=["orders:read"])[1])(method, path).status_code == status
+
+
+def test_forbidden_request_costs_one(issue: Issue) -> None:
+    api = Api(issue(key_scopes=["pets:read"])[1])
+    assert api.get("/pets")["X-RateLimit-Remaining"] == "999"
+    assert api.post("/pets", {}).status_code == 403
+    assert api.get("/pets")["X-RateLimit-Remaining"] == "997"
+
+
+def test_refused_key_costs_its_account_nothing(issue: Issue, key: Any, api: Api) -> None:
+    for text in (expired(issue), with_other_secret(key.text), issue(allowed_networks=["192.0.2.1"])[1]):
+        assert Api(text).get("/pets").status_code == 401
+    assert api.get("/pets")["X-RateLimit-Remaining"] == "999"
+
+
+# --- Last use ------------------------------------------------------------------------------------
+
+
+def last_use(key: ApiKey) -> Any:
+    write_behind.recorder.write()  # Otherwise done every few seconds.
+    key.refresh_from_db()
+    return key.last_used_at
+
+
+def test_first_use_is_shown(key: ApiKey, api: Api) -> None:
+    assert last_use(key) is None
+    before = timezone.now()
+    api.get("/pets")
+    assert before - timedelta(milliseconds=1) <= last_use(key) <= timezone.now()
+
+
+@pytest.mark.parametrize(("seconds", "written"), [(0, False), (50, False), (61, True), (86_400, True)])
+def test_last_use_is_written_at_most_once_a_minute(
+    key: ApiKey, api: Api, seconds: int, written: bool
+) -> None:
+    before = timezone.now() - timedelta(seconds=seconds)
+    ApiKey.objects.filter(pk=key.pk).update(last_used_at=before)
+    api.get("/pets")
+    assert (last_use(key) != before) is written
+
+
+@pytest.mark.parametrize("why", ["elsewhere", "expired", "revoked"])
+def test_refused_request_is_no_use(issue: Issue, why: str) -> None:
+    key, text = issue(allowed_networks=["192.0.2.1"] if why == "elsewhere" else [])
+    if why == "expired":
+        key.rotate(by=OPERATOR, overlap=timedelta(0))
+    if why == "revoked":
+        key.revoke(reason="Lost", by=OPERATOR)
+    assert Api(text).get("/pets").status_code == 401
+    assert last_use(key) is None

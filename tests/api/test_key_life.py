@@ -1,0 +1,410 @@
+"""A key's life: issued, rotated, expired, revoked (D16, D18, D19), and what the database refuses."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, connection, transaction
+from django.db.models import ProtectedError
+from django.utils import timezone
+
+from accounts import key_text
+from accounts.models import MAX_LIFETIME, Account, Actor, ApiKey, KeyEvent, PlanCode
+from accounts.scopes import SCOPES
+from tests.conftest import OPERATOR, Api
+
+Issue = Callable[..., tuple[ApiKey, str]]
+ONE_DAY = timedelta(days=1)
+
+
+def expire(key: ApiKey) -> None:
+    """Give the key an end a day ago."""
+    now = timezone.now()
+    ApiKey.objects.filter(pk=key.pk).update(created_at=now - 2 * ONE_DAY, expires_at=now - ONE_DAY)
+
+
+def history(key: ApiKey) -> list[tuple[str, str, str]]:
+    """Return what happened to the key, the first thing first."""
+    return list(key.events.order_by("id").values_list("action", "actor_name", "reason"))
+
+
+# --- Issuing -------------------------------------------------------------------------------------
+
+
+def test_secret_is_stored_nowhere(issue: Issue) -> None:
+    key, text = issue(name="Till 3")
+    secret = text.split("_")[3]
+    stored = repr([*ApiKey.objects.values(), *KeyEvent.objects.values(), *Account.objects.values()])
+    assert key.public_id in stored
+    assert secret not in stored
+    assert secret not in repr(key)
+    assert secret not in str(key)
+
+
+def test_stored_digest_is_the_keys_under_the_newest_pepper(issue: Issue, settings: Any) -> None:
+    key, text = issue()
+    parts = key_text.split(text)
+    assert parts is not None
+    assert key.pepper_number == 2
+    assert key.digest == key_text.digest(parts, settings.API_KEY_PEPPERS[2])
+
+
+def test_highest_number_signs_and_not_the_last_one_written(issue: Issue, settings: Any) -> None:
+    settings.API_KEY_PEPPERS = {10: b"ten", 9: b"nine"}
+    assert issue()[0].pepper_number == 10
+
+
+def test_key_of_an_older_pepper_works_on(issue: Issue, settings: Any) -> None:
+    both = settings.API_KEY_PEPPERS
+    settings.API_KEY_PEPPERS = {1: both[1]}
+    _, text = issue()
+    settings.API_KEY_PEPPERS = both
+    assert Api(text).get("/pets").status_code == 200
+
+
+@pytest.mark.parametrize("left", [{1: b"an older one"}, {3: b"a newer one"}, {2: b"another secret"}])
+def test_key_is_refused_once_its_pepper_is_gone(
+    issue: Issue, settings: Any, left: dict[int, bytes]
+) -> None:
+    _, text = issue()
+    settings.API_KEY_PEPPERS = left
+    assert Api(text).get("/pets").json()["code"] == "invalid_api_key"
+
+
+def test_keys_of_one_account_begin_alike_and_those_of_another_differ(
+    account: Account, issue: Issue
+) -> None:
+    other = Account.objects.create(name="Other Pets", plan_id=PlanCode.FREE)
+    first, second, third = issue()[0], issue()[0], issue(other)[0]
+    assert first.public_id[:8] == second.public_id[:8] == account.public_id
+    assert third.public_id[:8] == other.public_id != account.public_id
+
+
+@pytest.mark.parametrize(("environment", "mode"), [("production", "live"), ("staging", "test")])
+def test_mode_of_a_key_is_that_of_its_environment(
+    issue: Issue, settings: Any, environment: str, mode: str
+) -> None:
+    settings.ENVIRONMENT = environment
+    key, text = issue()
+    assert key.mode == mode
+    assert text.startswith(f"psk_{mode}_")
+
+
+def test_key_may_do_everything_unless_narrowed(issue: Issue) -> None:
+    assert issue()[0].scopes.split() == list(SCOPES)
+
+
+def test_scopes_are_stored_once_and_in_order(issue: Issue) -> None:
+    key, _ = issue(key_scopes=["orders:read", "pets:read", "orders:read"])
+    assert key.scopes == "pets:read orders:read"
+
+
+def test_networks_are_stored_in_their_canonical_form(issue: Issue) -> None:
+    key, _ = issue(allowed_networks=[" 10.0.0.0/255.0.0.0", "::ffff:192.0.2.1", "2001:0DB8::/32"])
+    assert key.allowed_networks == ["10.0.0.0/8", "192.0.2.1/32", "2001:db8::/32"]
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"key_scopes": []}, "At least one scope"),
+        ({"key_scopes": ["pets:read", "pets:fly"]}, "'pets:fly' is no scope"),
+        ({"allowed_networks": ["the office"]}, "'the office' does not appear"),
+        ({"allowed_networks": ["10.0.0.1/8"]}, "host bits set"),
+        ({"allowed_networks": [""]}, "Not a network"),
+        ({"expires_at": datetime(2020, 1, 1, tzinfo=UTC)}, "must end later than it begins"),
+        ({"name": "n" * 256}, "255 characters"),
+    ],
+)  # fmt: skip
+def test_wrong_wish_is_refused_and_leaves_nothing(
+    issue: Issue, options: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(ValidationError, match=problem):
+        issue(**options)
+    assert not ApiKey.objects.exists()
+    assert not KeyEvent.objects.exists()
+
+
+@pytest.mark.parametrize(
+    "stored", [[" 10.0.0.0/8"], ["10.0.0.0/8\n"], ["the office"], [5], [None], "10.0.0.0/8"]
+)
+def test_networks_that_could_not_be_compared_are_not_stored(issue: Issue, stored: Any) -> None:
+    key, _ = issue()
+    key.allowed_networks = stored
+    with pytest.raises(ValidationError):
+        key.full_clean()
+
+
+# --- Rotating ------------------------------------------------------------------------------------
+
+
+def test_successor_has_the_same_rights(issue: Issue) -> None:
+    old, _ = issue(name="Till 3", key_scopes=["pets:read"], allowed_networks=["127.0.0.0/8"])
+    new, text = old.rotate(by=OPERATOR)
+    assert (new.account, new.name, new.scopes, new.allowed_networks, new.expires_at) == (
+        old.account, "Till 3", "pets:read", ["127.0.0.0/8"], None,
+    )  # fmt: skip
+    assert new.rotated_from == old
+    assert Api(text).get("/pets").status_code == 200
+
+
+def test_old_key_works_on_for_24_hours(issue: Issue) -> None:
+    old, text = issue()
+    before = timezone.now()
+    old.rotate(by=OPERATOR)
+    assert old.expires_at is not None
+    assert before + ONE_DAY <= old.expires_at <= timezone.now() + ONE_DAY
+    assert old.state(before + ONE_DAY) == "active"
+    assert old.state(old.expires_at) == "expired"
+    assert Api(text).get("/pets").status_code == 200
+
+
+def test_old_key_ends_at_once_without_an_overlap(issue: Issue) -> None:
+    old, text = issue()
+    old.rotate(by=OPERATOR, overlap=timedelta(0))
+    assert Api(text).get("/pets").json()["code"] == "expired_api_key"
+
+
+def test_old_key_that_ends_earlier_keeps_its_end(issue: Issue) -> None:
+    end = timezone.now() + timedelta(hours=1)
+    old, _ = issue(expires_at=end)
+    old.rotate(by=OPERATOR)
+    assert old.expires_at == end
+
+
+def test_successor_lives_as_long_as_the_old_key_was_to(issue: Issue) -> None:
+    old, _ = issue(expires_at=timezone.now() + 30 * ONE_DAY)
+    lifetime = old.expires_at - old.created_at if old.expires_at else None
+    ApiKey.objects.filter(pk=old.pk).update(
+        created_at=old.created_at - 20 * ONE_DAY,
+        expires_at=old.expires_at - 20 * ONE_DAY,  # type: ignore[operator]
+    )
+    before = timezone.now()
+    new, _ = old.rotate(by=OPERATOR)
+    assert lifetime is not None
+    assert new.expires_at is not None
+    assert before + lifetime <= new.expires_at <= timezone.now() + lifetime
+
+
+def test_successor_can_be_rotated_in_turn(issue: Issue) -> None:
+    first, _ = issue()
+    second, _ = first.rotate(by=OPERATOR)
+    third, _ = second.rotate(by=OPERATOR)
+    assert third.rotated_from == second
+
+
+def test_revoked_key_is_not_rotated(issue: Issue) -> None:
+    key, _ = issue()
+    key.revoke(reason="Lost", by=OPERATOR)
+    with pytest.raises(ValidationError, match="is revoked"):
+        key.rotate(by=OPERATOR)
+
+
+def test_expired_key_is_not_rotated(issue: Issue) -> None:
+    key, _ = issue()
+    expire(key)
+    with pytest.raises(ValidationError, match="is expired"):
+        key.rotate(by=OPERATOR)
+
+
+def test_rotated_key_is_not_rotated_again(issue: Issue) -> None:
+    old, _ = issue()
+    new, _ = old.rotate(by=OPERATOR)
+    with pytest.raises(ValidationError, match=f"rotated already, to {new.public_id}"):
+        old.rotate(by=OPERATOR)
+    assert ApiKey.objects.count() == 2
+
+
+@pytest.mark.django_db(transaction=True, serialized_rollback=True)
+def test_of_many_rotations_at_once_one_succeeds() -> None:
+    account = Account.objects.create(name="Acme Pets", plan_id=PlanCode.FREE)
+    old, _ = ApiKey.objects.issue(account, by=OPERATOR)
+
+    def rotate(_: int) -> str:
+        try:
+            return ApiKey.objects.get(pk=old.pk).rotate(by=OPERATOR)[0].public_id
+        except ValidationError as error:
+            return error.messages[0]
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(8) as threads:
+        said = list(threads.map(rotate, range(8)))
+    new = ApiKey.objects.exclude(pk=old.pk).get()
+    assert sorted(said) == sorted([new.public_id] + 7 * [
+        f"Key {old.public_id} was rotated already, to {new.public_id}."
+    ])  # fmt: skip
+
+
+# --- Expiry --------------------------------------------------------------------------------------
+
+
+def test_key_is_active_until_its_end_and_expired_from_it_on(issue: Issue) -> None:
+    end = timezone.now() + ONE_DAY
+    key, _ = issue(expires_at=end)
+    assert key.state(end - timedelta(microseconds=1)) == "active"
+    assert key.state(end) == "expired"
+
+
+def test_key_without_an_end_never_expires(issue: Issue) -> None:
+    assert issue()[0].state(timezone.now() + 36_500 * ONE_DAY) == "active"
+
+
+# --- Revoking ------------------------------------------------------------------------------------
+
+
+def test_revoked_key_says_when_and_why(issue: Issue) -> None:
+    key, _ = issue()
+    before = timezone.now()
+    key.revoke(reason="  Laptop stolen ", by=OPERATOR)
+    assert key.revoked_at is not None
+    assert before <= key.revoked_at <= timezone.now()
+    assert key.revoked_reason == "Laptop stolen"
+    assert key.state(before) == "revoked"
+
+
+@pytest.mark.parametrize("reason", ["", "  "])
+def test_key_is_not_revoked_without_a_reason(issue: Issue, reason: str) -> None:
+    key, text = issue()
+    with pytest.raises(ValidationError, match="Say why"):
+        key.revoke(reason=reason, by=OPERATOR)
+    assert Api(text).get("/pets").status_code == 200
+
+
+def test_long_reason_is_cut_and_not_refused(issue: Issue) -> None:
+    key, _ = issue()
+    key.revoke(reason="r" * 1000, by=OPERATOR)
+    assert key.revoked_reason == "r" * 255
+
+
+def test_key_is_revoked_once(issue: Issue) -> None:
+    key, _ = issue()
+    key.revoke(reason="Lost", by=OPERATOR)
+    with pytest.raises(ValidationError, match="is revoked already"):
+        key.revoke(reason="Found", by=OPERATOR)
+    key.refresh_from_db()
+    assert key.revoked_reason == "Lost"
+
+
+def test_other_keys_of_the_account_work_on(issue: Issue) -> None:
+    key, _ = issue()
+    _, other = issue()
+    _, successor = key.rotate(by=OPERATOR)
+    key.revoke(reason="Lost", by=OPERATOR)
+    assert [Api(text).get("/pets").status_code for text in (other, successor)] == [200, 200]
+
+
+def test_expired_key_can_be_revoked(issue: Issue) -> None:
+    key, _ = issue()
+    expire(key)
+    key.revoke(reason="Lost", by=OPERATOR)
+    assert key.state(timezone.now()) == "revoked"
+
+
+# --- History -------------------------------------------------------------------------------------
+
+
+def test_history_tells_what_happened_who_did_it_and_why(issue: Issue) -> None:
+    old, _ = issue()
+    new, _ = old.rotate(by=Actor("ann"))
+    old.revoke(reason="Lost", by=Actor("bob"))
+    assert history(old) == [
+        ("issued", "tests", ""),
+        ("rotated", "ann", f"Replaced by {new.public_id}."),
+        ("revoked", "bob", "Lost"),
+    ]
+    assert history(new) == [("issued", "ann", "")]
+
+
+def test_history_keeps_the_name_of_a_member_of_staff_who_left(account: Account) -> None:
+    ann = User.objects.create_user("ann")
+    key, _ = ApiKey.objects.issue(account, by=Actor.staff(ann))
+    assert key.events.get().actor == ann
+    ann.delete()
+    assert history(key) == [("issued", "ann", "")]
+    assert key.events.get().actor is None
+
+
+def test_refused_change_leaves_no_history(issue: Issue) -> None:
+    key, _ = issue()
+    key.revoke(reason="Lost", by=OPERATOR)
+    with pytest.raises(ValidationError):
+        key.revoke(reason="Lost again", by=OPERATOR)
+    with pytest.raises(ValidationError):
+        key.rotate(by=OPERATOR)
+    assert [action for action, _, _ in history(key)] == ["issued", "revoked"]
+
+
+def test_key_with_a_history_stays(issue: Issue) -> None:
+    key, _ = issue()
+    with pytest.raises(ProtectedError):
+        key.delete()
+
+
+# --- The database --------------------------------------------------------------------------------
+
+EARLY = datetime(2020, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"mode": "prod"},
+        {"mode": ""},
+        {"scopes": ""},
+        {"scopes": "pets:fly"},
+        {"scopes": "pets:write pets:read"},
+        {"scopes": "pets:read  pets:write"},
+        {"expires_at": EARLY},
+        {"created_at": EARLY, "expires_at": EARLY},
+        {"revoked_at": EARLY},
+        {"revoked_reason": "Lost"},
+        {"pepper_number": -1},
+        {"digest": None},
+        {"account_id": None},
+    ],
+)
+def test_database_refuses_a_key_with_wrong_values(issue: Issue, values: dict[str, Any]) -> None:
+    key, _ = issue()
+    with pytest.raises(IntegrityError), transaction.atomic():
+        ApiKey.objects.filter(pk=key.pk).update(**values)
+
+
+def test_database_refuses_two_keys_of_one_id(issue: Issue) -> None:
+    key, _ = issue()
+    key.pk = None
+    with pytest.raises(IntegrityError), transaction.atomic():
+        ApiKey.objects.bulk_create([key])
+
+
+def test_database_refuses_two_successors_of_one_key(issue: Issue) -> None:
+    old, _ = issue()
+    old.rotate(by=OPERATOR)
+    other, _ = issue()
+    with pytest.raises(IntegrityError), transaction.atomic():
+        ApiKey.objects.filter(pk=other.pk).update(rotated_from=old)
+
+
+def test_database_refuses_two_accounts_of_one_public_id(account: Account) -> None:
+    with pytest.raises(IntegrityError), transaction.atomic():
+        Account.objects.bulk_create([Account(name="Other", plan_id="free", public_id=account.public_id)])
+
+
+def test_database_refuses_an_unknown_event(issue: Issue) -> None:
+    key, _ = issue()
+    with pytest.raises(IntegrityError), transaction.atomic():
+        KeyEvent.objects.bulk_create([KeyEvent(key=key, action="lent", actor_name="ann")])
+
+
+def test_key_that_ends_in_more_than_100_years_is_not_issued(issue: Issue) -> None:
+    with pytest.raises(ValidationError, match="within 100 years"):
+        issue(expires_at=datetime.max.replace(tzinfo=UTC))
+
+
+def test_key_with_the_longest_life_can_be_rotated(issue: Issue) -> None:
+    key, _ = issue(expires_at=timezone.now() + MAX_LIFETIME - timedelta(minutes=1))
+    assert key.rotate(by=OPERATOR)[0].expires_at is not None

@@ -1,0 +1,216 @@
+"""Random lives of a shop: whatever clients and staff do, orders and pets agree, D12-D15 and D31 hold."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from django.db import transaction
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
+
+from accounts.models import Account, Actor, ApiKey, PlanCode
+from inventory.models import Category, IllegalMoveError, Order, Pet, PetStatus
+from inventory.models.events import OrderEvent, PetEvent
+from tests.conftest import Api
+
+PETS = 3
+LIVE = {"placed", "approved"}
+PET_MOVES = {
+    ("available", "pending"),
+    ("available", "sold"),
+    ("pending", "available"),
+    ("pending", "sold"),
+    ("sold", "available"),
+}
+
+numbers = st.integers(0, 99)  # Chooses one of those that there are.
+
+
+@dataclass
+class Sale:
+    """What an order must be by the rules, told without a database."""
+
+    account: int
+    pet: int
+    status: str = "placed"
+    shipped: bool = False
+
+
+class Shop(RuleBasedStateMachine):
+    """Two accounts and the staff of a shop with three pets; the model beside it foretells every answer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.atomic = transaction.atomic()
+        self.atomic.__enter__()
+        self.pets: dict[int, str] = {}
+        self.sales: dict[int, Sale] = {}
+        self.sent: dict[tuple[int, str], tuple[int, bytes]] = {}  # Idempotency-Key: pet, first answer.
+
+    @initialize()
+    def open(self) -> None:
+        """Put pets on sale, and give two accounts a key each."""
+        category = Category.objects.earliest("id")
+        made = [Pet.objects.create(name=f"Pet {number}", category=category) for number in range(PETS)]
+        self.pets = {pet.pk: "available" for pet in made}
+        self.clients = []
+        for name in ("Acme Pets", "Other Pets"):
+            limits = {"per_minute": 10**9, "per_day": 10**9}
+            account = Account.objects.create(name=name, plan_id=PlanCode.ENTERPRISE, **limits)
+            self.clients.append(Api(ApiKey.objects.issue(account, by=Actor("tests"))[1]))
+
+    def teardown(self) -> None:
+        """Leave the database as it was."""
+        transaction.set_rollback(True)
+        self.atomic.__exit__(None, None, None)
+
+    def pet(self, number: int) -> int:
+        return list(self.pets)[number % PETS]
+
+    def sale(self, number: int) -> tuple[int, Sale] | None:
+        """Return one of the orders, if there is any."""
+        sales = list(self.sales.items())
+        return sales[number % len(sales)] if sales else None
+
+    # --- What clients do ---
+
+    @rule(who=st.integers(0, 1), number=numbers, key=st.sampled_from([None, None, "a", "b"]))
+    def order(self, who: int, number: int, key: str | None) -> None:
+        """Order a pet, now and then with an Idempotency-Key that may have been used."""
+        pet = self.pet(number)
+        headers = {} if key is None else {"Idempotency_Key": key}
+        answer = self.clients[who]("POST", "/store/orders", {"petId": pet}, **headers)
+        if key is not None and (who, key) in self.sent:
+            first_pet, first_answer = self.sent[who, key]
+            if pet == first_pet:
+                assert (answer.status_code, answer.content) == (201, first_answer)
+                assert answer.headers["Idempotent-Replayed"] == "true"
+            else:
+                assert (answer.status_code, answer.json()["code"]) == (422, "idempotency_key_reused")
+        elif self.pets[pet] != "available":
+            assert (answer.status_code, answer.json()["code"]) == (409, "pet_not_available")
+        else:
+            assert answer.status_code == 201
+            self.pets[pet] = "pending"
+            self.sales[answer.json()["id"]] = Sale(who, pet)
+            if key is not None:
+                self.sent[who, key] = pet, answer.content
+
+    @rule(who=st.integers(0, 1), number=numbers, times=st.integers(1, 2))
+    def cancel(self, who: int, number: int, times: int) -> None:
+        """Cancel an order, of one's own or not, once or twice."""
+        if (found := self.sale(number)) is None:
+            return
+        order, sale = found
+        for _ in range(times):
+            answer = self.clients[who]("DELETE", f"/store/orders/{order}")
+            if sale.account != who:
+                assert (answer.status_code, answer.json()["code"]) == (404, "order_not_found")
+            elif sale.status in {"approved", "delivered"}:
+                assert (answer.status_code, answer.json()["code"]) == (409, "order_not_cancellable")
+            else:
+                assert (answer.status_code, answer.content) == (204, b"")
+                self.set_free(sale)
+
+    # --- What staff do ---
+
+    def set_free(self, sale: Sale) -> None:
+        """A live order that is cancelled sets its pet free."""
+        if sale.status in LIVE:
+            sale.status = "cancelled"
+            self.pets[sale.pet] = "available"
+
+    @rule(number=numbers, verb=st.sampled_from(["approve", "ship", "deliver", "cancel"]))
+    def handle(self, number: int, verb: str) -> None:
+        """Approve, ship, deliver or cancel an order, legally or not."""
+        if (found := self.sale(number)) is None:
+            return
+        order, sale = found
+        needed = {"approve": {"placed"}, "ship": {"approved"}, "deliver": {"approved"}}
+        act = getattr(Order.objects.get(pk=order), verb)
+        if sale.status not in needed.get(verb, LIVE | {"cancelled"}):
+            with pytest.raises(IllegalMoveError):
+                act(by="staff")
+            return
+        act(by="staff")
+        match verb:
+            case "approve":
+                sale.status = "approved"
+            case "ship":
+                sale.shipped = True
+            case "deliver":
+                sale.status = "delivered"
+                self.pets[sale.pet] = "sold"
+            case "cancel":
+                self.set_free(sale)
+
+    @rule(number=numbers, to=st.sampled_from(PetStatus), reason=st.sampled_from(["", " ", "Returned."]))
+    def move(self, number: int, to: PetStatus, reason: str) -> None:
+        """Move a pet by hand, or take it back, legally or not."""
+        pet = self.pet(number)
+        held = any(sale.pet == pet and sale.status in LIVE for sale in self.sales.values())
+        unexplained = self.pets[pet] == "sold" and not reason.strip()
+        row = Pet.objects.get(pk=pet)
+        if held or unexplained or (self.pets[pet], str(to)) not in PET_MOVES:
+            with pytest.raises(IllegalMoveError):
+                row.move(to, by="staff", reason=reason)
+        else:
+            row.move(to, by="staff", reason=reason)
+            self.pets[pet] = str(to)
+
+    # --- What must hold after every step ---
+
+    @invariant()
+    def pets_and_orders_are_as_the_rules_foretell(self) -> None:
+        assert dict(Pet.objects.filter(pk__in=self.pets).values_list("pk", "status")) == self.pets
+        statuses = dict(Order.objects.values_list("pk", "status"))
+        assert statuses == {order: sale.status for order, sale in self.sales.items()}
+
+    @invariant()
+    def pet_of_a_live_order_is_pending_and_has_no_other(self) -> None:
+        held = list(Order.objects.filter(status__in=LIVE).values_list("pet_id", "pet__status"))
+        assert {status for _, status in held} <= {"pending"}
+        assert len({pet for pet, _ in held}) == len(held)
+
+    @invariant()
+    def accounts_see_their_own_orders_as_they_stand(self) -> None:
+        for who, client in enumerate(getattr(self, "clients", [])):
+            listed: list[dict[str, Any]] = client.get("/store/orders?limit=100").json()
+            own = {order: sale for order, sale in self.sales.items() if sale.account == who}
+            assert [order["id"] for order in listed] == list(own)
+            for order in listed:
+                sale = own[order["id"]]
+                assert (order["petId"], order["status"]) == (sale.pet, sale.status)
+                assert order["complete"] is (sale.status == "delivered")
+                assert (order["shipDate"] is not None) is sale.shipped
+                assert order["shipDate"] is None or order["status"] != "placed"
+
+    @invariant()
+    def histories_are_chains_that_end_in_the_status_of_now(self) -> None:
+        for order, sale in self.sales.items():
+            steps = list(OrderEvent.objects.filter(order=order).order_by("id"))
+            assert chain([(step.from_status, step.to_status) for step in steps], "") == sale.status
+        for pet, status in self.pets.items():
+            moves = list(PetEvent.objects.filter(pet=pet).order_by("id"))
+            assert chain([(move.from_status, move.to_status) for move in moves], "available") == status
+
+
+def chain(steps: list[tuple[str, str]], start: str) -> str:
+    """Return where the steps lead; each begins where the last one ended."""
+    for from_status, to_status in steps:
+        assert from_status == start
+        start = to_status
+    return start
+
+
+def test_no_life_of_a_shop_breaks_the_rules_of_orders(db: None) -> None:
+    run_state_machine_as_test(
+        Shop, settings=settings(max_examples=30, stateful_step_count=30, deadline=None)
+    )

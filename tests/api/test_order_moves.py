@@ -1,0 +1,420 @@
+"""The legal moves of pets and orders, their histories, and what the database refuses: D12, D14, D15."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from django.db import IntegrityError, connection, transaction
+
+from accounts.models import Account, PlanCode
+from inventory.models import Category, IllegalMoveError, Order, OrderStatus, Pet, PetStatus
+from inventory.models.events import PetEvent
+
+BUYER, STAFF = "key buyer", "staff ann"
+PLACED, APPROVED, DELIVERED, CANCELLED = OrderStatus
+AVAILABLE, PENDING, SOLD = PetStatus
+
+VERBS: dict[str, Callable[[Order], None]] = {
+    "approve": lambda order: order.approve(by=STAFF),
+    "ship": lambda order: order.ship(by=STAFF),
+    "deliver": lambda order: order.deliver(by=STAFF),
+    "cancel": lambda order: order.cancel(by=STAFF),
+    "cancel as a client": lambda order: order.cancel(by=BUYER, only_placed=True),
+}
+
+# The order's status and its pet's after each legal move; all others are illegal.
+LEGAL = {
+    (PLACED, "approve"): (APPROVED, PENDING),
+    (PLACED, "cancel"): (CANCELLED, AVAILABLE),
+    (PLACED, "cancel as a client"): (CANCELLED, AVAILABLE),
+    (APPROVED, "ship"): (APPROVED, PENDING),
+    (APPROVED, "deliver"): (DELIVERED, SOLD),
+    (APPROVED, "cancel"): (CANCELLED, AVAILABLE),
+    (CANCELLED, "cancel"): (CANCELLED, AVAILABLE),  # Changes nothing.
+    (CANCELLED, "cancel as a client"): (CANCELLED, AVAILABLE),
+}
+ILLEGAL = [(status, verb) for status in OrderStatus for verb in VERBS if (status, verb) not in LEGAL]
+
+WAYS = {
+    PLACED: [],
+    APPROVED: ["approve"],
+    DELIVERED: ["approve", "deliver"],
+    CANCELLED: ["cancel"],
+}
+
+
+@pytest.fixture
+def pet(category: Category) -> Pet:
+    return Pet.objects.create(name="Biscuit", category=category)
+
+
+@pytest.fixture
+def place(account: Account, pet: Pet) -> Callable[..., Order]:
+    """Orders the pet, and brings the order where the test wants it."""
+
+    def place(status: OrderStatus = PLACED) -> Order:
+        order = Order.objects.place(account_id=account.pk, pet_id=pet.pk, by=BUYER)
+        for verb in WAYS[status]:
+            VERBS[verb](order)
+        return order
+
+    return place
+
+
+def stored(order: Order) -> tuple[str, str]:
+    """Return the statuses of the order and its pet, as the database has them."""
+    return Order.objects.values_list("status", "pet__status").get(pk=order.pk)
+
+
+def steps(order: Order) -> list[tuple[str, str, str, str]]:
+    """Return the order's history, the first step first."""
+    return list(order.events.order_by("id").values_list("from_status", "to_status", "by", "reason"))
+
+
+def pet_steps(pet: Pet) -> list[tuple[str, str, str, str, int | None]]:
+    """Return the history of the pet's status, the first step first."""
+    rows = pet.events.order_by("id")
+    return list(rows.values_list("from_status", "to_status", "by", "reason", "order_id"))
+
+
+# --- Orders ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("status", "verb"), LEGAL)
+def test_legal_move_takes_order_and_pet_together(
+    place: Callable[..., Order], status: OrderStatus, verb: str
+) -> None:
+    order = place(status)
+    VERBS[verb](order)
+    assert stored(order) == LEGAL[status, verb]
+    assert order.status == LEGAL[status, verb][0]
+
+
+@pytest.mark.parametrize(("status", "verb"), ILLEGAL)
+def test_illegal_move_is_refused_and_changes_nothing(
+    place: Callable[..., Order], pet: Pet, status: OrderStatus, verb: str
+) -> None:
+    order = place(status)
+    before = stored(order), steps(order), pet_steps(pet), order.ship_date
+    with pytest.raises(IllegalMoveError) as refused:
+        VERBS[verb](order)
+    assert status in refused.value.message
+    order.refresh_from_db()
+    assert (stored(order), steps(order), pet_steps(pet), order.ship_date) == before
+
+
+@pytest.mark.parametrize(("status", "verb"), [*LEGAL, *ILLEGAL])
+def test_move_is_judged_by_the_row_and_not_by_an_old_copy(
+    place: Callable[..., Order], status: OrderStatus, verb: str
+) -> None:
+    copy = place()
+    for step in WAYS[status]:
+        VERBS[step](Order.objects.get(pk=copy.pk))
+    if (status, verb) in LEGAL:
+        VERBS[verb](copy)
+        assert (copy.status, stored(copy)) == (LEGAL[status, verb][0], LEGAL[status, verb])
+    else:
+        with pytest.raises(IllegalMoveError):
+            VERBS[verb](copy)
+
+
+def test_staff_may_cancel_after_approval_and_after_the_ship_date_is_set(
+    place: Callable[..., Order],
+) -> None:
+    order = place(APPROVED)
+    order.ship(by=STAFF)
+    order.cancel(by=STAFF, reason="The van broke down.")
+    assert stored(order) == (CANCELLED, AVAILABLE)
+    assert steps(order)[-1] == (APPROVED, CANCELLED, STAFF, "The van broke down.")
+
+
+def test_client_can_no_longer_cancel_what_is_approved(place: Callable[..., Order]) -> None:
+    order = place(APPROVED)
+    with pytest.raises(IllegalMoveError, match="the shop alone can cancel it"):
+        order.cancel(by=BUYER, only_placed=True)
+    assert stored(order) == (APPROVED, PENDING)
+
+
+def test_ship_date_is_now_unless_another_is_given(place: Callable[..., Order]) -> None:
+    order = place(APPROVED)
+    before = datetime.now(UTC)
+    order.ship(by=STAFF)
+    assert order.ship_date is not None
+    assert before <= order.ship_date <= datetime.now(UTC)
+    later = datetime(2027, 1, 2, 3, 4, tzinfo=UTC)
+    order.ship(by=STAFF, ship_date=later)
+    assert order.ship_date == later
+
+
+def test_history_gives_the_ship_date_in_utc(place: Callable[..., Order]) -> None:
+    order = place(APPROVED)
+    order.ship(by=STAFF, ship_date=datetime(2027, 1, 2, 1, 0, tzinfo=timezone(timedelta(hours=2))))
+    assert steps(order)[-1] == (APPROVED, APPROVED, STAFF, "Ships 2027-01-01 23:00 UTC.")
+
+
+def test_delivered_order_keeps_its_ship_date(place: Callable[..., Order]) -> None:
+    order = place(APPROVED)
+    date = datetime(2027, 1, 2, tzinfo=UTC)
+    order.ship(by=STAFF, ship_date=date)
+    order.deliver(by=STAFF)
+    assert order.ship_date == date
+
+
+@pytest.mark.parametrize("status", [PENDING, SOLD])
+def test_pet_that_is_not_available_cannot_be_ordered(
+    place: Callable[..., Order], pet: Pet, status: PetStatus
+) -> None:
+    pet.move(status, by=STAFF)
+    before = pet_steps(pet)
+    with pytest.raises(IllegalMoveError, match="not available"):
+        place()
+    assert not Order.objects.exists()
+    assert pet_steps(pet) == before
+
+
+def test_ordered_pet_cannot_be_ordered_again(place: Callable[..., Order]) -> None:
+    first = place()
+    with pytest.raises(IllegalMoveError):
+        place()
+    assert list(Order.objects.all()) == [first]
+
+
+def test_pet_that_does_not_exist_cannot_be_ordered(account: Account) -> None:
+    with pytest.raises(Pet.DoesNotExist):
+        Order.objects.place(account_id=account.pk, pet_id=0, by=BUYER)
+    assert not Order.objects.exists()
+
+
+def test_failure_on_the_way_leaves_neither_order_nor_pending_pet(
+    place: Callable[..., Order], pet: Pet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(event: PetEvent, *args: Any, **kwargs: Any) -> None:
+        raise RuntimeError("The disk is full.")
+
+    monkeypatch.setattr(PetEvent, "__init__", fail)
+    with pytest.raises(RuntimeError):
+        place()
+    pet.refresh_from_db()
+    assert (pet.status, Order.objects.exists()) == (AVAILABLE, False)
+
+
+@pytest.mark.parametrize(("status", "verb"), [(APPROVED, "deliver"), (PLACED, "cancel")])
+def test_failure_on_the_way_moves_neither_order_nor_pet(
+    place: Callable[..., Order], monkeypatch: pytest.MonkeyPatch, status: OrderStatus, verb: str
+) -> None:
+    order = place(status)
+
+    def fail(order: Order, *values: str, **members: str) -> None:
+        raise RuntimeError("The disk is full.")
+
+    monkeypatch.setattr(Order, "record", fail)
+    with pytest.raises(RuntimeError):
+        VERBS[verb](order)
+    assert stored(order) == (status, PENDING)
+
+
+# --- Pets -----------------------------------------------------------------------------------------
+
+PET_LEGAL = {
+    (AVAILABLE, PENDING),
+    (AVAILABLE, SOLD),
+    (PENDING, AVAILABLE),
+    (PENDING, SOLD),
+    (SOLD, AVAILABLE),
+}
+PET_ILLEGAL = sorted({(start, to) for start in PetStatus for to in PetStatus} - PET_LEGAL)
+
+
+@pytest.mark.parametrize(("start", "to"), sorted(PET_LEGAL))
+def test_legal_move_of_a_pet_by_hand_is_made_and_recorded(
+    category: Category, start: PetStatus, to: PetStatus
+) -> None:
+    pet = Pet.objects.create(name="Biscuit", category=category, status=start)
+    before = pet.updated_at
+    pet.move(to, by=STAFF, reason="Why.")
+    assert pet.status == to
+    assert Pet.objects.get().status == to
+    assert pet.updated_at > before
+    assert pet_steps(pet) == [(start, to, STAFF, "Why.", None)]
+
+
+@pytest.mark.parametrize(("start", "to"), PET_ILLEGAL)
+def test_illegal_move_of_a_pet_is_refused_whatever_the_reason(
+    category: Category, start: PetStatus, to: PetStatus
+) -> None:
+    pet = Pet.objects.create(name="Biscuit", category=category, status=start)
+    with pytest.raises(IllegalMoveError):
+        pet.move(to, by=STAFF, reason="Because.")
+    assert Pet.objects.get().status == start
+    assert pet_steps(pet) == []
+
+
+@pytest.mark.parametrize("reason", ["", "   ", "\n"])
+def test_sold_pet_is_returned_only_with_a_reason(category: Category, reason: str) -> None:
+    pet = Pet.objects.create(name="Biscuit", category=category, status=SOLD)
+    with pytest.raises(IllegalMoveError, match="To take it back"):
+        pet.move(AVAILABLE, by=STAFF, reason=reason)
+    assert Pet.objects.get().status == SOLD
+    pet.move(AVAILABLE, by=STAFF, reason="The children are allergic.")
+    assert pet_steps(pet) == [(SOLD, AVAILABLE, STAFF, "The children are allergic.", None)]
+
+
+@pytest.mark.parametrize(("start", "to"), sorted(PET_LEGAL - {(SOLD, AVAILABLE)}))
+def test_other_moves_need_no_reason(category: Category, start: PetStatus, to: PetStatus) -> None:
+    pet = Pet.objects.create(name="Biscuit", category=category, status=start)
+    pet.move(to, by=STAFF)
+    assert pet_steps(pet) == [(start, to, STAFF, "", None)]
+
+
+@pytest.mark.parametrize("to", PetStatus)
+@pytest.mark.parametrize("status", [PLACED, APPROVED])
+def test_live_order_holds_its_pet_against_moves_by_hand(
+    place: Callable[..., Order], pet: Pet, status: OrderStatus, to: PetStatus
+) -> None:
+    order = place(status)
+    before = pet_steps(pet)
+    with pytest.raises(IllegalMoveError, match=f"Order {order.pk} holds pet {pet.pk}"):
+        pet.move(to, by=STAFF, reason="Because.")
+    assert stored(order) == (status, PENDING)
+    assert pet_steps(pet) == before
+
+
+@pytest.mark.parametrize(("status", "to"), [(CANCELLED, PENDING), (DELIVERED, AVAILABLE)])
+def test_order_that_is_over_holds_its_pet_no_longer(
+    place: Callable[..., Order], pet: Pet, status: OrderStatus, to: PetStatus
+) -> None:
+    order = place(status)
+    pet.move(to, by=STAFF, reason="Because.")
+    assert stored(order) == (status, to)
+
+
+def test_pet_is_judged_by_the_row_and_not_by_an_old_copy(category: Category) -> None:
+    copy = Pet.objects.create(name="Biscuit", category=category)
+    Pet.objects.get().move(SOLD, by=STAFF)
+    with pytest.raises(IllegalMoveError):
+        copy.move(PENDING, by=STAFF)
+    assert Pet.objects.get().status == SOLD
+
+
+def test_move_saves_the_status_alone(category: Category) -> None:
+    copy = Pet.objects.create(name="Biscuit", category=category)
+    Pet.objects.update(name="Pickle")
+    copy.move(PENDING, by=STAFF)
+    assert (copy.name, Pet.objects.get().name) == ("Pickle", "Pickle")
+
+
+# --- Histories ------------------------------------------------------------------------------------
+
+
+def test_history_tells_who_moved_the_order_from_where_to_where(place: Callable[..., Order]) -> None:
+    order = place()
+    order.approve(by=STAFF, reason="Paid.")
+    order.ship(by=STAFF, ship_date=datetime(2027, 1, 2, 3, 4, tzinfo=UTC))
+    order.deliver(by=STAFF, reason="Signed for.")
+    assert steps(order) == [
+        ("", PLACED, BUYER, ""),
+        (PLACED, APPROVED, STAFF, "Paid."),
+        (APPROVED, APPROVED, STAFF, "Ships 2027-01-02 03:04 UTC."),
+        (APPROVED, DELIVERED, STAFF, "Signed for."),
+    ]
+
+
+def test_history_of_the_pet_names_the_order_that_moved_it(place: Callable[..., Order], pet: Pet) -> None:
+    first = place()
+    first.cancel(by=BUYER, reason="Too small.", only_placed=True)
+    second = place(DELIVERED)
+    pet.move(AVAILABLE, by=STAFF, reason="Allergy.")
+    assert pet_steps(pet) == [
+        (AVAILABLE, PENDING, BUYER, "", first.pk),
+        (PENDING, AVAILABLE, BUYER, "Too small.", first.pk),
+        (AVAILABLE, PENDING, BUYER, "", second.pk),
+        (PENDING, SOLD, STAFF, "", second.pk),
+        (SOLD, AVAILABLE, STAFF, "Allergy.", None),
+    ]
+
+
+def test_second_cancellation_is_no_event(place: Callable[..., Order], pet: Pet) -> None:
+    order = place(CANCELLED)
+    before = steps(order), pet_steps(pet)
+    order.cancel(by=STAFF)
+    assert (steps(order), pet_steps(pet)) == before
+
+
+def test_long_reason_is_cut_to_what_the_history_holds(place: Callable[..., Order], pet: Pet) -> None:
+    place().cancel(by=STAFF, reason="é" * 300)
+    assert {len(reason) for _, to, _, reason, _ in pet_steps(pet) if to == AVAILABLE} == {255}
+
+
+# --- What the database refuses, whoever writes ----------------------------------------------------
+
+
+def write(sql: str, *values: Any) -> None:
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(sql, values)
+
+
+def insert_order(account: Account, pet: Pet, status: str) -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    write(
+        "INSERT INTO inventory_order (account_id, pet_id, status, created_at, updated_at)"
+        " VALUES (%s, %s, %s, %s, %s)",
+        account.pk, pet.pk, status, now, now,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("second", [PLACED, APPROVED])
+@pytest.mark.parametrize("first", [PLACED, APPROVED])
+def test_pet_has_at_most_one_live_order(
+    place: Callable[..., Order], pet: Pet, first: OrderStatus, second: OrderStatus
+) -> None:
+    place(first)
+    other = Account.objects.create(name="Other Pets", plan_id=PlanCode.FREE)
+    with pytest.raises(IntegrityError):
+        insert_order(other, pet, second)
+
+
+@pytest.mark.parametrize("status", [DELIVERED, CANCELLED])
+def test_pet_may_have_many_orders_that_are_over(
+    place: Callable[..., Order], account: Account, pet: Pet, status: OrderStatus
+) -> None:
+    place()
+    insert_order(account, pet, status)
+    insert_order(account, pet, status)
+    assert pet.orders.count() == 3
+
+
+def test_order_that_is_over_is_not_revived_beside_a_live_one(place: Callable[..., Order]) -> None:
+    over = place(CANCELLED)
+    place()
+    with pytest.raises(IntegrityError):
+        write("UPDATE inventory_order SET status = 'placed' WHERE id = %s", over.pk)
+
+
+@pytest.mark.parametrize("status", ["", "lost", "Placed", "available"])
+def test_order_has_a_known_status(place: Callable[..., Order], status: str) -> None:
+    order = place()
+    with pytest.raises(IntegrityError):
+        write("UPDATE inventory_order SET status = %s WHERE id = %s", status, order.pk)
+
+
+@pytest.mark.parametrize("status", ["", "lost", "Sold", "placed"])
+def test_pet_has_a_known_status(pet: Pet, status: str) -> None:
+    with pytest.raises(IntegrityError):
+        write("UPDATE inventory_pet SET status = %s WHERE id = %s", status, pet.pk)
+
+
+def test_placed_order_has_no_ship_date(place: Callable[..., Order]) -> None:
+    order = place()
+    ship = "UPDATE inventory_order SET ship_date = %s WHERE id = %s"
+    with pytest.raises(IntegrityError):
+        write(ship, datetime(2026, 1, 1, tzinfo=UTC), order.pk)
+    order.approve(by=STAFF)
+    write(ship, datetime(2026, 1, 1, tzinfo=UTC), order.pk)
+
+
+def test_shipped_order_does_not_go_back_to_placed(place: Callable[..., Order]) -> None:
+    order = place(APPROVED)
+    order.ship(by=STAFF)
+    with pytest.raises(IntegrityError):
+        write("UPDATE inventory_order SET status = 'placed' WHERE id = %s", order.pk)

@@ -1,0 +1,122 @@
+"""What every response under /v1 says of the quota: D21, D23-D25, D28."""
+
+import re
+import time
+from typing import Any
+
+import pytest
+
+from accounts.models import PlanCode
+from tests.conftest import Api
+
+CONTRACT = ("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset")
+DRAFT = re.compile(r'"minute";r=(\d+);t=(\d+), "day";r=(\d+);t=(\d+)')
+
+
+def numbers(response: Any) -> list[int]:
+    return [int(response.headers[name]) for name in CONTRACT]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/pets", 200),
+        ("HEAD", "/pets", 200),
+        ("GET", "/pets?limit=0", 400),
+        ("POST", "/pets", 400),
+        ("GET", "/pets/0", 404),
+        ("GET", "/nothing", 404),
+        ("DELETE", "/pets", 405),
+        ("GET", "/pets?x=" + "a" * 9_000, 414),
+    ],
+)
+def test_every_request_with_a_valid_key_costs_one_and_says_what_is_left(
+    api: Api, method: str, path: str, status: int
+) -> None:
+    before = numbers(api.get("/categories"))
+    response = api(method, path)
+    assert response.status_code == status
+    limit, remaining, reset = numbers(response)
+    assert (limit, remaining) == (1_000, before[1] - 1)
+    assert 0 < reset - time.time() <= 61
+    assert response.headers["RateLimit-Policy"] == '"minute";q=1000;w=60, "day";q=100000;w=86400'
+    draft = DRAFT.fullmatch(response.headers["RateLimit"])
+    assert draft is not None
+    assert (int(draft[1]), int(draft[3])) == (remaining, 99_000 + remaining)
+    assert int(draft[2]) <= 60 < int(draft[4]) <= 86_400
+
+
+def test_narrowed_keys_403_costs_one(issue: Any) -> None:
+    _, text = issue(key_scopes=["orders:read"])
+    left = [numbers(Api(text).get("/pets"))[1] for _ in range(2)]
+    assert left == [999, 998]
+
+
+def test_minute_limit_answers_429_with_the_wait(api: Api, account: Any) -> None:
+    account.assign(PlanCode.ENTERPRISE, 2, 100)
+    assert [api.get("/pets").status_code for _ in range(3)] == [200, 200, 429]
+    response = api.get("/pets")
+    body, wait = response.json(), int(response.headers["Retry-After"])
+    assert (body["code"], body["status"]) == ("rate_limit_exceeded", 429)
+    assert body["message"].startswith("The limit of 2 requests per minute is used up. Try again in")
+    assert 1 <= wait <= 60
+    assert numbers(response)[:2] == [2, 0]
+    assert 0 <= numbers(response)[2] - time.time() - wait <= 1 or wait == 1
+
+
+def test_day_limit_answers_429_until_midnight(api: Api, account: Any) -> None:
+    account.assign(PlanCode.ENTERPRISE, 100, 1)
+    api.get("/pets")
+    response = api.get("/pets")
+    assert response.json()["code"] == "daily_quota_exceeded"
+    assert "1 requests per day" in response.json()["message"]
+    assert numbers(response)[2] % 86_400 == 0
+
+
+def test_key_that_keeps_sending_after_429_is_banned(api: Api, account: Any) -> None:
+    account.assign(PlanCode.ENTERPRISE, 1, 100)
+    codes = [api.get("/pets").json()["code"] for _ in range(12) if api.get("/pets").status_code == 429]
+    assert codes[-1] == "api_key_banned"
+    response = api.get("/pets")
+    assert (response.status_code, response.headers["Retry-After"]) == (429, "300")
+    assert "banned" in response.json()["message"]
+
+
+# --- Without a valid key
+
+
+def test_strangers_count_by_their_address(stranger: Api, settings: Any) -> None:
+    settings.ANONYMOUS_PER_MINUTE = 300
+    first, second = (numbers(stranger.get("/pets")) for _ in range(2))
+    assert (first[:2], second[:2]) == ([300, 299], [300, 298])
+    assert 0 < first[2] - time.time() <= 61
+
+
+def test_address_over_its_limit_is_refused_and_told_when_to_return(stranger: Api, settings: Any) -> None:
+    settings.ANONYMOUS_PER_MINUTE = 3
+    assert [stranger.get("/pets").status_code for _ in range(4)] == [401, 401, 401, 429]
+    response = stranger.get("/pets")
+    assert response.json()["code"] == "rate_limit_exceeded"
+    assert 1 <= int(response.headers["Retry-After"]) <= 60
+    assert numbers(response)[:2] == [3, 0]
+
+
+def test_address_over_its_limit_does_not_stop_a_valid_key(stranger: Api, api: Api, settings: Any) -> None:
+    settings.ANONYMOUS_PER_MINUTE = 1
+    for _ in range(3):
+        stranger.get("/pets")
+    assert api.get("/pets").status_code == 200
+
+
+def test_lost_counters_refuse_nobody(stranger: Api, settings: Any, tmp_path: Any) -> None:
+    (tmp_path / "file").touch()
+    settings.CACHES = {
+        "default": {"BACKEND": "petstore.cache.machine.MachineCounters", "LOCATION": str(tmp_path / "file")}
+    }
+    response = stranger.get("/pets")
+    assert response.status_code == 401
+    assert numbers(response)[:2] == [settings.ANONYMOUS_PER_MINUTE, settings.ANONYMOUS_PER_MINUTE]
+
+
+def test_pages_for_people_carry_no_quota(client: Any) -> None:
+    assert "X-RateLimit-Limit" not in client.get("/healthz").headers

@@ -1,0 +1,94 @@
+"""Reads whose SQL is compiled once: what they give is what the queryset gives, whatever came before."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from django.db.models import QuerySet
+
+from accounts.models import Account
+from inventory.models import Category, Order, OrderStatus, Pet, PetStatus
+from petstore.loop import compiled_reads
+from petstore.loop.compiled_reads import Read
+
+
+@pytest.fixture
+def pets(category: Category) -> list[Pet]:
+    return Pet.objects.bulk_create(
+        Pet(name=f"Pet {number}", category=category, status=PetStatus.values[number % 3])
+        for number in range(12)
+    )
+
+
+@pytest.fixture
+def read() -> Read:
+    return Read(Pet, Pet.objects.as_json)
+
+
+def queryset(**filters: Any) -> QuerySet[Pet, Any]:
+    return Pet.objects.as_json().filter(**filters).order_by("id")
+
+
+def test_rows_are_those_of_the_queryset_whatever_was_read_before(pets: list[Pet], read: Read) -> None:
+    for filters in (
+        {},
+        {"id": pets[3].pk},
+        {"id__gt": pets[3].pk},
+        {"status": "sold"},
+        {"status": "available"},
+        {"status": "sold", "id__gt": pets[5].pk},
+        {"status": "sold", "id__gt": pets[1].pk},
+        {"category_id": pets[0].category_id},
+        {"category_id": 999_999},
+    ):
+        for count in (1, 3, 100):
+            assert read.where(**filters).first(count) == list(queryset(**filters)[:count])
+
+
+def test_a_form_is_compiled_once(pets: list[Pet], read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = []
+    compile_read = compiled_reads.compile_read
+
+    def note(*of: Any) -> compiled_reads.Statement:
+        compiled.append(of[2:])
+        return compile_read(*of)
+
+    monkeypatch.setattr(compiled_reads, "compile_read", note)
+    for pet in pets:
+        assert read.where(status=pet.status).where(id__gt=pet.pk - 1).first(5)
+        assert read.where(id=pet.pk).one() == pet.as_json()
+    assert compiled == [
+        (("status", "id__gt"), {"status": "available"}),
+        (("id",), {}),
+        (("status", "id__gt"), {"status": "pending"}),
+        (("status", "id__gt"), {"status": "sold"}),
+    ]
+
+
+def test_where_narrows_a_copy(pets: list[Pet], read: Read) -> None:
+    narrow = read.where(id=pets[0].pk)
+    assert len(read.first(100)) == len(pets)
+    assert len(narrow.first(100)) == 1
+    assert narrow.where(id=pets[1].pk).first(100) == [pets[1].as_json()]
+
+
+def test_no_row_is_none(db: None, read: Read) -> None:
+    assert read.where(id=1).one() is None
+    assert read.first(5) == []
+
+
+def test_types_that_a_database_lacks_are_converted(account: Account, pets: list[Pet]) -> None:
+    ships = datetime(2026, 11, 21, 12, 30, 0, 5, tzinfo=UTC)
+    order = Order.objects.create(
+        account=account, pet=pets[0], status=OrderStatus.DELIVERED, ship_date=ships
+    )
+    row = Read(Order, Order.objects.as_json).where(account_id=account.pk).one()
+    assert row == {
+        "id": order.pk,
+        "petId": pets[0].pk,
+        "quantity": 1,
+        "status": "delivered",
+        "shipDate": ships,
+        "complete": True,
+    }
+    assert row["complete"] is True

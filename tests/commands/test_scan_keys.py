@@ -1,0 +1,127 @@
+"""Finding leaked keys: accounts/leak_scan.py and the command scan_keys."""
+
+import io
+import json
+import re
+import tomllib
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from accounts import key_text
+from accounts.leak_scan import GITLEAKS, LONGEST, PIECE, find
+from accounts.models import ApiKey
+from tests.conftest import OPERATOR
+
+Issue = Callable[..., tuple[ApiKey, str]]
+
+
+def found(data: bytes) -> list[tuple[str, int]]:
+    return [(finding.key.text, finding.line) for finding in find(io.BytesIO(data), "x")]
+
+
+@pytest.fixture(scope="module")
+def text() -> str:
+    return key_text.make("live", key_text.new_account_id()).text
+
+
+@pytest.mark.parametrize(
+    "around", ["{}", "key={}", '"{}",', "<{}>", "\x00{}\xff", "Bearer {}\r", "\n\n{}\n"]
+)
+def test_key_is_found_in_any_surroundings(text: str, around: str) -> None:
+    data = around.format(text).encode("latin-1")
+    assert found(data) == [(text, 1 + around.partition("{}")[0].count("\n"))]
+
+
+def test_what_only_looks_like_a_key_is_not_found(text: str) -> None:
+    other = "1" if text[-1] != "1" else "2"
+    lookalikes = [
+        text[:-1] + other,
+        text[:-1],
+        "x" + text,
+        text + "x",
+        text.upper(),
+        text.replace("live", "prod"),
+    ]
+    assert found("\n".join(lookalikes).encode()) == []
+
+
+@pytest.mark.parametrize("offset", [0, 1, 30, 61, 62, 63, LONGEST - 1, LONGEST, LONGEST + 1, LONGEST + 62])
+def test_key_across_two_pieces_of_a_stream_is_found_once(text: str, offset: int) -> None:
+    data = b"\n" * (PIECE - offset) + text.encode() + b"\n" * PIECE
+    assert found(data) == [(text, PIECE - offset + 1)]
+
+
+def run(*arguments: str) -> list[dict[str, Any]]:
+    out = io.StringIO()
+    with suppress(SystemExit):
+        call_command("scan_keys", *arguments, "--json", stdout=out)
+    return list(json.loads(out.getvalue()))
+
+
+def test_command_says_which_keys_are_live(issue: Issue, text: str, tmp_path: Path) -> None:
+    (live, live_text), (dead, dead_text) = issue(), issue()
+    dead.revoke(reason="Old.", by=OPERATOR)
+    forged = live_text[:24] + text[24:-6]
+    forged += key_text.checksum(forged)
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "notes.txt").write_text(f"{live_text}\n{dead_text}\n{text}\n{forged}")
+    (tmp_path / "empty").touch()
+    rows = run(str(tmp_path))
+    assert [(row["line"], row["id"], row["state"]) for row in rows] == [
+        (1, live.public_id, "live"),
+        (2, dead.public_id, "revoked"),
+        (3, text[9:23], "unknown"),
+        (4, live.public_id, "unknown"),
+    ]
+    assert rows[0]["account"] == "Acme Pets"
+    assert live_text not in json.dumps(rows)
+
+
+def test_command_revokes_live_keys_if_asked(issue: Issue, tmp_path: Path) -> None:
+    key, text = issue()
+    (tmp_path / "leak").write_text(text)
+    rows = run(str(tmp_path / "leak"), "--revoke", "--reason", "Found in a public repository.")
+    key.refresh_from_db()
+    assert rows[0]["state"] == "revoked now"
+    assert key.revoked_reason == "Found in a public repository."
+
+
+def test_exit_status_says_whether_a_live_key_is_left(issue: Issue, tmp_path: Path) -> None:
+    (tmp_path / "leak").write_text(issue()[1])
+    with pytest.raises(SystemExit, match="1"):
+        call_command("scan_keys", str(tmp_path))
+    call_command("scan_keys", str(tmp_path), "--revoke", "--reason", "Leaked.")
+    call_command("scan_keys", str(tmp_path))
+
+
+def test_command_reads_standard_input(issue: Issue, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, text = issue()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    assert [row["place"] for row in run("-")] == ["standard input"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ([], "Name a file or a folder"),
+        (["/nowhere/at/all"], "can't be read"),
+        (["-", "--revoke"], "Say why"),
+    ],
+)
+def test_command_refuses_with_a_sentence(db: None, arguments: list[str], sentence: str) -> None:
+    with pytest.raises(CommandError, match=sentence):
+        call_command("scan_keys", *arguments)
+
+
+def test_printed_rule_is_one_that_scanners_read(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    call_command("scan_keys", "--pattern")
+    printed = capsys.readouterr().out
+    assert printed.strip() == GITLEAKS
+    rule = tomllib.loads(printed)["rules"][0]
+    assert re.search(rule["regex"], f"key = '{text}'")
+    assert all(keyword.startswith("psk_") for keyword in rule["keywords"])

@@ -1,0 +1,151 @@
+"""The year of demo data: believable, the same each time, and never among real customers."""
+
+from datetime import UTC, datetime, timedelta
+from io import StringIO
+from random import Random
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import connection, transaction
+from django.db.models import F, Sum
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from accounts import reports
+from accounts.demo import add_history
+from accounts.models import (
+    Account,
+    AccountDayLoad,
+    ApiKey,
+    DailyUsage,
+    DeprecatedUse,
+    KeyEvent,
+    PlanCode,
+    Refusal,
+)
+from inventory.models import Order, OrderStatus, Pet
+from inventory.models.events import OrderEvent, PetEvent
+
+pytestmark = pytest.mark.django_db
+
+NOW = datetime(2026, 11, 20, 15, 30, tzinfo=UTC)
+
+
+def seed(*options: str) -> str:
+    out = StringIO()
+    call_command("seed_demo", *options, stdout=out)
+    return out.getvalue()
+
+
+def test_year_fills_every_number_of_the_back_office() -> None:
+    assert "Added 40 accounts with 365 days" in seed("--year")
+    today = timezone.now().date()
+    assert {account.plan_id for account in Account.objects.all()} == set(PlanCode.values)
+    for row in reports.requests_by_plan():
+        assert row.requests > 0 or row.day == today, row
+    assert reports.banned_keys().total == 3
+    ending = reports.expiring_keys()
+    assert 0 < ending.in_7_days < ending.in_30_days
+    assert {key.replaced for key in ending.keys} == {True, False}
+    assert {key.state(timezone.now()) for key in ApiKey.objects.all()} == {"active", "expired", "revoked"}
+    assert len(reports.deprecated_callers()) >= 3
+    assert DailyUsage.objects.filter(day=today - timedelta(days=360)).exists()
+    assert {refusal.rule for refusal in Refusal.objects.all()} == set(Refusal.Rule.values)
+    free = reports.what_if(30, 500, plan=PlanCode.FREE)
+    assert free.refused > free.refused_now > 0
+    assert {order.status for order in Order.objects.all()} == set(OrderStatus.values)
+    assert Order.objects.filter(status=OrderStatus.APPROVED).exclude(ship_date=None).exists()
+
+
+def test_history_agrees_with_itself() -> None:
+    seed("--history-days", "60", "--accounts", "24")
+    now = timezone.now()
+    for order in Order.objects.prefetch_related("events", "pet__events"):
+        steps = sorted(order.events.all(), key=lambda event: event.pk)
+        assert steps[0].to_status == OrderStatus.PLACED
+        assert [step.from_status for step in steps[1:]] == [step.to_status for step in steps[:-1]]
+        assert [step.at for step in steps] == sorted(step.at for step in steps)
+        assert (steps[-1].to_status, order.created_at) == (order.status, steps[0].at)
+        assert max(order.pet.events.all(), key=lambda event: event.pk).to_status == order.pet.status
+        assert order.pet.created_at < order.created_at
+        if order.status == OrderStatus.DELIVERED:
+            assert order.ship_date is not None
+            assert steps[-2].at <= order.ship_date <= steps[-1].at
+    assert not Order.objects.filter(created_at__lt=F("account__created_at")).exists()
+    for events in (OrderEvent, PetEvent, KeyEvent):
+        assert not events._default_manager.filter(at__gt=now).exists()
+    assert not Refusal.objects.filter(at__gt=now).exists()
+    assert not Refusal.objects.exclude(key__account=F("account")).exists()
+    assert not DailyUsage.objects.filter(day__lt=F("key__created_at__date")).exists()
+    for account in Account.objects.all():
+        assert account.created_at > now - timedelta(days=61)
+        today = reports.account_usage(account.pk, days=1, today=now.date())[0]
+        assert account.used_on(now.date()) == today.requests <= account.limits.per_day
+
+
+def test_loads_hold_about_what_was_sent() -> None:
+    seed("--history-days", "10", "--accounts", "12")
+    sent = DailyUsage.objects.aggregate(sent=Sum("requests"))["sent"]
+    loads = sum(
+        int(requests) * times
+        for load in AccountDayLoad.objects.all()
+        for requests, times in load.minutes.items()
+    )
+    assert sent * 0.9 < loads < sent * 1.3
+
+
+def test_same_numbers_give_the_same_history() -> None:
+    def told() -> list[object]:
+        with transaction.atomic():
+            accounts = add_history(Random("a"), NOW, 30, 12)
+            found: list[object] = [account.name for account in accounts]
+            found += ApiKey.objects.order_by("pk").values_list(
+                "public_id", "name", "created_at", "revoked_at"
+            )
+            found += DailyUsage.objects.order_by("pk").values_list("day", "requests", "refusals")
+            found += DeprecatedUse.objects.order_by("pk").values_list("day", "requests", "last_call_at")
+            found += Refusal.objects.order_by("pk").values_list("request_id", "at", "rule")
+            found += [load.minutes for load in AccountDayLoad.objects.order_by("pk")]
+            transaction.set_rollback(True)
+        return found
+
+    assert told() == told()
+
+
+def test_history_takes_few_statements_however_many_accounts() -> None:
+    with CaptureQueriesContext(connection) as queries, transaction.atomic():
+        add_history(Random("a"), NOW, 365, 40)
+    assert len(queries) < 120
+
+
+def test_history_is_never_mixed_with_customers_unawares() -> None:
+    Account.objects.create(name="A customer", plan_id=PlanCode.FREE)
+    with pytest.raises(CommandError, match="There are customers already"):
+        seed("--year")
+    assert not Pet.objects.exists()
+    assert "Added 4 accounts" in seed("--history-days", "3", "--accounts", "4", "--force")
+    assert Account.objects.count() == 5
+
+
+def test_history_may_stand_beside_the_first_account_of_a_new_service() -> None:
+    Account.objects.create(name="Demo", plan_id=PlanCode.BUSINESS)
+    assert "Added 2 accounts" in seed("--history-days", "1", "--accounts", "2")
+
+
+def test_forced_twice_adds_others() -> None:
+    for _ in range(2):
+        seed("--history-days", "2", "--accounts", "500", "--force")
+    assert Account.objects.count() == 1_000
+
+
+def test_without_a_number_of_days_there_is_no_history() -> None:
+    assert seed("--pets", "5") == "Done. Added 5 pets.\n"
+    assert not Account.objects.exists()
+
+
+@pytest.mark.parametrize(
+    "options", [("--history-days", "-1"), ("--history-days", "731"), ("--year", "--accounts", "0")]
+)
+def test_numbers_out_of_bounds_are_refused(options: tuple[str, ...]) -> None:
+    with pytest.raises(CommandError, match="--history-days must be 0 to 730"):
+        seed(*options)

@@ -1,0 +1,64 @@
+"""Functions as requests on an event loop of their own."""
+
+import asyncio
+import gc
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+import uvloop
+from django.db import connection
+
+from petstore.loop.connection import Connection
+from petstore.loop.waiting import Turn
+
+Function = Callable[[], Any]
+Result = TypeVar("Result")
+
+
+async def turn(function: Function) -> Any:
+    """Run a function as a request on the loop; return or raise what it does."""
+    done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+    def run() -> None:
+        try:
+            done.set_result(function())
+        except Exception as error:  # noqa: BLE001  Whatever it is, it is the test's.
+            done.set_exception(error)
+
+    Turn(run).switch()
+    return await done
+
+
+def run(main: Coroutine[Any, Any, Result]) -> Result:
+    """Run on a loop as the server has it, and close what was opened there."""
+
+    async def all_of_it() -> Result:
+        try:
+            return await main
+        finally:
+            others = asyncio.all_tasks() - {asyncio.current_task()}
+            for task in others:  # What still opens connections.
+                task.cancel()
+            await asyncio.gather(*others, return_exceptions=True)
+            for opened in [thing for thing in gc.get_objects() if issubclass(type(thing), Connection)]:
+                opened.close()
+            await asyncio.sleep(0)  # Lets transports close.
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(all_of_it())
+
+
+def serve(*functions: Function) -> list[Any]:
+    """Run functions as requests that come at once; exceptions are among the results."""
+
+    async def main() -> list[Any]:
+        return await asyncio.gather(*(turn(function) for function in functions), return_exceptions=True)
+
+    return run(main())
+
+
+def end_connection(process: int) -> None:
+    """End a connection to the database."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_terminate_backend(%s)", [process])
+    connection.close()

@@ -1,0 +1,30 @@
+"""What many ask at once of a process that has just started."""
+
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import pytest
+
+from petstore.api.openapi import views
+
+THREADS = 8
+
+
+@pytest.fixture
+def unbuilt() -> None:
+    """Forget the OpenAPI document, as a process that has just started knows none."""
+    views.built.cache_clear()
+    views.as_json.cache_clear()
+
+
+def test_openapi_document_is_built_once_for_all_who_ask_at_once(unbuilt: None) -> None:
+    together = Barrier(THREADS)
+
+    def ask(_: int) -> bytes:
+        together.wait(10)
+        return views.as_json()
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        answers = set(pool.map(ask, range(THREADS)))
+    assert len(answers) == 1
+    assert views.built.cache_info().misses == 1

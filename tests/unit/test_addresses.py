@@ -1,0 +1,108 @@
+"""Whose address counts as the client's (D25)."""
+
+from ipaddress import ip_address
+from typing import Any
+
+import pytest
+from django.http import HttpRequest
+from django.test import RequestFactory
+
+from petstore.api.client_ip import NOWHERE, client_address, client_network, parse
+
+
+def request(peer: str, forwarded: str | None = None) -> HttpRequest:
+    headers = {} if forwarded is None else {"X-Forwarded-For": forwarded}
+    return RequestFactory().get("/", REMOTE_ADDR=peer, headers=headers)
+
+
+@pytest.mark.parametrize(
+    ("proxies", "forwarded", "client"),
+    [
+        (0, None, "10.0.0.9"),
+        (0, "192.0.2.1", "10.0.0.9"),
+        (0, "192.0.2.1, 192.0.2.2", "10.0.0.9"),
+        (1, None, "10.0.0.9"),
+        (1, "", "10.0.0.9"),
+        (1, "192.0.2.1", "192.0.2.1"),
+        (1, "192.0.2.1, 192.0.2.2", "192.0.2.2"),
+        (1, "192.0.2.1,192.0.2.2,", "10.0.0.9"),
+        (2, "192.0.2.1, 192.0.2.2", "192.0.2.1"),
+        (2, "192.0.2.9, 192.0.2.1, 192.0.2.2", "192.0.2.1"),
+        (2, "192.0.2.2", "192.0.2.2"),
+        (2, "unknown, 192.0.2.2", "192.0.2.2"),
+        (2, "192.0.2.1, unknown", "10.0.0.9"),
+        (1, "192.0.2.1 192.0.2.2", "10.0.0.9"),
+    ],
+)
+def test_forwarded_addresses_count_from_the_right_as_far_as_the_trusted_proxies(
+    settings: Any, proxies: int, forwarded: str | None, client: str
+) -> None:
+    settings.TRUSTED_PROXY_COUNT = proxies
+    assert client_address(request("10.0.0.9", forwarded)) == ip_address(client)
+
+
+@pytest.mark.parametrize("peer", ["", "unix:", "not an address"])
+def test_peer_without_an_address_is_nowhere(peer: str) -> None:
+    assert client_address(request(peer)) == NOWHERE
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("192.0.2.1", "192.0.2.1"),
+        ("  192.0.2.1\t", "192.0.2.1"),
+        ("192.0.2.1:4711", "192.0.2.1"),
+        ("2001:db8::1", "2001:db8::1"),
+        ("2001:0DB8:0:0::1", "2001:db8::1"),
+        ("[2001:db8::1]", "2001:db8::1"),
+        ("[2001:db8::1]:4711", "2001:db8::1"),
+        ("fe80::1%eth0", "fe80::1"),
+        ("[fe80::1%eth0]:4711", "fe80::1"),
+        ("::ffff:192.0.2.1", "192.0.2.1"),
+        ("[::ffff:192.0.2.1]:4711", "192.0.2.1"),
+        ("::ffff:c000:201", "192.0.2.1"),
+    ],
+)
+def test_address_is_read_in_every_form_a_proxy_writes(text: str, address: str) -> None:
+    assert parse(text) == ip_address(address)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "unknown",
+        "_hidden",
+        "192.0.2",
+        "192.0.2.256",
+        "192.0.2.1:",
+        "192.0.2.1/24",
+        "192.0.2.01",
+        "0x7f.0.0.1",
+        "3221225985",
+        "١٩٢.0.2.1",
+        "[2001:db8::1",
+        "2001:db8::1]:80",
+        "2001:db8:::1",
+        "192.0.2.1\0",
+        "[]",
+        "9" * 10_000,
+    ],
+)
+def test_what_is_no_address_is_none(text: str) -> None:
+    assert parse(text) is None
+
+
+@pytest.mark.parametrize(
+    ("peer", "network"),
+    [
+        ("192.0.2.1", "192.0.2.1/32"),
+        ("::ffff:192.0.2.1", "192.0.2.1/32"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("2001:db8:1:2:ffff:ffff:ffff:ffff", "2001:db8:1:2::/64"),
+        ("2001:db8:1:3::", "2001:db8:1:3::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+    ],
+)
+def test_one_client_is_an_ipv4_address_or_an_ipv6_network_of_64_bits(peer: str, network: str) -> None:
+    assert client_network(request(peer)) == network

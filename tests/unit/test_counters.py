@@ -1,0 +1,155 @@
+"""The counters that every process of one machine shares: exact, with an end, and swept."""
+
+import multiprocessing
+import sqlite3
+import threading
+from collections.abc import Callable
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from petstore.cache.machine import SWEEP_EVERY, MachineCounters
+
+ENDED = -1  # Seconds: a counter with this end never ran.
+WORKERS = 8
+TIMES = 50
+
+
+@pytest.fixture
+def counters(tmp_path: Path) -> MachineCounters:
+    return MachineCounters(str(tmp_path), {})
+
+
+def rows(folder: Path) -> int:
+    with closing(sqlite3.connect(folder / "counters.sqlite3")) as connection:
+        return int(connection.execute("SELECT count(*) FROM counter").fetchone()[0])
+
+
+def count(folder: str) -> list[int]:
+    """Count as a request does: start the counter or add to it; return each number that was reached."""
+    counters = MachineCounters(folder, {})
+    return [1 if counters.add("requests", 1, 60) else counters.incr("requests") for _ in range(TIMES)]
+
+
+@pytest.mark.parametrize(
+    "pool",
+    [
+        ThreadPoolExecutor,
+        # Not forked: a fork of a process with threads may hang.
+        partial(ProcessPoolExecutor, mp_context=multiprocessing.get_context("spawn")),
+    ],
+    ids=["threads", "processes"],
+)
+def test_no_count_is_lost_or_given_twice(tmp_path: Path, pool: Callable[[int], Executor]) -> None:
+    with pool(WORKERS) as workers:
+        reached = [number for part in workers.map(count, [str(tmp_path)] * WORKERS) for number in part]
+    assert sorted(reached) == list(range(1, WORKERS * TIMES + 1))
+
+
+def test_everybody_may_be_the_first_at_the_same_moment(tmp_path: Path) -> None:
+    together = threading.Barrier(WORKERS)
+
+    def start(folder: Path) -> bool:
+        counters = MachineCounters(str(folder), {})
+        together.wait()
+        return counters.add("requests", 1, 60)
+
+    with ThreadPoolExecutor(WORKERS) as workers:
+        for round_ in range(30):
+            assert sum(workers.map(start, [tmp_path / str(round_)] * WORKERS)) == 1
+
+
+def test_threads_may_share_one_object(counters: MachineCounters) -> None:
+    counters.add("requests", 0, 60)
+    with ThreadPoolExecutor(WORKERS) as workers:
+        list(workers.map(lambda _: counters.incr("requests"), range(WORKERS * TIMES)))
+    assert counters.get("requests") == WORKERS * TIMES
+
+
+def test_running_counter_is_not_started_again(counters: MachineCounters) -> None:
+    assert counters.add("requests", 5, 60)
+    assert not counters.add("requests", 9, 60)
+    assert counters.get("requests") == 5
+
+
+def test_counter_is_set_whatever_it_was(counters: MachineCounters) -> None:
+    counters.set("requests", 5, 60)
+    counters.set("requests", 9, 60)
+    assert counters.get("requests") == 9
+
+
+def test_sum_is_returned(counters: MachineCounters) -> None:
+    counters.add("requests", 5, 60)
+    assert counters.incr("requests", 3) == 8
+    assert counters.decr("requests", 2) == 6
+
+
+def test_counter_without_an_end_runs_on(counters: MachineCounters) -> None:
+    counters.add("requests", 5, None)
+    assert counters.incr("requests") == 6
+
+
+@pytest.mark.parametrize("seconds", [0, ENDED])
+def test_ended_counter_is_as_if_it_had_never_been(counters: MachineCounters, seconds: int) -> None:
+    counters.set("requests", 5, seconds)
+    assert counters.get("requests", "none") == "none"
+    assert not counters.delete("requests")
+    with pytest.raises(ValueError, match="requests"):
+        counters.incr("requests")
+    assert counters.add("requests", 1, 60)
+    assert counters.get("requests") == 1
+
+
+def test_unknown_counter_does_not_run(counters: MachineCounters) -> None:
+    assert counters.get("requests") is None
+    assert not counters.delete("requests")
+    with pytest.raises(ValueError, match="requests"):
+        counters.incr("requests")
+
+
+def test_counters_of_other_names_stay_apart(counters: MachineCounters) -> None:
+    counters.add("one", 1, 60)
+    counters.add("other", 10, 60)
+    counters.add("one", 100, 60, version=2)
+    counters.incr("one")
+    assert counters.get_many(["one", "other"]) == {"one": 2, "other": 10}
+    assert counters.get("one", version=2) == 100
+
+
+def test_deleted_counter_is_gone_and_the_others_stay(counters: MachineCounters) -> None:
+    counters.add("one", 1, 60)
+    counters.add("other", 10, 60)
+    assert counters.delete("one")
+    assert counters.get_many(["one", "other"]) == {"other": 10}
+
+
+def test_cleared_counters_are_gone(counters: MachineCounters) -> None:
+    counters.add("one", 1, 60)
+    counters.clear()
+    assert counters.get("one") is None
+
+
+def test_ended_counters_are_swept_and_running_ones_stay(counters: MachineCounters, tmp_path: Path) -> None:
+    counters.add("runs", 1, 60)
+    for number in range(3 * SWEEP_EVERY):
+        counters.add(f"ended {number}", 1, ENDED)
+    assert rows(tmp_path) <= SWEEP_EVERY
+    assert counters.get("runs") == 1
+
+
+def test_counters_go_on_when_their_file_is_deleted(counters: MachineCounters, tmp_path: Path) -> None:
+    counters.add("requests", 1, 60)
+    for file in tmp_path.iterdir():
+        file.unlink()
+    assert counters.incr("requests") == 2
+    assert MachineCounters(str(tmp_path), {}).add("requests", 1, 60)
+
+
+def test_folder_that_cannot_be_made_is_reported_as_the_databases_own_error(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    counters = MachineCounters(str(tmp_path / "file" / "folder"), {})
+    with pytest.raises(sqlite3.Error, match="counters"):
+        counters.get("requests")

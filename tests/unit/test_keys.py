@@ -1,0 +1,119 @@
+"""The text of an API key (D16): its form, its strength, its checksum, and what shows of it."""
+
+import hashlib
+import hmac
+import math
+import re
+from dataclasses import FrozenInstanceError
+
+import pytest
+
+from accounts import key_text
+
+ACCOUNT_ID = "0Zl4dF9k"
+PEPPER = b"a pepper"
+
+
+@pytest.fixture
+def key() -> key_text.KeyText:
+    return key_text.make("live", ACCOUNT_ID)
+
+
+@pytest.mark.parametrize("mode", ["live", "test"])
+def test_key_shows_its_mode_and_its_account_before_its_secret(mode: str) -> None:
+    key = key_text.make(mode, ACCOUNT_ID)
+    assert re.fullmatch(rf"psk_{mode}_{ACCOUNT_ID}[0-9A-Za-z]{{6}}_[0-9A-Za-z]{{38}}", key.text)
+    assert key.mode == mode
+    assert key.public_id == key.text.split("_")[2]
+
+
+def test_secret_holds_at_least_190_bits(key: key_text.KeyText) -> None:
+    secret = key.text.split("_")[3][: -key_text.CHECKSUM_LENGTH]
+    assert len(secret) * math.log2(62) >= 190
+
+
+def test_secret_may_hold_every_character_of_base62() -> None:
+    drawn = {
+        letter for _ in range(200) for letter in key_text.make("live", ACCOUNT_ID).text.split("_")[3][:32]
+    }
+    assert drawn == set("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
+
+
+def test_no_two_keys_of_an_account_share_an_id_or_a_secret() -> None:
+    made = [key_text.make("live", ACCOUNT_ID).text.split("_") for _ in range(500)]
+    assert len({parts[2] for parts in made}) == len({parts[3] for parts in made}) == 500
+
+
+@pytest.mark.parametrize(
+    ("text", "checksum"),
+    [
+        ("", "000000"),  # CRC32 of nothing is 0.
+        ("123456789", "3jZRME"),  # 0xCBF43926, the check value of CRC-32/ISO-HDLC.
+    ],
+)
+def test_checksum_is_crc32_in_six_characters_of_base62(text: str, checksum: str) -> None:
+    assert key_text.checksum(text) == checksum
+
+
+def test_made_key_splits_into_its_parts(key: key_text.KeyText) -> None:
+    assert key_text.split(key.text) == key
+
+
+def test_one_mistyped_character_anywhere_is_found(key: key_text.KeyText) -> None:
+    for place, letter in enumerate(key.text):
+        typed = key.text[:place] + ("x" if letter != "x" else "y") + key.text[place + 1 :]
+        assert key_text.split(typed) is None, place
+
+
+def test_two_swapped_neighbours_anywhere_are_found(key: key_text.KeyText) -> None:
+    for place, (left, right) in enumerate(zip(key.text, key.text[1:], strict=False)):
+        typed = key.text[:place] + right + left + key.text[place + 2 :]
+        assert left == right or key_text.split(typed) is None, place
+
+
+def with_checksum(start: str) -> str:
+    return start + key_text.checksum(start)
+
+
+WRONG_FORMS = {
+    "nothing": "",
+    "only the prefix": "psk_live_",
+    "another prefix": with_checksum(f"pk_live_{'a' * 14}_{'b' * 32}"),
+    "another mode": with_checksum(f"psk_prod_{'a' * 14}_{'b' * 32}"),
+    "capitals in the mode": with_checksum(f"psk_LIVE_{'a' * 14}_{'b' * 32}"),
+    "an id too short": with_checksum(f"psk_live_{'a' * 13}_{'b' * 32}"),
+    "an id too long": with_checksum(f"psk_live_{'a' * 15}_{'b' * 32}"),
+    "a secret too short": with_checksum(f"psk_live_{'a' * 14}_{'b' * 31}"),
+    "a secret too long": with_checksum(f"psk_live_{'a' * 14}_{'b' * 33}"),
+    "a letter outside base62": with_checksum(f"psk_live_{'a' * 14}_{'b' * 31}-"),
+    "a digit outside ASCII": with_checksum(f"psk_live_{'a' * 14}_{'b' * 31}٣"),
+    "a NUL": with_checksum(f"psk_live_{'a' * 14}_{'b' * 31}\0"),
+    "a blank before": " " + with_checksum(f"psk_live_{'a' * 14}_{'b' * 32}"),
+    "a line end after": with_checksum(f"psk_live_{'a' * 14}_{'b' * 32}") + "\n",
+}
+
+
+@pytest.mark.parametrize("text", WRONG_FORMS.values(), ids=WRONG_FORMS.keys())
+def test_wrong_form_is_no_key_even_with_a_right_checksum(text: str) -> None:
+    assert key_text.split(text) is None
+
+
+def test_digest_is_hmac_sha256_of_the_whole_key_under_the_pepper(key: key_text.KeyText) -> None:
+    assert key_text.digest(key, PEPPER) == hmac.new(PEPPER, key.text.encode(), hashlib.sha256).hexdigest()
+
+
+def test_digest_matches_only_its_own_key_and_pepper(key: key_text.KeyText) -> None:
+    stored = key_text.digest(key, PEPPER)
+    assert key_text.match(key, PEPPER, stored)
+    assert not key_text.match(key, b"another pepper", stored)
+    assert not key_text.match(key_text.make("live", ACCOUNT_ID), PEPPER, stored)
+
+
+@pytest.mark.parametrize("show", [repr, str, "{}".format, "{!r}".format])
+def test_shown_key_hides_its_secret(key: key_text.KeyText, show: type[str]) -> None:
+    assert show(key) == f"KeyText({key.public_id})"
+
+
+def test_key_never_changes(key: key_text.KeyText) -> None:
+    with pytest.raises(FrozenInstanceError):
+        key.text = "another"  # type: ignore[misc]
