@@ -4,8 +4,6 @@ from decimal import Decimal
 from typing import Any
 
 from django.conf import settings
-from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from inventory.models import NAME_LENGTH, PetStatus
@@ -14,19 +12,6 @@ from inventory.reads import CATEGORIES
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 
 
-# What str.strip() takes away. Not `\s`: Python, ECMAScript and Rust each mean something else by it.
-BLANKS = r"\u0009-\u000d\u001c-\u0020\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
-
-
-# At least one character that is no blank, and no NUL.
-@extend_schema_field(
-    {
-        "type": "string",
-        "minLength": 1,
-        "maxLength": NAME_LENGTH,
-        "pattern": rf"^[^\u0000]*[^\u0000{BLANKS}][^\u0000]*$",
-    }
-)
 class NameField(serializers.Field[str, Any, str, Any]):
     """A JSON string of 1 to 255 characters after trimming."""
 
@@ -52,7 +37,6 @@ class NameField(serializers.Field[str, Any, str, Any]):
         return value
 
 
-@extend_schema_field(OpenApiTypes.INT64)
 class Int64Field(serializers.Field[int, Any, int, Any]):
     """A JSON number whose value is an integer in int64; `1.0` is one to JSON Schema."""
 

@@ -2,18 +2,18 @@
 
 import os
 import re
+from importlib.util import find_spec
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
-from psycopg import ProgrammingError
-from psycopg.conninfo import conninfo_to_dict
 
 TRUE = {"1", "true", "yes", "on"}
 FALSE = {"0", "false", "no", "off"}
 
+TRACING = ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")
 REPLICA_STATEMENT_TIMEOUT = 1000  # Milliseconds; the primary is asked next.
 
 
@@ -156,6 +156,21 @@ def pepper_number(name: str, among: dict[int, bytes]) -> int | None:
     return number or None
 
 
+def collector(name: str) -> str:
+    """Return OpenTelemetry's address to send traces to; with one, its packages must be installed."""
+    value = text(name, "")
+    try:
+        missing = [package for package in TRACING if find_spec(package) is None] if value else []
+    except ModuleNotFoundError as error:
+        missing = [error.name or TRACING[0]]
+    if missing:
+        raise ImproperlyConfigured(
+            f"{name} is set, but {missing[0]} is not installed: "
+            "pip install --require-hashes -r requirements-otel.txt, or unset it."
+        )
+    return value
+
+
 def database(name: str, default: str) -> dict[str, Any]:
     """Return Django's database settings for `sqlite:///file` or any PostgreSQL URL libpq reads.
 
@@ -221,6 +236,9 @@ def replicas(name: str) -> dict[str, dict[str, Any]]:
 
 def postgresql(name: str, url: str) -> dict[str, Any]:
     """PostgreSQL, with a connection for each thread that serves. A pool would cost a tenth of a read."""
+    from psycopg import ProgrammingError
+    from psycopg.conninfo import conninfo_to_dict
+
     try:
         parameters = dict(conninfo_to_dict(url))
     except ProgrammingError as error:
