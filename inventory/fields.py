@@ -3,7 +3,6 @@
 from decimal import Decimal
 from typing import Any
 
-from django.conf import settings
 from rest_framework import serializers
 
 from inventory.models import NAME_LENGTH, PetStatus
@@ -59,7 +58,6 @@ class Int64Field(serializers.Field[int, Any, int, Any]):
 # Categories that were seen. One that is deleted later is still refused, by the database.
 seen_categories: set[int] = set()
 MOST_SEEN = 10_000
-KEEPS_RESULTS = "kept_results" in settings.FAST_STEPS
 
 
 def category_exists(category_id: int) -> bool:
@@ -67,7 +65,7 @@ def category_exists(category_id: int) -> bool:
     if category_id in seen_categories:
         return True
     exists = CATEGORIES.where(id=category_id).one() is not None
-    if exists and KEEPS_RESULTS and len(seen_categories) < MOST_SEEN:
+    if exists and len(seen_categories) < MOST_SEEN:
         seen_categories.add(category_id)
     return exists
 

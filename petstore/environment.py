@@ -13,7 +13,7 @@ from django.core.exceptions import ImproperlyConfigured
 TRUE = {"1", "true", "yes", "on"}
 FALSE = {"0", "false", "no", "off"}
 
-TRACING = ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")
+TRACING_PACKAGES = ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")
 REPLICA_STATEMENT_TIMEOUT = 1000  # Milliseconds; the primary is asked next.
 
 
@@ -58,16 +58,6 @@ def choice(name: str, default: str, choices: tuple[str, ...]) -> str:
 def words(name: str, default: str = "") -> list[str]:
     """Return the parts of a comma-separated list, without blanks."""
     return [word.strip() for word in text(name, default).split(",") if word.strip()]
-
-
-def some(name: str, choices: set[str]) -> set[str]:
-    """Return those of the choices that a comma-separated list names."""
-    found = set(words(name))
-    if unknown := sorted(found - choices):
-        raise ImproperlyConfigured(
-            f"{name} may list {', '.join(sorted(choices))}, but not {', '.join(unknown)}."
-        )
-    return found
 
 
 def hosts(name: str, default: str) -> list[str]:
@@ -119,6 +109,21 @@ def is_api_url(value: str) -> bool:
         return False
 
 
+def collector(name: str) -> str:
+    """Return the URL that spans go to; empty for none. Stops the start if their packages are missing."""
+    value = text(name, "")
+    try:
+        missing = [package for package in TRACING_PACKAGES if value and find_spec(package) is None]
+    except ModuleNotFoundError as error:
+        missing = [error.name or TRACING_PACKAGES[0]]
+    if missing:
+        raise ImproperlyConfigured(
+            f"{name} is set, but {missing[0]} is not installed: "
+            "pip install --require-hashes -r requirements-otel.txt, or unset it."
+        )
+    return value
+
+
 def redis_url(name: str) -> str:
     """Return the URL of a Redis server, or of any node of a cluster; empty where none is used."""
     value = text(name, "")
@@ -154,21 +159,6 @@ def pepper_number(name: str, among: dict[int, bytes]) -> int | None:
     if number and number not in among:
         raise ImproperlyConfigured(f"{name} must be the number of one of API_KEY_PEPPERS, not {number}.")
     return number or None
-
-
-def collector(name: str) -> str:
-    """Return OpenTelemetry's address to send traces to; with one, its packages must be installed."""
-    value = text(name, "")
-    try:
-        missing = [package for package in TRACING if find_spec(package) is None] if value else []
-    except ModuleNotFoundError as error:
-        missing = [error.name or TRACING[0]]
-    if missing:
-        raise ImproperlyConfigured(
-            f"{name} is set, but {missing[0]} is not installed: "
-            "pip install --require-hashes -r requirements-otel.txt, or unset it."
-        )
-    return value
 
 
 def database(name: str, default: str) -> dict[str, Any]:

@@ -77,17 +77,6 @@ LOOP_HELPS = DATABASES["default"]["ENGINE"] == "petstore.db" and bool(REDIS_URL)
 SERVE_MODE = env.choice("SERVE_MODE", "loop" if LOOP_HELPS else "threads", ("loop", "threads"))
 THREADS = env.integer("THREADS", 4, 1, 256)  # Of a worker, for requests that wait.
 
-# What makes the service faster and changes no answer; benchmarks, and a test, leave one out at a time.
-FAST_STEPS = {
-    "compiled_reads",
-    "compiled_writes",
-    "pipelining",
-    "kept_results",
-    "parting",
-    "rare_collection",
-}
-FAST_STEPS -= env.some("FAST_STEPS_OFF", FAST_STEPS)
-
 # --- Applications and the way of a request -------------------------------------------------------
 
 INSTALLED_APPS = [

@@ -13,7 +13,6 @@ from itertools import count as counting
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, connections, models
 from django.db.models import F, QuerySet
 from django.db.models.expressions import Combinable
@@ -22,9 +21,8 @@ from petstore.db import replicas
 from petstore.loop import postgresql
 from petstore.loop.postgresql import numbered
 from petstore.loop.reader import reader
-from petstore.loop.waiting import in_thread, on_loop
+from petstore.loop.waiting import on_loop
 
-COMPILES = "compiled_reads" in settings.FAST_STEPS
 NUMBERS = counting(1)
 
 Rows = list[dict[str, Any]]
@@ -82,9 +80,6 @@ class Read:
 
     def _first(self, count: int, alias: str) -> Rows:
         """Run on this database."""
-        if not COMPILES:
-            found = self._in_order().using(alias).filter(**self._filters).order_by("key")
-            return in_thread(list, found[:count])
         statement = self._statement(alias)
         values = [value if name is None else self._filters[name] for name, value in statement.parameters]
         if on_loop():

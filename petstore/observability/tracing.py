@@ -5,6 +5,7 @@ is not in ALLOWED_HOSTS: under /v1 any is served. It also knows no route there, 
 What a span says here, the log says too, under the names of OpenTelemetry's semantic conventions for HTTP.
 """
 
+from collections.abc import Callable
 from multiprocessing.util import Finalize
 
 from django.conf import settings
@@ -13,7 +14,6 @@ from django.http import HttpRequest, HttpResponseBase
 
 from petstore.observability.redaction import redact
 from petstore.observability.requests import kind_of
-from petstore.web.middleware import GetResponse
 
 
 def start_worker() -> None:
@@ -33,7 +33,7 @@ def start_worker() -> None:
 class TracingMiddleware:
     """Gives each request a span, which continues the caller's trace (W3C Trace Context)."""
 
-    def __init__(self, get_response: GetResponse) -> None:
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         if not settings.OTEL_EXPORTER_OTLP_ENDPOINT:
             raise MiddlewareNotUsed
         from opentelemetry import trace
