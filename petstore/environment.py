@@ -9,8 +9,6 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
-from psycopg import ProgrammingError
-from psycopg.conninfo import conninfo_to_dict
 
 TRUE = {"1", "true", "yes", "on"}
 FALSE = {"0", "false", "no", "off"}
@@ -228,6 +226,9 @@ def replicas(name: str) -> dict[str, dict[str, Any]]:
 
 def postgresql(name: str, url: str) -> dict[str, Any]:
     """PostgreSQL, with a connection for each thread that serves. A pool would cost a tenth of a read."""
+    from psycopg import ProgrammingError
+    from psycopg.conninfo import conninfo_to_dict
+
     try:
         parameters = dict(conninfo_to_dict(url))
     except ProgrammingError as error:

@@ -29,7 +29,7 @@ urlpatterns = [
     *api,
     re_path(r"^v1(?:/|\Z)", NothingHere.as_view()),
     path("", home.Home.as_view(plans=Plan.objects.all, readiness=readiness), name="home"),
-    path("docs", docs.Reference.as_view(), name="docs"),
+    path("docs", docs.reference, name="docs"),
     *(path(f"docs/{page}", docs.guide, {"page": page}, name=f"docs-{page}") for page in docs.GUIDES),
     path("openapi.json", views.openapi_json, name="openapi"),
     path("openapi.yaml", views.openapi_yaml, name="openapi-yaml"),
