@@ -3,7 +3,6 @@
 from typing import Any
 
 from django.conf import settings
-from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework import status
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -13,7 +12,6 @@ from accounts.caller import caller_of
 from accounts.idempotency import idempotent
 from accounts.scopes import ORDERS_READ, ORDERS_WRITE
 from inventory.models import IllegalMoveError, Order, Pet
-from inventory.openapi import CANCEL_ORDER, GET_ORDER, LIST_ORDERS, PLACE_ORDER
 from inventory.reads import ORDER_FILTERS, ORDERS
 from inventory.serializers import NewOrderSerializer, OrderSerializer
 from inventory.views import path_id
@@ -24,12 +22,6 @@ from petstore.loop.compiled_reads import Read
 NEW_ORDER = NewOrderSerializer()  # One for all requests, as in views.py.
 
 
-@extend_schema_view(
-    list=extend_schema(**LIST_ORDERS),
-    create=extend_schema(**PLACE_ORDER),
-    retrieve=extend_schema(**GET_ORDER),
-    destroy=extend_schema(**CANCEL_ORDER),
-)
 class OrderViewSet(ApiView, GenericViewSet[Order]):
     """List, place, fetch and cancel orders; an account sees its own and no one else's."""
 

@@ -12,7 +12,6 @@ from functools import partial
 from itertools import count as counting
 from typing import Any, NamedTuple
 
-from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, connections, models
 from django.db.models import QuerySet
 
@@ -21,9 +20,8 @@ from petstore.db.keysets import order_for
 from petstore.loop import postgresql
 from petstore.loop.postgresql import numbered
 from petstore.loop.reader import reader
-from petstore.loop.waiting import in_thread, on_loop
+from petstore.loop.waiting import on_loop
 
-COMPILES = "compiled_reads" in settings.FAST_STEPS
 NUMBERS = counting(1)
 
 Rows = list[dict[str, Any]]
@@ -78,9 +76,6 @@ class Read:
 
     def _first(self, count: int, alias: str) -> Rows:
         """Run on this database."""
-        if not COMPILES:
-            found = self._in_order().using(alias).filter(**self._filters).order_by("key")
-            return in_thread(list, found[:count])
         statement = self._statement(alias)
         values = [value if name is None else self._filters[name] for name, value in statement.parameters]
         if on_loop():

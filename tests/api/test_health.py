@@ -14,8 +14,8 @@ from django.test import Client
 
 from accounts import readiness
 from petstore.observability import health as checks
+from petstore.observability.draining import is_draining
 from petstore.observability.health import FAILED, NO_ANSWER, Check
-from petstore.serving.draining import is_draining
 from tests.conftest import COMMITTED
 
 
