@@ -191,7 +191,8 @@ class List(NamedTuple):
 
     def columns(self, shop: Shop) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the values of the rows that belong to the list, and others."""
-        wanted, other = {}, {}
+        wanted: dict[str, Any] = {}
+        other: dict[str, Any] = {}
         if self.model is Order:  # An account sees its own.
             wanted["account_id"], other["account_id"] = shop.own.pk, shop.others.pk
         for one, value in zip(self.filters, self.values, strict=True):
@@ -206,7 +207,7 @@ class List(NamedTuple):
 def declared_lists() -> Iterator[List]:
     """Yield each list of the API with each combination of its filters and each word of these."""
     for route in api_routes:
-        view = getattr(route.callback, "cls", None)
+        view: Any = getattr(route.callback, "cls", None)
         if "list" in getattr(route.callback, "actions", {}).values():
             for filters in subsets(view.filters):
                 words = [one.choices.values if isinstance(one, ChoiceFilter) else [""] for one in filters]
