@@ -5,8 +5,8 @@ What others may use of it, and how:
 - `Read` (compiled_reads) names rows once, at import. `where`, `after` and `using` narrow it; `first` and
   `one` run it. Not under `atomic`, whose own writes it would miss.
 - `insert`, `update`, `refresh` (compiled_writes) are Django's `save`, `filter().update()` and
-  `refresh_from_db()` for one row or one condition, without signals. Each is a transaction of its own or part
-  of the one that `atomic` makes of a function. `OwnSql` is one statement that Django can't say.
+  `refresh_from_db()` for one row or one condition, without signals. Each is a transaction of its own or
+  part of the one that `atomic` makes of a function. `OwnSql` is one statement that Django can't say.
 - Under `atomic` they alone use the database. `wait=False` and `lock=True` are for use there only.
 - `in_thread` and `blocking` (threads) are for all else that blocks: Django's ORM, files, other servers. Not
   under `atomic`.
