@@ -24,7 +24,6 @@ class Caller(NamedTuple):
 
 
 def caller_of(request: Request) -> Caller:
-    """Return who sent a request that was authenticated."""
     caller = request.auth
     assert isinstance(caller, Caller)
     return caller

@@ -14,8 +14,6 @@ EXPLAINED_AT_MOST = 50
 
 
 class RefusalQuerySet(QuerySet["Refusal"]):
-    """Reads of refusals."""
-
     def for_request(self, request_id: str) -> RefusalQuerySet:
         """Return the refusals of this X-Request-Id, the newest first, at most 50: a client may reuse an id.
 

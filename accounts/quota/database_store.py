@@ -130,7 +130,6 @@ class DatabaseQuotaStore:
 
 
 def refuse(key: KeyText, facts: KeyFacts, address: Address, now: int) -> KeyRefusal | None:
-    """Return why the key is not valid, or None if it is."""
     if not proven(key, facts):
         return KeyRefusal.UNKNOWN
     if facts.revoked:

@@ -194,7 +194,6 @@ def wait_for(written: "Future[None]", seconds: float) -> None:
 
 
 def account_of(public_id: str) -> str:
-    """Return the public id of a key's account."""
     return public_id[:ACCOUNT_ID_LENGTH]
 
 

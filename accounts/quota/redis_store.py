@@ -86,7 +86,6 @@ class RedisUndecidedError(Exception):
 
 
 def names(public_id: str) -> list[str]:
-    """Return the names of a key's three hashes."""
     account, key = public_id[:ACCOUNT_ID_LENGTH], public_id[ACCOUNT_ID_LENGTH:]
     start = f"petstore:{{{account}}}:"
     return [f"{start}key:{key}", f"{start}quota", f"{start}standing:{key}"]
@@ -175,11 +174,9 @@ class RedisQuotaStore:
         return [(bool(stored), version) for stored, version, _ in own]
 
     def note_write(self, public_id: str) -> None:
-        """Note that the key's account may have written just now."""
         self._run(NOTE_WRITE, public_id, [])
 
     def forget(self, public_id: str) -> None:
-        """Drop what is known of a key."""
         self._run(FORGET, public_id, [])
 
     def _publish(self, facts: KeyFacts) -> tuple[int, int, int]:
@@ -205,7 +202,6 @@ class RedisQuotaStore:
 
 
 def publication(facts: KeyFacts) -> list[Any]:
-    """Return the arguments of publish.lua."""
     fields = {
         "id": facts.id,
         "account_id": facts.account_id,
@@ -236,7 +232,6 @@ def text_of(reply: list[Any]) -> str:
 
 
 def read_reply(key: KeyText, reply: Any) -> Admission:
-    """Return the admission in a reply of admit.lua."""
     try:
         if reply[0] == b"refused":
             return Admission(refusal=KeyRefusal(text_of(reply)))

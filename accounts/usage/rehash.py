@@ -15,7 +15,6 @@ Digests = dict[int, tuple[int, str]]  # By key id: the pepper's number, and the 
 
 
 def note(digests: Digests, key: KeyText, key_id: int) -> None:
-    """Note the digest of a key that was proved."""
     if key_id not in digests and len(digests) < MOST:
         number = signing_pepper()
         digests[key_id] = number, key_text.digest(key, settings.API_KEY_PEPPERS[number])

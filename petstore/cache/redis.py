@@ -54,11 +54,9 @@ class RedisCounters(BaseCache):
     def set(
         self, key: str, value: int, timeout: float | None = DEFAULT_TIMEOUT, version: int | None = None
     ) -> None:
-        """Set the counter, whatever it was."""
         self._run(SET, key, version, value, self._milliseconds(timeout))
 
     def get(self, key: str, default: Any = None, version: int | None = None) -> Any:
-        """Return the counter, or the default when it doesn't run."""
         found = self._run(GET, key, version)
         return default if found is None else int(found)
 
@@ -70,7 +68,6 @@ class RedisCounters(BaseCache):
         return int(found)
 
     def delete(self, key: str, version: int | None = None) -> bool:
-        """End the counter; True if it ran."""
         return bool(self._run(DELETE, key, version))
 
 
@@ -95,11 +92,9 @@ class SharedCounters(MachineCounters):
     def set(
         self, key: str, value: int, timeout: float | None = DEFAULT_TIMEOUT, version: int | None = None
     ) -> None:
-        """Set the counter, whatever it was."""
         self._ask("set", key, value, timeout, version)
 
     def get(self, key: str, default: Any = None, version: int | None = None) -> Any:
-        """Return the counter, or the default when it doesn't run."""
         return self._ask("get", key, default, version)
 
     def incr(self, key: str, delta: int = 1, version: int | None = None) -> int:
@@ -107,7 +102,6 @@ class SharedCounters(MachineCounters):
         return int(self._ask("incr", key, delta, version))
 
     def delete(self, key: str, version: int | None = None) -> bool:
-        """End the counter; True if it ran."""
         return bool(self._ask("delete", key, version))
 
     def _ask(self, name: str, *arguments: Any) -> Any:

@@ -25,8 +25,6 @@ ended = count()
 
 
 class Kind(NamedTuple):
-    """Requests that are counted together."""
-
     route: str
     method: str
     add: Callable[[], None]
@@ -37,7 +35,6 @@ _kinds: dict[tuple[str | None, str | None, int], Kind] = {}
 
 
 def kind_of(request: HttpRequest, status: int) -> Kind:
-    """Return what an answered request counts as."""
     match = request.resolver_match
     pattern = match.route if match is not None else unmatched(request.path_info)
     method = request.method if request.method in METHODS else OTHER

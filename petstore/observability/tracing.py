@@ -45,7 +45,6 @@ class TracingMiddleware:
         self.tracer = trace.get_tracer("petstore")
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        """Answer, within a span."""
         meta = request.META
         sent = {name: meta.get(f"HTTP_{name.upper()}", "") for name in ("traceparent", "tracestate")}
         server = self.trace.SpanKind.SERVER

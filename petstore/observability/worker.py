@@ -57,7 +57,6 @@ def start_worker() -> None:
 
 
 def run() -> None:
-    """Sample for as long as the process lives."""
     pause = threading.Event()
     while True:
         sample()
