@@ -85,7 +85,7 @@ class ApiKey(Published):
     """A credential of an account. Its text is shown once; only a digest is stored (D16)."""
 
     class Mode(models.TextChoices):
-        """Where the key is good for anything."""
+        """Which environment accepts the key (D20)."""
 
         LIVE = "live"
         TEST = "test"

@@ -1,6 +1,6 @@
 """What staff look up later: refusals, calls of deprecated operations, how many requests came in a minute.
 
-Written behind by accounts/quota, for some time only: see accounts/quota/records.py.
+Written behind by accounts/usage, and kept for some time only.
 """
 
 from __future__ import annotations

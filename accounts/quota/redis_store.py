@@ -20,7 +20,7 @@ from accounts import bans, key_text, networks
 from accounts.caller import Caller
 from accounts.key_text import ACCOUNT_ID_LENGTH, KeyText
 from accounts.limits import DAY, MINUTE, SECOND, Limits, Verdict, account_windows
-from accounts.quota import key_record as key_facts
+from accounts.quota import key_record
 from accounts.quota.admission import Admission
 from accounts.quota.database_store import NIGHT_SKEW, SKEW
 from accounts.quota.key_record import KeyFacts, KeyRefusal
@@ -136,13 +136,13 @@ class RedisQuotaStore:
     def refresh(self, public_id: str) -> None:
         """Have Redis know of a key, and of its account's day, what the database knows now."""
         self._look_at_memory(public_id)
-        facts = key_facts.read(public_id) or key_facts.absent(public_id)
+        facts = key_record.read(public_id) or key_record.absent(public_id)
         _, _, counters = self._publish(facts)
         if facts.id and not counters and write_behind.recorder.owes(facts.account_id):
             # Redis lost the account's counters, and what this process knows of them is not yet written.
             with suppress(Error):
                 in_thread(write_behind.recorder.write)
-            self._publish(key_facts.read(public_id) or facts)
+            self._publish(key_record.read(public_id) or facts)
 
     def look_again(self) -> None:
         """Connect anew, and look at each server's settings once more: another may have taken its place."""

@@ -28,4 +28,4 @@ def write(digests: Digests) -> None:
         number, digest = digests[key.pk]
         if key.pepper_number < number:
             key.pepper_number, key.digest = number, digest
-            key.save(update_fields=["pepper_number", "digest"])  # Which tells Redis: see changes.py.
+            key.save(update_fields=["pepper_number", "digest"])  # Which tells Redis: see publishing.py.

@@ -80,7 +80,7 @@ class Tally:
 
 @dataclass(slots=True)
 class Batch:
-    """What one write takes: tallies by key id and day since the epoch, bans, and see the types."""
+    """What one write takes: tallies by key id and day since the epoch, and what other modules gather."""
 
     tallies: dict[tuple[int, int], Tally] = field(default_factory=dict)
     bans: list[Ban] = field(default_factory=list)

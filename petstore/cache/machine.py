@@ -71,11 +71,7 @@ class MachineCounters(BaseCache):
 
     @blocking
     def add(
-        self,
-        key: str,
-        value: int,
-        timeout: float | None = DEFAULT_TIMEOUT,
-        version: int | None = None,
+        self, key: str, value: int, timeout: float | None = DEFAULT_TIMEOUT, version: int | None = None
     ) -> bool:
         """Set the counter unless it runs already; True if this call set it."""
         added = self._connection.execute(
@@ -88,11 +84,7 @@ class MachineCounters(BaseCache):
 
     @blocking
     def set(
-        self,
-        key: str,
-        value: int,
-        timeout: float | None = DEFAULT_TIMEOUT,
-        version: int | None = None,
+        self, key: str, value: int, timeout: float | None = DEFAULT_TIMEOUT, version: int | None = None
     ) -> None:
         self._connection.execute(
             "INSERT OR REPLACE INTO counter VALUES (?, ?, ?)",

@@ -74,9 +74,7 @@ class RedisClient:
 
         To one server they leave together, in one round trip.
         """
-        replies = [
-            self.run(source, sha, *call) for call in calls[:1]
-        ]  # Which loads the script, if need be.
+        replies = [self.run(source, sha, *call) for call in calls[:1]]  # Loads the script, if need be.
         if isinstance(self._client, RedisCluster):
             return replies + [self.run(source, sha, *call) for call in calls[1:]]
         commands = [("EVALSHA", sha, len(names), *names, *rest) for names, rest in calls[1:]]
