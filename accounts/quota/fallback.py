@@ -28,7 +28,8 @@ from accounts.usage import write_behind
 from petstore.api.client_ip import Address
 from petstore.db import replicas
 from petstore.loop.scripts import RedisUnavailableError
-from petstore.loop.waiting import in_thread, on_loop, wait
+from petstore.loop.threads import in_thread
+from petstore.loop.waiting import on_loop, wait
 from petstore.observability.metrics import STORE_UP
 
 logger = logging.getLogger(__name__)

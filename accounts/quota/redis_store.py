@@ -28,7 +28,7 @@ from accounts.quota.lookup_throttle import lookups
 from accounts.usage import write_behind
 from petstore.api.client_ip import Address
 from petstore.loop.scripts import RedisUnavailableError, Script, Scripts, script
-from petstore.loop.waiting import in_thread
+from petstore.loop.threads import in_thread
 from petstore.observability.metrics import FOREIGN_REPLIES
 
 logger = logging.getLogger(__name__)

@@ -29,7 +29,7 @@ from accounts.usage.deprecated_calls import Uses
 from accounts.usage.loads import Loads
 from accounts.usage.refusals import Refused
 from accounts.usage.rehash import Digests
-from petstore.loop.waiting import in_thread
+from petstore.loop.threads import in_thread
 from petstore.observability.metrics import BANS
 
 logger = logging.getLogger(__name__)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.db import models
+from django.db import models, transaction
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
@@ -13,7 +13,7 @@ from inventory.models.events import PetEvent
 from inventory.models.statuses import LIVE, PET_MOVES, IllegalMoveError, PetStatus
 from inventory.search import Folded
 from petstore.db.keysets import OneFilterKey, TwoFilterKey
-from petstore.loop.compiled_writes import atomic, insert, refresh, update
+from petstore.loop.compiled_writes import insert, refresh, update
 
 
 class PetQuerySet(QuerySet["Pet"]):
@@ -63,7 +63,7 @@ class Pet(models.Model):
         """Return the contract's Pet, as `PetQuerySet.as_json` reads it."""
         return {"id": self.pk, "name": self.name, "categoryId": self.category_id, "status": self.status}
 
-    @atomic
+    @transaction.atomic
     def move(self, to: PetStatus, *, by: str, reason: str = "") -> None:
         """Set the status by hand. Raises IllegalMoveError, also for a pet that a live order holds."""
         refresh(self, lock=True)

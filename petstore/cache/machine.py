@@ -15,7 +15,7 @@ from typing import Any
 
 from django.core.cache.backends.base import DEFAULT_TIMEOUT, BaseCache
 
-from petstore.loop.waiting import blocking
+from petstore.loop.threads import blocking
 
 SCHEMA = """
 CREATE TABLE counter (

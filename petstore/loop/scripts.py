@@ -11,7 +11,8 @@ from django.db import OperationalError
 
 from petstore.loop.connection import PipeError
 from petstore.loop.redis import RedisPipe
-from petstore.loop.waiting import in_thread, on_loop
+from petstore.loop.threads import in_thread
+from petstore.loop.waiting import on_loop
 
 if TYPE_CHECKING:
     from petstore.loop.redis_client import RedisClient

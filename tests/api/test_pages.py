@@ -92,7 +92,7 @@ def test_home_page_names_both_addresses_and_the_removal(client: Client, db: None
     assert "<dt>Production</dt>\n<dd><code>http://testserver/v1</code>" in page
     assert "<dt>Staging</dt>\n<dd><code>http://staging.testserver/v1</code>" in page
     assert "The service is ready." in page
-    assert "<code>GET /pets/{petId}</code> goes away on 5 December 2030." in page
+    assert "<code>GET /pets/{petId}</code> will be removed on 5 December 2030." in page
 
 
 def test_home_page_of_staging_says_so(client: Client, db: None, settings: Any) -> None:
@@ -106,7 +106,7 @@ def test_home_page_of_staging_says_so(client: Client, db: None, settings: Any) -
 
 @pytest.mark.parametrize(
     ("since", "text"),
-    [(timedelta(microseconds=-1), "goes away on"), (timedelta(), "was removed on")],
+    [(timedelta(microseconds=-1), "will be removed on"), (timedelta(), "was removed on")],
 )
 def test_home_page_knows_when_the_operation_is_gone(since: timedelta, text: str) -> None:
     moment = settings.GET_PET_REMOVED_AT + since
