@@ -7,8 +7,7 @@ from django.views.generic import RedirectView
 
 from accounts.models import Plan
 from accounts.readiness import readiness, readyz
-from inventory.order_views import OrderViewSet
-from inventory.views import CategoryViewSet, PetViewSet
+from inventory.views import CategoryViewSet, OrderViewSet, PetViewSet
 from petstore.api.openapi import views
 from petstore.api.views import NothingHere
 from petstore.web import docs, error_pages, home, probes
