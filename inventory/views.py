@@ -1,14 +1,12 @@
 """The /v1 viewsets of pets and categories."""
 
 import re
-from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 
 from django.conf import settings
 from django.db import Error, IntegrityError
 from django.utils import timezone
-from django.utils.http import http_date
 from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework import status
 from rest_framework.exceptions import ValidationError
@@ -25,7 +23,7 @@ from inventory.openapi import CREATE_PET, GET_PET, LIST_CATEGORIES, LIST_PETS
 from inventory.reads import CATEGORIES, PETS
 from inventory.serializers import CategorySerializer, NewPetSerializer, PetSerializer
 from petstore.api.errors import ApiError, ErrorCode
-from petstore.api.links import add_link
+from petstore.api.passage import Deprecation
 from petstore.api.query_params import chosen
 from petstore.api.views import ApiView
 
@@ -53,7 +51,14 @@ class PetViewSet(ApiView, GenericViewSet[Pet]):
     filters = MappingProxyType({"status": PetStatus.values})
     lookup_url_kwarg = "petId"
     required_scopes = {"list": PETS_READ, "retrieve": PETS_READ, "create": PETS_WRITE}
-    deprecated_operations = {"retrieve": GET_PET["operation_id"]}
+    deprecations = {
+        "retrieve": Deprecation(
+            GET_PET["operation_id"],
+            settings.GET_PET_DEPRECATED_AT,
+            settings.GET_PET_REMOVED_AT,
+            successor=f"{settings.BASE_URL}/pets?status=available",
+        )
+    }
     clock = staticmethod(timezone.now)  # Tests pass another.
 
     def list(self, request: Request) -> Response:
@@ -78,7 +83,7 @@ class PetViewSet(ApiView, GenericViewSet[Pet]):
             raise ApiError(ErrorCode.PET_NOT_FOUND)
         return Response(pet)
 
-    def handle_exception(self, exc: Exception) -> Response:
+    def handle_exception(self, exc: Exception) -> Any:
         """Answer an exception. What the database refuses, if only when it commits, may be the category."""
         if isinstance(exc, IntegrityError):
             seen_categories.clear()
@@ -94,22 +99,6 @@ class PetViewSet(ApiView, GenericViewSet[Pet]):
         except Error:  # The database went away meanwhile: what it said first is answered.
             return None
         return None
-
-    def finalize_response(
-        self, request: Request, response: Response, *args: Any, **kwargs: Any
-    ) -> Response:
-        """Announce the deprecation on every answer of the deprecated operation."""
-        response = super().finalize_response(request, response, *args, **kwargs)
-        if self.action in self.deprecated_operations:
-            announce_removal(response, settings.GET_PET_DEPRECATED_AT, settings.GET_PET_REMOVED_AT)
-        return response
-
-
-def announce_removal(response: Response, deprecated_at: datetime, removed_at: datetime) -> None:
-    """Write Deprecation (RFC 9745), Sunset (RFC 8594) and the link to the successor."""
-    response["Deprecation"] = f"@{int(deprecated_at.timestamp())}"
-    response["Sunset"] = http_date(removed_at.timestamp())
-    add_link(response, f"{settings.BASE_URL}/pets?status=available", "successor-version")
 
 
 @extend_schema_view(list=extend_schema(**LIST_CATEGORIES))

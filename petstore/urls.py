@@ -6,11 +6,11 @@ from django.urls import path, re_path
 from django.views.generic import RedirectView
 
 from accounts.models import Plan
-from accounts.readiness import readiness, readyz
 from inventory.order_views import OrderViewSet
 from inventory.views import CategoryViewSet, PetViewSet
 from petstore.api.openapi import views
 from petstore.api.views import NothingHere
+from petstore.observability.health import readiness, readyz
 from petstore.observability.metrics import metrics
 from petstore.web import docs, error_pages, home
 

@@ -1,6 +1,7 @@
-"""Checks that can't hang whoever asks, and never run twice at once.
+"""Whether the service can serve, part by part: what load balancers ask.
 
-Each check runs in a thread of its own, because nothing else could leave one that hangs; whoever asks while
+The apps register their parts in `ready()`. A check can't hang whoever asks, and never runs twice at once:
+each runs in a thread of its own, because nothing else could leave one that hangs; whoever asks while
 it runs gets that one's answer. So however many ask and however long a check hangs, it holds one thread.
 """
 
@@ -10,10 +11,17 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from time import monotonic
 
+from django.http import HttpRequest, JsonResponse
+from django.views.decorators.http import require_safe
+
+from petstore.observability.draining import is_draining
+
 logger = logging.getLogger(__name__)
 
+OK = "ok"
 NO_ANSWER = "no answer"
 FAILED = "failed"
+LIMIT = 1.0  # Seconds for all checks.
 
 
 class Check:
@@ -54,3 +62,38 @@ def states(checks: Mapping[str, Check], limit: float) -> dict[str, str]:
         except TimeoutError:
             found[name] = NO_ANSWER
     return found
+
+
+checks: dict[str, Check] = {}
+told: list[Callable[[], Mapping[str, str]]] = []
+
+
+def require(part: str, examine: Callable[[], str]) -> None:
+    """Have the service be ready only while this returns `ok`."""
+    checks[part] = Check(examine)
+
+
+def tell(states: Callable[[], Mapping[str, str]]) -> None:
+    """Have /readyz tell these as well, whatever they are; they return at once."""
+    told.append(states)
+
+
+def readiness() -> dict[str, str]:
+    """Return `status`, `ok` or `unavailable`, and the state of each part."""
+    parts = states(checks, LIMIT)
+    status = OK if set(parts.values()) == {OK} else "unavailable"
+    for more in told:
+        parts |= more()
+    return {"status": status, **parts}
+
+
+@require_safe
+def readyz(request: HttpRequest) -> JsonResponse:
+    """Say whether requests can be served: 200, or 503 with the part that is missing.
+
+    `draining` is a service that was told to end: it still answers, but send it no more requests.
+    """
+    if is_draining():
+        return JsonResponse({"status": "draining"}, status=503)
+    parts = readiness()
+    return JsonResponse(parts, status=200 if parts["status"] == OK else 503)
