@@ -3,8 +3,8 @@
 from django.http import HttpRequest
 
 from accounts.caller import Caller
+from accounts.limits import DAY, Verdict
 from accounts.quota import anonymous
-from accounts.quota.verdict import DAY, Verdict
 from accounts.usage import write_behind
 from accounts.usage.refusals import Refused
 from petstore.api.errors import ApiError, ErrorCode

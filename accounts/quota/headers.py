@@ -4,8 +4,8 @@ from time import monotonic
 
 from django.http import HttpRequest
 
+from accounts.limits import SECOND, Verdict
 from accounts.quota import anonymous, store
-from accounts.quota.verdict import SECOND, Verdict
 from petstore.api.passage import Passage
 from petstore.db import replicas
 

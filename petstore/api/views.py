@@ -8,8 +8,8 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from petstore.api.errors import ApiError, ErrorCode, answer_to
+from petstore.api.filters import Filters
 from petstore.api.passage import Deprecation
-from petstore.api.query_params import Filters
 
 
 class ApiView(APIView):
@@ -21,7 +21,7 @@ class ApiView(APIView):
     # By action, as DRF calls a viewset's methods.
     required_scopes: Mapping[str, str] = MappingProxyType({})
     deprecations: Mapping[str, Deprecation] = MappingProxyType({})
-    filters: Filters = MappingProxyType({})  # Of the list, where there is one.
+    filters: Filters = ()  # Of the list, where there is one.
     http_method_names = ["get", "post", "put", "patch", "delete", "head", "trace", "connect"]
     default_response_headers = {}  # DRF would put Allow on every answer.
 

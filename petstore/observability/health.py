@@ -11,11 +11,6 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from time import monotonic
 
-from django.http import HttpRequest, JsonResponse
-from django.views.decorators.http import require_safe
-
-from petstore.observability.draining import is_draining
-
 logger = logging.getLogger(__name__)
 
 OK = "ok"
@@ -85,15 +80,3 @@ def readiness() -> dict[str, str]:
     for more in told:
         parts |= more()
     return {"status": status, **parts}
-
-
-@require_safe
-def readyz(request: HttpRequest) -> JsonResponse:
-    """Say whether requests can be served: 200, or 503 with the part that is missing.
-
-    `draining` is a service that was told to end: it still answers, but send it no more requests.
-    """
-    if is_draining():
-        return JsonResponse({"status": "draining"}, status=503)
-    parts = readiness()
-    return JsonResponse(parts, status=200 if parts["status"] == OK else 503)

@@ -6,12 +6,10 @@ What a span says here, the log says too, under the names of OpenTelemetry's sema
 """
 
 from collections.abc import Callable
-from importlib.util import find_spec
 from multiprocessing.util import Finalize
 from typing import Any
 
 from django.conf import settings
-from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpRequest, HttpResponseBase
 
 from petstore.observability import logs
@@ -19,21 +17,6 @@ from petstore.observability.redaction import redact
 from petstore.observability.requests import kind_of
 
 Answer = Callable[[HttpRequest], HttpResponseBase]
-
-PACKAGES = ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")
-
-
-def require_packages() -> None:
-    """Refuse to start without what traces need. Raises ImproperlyConfigured."""
-    try:
-        missing = [name for name in PACKAGES if find_spec(name) is None]
-    except ModuleNotFoundError as error:
-        missing = [error.name or PACKAGES[0]]
-    if missing:
-        raise ImproperlyConfigured(
-            f"OTEL_EXPORTER_OTLP_ENDPOINT is set, but {missing[0]} is not installed: "
-            "pip install --require-hashes -r requirements-otel.txt, or unset it."
-        )
 
 
 def send_spans(**kwargs: Any) -> None:

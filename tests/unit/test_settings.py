@@ -52,7 +52,6 @@ def setting(expression: str, **variables: str) -> str:
         ("ENVIRONMENT", "test"),
         ("ENVIRONMENT", "Production"),
         ("STAFF_TWO_FACTOR", "yes"),
-        ("FAST_STEPS_OFF", "pipelining, no_such_step"),
         ("PORT", "http"),
         ("PORT", "0"),
         ("PORT", "65536"),

@@ -1,12 +1,12 @@
 """How many requests the service answers, and what they cost it: see README.md beside this file.
 
     python -m tests.system.load.requests [--seconds 5] [--rounds 3] [--connections 16] [--pets 100000]
-                                  [--without STEP] [--set NAME=VALUE]
+                                  [--set NAME=VALUE]
 
 Uses a database of its own on the PostgreSQL server of DATABASE_URL (or an SQLite file without one), a Redis
-of its own (unless --no-redis), and `manage.py serve` with two workers. Needs wrk. `--without` leaves out
-one of the fast steps (settings.FAST_STEPS; `all` tries each), `--set` sets a variable of the environment:
-each, given any number of times, is a further service on the same database, measured in turn with the first.
+of its own (unless --no-redis), and `manage.py serve` with two workers. Needs wrk. `--set` sets a variable
+of the environment: each, given any number of times, is a further service on the same database, measured in
+turn with the first.
 """
 
 import argparse
@@ -90,12 +90,7 @@ def run(target: Target, operation: str, seconds: int, connections: int) -> Round
 
 def variants(options: argparse.Namespace) -> dict[str, dict[str, str]]:
     """Return the environments to compare, by their names."""
-    from django.conf import settings
-
-    steps = sorted(settings.FAST_STEPS) if "all" in options.without else options.without
-    found: dict[str, dict[str, str]] = {"as it is": {}}
-    found |= {f"without {step}": {"FAST_STEPS_OFF": step} for step in steps}
-    return found | {pair: dict([pair.split("=", 1)]) for pair in options.set}
+    return {"as it is": {}, **{pair: dict([pair.split("=", 1)]) for pair in options.set}}
 
 
 @contextmanager
@@ -176,7 +171,6 @@ if __name__ == "__main__":
     parser.add_argument("--connections", type=int, default=16)
     parser.add_argument("--pets", type=int, default=100_000)
     parser.add_argument("--operations", default=",".join(OPERATIONS))
-    parser.add_argument("--without", action="append", default=[], metavar="STEP")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("--no-redis", action="store_true")
     main(parser.parse_args())

@@ -15,12 +15,12 @@ from unittest import mock
 from django.conf import settings
 
 from accounts.key_text import KeyText
+from accounts.limits import DAY, SECOND, Limits
 from accounts.quota import fallback
 from accounts.quota import key_record as key_facts
 from accounts.quota.admission import Admission
 from accounts.quota.fallback import FallbackQuotaStore
 from accounts.quota.redis_store import RedisQuotaStore
-from accounts.quota.verdict import DAY, SECOND, Limits
 from accounts.usage import write_behind
 from petstore.loop import waiting
 from petstore.loop.scripts import TIMEOUT, Scripts
