@@ -8,7 +8,7 @@ from __future__ import annotations
 from django.db import models
 from django.db.models import Q, QuerySet
 
-from petstore.web.middleware import WELL_FORMED_ID
+from petstore.observability.request_ids import WELL_FORMED
 
 EXPLAINED_AT_MOST = 50
 
@@ -19,7 +19,7 @@ class RefusalQuerySet(QuerySet["Refusal"]):
 
         Any text may be asked for; what can't be a request id finds nothing.
         """
-        if not WELL_FORMED_ID.fullmatch(request_id.strip()):
+        if not WELL_FORMED.fullmatch(request_id.strip()):
             return self.none()
         found = self.filter(request_id=request_id.strip()).order_by("-id")
         return found.select_related("account__plan", "key")[:EXPLAINED_AT_MOST]

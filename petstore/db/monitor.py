@@ -174,7 +174,7 @@ class Server:
 servers: dict[str, Server] = {}  # By alias; empty in a process that does not serve.
 
 
-def start_worker() -> None:
+def watch_servers(**kwargs: Any) -> None:
     """Watch every PostgreSQL server of the settings from now on, each in a thread of its own."""
     for alias, options in settings.DATABASES.items():
         if options["ENGINE"] == "petstore.db":
