@@ -1,12 +1,10 @@
 """The /v1 viewsets of pets, categories and orders."""
 
-from datetime import datetime
 from typing import Any
 
 from django.conf import settings
 from django.db import Error, IntegrityError
 from django.utils import timezone
-from django.utils.http import http_date
 from rest_framework import status
 from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
@@ -28,7 +26,7 @@ from inventory.serializers import (
 )
 from petstore.api.errors import ApiError, ErrorCode
 from petstore.api.int64 import int64
-from petstore.api.links import add_link
+from petstore.api.passage import Deprecation
 from petstore.api.views import ApiView
 from petstore.loop.compiled_reads import Read
 
@@ -50,7 +48,14 @@ class PetViewSet(ApiView, GenericViewSet[Pet]):
     filters = PET_FILTERS
     lookup_url_kwarg = "petId"
     required_scopes = {"list": PETS_READ, "retrieve": PETS_READ, "create": PETS_WRITE}
-    deprecated_operations = {"retrieve": "getPet"}
+    deprecations = {
+        "retrieve": Deprecation(
+            "getPet",
+            settings.GET_PET_DEPRECATED_AT,
+            settings.GET_PET_REMOVED_AT,
+            successor=f"{settings.BASE_URL}/pets?status=available",
+        )
+    }
     clock = staticmethod(timezone.now)  # Tests pass another.
 
     def list(self, request: Request) -> Response:
@@ -73,7 +78,7 @@ class PetViewSet(ApiView, GenericViewSet[Pet]):
             raise ApiError(ErrorCode.PET_NOT_FOUND)
         return Response(pet)
 
-    def handle_exception(self, exc: Exception) -> Response:
+    def handle_exception(self, exc: Exception) -> Any:
         """Answer an exception. What the database refuses, if only when it commits, may be the category."""
         if isinstance(exc, IntegrityError):
             seen_categories.clear()
@@ -89,22 +94,6 @@ class PetViewSet(ApiView, GenericViewSet[Pet]):
         except Error:  # The database went away meanwhile: what it said first is answered.
             return None
         return None
-
-    def finalize_response(
-        self, request: Request, response: Response, *args: Any, **kwargs: Any
-    ) -> Response:
-        """Announce the deprecation on every answer of the deprecated operation."""
-        response = super().finalize_response(request, response, *args, **kwargs)
-        if self.action in self.deprecated_operations:
-            announce_removal(response, settings.GET_PET_DEPRECATED_AT, settings.GET_PET_REMOVED_AT)
-        return response
-
-
-def announce_removal(response: Response, deprecated_at: datetime, removed_at: datetime) -> None:
-    """Write Deprecation (RFC 9745), Sunset (RFC 8594) and the link to the successor."""
-    response["Deprecation"] = f"@{int(deprecated_at.timestamp())}"
-    response["Sunset"] = http_date(removed_at.timestamp())
-    add_link(response, f"{settings.BASE_URL}/pets?status=available", "successor-version")
 
 
 class CategoryViewSet(ApiView, GenericViewSet[Category]):

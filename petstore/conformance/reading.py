@@ -18,12 +18,10 @@ REQUEST_ID = "conformance.check-1"
 
 
 def ids(rows: list[dict[str, Any]]) -> list[int]:
-    """Return the ids of rows."""
     return [row["id"] for row in rows]
 
 
 def some_pet(session: Session) -> dict[str, Any]:
-    """Return any pet."""
     rows, _ = session.rows("listPets", "/pets", limit=1)
     if not rows:
         raise NothingToCheckError("There are no animals.")

@@ -67,11 +67,9 @@ class Read:
         return other
 
     def first(self, count: int) -> Rows:
-        """Return that many rows, or as many as there are."""
         return replicas.read(self._alias, partial(self._first, count))
 
     def _first(self, count: int, alias: str) -> Rows:
-        """Run on this database."""
         read = self._compiled(alias)
         values = [value if name is None else self._filters[name] for name, value in read.parameters]
         if on_loop():
@@ -87,7 +85,6 @@ class Read:
         return [dict(zip(read.columns, row, strict=True)) for row in rows]
 
     def one(self) -> dict[str, Any] | None:
-        """Return the first row, or None."""
         rows = self.first(1)
         return rows[0] if rows else None
 

@@ -101,7 +101,6 @@ class PostgresqlConnection(Connection):
 
     @property
     def owes_answers(self) -> bool:
-        """Whether something was asked, and its answer has not come."""
         return self._sent > 0
 
     def rows(self, statement: Statement, values: Sequence[Value], *, alone: bool = False) -> Rows:

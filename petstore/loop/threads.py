@@ -18,7 +18,6 @@ Result = TypeVar("Result")
 
 @cache
 def pool() -> ThreadPoolExecutor:
-    """Return this process's threads for what blocks."""
     return ThreadPoolExecutor(settings.THREADS, thread_name_prefix="blocking")
 
 

@@ -62,7 +62,6 @@ class Alarm:
         self._handle: asyncio.Handle = self._loop.call_later(TICK, self._tick)
 
     def cancel(self) -> None:
-        """Call no more."""
         self._handle.cancel()
 
     def _tick(self) -> None:
@@ -112,7 +111,6 @@ def on_loop() -> bool:
 
 
 def this_turn() -> Turn:
-    """Return the request on the loop that asks."""
     turn = getcurrent()
     assert isinstance(turn, Turn)
     return turn
