@@ -79,7 +79,7 @@ LIST_PETS: dict[str, Any] = {
     "operation_id": "listPets",
     "summary": "List animals",
     "description": (
-        "Returns animals by ascending id, optionally those of one status. "
+        "Returns animals by ascending id, optionally those of one status, of one category, or both. "
         'Follow `Link: rel="next"` for the next page. Needs the scope `pets:read`.'
     ),
     "tags": ["pets"],
