@@ -3,9 +3,9 @@
 from typing import Any
 
 from django.conf import settings
+from django.http import HttpResponse
 from rest_framework import status
 from rest_framework.request import Request
-from rest_framework.response import Response
 from rest_framework.viewsets import GenericViewSet
 
 from accounts.caller import caller_of
@@ -16,6 +16,7 @@ from inventory.reads import ORDER_FILTERS, ORDERS
 from inventory.serializers import NewOrderSerializer, OrderSerializer
 from inventory.views import path_id
 from petstore.api.errors import ApiError, ErrorCode
+from petstore.api.responses import Response
 from petstore.api.views import ApiView
 from petstore.loop.compiled_reads import Read
 
@@ -41,7 +42,7 @@ class OrderViewSet(ApiView, GenericViewSet[Order]):
         caller = caller_of(request)
         return ORDERS.using(caller.database).where(account_id=caller.account_id)
 
-    def list(self, request: Request) -> Response:
+    def list(self, request: Request) -> HttpResponse:
         """Return one page of orders, by ascending id."""
         return self.get_paginated_response(self.paginate_queryset(self.own(request)))  # type: ignore[arg-type]  # A Read.
 
