@@ -6,8 +6,7 @@ from django.urls import path, re_path
 from django.views.generic import RedirectView
 
 from accounts.models import Plan
-from inventory.order_views import OrderViewSet
-from inventory.views import CategoryViewSet, PetViewSet
+from inventory.views import CategoryViewSet, OrderViewSet, PetViewSet
 from petstore.api.openapi import views
 from petstore.api.views import NothingHere
 from petstore.observability.health import readiness

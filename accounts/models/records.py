@@ -1,6 +1,6 @@
 """What staff look up later: refusals, calls of deprecated operations, how many requests came in a minute.
 
-Written behind by accounts/quota, for some time only: see accounts/quota/records.py.
+Written behind by accounts/usage, and kept for some time only.
 """
 
 from __future__ import annotations
@@ -14,8 +14,6 @@ EXPLAINED_AT_MOST = 50
 
 
 class RefusalQuerySet(QuerySet["Refusal"]):
-    """Reads of refusals."""
-
     def for_request(self, request_id: str) -> RefusalQuerySet:
         """Return the refusals of this X-Request-Id, the newest first, at most 50: a client may reuse an id.
 

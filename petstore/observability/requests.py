@@ -51,8 +51,6 @@ class Passage(Protocol):
 
 
 class Kind(NamedTuple):
-    """Requests that are counted together."""
-
     route: str
     method: str
     add: Callable[[], None]
@@ -104,7 +102,6 @@ class Measured:
 
 
 def kind_of(request: HttpRequest, status: int) -> Kind:
-    """Return what an answered request counts as."""
     match = request.resolver_match
     pattern = match.route if match is not None else unmatched(request.path_info)
     method = request.method if request.method in METHODS else OTHER

@@ -54,7 +54,6 @@ def observe(**kwargs: Any) -> None:
 
 
 def run() -> None:
-    """Sample for as long as the process lives."""
     pause = threading.Event()
     while True:
         sample()
