@@ -4,11 +4,11 @@ from typing import Any
 
 from django.conf import settings
 from django.db import Error, IntegrityError
+from django.http import HttpResponse
 from django.utils import timezone
 from rest_framework import status
 from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
-from rest_framework.response import Response
 from rest_framework.viewsets import GenericViewSet
 
 from accounts.caller import caller_of
@@ -27,6 +27,7 @@ from inventory.serializers import (
 from petstore.api.errors import ApiError, ErrorCode
 from petstore.api.int64 import int64
 from petstore.api.passage import Deprecation
+from petstore.api.responses import Response
 from petstore.api.views import ApiView
 from petstore.loop.compiled_reads import Read
 
@@ -58,7 +59,7 @@ class PetViewSet(ApiView, GenericViewSet[Pet]):
     }
     clock = staticmethod(timezone.now)  # Tests pass another.
 
-    def list(self, request: Request) -> Response:
+    def list(self, request: Request) -> HttpResponse:
         pets = PETS.using(caller_of(request).database)
         return self.get_paginated_response(self.paginate_queryset(pets))  # type: ignore[arg-type]  # A Read.
 
@@ -101,7 +102,7 @@ class CategoryViewSet(ApiView, GenericViewSet[Category]):
     serializer_class = CategorySerializer
     required_scopes = {"list": PETS_READ}
 
-    def list(self, request: Request) -> Response:
+    def list(self, request: Request) -> HttpResponse:
         categories = CATEGORIES.using(caller_of(request).database)
         return self.get_paginated_response(self.paginate_queryset(categories))  # type: ignore[arg-type]  # A Read.
 
@@ -124,7 +125,7 @@ class OrderViewSet(ApiView, GenericViewSet[Order]):
         caller = caller_of(request)
         return ORDERS.using(caller.database).where(account_id=caller.account_id)
 
-    def list(self, request: Request) -> Response:
+    def list(self, request: Request) -> HttpResponse:
         return self.get_paginated_response(self.paginate_queryset(self.own(request)))  # type: ignore[arg-type]  # A Read.
 
     @idempotent

@@ -12,7 +12,6 @@ from typing import ClassVar, NamedTuple
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
-from django.template.response import SimpleTemplateResponse
 from django.urls import ResolverMatch, resolve
 from django.utils.http import parse_etags
 
@@ -64,15 +63,10 @@ class ApiGate:
             try:
                 self.steps.authenticate(request, passage)  # First of all, on unknown paths too (D17).
             finally:
-                self.steps.throttle(
-                    request, passage
-                )  # A request without a valid key counts for its address.
+                self.steps.throttle(request, passage)  # Without a valid key it counts for its address.
             check_url_length(request)
             check_scope(operation.scope, passage)
             response: HttpResponse = match.func(request, *match.args, **match.kwargs)
-            if isinstance(response, SimpleTemplateResponse):
-                response.render()
-                part(response)
         except Exception as error:  # noqa: BLE001  Whatever it is, the answer is an Error (D29).
             response = answer_to(error)
         headers = response.headers
@@ -102,7 +96,8 @@ def find_view(path: str) -> ResolverMatch:
 
 def check_url_length(request: HttpRequest) -> None:
     """Refuse a URL of more than MAX_URL_BYTES."""
-    if len(request.path_info) + len(request.META.get("QUERY_STRING", "")) > settings.MAX_URL_BYTES:
+    meta = request.META
+    if len(meta.get("PATH_INFO", "")) + len(meta.get("QUERY_STRING", "")) > settings.MAX_URL_BYTES:
         raise ApiError(ErrorCode.URI_TOO_LONG)
 
 
@@ -113,24 +108,13 @@ def check_scope(scope: str | None, passage: Passage) -> None:
         raise ApiError(ErrorCode.INSUFFICIENT_SCOPE, message)
 
 
-def part(response: SimpleTemplateResponse) -> None:
-    """Part a rendered response from its view and its request.
-
-    DRF lets the three know each other, so they would all wait for the collector, 20 KB for each request.
-    """
-    context = getattr(response, "renderer_context", None)
-    if context:
-        vars(context["view"]).clear()
-        context["request"].parser_context.clear()
-        context.clear()
-
-
 def be_conditional(request: HttpRequest, response: HttpResponse) -> None:
     """Give a read its ETag, and answer If-None-Match with 304 (D32, RFC 9110 section 13.1.2)."""
     etag = response.headers["ETag"] = f'"{md5(response.content, usedforsecurity=False).hexdigest()}"'
     response.headers["Cache-Control"] = "private, no-cache"  # A client may keep it, and must ask again.
-    wanted = parse_etags(request.META.get("HTTP_IF_NONE_MATCH", ""))
-    if "*" in wanted or etag in (tag.removeprefix("W/") for tag in wanted):
+    sent = request.META.get("HTTP_IF_NONE_MATCH", "")
+    wanted = [tag.removeprefix("W/") for tag in parse_etags(sent)] if sent else ()
+    if etag in wanted or "*" in wanted:
         response.status_code = 304
         response.content = b""
         del response.headers["Content-Type"]
