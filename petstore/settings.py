@@ -15,7 +15,7 @@ from dotenv import load_dotenv
 from petstore import environment as env
 from petstore.api.openapi.settings import openapi_settings
 from petstore.backoffice import theme
-from petstore.observability import logs, tracing
+from petstore.observability import logs
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 load_dotenv(BASE_DIR / ".env")
@@ -36,9 +36,7 @@ DRAIN_SECONDS = env.integer("DRAIN_SECONDS", 0, 0, 300)  # From SIGTERM to the c
 METRICS_ALLOW_FROM = env.networks("METRICS_ALLOW_FROM", "127.0.0.0/8,::1/128")
 METRICS_PORT = env.integer("METRICS_PORT", 0, 0, 65535)  # 0: /metrics is on the port of everything else.
 METRICS_DIR = env.text("METRICS_DIR", "")  # Where workers keep their numbers; else with temporary files.
-OTEL_EXPORTER_OTLP_ENDPOINT = env.text("OTEL_EXPORTER_OTLP_ENDPOINT", "")
-if OTEL_EXPORTER_OTLP_ENDPOINT:
-    tracing.require_packages()
+OTEL_EXPORTER_OTLP_ENDPOINT = env.collector("OTEL_EXPORTER_OTLP_ENDPOINT")
 
 # --- Secrets -------------------------------------------------------------------------------------
 
@@ -107,14 +105,10 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
-    "petstore.web.middleware.DrainingMiddleware",
-    "petstore.web.middleware.RequestIdMiddleware",
-    "petstore.observability.middleware.ObservingMiddleware",
-    "petstore.observability.tracing.TracingMiddleware",
-    "accounts.middleware.QuotaHeadersMiddleware",
+    "petstore.api.gate.ApiGate",  # Answers what is under /v1.
+    "petstore.web.middleware.MeasuringMiddleware",
     "petstore.web.middleware.ContentLengthMiddleware",
-    "petstore.web.middleware.ConditionalGetMiddleware",
-    "petstore.web.middleware.ApiShortcutMiddleware",
+    "petstore.web.middleware.ProbesMiddleware",
     # From here on: the pages for people.
     "django.middleware.security.SecurityMiddleware",
     "petstore.web.middleware.PermissionsPolicyMiddleware",
@@ -164,14 +158,12 @@ REFUSALS_KEPT_MOST = env.integer("REFUSALS_KEPT_MOST", 100_000, 1_000, 100_000_0
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": ["accounts.authentication.BearerKeyAuthentication"],
-    "DEFAULT_THROTTLE_CLASSES": ["accounts.throttling.QuotaThrottle"],
-    "DEFAULT_PERMISSION_CLASSES": ["accounts.permissions.HasScope"],
+    "DEFAULT_PERMISSION_CLASSES": [],  # petstore/api/gate.py has checked the quota and the scope.
     "DEFAULT_PARSER_CLASSES": ["petstore.api.parsers.StrictJSONParser"],
     "DEFAULT_RENDERER_CLASSES": ["petstore.api.parsers.FastJSONRenderer"],
     "DEFAULT_CONTENT_NEGOTIATION_CLASS": "petstore.api.parsers.AlwaysJSON",
     "DEFAULT_PAGINATION_CLASS": "petstore.api.pagination.KeysetPagination",
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
-    "EXCEPTION_HANDLER": "petstore.api.errors.exception_handler",
     "UNAUTHENTICATED_USER": None,
     "URL_FORMAT_OVERRIDE": None,
 }

@@ -20,8 +20,8 @@ from unfold.widgets import UnfoldBooleanWidget
 from accounts.admin.badges import PLAN_COLOURS
 from accounts.admin.unpublished import WarnsIfUntold
 from accounts.admin.what_if import answer, form_of
+from accounts.limits import Limits
 from accounts.models import Account, ApiKey, Plan, PlanCode
-from accounts.quota.verdict import Limits
 
 NUMBERS = ("per_minute", "per_day")
 

@@ -9,8 +9,8 @@ from django.http import HttpRequest
 from unfold.widgets import UnfoldAdminIntegerFieldWidget
 
 from accounts import reports
+from accounts.limits import Limits
 from accounts.models import Account, Plan
-from accounts.quota.verdict import Limits
 
 DAYS = 30
 LARGEST = 2**63 - 1

@@ -7,12 +7,12 @@ from itertools import cycle
 from random import Random
 
 from accounts import scopes
+from accounts.bans import BAN_LENGTHS
 from accounts.demo.customers import BATCH, Customer, public_id
 from accounts.key_text import ACCOUNT_ID_LENGTH, PUBLIC_ID_LENGTH
+from accounts.limits import MINUTE, moment
 from accounts.models import ROTATION_OVERLAP, ApiKey, KeyEvent, KeyStanding, key_mode, signing_pepper
-from accounts.quota.bans import BAN_LENGTHS
 from accounts.quota.key_record import microseconds
-from accounts.quota.verdict import MINUTE, moment
 
 STAFF = ("maria", "tom", "ingrid")
 OTHER_NAMES = ("Website", "Till", "Warehouse scanner", "Reports", "Mobile app")

@@ -4,8 +4,8 @@ from typing import NamedTuple, Protocol
 
 from accounts.caller import Caller
 from accounts.key_text import KeyText
+from accounts.limits import Verdict
 from accounts.quota.key_record import KeyRefusal
-from accounts.quota.verdict import Verdict
 from petstore.api.client_ip import Address
 
 
@@ -18,8 +18,6 @@ class Admission(NamedTuple):
 
 
 class QuotaStore(Protocol):
-    """Proves keys and counts the requests of their accounts."""
-
     def admit(
         self, key: KeyText, address: Address, now: int | None = None, *, writes: bool = False
     ) -> Admission:

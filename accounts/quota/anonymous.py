@@ -8,8 +8,8 @@ from django.conf import settings
 from django.http import HttpRequest
 from django_ratelimit.core import get_usage
 
+from accounts.limits import MINUTE, SECOND, Verdict, Window
 from accounts.quota.lookup_throttle import lookups
-from accounts.quota.verdict import MINUTE, SECOND, Verdict, Window
 from petstore.api.client_ip import client_network
 
 logger = logging.getLogger(__name__)
@@ -23,7 +23,6 @@ def untouched() -> Verdict:
 
 
 def take(request: HttpRequest) -> Verdict:
-    """Count a request without a valid key for its client's address."""
     return ask(request, counts=True)
 
 
@@ -33,7 +32,6 @@ def peek(request: HttpRequest) -> Verdict:
 
 
 def ask(request: HttpRequest, *, counts: bool) -> Verdict:
-    """Return the state of the window of the client's address."""
     limit = settings.ANONYMOUS_PER_MINUTE
     network = client_network(request)
     used, ends_at, admitted = 0, time.time_ns() // 1000 + MINUTE, True

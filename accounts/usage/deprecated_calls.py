@@ -4,8 +4,8 @@ from datetime import timedelta
 
 from django.db import connection
 
+from accounts.limits import moment
 from accounts.models import EPOCH, DeprecatedUse
-from accounts.quota.verdict import moment
 
 KEPT_DAYS = 400  # Somebody who calls once a year is still found.
 
@@ -23,7 +23,6 @@ ON CONFLICT (account_id, operation, day) DO UPDATE SET
 
 
 def add(uses: Uses, place: tuple[int, str, int], requests: int, last: int) -> None:
-    """Add to what was gathered."""
     before, last_before = uses.get(place, (0, 0))
     uses[place] = before + requests, max(last_before, last)
 

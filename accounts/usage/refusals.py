@@ -16,8 +16,8 @@ from django.db import Error, transaction
 from django.db.models import Max
 
 from accounts.caller import Caller
+from accounts.limits import HOUR, Verdict, moment
 from accounts.models import ApiKey, Refusal
-from accounts.quota.verdict import HOUR, Verdict, moment
 from petstore.observability.metrics import REFUSALS_NOT_KEPT
 
 logger = logging.getLogger(__name__)
@@ -41,8 +41,6 @@ class Refused(NamedTuple):
 
 
 class RefusalBuffer:
-    """The refusals that wait to be written."""
-
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._waiting: list[Refused] = []
@@ -94,7 +92,6 @@ def store(refusals: list[Refused]) -> None:
 
 
 def row(refused: Refused) -> Refusal:
-    """Return what is stored of a refusal."""
     verdict = refused.verdict
     minute, day = verdict.windows
     return Refusal(

@@ -25,8 +25,8 @@ from inventory.admin.order_actions import VERBS, Verb, why_not
 from inventory.admin.shared import LastEventsInline, counted, staff
 from inventory.models import LIVE, IllegalMoveError, Order, OrderStatus
 from inventory.models.events import OrderEvent
-from inventory.models.keysets import OneFilterKey
 from inventory.transitions import label, why_skipped
+from petstore.db.keysets import OneFilterKey
 
 COLOURS: dict[str, str] = {
     OrderStatus.PLACED: "warning",

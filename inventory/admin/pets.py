@@ -21,9 +21,9 @@ from inventory.admin.import_export import PetExchange
 from inventory.admin.shared import LastEventsInline, SearchedFilter, counted, staff
 from inventory.models import IllegalMoveError, Pet, PetStatus
 from inventory.models.events import PetEvent
-from inventory.models.keysets import OneFilterKey, TwoFilterKey
 from inventory.search import starting_with
 from inventory.transitions import label, move_pets
+from petstore.db.keysets import OneFilterKey, TwoFilterKey
 
 COLOURS: dict[str, str] = {
     PetStatus.AVAILABLE: "success",

@@ -4,8 +4,9 @@ import re
 from itertools import pairwise
 
 from petstore.conformance.answers import Answer
+from petstore.conformance.checks import check
 from petstore.conformance.contract import problem
-from petstore.conformance.findings import NothingToCheckError, check, expect
+from petstore.conformance.findings import NothingToCheckError, expect
 from petstore.conformance.session import Session
 
 SLACK_SECONDS = 2  # Between two clocks, and between a header and the answer's Date.

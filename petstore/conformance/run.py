@@ -3,14 +3,8 @@
 from collections.abc import Iterator
 
 from petstore.conformance import quota, reading, refusals, writing
-from petstore.conformance.findings import (
-    BrokenError,
-    Check,
-    NothingToCheckError,
-    NotRunError,
-    Outcome,
-    Result,
-)
+from petstore.conformance.checks import Check, Outcome, Result
+from petstore.conformance.findings import BrokenError, NothingToCheckError, NotRunError
 from petstore.conformance.session import Session
 
 # In the order in which they run: the last look at every answer that the others got.
@@ -23,7 +17,6 @@ CHECKS = [
 
 
 def chosen(*, write: bool) -> list[Check]:
-    """Return the checks of a run."""
     return [check for check in CHECKS if write or not check.writes]
 
 
@@ -34,7 +27,6 @@ def run(session: Session, *, write: bool) -> Iterator[Result]:
 
 
 def run_one(check: Check, session: Session) -> Result:
-    """Run one check."""
     try:
         check.look(session)
     except BrokenError as error:

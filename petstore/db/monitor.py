@@ -14,15 +14,15 @@ from __future__ import annotations
 import logging
 import threading
 from time import monotonic
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import psycopg
 from django.conf import settings
 from django.db import OperationalError, connections
+from django.db.backends.postgresql.base import DatabaseWrapper
 from prometheus_client import Gauge
 
-if TYPE_CHECKING:
-    from petstore.db.base import Connection
+from petstore.db.connection import Connection, connect, must_take_writes
 
 logger = logging.getLogger(__name__)
 
@@ -82,7 +82,6 @@ class Server:
         self._connection: Connection | None = None
 
     def watch(self) -> None:
-        """Look at the server until the process ends."""
         pause = threading.Event()
         while True:
             self.look()
@@ -90,7 +89,6 @@ class Server:
             pause.wait(LOOK_EVERY)
 
     def look(self) -> None:
-        """Ask the server once, and note what it says."""
         try:
             mark = self._ask()
         except Exception as error:  # noqa: BLE001  Whatever it is, the watch must go on.
@@ -119,7 +117,7 @@ class Server:
             cursor.execute(QUESTION)
             self.is_standby, place = cursor.fetchone() or (False, 0)
         self.asked_at = 0.0
-        if self.is_standby and self._must_take_writes():
+        if self.is_standby and must_take_writes(settings.DATABASES[self.alias]):
             message = "The host takes no writes: it is a standby."
             raise psycopg.OperationalError(message)
         return Mark(moment, int(place))
@@ -143,8 +141,6 @@ class Server:
 
     def _connect(self) -> Connection:
         """Connect, to whichever host takes the connection."""
-        from petstore.db.base import DatabaseWrapper, connect
-
         wrapper = connections.create_connection(self.alias)
         assert isinstance(wrapper, DatabaseWrapper)
         params = wrapper.get_connection_params()
@@ -155,11 +151,6 @@ class Server:
         if "," in wrapper.settings_dict["HOST"]:
             self.place = {"host": connection.info.host, "port": str(connection.info.port)}
         return connection
-
-    def _must_take_writes(self) -> bool:
-        from petstore.db.base import must_take_writes
-
-        return must_take_writes(settings.DATABASES[self.alias])
 
     def _lose(self, error: Exception) -> None:
         self.asked_at = 0.0
@@ -183,7 +174,7 @@ class Server:
 servers: dict[str, Server] = {}  # By alias; empty in a process that does not serve.
 
 
-def start_worker() -> None:
+def watch_servers(**kwargs: Any) -> None:
     """Watch every PostgreSQL server of the settings from now on, each in a thread of its own."""
     for alias, options in settings.DATABASES.items():
         if options["ENGINE"] == "petstore.db":

@@ -7,56 +7,48 @@ own values, and PostgreSQL has it prepared.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
-from itertools import count as counting
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from django.db import DEFAULT_DB_ALIAS, connections, models
-from django.db.models import F, QuerySet
-from django.db.models.expressions import Combinable
+from django.db.models import QuerySet
+from django.db.transaction import TransactionManagementError
 
 from petstore.db import replicas
-from petstore.loop import postgresql
-from petstore.loop.postgresql import numbered
+from petstore.db.keysets import order_for
+from petstore.loop.postgresql import Statement, compiled
 from petstore.loop.reader import reader
-from petstore.loop.waiting import on_loop
-
-NUMBERS = counting(1)
+from petstore.loop.waiting import on_loop, this_turn
 
 Rows = list[dict[str, Any]]
 Source = Callable[[], QuerySet[Any, Any]]
-Keys = Mapping[tuple[str, ...], Combinable]
-
-NO_KEYS: Keys = MappingProxyType({})
 
 FIRST_MARK = -(10**15)  # Stands for a value while a queryset is compiled: no id, no choice and no text.
 
 
-class Statement(NamedTuple):
+class CompiledRead(NamedTuple):
     """A compiled queryset. Its last placeholder is the number of rows."""
 
-    sql: str
+    statement: Statement
     parameters: tuple[tuple[str | None, Any], ...]  # The filter that gives the value, or a fixed value.
     columns: tuple[str, ...]
-    on_loop: postgresql.Statement
     convert: Callable[[Any], Any] | None  # Where the database lacks a type, as SQLite does dates.
 
 
 class Read:
     """Rows of a queryset of `.values()`, by ascending id. Immutable: `where` returns a narrower one.
 
-    `keys` has for some filters, by their names, the form of the id that their index is in the order of.
+    Running it raises LookupError where the model has no index for what it is filtered by: a page that is
+    quick today would be slow with other rows.
     """
 
-    def __init__(self, model: type[models.Model], source: Source, keys: Keys = NO_KEYS) -> None:
+    def __init__(self, model: type[models.Model], source: Source) -> None:
         self._model = model
         self._source = source
-        self._keys = keys
         self._filters: dict[str, Any] = {}
         self._alias = DEFAULT_DB_ALIAS
-        self._statements: dict[tuple[Any, ...], Statement] = {}
+        self._statements: dict[tuple[Any, ...], CompiledRead] = {}
 
     def where(self, **filters: Any) -> Read:
         """Return those of the rows that meet these lookups; each value must suit its field."""
@@ -70,34 +62,33 @@ class Read:
 
     def using(self, alias: str) -> Read:
         """Return the same rows of this database; while that fails, of the primary."""
-        other = Read(self._model, self._source, self._keys)
+        other = Read(self._model, self._source)
         other._filters, other._statements, other._alias = self._filters, self._statements, alias
         return other
 
     def first(self, count: int) -> Rows:
-        """Return that many rows, or as many as there are."""
         return replicas.read(self._alias, partial(self._first, count))
 
     def _first(self, count: int, alias: str) -> Rows:
-        """Run on this database."""
-        statement = self._statement(alias)
-        values = [value if name is None else self._filters[name] for name, value in statement.parameters]
+        read = self._compiled(alias)
+        values = [value if name is None else self._filters[name] for name, value in read.parameters]
         if on_loop():
-            rows = reader(alias).rows(statement.on_loop, [*values, count])
+            if this_turn().transaction is not None:
+                raise TransactionManagementError("Under `atomic` read with `refresh`: see petstore.loop.")
+            rows = reader(alias).rows(read.statement, [*values, count])
         else:
             with connections[alias].cursor() as cursor:
-                cursor.execute(statement.sql, [*values, count])
+                cursor.execute(read.statement.django, [*values, count])
                 rows = cursor.fetchall()
-        if statement.convert:
-            rows = statement.convert(rows)
-        return [dict(zip(statement.columns, row, strict=True)) for row in rows]
+        if read.convert:
+            rows = read.convert(rows)
+        return [dict(zip(read.columns, row, strict=True)) for row in rows]
 
     def one(self) -> dict[str, Any] | None:
-        """Return the first row, or None."""
         rows = self.first(1)
         return rows[0] if rows else None
 
-    def _statement(self, alias: str) -> Statement:
+    def _compiled(self, alias: str) -> CompiledRead:
         # A choice stands in the SQL itself, so that PostgreSQL takes the partial index that was made for it
         # even in a prepared statement; there are as many statements as choices.
         choices = {name: value for name, value in self._filters.items() if self._is_choice(name)}
@@ -108,8 +99,8 @@ class Read:
 
     def _in_order(self) -> QuerySet[Any, Any]:
         """Return the queryset, which may be filtered and ordered by `key` now."""
-        names = tuple(name for name in self._filters if "__" not in name)
-        rows: QuerySet[Any, Any] = self._source().alias(key=self._keys.get(names, F("id")))
+        columns = frozenset(name for name in self._filters if "__" not in name)
+        rows: QuerySet[Any, Any] = self._source().alias(key=order_for(self._model, columns))
         return rows
 
     def _is_choice(self, name: str) -> bool:
@@ -118,7 +109,7 @@ class Read:
 
 def compile_read(
     queryset: QuerySet[Any, Any], alias: str, filters: tuple[str, ...], choices: dict[str, str]
-) -> Statement:
+) -> CompiledRead:
     """Compile a queryset with a `key` for a database; each filter that is no choice gets a placeholder."""
     marks = {name: choices.get(name, FIRST_MARK - number) for number, name in enumerate(filters)}
     compiler = queryset.filter(**marks).order_by("key").query.get_compiler(alias)
@@ -136,9 +127,8 @@ def compile_read(
             parameters.append((name, None if name else value))
             text += f"%s{part}"
     converters = compiler.get_converters([column for column, *_ in compiler.select])
-    return Statement(
-        sql=f"{text} LIMIT %s",
-        on_loop=postgresql.Statement(f"read_{next(NUMBERS)}".encode(), numbered(f"{text} LIMIT %s")),
+    return CompiledRead(
+        statement=compiled(f"{text} LIMIT %s"),
         parameters=tuple(parameters),
         columns=tuple(alias for *_, alias in compiler.select),
         convert=(lambda rows: compiler.apply_converters(rows, converters)) if converters else None,

@@ -7,10 +7,10 @@ import pytest
 from django.conf import settings
 from django.test import Client
 
+from accounts.bans import BAN_LENGTHS, MIN_STRIKES, STRIKE_WINDOW
 from accounts.idempotency import KEPT
+from accounts.limits import HOUR, MINUTE, SECOND
 from accounts.models.api_keys import ROTATION_OVERLAP
-from accounts.quota.bans import BAN_LENGTHS, MIN_STRIKES, STRIKE_WINDOW
-from accounts.quota.verdict import HOUR, MINUTE, SECOND
 from accounts.scopes import SCOPES
 from petstore.api.errors import ErrorCode
 from petstore.web import changelog

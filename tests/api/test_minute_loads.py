@@ -8,8 +8,8 @@ import pytest
 from django.db import DatabaseError, connection
 
 from accounts.caller import Caller
+from accounts.limits import DAY, MINUTE, SECOND, Limits, Verdict, account_windows
 from accounts.models import EPOCH, Account, AccountDayLoad, ApiKey, DeprecatedUse, MinuteLoad
-from accounts.quota.verdict import DAY, MINUTE, SECOND, Limits, Verdict, account_windows
 from accounts.usage import deprecated_calls, loads, write_behind
 from accounts.usage.write_behind import UsageRecorder
 from tests.conftest import COMMITTED, Api

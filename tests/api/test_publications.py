@@ -11,11 +11,11 @@ import pytest
 from django.core.management import call_command
 from django.urls import reverse
 
+from accounts.limits import MINUTE
 from accounts.models import Plan, PlanCode, Publication
 from accounts.quota import key_record, publishing
 from accounts.quota.key_record import KeyRefusal
 from accounts.quota.redis_store import RedisQuotaStore
-from accounts.quota.verdict import MINUTE
 from accounts.usage import write_behind
 from tests.conftest import OPERATOR
 from tests.support.quota import Desk

@@ -5,12 +5,12 @@ from collections.abc import Callable
 
 import pytest
 
+from accounts.bans import BAN_LENGTHS, strikes_to_ban
 from accounts.key_text import checksum
+from accounts.limits import DAY, MINUTE, SECOND, Verdict
 from accounts.models import KeyEvent, KeyStanding, PlanCode
 from accounts.quota.admission import QuotaStore
-from accounts.quota.bans import BAN_LENGTHS, strikes_to_ban
 from accounts.quota.key_record import KeyRefusal
-from accounts.quota.verdict import DAY, MINUTE, SECOND, Verdict
 from accounts.usage import write_behind
 from petstore.api.errors import ErrorCode
 from tests.conftest import OPERATOR

@@ -5,9 +5,9 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from accounts.limits import DAY, SECOND, Verdict, Window
 from accounts.models import PlanCode
 from accounts.quota.admission import QuotaStore
-from accounts.quota.verdict import DAY, SECOND, Verdict, Window
 from tests.support.quota import Desk
 
 STEPS = st.lists(

@@ -7,11 +7,11 @@ import pytest
 from django.db import DatabaseError
 from django.utils import timezone
 
+from accounts.bans import BAN_LENGTHS
 from accounts.caller import Caller
+from accounts.limits import DAY, HOUR, MINUTE, Limits, Verdict, account_windows, moment
 from accounts.models import Account, ApiKey, PlanCode, Refusal
-from accounts.quota.bans import BAN_LENGTHS
 from accounts.quota.key_record import microseconds
-from accounts.quota.verdict import DAY, HOUR, MINUTE, Limits, Verdict, account_windows, moment
 from accounts.usage import refusals
 from accounts.usage.refusals import KEPT_FOR_A_WRITE, KEPT_OF_A_KEY_AND_HOUR, RefusalBuffer, Refused
 from accounts.usage.write_behind import UsageRecorder

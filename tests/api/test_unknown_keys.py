@@ -16,6 +16,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from accounts import key_text
 from accounts.key_text import KeyText
+from accounts.limits import MINUTE, SECOND
 from accounts.models import Account, ApiKey
 from accounts.quota import key_record
 from accounts.quota import lookup_throttle as limits
@@ -23,7 +24,6 @@ from accounts.quota.admission import QuotaStore
 from accounts.quota.key_record import KeyRefusal
 from accounts.quota.lookup_throttle import Lookups
 from accounts.quota.redis_store import RedisQuotaStore
-from accounts.quota.verdict import MINUTE, SECOND
 from petstore.cache.machine import MachineCounters
 from tests.conftest import OPERATOR, Api
 from tests.support.quota import ADDRESS

@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Address
 
 from accounts import key_text
+from accounts.limits import DAY, SECOND, Verdict, Window
 from accounts.models import Account, Actor, ApiKey, PlanCode
 from accounts.quota.admission import Admission, QuotaStore
-from accounts.quota.verdict import DAY, SECOND, Verdict, Window
 
 ADDRESS = IPv4Address("192.0.2.1")
 NOON = 20_800 * DAY + DAY // 2  # Some day, at noon.

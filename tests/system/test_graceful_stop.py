@@ -14,7 +14,7 @@ import pytest
 from django.db import connection
 from granian.constants import Interfaces
 
-from petstore.serving import draining
+from petstore.observability import draining
 from petstore.serving.draining_server import DrainingServer
 from tests.support.live import STOP_SECONDS, Service, live_service
 from tests.support.servers import RedisServer, wait_until

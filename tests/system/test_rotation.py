@@ -19,10 +19,9 @@ from django.utils import timezone
 
 from accounts import key_text
 from accounts.models import ApiKey
-from accounts.quota import rehash
 from accounts.quota.admission import QuotaStore
 from accounts.quota.key_record import KeyRefusal
-from accounts.usage import write_behind
+from accounts.usage import rehash, write_behind
 from tests.conftest import OPERATOR
 from tests.support.live import Service, own_database
 from tests.support.quota import ADDRESS

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from petstore.conformance.findings import Check
+from petstore.conformance.checks import Check
 from petstore.conformance.run import CHECKS
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -8,7 +8,8 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from petstore.conformance.findings import Outcome, Result, UnreachableError
+from petstore.conformance.checks import Outcome, Result
+from petstore.conformance.findings import UnreachableError
 from petstore.conformance.run import chosen, run
 from petstore.conformance.session import Session
 from petstore.environment import is_api_url

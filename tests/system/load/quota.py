@@ -80,9 +80,9 @@ def memory(server: RedisServer) -> float:
     from django.conf import settings
 
     from accounts.key_text import digest, make, new_account_id
+    from accounts.limits import Limits
     from accounts.quota.key_record import KeyFacts
     from accounts.quota.redis_store import RedisQuotaStore
-    from accounts.quota.verdict import Limits
     from accounts.scopes import ALL_SCOPES
 
     server.client.flushall()

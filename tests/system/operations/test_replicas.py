@@ -10,11 +10,11 @@ from django.db import DatabaseError, OperationalError
 
 from accounts import key_text
 from accounts.caller import Caller
+from accounts.limits import DAY, SECOND
 from accounts.quota.admission import Admission
 from accounts.quota.database_store import DatabaseQuotaStore
 from accounts.quota.fallback import FallbackQuotaStore, Shard, forget_writes
 from accounts.quota.redis_store import RedisQuotaStore
-from accounts.quota.verdict import DAY, SECOND
 from petstore.db import monitor, replicas
 from petstore.db.monitor import Mark, Server
 from petstore.loop.scripts import RedisUnavailableError

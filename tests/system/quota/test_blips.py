@@ -11,6 +11,7 @@ import pytest
 from django.db import OperationalError
 
 from accounts import key_text
+from accounts.limits import DAY, SECOND
 from accounts.quota.admission import Admission
 from accounts.quota.database_store import DatabaseQuotaStore
 from accounts.quota.fallback import FallbackQuotaStore
@@ -21,7 +22,6 @@ from accounts.quota.redis_store import (
     RedisUndecidedError,
     names,
 )
-from accounts.quota.verdict import DAY, SECOND
 from accounts.usage import write_behind
 from accounts.usage.write_behind import UsageRecorder
 from petstore.loop.scripts import Script

@@ -12,7 +12,7 @@ from subprocess import PIPE, Popen
 import pytest
 from django.db import connection
 
-from accounts.quota.verdict import DAY
+from accounts.limits import DAY
 from tests.support.live import ROOT, Service, live_service
 from tests.support.postgresql import postgresql_server, programs
 from tests.support.servers import RedisServer, free_port

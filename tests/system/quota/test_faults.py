@@ -14,13 +14,13 @@ from typing import Any
 import httpx
 import pytest
 
+from accounts.limits import DAY, MINUTE
 from accounts.models import ApiKey
 from accounts.quota import key_record
 from accounts.quota.database_store import DatabaseQuotaStore
 from accounts.quota.fallback import FallbackQuotaStore
 from accounts.quota.key_record import KeyRefusal
 from accounts.quota.redis_store import RedisQuotaStore, names
-from accounts.quota.verdict import DAY, MINUTE
 from accounts.usage.write_behind import UsageRecorder
 from tests.conftest import OPERATOR
 from tests.support.live import Service, live_service

@@ -6,7 +6,7 @@ counted in windows of 60 seconds that begin with the first one.
 
 from dataclasses import dataclass
 
-from accounts.quota.verdict import DAY, MINUTE
+from accounts.limits import DAY, MINUTE
 
 STRIKE_WINDOW = MINUTE
 MIN_STRIKES = 10
