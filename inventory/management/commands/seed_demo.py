@@ -22,12 +22,8 @@ MOST_DAYS = 730
 MOST_ACCOUNTS = 5_000
 NAMES = """
 Apollo Bella Biscuit Blue Bramble Bruno Buttons Casper Charlie Chester Clover Coco Cookie Daisy
-Dexter Domino Echo Ember Fern Finn Flash Freckles Ginger Goldie Hazel Honey Hugo Indie Jasper Juno
-Kiwi Leo Loki Lola Lucky Luna Mango Maple Marble Max Midnight Millie Milo Mocha Nala Nemo Noodle
-Nova Olive Oreo Oscar Otis Peanut Pearl Pepper Percy Pickle Pip Pippin Pixie Poppy Pumpkin Queenie
-Radar Remy River Rocky Romeo Rosie Ruby Rusty Sage Sasha Scout Shadow Simba Smokey Snowball Socks
-Sooty Sparky Sprout Sunny Teddy Thistle Tiger Toby Truffle Tux Velvet Waffles Whiskers Willow Winnie
-Ziggy
+Dexter Echo Ember Finn Ginger Hazel Honey Hugo Jasper Kiwi Leo Lola Lucky Luna Mango Maple Max Millie
+Milo Mocha Nala Nemo Olive Oreo Oscar Peanut Pepper Pip Poppy Rocky Rosie Ruby Rusty Scout Teddy Toby
 """.split()
 # Of ten pets six are available, one is on its way to a buyer, three are sold.
 STATUSES = [PetStatus.AVAILABLE] * 6 + [PetStatus.PENDING] + [PetStatus.SOLD] * 3
