@@ -12,7 +12,7 @@ BATCH = 2_000
 WAYS = {
     PetStatus.SOLD: (5_000, [[OrderStatus.PLACED, OrderStatus.APPROVED, OrderStatus.DELIVERED]]),
     PetStatus.PENDING: (500, [[OrderStatus.PLACED], [OrderStatus.PLACED, OrderStatus.APPROVED]]),
-    PetStatus.AVAILABLE: (100, [[OrderStatus.PLACED, OrderStatus.CANCELLED]]),
+    PetStatus.AVAILABLE: (40, [[OrderStatus.PLACED, OrderStatus.CANCELLED]]),
 }
 # What an order's step makes of its pet.
 MOVES = {
@@ -35,8 +35,10 @@ def add_orders(choose: Random, now: datetime, days: int, accounts: list[Account]
     times = [order_times(choose, order, now, days, len(way)) for order, way in stories]
     for (order, way), at in zip(stories, times, strict=True):
         order.status = way[-1]
-        if OrderStatus.APPROVED in way:
-            order.ship_date = at[1] + (at[-1] - at[1]) / 2
+        if OrderStatus.DELIVERED in way:
+            order.ship_date = at[1] + (at[2] - at[1]) / 2
+        elif OrderStatus.APPROVED in way and choose.random() < 0.5:
+            order.ship_date = at[1] + timedelta(days=2)
     orders = [order for order, _ in stories]
     Order.objects.bulk_create(orders, BATCH)
     for order, at in zip(orders, times, strict=True):
@@ -50,7 +52,7 @@ def add_orders(choose: Random, now: datetime, days: int, accounts: list[Account]
 
 
 def order_times(choose: Random, order: Order, now: datetime, days: int, steps: int) -> list[datetime]:
-    """Return when each step was: in nine days, of which those of a waiting order are the last."""
+    """Return when each step was: within nine days, and for a waiting order within the last six."""
     first = max(order.account.created_at, now - timedelta(days=days))
     if order.pet.status == PetStatus.PENDING:
         first = max(first, now - timedelta(days=6))
