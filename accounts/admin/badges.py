@@ -42,18 +42,17 @@ def key_state(key: ApiKey, now: datetime) -> tuple[str, str]:
 
 
 def state_badge(key: ApiKey, now: datetime) -> dict[str, str]:
-    """Return what unfold's label template takes."""
+    """Return the state as unfold's label template takes it."""
     state, text = key_state(key, now)
     return {"type": STATE_COLOURS[state], "text": text}
 
 
 def exact(at: datetime) -> str:
-    """Return a time to the minute."""
     return f"{at:%Y-%m-%d %H:%M} UTC"
 
 
 def age(at: datetime | None, now: datetime) -> SafeString:
-    """Return how long ago something was, with the exact time where one points."""
+    """Return how long ago something was, with the exact time as a tooltip."""
     if at is None:
         return SafeString("never")
     seconds = (now - at).total_seconds()
@@ -63,7 +62,6 @@ def age(at: datetime | None, now: datetime) -> SafeString:
 
 
 def usage_bar(used: int, limit: int) -> SafeString:
-    """Return a bar of how many requests of a limit are used."""
     share = used / limit
     level = "full" if share >= 1 else "high" if share >= 0.8 else "low"
     return render_to_string(

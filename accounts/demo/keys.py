@@ -9,10 +9,12 @@ from random import Random
 from accounts import scopes
 from accounts.demo.customers import BATCH, Customer, public_id
 from accounts.key_text import ACCOUNT_ID_LENGTH, PUBLIC_ID_LENGTH
-from accounts.models import ROTATION_OVERLAP, ApiKey, KeyEvent, KeyStanding, key_mode, signing_pepper
+from accounts.models import ROTATION_OVERLAP, ApiKey, KeyStanding, key_mode, signing_pepper
 from accounts.quota.bans import BAN_LENGTHS
 from accounts.quota.key_record import microseconds
 from accounts.quota.verdict import MINUTE, moment
+from petstore.api.client_ip import NOWHERE
+from petstore.backoffice.models import AuditEntry
 
 STAFF = ("maria", "tom", "ingrid")
 OTHER_NAMES = ("Website", "Till", "Warehouse scanner", "Reports", "Mobile app")
@@ -54,17 +56,17 @@ def add(choose: Random, now: datetime, cast: list[Customer]) -> None:
     ApiKey.objects.bulk_create([customer.keys[-1] for customer, _ in rotated], BATCH)
     events = [event for customer in cast for key in customer.keys for event in life(choose, key)]
     events += bans(choose, now, cast)
-    KeyEvent.objects.bulk_create(sorted(events, key=lambda event: event.at), BATCH)
+    AuditEntry.objects.bulk_create(sorted(events, key=lambda event: event.at), BATCH)
 
 
-def life(choose: Random, key: ApiKey) -> Iterator[KeyEvent]:
+def life(choose: Random, key: ApiKey) -> Iterator[AuditEntry]:
     """Yield what happened to a key, without bans."""
-    yield event(key, KeyEvent.Action.ISSUED, key.created_at, choose.choice(STAFF))
+    yield event(key, AuditEntry.Action.ISSUED, key.created_at, choose.choice(STAFF))
     if key.revoked_at is not None:
-        yield event(key, KeyEvent.Action.REVOKED, key.revoked_at, choose.choice(STAFF), key.revoked_reason)
+        yield event(key, AuditEntry.Action.REVOKED, key.revoked_at, choose.choice(STAFF), key.revoked_reason)
     if key.rotated_from is not None:
         reason = f"Replaced by {key.public_id}."
-        yield event(key.rotated_from, KeyEvent.Action.ROTATED, key.created_at, choose.choice(STAFF), reason)
+        yield event(key.rotated_from, AuditEntry.Action.ROTATED, key.created_at, choose.choice(STAFF), reason)
 
 
 def new(choose: Random, now: datetime, customer: Customer, name: str) -> ApiKey:
@@ -85,7 +87,7 @@ def new(choose: Random, now: datetime, customer: Customer, name: str) -> ApiKey:
 
 
 def meet(choose: Random, now: datetime, key: ApiKey, fate: float | str | None) -> None:
-    """Let a key meet its fate."""
+    """Give a key its end: revoked, rotated, or after so many days; None for no end."""
     if fate == "revoked":
         key.revoked_at = key.created_at + (now - key.created_at) * choose.uniform(0.4, 0.95)
         key.revoked_reason = choose.choice(REASONS)
@@ -109,12 +111,15 @@ def worked_on(key: ApiKey, day: date) -> bool:
     return key.created_at.date() <= day and (end is None or day <= end.date())
 
 
-def event(key: ApiKey, action: KeyEvent.Action, at: datetime, by: str, reason: str = "") -> KeyEvent:
-    """Return an event that is not stored yet."""
-    return KeyEvent(key=key, action=action, at=at, actor_name=by, reason=reason)
+def event(key: ApiKey, action: AuditEntry.Action, at: datetime, by: str, reason: str = "") -> AuditEntry:
+    """Return an entry that is not stored yet."""
+    return AuditEntry(
+        model=key._meta.label_lower, object_id=str(key.pk), object_text=str(key), action=action, at=at,
+        actor_name=by, reason=reason, address=str(NOWHERE),
+    )  # fmt: skip
 
 
-def bans(choose: Random, now: datetime, cast: list[Customer]) -> Iterator[KeyEvent]:
+def bans(choose: Random, now: datetime, cast: list[Customer]) -> Iterator[AuditEntry]:
     """Ban a key of the first who burst, now; others had bans, some of which staff lifted."""
     for number, customer in enumerate(one for one in cast if one.bursts):
         key = customer.keys[0]
@@ -122,7 +127,7 @@ def bans(choose: Random, now: datetime, cast: list[Customer]) -> Iterator[KeyEve
         yield ban(key, earlier, BAN_LENGTHS[0] // MINUTE)
         if number % 2:
             lifted = event(
-                key, KeyEvent.Action.UNBANNED, earlier + timedelta(minutes=2), choose.choice(STAFF)
+                key, AuditEntry.Action.UNBANNED, earlier + timedelta(minutes=2), choose.choice(STAFF)
             )
             lifted.reason = "They have mended their client."
             yield lifted
@@ -138,7 +143,7 @@ def bans(choose: Random, now: datetime, cast: list[Customer]) -> Iterator[KeyEve
             yield ban(key, moment(began), BAN_LENGTHS[level] // MINUTE)
 
 
-def ban(key: ApiKey, at: datetime, minutes: int) -> KeyEvent:
+def ban(key: ApiKey, at: datetime, minutes: int) -> AuditEntry:
     """Return the event of a ban, in the service's words."""
     reason = f"30 requests before their Retry-After ran out. Banned for {minutes} minutes."
-    return event(key, KeyEvent.Action.BANNED, at, "the service", reason)
+    return event(key, AuditEntry.Action.BANNED, at, "the service", reason)

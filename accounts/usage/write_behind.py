@@ -21,7 +21,7 @@ from django.db.models import Q
 
 from accounts.caller import Caller
 from accounts.key_text import KeyText
-from accounts.models import EPOCH, Actor, ApiKey, KeyEvent, KeyStanding, signing_pepper
+from accounts.models import EPOCH, Actor, ApiKey, KeyStanding, signing_pepper
 from accounts.quota import rehash
 from accounts.quota.bans import Ban
 from accounts.quota.rehash import Digests
@@ -31,6 +31,7 @@ from accounts.usage.deprecated_calls import Uses
 from accounts.usage.loads import Loads
 from accounts.usage.refusals import Refused
 from petstore.loop.waiting import in_thread
+from petstore.backoffice import audit
 from petstore.observability.metrics import BANS
 
 logger = logging.getLogger(__name__)
@@ -81,7 +82,7 @@ class Tally:
 
 @dataclass(slots=True)
 class Batch:
-    """What one write takes: tallies by key id and day since the epoch, bans, and see the types."""
+    """What one write takes; tallies are by key id and day since the epoch."""
 
     tallies: dict[tuple[int, int], Tally] = field(default_factory=dict)
     bans: list[Ban] = field(default_factory=list)
@@ -278,7 +279,7 @@ def last_use(key_id: int, used_at: datetime) -> dict[str, Any]:
 
 
 def write_bans(bans: Iterable[Ban]) -> None:
-    """Record bans: the key's standing, and the event; in one order in every process."""
+    """Record bans: the key's standing, and an audit entry; in one order in every process."""
     for ban in sorted(bans, key=lambda ban: ban.key_id):
         key = ApiKey.objects.filter(pk=ban.key_id).first()
         later = Q(banned_at__gt=ban.began_at)
@@ -295,7 +296,7 @@ def write_bans(bans: Iterable[Ban]) -> None:
         )
         minutes = (ban.ends_at - ban.began_at) // (60 * SECOND)
         reason = f"{ban.strikes} requests before their Retry-After ran out. Banned for {minutes} minutes."
-        key.record(KeyEvent.Action.BANNED, SERVICE, reason)
+        audit.record(SERVICE, key, audit.Action.BANNED, reason=reason)
 
 
 recorder = UsageRecorder()

@@ -1,10 +1,11 @@
 """The site: the map of the back office, and what holds for all of it."""
 
 from functools import wraps
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from django.conf import settings
 from django.contrib.auth import REDIRECT_FIELD_NAME
+from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import path, reverse
@@ -13,14 +14,14 @@ from django.views.decorators.cache import never_cache
 from unfold.sites import UnfoldAdminSite
 
 from petstore.backoffice import two_factor
-from petstore.backoffice.audit import record_password_change
+from petstore.backoffice.audit import Action, Actor, record
 from petstore.backoffice.input_guard import View, guarded
 from petstore.backoffice.login import LoginForm
 from petstore.backoffice.sessions import end_if_due
 
 
 def protected(view: View) -> View:
-    """Make a view bear any input, and answer a session that is over as it answers a stranger."""
+    """Refuse what no page can use, and answer a session that is over as a stranger is answered."""
 
     @wraps(view)
     def protected_view(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
@@ -66,7 +67,6 @@ class PetstoreAdminSite(UnfoldAdminSite):
 
         def half(view: Any) -> View:
             def half_view(request: HttpRequest) -> HttpResponse:
-                request.current_app = self.name
                 if self.half_signed_in(request):
                     response: HttpResponse = view(self, request)
                     return response
@@ -81,6 +81,13 @@ class PetstoreAdminSite(UnfoldAdminSite):
             *super().get_urls(),
         ]
 
+    def page(self, request: HttpRequest, template: str, title: str, **context: Any) -> TemplateResponse:
+        """Return a page in the frame of the back office; `template` stands in templates/admin."""
+        request.current_app = self.name  # As every page of the admin does.
+        shared = {**self.each_context(request), "title": title, "next": self.next_page(request)}
+        response = TemplateResponse(request, f"admin/{template}.html", shared | context)
+        return slowed_down(response, context.get("form"))
+
     def login(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         """Show the login, or check it. Too many attempts: 429, and when to come back."""
         return protected(self.checked_login)(request, extra_context)
@@ -91,10 +98,7 @@ class PetstoreAdminSite(UnfoldAdminSite):
             return HttpResponseRedirect(self.with_next(request, page))
         response: HttpResponse = super().login(request, extra_context)
         if isinstance(response, TemplateResponse):
-            form = (response.context_data or {}).get("form")
-            if isinstance(form, LoginForm) and form.seconds_to_wait:
-                response.status_code = 429
-                response["Retry-After"] = str(form.seconds_to_wait)
+            slowed_down(response, (response.context_data or {}).get("form"))
         return response
 
     def with_next(self, request: HttpRequest, page: str) -> str:
@@ -114,7 +118,11 @@ class PetstoreAdminSite(UnfoldAdminSite):
         """Change one's own password: every other session of the same person ends."""
         response = super().password_change(request, extra_context)
         if request.method == "POST" and response.status_code == 302:
-            record_password_change(request)
+            old, new = {"password": "old"}, {"password": "new"}
+            user = cast("User", request.user)
+            record(
+                Actor.of(request), user, Action.CHANGED, before=old, after=new, reason="Their own password."
+            )
         return response
 
     def extra_context(self, context: dict[str, Any], request: HttpRequest) -> dict[str, Any]:
@@ -124,3 +132,11 @@ class PetstoreAdminSite(UnfoldAdminSite):
     def search(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> NoReturn:
         """Offer no search over everything: unfold's own fails on bad input and needs a cache of objects."""
         raise Http404
+
+
+def slowed_down(response: TemplateResponse, form: Any) -> TemplateResponse:
+    """Return the response; after too many attempts with its form as a 429, with when to come back."""
+    if seconds := getattr(form, "seconds_to_wait", 0):
+        response.status_code = 429
+        response["Retry-After"] = str(seconds)
+    return response

@@ -2,13 +2,12 @@
 
 django-otp makes, checks and throttles the codes, and takes none twice. The pages here ask for a code after
 the password, set an app up, and turn it off. `PetstoreAdminSite.has_permission` lets nobody in without a
-code who has set one up.
+code who has set one up. Somebody has one app at most, and one set of recovery codes with it.
 """
 
 from __future__ import annotations
 
 from base64 import b32encode
-from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast
 
@@ -19,16 +18,14 @@ from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils import timezone
 from django_otp import login, verify_token
-from django_otp.models import ThrottlingMixin
 from django_otp.plugins.otp_static.models import StaticDevice, StaticToken
 from django_otp.plugins.otp_totp.models import TOTPDevice
 from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextInputWidget
 
-from petstore.backoffice.audit import Action, record
+from petstore.backoffice.audit import Action, Actor, record
 from petstore.backoffice.login import count_attempt, in_words
 
 if TYPE_CHECKING:
@@ -47,9 +44,6 @@ def has_second_factor(request: HttpRequest) -> bool:
     return known["_petstore_second_factor"]
 
 
-# --- Codes ---------------------------------------------------------------------------------------
-
-
 def new_recovery_codes(user: User) -> list[str]:
     """Make ten recovery codes and return them; earlier ones are void."""
     StaticDevice.objects.filter(user=user).delete()
@@ -60,37 +54,9 @@ def new_recovery_codes(user: User) -> list[str]:
 
 
 def remove(user: User) -> None:
-    """Remove the app and the recovery codes."""
     with transaction.atomic():
         TOTPDevice.objects.filter(user=user).delete()
         StaticDevice.objects.filter(user=user).delete()
-
-
-def devices_for_code(user: User, code: str) -> list[TOTPDevice | StaticDevice]:
-    """Return the devices that a code is for.
-
-    Six digits are for the app, anything else for the recovery codes: wrong ones slow down one of them only.
-    """
-    kind = TOTPDevice if len(code) == 6 and code.isdecimal() else StaticDevice
-    return list(kind.objects.devices_for_user(user, confirmed=True))
-
-
-def matching_device(user: User, code: str) -> TOTPDevice | StaticDevice | None:
-    """Return the device that takes the code, which is then used up."""
-    matching = (d for d in devices_for_code(user, code) if verify_token(user, d.persistent_id, code))
-    return next(matching, None)
-
-
-def seconds_locked(devices: Iterable[ThrottlingMixin]) -> int:
-    """Return for how long none of the devices takes a code, after wrong ones; 0 if one does."""
-    now, waits = timezone.now(), []
-    for device in devices:
-        allowed, why = device.verify_is_allowed()
-        waits.append(0 if allowed or not why else int((why["locked_until"] - now).total_seconds()) + 1)
-    return min(waits, default=0)
-
-
-# --- Forms ---------------------------------------------------------------------------------------
 
 
 class CodeForm(forms.Form):
@@ -102,67 +68,66 @@ class CodeForm(forms.Form):
         widget=UnfoldAdminTextInputWidget(attrs={"autocomplete": "one-time-code"}),
     )
     seconds_to_wait = 0
-    device: TOTPDevice | StaticDevice | None = None
+    wrong = "This code is wrong, or was used before. Wait for the next one and try again."
 
-    def __init__(self, request: HttpRequest, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
+    def __init__(self, request: HttpRequest) -> None:
+        super().__init__(request.POST if request.method == "POST" else None)
         self.request = request
         self.user = cast("User", request.user)
 
     def clean(self) -> dict[str, Any]:
-        """Check the code, unless there were too many wrong ones."""
+        """Use the code up, unless something else is wrong, or too many codes were."""
         if self.errors:
             return self.cleaned_data
         code = "".join(self.cleaned_data["code"].split()).lower()
-        self.seconds_to_wait = count_attempt(self.request, self.user.get_username()) or seconds_locked(
-            self.devices(code)
-        )
+        device = self.device_for(code)
+        self.seconds_to_wait = count_attempt(self.request, self.user.get_username()) or locked_for(device)
         if self.seconds_to_wait:
-            wait = in_words(self.seconds_to_wait)
-            raise ValidationError(f"Too many attempts. Try again in {wait}.")
-        self.check_rest()
-        self.check_code(code)
+            raise ValidationError(f"Too many attempts. Try again in {in_words(self.seconds_to_wait)}.")
+        self.check_password()
+        self.device = device and verify_token(self.user, device.persistent_id, code)
+        if self.device is None:
+            self.note("Wrong two-factor code.")
+            raise ValidationError({"code": self.wrong})
         return self.cleaned_data
 
-    def devices(self, code: str) -> Sequence[ThrottlingMixin]:
-        """Return the devices that may take the code."""
-        return devices_for_code(self.user, code)
+    def device_for(self, code: str) -> TOTPDevice | StaticDevice | None:
+        """Return what may take the code.
 
-    def check_rest(self) -> None:
-        """Check what else is asked, before a code is used up."""
+        Six digits are for the app, anything else for the recovery codes: wrong ones slow down one of them
+        only.
+        """
+        kind = TOTPDevice if len(code) == 6 and code.isdecimal() else StaticDevice
+        device: TOTPDevice | StaticDevice | None = kind.objects.devices_for_user(self.user, True).first()
+        return device
 
-    def check_code(self, code: str) -> None:
-        """Use the code up; refuse one that is wrong or was used before."""
-        self.device = matching_device(self.user, code)
-        if self.device is None:
-            record(self.request, self.user, Action.SIGN_IN_FAILED, reason="Wrong two-factor code.")
-            raise ValidationError(
-                {"code": "This code is wrong, or was used before. Wait for the next one and try again."}
-            )
+    def check_password(self) -> None:
+        """Check the password where it is asked for, before a code is used up."""
+
+    def note(self, failure: str) -> None:
+        record(Actor.of(self.request), self.user, Action.SIGN_IN_FAILED, reason=failure)
+
+    def enter(self) -> None:
+        """Note in the session that a code was given, under a new session id."""
+        login(self.request, self.device)
+        self.request.session.cycle_key()
 
 
 class SetUpForm(CodeForm):
     """Asks for the first code of an app that is being set up."""
 
-    def __init__(self, request: HttpRequest, device: TOTPDevice, *args: Any, **options: Any) -> None:
-        super().__init__(request, *args, **options)
-        self.new = device
+    wrong = "This is not the code that we expect. Check your phone's clock and try the next code."
+
+    def __init__(self, request: HttpRequest, new: TOTPDevice) -> None:
+        super().__init__(request)
+        self.new = new
         self.fields["code"].help_text = "The six digits that the app shows now."
 
-    def devices(self, code: str) -> Sequence[ThrottlingMixin]:
-        """Return the app that is being set up."""
-        return [self.new]
+    def device_for(self, code: str) -> TOTPDevice:
+        return self.new
 
-    def check_code(self, code: str) -> None:
-        """Check that the app makes the codes that we expect."""
-        with transaction.atomic():
-            device = TOTPDevice.objects.select_for_update().filter(pk=self.new.pk, confirmed=False).first()
-            if device is not None and code.isdecimal() and device.verify_token(code):
-                self.device = device
-                return
-        raise ValidationError(
-            {"code": "This is not the code that we expect. Check your phone's clock and try the next code."}
-        )
+    def note(self, failure: str) -> None:
+        """Record nothing: somebody tries out their new app."""
 
 
 class ManageForm(CodeForm):
@@ -176,46 +141,32 @@ class ManageForm(CodeForm):
     )
     field_order = ("password", "code")
 
-    def check_rest(self) -> None:
-        """Check the password."""
+    def check_password(self) -> None:
         if not self.user.check_password(self.cleaned_data["password"]):
-            record(self.request, self.user, Action.SIGN_IN_FAILED, reason="Wrong password for two-factor.")
+            self.note("Wrong password for two-factor.")
             raise ValidationError({"password": "This is not your password."})
 
 
+def locked_for(device: TOTPDevice | StaticDevice | None) -> int:
+    """Return for how many seconds the device takes no code, after wrong ones; 0 if it does."""
+    allowed, why = device.verify_is_allowed() if device is not None else (True, None)
+    return 0 if allowed else int((why["locked_until"] - timezone.now()).total_seconds()) + 1
+
+
 # --- Pages ---------------------------------------------------------------------------------------
-
-
-def page(
-    site: PetstoreAdminSite, request: HttpRequest, name: str, title: str, **context: Any
-) -> TemplateResponse:
-    """Return one of the pages; too many attempts: 429, and when to come back."""
-    shared = {**site.each_context(request), "title": title, "next": site.next_page(request)}
-    response = TemplateResponse(request, f"admin/two_factor/{name}.html", shared | context)
-    form = context.get("form")
-    if isinstance(form, CodeForm) and form.seconds_to_wait:
-        response.status_code = 429
-        response["Retry-After"] = str(form.seconds_to_wait)
-    return response
 
 
 def ask_code(site: PetstoreAdminSite, request: HttpRequest) -> HttpResponse:
     """Ask for the code, after the password."""
     if site.has_permission(request) or not has_second_factor(request):
         return HttpResponseRedirect(site.next_page(request))
-    form = CodeForm(request, request.POST if request.method == "POST" else None)
+    form = CodeForm(request)
     form.fields["code"].widget.attrs["autofocus"] = ""  # Elsewhere there is something to read first.
     if form.is_valid():
-        enter(request, form)
-        record(request, form.user, Action.SIGNED_IN)
+        form.enter()
+        record(Actor.of(request), form.user, Action.SIGNED_IN)
         return HttpResponseRedirect(site.next_page(request))
-    return page(site, request, "code", "Enter your code", form=form)
-
-
-def enter(request: HttpRequest, form: CodeForm) -> None:
-    """Note in the session that a code was given, under a new session id."""
-    login(request, form.device)
-    request.session.cycle_key()
+    return site.page(request, "two_factor/code", "Enter your code", form=form)
 
 
 def overview(site: PetstoreAdminSite, request: HttpRequest) -> HttpResponse:
@@ -231,11 +182,11 @@ def set_up(site: PetstoreAdminSite, request: HttpRequest) -> HttpResponse:
     """Show a secret to put into an app, and take it once a code proves that it is there."""
     user = cast("User", request.user)
     device = device_to_confirm(user)
-    form = SetUpForm(request, device, request.POST if request.method == "POST" else None)
+    form = SetUpForm(request, device)
     if not form.is_valid():
         secret = b32encode(device.bin_key).decode()
-        return page(
-            site, request, "set_up", "Set up two-factor sign-in",
+        return site.page(
+            request, "two_factor/set_up", "Set up two-factor sign-in",
             form=form,
             qr=segno.make(device.config_url, error="m").svg_data_uri(scale=5, border=3, light="white"),
             secret=" ".join(secret[at : at + 4] for at in range(0, len(secret), 4)),
@@ -245,8 +196,8 @@ def set_up(site: PetstoreAdminSite, request: HttpRequest) -> HttpResponse:
         TOTPDevice.objects.filter(user=user).exclude(pk=device.pk).delete()
         TOTPDevice.objects.filter(pk=device.pk).update(confirmed=True)
         codes = new_recovery_codes(user)
-        record(request, user, Action.TWO_FACTOR_ON)
-    enter(request, form)
+        record(Actor.of(request), user, Action.TWO_FACTOR_ON)
+    form.enter()
     return show_codes(site, request, codes)
 
 
@@ -260,26 +211,24 @@ def device_to_confirm(user: User) -> TOTPDevice:
 
 def show_codes(site: PetstoreAdminSite, request: HttpRequest, codes: list[str]) -> HttpResponse:
     """Show new recovery codes: the only time."""
-    return page(site, request, "codes", "Keep your recovery codes", codes=codes)
+    return site.page(request, "two_factor/codes", "Keep your recovery codes", codes=codes)
 
 
 def manage(site: PetstoreAdminSite, request: HttpRequest) -> HttpResponse:
     """Show what is set up; make new recovery codes or turn it all off, given password and code."""
-    user = cast("User", request.user)
-    form = ManageForm(request, request.POST if request.method == "POST" else None)
+    form = ManageForm(request)
+    user = form.user
     if form.is_valid():
-        if "renew" in request.POST:
-            with transaction.atomic():
-                codes = new_recovery_codes(user)
-                record(request, user, Action.RECOVERY_CODES)
-            return show_codes(site, request, codes)
         with transaction.atomic():
+            if "renew" in request.POST:
+                record(Actor.of(request), user, Action.RECOVERY_CODES)
+                return show_codes(site, request, new_recovery_codes(user))
             remove(user)
-            record(request, user, Action.TWO_FACTOR_OFF)
-        messages.success(request, "Two-factor sign-in is off. The codes of your app are of no use now.")
+            record(Actor.of(request), user, Action.TWO_FACTOR_OFF)
+        messages.success(request, "Two-factor sign-in is off. The codes of your app no longer work.")
         return HttpResponseRedirect(reverse("admin:index"))
-    return page(
-        site, request, "manage", "Two-factor sign-in",
+    return site.page(
+        request, "two_factor/manage", "Two-factor sign-in",
         form=form,
         device=TOTPDevice.objects.filter(user=user, confirmed=True).first(),
         codes_left=StaticToken.objects.filter(device__user=user).count(),
