@@ -1,5 +1,5 @@
 # The service as an image: docs/deploying.md says how to run it. It was never built where it was written, for
-# want of a container engine; tests/test_deploying.py runs its commands on a read-only file system.
+# want of a container engine; tests/system/operations/test_deploying.py runs its commands on a read-only file system.
 # 3.11 is the Python that the tests run on; later ones work as well.
 ARG PYTHON=3.11-slim-bookworm
 # packages-with-traces has what OTEL_EXPORTER_OTLP_ENDPOINT needs on top.

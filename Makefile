@@ -31,7 +31,7 @@ types: .venv/development.txt ## Check the types
 
 profile: .venv/development.txt ## Draw where the time of mixed requests goes, in profile.svg (needs DATABASE_URL and wrk)
 	$(BIN)/py-spy record --subprocesses --output profile.svg -- \
-		$(BIN)/python -m tests.load.requests --operations mixed --rounds 1 --seconds 10
+		$(BIN)/python -m tests.system.load.requests --operations mixed --rounds 1 --seconds 10
 
 audit: .venv/development.txt ## Look for known vulnerabilities in the pinned packages
 	@$(BIN)/python -m tests.audit

@@ -18,7 +18,12 @@ def main() -> None:
         settings.INSTALLED_APPS  # noqa: B018  Reading one setting loads them all.
     except ImproperlyConfigured as error:
         sys.exit(f"petstore: {error}")
-    execute_from_command_line(sys.argv)
+    if sys.argv[1:2] == ["serve"]:
+        from petstore.management.commands.serve import Command
+
+        Command().run_from_argv(sys.argv)  # It needs no app; its workers load them.
+    else:
+        execute_from_command_line(sys.argv)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,6 @@ class AccountsConfig(AppConfig):
     name = "accounts"
 
     def ready(self) -> None:
-        """Register the OpenAPI scheme, the checks, and who hears of changes."""
-        from accounts import checks, openapi  # noqa: F401
+        """Register the checks and who hears of changes."""
+        from accounts import checks  # noqa: F401
         from accounts.quota import publishing  # noqa: F401

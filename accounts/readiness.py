@@ -10,8 +10,8 @@ from django.views.decorators.http import require_safe
 
 from accounts.quota import store
 from petstore.db import monitor, replicas
+from petstore.observability.draining import is_draining
 from petstore.observability.health import Check, states
-from petstore.serving.draining import is_draining
 
 OK = "ok"
 LIMIT = 1.0  # Seconds for all checks.

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from django.db.models import Count, Exists, F, FloatField, Max, OuterRef, Q, Sum, Window
 from django.db.models.functions import Cast, Coalesce
 
+from accounts.limits import moment
 from accounts.models import (
     EPOCH,
     AccountDayLoad,
@@ -20,7 +21,6 @@ from accounts.models import (
     QuotaCounter,
 )
 from accounts.quota.key_record import microseconds
-from accounts.quota.verdict import moment
 
 
 def utc_now() -> datetime:

@@ -9,8 +9,8 @@ from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 
 from accounts.caller import Caller
+from accounts.limits import DAY, Verdict
 from accounts.quota import anonymous
-from accounts.quota.verdict import DAY, Verdict
 from accounts.usage import write_behind
 from accounts.usage.refusals import Refused
 from petstore.api.errors import ApiError, ErrorCode

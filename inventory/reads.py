@@ -1,13 +1,17 @@
-"""What the API reads, in the contract's shapes."""
+"""What the API reads, in the contract's shapes, and what clients may filter its lists by."""
 
-from inventory.models import Category, Order, Pet
-from inventory.models.keysets import OneFilterKey, TwoFilterKey
+from inventory.models import Category, Order, OrderStatus, Pet, PetStatus
+from petstore.api.filters import ChoiceFilter, Filters
 from petstore.loop.compiled_reads import Read
 
 CATEGORIES = Read(Category, lambda: Category.objects.values("id", "name", "description"))
+
 PETS = Read(Pet, Pet.objects.as_json)
-ORDERS = Read(
-    Order,
-    Order.objects.as_json,
-    keys={("account_id",): OneFilterKey("id"), ("account_id", "status"): TwoFilterKey("id")},
-)
+PET_FILTERS: Filters = [
+    ChoiceFilter("status", "Return only animals with this status.", "status", PetStatus),
+]
+
+ORDERS = Read(Order, Order.objects.as_json)
+ORDER_FILTERS: Filters = [
+    ChoiceFilter("status", "Return only orders with this status.", "status", OrderStatus),
+]

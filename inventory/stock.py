@@ -61,11 +61,6 @@ class Stock:
         """Pets that are sold."""
         return sum(category.sold for category in self.categories)
 
-    @property
-    def orders_waiting(self) -> int:
-        """Orders that staff have something to do for."""
-        return self.orders_placed + self.orders_approved
-
 
 def snapshot() -> Stock | None:
     """Return the last count, or None if there is none yet. Two queries.

@@ -2,18 +2,18 @@
 
 import os
 import re
+from importlib.util import find_spec
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
-from psycopg import ProgrammingError
-from psycopg.conninfo import conninfo_to_dict
 
 TRUE = {"1", "true", "yes", "on"}
 FALSE = {"0", "false", "no", "off"}
 
+TRACING_PACKAGES = ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")
 REPLICA_STATEMENT_TIMEOUT = 1000  # Milliseconds; the primary is asked next.
 
 
@@ -58,16 +58,6 @@ def choice(name: str, default: str, choices: tuple[str, ...]) -> str:
 def words(name: str, default: str = "") -> list[str]:
     """Return the parts of a comma-separated list, without blanks."""
     return [word.strip() for word in text(name, default).split(",") if word.strip()]
-
-
-def some(name: str, choices: set[str]) -> set[str]:
-    """Return those of the choices that a comma-separated list names."""
-    found = set(words(name))
-    if unknown := sorted(found - choices):
-        raise ImproperlyConfigured(
-            f"{name} may list {', '.join(sorted(choices))}, but not {', '.join(unknown)}."
-        )
-    return found
 
 
 def hosts(name: str, default: str) -> list[str]:
@@ -117,6 +107,21 @@ def is_api_url(value: str) -> bool:
         )
     except ValueError:
         return False
+
+
+def collector(name: str) -> str:
+    """Return the URL that spans go to; empty for none. Stops the start if their packages are missing."""
+    value = text(name, "")
+    try:
+        missing = [package for package in TRACING_PACKAGES if value and find_spec(package) is None]
+    except ModuleNotFoundError as error:
+        missing = [error.name or TRACING_PACKAGES[0]]
+    if missing:
+        raise ImproperlyConfigured(
+            f"{name} is set, but {missing[0]} is not installed: "
+            "pip install --require-hashes -r requirements-otel.txt, or unset it."
+        )
+    return value
 
 
 def redis_url(name: str) -> str:
@@ -221,6 +226,9 @@ def replicas(name: str) -> dict[str, dict[str, Any]]:
 
 def postgresql(name: str, url: str) -> dict[str, Any]:
     """PostgreSQL, with a connection for each thread that serves. A pool would cost a tenth of a read."""
+    from psycopg import ProgrammingError
+    from psycopg.conninfo import conninfo_to_dict
+
     try:
         parameters = dict(conninfo_to_dict(url))
     except ProgrammingError as error:

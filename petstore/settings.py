@@ -15,7 +15,7 @@ from dotenv import load_dotenv
 from petstore import environment as env
 from petstore.api.openapi.settings import openapi_settings
 from petstore.backoffice import theme
-from petstore.observability import logs, tracing
+from petstore.observability import logs
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 load_dotenv(BASE_DIR / ".env")
@@ -36,9 +36,7 @@ DRAIN_SECONDS = env.integer("DRAIN_SECONDS", 0, 0, 300)  # From SIGTERM to the c
 METRICS_ALLOW_FROM = env.networks("METRICS_ALLOW_FROM", "127.0.0.0/8,::1/128")
 METRICS_PORT = env.integer("METRICS_PORT", 0, 0, 65535)  # 0: /metrics is on the port of everything else.
 METRICS_DIR = env.text("METRICS_DIR", "")  # Where workers keep their numbers; else with temporary files.
-OTEL_EXPORTER_OTLP_ENDPOINT = env.text("OTEL_EXPORTER_OTLP_ENDPOINT", "")
-if OTEL_EXPORTER_OTLP_ENDPOINT:
-    tracing.require_packages()
+OTEL_EXPORTER_OTLP_ENDPOINT = env.collector("OTEL_EXPORTER_OTLP_ENDPOINT")
 
 # --- Secrets -------------------------------------------------------------------------------------
 
@@ -78,17 +76,6 @@ CACHES = {
 LOOP_HELPS = DATABASES["default"]["ENGINE"] == "petstore.db" and bool(REDIS_URL)
 SERVE_MODE = env.choice("SERVE_MODE", "loop" if LOOP_HELPS else "threads", ("loop", "threads"))
 THREADS = env.integer("THREADS", 4, 1, 256)  # Of a worker, for requests that wait.
-
-# What makes the service faster and changes no answer; benchmarks, and a test, leave one out at a time.
-FAST_STEPS = {
-    "compiled_reads",
-    "compiled_writes",
-    "pipelining",
-    "kept_results",
-    "parting",
-    "rare_collection",
-}
-FAST_STEPS -= env.some("FAST_STEPS_OFF", FAST_STEPS)
 
 # --- Applications and the way of a request -------------------------------------------------------
 

@@ -11,8 +11,7 @@ from inventory.order_views import OrderViewSet
 from inventory.views import CategoryViewSet, PetViewSet
 from petstore.api.openapi import views
 from petstore.api.views import NothingHere
-from petstore.observability.metrics import metrics
-from petstore.web import docs, error_pages, home
+from petstore.web import docs, error_pages, home, probes
 
 api = [
     path("v1/pets", PetViewSet.as_view({"get": "list", "post": "create"}), name="pets"),
@@ -30,14 +29,14 @@ urlpatterns = [
     *api,
     re_path(r"^v1(?:/|\Z)", NothingHere.as_view()),
     path("", home.Home.as_view(plans=Plan.objects.all, readiness=readiness), name="home"),
-    path("docs", docs.Reference.as_view(), name="docs"),
+    path("docs", docs.reference, name="docs"),
     *(path(f"docs/{page}", docs.guide, {"page": page}, name=f"docs-{page}") for page in docs.GUIDES),
     path("openapi.json", views.openapi_json, name="openapi"),
     path("openapi.yaml", views.openapi_yaml, name="openapi-yaml"),
     path("favicon.ico", RedirectView.as_view(url=static("petstore/favicon.svg"))),
-    path("healthz", home.healthz, name="healthz"),
+    path("healthz", probes.healthz, name="healthz"),
     path("readyz", readyz, name="readyz"),
-    path("metrics", metrics, name="metrics"),
+    path("metrics", probes.metrics, name="metrics"),
     path("admin/", admin.site.urls),
 ]
 

@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from tests import servers
+from tests.support import servers
 
 MANAGE = [sys.executable, "-W", "error", "manage.py"]
 PRODUCTION = {

@@ -5,6 +5,7 @@ import logging
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,8 +24,10 @@ from accounts.usage.write_behind import UsageRecorder
 from inventory.fields import seen_categories
 from inventory.models import Category
 from petstore.loop.scripts import Scripts
-from tests.live import Service, live_service
-from tests.servers import RedisServer, redis_server
+from tests.support.live import Service, live_service
+from tests.support.servers import RedisServer, redis_server
+
+TESTS = Path(__file__).parent
 
 logging.getLogger("httpx").setLevel(logging.WARNING)  # It would log every request.
 
@@ -33,6 +36,12 @@ AUDIT = "backoffice_auditentry"
 
 # For tests that need real commits. What the migrations put into the database is put back for them.
 COMMITTED = pytest.mark.django_db(transaction=True, serialized_rollback=True)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark each test with the name of its folder."""
+    for item in items:
+        item.add_marker(item.path.relative_to(TESTS).parts[0])
 
 
 @pytest.fixture(scope="session")

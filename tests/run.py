@@ -17,19 +17,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests import servers
-from tests.postgresql import postgresql_server, programs
+from tests.support import servers
+from tests.support.postgresql import postgresql_server, programs
 
 # A server of our own holds the connections of many services at once, and needn't survive a crash.
 ROOMY = ("max_connections=300", "fsync=off")
 # A browser sees no difference between the databases; the others ask none, or SQLite each time.
 ONCE = (
-    "browser",
-    "test_readme.py",
-    "test_settings.py",
-    "test_simulation.py",
-    "test_supply_chain.py",
-    "test_virtual_time.py",
+    "system/browser",
+    "system/simulation",
+    "system/test_readme.py",
+    "unit/test_settings.py",
+    "unit/test_supply_chain.py",
 )
 MEMORY = Path("/dev/shm")  # Where Linux keeps files in memory.
 ROOM = 4 * 1024**3  # Bytes.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from django import forms
 from django.http import HttpRequest, HttpResponse
@@ -10,7 +10,7 @@ from unfold.widgets import UnfoldAdminIntegerFieldWidget
 
 from accounts import reports
 from accounts.admin.unpublished import WarnsIfUntold
-from accounts.quota.verdict import Limits
+from accounts.limits import Limits
 
 DAYS = 30
 LARGEST = 2**63 - 1

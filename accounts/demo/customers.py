@@ -6,8 +6,8 @@ from itertools import product
 from random import Random
 
 from accounts.key_text import ACCOUNT_ID_LENGTH, BASE62
+from accounts.limits import Limits
 from accounts.models import Account, ApiKey, Plan, PlanCode
-from accounts.quota.verdict import Limits
 
 BATCH = 2_000
 KINDS = "Pets, Rescue, Animal Clinic, Pet Supplies, Adoption, Kennels, Aquatics, Farm Shop, Boarding".split(

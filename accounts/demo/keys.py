@@ -7,12 +7,12 @@ from itertools import cycle
 from random import Random
 
 from accounts import scopes
+from accounts.bans import BAN_LENGTHS
 from accounts.demo.customers import BATCH, Customer, public_id
 from accounts.key_text import ACCOUNT_ID_LENGTH, PUBLIC_ID_LENGTH
+from accounts.limits import MINUTE, moment
 from accounts.models import ROTATION_OVERLAP, ApiKey, KeyStanding, key_mode, signing_pepper
-from accounts.quota.bans import BAN_LENGTHS
 from accounts.quota.key_record import microseconds
-from accounts.quota.verdict import MINUTE, moment
 from petstore.api.client_ip import NOWHERE
 from petstore.backoffice.models import AuditEntry
 
@@ -63,10 +63,14 @@ def life(choose: Random, key: ApiKey) -> Iterator[AuditEntry]:
     """Yield what happened to a key, without bans."""
     yield event(key, AuditEntry.Action.ISSUED, key.created_at, choose.choice(STAFF))
     if key.revoked_at is not None:
-        yield event(key, AuditEntry.Action.REVOKED, key.revoked_at, choose.choice(STAFF), key.revoked_reason)
+        yield event(
+            key, AuditEntry.Action.REVOKED, key.revoked_at, choose.choice(STAFF), key.revoked_reason
+        )
     if key.rotated_from is not None:
         reason = f"Replaced by {key.public_id}."
-        yield event(key.rotated_from, AuditEntry.Action.ROTATED, key.created_at, choose.choice(STAFF), reason)
+        yield event(
+            key.rotated_from, AuditEntry.Action.ROTATED, key.created_at, choose.choice(STAFF), reason
+        )
 
 
 def new(choose: Random, now: datetime, customer: Customer, name: str) -> ApiKey:

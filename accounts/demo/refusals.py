@@ -8,8 +8,8 @@ from django.conf import settings
 
 from accounts.demo.customers import BATCH, Customer
 from accounts.demo.usage import Demand
+from accounts.limits import moment
 from accounts.models import KeyStanding, Refusal
-from accounts.quota.verdict import moment
 
 MOST_OF_A_DAY = 12  # For each account.
 # Method and route, the frequent ones more often.

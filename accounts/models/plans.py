@@ -11,8 +11,8 @@ from django.db import models
 from django.db.models import F, Q
 
 from accounts import key_text
+from accounts.limits import Limits
 from accounts.models.publications import Published
-from accounts.quota.verdict import Limits
 
 if TYPE_CHECKING:
     from accounts.models.counters import QuotaCounter

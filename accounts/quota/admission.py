@@ -4,8 +4,8 @@ from typing import NamedTuple, Protocol
 
 from accounts.caller import Caller
 from accounts.key_text import KeyText
+from accounts.limits import Verdict
 from accounts.quota.key_record import KeyRefusal
-from accounts.quota.verdict import Verdict
 from petstore.api.client_ip import Address
 
 

@@ -8,8 +8,8 @@ from django.conf import settings
 from django.http import HttpRequest
 from django_ratelimit.core import get_usage
 
+from accounts.limits import MINUTE, SECOND, Verdict, Window
 from accounts.quota.lookup_throttle import lookups
-from accounts.quota.verdict import MINUTE, SECOND, Verdict, Window
 from petstore.api.client_ip import client_network
 
 logger = logging.getLogger(__name__)

@@ -5,12 +5,12 @@ import time
 from django.conf import settings
 
 from accounts import key_text, networks
+from accounts.bans import BAN_LENGTHS, STEP_BACK_AFTER, STRIKE_WINDOW, Ban, strikes_to_ban
 from accounts.key_text import KeyText
+from accounts.limits import DAY, HOUR, MINUTE, SECOND, Verdict, account_windows
 from accounts.quota import key_record as key_facts
 from accounts.quota.admission import Admission
-from accounts.quota.bans import BAN_LENGTHS, STEP_BACK_AFTER, STRIKE_WINDOW, Ban, strikes_to_ban
 from accounts.quota.key_record import KeyFacts, KeyRefusal
-from accounts.quota.verdict import DAY, HOUR, MINUTE, SECOND, Verdict, account_windows
 from accounts.usage import write_behind
 from petstore.api.client_ip import Address
 from petstore.loop.compiled_writes import OwnSql

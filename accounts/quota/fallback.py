@@ -20,10 +20,10 @@ from time import monotonic
 from django.db import Error, connection
 
 from accounts.key_text import ACCOUNT_ID_LENGTH, KeyText
+from accounts.limits import SECOND
 from accounts.quota import key_record as key_facts
 from accounts.quota.admission import Admission, QuotaStore
 from accounts.quota.redis_store import ForeignReplyError, RedisQuotaStore, RedisUndecidedError
-from accounts.quota.verdict import SECOND
 from accounts.usage import write_behind
 from petstore.api.client_ip import Address
 from petstore.db import replicas

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from accounts.quota.verdict import SECOND, Verdict
+from accounts.limits import SECOND, Verdict
 
 
 class TakesHeaders(Protocol):

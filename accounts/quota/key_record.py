@@ -9,8 +9,8 @@ from django.db.models import F, Value
 from django.db.models.functions import Coalesce
 
 from accounts.caller import Caller
+from accounts.limits import SECOND, Limits
 from accounts.models import ApiKey, signing_pepper
-from accounts.quota.verdict import SECOND, Limits
 from petstore.loop.compiled_reads import Read
 
 

@@ -8,7 +8,7 @@ knows the others. Each worker decides for itself, from the 429s that it gave.
 
 import time
 
-from accounts.quota.verdict import SECOND
+from accounts.limits import SECOND
 from petstore.api.client_ip import Address, network_of
 
 EACH_SECOND = 20  # For one worker.

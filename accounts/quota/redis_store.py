@@ -16,16 +16,15 @@ from typing import Any
 from django.conf import settings
 from django.db import Error
 
-from accounts import key_text, networks
+from accounts import bans, key_text, networks
 from accounts.caller import Caller
 from accounts.key_text import ACCOUNT_ID_LENGTH, KeyText
-from accounts.quota import bans
+from accounts.limits import DAY, MINUTE, SECOND, Limits, Verdict, account_windows
 from accounts.quota import key_record as key_facts
 from accounts.quota.admission import Admission
 from accounts.quota.database_store import NIGHT_SKEW, SKEW
 from accounts.quota.key_record import KeyFacts, KeyRefusal
 from accounts.quota.lookup_throttle import lookups
-from accounts.quota.verdict import DAY, MINUTE, SECOND, Limits, Verdict, account_windows
 from accounts.usage import write_behind
 from petstore.api.client_ip import Address
 from petstore.loop.scripts import RedisUnavailableError, Script, Scripts, script

@@ -4,8 +4,8 @@ from datetime import timedelta
 
 from django.db import connection
 
+from accounts.limits import moment
 from accounts.models import EPOCH, DeprecatedUse
-from accounts.quota.verdict import moment
 
 KEPT_DAYS = 400  # Somebody who calls once a year is still found.
 

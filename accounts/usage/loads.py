@@ -10,8 +10,8 @@ from datetime import date, timedelta
 
 from django.db import connection, transaction
 
+from accounts.limits import DAY, MINUTE, moment
 from accounts.models import EPOCH, AccountDayLoad, MinuteLoad
-from accounts.quota.verdict import DAY, MINUTE, moment
 
 QUARTER = 15  # Minutes.
 # A minute is moved when nobody has written to it for so long: also after a time in which no process could

@@ -16,8 +16,8 @@ from django.db import Error, transaction
 from django.db.models import Max
 
 from accounts.caller import Caller
+from accounts.limits import HOUR, Verdict, moment
 from accounts.models import ApiKey, Refusal
-from accounts.quota.verdict import HOUR, Verdict, moment
 from petstore.observability.metrics import REFUSALS_NOT_KEPT
 
 logger = logging.getLogger(__name__)

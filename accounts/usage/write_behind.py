@@ -19,19 +19,18 @@ from typing import Any
 from django.db import Error, connection, transaction
 from django.db.models import Q
 
+from accounts.bans import Ban
 from accounts.caller import Caller
 from accounts.key_text import KeyText
+from accounts.limits import DAY, MINUTE, SECOND, Verdict, moment
 from accounts.models import EPOCH, Actor, ApiKey, KeyStanding, signing_pepper
-from accounts.quota import rehash
-from accounts.quota.bans import Ban
-from accounts.quota.rehash import Digests
-from accounts.quota.verdict import DAY, MINUTE, SECOND, Verdict, moment
-from accounts.usage import deprecated_calls, loads, refusals
+from accounts.usage import deprecated_calls, loads, refusals, rehash
 from accounts.usage.deprecated_calls import Uses
 from accounts.usage.loads import Loads
 from accounts.usage.refusals import Refused
-from petstore.loop.waiting import in_thread
+from accounts.usage.rehash import Digests
 from petstore.backoffice import audit
+from petstore.loop.waiting import in_thread
 from petstore.observability.metrics import BANS
 
 logger = logging.getLogger(__name__)

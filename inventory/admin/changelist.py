@@ -13,12 +13,12 @@ from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from unfold.views import ChangeList
 
-from inventory.models.keysets import Key
 from inventory.search import Folded
+from petstore.api.int64 import INT64_MAX
 from petstore.backoffice.model_admin import PetstoreModelAdmin
+from petstore.db.keysets import Key
 
 AFTER, BEFORE = "after", "before"
-INT64_MAX = 2**63 - 1
 MOST_AT_ONCE = 200  # Rows that one action takes.
 # What lists may be in the order of, beside columns.
 EXPRESSIONS = {"folded": Folded("name")}

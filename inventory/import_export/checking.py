@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from inventory.fields import INT64_MAX, INT64_MIN, Int64Field, NameField, StatusField
+from inventory.fields import Int64Field, NameField, StatusField
 from inventory.import_export.lines import ABSENT, Raw, Records, UnreadableError, shown
 from inventory.models import NAME_LENGTH, PetStatus
+from petstore.api.int64 import is_int64
 
 BATCH = 5_000
 
@@ -95,10 +96,7 @@ class Checker:
             return f"category: No category has the name {shown(category)}."
         if category_id is ABSENT:
             return f"category: {MISSING}"
-        if isinstance(category_id, bool) or not isinstance(category_id, int | Decimal):
-            return f"categoryId: {NOT_AN_INTEGER}"
-        # Compared before it is converted: 1E999999 has a million digits.
-        if not INT64_MIN <= category_id <= INT64_MAX or category_id != int(category_id):
+        if not is_int64(category_id):
             return f"categoryId: {NOT_AN_INTEGER}"
         return f"categoryId: No category has the id {int(category_id)}."
 

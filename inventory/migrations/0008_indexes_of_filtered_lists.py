@@ -1,8 +1,8 @@
-"""An index for each filter of a list, in an order that no other index gives: see inventory/models/keysets.py."""
+"""An index for each filter of a list, in an order that no other index gives: see petstore/db/keysets.py."""
 
 from django.db import migrations, models
 
-from inventory.models.keysets import OneFilterKey, TwoFilterKey
+from petstore.db.keysets import OneFilterKey, TwoFilterKey
 from petstore.db.operations import AddIndexConcurrently
 
 INDEXES = [

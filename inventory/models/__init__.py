@@ -11,10 +11,10 @@ from django.db.models import Case, F, Q, QuerySet, Value, When
 from django.utils import timezone
 
 from inventory.models.events import OrderEvent, PetEvent
-from inventory.models.keysets import OneFilterKey, TwoFilterKey
 from inventory.models.stock_count import StockCount  # noqa: F401  Django looks for models here.
 from inventory.models.uploads import PetUpload  # noqa: F401
 from inventory.search import Folded
+from petstore.db.keysets import OneFilterKey, TwoFilterKey
 from petstore.loop.compiled_writes import atomic, insert, refresh, update
 
 NAME_LENGTH = 255

@@ -12,14 +12,14 @@ from rest_framework.pagination import BasePagination
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from petstore.api.query_params import Filters, bounded, chosen, invalid_parameter, single
+from petstore.api.filters import chosen
+from petstore.api.query_params import bounded, invalid_parameter, single
 
 if TYPE_CHECKING:
     from rest_framework.views import APIView
 
     from petstore.api.views import ApiView
 
-KEEPS_RESULTS = "kept_results" in settings.FAST_STEPS
 DEFAULT_LIMIT = 20
 MAX_LIMIT = 100
 
@@ -33,7 +33,9 @@ class KeysetPagination(BasePagination):
     next_url: str | None = None
 
     def paginate_queryset(self, queryset: Any, request: Request, view: APIView | None = None) -> list[Any]:
-        """Return the rows of one page of a `Read`. Raises ApiError 400."""
+        """Return those of a `Read` that the view's filters keep, one page of them. Raises ApiError 400."""
+        filters = chosen(request, cast("ApiView", view).filters)
+        queryset = queryset.where(**{one.column: value for one, value in filters.items()})
         limit = bounded(request, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT)
         after = self.read_cursor(request)
         if after is not None:
@@ -41,8 +43,8 @@ class KeysetPagination(BasePagination):
         rows: list[Any] = queryset.first(limit + 1)
         if len(rows) > limit:
             rows.pop()
-            filters = cast("ApiView", view).filters
-            self.next_url = self.build_next_url(request, filters, limit, rows[-1]["id"])
+            repeated = tuple((one.name, str(value)) for one, value in filters.items())
+            self.next_url = self.build_next_url(request.path_info, repeated, limit, rows[-1]["id"])
         return rows
 
     def get_paginated_response(self, data: list[Any]) -> Response:
@@ -62,14 +64,11 @@ class KeysetPagination(BasePagination):
                 '`cursor` is not one that this list gave. Take it from Link: rel="next".'
             ) from None
 
-    def build_next_url(self, request: Request, filters: Filters, limit: int, last_id: int) -> str:
-        """Return the next page's full URL, from BASE_URL and never from the Host header (D10).
-
-        It repeats the list's own filters; what else was sent is no parameter of it.
-        """
-        repeated = tuple(chosen(request, filters).items())
-        build = page_url if KEEPS_RESULTS else page_url.__wrapped__
-        return build(settings.BASE_URL, request.path_info, repeated, limit, last_id)
+    def build_next_url(
+        self, path: str, filters: tuple[tuple[str, str], ...], limit: int, last_id: int
+    ) -> str:
+        """Return the next page's full URL, from BASE_URL and never from the Host header (D10)."""
+        return page_url(settings.BASE_URL, path, filters, limit, last_id)
 
     def get_paginated_response_schema(self, schema: dict[str, Any]) -> dict[str, Any]:
         """Return the page's schema: the array itself."""
@@ -78,6 +77,7 @@ class KeysetPagination(BasePagination):
     def get_schema_operation_parameters(self, view: APIView) -> list[dict[str, Any]]:
         """Return the parameters for the OpenAPI document."""
         return [
+            *(one.parameter() for one in cast("ApiView", view).filters),
             {
                 "name": "limit",
                 "in": "query",

@@ -9,7 +9,7 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from petstore.api.errors import ApiError, ErrorCode
-from petstore.api.query_params import Filters
+from petstore.api.filters import Filters
 
 
 class ApiView(APIView):
@@ -22,7 +22,7 @@ class ApiView(APIView):
 
     # Actions that will be removed, and their operations' names: the throttle counts who still calls them.
     deprecated_operations: Mapping[str, str] = MappingProxyType({})
-    filters: Filters = MappingProxyType({})  # Of the list, where there is one.
+    filters: Filters = ()  # Of the list, where there is one.
     http_method_names = ["get", "post", "put", "patch", "delete", "head", "trace", "connect"]
 
     @property

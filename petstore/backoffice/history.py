@@ -23,7 +23,7 @@ class Entry(NamedTuple):
     what: str
     who: str
     why: str = ""
-    changes: list[Change] = []  # noqa: RUF012  Nobody changes it.
+    changes: list[Change] = []
     link: str = ""
     icon: str = ""  # Of Material Symbols.
 

@@ -1,4 +1,4 @@
-"""What every ModelAdmin of ours starts from: lists of any size, one record of what is done, pages of its own."""
+"""What every ModelAdmin of ours starts from: lists of any size, and a record of what is done."""
 
 from __future__ import annotations
 

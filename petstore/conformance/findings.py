@@ -1,12 +1,4 @@
-"""What a check is, and how it ends."""
-
-from collections.abc import Callable
-from dataclasses import dataclass
-from enum import StrEnum
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from petstore.conformance.session import Session
+"""How a check ends that does not pass."""
 
 
 class BrokenError(Exception):
@@ -23,44 +15,6 @@ class NotRunError(Exception):
 
 class UnreachableError(Exception):
     """No HTTP answer came."""
-
-
-class Outcome(StrEnum):
-    """How a check ended."""
-
-    PASSED = "passed"
-    FAILED = "failed"
-    SKIPPED = "skipped"
-    NOT_RUN = "not run"
-
-
-@dataclass(frozen=True)
-class Check:
-    """One rule of the contract, and the function that looks at it."""
-
-    name: str
-    rule: str  # Where it stands: a number of decisions.md, or a part of the contract.
-    title: str
-    look: Callable[["Session"], None]
-    writes: bool
-
-
-@dataclass(frozen=True)
-class Result:
-    """How one check ended, and why."""
-
-    check: Check
-    outcome: Outcome
-    detail: str = ""
-
-
-def check(rule: str, *, writes: bool = False) -> Callable[[Callable[["Session"], None]], Check]:
-    """Make a check of a function, which raises BrokenError where its docstring does not hold."""
-
-    def make(look: Callable[["Session"], None]) -> Check:
-        return Check(look.__name__, rule, (look.__doc__ or "").strip().rstrip("."), look, writes)
-
-    return make
 
 
 def expect(holds: object, otherwise: str) -> None:

@@ -4,8 +4,9 @@ import re
 from itertools import pairwise
 
 from petstore.conformance.answers import Answer
+from petstore.conformance.checks import check
 from petstore.conformance.contract import problem
-from petstore.conformance.findings import NothingToCheckError, check, expect
+from petstore.conformance.findings import NothingToCheckError, expect
 from petstore.conformance.session import Session
 
 SLACK_SECONDS = 2  # Between two clocks, and between a header and the answer's Date.
@@ -14,7 +15,7 @@ POLICY = re.compile(r'"(\w+)";q=(\d+);w=\d+')
 REFUSALS = {"rate_limit_exceeded", "daily_quota_exceeded", "api_key_banned"}
 
 
-@check("Contract, Rate limit headers; D23")
+@check('The contract, "Rate limit headers"; D23')
 def every_answer_tells_the_quota(session: Session) -> None:
     """Every answer has the three X-RateLimit headers, which agree with RateLimit and RateLimit-Policy."""
     for answer in session.answers:

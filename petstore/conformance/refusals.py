@@ -1,7 +1,8 @@
 """Checks of what is refused. None of these requests could add or change anything."""
 
+from petstore.conformance.checks import check
 from petstore.conformance.contract import check_error
-from petstore.conformance.findings import check, expect
+from petstore.conformance.findings import expect
 from petstore.conformance.session import Session
 
 TOO_LARGE = b" " * (64 * 1024 + 1)

@@ -3,14 +3,8 @@
 from collections.abc import Iterator
 
 from petstore.conformance import quota, reading, refusals, writing
-from petstore.conformance.findings import (
-    BrokenError,
-    Check,
-    NothingToCheckError,
-    NotRunError,
-    Outcome,
-    Result,
-)
+from petstore.conformance.checks import Check, Outcome, Result
+from petstore.conformance.findings import BrokenError, NothingToCheckError, NotRunError
 from petstore.conformance.session import Session
 
 # In the order in which they run: the last look at every answer that the others got.

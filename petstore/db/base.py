@@ -6,7 +6,6 @@ as soon as this process's watch finds the server away, or when the server should
 connection may be dead while others work); and whoever wants to connect is refused at once.
 """
 
-from collections.abc import Callable
 from time import monotonic, sleep
 from typing import Any
 
@@ -14,14 +13,12 @@ import psycopg
 from django.core.exceptions import ImproperlyConfigured
 from django.db.backends.postgresql import base
 from psycopg import IsolationLevel
-from psycopg.abc import RV, PQGen
 
 from petstore.db import monitor
+from petstore.db.connection import TICK, Connection, connect, must_take_writes
 from petstore.db.monitor import DatabaseAwayError
 
-TICK = 0.05  # Seconds after which who waits looks whether to give up.
 MOST_WAIT = 3.0  # Seconds for which who wants to connect waits for the watch; it may be connecting itself.
-STOOD_STILL = 0.3  # Seconds that connecting takes longer than its time limit only if this process stopped.
 SUSPICION = 0.3  # Seconds after which an open question of the watch keeps others from connecting.
 
 # What the server is told of a connection of a process that serves, so that the locks of a machine that died
@@ -36,41 +33,11 @@ SESSION = {
 }
 
 
-class Connection(psycopg.Connection[Any]):
-    """A connection that gives up waiting when it is told to; then it is closed."""
-
-    gives_up: Callable[[], bool] = staticmethod(lambda: False)
-    limit = float("inf")  # Seconds that an answer may take.
-    generation = 0  # The server's, when this was opened.
-
-    def wait(self, gen: PQGen[RV], interval: float = TICK, timeout: float | None = None) -> RV:
-        """Wait for an answer, as psycopg does. Raises psycopg.OperationalError when it gives up."""
-        if self.limit < float("inf"):
-            gen = self._while_wanted(gen, monotonic() + self.limit)
-        return super().wait(gen, interval, timeout)
-
-    def _while_wanted(self, gen: PQGen[RV], ends: float) -> PQGen[RV]:
-        late = False  # A process that stood still looks twice: the answer may have come meanwhile.
-        try:
-            wants = next(gen)
-            while True:
-                ready = yield wants
-                was_late, late = late, not ready and monotonic() > ends
-                if (was_late and late) or (not ready and self.gives_up()):
-                    self.pgconn.finish()
-                    message = "The server does not answer."
-                    raise psycopg.OperationalError(message)
-                wants = gen.send(ready)
-        except StopIteration as end:
-            result: RV = end.value
-            return result
-
-
 class DatabaseWrapper(base.DatabaseWrapper):
     """Django's wrapper. Only where the watch runs, as it does in a process that serves, it differs."""
 
     @property
-    def server(self) -> "monitor.Server | None":
+    def server(self) -> monitor.Server | None:
         """What the watch knows of the server; None where no watch runs."""
         return monitor.servers.get(self.alias)
 
@@ -123,25 +90,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
             return True
 
 
-def connect(params: dict[str, Any]) -> Connection:
-    """Connect, and a second time where this process stood still while the time limit ran out."""
-    hosts = str(params.get("host", "")).count(",") + 1
-    limit = float(params.get("connect_timeout", 2)) * hosts
-    began = monotonic()
-    try:
-        return Connection.connect(**params)
-    except psycopg.errors.ConnectionTimeout:
-        if monotonic() - began < limit + STOOD_STILL:
-            raise
-        return Connection.connect(**params)
-
-
-def must_take_writes(settings_dict: dict[str, Any]) -> bool:
-    """Tell whether DATABASE_URL asks for a host that takes writes, as it should where it names several."""
-    return settings_dict["OPTIONS"].get("target_session_attrs") in {"read-write", "primary"}
-
-
-def wait_for_watch(server: "monitor.Server") -> None:
+def wait_for_watch(server: monitor.Server) -> None:
     """Return if the server is not away; while it is slow to answer the watch, wait for the watch's word."""
     ends = monotonic() + MOST_WAIT
     while not server.away and server.asked_at and ends > monotonic() > server.asked_at + SUSPICION:

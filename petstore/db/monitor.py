@@ -14,15 +14,15 @@ from __future__ import annotations
 import logging
 import threading
 from time import monotonic
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import psycopg
 from django.conf import settings
 from django.db import OperationalError, connections
+from django.db.backends.postgresql.base import DatabaseWrapper
 from prometheus_client import Gauge
 
-if TYPE_CHECKING:
-    from petstore.db.base import Connection
+from petstore.db.connection import Connection, connect, must_take_writes
 
 logger = logging.getLogger(__name__)
 
@@ -119,7 +119,7 @@ class Server:
             cursor.execute(QUESTION)
             self.is_standby, place = cursor.fetchone() or (False, 0)
         self.asked_at = 0.0
-        if self.is_standby and self._must_take_writes():
+        if self.is_standby and must_take_writes(settings.DATABASES[self.alias]):
             message = "The host takes no writes: it is a standby."
             raise psycopg.OperationalError(message)
         return Mark(moment, int(place))
@@ -143,8 +143,6 @@ class Server:
 
     def _connect(self) -> Connection:
         """Connect, to whichever host takes the connection."""
-        from petstore.db.base import DatabaseWrapper, connect
-
         wrapper = connections.create_connection(self.alias)
         assert isinstance(wrapper, DatabaseWrapper)
         params = wrapper.get_connection_params()
@@ -155,11 +153,6 @@ class Server:
         if "," in wrapper.settings_dict["HOST"]:
             self.place = {"host": connection.info.host, "port": str(connection.info.port)}
         return connection
-
-    def _must_take_writes(self) -> bool:
-        from petstore.db.base import must_take_writes
-
-        return must_take_writes(settings.DATABASES[self.alias])
 
     def _lose(self, error: Exception) -> None:
         self.asked_at = 0.0

@@ -7,31 +7,25 @@ own values, and PostgreSQL has it prepared.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from itertools import count as counting
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, connections, models
-from django.db.models import F, QuerySet
-from django.db.models.expressions import Combinable
+from django.db.models import QuerySet
 
 from petstore.db import replicas
+from petstore.db.keysets import order_for
 from petstore.loop import postgresql
 from petstore.loop.postgresql import numbered
 from petstore.loop.reader import reader
-from petstore.loop.waiting import in_thread, on_loop
+from petstore.loop.waiting import on_loop
 
-COMPILES = "compiled_reads" in settings.FAST_STEPS
 NUMBERS = counting(1)
 
 Rows = list[dict[str, Any]]
 Source = Callable[[], QuerySet[Any, Any]]
-Keys = Mapping[tuple[str, ...], Combinable]
-
-NO_KEYS: Keys = MappingProxyType({})
 
 FIRST_MARK = -(10**15)  # Stands for a value while a queryset is compiled: no id, no choice and no text.
 
@@ -49,13 +43,13 @@ class Statement(NamedTuple):
 class Read:
     """Rows of a queryset of `.values()`, by ascending id. Immutable: `where` returns a narrower one.
 
-    `keys` has for some filters, by their names, the form of the id that their index is in the order of.
+    Running it raises LookupError where the model has no index for what it is filtered by: a page that is
+    quick today would be slow with other rows.
     """
 
-    def __init__(self, model: type[models.Model], source: Source, keys: Keys = NO_KEYS) -> None:
+    def __init__(self, model: type[models.Model], source: Source) -> None:
         self._model = model
         self._source = source
-        self._keys = keys
         self._filters: dict[str, Any] = {}
         self._alias = DEFAULT_DB_ALIAS
         self._statements: dict[tuple[Any, ...], Statement] = {}
@@ -72,7 +66,7 @@ class Read:
 
     def using(self, alias: str) -> Read:
         """Return the same rows of this database; while that fails, of the primary."""
-        other = Read(self._model, self._source, self._keys)
+        other = Read(self._model, self._source)
         other._filters, other._statements, other._alias = self._filters, self._statements, alias
         return other
 
@@ -82,9 +76,6 @@ class Read:
 
     def _first(self, count: int, alias: str) -> Rows:
         """Run on this database."""
-        if not COMPILES:
-            found = self._in_order().using(alias).filter(**self._filters).order_by("key")
-            return in_thread(list, found[:count])
         statement = self._statement(alias)
         values = [value if name is None else self._filters[name] for name, value in statement.parameters]
         if on_loop():
@@ -113,8 +104,8 @@ class Read:
 
     def _in_order(self) -> QuerySet[Any, Any]:
         """Return the queryset, which may be filtered and ordered by `key` now."""
-        names = tuple(name for name in self._filters if "__" not in name)
-        rows: QuerySet[Any, Any] = self._source().alias(key=self._keys.get(names, F("id")))
+        columns = frozenset(name for name in self._filters if "__" not in name)
+        rows: QuerySet[Any, Any] = self._source().alias(key=order_for(self._model, columns))
         return rows
 
     def _is_choice(self, name: str) -> bool:

@@ -12,14 +12,13 @@ from functools import cache, wraps
 from itertools import count
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
-from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, connection, connections, models, router, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models.expressions import RawSQL
 from django.db.models.sql import InsertQuery, UpdateQuery
 
 from petstore.loop import postgresql
-from petstore.loop.waiting import in_thread, on_loop
+from petstore.loop.waiting import on_loop
 from petstore.loop.writers import writers
 
 P = ParamSpec("P")
@@ -27,7 +26,6 @@ Result = TypeVar("Result")
 Model = TypeVar("Model", bound=models.Model)
 Fields = Sequence["models.Field[Any, Any]"]
 
-COMPILES = "compiled_writes" in settings.FAST_STEPS
 NUMBERS = count(1)
 
 
@@ -81,8 +79,6 @@ def atomic(function: Callable[P, Result]) -> Callable[P, Result]:
         if not on_loop():
             with transaction.atomic():
                 return function(*args, **kwargs)
-        if not COMPILES:
-            return in_thread(wrapper, *args, **kwargs)
         with writers(DEFAULT_DB_ALIAS).transaction():
             return function(*args, **kwargs)
 
@@ -95,9 +91,6 @@ def insert(new: Model, *, wait: bool = True) -> Model:
     Like `new.save(force_insert=True)`, without its signals. Raises what Django raises for a query. Under
     `atomic`, `wait=False` saves time: the key may not be known, and what is raised is raised later.
     """
-    if not COMPILES:
-        in_thread(new.save, force_insert=True)
-        return new
     alias = router.db_for_write(type(new))
     statement = compile_insert(type(new), alias)
     values = statement.prepare([field.pre_save(new, True) for field in statement.fields])

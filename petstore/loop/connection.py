@@ -17,7 +17,6 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, TypeVar
 
-from django.conf import settings
 from greenlet import getcurrent
 
 from petstore.loop.waiting import TICK, pause, ticks
@@ -78,7 +77,7 @@ class Connection(ABC):
     def __init__(self, limit: float, *, gathers: bool = False) -> None:
         """`limit`: seconds that an answer may take. `gathers`: a turn's questions leave together."""
         self.error: PipeError | None = None  # Why it is lost.
-        self._gathers = gathers and "pipelining" in settings.FAST_STEPS
+        self._gathers = gathers
         self._flush_is_due = False
         self._patience = ticks(limit)
         self._now = 0  # In ticks.

@@ -4,19 +4,11 @@
 of them answers for all. Without it, as in tests and commands, a process speaks for itself alone.
 """
 
-import os
 from collections.abc import Callable
 from functools import cache
-from ipaddress import ip_network
 from typing import Literal
 
-from django.conf import settings
-from django.http import Http404, HttpRequest, HttpResponse
-from django.views.decorators.http import require_safe
-from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, Counter, Gauge, Histogram, generate_latest
-
-from petstore.api.client_ip import client_address
-from petstore.observability.port import AllWorkers
+from prometheus_client import Counter, Gauge, Histogram
 
 REQUESTS = Counter(
     "petstore_http_requests_total", "Requests that were answered.", ["route", "method", "status"]
@@ -76,17 +68,3 @@ BUILD = Gauge(
 def decision(outcome: str, counted_for: Literal["account", "address"]) -> Callable[[], None]:
     """Return what counts such a decision; looking it up anew costs more than counting."""
     return DECISIONS.labels(outcome, counted_for).inc
-
-
-@require_safe
-def metrics(request: HttpRequest) -> HttpResponse:
-    """Show all numbers, to the networks of METRICS_ALLOW_FROM; for others there is no such page.
-
-    Nor is there one for anybody where METRICS_PORT has them on a port of their own.
-    """
-    address = client_address(request)
-    allowed = any(address in ip_network(network) for network in settings.METRICS_ALLOW_FROM)
-    if settings.METRICS_PORT or not allowed:
-        raise Http404
-    folder = os.environ.get("PROMETHEUS_MULTIPROC_DIR")
-    return HttpResponse(generate_latest(AllWorkers(folder) if folder else REGISTRY), CONTENT_TYPE_LATEST)

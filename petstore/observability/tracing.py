@@ -5,31 +5,15 @@ is not in ALLOWED_HOSTS: under /v1 any is served. It also knows no route there, 
 What a span says here, the log says too, under the names of OpenTelemetry's semantic conventions for HTTP.
 """
 
-from importlib.util import find_spec
+from collections.abc import Callable
 from multiprocessing.util import Finalize
 
 from django.conf import settings
-from django.core.exceptions import ImproperlyConfigured, MiddlewareNotUsed
+from django.core.exceptions import MiddlewareNotUsed
 from django.http import HttpRequest, HttpResponseBase
 
 from petstore.observability.redaction import redact
 from petstore.observability.requests import kind_of
-from petstore.web.middleware import GetResponse
-
-PACKAGES = ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")
-
-
-def require_packages() -> None:
-    """Refuse to start without what traces need. Raises ImproperlyConfigured."""
-    try:
-        missing = [name for name in PACKAGES if find_spec(name) is None]
-    except ModuleNotFoundError as error:
-        missing = [error.name or PACKAGES[0]]
-    if missing:
-        raise ImproperlyConfigured(
-            f"OTEL_EXPORTER_OTLP_ENDPOINT is set, but {missing[0]} is not installed: "
-            "pip install --require-hashes -r requirements-otel.txt, or unset it."
-        )
 
 
 def start_worker() -> None:
@@ -49,7 +33,7 @@ def start_worker() -> None:
 class TracingMiddleware:
     """Gives each request a span, which continues the caller's trace (W3C Trace Context)."""
 
-    def __init__(self, get_response: GetResponse) -> None:
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         if not settings.OTEL_EXPORTER_OTLP_ENDPOINT:
             raise MiddlewareNotUsed
         from opentelemetry import trace

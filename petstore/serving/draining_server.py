@@ -6,7 +6,7 @@ from typing import Any
 
 from granian.server.mp import MPServer
 
-from petstore.serving import draining
+from petstore.observability import draining
 
 
 class DrainingServer(MPServer):

@@ -1,11 +1,9 @@
 """Django's side of the production server: petstore/serving/rsgi.py calls it, with bodies that are whole."""
 
-import gc
 import os
 from wsgiref.types import WSGIEnvironment
 
 import django
-from django.conf import settings
 from django.core.handlers.wsgi import WSGIHandler, WSGIRequest
 from django.utils.http import parse_header_parameters
 
@@ -58,12 +56,5 @@ class Handler(WSGIHandler):
 
     request_class = Utf8Request
 
-
-# What the program is made of never becomes garbage, so the collector need not look at it again; and a
-# request leaves it nothing (see middleware.part), so it may come less often than its default has it.
-if "rare_collection" in settings.FAST_STEPS:
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(20_000, 20, 20)
 
 application = Handler()

@@ -1,4 +1,4 @@
-"""The home page, and the answer that a living process gives."""
+"""The home page."""
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
@@ -6,9 +6,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import DatabaseError
-from django.http import HttpRequest, JsonResponse
 from django.utils import timezone
-from django.views.decorators.http import require_safe
 from django.views.generic import TemplateView
 
 
@@ -44,9 +42,3 @@ class Home(TemplateView):
             return list(self.plans())
         except DatabaseError:
             return []
-
-
-@require_safe
-def healthz(request: HttpRequest) -> JsonResponse:
-    """Say that the process lives; touches nothing else."""
-    return JsonResponse({"status": "ok"})

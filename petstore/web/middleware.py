@@ -13,7 +13,7 @@ from django.urls import ResolverMatch, resolve
 from django.utils.cache import set_response_etag
 from django.utils.http import parse_etags
 
-from petstore.serving.draining import is_draining
+from petstore.observability.draining import is_draining
 
 GetResponse = Callable[[HttpRequest], HttpResponseBase]
 
@@ -125,19 +125,16 @@ class ApiShortcutMiddleware:
 
     def __init__(self, get_response: GetResponse) -> None:
         self.get_response = get_response
-        self.resolve = resolve_path if "kept_results" in settings.FAST_STEPS else resolve
-        self.parts = "parting" in settings.FAST_STEPS
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         """Answer with the view, or go on."""
         if not is_api(request) and request.path_info not in PROBES:
             return self.get_response(request)
-        view = request.resolver_match = self.resolve(request.path_info)
+        view = request.resolver_match = resolve_path(request.path_info)
         response: HttpResponse = view.func(request, *view.args, **view.kwargs)
         if isinstance(response, SimpleTemplateResponse):
             response.render()
-            if self.parts:
-                part(response)
+            part(response)
         return response
 
 

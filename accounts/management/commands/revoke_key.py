@@ -9,7 +9,7 @@ from accounts.management.base import KeyCommand, describe, find_key, operator
 class Command(KeyCommand):
     help = "End a key at once and for good."
     examples = """
-        manage.py revoke_key 3f9c2a7d --reason "Found in a public repository"
+        manage.py revoke_key 0Zl4dF9kQ2mXa7 --reason "Found in a public repository"
         """
 
     def add_arguments(self, parser: ArgumentParser) -> None:

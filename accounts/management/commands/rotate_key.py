@@ -15,8 +15,8 @@ MAX_HOURS = 24 * 365
 class Command(KeyCommand):
     help = "Issue a successor to a key; the old one works on for a while, so that callers can change over."
     examples = """
-        manage.py rotate_key 3f9c2a7d
-        manage.py rotate_key 3f9c2a7d --overlap-hours 2 --json
+        manage.py rotate_key 0Zl4dF9kQ2mXa7
+        manage.py rotate_key 0Zl4dF9kQ2mXa7 --overlap-hours 2 --json
         """
 
     def add_arguments(self, parser: ArgumentParser) -> None:

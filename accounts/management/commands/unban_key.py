@@ -9,7 +9,7 @@ from accounts.management.base import KeyCommand, describe, find_key, operator
 class Command(KeyCommand):
     help = "Lift the ban of a key that kept sending after 429."
     examples = """
-        manage.py unban_key 3f9c2a7d --reason "Their retries are mended"
+        manage.py unban_key 0Zl4dF9kQ2mXa7 --reason "They fixed their retries"
         """
 
     def add_arguments(self, parser: ArgumentParser) -> None:

@@ -43,11 +43,8 @@ def openapi_settings(base_url: str, staging_url: str) -> dict[str, Any]:
         + ([{"url": staging_url, "description": "Staging"}] if staging_url else []),
         "SCHEMA_PATH_PREFIX": r"/v1",
         "SCHEMA_PATH_PREFIX_TRIM": True,
-        "SERVE_AUTHENTICATION": [],
-        "SERVE_PERMISSIONS": [],
         # Nothing on /docs comes from, or goes to, another site: not even Swagger's online validator.
         "SWAGGER_UI_SETTINGS": {"deepLinking": True, "validatorUrl": None},
-        "SWAGGER_UI_DIST": "SIDECAR",
         "COMPONENT_SPLIT_REQUEST": False,
         "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
         "ENUM_NAME_OVERRIDES": {

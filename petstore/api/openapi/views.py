@@ -1,4 +1,7 @@
-"""The OpenAPI document as it is served: built once in each process, for it never changes while one runs."""
+"""The OpenAPI document as it is served: built once in each process, for it never changes while one runs.
+
+drf-spectacular is imported when the document is first asked for: the service starts without it.
+"""
 
 from functools import cache
 from threading import Lock
@@ -7,8 +10,6 @@ from typing import Any
 import orjson
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
-from drf_spectacular.generators import SchemaGenerator
-from drf_spectacular.renderers import OpenApiYamlRenderer
 
 BUILDING = Lock()  # drf-spectacular fails where two threads build a document at the same time.
 
@@ -22,6 +23,8 @@ def document() -> dict[str, Any]:
 @cache
 def built() -> dict[str, Any]:
     """Build the document."""
+    from drf_spectacular.generators import SchemaGenerator
+
     return dict(SchemaGenerator().get_schema(public=True))  # type: ignore[no-untyped-call]
 
 
@@ -34,6 +37,8 @@ def as_json() -> bytes:
 @cache
 def as_yaml() -> bytes:
     """Return the document as YAML."""
+    from drf_spectacular.renderers import OpenApiYamlRenderer
+
     return bytes(OpenApiYamlRenderer().render(document()))  # type: ignore[no-untyped-call]
 
 

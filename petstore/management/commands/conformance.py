@@ -7,7 +7,8 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from petstore.conformance.findings import Outcome, Result, UnreachableError
+from petstore.conformance.checks import Outcome, Result
+from petstore.conformance.findings import UnreachableError
 from petstore.conformance.run import chosen, run
 from petstore.conformance.session import Session
 from petstore.environment import is_api_url
@@ -34,7 +35,9 @@ class Command(JsonCommand):
         """
     statuses = {
         0: "Everything that could be checked is as the contract says.",
-        1: "At least one check failed.",
+        1: "At least one check failed. The report names the rule that was broken and where to read it: "
+        "docs/decisions.md for a number such as D9, docs/contract.md for a section of the contract. "
+        "/docs/errors explains the error codes.",
         2: "Nothing failed, but not every check could run (no answer, a refused key, a low quota, "
         "a missing scope), or the options are wrong.",
         INTERRUPTED: "Stopped by Ctrl-C; standard error says what was left behind.",
@@ -103,6 +106,7 @@ class Command(JsonCommand):
                 {
                     "name": result.check.name,
                     "rule": result.check.rule,
+                    "see": result.check.places,
                     "title": result.check.title,
                     "outcome": result.outcome.value,
                     "detail": result.detail,
@@ -126,8 +130,12 @@ class Command(JsonCommand):
             Outcome.SKIPPED: self.style.NOTICE,
             Outcome.NOT_RUN: self.style.WARNING,
         }[result.outcome]
-        line = f"{style(f'{result.outcome.value:8}')} {result.check.title} ({result.check.rule})"
-        return f"{line}\n         {result.detail}" if result.detail else line
+        lines = [f"{style(f'{result.outcome.value:8}')} {result.check.title} ({result.check.rule})"]
+        if result.detail:
+            lines.append(result.detail)
+        if result.outcome is Outcome.FAILED:
+            lines.append(f"See {', '.join(result.check.places)}.")
+        return "\n         ".join(lines)
 
 
 def address(url: str) -> str:

@@ -1,0 +1,90 @@
+"""The filters of lists, each declared once: its check, the Link header, the document and tests follow."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import TextChoices
+from rest_framework.request import Request
+
+from petstore.api.int64 import int64
+from petstore.api.query_params import invalid_parameter, single
+
+
+@dataclass(frozen=True)
+class Filter(ABC):
+    """A query parameter that keeps those rows of a list that have its value."""
+
+    name: str  # Of the parameter, and of the member of each row that it is compared with.
+    sentence: str  # What the OpenAPI document says of it.
+    column: str  # Of the model.
+
+    def read(self, text: str) -> Any:
+        """Return the value that was sent. Raises ApiError 400."""
+        value = self.value(text)
+        if value is None:
+            raise invalid_parameter(f"`{self.name}` must be {self.wanted}.")
+        return value
+
+    @abstractmethod
+    def value(self, text: str) -> Any:
+        """Return the value, or None if this is not one."""
+
+    @property
+    @abstractmethod
+    def wanted(self) -> str:
+        """What the value must be, as an end of a sentence."""
+
+    @property
+    @abstractmethod
+    def schema(self) -> dict[str, Any]:
+        """The value's schema in the OpenAPI document."""
+
+    def parameter(self) -> dict[str, Any]:
+        """Return the parameter for the OpenAPI document."""
+        return {"in": "query", "name": self.name, "schema": self.schema, "description": self.sentence}
+
+
+@dataclass(frozen=True)
+class ChoiceFilter(Filter):
+    """A filter by one of a few words, whose schema has the name of their class."""
+
+    choices: type[TextChoices]
+
+    def value(self, text: str) -> str | None:
+        """Return the word."""
+        return text if text in self.choices.values else None
+
+    @property
+    def wanted(self) -> str:
+        """The words."""
+        return f"one of {', '.join(self.choices.values)}"
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """A reference: answers have the same words."""
+        return {"$ref": f"#/components/schemas/{self.choices.__name__}"}
+
+
+@dataclass(frozen=True)
+class Int64Filter(Filter):
+    """A filter by an id."""
+
+    wanted = "a whole number from -2^63 to 2^63 - 1"
+    schema = {"type": "integer", "format": "int64"}
+
+    def value(self, text: str) -> int | None:
+        """Return the id."""
+        return int64(text)
+
+
+Filters = Sequence[Filter]
+
+
+def chosen(request: Request, filters: Filters) -> dict[Filter, Any]:
+    """Return the value of each filter that was sent, in the order in which the list declares them."""
+    texts = {one: single(request, one.name) for one in filters}
+    return {one: one.read(text) for one, text in texts.items() if text is not None}

@@ -1,0 +1,57 @@
+"""What a check is, and its result."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from petstore.conformance.session import Session
+
+SECTION = re.compile(r'contract, "([^"]+)"')
+DECISION = re.compile(r"\bD[0-9]+\b")
+
+
+class Outcome(StrEnum):
+    """How a check ended."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+    NOT_RUN = "not run"
+
+
+@dataclass(frozen=True)
+class Check:
+    """One rule of the contract, and the function that looks at it."""
+
+    name: str
+    rule: str  # Decisions by number, sections of the contract by name, as everywhere: see `places`.
+    title: str
+    look: Callable[[Session], None]
+    writes: bool
+
+    @property
+    def places(self) -> list[str]:
+        """Where the rule can be read, such as `docs/decisions.md#d9`."""
+        sections = [name.lower().replace(" ", "-") for name in SECTION.findall(self.rule)]
+        return [f"docs/contract.md#{section}" for section in sections] + [
+            f"docs/decisions.md#{number.lower()}" for number in DECISION.findall(self.rule)
+        ]
+
+
+@dataclass(frozen=True)
+class Result:
+    """How one check ended, and why."""
+
+    check: Check
+    outcome: Outcome
+    detail: str = ""
+
+
+def check(rule: str, *, writes: bool = False) -> Callable[[Callable[[Session], None]], Check]:
+    """Make a check of a function, which raises BrokenError where its docstring does not hold."""
+
+    def make(look: Callable[[Session], None]) -> Check:
+        return Check(look.__name__, rule, (look.__doc__ or "").strip().rstrip("."), look, writes)
+
+    return make

@@ -1,0 +1,297 @@
+"""The audit trail: every change by staff is on record, with old and new values; nothing takes it back."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group, User
+from django.contrib.sessions.models import Session
+from django.db import DatabaseError, connection, transaction
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from accounts.models import Account, ApiKey
+from inventory.models import Category, Order, Pet
+from petstore.backoffice.models import AppendOnlyError, AuditEntry
+from tests.support.staff import FAST_HASHERS, PASSWORD, member_of, signed_in, superuser
+
+LIST = "/admin/backoffice/auditentry/"
+
+
+@pytest.fixture
+def boss(db: None) -> User:
+    return superuser()
+
+
+@pytest.fixture
+def staff(boss: User) -> Client:
+    return signed_in(boss, REMOTE_ADDR="192.0.2.7", headers={"X-Request-Id": "try-1"})
+
+
+def last() -> AuditEntry:
+    return AuditEntry.objects.latest("id")
+
+
+# --- What is recorded ----------------------------------------------------------------------------
+
+
+def test_a_change_is_recorded_with_who_from_where_and_both_values(
+    staff: Client, boss: User, category: Category
+) -> None:
+    before = category.name
+    staff.post(f"/admin/inventory/category/{category.pk}/change/", {"name": "Hounds"})
+    entry = last()
+    assert (entry.actor_id, entry.actor_name, entry.action) == (boss.pk, "boss", "changed")
+    assert (entry.model, entry.object_id, entry.object_text) == (
+        "inventory.category", str(category.pk), "Hounds",
+    )  # fmt: skip
+    assert (entry.before["name"], entry.after["name"]) == (before, "Hounds")
+    assert (entry.address, entry.request_id) == ("192.0.2.7", "try-1")
+
+
+def test_only_the_fields_that_changed_are_recorded(staff: Client, account: Account) -> None:
+    staff.post(f"/admin/accounts/account/{account.pk}/change/", {"name": account.name, "plan": "free"})
+    assert (last().before, last().after) == ({"plan": "business"}, {"plan": "free"})
+
+
+def test_an_addition_is_recorded_with_its_values(staff: Client) -> None:
+    staff.post("/admin/inventory/category/add/", {"name": "Newts", "description": ""})
+    entry = last()
+    assert (entry.action, entry.before, entry.after["name"]) == ("added", {}, "Newts")
+    assert "description" not in entry.after
+
+
+def test_a_deletion_is_recorded_with_what_was_there(staff: Client) -> None:
+    newts = Category.objects.create(name="Newts")
+    staff.post(f"/admin/inventory/category/{newts.pk}/delete/", {"post": "yes"})
+    entry = last()
+    assert (entry.action, entry.object_id, entry.before["name"]) == ("deleted", str(newts.pk), "Newts")
+
+
+def test_a_verb_is_recorded_with_its_reason_and_its_effect(staff: Client, key: ApiKey) -> None:
+    staff.post(f"/admin/accounts/apikey/{key.pk}/revoke/", {"reason": "Leaked"})
+    entry = last()
+    assert (entry.action, entry.reason) == ("changed", "Revoked: Leaked")
+    assert entry.before == {"revoked_at": None, "revoked_reason": ""}
+    assert entry.after["revoked_reason"] == "Leaked"
+
+
+def test_an_action_on_a_list_is_recorded_for_each_row_with_both_values(
+    staff: Client, account: Account, category: Category
+) -> None:
+    pets = [Pet.objects.create(name=f"Pet {number}", category=category) for number in range(2)]
+    orders = [Order.objects.place(account_id=account.pk, pet_id=pet.pk, by="x").pk for pet in pets]
+    staff.post("/admin/inventory/order/", {"action": "approve", "_selected_action": orders})
+    entries = AuditEntry.objects.filter(model="inventory.order")
+    assert {entry.object_id for entry in entries} == {str(order) for order in orders}
+    for entry in entries:
+        assert (entry.before["status"], entry.after["status"]) == ("placed", "approved")
+
+
+def test_the_reason_of_a_form_is_recorded(staff: Client, category: Category) -> None:
+    pet = Pet.objects.create(name="Rex", category=category, status="sold")
+    sent = {"name": "Rex", "category": category.pk, "status": "available", "reason": "Allergic child."}
+    staff.post(f"/admin/inventory/pet/{pet.pk}/change/", sent)
+    entry = last()
+    assert (entry.before["status"], entry.after["status"]) == ("sold", "available")
+    assert entry.reason == "Allergic child."
+
+
+def test_new_groups_of_a_member_of_staff_are_recorded_by_name(staff: Client) -> None:
+    clerk = User.objects.create(username="clerk", is_active=True)
+    stock = Group.objects.get(name="Stock")
+    sent = {"username": "clerk", "is_active": "on", "groups": [stock.pk]}
+    sent |= {"date_joined_0": "2026-01-01", "date_joined_1": "00:00:00"}
+    staff.post(f"/admin/auth/user/{clerk.pk}/change/", sent)
+    assert (last().before["groups"], last().after["groups"]) == ([], ["Stock"])
+
+
+def test_what_was_refused_is_not_recorded_as_done(staff: Client, category: Category) -> None:
+    before = AuditEntry.objects.count()
+    staff.post(f"/admin/inventory/category/{category.pk}/change/", {"name": ""})
+    assert AuditEntry.objects.count() == before
+
+
+# --- Secrets -------------------------------------------------------------------------------------
+
+
+def test_no_secret_gets_into_the_trail(staff: Client, account: Account, settings: Any) -> None:
+    settings.PASSWORD_HASHERS = FAST_HASHERS
+    text = staff.post("/admin/accounts/apikey/add/", {"account": account.pk, "scopes": ["pets:read"]}).text
+    key = ApiKey.objects.get()
+    secret = re.search(rf"psk_live_{key.public_id}_(\w+)", text)
+    assert secret
+    assert last().after["digest"] == "(not shown, but changed)"
+    new = {"username": "clerk", "usable_password": "true", "password1": PASSWORD, "password2": PASSWORD}
+    staff.post("/admin/auth/user/add/", new)
+    clerk = User.objects.get(username="clerk")
+    changed = {"usable_password": "true", "password1": PASSWORD + "2", "password2": PASSWORD + "2"}
+    staff.post(f"/admin/auth/user/{clerk.pk}/password/", changed)
+    assert (last().action, last().after) == ("changed", {"password": "(not shown, but changed)"})
+    kept = repr(list(AuditEntry.objects.values()))
+    hashes = User.objects.values_list("password", flat=True)
+    sessions = Session.objects.values_list("session_key", flat=True)
+    for hidden in (key.digest, secret[1], PASSWORD, *filter(None, hashes), *sessions):
+        assert hidden not in kept
+
+
+# --- Signing in and out --------------------------------------------------------------------------
+
+
+def attempt(name: str, password: str) -> Client:
+    client = Client(REMOTE_ADDR="198.51.100.4")
+    client.post("/admin/login/", {"username": name, "password": password})
+    return client
+
+
+def test_sign_ins_sign_outs_and_failed_ones_are_recorded(db: None, settings: Any) -> None:
+    settings.PASSWORD_HASHERS = FAST_HASHERS
+    User.objects.create_superuser("boss", password=PASSWORD)
+    attempt("boss", "wrong")
+    client = attempt("boss", PASSWORD)
+    client.post("/admin/logout/")
+    entries = AuditEntry.objects.order_by("id")
+    assert list(entries.values_list("action", "actor_name", "object_text", "address")) == [
+        ("sign_in_failed", "", "boss", "198.51.100.4"),
+        ("signed_in", "boss", "boss", "198.51.100.4"),
+        ("signed_out", "boss", "boss", "198.51.100.4"),
+    ]
+
+
+def test_a_password_typed_as_a_name_is_not_kept(db: None) -> None:
+    attempt(PASSWORD, "oops")
+    assert last().action == "sign_in_failed"
+    assert PASSWORD not in repr(AuditEntry.objects.values().get())
+
+
+def test_a_change_of_ones_own_password_is_recorded(db: None, settings: Any) -> None:
+    settings.PASSWORD_HASHERS = FAST_HASHERS
+    User.objects.create_superuser("boss", password=PASSWORD)
+    client, new = attempt("boss", PASSWORD), "another horse, another battery"
+    sent = {"old_password": "wrong", "new_password1": new, "new_password2": new}
+    client.post("/admin/password_change/", sent)
+    assert last().action == "signed_in"
+    client.post("/admin/password_change/", sent | {"old_password": PASSWORD})
+    assert (last().action, last().actor_name, last().reason) == ("changed", "boss", "Their own password.")
+
+
+# --- Append-only ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def entry(db: None) -> AuditEntry:
+    return AuditEntry.objects.create(action="changed", actor_name="boss", address="192.0.2.1")
+
+
+def test_the_model_refuses_to_change_or_delete(entry: AuditEntry) -> None:
+    every = AuditEntry.objects.all()
+    attempts: list[Any] = [
+        entry.save, entry.delete, every.delete, lambda: every.update(reason="x"),
+        lambda: AuditEntry.objects.bulk_update([entry], ["reason"]),
+        lambda: AuditEntry.objects.update_or_create(pk=entry.pk, defaults={"reason": "x"}),
+    ]  # fmt: skip
+    for change in attempts:
+        with pytest.raises(AppendOnlyError):
+            change()
+    assert AuditEntry.objects.get() == entry
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE backoffice_auditentry SET reason = 'x'",
+        "DELETE FROM backoffice_auditentry",
+        "TRUNCATE backoffice_auditentry",
+        "TRUNCATE auth_user, backoffice_auditentry CASCADE",
+    ],
+)
+def test_the_database_refuses_to_change_or_delete(entry: AuditEntry, statement: str) -> None:
+    if "TRUNCATE" in statement and connection.vendor != "postgresql":
+        pytest.skip("SQLite has no TRUNCATE.")
+    with pytest.raises(DatabaseError, match="append-only"), transaction.atomic():
+        connection.cursor().execute(statement)
+    assert AuditEntry.objects.get().reason == ""
+
+
+def test_no_page_changes_or_deletes(staff: Client, entry: AuditEntry) -> None:
+    for page in ("add/", f"{entry.pk}/change/", f"{entry.pk}/delete/"):
+        assert staff.post(LIST + page, {"reason": "x", "post": "yes"}).status_code == 403
+    staff.post(LIST, {"action": "delete_selected", "_selected_action": entry.pk, "post": "yes"})
+    assert AuditEntry.objects.filter(pk=entry.pk, reason="").exists()
+
+
+def test_an_entry_outlives_whom_and_what_it_is_about(staff: Client) -> None:
+    clerk = User.objects.create(username="clerk", is_staff=True)
+    signed_in(clerk)
+    staff.post(f"/admin/auth/user/{clerk.pk}/delete/", {"post": "yes"})
+    assert not User.objects.filter(username="clerk").exists()
+    assert AuditEntry.objects.filter(actor_name="clerk", actor_id=clerk.pk, action="signed_in").exists()
+
+
+# --- The page ------------------------------------------------------------------------------------
+
+
+def shown(client: Client, **query: Any) -> list[str]:
+    response = client.get(LIST, query)
+    assert response.status_code == 200
+    found = [entry.object_text for entry in response.context["cl"].result_list]
+    return [text for text in found if text != "boss"]  # Without the sign-in.
+
+
+@pytest.fixture
+def entries(boss: User) -> None:
+    rival = superuser("rival")
+    done = [
+        (boss, "added", "inventory.pet"),
+        (rival, "changed", "inventory.pet"),
+        (boss, "changed", "auth.group"),
+    ]
+    for number, (who, action, model) in enumerate(done):
+        AuditEntry.objects.create(
+            actor_id=who.pk, actor_name=who.username, action=action, model=model, object_id=f"{number}",
+            object_text=f"thing {number}", request_id=f"try-{number}", address="192.0.2.1",
+        )  # fmt: skip
+
+
+def test_entries_are_shown_the_last_first_and_found_by_staff_kind_action_object_and_request(
+    entries: None, staff: Client, boss: User
+) -> None:
+    assert shown(staff) == ["thing 2", "thing 1", "thing 0"]
+    assert shown(staff, staff=boss.pk) == ["thing 2", "thing 0"]
+    assert shown(staff, kind="inventory.pet") == ["thing 1", "thing 0"]
+    assert shown(staff, action__exact="changed") == ["thing 2", "thing 1"]
+    assert shown(staff, days="1") == ["thing 2", "thing 1", "thing 0"]
+    assert shown(staff, days="older") == []
+    assert shown(staff, q="thing 1") == shown(staff, q="try-1") == shown(staff, q=" 1 ") == ["thing 1"]
+    assert shown(staff, staff=boss.pk, kind="auth.group", action__exact="changed") == ["thing 2"]
+
+
+def test_values_are_shown_escaped(staff: Client) -> None:
+    staff.post("/admin/inventory/category/add/", {"name": "<script>alert(1)</script>"})
+    for path in (LIST, f"{LIST}{last().pk}/change/"):
+        text = staff.get(path).text
+        assert "<script>alert(1)" not in text
+        assert "&lt;script&gt;alert(1)" in text
+
+
+def test_a_long_trail_is_leafed_through_without_counting_it(staff: Client, boss: User) -> None:
+    AuditEntry.objects.bulk_create(
+        AuditEntry(actor_id=boss.pk, action="changed", address="192.0.2.1", object_text=f"{number}")
+        for number in range(1200)
+    )
+    with CaptureQueriesContext(connection) as queries:
+        page = staff.get(LIST, {"p": 20})
+    assert page.context["cl"].result_count == 1000
+    assert len(page.context["cl"].result_list) == 50
+    about = [query["sql"] for query in queries if 'FROM "backoffice_auditentry"' in query["sql"]]
+    assert len(about) == 2
+    assert not any("COUNT(" in sql for sql in about)
+    assert all("LIMIT" in sql for sql in about)
+
+
+def test_only_owners_see_the_trail(db: None) -> None:
+    groups = ("Viewer", "Support", "Stock", "Owner")
+    seen = [signed_in(member_of(group)).get(LIST).status_code for group in groups]
+    assert seen == [403, 403, 403, 200]

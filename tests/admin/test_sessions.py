@@ -1,0 +1,165 @@
+"""Sessions of staff: when they end, what their cookies look like, and who can end them."""
+
+from __future__ import annotations
+
+import time
+from http.cookies import SimpleCookie
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.contrib.sessions.backends.base import SessionBase
+from django.contrib.sessions.models import Session
+from django.test import Client
+
+from petstore.backoffice.sessions import SEEN, STARTED, has_ended, touch
+from tests.support.staff import FAST_HASHERS, PASSWORD, signed_in
+from tests.unit.test_settings import setting
+
+HOUR = 3600
+LIST = "/admin/inventory/pet/"
+
+
+@pytest.fixture(autouse=True)
+def boss(db: None, settings: Any) -> User:
+    settings.PASSWORD_HASHERS = FAST_HASHERS
+    return User.objects.create_superuser("boss", password=PASSWORD)
+
+
+def login() -> Client:
+    client = Client()
+    client.post("/admin/login/", {"username": "boss", "password": PASSWORD, "next": "/admin/"})
+    return client
+
+
+def is_in(client: Client) -> bool:
+    return client.get(LIST).status_code == 200
+
+
+def session(**times: float) -> SessionBase:
+    found = SessionBase()
+    found.update({STARTED: times["started"], SEEN: times["seen"]})
+    return found
+
+
+# --- Ends ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("started", "seen", "now", "ended"),
+    [
+        (0, 0, HOUR - 1, False),
+        (0, 0, HOUR, True),
+        (0, 11.5 * HOUR, 12 * HOUR - 1, False),
+        (0, 12 * HOUR - 1, 12 * HOUR, True),
+    ],
+)
+def test_a_session_ends_after_an_idle_hour_and_after_12_hours(
+    started: float, seen: float, now: float, ended: bool
+) -> None:
+    assert has_ended(session(started=started, seen=seen), now) is ended
+
+
+def test_a_session_that_does_not_say_when_it_began_is_over() -> None:
+    assert has_ended(SessionBase(), time.time())
+
+
+def test_a_session_is_written_once_a_minute_at_most() -> None:
+    found = session(started=0, seen=0)
+    found.modified = False
+    touch(found, 59)
+    assert not found.modified
+    touch(found, 60)
+    assert (found.modified, found[SEEN]) == (True, 60)
+
+
+@pytest.mark.parametrize("name", [STARTED, SEEN])
+def test_who_comes_back_after_the_end_must_sign_in_again(name: str) -> None:
+    client = login()
+    assert is_in(client)
+    found = client.session
+    found[name] -= 13 * HOUR
+    found.save()
+    response: Any = client.get(LIST)
+    assert (response.status_code, response.url) == (302, f"/admin/login/?next={LIST}")
+    assert not client.session.get("_auth_user_id")
+
+
+def test_a_request_keeps_the_session_from_idling(boss: User) -> None:
+    client = login()
+    found = client.session
+    found[SEEN] -= HOUR / 2
+    found.save()
+    assert is_in(client)
+    assert time.time() - client.session[SEEN] < HOUR / 4
+
+
+def test_signing_in_starts_a_new_session_id() -> None:
+    client = Client()
+    client.post("/admin/login/", {"username": "boss", "password": PASSWORD})
+    before = client.cookies["sessionid"].value
+    User.objects.create_superuser("other", password=PASSWORD)
+    client.post("/admin/login/", {"username": "other", "password": PASSWORD})
+    assert client.cookies["sessionid"].value != before
+    assert not Session.objects.filter(session_key=before).exists()
+
+
+# --- Signing out, and passwords ------------------------------------------------------------------
+
+
+def test_signing_out_takes_a_post() -> None:
+    client = login()
+    assert client.get("/admin/logout/").status_code == 405
+    assert is_in(client)
+    assert "You are signed out" in client.post("/admin/logout/").text
+    assert not is_in(client)
+
+
+def test_another_site_signs_nobody_out(boss: User) -> None:
+    client = signed_in(boss, enforce_csrf_checks=True)
+    assert client.post("/admin/logout/").status_code == 403
+    assert is_in(client)
+
+
+def test_changing_the_password_ends_the_other_sessions() -> None:
+    client, other = login(), login()
+    new = "another horse, another battery"
+    sent = {"old_password": PASSWORD, "new_password1": new, "new_password2": new}
+    assert client.post("/admin/password_change/", sent).status_code == 302
+    assert is_in(client)
+    assert not is_in(other)
+
+
+def test_who_is_no_longer_staff_is_out_at_once(boss: User) -> None:
+    client = login()
+    User.objects.update(is_staff=False)
+    assert not is_in(client)
+
+
+# --- Cookies -------------------------------------------------------------------------------------
+
+
+def test_the_session_cookie_ends_with_the_browser_and_no_script_reads_it() -> None:
+    client = login()
+    cookie = client.cookies["sessionid"]
+    assert (cookie["expires"], cookie["max-age"]) == ("", "")
+    assert cookie["httponly"]
+    assert cookie["samesite"] == "Lax"
+    client.get("/admin/password_change/")
+    assert client.cookies["csrftoken"]["httponly"]
+    assert client.cookies["csrftoken"]["samesite"] == "Strict"
+
+
+def test_over_https_cookies_are_bound_to_this_very_host() -> None:
+    """RFC 6265bis, section 4.1.3.2: such a name needs Secure, the path / and no Domain."""
+    names = "(s.SESSION_COOKIE_NAME, s.CSRF_COOKIE_NAME, s.SESSION_COOKIE_SECURE, s.CSRF_COOKIE_SECURE)"
+    https = setting(names, BASE_URL="https://api.example.com/v1")
+    assert https == "('__Host-sessionid', '__Host-csrftoken', True, True)"
+    assert setting(names, BASE_URL="http://localhost/v1") == "('sessionid', 'csrftoken', False, False)"
+
+
+def test_over_https_the_cookie_is_sent_as_its_name_promises(settings: Any) -> None:
+    settings.SESSION_COOKIE_NAME, settings.SESSION_COOKIE_SECURE = "__Host-sessionid", True
+    cookies: SimpleCookie = login().cookies
+    cookie = cookies["__Host-sessionid"]
+    assert (cookie["secure"], cookie["path"], cookie["domain"]) == (True, "/", "")

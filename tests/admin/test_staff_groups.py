@@ -1,0 +1,290 @@
+"""What each group of staff may do and may not, over HTTP; and that nobody raises themselves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.contrib.auth.models import Group, Permission, User
+from django.db import connection
+from django.db.migrations.loader import MigrationLoader
+from django.test import Client
+
+from accounts.models import Account, ApiKey
+from inventory.models import Category, Order, Pet
+from petstore.backoffice.site import PetstoreAdminSite
+from tests.support.staff import member_of, signed_in, superuser
+
+GROUPS = ("Viewer", "Support", "Stock", "Owner")
+CUSTOMERS = {"accounts/account", "accounts/apikey", "accounts/plan"}
+SHOP = {"inventory/pet", "inventory/category", "inventory/order"}
+STAFF = {"auth/user", "auth/group"}
+LISTS = sorted(CUSTOMERS | SHOP | STAFF | {"backoffice/auditentry"})
+
+SEES = {
+    "Viewer": CUSTOMERS | SHOP,
+    "Support": CUSTOMERS | SHOP,
+    "Stock": SHOP,
+    "Owner": CUSTOMERS | SHOP | STAFF | {"backoffice/auditentry"},
+}
+# Every page that changes something, and who may use it. `{}` is the id of a row.
+VERBS = {
+    "accounts/account/add": {"Support", "Owner"},
+    "accounts/account/{}/change": {"Support", "Owner"},
+    "accounts/account/{}/delete": {"Owner"},
+    "accounts/apikey/add": {"Support", "Owner"},
+    "accounts/apikey/{}/change": {"Support", "Owner"},
+    "accounts/apikey/{}/revoke": {"Support", "Owner"},
+    "accounts/apikey/{}/rotate": {"Support", "Owner"},
+    "accounts/apikey/{}/unban": {"Support", "Owner"},
+    "accounts/apikey/{}/delete": set(),
+    "accounts/plan/{}/change": {"Owner"},
+    "accounts/plan/add": set(),
+    "accounts/plan/{}/delete": set(),
+    "inventory/pet/add": {"Stock", "Owner"},
+    "inventory/pet/{}/change": {"Stock", "Owner"},
+    "inventory/pet/{}/delete": {"Stock", "Owner"},
+    "inventory/category/add": {"Stock", "Owner"},
+    "inventory/category/{}/change": {"Stock", "Owner"},
+    "inventory/category/{}/delete": {"Stock", "Owner"},
+    "inventory/order/add": set(),
+    "inventory/order/{}/change": {"Stock", "Owner"},
+    "inventory/order/{}/delete": set(),
+    "auth/user/add": {"Owner"},
+    "auth/user/{}/change": {"Owner"},
+    "auth/user/{}/password": {"Owner"},
+    "auth/user/{}/two-factor": {"Owner"},
+    "auth/user/{}/delete": {"Owner"},
+    "auth/group/add": {"Owner"},
+    "auth/group/{}/change": {"Owner"},
+    "auth/group/{}/delete": {"Owner"},
+    "backoffice/auditentry/add": set(),
+    "backoffice/auditentry/{}/change": set(),
+    "backoffice/auditentry/{}/delete": set(),
+}
+
+
+@pytest.fixture
+def rows(account: Account, key: ApiKey, category: Category) -> dict[str, Any]:
+    """The id of a row of each model."""
+    pet = Pet.objects.create(name="Rex", category=category)
+    order = Order.objects.place(account_id=account.pk, pet_id=pet.pk, by="tests")
+    clerk = User.objects.create(username="clerk", is_staff=True)
+    entry = apps.get_model("backoffice", "AuditEntry").objects.create(action="added", address="192.0.2.1")
+    return {
+        "accounts/account": account.pk, "accounts/apikey": key.pk, "accounts/plan": "free",
+        "inventory/pet": pet.pk, "inventory/category": category.pk, "inventory/order": order.pk,
+        "auth/user": clerk.pk, "auth/group": Group.objects.get(name="Viewer").pk,
+        "backoffice/auditentry": entry.pk,
+    }  # fmt: skip
+
+
+def path_of(page: str, rows: dict[str, Any]) -> str:
+    return f"/admin/{page.format(rows['/'.join(page.split('/')[:2])])}/"
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_a_group_sees_its_lists_and_no_others(rows: dict[str, Any], group: str) -> None:
+    client = signed_in(member_of(group))
+    seen = {model for model in LISTS if client.get(f"/admin/{model}/").status_code == 200}
+    assert seen == SEES[group]
+    refused = {client.get(f"/admin/{model}/").status_code for model in set(LISTS) - seen}
+    assert refused <= {403}
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_the_navigation_leads_where_the_group_may_go_and_nowhere_else(db: None, group: str) -> None:
+    text = signed_in(member_of(group)).get("/admin/two-factor/", follow=True).text
+    text += signed_in(member_of(group, name="other")).get("/admin/password_change/").text
+    linked = {model for model in LISTS if f'href="/admin/{model}/"' in text}
+    assert linked == SEES[group]
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_a_group_uses_its_verbs_and_no_others(rows: dict[str, Any], group: str) -> None:
+    client = signed_in(member_of(group))
+    for page, groups in VERBS.items():
+        status = client.post(path_of(page, rows), {}).status_code
+        if group in groups:
+            assert status in {200, 302}, (group, page, status)
+        else:
+            assert status == 403, (group, page, status)
+
+
+def test_nobody_without_a_group_sees_or_does_anything(rows: dict[str, Any]) -> None:
+    client = signed_in(User.objects.get(username="clerk"))
+    assert {client.get(f"/admin/{model}/").status_code for model in LISTS} == {403}
+    assert {client.post(path_of(page, rows), {}).status_code for page in VERBS} == {403}
+
+
+@pytest.mark.parametrize(
+    ("group", "status"), [("Viewer", "placed"), ("Support", "placed"), ("Stock", "approved")]
+)
+def test_only_stock_and_owners_approve_orders(rows: dict[str, Any], group: str, status: str) -> None:
+    order = rows["inventory/order"]
+    signed_in(member_of(group)).post(
+        "/admin/inventory/order/", {"action": "approve", "_selected_action": order}
+    )
+    assert Order.objects.get(pk=order).status == status
+
+
+# --- The groups themselves -----------------------------------------------------------------------
+
+
+def make_groups() -> None:
+    """Run the migration's function again."""
+    name = ("backoffice", "0003_groups")
+    migration = MigrationLoader(connection).get_migration(*name)
+    migration.operations[0].code(apps, None)  # type: ignore[attr-defined]
+
+
+def test_a_new_database_has_the_groups(db: None) -> None:
+    assert set(Group.objects.values_list("name", flat=True)) == set(GROUPS)
+
+
+def test_making_the_groups_again_changes_nothing_that_was_edited(db: None) -> None:
+    viewer = Group.objects.get(name="Viewer")
+    viewer.permissions.set(Permission.objects.filter(codename="view_pet"))
+    Group.objects.get(name="Stock").delete()
+    make_groups()
+    assert [each.codename for each in viewer.permissions.all()] == ["view_pet"]
+    assert Group.objects.get(name="Stock").permissions.filter(codename="change_pet").exists()
+
+
+# --- Nobody raises themselves --------------------------------------------------------------------
+
+
+def edit(client: Client, user: User, **fields: Any) -> Any:
+    """Send the form of a member of staff, as it stands but for some fields."""
+    sent: dict[str, Any] = {
+        "username": user.username, "is_active": "on", "is_staff": "on",
+        "groups": [group.pk for group in user.groups.all()],
+        "user_permissions": [each.pk for each in user.user_permissions.all()],
+        "date_joined_0": "2026-01-01", "date_joined_1": "00:00:00",
+    }  # fmt: skip
+    sent |= fields
+    return client.post(
+        f"/admin/auth/user/{user.pk}/change/", {name: value for name, value in sent.items() if value != ""}
+    )
+
+
+def test_an_owner_hires_a_clerk_for_a_group(db: None) -> None:
+    clerk = User.objects.create(username="clerk")
+    stock = Group.objects.get(name="Stock")
+    assert edit(signed_in(member_of("Owner")), clerk, groups=[stock.pk]).status_code == 302
+    clerk.refresh_from_db()
+    assert clerk.is_staff
+    assert clerk.has_perm("inventory.change_pet")
+
+
+def test_an_owner_makes_nobody_a_superuser(db: None) -> None:
+    clerk = User.objects.create(username="clerk", is_staff=True)
+    edit(signed_in(member_of("Owner")), clerk, is_superuser="on")
+    clerk.refresh_from_db()
+    assert not clerk.is_superuser
+
+
+@pytest.mark.parametrize("page", ["change", "password", "delete", "two-factor"])
+def test_an_owner_does_not_touch_a_superuser(db: None, page: str) -> None:
+    boss = superuser()
+    before = User.objects.filter(pk=boss.pk).values().get()
+    sent = {"username": "taken", "password1": "new-pass-123", "password2": "new-pass-123", "post": "yes"}
+    sent |= {"usable_password": "true", "reason": "Mine now."}
+    response = signed_in(member_of("Owner")).post(f"/admin/auth/user/{boss.pk}/{page}/", sent)
+    assert response.status_code == 403
+    assert User.objects.filter(pk=boss.pk).values().get() == before
+
+
+def personnel() -> User:
+    """Return somebody who may edit staff and groups, and see pets."""
+    clerk = User.objects.create(username="personnel", is_staff=True)
+    names = "view_user add_user change_user delete_user view_group add_group change_group view_pet".split()
+    clerk.user_permissions.set(Permission.objects.filter(codename__in=names))
+    return clerk
+
+
+def test_nobody_gives_permissions_that_they_lack(db: None) -> None:
+    clerk = User.objects.create(username="clerk", is_staff=True)
+    wanted = Permission.objects.get(codename="change_plan")
+    owned = Permission.objects.get(codename="view_pet")
+    client = signed_in(personnel())
+    assert edit(client, clerk, user_permissions=[wanted.pk]).status_code == 200
+    assert edit(client, clerk, user_permissions=[owned.pk]).status_code == 302
+    assert list(clerk.user_permissions.all()) == [owned]
+
+
+def test_nobody_puts_others_into_a_group_that_may_do_more_than_they(db: None) -> None:
+    clerk = User.objects.create(username="clerk", is_staff=True)
+    owner = Group.objects.get(name="Owner")
+    assert edit(signed_in(personnel()), clerk, groups=[owner.pk]).status_code == 200
+    assert not clerk.groups.exists()
+
+
+def test_nobody_edits_somebody_who_may_do_more_than_they(db: None) -> None:
+    owner = member_of("Owner", is_active=False)
+    assert edit(signed_in(personnel()), owner, username="taken").status_code == 403
+    assert User.objects.filter(username="owner").exists()
+
+
+def test_nobody_gives_a_group_permissions_that_they_lack(db: None) -> None:
+    own = Group.objects.create(name="Mine")
+    wanted = Permission.objects.get(codename="change_plan")
+    response = signed_in(personnel()).post(
+        f"/admin/auth/group/{own.pk}/change/", {"name": "Mine", "permissions": [wanted.pk]}
+    )
+    assert response.status_code == 200
+    assert not own.permissions.exists()
+
+
+def test_nobody_edits_a_group_that_may_do_more_than_they(db: None) -> None:
+    owner = Group.objects.get(name="Owner")
+    response = signed_in(personnel()).post(f"/admin/auth/group/{owner.pk}/change/", {"name": "Gone"})
+    assert response.status_code == 403
+    assert owner.permissions.exists()
+
+
+@pytest.mark.parametrize("who", ["owner", "superuser"])
+def test_nobody_takes_away_their_own_rights(db: None, who: str) -> None:
+    user = superuser() if who == "superuser" else member_of("Owner")
+    client = signed_in(user)
+    edit(client, user, is_active="", is_staff="", is_superuser="", groups=[], first_name="Kim")
+    fresh = User.objects.get(pk=user.pk)
+    assert fresh.first_name == "Kim"
+    assert (fresh.is_active, fresh.is_staff, fresh.is_superuser) == (True, True, user.is_superuser)
+    assert fresh.groups.count() == user.groups.count()
+    assert client.post(f"/admin/auth/user/{user.pk}/delete/", {"post": "yes"}).status_code == 403
+    assert client.post(f"/admin/auth/user/{user.pk}/two-factor/", {"reason": "x"}).status_code == 403
+    assert User.objects.filter(pk=user.pk).exists()
+
+
+def test_a_superuser_makes_a_superuser(db: None) -> None:
+    clerk = User.objects.create(username="clerk", is_staff=True)
+    edit(signed_in(superuser()), clerk, is_superuser="on")
+    clerk.refresh_from_db()
+    assert clerk.is_superuser
+
+
+def test_who_has_just_lost_their_rights_takes_nobody_elses(
+    db: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    boss, rival = superuser(), superuser("rival")
+    client = signed_in(boss)
+
+    def let_in_and_fired_at_once(site: Any, request: Any) -> bool:
+        User.objects.filter(pk=boss.pk).update(is_staff=False)
+        return True
+
+    monkeypatch.setattr(PetstoreAdminSite, "has_permission", let_in_and_fired_at_once)
+    assert edit(client, rival, is_staff="").status_code == 403
+    rival.refresh_from_db()
+    assert rival.is_staff
+
+
+def test_owners_do_not_take_rights_from_their_own_group(db: None) -> None:
+    client = signed_in(member_of("Owner"))
+    owners = Group.objects.get(name="Owner")
+    before = owners.permissions.count()
+    assert client.post(f"/admin/auth/group/{owners.pk}/change/", {"name": "Owner"}).status_code == 403
+    assert client.post(f"/admin/auth/group/{owners.pk}/delete/", {"post": "yes"}).status_code == 403
+    assert owners.permissions.count() == before

@@ -1,0 +1,126 @@
+"""/healthz says that the process lives, /readyz whether it can serve, and neither ever hangs."""
+
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from socket import create_server
+
+import pytest
+from django.db import OperationalError, connection
+from django.db.migrations.recorder import MigrationRecorder
+from django.test import Client
+
+from accounts import readiness
+from petstore.observability import health as checks
+from petstore.observability.draining import is_draining
+from petstore.observability.health import FAILED, NO_ANSWER, Check
+from tests.conftest import COMMITTED
+
+
+@contextmanager
+def black_hole() -> Iterator[int]:
+    """A port that takes connections and never says a word."""
+    with create_server(("127.0.0.1", 0)) as listener:
+        yield listener.getsockname()[1]
+
+
+def test_healthz_touches_no_database(client: Client) -> None:
+    response = client.get("/healthz")  # Without the fixture `db`, a query would fail the test.
+    assert (response.status_code, response.json()) == (200, {"status": "ok"})
+
+
+@COMMITTED
+def test_readyz_names_each_part_that_is_well(client: Client) -> None:
+    assert not is_draining()
+    response = client.get("/readyz")
+    assert response.status_code == 200
+    assert response.json() == {"status": "ok", "database": "ok", "migrations": "ok", "quota": "database"}
+
+
+@COMMITTED
+def test_readyz_is_503_while_a_migration_is_not_applied(client: Client) -> None:
+    MigrationRecorder(connection).record_unapplied("inventory", "0001_initial")
+    try:
+        response = client.get("/readyz")
+    finally:
+        MigrationRecorder(connection).record_applied("inventory", "0001_initial")
+    assert response.status_code == 503
+    assert (response.json()["database"], response.json()["migrations"]) == ("ok", "missing")
+
+
+@COMMITTED
+def test_readyz_is_ready_on_a_database_that_is_ahead(client: Client) -> None:
+    MigrationRecorder(connection).record_applied("inventory", "9999_of_the_next_version")
+    try:
+        assert client.get("/readyz").status_code == 200
+    finally:
+        MigrationRecorder(connection).record_unapplied("inventory", "9999_of_the_next_version")
+
+
+def test_readyz_says_which_part_fails(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> str:
+        raise OperationalError
+
+    monkeypatch.setattr(readiness, "CHECKS", {"database": Check(lambda: "ok"), "migrations": Check(fail)})
+    response = client.get("/readyz")
+    assert response.status_code == 503
+    assert response.json()["status"] == "unavailable"
+    assert (response.json()["database"], response.json()["migrations"]) == ("ok", FAILED)
+
+
+@COMMITTED
+def test_readyz_answers_in_time_while_the_database_says_nothing(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if connection.vendor != "postgresql":
+        pytest.skip("Only PostgreSQL is asked over a network.")
+    with black_hole() as port:
+        monkeypatch.setitem(connection.settings_dict, "HOST", "127.0.0.1")
+        monkeypatch.setitem(connection.settings_dict, "PORT", str(port))
+        began = time.monotonic()
+        response = client.get("/readyz")
+        assert time.monotonic() - began < 2
+    assert response.status_code == 503
+    assert response.json()["database"] == NO_ANSWER
+
+
+def test_however_many_ask_a_check_runs_once_at_a_time() -> None:
+    release = threading.Event()
+    runs = []
+
+    def hang() -> str:
+        runs.append(threading.current_thread())
+        release.wait(10)
+        return "ok"
+
+    check = {"database": Check(hang)}
+    with ThreadPoolExecutor(20) as pool:
+        states = list(pool.map(lambda _: checks.states(check, limit=0.05), range(60)))
+        assert states == [{"database": NO_ANSWER}] * 60
+        assert len(runs) == 1
+        release.set()
+    runs[0].join()
+    assert checks.states(check, limit=5) == {"database": "ok"}
+    assert len(runs) == 2
+
+
+def test_checks_run_side_by_side() -> None:
+    meet = threading.Barrier(2)
+
+    def examine() -> str:
+        meet.wait(5)
+        return "ok"
+
+    both = {"one": Check(examine), "other": Check(examine)}
+    assert checks.states(both, limit=5) == {"one": "ok", "other": "ok"}
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz"])
+def test_load_balancers_ask_whatever_the_host(
+    client: Client, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(readiness, "CHECKS", {"database": Check(lambda: "ok")})
+    assert client.head(path, headers={"Host": "10.0.0.7:8000"}).status_code == 200
+    assert client.post(path).status_code == 405

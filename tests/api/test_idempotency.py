@@ -1,0 +1,639 @@
+"""Requests that are sent again with an `Idempotency-Key`: D31, on every operation that creates."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx
+import pytest
+from django.core.management import call_command
+from django.db import connection, transaction
+from django.utils import timezone
+
+from accounts.models import Account, ApiKey, IdempotencyRecord, PlanCode
+from inventory.models import Category, Order, Pet
+from tests.conftest import COMMITTED, Api
+from tests.support.live import ROOT, Service, live_service
+from tests.support.servers import wait_until
+
+DAY = timedelta(hours=24)
+RETRIES = 200
+THREADS = 20
+WORKERS = 4
+ATTEMPTS = 100  # Of one retry, until it has an answer.
+
+
+class Creation(NamedTuple):
+    """An operation that creates, and a body that it accepts once."""
+
+    path: str
+    body: dict[str, Any]
+    rows: Callable[[], int]
+
+    def other(self) -> dict[str, Any]:
+        """Return the body of another request."""
+        if self.path == "/pets":
+            return self.body | {"name": "Rex"}
+        return {"petId": Pet.objects.create(name="Rex", category_id=1).pk}
+
+
+@pytest.fixture
+def pet(category: Category) -> Pet:
+    return Pet.objects.create(name="Biscuit", category=category)
+
+
+@pytest.fixture(params=["createPet", "placeOrder"])
+def creation(request: pytest.FixtureRequest, category: Category) -> Creation:
+    if request.param == "createPet":
+        body = {"name": "Biscuit", "categoryId": category.pk, "status": "pending"}
+        return Creation("/pets", body, Pet.objects.count)
+    pet: Pet = request.getfixturevalue("pet")
+    return Creation("/store/orders", {"petId": pet.pk}, Order.objects.count)
+
+
+def send(api: Api, creation: Creation, key: str = "a", body: Any = None) -> Any:
+    return api.post(creation.path, creation.body if body is None else body, Idempotency_Key=key)
+
+
+def refusal(response: Any) -> tuple[int, str]:
+    return response.status_code, response.json()["code"]
+
+
+# --- What is the same request ----------------------------------------------------------------------
+
+
+def test_same_key_and_body_replay_the_first_answer_byte_for_byte(api: Api, creation: Creation) -> None:
+    first, *retries = (send(api, creation) for _ in range(3))
+    assert first.status_code == 201
+    assert "Idempotent-Replayed" not in first.headers
+    for retry in retries:
+        assert (retry.status_code, retry.content) == (201, first.content)
+        for name in ("Location", "Content-Type", "Cache-Control"):
+            assert retry.headers[name] == first.headers[name]
+        assert retry.headers["Idempotent-Replayed"] == "true"
+
+
+def test_retry_writes_nothing(api: Api, creation: Creation) -> None:
+    send(api, creation)
+    rows = creation.rows()
+    send(api, creation)
+    assert creation.rows() == rows
+    assert IdempotencyRecord.objects.count() == 1
+
+
+def test_answer_without_a_key_is_never_a_replay(api: Api, category: Category) -> None:
+    body = {"name": "Biscuit", "categoryId": category.pk}
+    first, second = (api.post("/pets", body) for _ in range(2))
+    assert first.json()["id"] != second.json()["id"]
+    assert "Idempotent-Replayed" not in second.headers
+    assert not IdempotencyRecord.objects.exists()
+
+
+def test_replay_is_the_first_answer_though_the_row_has_changed_since(api: Api, pet: Pet) -> None:
+    first = api.post("/store/orders", {"petId": pet.pk}, Idempotency_Key="a")
+    assert api("DELETE", f"/store/orders/{first.json()['id']}").status_code == 204
+    assert api.post("/store/orders", {"petId": pet.pk}, Idempotency_Key="a").content == first.content
+    assert Order.objects.get().status == "cancelled"
+
+
+def test_text_of_every_language_is_replayed_byte_for_byte(api: Api, category: Category) -> None:
+    body = {"name": 'Ünïcødé 🐕‍🦺 \\ "', "categoryId": category.pk}
+    first, second = (api.post("/pets", body, Idempotency_Key="a") for _ in range(2))
+    assert second.content == first.content
+    assert second.json()["name"] == body["name"]
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    [
+        b'{"categoryId":%d,"name":"Biscuit"}',
+        b'\n{ "categoryId" : %d ,\t"name" : "Biscuit" }\r\n',
+        b'{"categoryId":%d,"name":"\\u0042iscuit"}',
+    ],
+)
+def test_spaces_escapes_and_the_order_of_members_make_no_other_body(
+    api: Api, category: Category, spelling: bytes
+) -> None:
+    first = api.post("/pets", b'{"name":"Biscuit","categoryId":%d}' % category.pk, Idempotency_Key="a")
+    second = api.post("/pets", spelling % category.pk, Idempotency_Key="a")
+    assert (second.status_code, second.content) == (201, first.content)
+    assert second.headers["Idempotent-Replayed"] == "true"
+
+
+def test_another_body_is_refused(api: Api, creation: Creation) -> None:
+    other = creation.other()
+    first = send(api, creation)
+    rows = creation.rows()
+    second = send(api, creation, body=other)
+    assert refusal(second) == (422, "idempotency_key_reused")
+    assert "Idempotent-Replayed" not in second.headers
+    assert creation.rows() == rows
+    assert send(api, creation).content == first.content
+
+
+def test_number_and_a_string_of_its_digits_are_two_bodies(api: Api, pet: Pet) -> None:
+    first = api.post("/store/orders", b'{"petId": %d.0}' % pet.pk, Idempotency_Key="a")
+    second = api.post("/store/orders", b'{"petId": "%d.0"}' % pet.pk, Idempotency_Key="a")
+    assert first.status_code == 201
+    assert refusal(second) == (422, "idempotency_key_reused")
+
+
+def test_body_with_an_ignored_member_more_is_another(api: Api, creation: Creation) -> None:
+    send(api, creation)
+    second = send(api, creation, body=creation.body | {"note": 1.5})
+    assert refusal(second) == (422, "idempotency_key_reused")
+
+
+def test_another_path_is_another_request(api: Api, pet: Pet, category: Category) -> None:
+    body = {"name": "Rex", "categoryId": category.pk, "petId": pet.pk}
+    assert api.post("/pets", body, Idempotency_Key="a").status_code == 201
+    assert refusal(api.post("/store/orders", body, Idempotency_Key="a")) == (422, "idempotency_key_reused")
+    assert not Order.objects.exists()
+
+
+def test_another_method_is_another_request(
+    api: Api, creation: Creation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send(api, creation)
+    # POST alone creates today. The record must hold for whatever comes.
+    from accounts import idempotency
+
+    known = IdempotencyRecord.objects.get().fingerprint
+
+    class Put:
+        method, path, data = "PUT", f"/v1{creation.path}", creation.body
+
+    class Post(Put):
+        method = "POST"
+
+    assert idempotency.fingerprint(Post) == known  # type: ignore[arg-type]  # As much as it reads.
+    assert idempotency.fingerprint(Put) != known  # type: ignore[arg-type]
+
+
+# --- Whose key it is ---------------------------------------------------------------------------------
+
+
+def test_another_account_has_keys_of_its_own(
+    api: Api, issue: Callable[..., tuple[ApiKey, str]], category: Category
+) -> None:
+    body = {"name": "Biscuit", "categoryId": category.pk}
+    neighbour = Account.objects.create(name="Neighbour", plan_id=PlanCode.BUSINESS)
+    first = api.post("/pets", body, Idempotency_Key="a")
+    second = Api(issue(neighbour)[1]).post("/pets", body, Idempotency_Key="a")
+    assert second.status_code == 201
+    assert second.json()["id"] != first.json()["id"]
+    assert "Idempotent-Replayed" not in second.headers
+
+
+def test_two_api_keys_of_one_account_share_theirs(
+    api: Api, issue: Callable[..., tuple[ApiKey, str]], creation: Creation
+) -> None:
+    first = send(api, creation)
+    second = send(Api(issue()[1]), creation)
+    assert second.content == first.content
+    assert second.headers["Idempotent-Replayed"] == "true"
+
+
+def test_replay_needs_the_scope_of_the_request(
+    api: Api, issue: Callable[..., tuple[ApiKey, str]], creation: Creation
+) -> None:
+    send(api, creation)
+    reader = Api(issue(key_scopes=["pets:read", "orders:read"])[1])
+    assert refusal(send(reader, creation)) == (403, "insufficient_scope")
+
+
+def test_replay_costs_one_of_the_quota(api: Api, creation: Creation) -> None:
+    left = [int(send(api, creation).headers["X-RateLimit-Remaining"]) for _ in range(3)]
+    assert left == [left[0], left[0] - 1, left[0] - 2]
+
+
+# --- What is kept, and how long ----------------------------------------------------------------------
+
+
+def test_refused_body_keeps_nothing_and_the_mended_one_succeeds(api: Api, category: Category) -> None:
+    body = {"name": " ", "categoryId": category.pk}
+    assert refusal(api.post("/pets", body, Idempotency_Key="a")) == (400, "invalid_field")
+    assert not IdempotencyRecord.objects.exists()
+    assert api.post("/pets", body | {"name": "Rex"}, Idempotency_Key="a").status_code == 201
+
+
+@pytest.mark.parametrize("body", [b"{", b"[]", b"5", b"null", b'"text"', b""])
+def test_malformed_body_with_a_key_is_refused_as_without(api: Api, creation: Creation, body: bytes) -> None:
+    expected = api.post(creation.path, body)
+    assert expected.status_code == 400
+    assert api.post(creation.path, body, Idempotency_Key="a").json() == expected.json()
+    assert not IdempotencyRecord.objects.exists()
+
+
+def test_conflict_keeps_nothing_and_the_retry_succeeds_once_the_pet_is_free(
+    api: Api, issue: Callable[..., tuple[ApiKey, str]], pet: Pet
+) -> None:
+    neighbour = Api(issue(Account.objects.create(name="Neighbour", plan_id=PlanCode.BUSINESS))[1])
+    taken = neighbour.post("/store/orders", {"petId": pet.pk}).json()["id"]
+    refused = api.post("/store/orders", {"petId": pet.pk}, Idempotency_Key="a")
+    assert refusal(refused) == (409, "pet_not_available")
+    assert not IdempotencyRecord.objects.exists()
+    assert neighbour("DELETE", f"/store/orders/{taken}").status_code == 204
+    retry = api.post("/store/orders", {"petId": pet.pk}, Idempotency_Key="a")
+    assert retry.status_code == 201
+    assert "Idempotent-Replayed" not in retry.headers
+
+
+def test_unknown_pet_keeps_nothing(api: Api, pet: Pet) -> None:
+    missing = api.post("/store/orders", {"petId": pet.pk + 1}, Idempotency_Key="a")
+    assert refusal(missing) == (404, "pet_not_found")
+    assert not IdempotencyRecord.objects.exists()
+
+
+def test_key_is_free_again_after_24_hours(api: Api, category: Category) -> None:
+    body = {"name": "Biscuit", "categoryId": category.pk}
+    first = api.post("/pets", body, Idempotency_Key="a")
+    IdempotencyRecord.objects.update(created_at=timezone.now() - DAY)
+    other = api.post("/pets", body | {"name": "Rex"}, Idempotency_Key="a")
+    assert other.status_code == 201
+    assert other.json()["id"] != first.json()["id"]
+    assert "Idempotent-Replayed" not in other.headers
+    again = api.post("/pets", body | {"name": "Rex"}, Idempotency_Key="a")
+    assert again.content == other.content
+
+
+def test_key_holds_until_24_hours_have_passed(api: Api, creation: Creation) -> None:
+    first = send(api, creation)
+    IdempotencyRecord.objects.update(created_at=timezone.now() - DAY + timedelta(minutes=1))
+    assert send(api, creation).content == first.content
+
+
+def test_command_deletes_old_answers_alone_and_says_how_many(
+    api: Api, category: Category, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("accounts.management.commands.clear_idempotency_keys.BATCH", 2)
+    for number in range(5):
+        api.post("/pets", {"name": "Rex", "categoryId": category.pk}, Idempotency_Key=f"key-{number}")
+    now = timezone.now()
+    IdempotencyRecord.objects.filter(key__in=["key-0", "key-1", "key-2"]).update(created_at=now - DAY)
+    IdempotencyRecord.objects.filter(key="key-3").update(created_at=now - DAY + timedelta(minutes=1))
+    call_command("clear_idempotency_keys")
+    assert capsys.readouterr().out == "Done. Deleted 3 answers.\n"
+    assert set(IdempotencyRecord.objects.values_list("key", flat=True)) == {"key-3", "key-4"}
+    assert Pet.objects.count() == 5
+    call_command("clear_idempotency_keys")
+    assert capsys.readouterr().out == "Done. Deleted 0 answers.\n"
+
+
+# --- What is a key -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "a" * 256, "a b", " a", "a\t", "a\x00", "a\x1f", "a\x7f", "a\n", "é", "a\xa0", "\x80", "ÿ"],
+)
+def test_malformed_key_is_refused_and_nothing_is_written(api: Api, creation: Creation, text: str) -> None:
+    rows = creation.rows()
+    response = send(api, creation, text)
+    assert refusal(response) == (400, "invalid_parameter")
+    assert "Idempotency-Key" in response.json()["message"]
+    assert creation.rows() == rows
+    assert not IdempotencyRecord.objects.exists()
+
+
+@pytest.mark.parametrize(
+    "text", ["a" * 255, "".join(map(chr, range(0x21, 0x7F))), "!", "~", '"quoted"', "%20", "\\"]
+)
+def test_key_has_1_to_255_visible_ascii_characters(api: Api, creation: Creation, text: str) -> None:
+    first, second = (send(api, creation, text) for _ in range(2))
+    assert (first.status_code, second.content) == (201, first.content)
+    assert second.headers["Idempotent-Replayed"] == "true"
+
+
+def test_keys_differ_by_case(api: Api, category: Category) -> None:
+    body = {"name": "Biscuit", "categoryId": category.pk}
+    first, second = (api.post("/pets", body, Idempotency_Key=key) for key in "aA")
+    assert first.json()["id"] != second.json()["id"]
+
+
+@pytest.mark.parametrize("path", ["/pets", "/categories", "/store/orders"])
+@pytest.mark.parametrize("text", ["a", "", "a b", "é"])
+def test_key_on_a_get_is_ignored(api: Api, category: Category, path: str, text: str) -> None:
+    for _ in range(2):
+        response = api.get(path, Idempotency_Key=text)
+        assert response.status_code == 200
+        assert "Idempotent-Replayed" not in response.headers
+    assert not IdempotencyRecord.objects.exists()
+
+
+def test_key_on_a_delete_is_ignored(api: Api, pet: Pet) -> None:
+    order = api.post("/store/orders", {"petId": pet.pk}).json()["id"]
+    for _ in range(2):
+        assert api("DELETE", f"/store/orders/{order}", Idempotency_Key="a").status_code == 204
+    assert not IdempotencyRecord.objects.exists()
+
+
+# --- A twin at the same time, on PostgreSQL: on SQLite it waits for the one write lock ---------------
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twins wait hardly at all. Skips where no row can be locked alone."""
+    if connection.vendor != "postgresql":
+        pytest.skip("SQLite has one write lock and no locks of rows.")
+    monkeypatch.setattr("accounts.idempotency.WAIT_FOR_TWIN", 50)
+
+
+@contextmanager
+def meanwhile(act: Callable[[], object]) -> Iterator[None]:
+    """Do something in a transaction on a second connection, and undo it at the end."""
+    done, leave = threading.Event(), threading.Event()
+
+    def run() -> None:
+        try:
+            with transaction.atomic():
+                act()
+                done.set()
+                leave.wait(30)
+                transaction.set_rollback(True)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(run)
+        try:
+            assert done.wait(30)
+            yield
+        finally:
+            leave.set()
+            running.result()
+
+
+@COMMITTED
+def test_twin_that_still_runs_is_a_conflict_and_the_retry_succeeds(
+    impatient: None, api: Api, account: Account, creation: Creation
+) -> None:
+    rows = creation.rows()
+    with meanwhile(lambda: IdempotencyRecord.objects.create(account=account, key="a", fingerprint="")):
+        assert refusal(send(api, creation)) == (409, "idempotency_key_in_use")
+        assert creation.rows() == rows
+        assert send(api, creation, "another").status_code == 201
+    if creation.path == "/pets":
+        assert send(api, creation).status_code == 201
+
+
+@COMMITTED
+def test_twin_is_a_conflict_however_short_statements_may_run(
+    api: Api, account: Account, creation: Creation
+) -> None:
+    if connection.vendor != "postgresql":
+        pytest.skip("SQLite has no limit for statements.")
+    api.get("/categories")  # Statements that come once a minute are not to be hurried.
+    with meanwhile(lambda: IdempotencyRecord.objects.create(account=account, key="a", fingerprint="")):
+        with connection.cursor() as cursor:
+            cursor.execute("SET statement_timeout = 300")
+        try:
+            assert refusal(send(api, creation)) == (409, "idempotency_key_in_use")
+        finally:
+            with connection.cursor() as cursor:
+                cursor.execute("RESET statement_timeout")
+
+
+@COMMITTED
+def test_twin_that_renews_an_old_key_is_a_conflict(
+    impatient: None, api: Api, account: Account, creation: Creation
+) -> None:
+    IdempotencyRecord.objects.create(
+        account=account, key="a", fingerprint="", created_at=timezone.now() - DAY
+    )
+    with meanwhile(lambda: IdempotencyRecord.objects.filter(key="a").delete()):
+        assert refusal(send(api, creation)) == (409, "idempotency_key_in_use")
+    assert send(api, creation).status_code == 201
+
+
+@COMMITTED
+def test_another_account_s_twin_is_not_waited_for(impatient: None, api: Api, creation: Creation) -> None:
+    neighbour = Account.objects.create(name="Neighbour", plan_id=PlanCode.BUSINESS)
+    with meanwhile(lambda: IdempotencyRecord.objects.create(account=neighbour, key="a", fingerprint="")):
+        assert send(api, creation).status_code == 201
+
+
+def test_only_the_wait_for_a_twin_is_short(impatient: None, api: Api, creation: Creation) -> None:
+    seen = []
+
+    created = {"/pets": Pet, "/store/orders": Order}[creation.path]
+
+    def look(execute: Any, sql: str, *others: Any) -> Any:
+        if sql.startswith(f'INSERT INTO "{created._meta.db_table}"'):
+            with connection.cursor() as cursor:
+                cursor.execute("SHOW lock_timeout")
+                seen.append(cursor.fetchone()[0])
+        return execute(sql, *others)
+
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL lock_timeout = '7s'")
+    with connection.execute_wrapper(look):
+        assert send(api, creation).status_code == 201
+    assert seen == ["7s"]
+
+
+# --- The running service -----------------------------------------------------------------------------
+
+SHOP = """
+import json
+from inventory.models import Category, Pet
+pet = Pet.objects.create(name="Biscuit", category=Category.objects.earliest("id"))
+print(json.dumps([pet.pk, pet.category_id]))
+"""
+ROWS = """
+import json
+from accounts.models import IdempotencyRecord
+from inventory.models import Order, Pet
+print(json.dumps([
+    Pet.objects.filter(name={name!r}).count(),
+    Order.objects.filter(pet_id={pet}).count(),
+    IdempotencyRecord.objects.filter(key={key!r}).count(),
+]))
+"""
+
+
+class Stall:
+    """The running service, and one request to send to it again and again."""
+
+    def __init__(self, service: Service, operation: str, name: str) -> None:
+        self.service = service
+        self.name = self.key = f"{name} {operation}".replace(" ", "-")
+        self.pet, category = json.loads(self.shell(SHOP))
+        self.api_key = service.roomy_key(self.name)
+        self.is_pet = operation == "createPet"
+        self.path = "/pets" if self.is_pet else "/store/orders"
+        self.body = {"name": self.name, "categoryId": category} if self.is_pet else {"petId": self.pet}
+
+    def shell(self, code: str) -> str:
+        return self.service.manage("shell", "--no-imports", "-c", code)
+
+    def rows(self) -> tuple[int, int]:
+        """Return how many rows the request has made, and how many records."""
+        pets, orders, records = json.loads(
+            self.shell(ROWS.format(name=self.name, pet=self.pet, key=self.key))
+        )
+        return (pets if self.is_pet else orders), records
+
+    def insist(self) -> httpx.Response:
+        """Send the request as a real client does: again when the connection breaks or the service asks."""
+        for _ in range(ATTEMPTS):
+            try:
+                with self.service.client(self.api_key) as client:
+                    response = client.post(self.path, json=self.body, headers={"Idempotency-Key": self.key})
+            except httpx.TransportError:
+                continue
+            if response.status_code == 503 or (
+                response.status_code == 409 and response.json()["code"] == "idempotency_key_in_use"
+            ):
+                continue
+            return response
+        raise AssertionError("The service has not answered.")
+
+    def hammer(self, after: Callable[[int], object] = lambda answers: None) -> list[httpx.Response]:
+        """Insist from many threads at once. Calls `after` with the number of answers so far."""
+        with ThreadPoolExecutor(THREADS) as pool:
+            sent = [pool.submit(self.insist) for _ in range(RETRIES)]
+            answers = []
+            for one in as_completed(sent):
+                answers.append(one.result())
+                after(len(answers))
+            return answers
+
+    def check(self, answers: list[httpx.Response]) -> None:
+        """Check that all are one answer, and that there is one row."""
+        assert len(answers) == RETRIES
+        assert {answer.status_code for answer in answers} == {201}, [one.text for one in answers]
+        assert len({(answer.content, answer.headers["Location"]) for answer in answers}) == 1
+        assert self.rows() == (1, 1)
+
+
+OPERATIONS = pytest.mark.parametrize("operation", ["createPet", "placeOrder"])
+
+
+@OPERATIONS
+def test_200_retries_at_once_make_one_row_and_one_answer(service: Service, operation: str) -> None:
+    stall = Stall(service, operation, "At once")
+    answers = stall.hammer()
+    stall.check(answers)
+    first = [answer for answer in answers if "Idempotent-Replayed" not in answer.headers]
+    assert len(first) == 1
+
+
+@pytest.fixture(scope="module")
+def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A service of our own: killing the workers of the shared one would disturb other tests."""
+    with live_service(tmp_path_factory.mktemp("mortal"), workers=WORKERS) as service:
+        yield service
+
+
+def workers(service: Service) -> list[int]:
+    """Return the process ids of the service's workers, its children that have not ended, oldest first."""
+    assert service.process is not None
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(") ")[2].split()  # proc_pid_stat(5), from the third on.
+        except OSError:  # It has ended meanwhile.
+            continue
+        state, parent, started = fields[0], int(fields[1]), int(fields[19])
+        if parent == service.process.pid and state != "Z":
+            found.append((started, int(stat.parent.name)))
+    return [pid for _, pid in sorted(found)]
+
+
+def check_count(service: Service) -> None:
+    """Check that all workers are there."""
+    assert len(workers(service)) == WORKERS
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="No /proc tells a process's children.")
+@OPERATIONS
+def test_retries_make_one_row_though_workers_are_killed_in_between(mortal: Service, operation: str) -> None:
+    stall = Stall(mortal, operation, "Killed")
+    wait_until(lambda: check_count(mortal))
+    # The oldest: the server takes one that dies just after its start for broken code, and gives up.
+    doomed = dict(zip((1, RETRIES // 4), workers(mortal), strict=False))
+
+    def kill(answers: int) -> None:
+        if answers in doomed:
+            os.kill(doomed[answers], signal.SIGKILL)
+
+    stall.check(stall.hammer(kill))
+    assert not set(workers(mortal)) & set(doomed.values())
+    wait_until(lambda: check_count(mortal))
+
+
+# Serves one request, and dies where the record is complete, or just after the transaction is committed.
+CRASH = """
+import json, os, signal, sys
+from django.db import transaction
+from django.db.models.signals import post_save
+from django.test import Client
+from accounts.models import IdempotencyRecord
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def complete(created, **kwargs):
+    if not created:
+        {end}
+
+post_save.connect(complete, sender=IdempotencyRecord)
+Client().post(
+    "/v1{path}", {body!r}, content_type="application/json",
+    headers={{"Authorization": "Bearer {api_key}", "Idempotency-Key": {key!r}}},
+)
+"""
+
+
+def crash(stall: Stall, end: str) -> None:
+    """Serve the request in a process that dies."""
+    code = CRASH.format(
+        end=end, path=stall.path, body=json.dumps(stall.body), api_key=stall.api_key, key=stall.key
+    )
+    done = subprocess.run(
+        [sys.executable, "manage.py", "shell", "--no-imports", "-c", code],
+        cwd=ROOT, env=stall.service.environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == -signal.SIGKILL, done.stderr
+
+
+@OPERATIONS
+def test_crash_before_the_commit_leaves_neither_row_nor_record(service: Service, operation: str) -> None:
+    stall = Stall(service, operation, "Crash before")
+    crash(stall, "die()")
+    assert stall.rows() == (0, 0)
+    answer = stall.insist()
+    assert answer.status_code == 201
+    assert "Idempotent-Replayed" not in answer.headers
+    assert stall.rows() == (1, 1)
+
+
+@OPERATIONS
+def test_crash_after_the_commit_leaves_both_and_the_retry_replays(service: Service, operation: str) -> None:
+    stall = Stall(service, operation, "Crash after")
+    crash(stall, "transaction.on_commit(die)")
+    assert stall.rows() == (1, 1)
+    answer = stall.insist()
+    assert answer.status_code == 201
+    assert answer.headers["Idempotent-Replayed"] == "true"
+    assert answer.headers["Location"].endswith(f"{stall.path}/{answer.json()['id']}")
+    assert stall.rows() == (1, 1)
+
+
+def test_running_service_refuses_malformed_keys(service: Service) -> None:
+    stall = Stall(service, "createPet", "Malformed")
+    with service.client(stall.api_key) as client:
+        for text in (b"", b"a b", b"a\tb", "é".encode(), b"\xff", b"a" * 256):
+            response = client.post(stall.path, json=stall.body, headers={b"Idempotency-Key": text})
+            assert refusal(response) == (400, "invalid_parameter"), text
+    assert stall.rows() == (0, 0)

@@ -1,0 +1,322 @@
+"""Log lines: one for each request, in JSON, without a secret, and nobody waits for it."""
+
+import json
+import logging
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import OperationalError
+from django.test import Client
+from prometheus_client import REGISTRY
+
+from accounts import key_text
+from accounts.models import ApiKey
+from petstore.observability import logs
+from petstore.observability.output import MOST_WAITING, Output
+from petstore.observability.parent import JsonFormatter
+from petstore.observability.redaction import redact
+from tests.conftest import Api
+from tests.support.live import live_service
+
+Lines = Callable[[], list[dict[str, Any]]]
+
+
+@pytest.fixture
+def lines(capfd: pytest.CaptureFixture[str]) -> Lines:
+    """Returns what the log got since it was last asked."""
+    return lambda: [json.loads(line) for line in capfd.readouterr().err.splitlines()]
+
+
+def test_request_is_one_line_that_says_who_what_and_how_long(api: Api, key: ApiKey, lines: Lines) -> None:
+    api.get("/pets/1?limit=3", X_Request_Id="mine")
+    (line,) = lines()
+    time, milliseconds = line.pop("time"), line.pop("ms")
+    assert line == {
+        "level": "info",
+        "event": "request",
+        "request_id": "mine",
+        "account": key.account_id,
+        "key": key.public_id,
+        "method": "GET",
+        "route": "/v1/pets/{petId}",
+        "status": 404,
+        "client": "127.0.0.1",
+    }
+    assert time.endswith("Z")
+    assert datetime.now(UTC) - datetime.fromisoformat(time) < timedelta(minutes=1)
+    assert 0 < milliseconds < 60_000
+
+
+def test_line_without_a_valid_key_names_nobody(stranger: Api, lines: Lines) -> None:
+    stranger.get("/pets")
+    (line,) = lines()
+    assert (line["status"], line["account"], line["key"]) == (401, None, None)
+
+
+def test_request_that_failed_is_an_error(api: Api, lines: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("inventory.views.PetViewSet.list", None)
+    api.get("/pets", X_Request_Id="bad")
+    trace, request = lines()
+    assert (request["level"], request["status"]) == ("error", 500)
+    assert (trace["level"], trace["logger"], trace["request_id"]) == ("error", "petstore.api.errors", "bad")
+    assert "TypeError" in trace["exception"]
+
+
+def test_client_behind_a_proxy_is_named(api: Api, lines: Lines, settings: Any) -> None:
+    settings.TRUSTED_PROXY_COUNT = 1
+    api.get("/pets", X_Forwarded_For="192.0.2.1, 198.51.100.7")
+    assert lines()[0]["client"] == "198.51.100.7"
+
+
+def test_requests_need_no_line(key: Any, lines: Lines, settings: Any) -> None:
+    settings.ACCESS_LOG = False
+    assert Api(key.text).get("/pets").status_code == 200
+    assert lines() == []
+
+
+def test_line_for_people_says_the_same(key: Any, settings: Any, capfd: pytest.CaptureFixture[str]) -> None:
+    settings.LOG_FORMAT = "text"
+    Api(key.text).get("/pets", X_Request_Id="mine")
+    start = r"\S+Z info     GET /v1/pets 200 request_id=mine"
+    end = rf"account={key.account_id} key={key.public_id} ms=\S+ client=127.0.0.1\n"
+    assert re.fullmatch(f"{start} {end}", capfd.readouterr().err)
+
+
+# --- Secrets -------------------------------------------------------------------------------------
+
+PASSWORD = "geheim-Wort"
+PLACES: dict[str, Callable[[Client, str], Any]] = {
+    "authorization": lambda client, key: client.get("/v1/pets", headers={"Authorization": f"Bearer {key}"}),
+    "another scheme": lambda client, key: client.get("/v1/pets", headers={"Authorization": f"Basic {key}"}),
+    "path": lambda client, key: client.get(f"/v1/pets/{key}"),
+    "path of nothing": lambda client, key: client.get(f"/v1/{key}"),
+    "path of a page": lambda client, key: client.get(f"/{key}"),
+    "path of the office": lambda client, key: client.get(f"/admin/{key}/"),
+    "query": lambda client, key: client.get(f"/v1/pets?api_key={key}"),
+    "name in the query": lambda client, key: client.get(f"/v1/pets?{key}"),
+    "query of a page": lambda client, key: client.get(f"/admin/login/?next=/{key}"),
+    "request id": lambda client, key: client.get("/v1/pets", headers={"X-Request-Id": key}),
+    "within a request id": lambda client, key: client.get("/", headers={"X-Request-Id": f"~{key}~"}),
+    "cookie": lambda client, key: client.get("/", headers={"Cookie": f"sessionid={key}"}),
+    "user agent": lambda client, key: client.get("/v1/pets", headers={"User-Agent": key}),
+    "referer": lambda client, key: client.get("/v1/pets", headers={"Referer": f"https://x/{key}"}),
+    "forwarded for": lambda client, key: client.get("/v1/pets", headers={"X-Forwarded-For": key}),
+    "host": lambda client, key: client.get("/", headers={"Host": key}),
+    "idempotency key": lambda client, key: client.post("/v1/pets", headers={"Idempotency-Key": key}),
+    "content type": lambda client, key: client.post("/v1/pets", "{}", content_type=key),
+    "body": lambda client, key: client.post("/v1/pets", {"name": key}, content_type="application/json"),
+    "form": lambda client, key: client.post("/admin/login/", {"username": key, "password": PASSWORD}),
+    "method": lambda client, key: client.generic(key, "/v1/pets"),
+}
+
+
+@pytest.mark.parametrize("form", logs.FORMS)
+@pytest.mark.parametrize("place", PLACES)
+def test_key_is_in_no_line_wherever_it_was_sent(
+    key: Any, form: str, place: str, settings: Any, capfd: pytest.CaptureFixture[str]
+) -> None:
+    settings.LOG_FORMAT = form
+    settings.TRUSTED_PROXY_COUNT = 1
+    PLACES[place](Client(raise_request_exception=False), key.text)
+    written = capfd.readouterr().err
+    assert written
+    assert secret_of(key.text) not in written
+    assert PASSWORD not in written
+
+
+def secret_of(key: str) -> str:
+    """Return what only a key's holder knows."""
+    return key.rpartition("_")[2][: key_text.SECRET_LENGTH]
+
+
+def test_traceback_loses_the_keys_and_passwords_in_it(
+    api: Api, lines: Lines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*args: Any) -> None:
+        try:
+            raise ValueError(f"Authorization: Bearer {api.key}")
+        except ValueError as error:
+            raise OperationalError(f"postgresql://petstore:{PASSWORD}@db/petstore: {api.key}") from error
+
+    monkeypatch.setattr("inventory.views.PetViewSet.list", fail)
+    assert api.get("/pets").status_code == 503
+    text = json.dumps(lines())
+    assert "postgresql://petstore:***@db/petstore" in text
+    assert PASSWORD not in text
+    assert secret_of(api.key or "") not in text
+
+
+@pytest.mark.parametrize(
+    ("text", "safe"),
+    [
+        ("postgresql://me:geheim@db:5432/petstore", "postgresql://me:***@db:5432/petstore"),
+        ("postgresql://me:ge@he/im@db/petstore", "postgresql://me:***@db/petstore"),
+        ("redis://:geheim@cache:6379/1", "redis://:***@cache:6379/1"),
+        ("host=db user=me password=geheim dbname=x", "host=db user=me password=*** dbname=x"),
+        ("password='ge he im' dbname=x", "password=*** dbname=x"),
+        ("{'USER': 'me', 'PASSWORD': 'ge, heim'}", "{'USER': 'me', 'PASSWORD': ***}"),
+        ('{"password": "ge heim", "name": "x"}', '{"password": ***, "name": "x"}'),
+        ("SECRET_KEY=geheim rest", "SECRET_KEY=*** rest"),
+        ("API_KEY_PEPPERS=1:geheim,2:geheim rest", "API_KEY_PEPPERS=*** rest"),
+        ("/callback?token=geheim&page=2", "/callback?token=***&page=2"),
+        ("Authorization: Bearer geheim", "Authorization: Bearer ***"),
+        ("authorization: basic Z2VoZWlt=", "authorization: basic ***"),
+        ("Cookie: sessionid=geheim; other=geheim\nAccept: x", "Cookie: ***\nAccept: x"),
+        ("psk_live_0Zl4dF9kQ2mXa7_geheim!", "psk_live_0Zl4dF9kQ2mXa7_***!"),
+        ("psk%5Ftest%5F0Zl4dF9kQ2mXa7%5Fgeheim", "psk%5Ftest%5F0Zl4dF9kQ2mXa7%5F***"),
+        ("psk_live_geheim", "psk_live_***"),
+        ("http://localhost:8000/v1/pets?limit=3", "http://localhost:8000/v1/pets?limit=3"),
+        ("3 pets: a, b and c", "3 pets: a, b and c"),
+    ],
+)
+def test_secrets_are_taken_out_of_a_text(text: str, safe: str) -> None:
+    assert redact(text) == safe
+
+
+@pytest.mark.parametrize("piece", ["psk_live_", "://a:", "password", "password=", "bearer ", "'", "a" * 9])
+def test_no_text_makes_the_search_for_secrets_slow(piece: str) -> None:
+    text = piece * (60_000 // len(piece))
+    began = datetime.now(UTC)
+    redact(text)
+    assert datetime.now(UTC) - began < timedelta(seconds=2)
+
+
+# --- Loggers -------------------------------------------------------------------------------------
+
+
+def test_libraries_log_the_same_form(lines: Lines) -> None:
+    logging.getLogger("some.library").warning("%d of %s", 3, "five")
+    (line,) = lines()
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z", line.pop("time"))
+    assert line == {"level": "warning", "event": "3 of five", "logger": "some.library"}
+
+
+def output_handler() -> logging.Handler:
+    """Return the handler that writes the lines; what is given to it alone, pytest needn't report."""
+    (handler,) = (found for found in logging.getLogger().handlers if isinstance(found, logs.OutputHandler))
+    return handler
+
+
+def test_stray_byte_in_a_message_is_no_obstacle(lines: Lines) -> None:
+    name = (os.fsdecode(b"\xff"),)
+    output_handler().handle(
+        logging.LogRecord("some.library", logging.WARNING, "", 1, "a name: %s", name, None)
+    )
+    assert lines()[0]["event"] == "a name: ?"
+
+
+def test_message_that_cannot_be_formed_tells_its_place_and_not_its_arguments(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    record = logging.LogRecord("some.library", logging.WARNING, "library.py", 7, "%d", (PASSWORD,), None)
+    output_handler().handle(record)
+    assert capfd.readouterr().err == "A log message of library.py:7 could not be formed.\n"
+
+
+def test_process_that_keeps_the_workers_logs_the_same_form() -> None:
+    record = logging.LogRecord("_granian", logging.ERROR, "mp.py", 7, "%s ended", ("worker-1",), None)
+    try:
+        raise ValueError(f"password={PASSWORD}")
+    except ValueError:
+        record.exc_info = sys.exc_info()
+    line = json.loads(JsonFormatter().format(record))
+    assert line.pop("time").endswith("Z")
+    assert line.pop("exception").endswith("ValueError: password=***")
+    assert line == {"level": "error", "event": "worker-1 ended", "logger": "_granian"}
+
+
+# --- What a worker does with its lines -----------------------------------------------------------
+
+
+@contextmanager
+def pipe() -> Iterator[tuple[int, int]]:
+    """Yield both ends of a pipe."""
+    ends = os.pipe()
+    try:
+        yield ends
+    finally:
+        for end in ends:
+            os.close(end)
+
+
+def dropped() -> float:
+    """Return how many lines were lost so far."""
+    return REGISTRY.get_sample_value("petstore_log_lines_dropped_total") or 0
+
+
+def read_lines(end: int, number: int) -> list[bytes]:
+    """Read that many lines from a pipe."""
+    with os.fdopen(os.dup(end), "rb") as file:
+        return [file.readline() for _ in range(number)]
+
+
+def test_nobody_waits_for_a_full_pipe_and_what_is_lost_is_counted() -> None:
+    before = dropped()
+    offered = 2 * MOST_WAITING
+    with pipe() as (reading, writing):
+        output = Output(2)
+        output.start(writing)
+        for number in range(offered):  # Far more than a pipe takes, and nobody reads.
+            output.write(b"%0100d\n" % number)
+        lost = int(dropped() - before)
+        assert 0 < lost < offered - MOST_WAITING + 1
+        kept = [int(line) for line in read_lines(reading, offered - lost)]
+        output.stop()
+    assert kept == sorted(set(kept))
+
+
+def test_pipe_that_nobody_reads_any_more_loses_lines_only(capfd: pytest.CaptureFixture[str]) -> None:
+    before = dropped()
+    reading, writing = os.pipe()
+    os.close(reading)
+    output = Output(writing)
+    output.write(b"at once\n")
+    output.start(writing)
+    output.write(b"soon\n")
+    output.stop()
+    os.close(writing)
+    assert dropped() - before == 2
+
+
+def test_lines_of_two_writers_never_mix() -> None:
+    with pipe() as (reading, writing):
+        outputs = [Output(2), Output(2)]
+        for letter, output in zip(b"ab", outputs, strict=True):
+            output.start(writing)
+            for length in range(2_000):
+                output.write(bytes([letter]) * (length % 400 + 1) + b"\n")
+        found = read_lines(reading, 4_000)
+        for output in outputs:
+            output.stop()
+    assert sorted(len(line) for line in found) == sorted(2 * [n % 400 + 2 for n in range(2_000)])
+    assert all(len(set(line.rstrip(b"\n"))) == 1 for line in found)
+
+
+def test_last_lines_are_written_at_the_end() -> None:
+    with pipe() as (reading, writing):
+        output = Output(2)
+        output.start(writing)
+        output.write(b"last\n")
+        output.stop()
+        assert os.read(reading, 100) == b"last\n"
+        output.write(b"after\n")
+        assert os.read(reading, 100) == b"after\n"
+
+
+def test_service_has_told_of_every_request_when_it_ends(tmp_path: Path) -> None:
+    with live_service(tmp_path, workers=1) as service:
+        key = service.roomy_key("Acme")
+        answers = service.send(key, 60, threads=4, path=f"/pets?limit=1&key={key}")
+        service.stop()
+    written = (tmp_path / "serve.log").read_text().splitlines()
+    told = [json.loads(line) for line in written if line.startswith("{")]
+    ids = {line["request_id"] for line in told if line.get("route") == "/v1/pets"}
+    assert ids == {answer.headers["X-Request-Id"] for answer in answers}
+    assert not any(secret_of(key) in line for line in written)

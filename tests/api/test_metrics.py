@@ -1,0 +1,237 @@
+"""What the service counts of itself: the page /metrics, who may see it, and what its numbers mean."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from django.db import connections
+from django.http import HttpResponse
+from django.test import Client
+from prometheus_client import REGISTRY, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from accounts.models import Account, PlanCode
+from petstore.observability.port import AllWorkers, serve_metrics
+from petstore.observability.requests import METHODS, in_flight, route_of
+from petstore.observability.worker import Connections
+from tests.conftest import Api
+from tests.support.live import ROOT, Service
+from tests.support.servers import free_port
+
+
+def value(name: str, **labels: str) -> float:
+    """Return a number of this process; 0 where nothing was counted yet."""
+    return REGISTRY.get_sample_value(name, labels) or 0
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a worker that has died left in the folder of the metrics."""
+    folder = tmp_path_factory.mktemp("metrics")
+    program = (
+        "import django; django.setup(); from petstore.observability.metrics import *; "
+        "BANS.inc(3); WORKERS.set(1); STORE_UP.labels('redis').set(0)"
+    )
+    own = {"PROMETHEUS_MULTIPROC_DIR": str(folder), "DJANGO_SETTINGS_MODULE": "petstore.settings"}
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, env=os.environ | own, check=True)
+    return folder
+
+
+def test_metrics_are_shown_to_this_machine(client: Any, api: Api) -> None:
+    api.get("/pets")
+    page = client.get("/metrics")
+    assert page.headers["Content-Type"].startswith("text/plain")
+    assert 'petstore_http_requests_total{method="GET",route="/v1/pets",status="200"}' in page.text
+
+
+@pytest.mark.parametrize("address", ["192.0.2.1", "2001:db8::1", ""])
+def test_for_others_there_is_no_such_page(client: Any, address: str) -> None:
+    assert client.get("/metrics", REMOTE_ADDR=address).status_code == 404
+
+
+def test_networks_can_be_allowed(client: Any, settings: Any) -> None:
+    settings.METRICS_ALLOW_FROM = ["10.0.0.0/8"]
+    assert client.get("/metrics", REMOTE_ADDR="10.1.2.3").status_code == 200
+    assert client.get("/metrics", REMOTE_ADDR="127.0.0.1").status_code == 404
+
+
+# --- A port of its own ---------------------------------------------------------------------------
+
+
+def test_port_of_its_own_leaves_no_page_beside_the_others(client: Any, settings: Any) -> None:
+    settings.METRICS_PORT = 9090
+    assert client.get("/metrics").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("allow_from", "path", "status"),
+    [
+        (["127.0.0.0/8"], "/metrics", 200),
+        (["10.0.0.0/8", "::1/128"], "/metrics", 404),
+        (["127.0.0.0/8"], "/", 404),
+        (["127.0.0.0/8"], "/metrics/", 404),
+    ],
+)
+def test_port_of_its_own_answers_allowed_networks(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, allow_from: list[str], path: str, status: int
+) -> None:
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(folder))
+    server = serve_metrics("127.0.0.1", free_port(), allow_from)
+    try:
+        host = f"http://127.0.0.1:{server.server_port}"
+        answer = httpx.get(host + path, headers={"X-Forwarded-For": "10.0.0.1"})
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert answer.status_code == status
+    assert ("petstore_bans_total" in answer.text) == (status == 200)
+
+
+# --- Requests ------------------------------------------------------------------------------------
+
+
+def test_requests_are_counted_and_timed_by_route_and_method(api: Api) -> None:
+    labels = {"route": "/v1/pets/{petId}", "method": "GET"}
+    counted = value("petstore_http_requests_total", status="404", **labels)
+    timed = value("petstore_http_request_duration_seconds_count", **labels)
+    seconds = value("petstore_http_request_duration_seconds_sum", **labels)
+    for number in range(1, 4):
+        api.get(f"/pets/{number}")
+    assert value("petstore_http_requests_total", status="404", **labels) == counted + 3
+    assert value("petstore_http_request_duration_seconds_count", **labels) == timed + 3
+    assert seconds < value("petstore_http_request_duration_seconds_sum", **labels) < seconds + 60
+
+
+def test_failure_is_counted(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    labels = {"route": "/v1/pets", "method": "GET", "status": "500"}
+    before = value("petstore_http_requests_total", **labels)
+    monkeypatch.setattr("inventory.views.PetViewSet.list", None)
+    api.get("/pets")
+    assert value("petstore_http_requests_total", **labels) == before + 1
+
+
+@pytest.mark.parametrize(
+    ("pattern", "route"),
+    [
+        ("v1/store/orders/<str:orderId>", "/v1/store/orders/{orderId}"),
+        ("admin/inventory/pet/<path:object_id>/change/", "/admin/inventory/pet/{object_id}/change/"),
+        ("", "/"),
+        (r"^v1(?:/|\Z)", "unknown"),
+        (r"admin/(?P<url>.*)$", "unknown"),
+        (None, "unknown"),
+    ],
+)
+def test_route_is_the_pattern_as_the_documentation_writes_it(pattern: str | None, route: str) -> None:
+    assert route_of(pattern) == route
+
+
+def request_series() -> set[tuple[str, str, str]]:
+    """Return the kinds of requests that are counted."""
+    (family,) = (found for found in REGISTRY.collect() if found.name == "petstore_http_requests")
+    labels = [sample.labels for sample in family.samples if sample.name.endswith("_total")]
+    return {(found["route"], found["method"], found["status"]) for found in labels}
+
+
+def test_odd_paths_and_methods_make_no_series_of_their_own(db: None) -> None:
+    before = request_series()
+    client = Client(raise_request_exception=False)
+    for number in range(250):
+        client.generic(f"ODD{number}", f"/v1/pets/{number}")
+        client.generic("GET", f"/odd/{number}/psk_live_{number}")
+        client.generic("GET", f"/v1/odd/{number}?page={number}")
+        client.generic(f"odd{number}", f"/admin/odd/{number}")
+    made = request_series() - before
+    assert {route for route, _, _ in made} <= {"unknown", "/v1/pets/{petId}"}
+    assert {method for _, method, _ in made} <= METHODS | {"other"}
+    assert len(made) <= 8
+
+
+def test_request_is_in_flight_until_it_is_answered(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+
+    def look(*args: Any, **options: Any) -> HttpResponse:
+        seen.append(in_flight())
+        return HttpResponse()
+
+    monkeypatch.setattr("petstore.web.home.Home.dispatch", look)
+    before = in_flight()
+    client.get("/")
+    assert (before, seen, in_flight()) == (0, [1], 0)
+
+
+# --- The quota, the database ---------------------------------------------------------------------
+
+
+def decided(outcome: str, counted_for: str) -> float:
+    """Return how often the quota has decided so."""
+    return value("petstore_quota_decisions_total", outcome=outcome, counted_for=counted_for)
+
+
+def test_decisions_are_counted_by_rule(account: Account, issue: Any) -> None:
+    limits = {"per_minute": 2, "per_day": 100}
+    customer = Account.objects.create(name="Small", plan_id=PlanCode.ENTERPRISE, **limits)
+    _, text = issue(customer)
+    before = decided("admitted", "account"), decided("rate_limit_exceeded", "account")
+    for _ in range(5):
+        Api(text).get("/pets")
+    assert decided("admitted", "account") == before[0] + 2
+    assert decided("rate_limit_exceeded", "account") == before[1] + 3
+
+
+def test_what_an_address_may_send_without_a_key_is_another_rule(stranger: Api, settings: Any) -> None:
+    settings.ANONYMOUS_PER_MINUTE = 1
+    before = decided("admitted", "address"), decided("rate_limit_exceeded", "address")
+    for _ in range(3):
+        stranger.get("/pets")
+    assert decided("admitted", "address") == before[0] + 1
+    assert decided("rate_limit_exceeded", "address") == before[1] + 2
+
+
+@pytest.mark.django_db
+def test_open_connections_are_counted() -> None:
+    counted = Connections()
+    other = connections.create_connection("default")
+    counted.add(other)
+    assert counted.count()["default"] == 0  # It is not open yet.
+    other.connect()
+    assert counted.count()["default"] == 1
+    other.close()
+    assert counted.count()["default"] == 0
+
+
+# --- All workers together ------------------------------------------------------------------------
+
+
+def test_worker_that_died_keeps_its_counts_and_loses_its_state(folder: Path) -> None:
+    text = generate_latest(AllWorkers(str(folder))).decode()
+    assert "petstore_bans_total 3.0" in text
+    assert "petstore_workers" not in text
+    assert "petstore_quota_store_up" not in text
+
+
+LISTED = {"route": "/v1/store/orders", "method": "GET"}
+
+
+def test_any_worker_answers_for_all(service: Service) -> None:
+    def numbers() -> dict[str, float]:
+        # Other tests of this service may have sent requests of other kinds.
+        page = httpx.get(f"{service.url}/metrics").text
+        samples = (sample for family in text_string_to_metric_families(page) for sample in family.samples)
+        return {
+            sample.name: sample.value
+            for sample in samples
+            if all(sample.labels.get(name, value) == value for name, value in LISTED.items())
+        }
+
+    key = service.roomy_key("Counted")
+    before = numbers().get("petstore_http_request_duration_seconds_count", 0)
+    service.send(key, 40, threads=8, path="/store/orders?limit=1")
+    after = numbers()
+    assert after["petstore_http_request_duration_seconds_count"] == before + 40
+    assert after["petstore_workers"] == 4
+    assert after["petstore_build_info"] == 1
+    assert after["petstore_quota_store_up"] == 1

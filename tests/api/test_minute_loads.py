@@ -1,0 +1,215 @@
+"""How many requests came in each minute, and who calls what is deprecated."""
+
+import threading
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.db import DatabaseError, connection
+
+from accounts.caller import Caller
+from accounts.limits import DAY, MINUTE, SECOND, Limits, Verdict, account_windows
+from accounts.models import EPOCH, Account, AccountDayLoad, ApiKey, DeprecatedUse, MinuteLoad
+from accounts.usage import deprecated_calls, loads, write_behind
+from accounts.usage.write_behind import UsageRecorder
+from tests.conftest import COMMITTED, Api
+from tests.support.quota import NOON
+
+TODAY = EPOCH + timedelta(days=NOON // DAY)
+LATER = NOON + 20 * MINUTE
+
+
+def verdict(now: int, *, admitted: bool = True, banned: bool = False) -> Verdict:
+    windows = account_windows(
+        Limits(5, 50), minute_ends=now + 1, minute_used=1, day=now // DAY, day_used=1, now=now
+    )
+    return Verdict(admitted, windows, now, now + 1 if banned else 0)
+
+
+def caller_with(key: ApiKey) -> Caller:
+    return Caller(key.account_id, key.pk, key.public_id, frozenset())
+
+
+def put(minutes: dict[int, int], account: Account, written_at: int = NOON) -> None:
+    """Write loads: requests by the number of the minute after NOON."""
+    place = {(account.pk, NOON // MINUTE + minute): requests for minute, requests in minutes.items()}
+    loads.write(place, written_at)
+
+
+def test_minutes_of_all_processes_add_up(account: Account) -> None:
+    put({0: 3, 1: 1}, account)
+    put({0: 4}, account, NOON + 5)
+    rows = MinuteLoad.objects.order_by("minute").values_list("requests", "written_at")
+    assert list(rows) == [(7, NOON + 5), (1, NOON)]
+
+
+def test_finished_quarter_becomes_a_histogram_of_its_day(account: Account) -> None:
+    put({0: 3, 1: 3, 2: 10, 14: 1, 15: 8}, account)
+    assert loads.roll_up(LATER) == 4
+    assert AccountDayLoad.objects.get(account=account, day=TODAY).minutes == {"3": 2, "10": 1, "1": 1}
+    assert MinuteLoad.objects.get().requests == 8  # Its quarter is not over.
+    put({15: 2, 20: 3}, account)
+    loads.roll_up(LATER + 15 * MINUTE)
+    assert AccountDayLoad.objects.get().minutes == {"3": 3, "10": 2, "1": 1}
+    assert not MinuteLoad.objects.exists()
+
+
+def test_minute_waits_until_nobody_has_written_to_it_for_two_minutes(account: Account) -> None:
+    put({0: 3}, account)
+    put({0: 4}, account, LATER)  # Another process could not write until now.
+    assert loads.roll_up(LATER + 2 * MINUTE - 1) == 0
+    assert loads.roll_up(LATER + 2 * MINUTE) == 1
+    assert AccountDayLoad.objects.get().minutes == {"7": 1}
+
+
+def test_minutes_belong_to_their_own_day_and_account(account: Account) -> None:
+    other = Account.objects.create(name="Other", plan_id="free")
+    put({0: 1, -24 * 60: 2}, account)
+    put({0: 5}, other)
+    loads.roll_up(LATER)
+    found = AccountDayLoad.objects.order_by("account", "day").values_list("account", "day", "minutes")
+    assert list(found) == [
+        (account.pk, TODAY - timedelta(days=1), {"2": 1}),
+        (account.pk, TODAY, {"1": 1}),
+        (other.pk, TODAY, {"5": 1}),
+    ]
+
+
+@COMMITTED
+def test_many_processes_roll_up_at_once_and_each_minute_counts_once() -> None:
+    accounts = [Account.objects.create(name=f"A{number}", plan_id="free") for number in range(5)]
+    for one in accounts:
+        put(dict.fromkeys(range(-60, 0), 2), one)
+    start = threading.Barrier(6)
+    moved: list[int] = []
+
+    def roll_up() -> None:
+        try:
+            start.wait()
+            moved.append(loads.roll_up(LATER))
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=roll_up) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    loads.roll_up(LATER)  # What was locked while others looked.
+    assert sum(moved) <= 300
+    assert [load.minutes for load in AccountDayLoad.objects.all()] == [{"2": 60}] * 5
+    assert not MinuteLoad.objects.exists()
+
+
+def test_load_counts_what_was_refused_for_the_quota_but_not_during_a_ban(
+    key: ApiKey, own_recorder: UsageRecorder
+) -> None:
+    for what in (verdict(NOON), verdict(NOON, admitted=False), verdict(NOON, admitted=False, banned=True)):
+        own_recorder.count(caller_with(key), what)
+    own_recorder.write()
+    assert MinuteLoad.objects.get().requests == 2
+
+
+def test_load_and_deprecated_calls_outlive_a_write_that_fails(
+    key: ApiKey, own_recorder: UsageRecorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caller = caller_with(key)
+
+    def use(now: int) -> None:
+        own_recorder.count(caller, verdict(now))
+        own_recorder.call_deprecated(caller, "getPet", now)
+
+    def fail(*_: Any) -> None:
+        raise DatabaseError("away")
+
+    use(NOON)
+    with monkeypatch.context() as patched:
+        patched.setattr(deprecated_calls, "write", fail)
+        own_recorder.write()
+    assert not MinuteLoad.objects.exists()  # One transaction: nothing was written, nothing counts twice.
+    use(NOON + SECOND)
+    own_recorder.write()
+    assert MinuteLoad.objects.get().requests == 2
+    used = DeprecatedUse.objects.get()
+    assert (used.requests, used.last_call_at) == (2, datetime.fromtimestamp(NOON // SECOND + 1, UTC))
+
+
+def test_loads_that_wait_for_the_database_are_bounded(
+    key: ApiKey, own_recorder: UsageRecorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(write_behind, "LOADS_KEPT", 3)
+
+    def fail(*_: Any) -> None:
+        raise DatabaseError("away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(loads, "write", fail)
+        for minute in range(6):
+            own_recorder.count(caller_with(key), verdict(NOON + minute * MINUTE))
+            own_recorder.write()
+    own_recorder.write()
+    first = NOON // MINUTE
+    kept = MinuteLoad.objects.order_by("minute").values_list("minute", flat=True)
+    assert [minute - first for minute in kept] == [3, 4, 5]
+    assert key.usage.get().requests == 6  # The usage itself is never cut.
+
+
+def test_days_are_kept_for_a_quarter_of_a_year(account: Account) -> None:
+    for days in (0, 92, 93):
+        AccountDayLoad.objects.create(account=account, day=TODAY - timedelta(days=days))
+    loads.prune(NOON)
+    assert {(TODAY - load.day).days for load in AccountDayLoad.objects.all()} == {0, 92}
+
+
+# --- Deprecated calls
+
+
+def test_each_admitted_call_of_the_deprecated_operation_is_counted(
+    api: Api, account: Account, own_recorder: UsageRecorder
+) -> None:
+    account.assign("enterprise", 3, 100)  # type: ignore[arg-type]
+    codes = [api("GET", "/pets/1").status_code, api("HEAD", "/pets/nothing").status_code]
+    codes += [api.get("/pets").status_code, api.get("/pets/1").status_code]
+    own_recorder.write()
+    assert codes == [404, 404, 200, 429]
+    used = DeprecatedUse.objects.get()
+    assert (used.account, used.operation, used.requests) == (account, "getPet", 2)
+    assert used.day == used.last_call_at.date()
+
+
+def test_deprecated_calls_of_processes_add_up_and_the_last_one_stays(account: Account) -> None:
+    day = NOON // DAY
+    for requests, at in ((2, NOON + 9), (5, NOON + 3)):
+        deprecated_calls.write({(account.pk, "getPet", day): (requests, at)})
+    used = DeprecatedUse.objects.get()
+    assert (used.requests, used.last_call_at.microsecond) == (7, 9)
+
+
+def test_deprecated_calls_of_a_deleted_account_stop_nothing(account: Account) -> None:
+    day = NOON // DAY
+    deprecated_calls.write({(0, "getPet", day): (1, NOON), (account.pk, "getPet", day): (1, NOON)})
+    assert DeprecatedUse.objects.get().account == account
+
+
+def test_deprecated_calls_are_kept_for_400_days(account: Account) -> None:
+    for days in (0, 400, 401):
+        day, now = TODAY - timedelta(days=days), datetime.now(UTC)
+        account.deprecated_uses.create(operation="getPet", day=day, requests=1, last_call_at=now)
+    deprecated_calls.prune(NOON)
+    assert {(TODAY - use.day).days for use in DeprecatedUse.objects.all()} == {0, 400}
+
+
+def test_tidying_up_does_it_all_and_survives_a_database_that_is_away(
+    account: Account, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    put({0: 3}, account)
+    AccountDayLoad.objects.create(account=account, day=TODAY - timedelta(days=93))
+    write_behind.tidy(LATER)
+    assert AccountDayLoad.objects.get().day == TODAY
+
+    def fail(_: int) -> None:
+        raise DatabaseError("away")
+
+    monkeypatch.setattr(loads, "roll_up", fail)
+    write_behind.tidy(LATER)
+    assert "could not be tidied up" in caplog.text

@@ -1,0 +1,162 @@
+"""The pages for people: what they show, what they weigh, and that they answer whatever happens."""
+
+import os
+import re
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from django.conf import settings
+from django.contrib.staticfiles import finders
+from django.db import OperationalError
+from django.test import Client, RequestFactory
+from django.urls import reverse
+
+from accounts.models import Plan, PlanCode
+from petstore.web.docs import GUIDES
+from petstore.web.home import Home
+from tests.support.live import Service
+from tests.support.servers import free_port
+
+PAGES = ["/", "/docs", *(f"/docs/{name}" for name in GUIDES), "/nothing"]
+LOADED = re.compile(r'<(?:link|script|img)[^>]*?(?:href|src)="([^"]*)"')
+MOST_BYTES = 50_000
+
+
+def size(address: str) -> int:
+    """Return the bytes of a static file."""
+    found = finders.find(address.removeprefix(settings.STATIC_URL))
+    assert isinstance(found, str)
+    return Path(found).stat().st_size
+
+
+def rendered(view: Any) -> str:
+    """Return the page that a view makes, which Django renders later."""
+    return str(view(RequestFactory().get("/")).render().content.decode())
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_page_loads_only_what_is_there_and_ours(client: Client, db: None, path: str) -> None:
+    addresses = LOADED.findall(client.get(path).content.decode())
+    assert addresses
+    for address in addresses:
+        assert address.startswith("/static/")
+        assert client.head(address).status_code == 200
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_page_has_no_script_or_style_that_the_policy_would_stop(
+    client: Client, db: None, path: str
+) -> None:
+    response = client.get(path)
+    page = response.content.decode()
+    assert (
+        "'unsafe-inline'"
+        not in response["Content-Security-Policy"].partition("script-src")[2].split(";")[0]
+    )
+    assert not re.search(r"<style|\son\w+=|\sstyle=|javascript:", page)
+    assert all("src=" in tag for tag in re.findall(r"<script[^>]*>", page))
+
+
+@pytest.mark.parametrize("path", [page for page in PAGES if page != "/docs"])
+def test_page_weighs_less_than_50_kb_with_all_that_it_loads(client: Client, db: None, path: str) -> None:
+    page = client.get(path)
+    addresses = set(LOADED.findall(page.content.decode()))
+    weight = len(page.content) + sum(size(address) for address in addresses)
+    assert weight < MOST_BYTES
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_links_of_a_page_lead_somewhere(client: Client, db: None, path: str) -> None:
+    page = client.get(path).content.decode()
+    for address in set(re.findall(r'<a [^>]*href="([^"]*)"', page)):
+        target, _, anchor = address.partition("#")
+        found = client.get(target or path, follow=True)
+        assert found.status_code == 200 or (target or path) == "/nothing", address
+        assert not anchor or f'id="{anchor}"' in found.content.decode(), address
+
+
+def test_home_page_shows_the_plans_of_the_database(client: Client, db: None) -> None:
+    Plan.objects.filter(code=PlanCode.PRO).update(per_minute=1_234, per_day=56_789)
+    cells = re.findall(r"<(?:td|th)[^>]*>(.*?)</(?:td|th)>", client.get("/").content.decode())
+    assert cells[3:] == [
+        "Free", "60", "1,000", "Pro", "1,234", "56,789", "Business", "1,000", "100,000",
+        "Enterprise", "as agreed", "as agreed",
+    ]  # fmt: skip
+
+
+def test_home_page_names_both_addresses_and_the_removal(client: Client, db: None) -> None:
+    page = client.get("/").content.decode()
+    assert "<dt>Production</dt>\n<dd><code>http://testserver/v1</code>" in page
+    assert "<dt>Staging</dt>\n<dd><code>http://staging.testserver/v1</code>" in page
+    assert "The service is ready." in page
+    assert "<code>GET /pets/{petId}</code> goes away on 5 December 2030." in page
+
+
+def test_home_page_of_staging_says_so(client: Client, db: None, settings: Any) -> None:
+    settings.ENVIRONMENT = "staging"
+    settings.STAGING_BASE_URL = settings.BASE_URL
+    page = client.get("/").content.decode()
+    assert re.findall(r"<dt>(.*?)</dt>", page) == ["Staging"]
+    assert "psk_test_" in page
+    assert "psk_live_" not in page
+
+
+@pytest.mark.parametrize(
+    ("since", "text"),
+    [(timedelta(microseconds=-1), "goes away on"), (timedelta(), "was removed on")],
+)
+def test_home_page_knows_when_the_operation_is_gone(since: timedelta, text: str) -> None:
+    moment = settings.GET_PET_REMOVED_AT + since
+    page = rendered(Home.as_view(clock=lambda: moment))
+    assert f"<code>GET /pets/{{petId}}</code> {text} 5 December 2030." in page
+
+
+def test_home_page_answers_when_only_the_plans_can_not_be_read() -> None:
+    def plans() -> list[Any]:
+        raise OperationalError
+
+    page = rendered(Home.as_view(plans=plans, readiness=lambda: {"status": "ok"}))
+    assert "The plans can't be shown" in page
+    assert "<table" not in page
+
+
+def test_pages_answer_while_the_database_is_away(tmp_path: Path) -> None:
+    port = str(free_port())
+    nowhere = {"PORT": port, "DATABASE_URL": "postgresql://nobody@127.0.0.1:1/nothing"}
+    service = Service(os.environ | nowhere, tmp_path)
+    service.start(1)
+    try:
+        page = httpx.get(service.url, timeout=30)
+        assert page.status_code == 200
+        assert "can't reach its database" in page.text
+        assert "<table" not in page.text
+        assert httpx.get(f"{service.url}/readyz", timeout=30).status_code == 503
+        for path in PAGES[1:-1]:
+            assert httpx.get(service.url + path, timeout=30).status_code == 200
+    finally:
+        service.stop()
+
+
+def test_browsers_find_an_icon_where_they_look_for_one(client: Client) -> None:
+    redirect = client.get("/favicon.ico")
+    response = client.head(redirect.headers["Location"])
+    assert response.status_code == 200
+    assert response["Content-Type"] == "image/svg+xml"
+
+
+@pytest.mark.parametrize("path", ["/", "/docs", "/admin/login/"])
+def test_pages_name_the_icon(client: Client, db: None, path: str) -> None:
+    (icon,) = re.findall(r'<link rel="icon"[^>]*>', client.get(path).content.decode())
+    assert 'href="/static/petstore/favicon.svg"' in icon
+
+
+@pytest.mark.parametrize("path", PAGES[:-1])
+def test_pages_are_read_only(client: Client, path: str) -> None:
+    assert client.post(path).status_code == 405
+
+
+def test_every_guide_has_its_address(client: Client) -> None:
+    assert [reverse(f"docs-{name}") for name in GUIDES] == [f"/docs/{name}" for name in GUIDES]

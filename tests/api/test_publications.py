@@ -1,0 +1,275 @@
+"""What staff change holds on the next request, whatever happened to the connections (D19, D27)."""
+
+import html
+import io
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.urls import reverse
+
+from accounts.limits import MINUTE
+from accounts.models import Plan, PlanCode, Publication
+from accounts.quota import key_record, publishing
+from accounts.quota.key_record import KeyRefusal
+from accounts.quota.redis_store import RedisQuotaStore
+from accounts.usage import write_behind
+from tests.conftest import OPERATOR
+from tests.support.quota import Desk
+from tests.support.relay import Relay, relay
+from tests.support.servers import RedisServer
+from tests.support.staff import signed_in, superuser
+
+ON_COMMIT = "accounts.quota.publishing.transaction.on_commit"
+
+
+@pytest.fixture
+def way(redis: RedisServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Relay]:
+    """A way to an empty Redis that can be cut; changes are told by it at once, for a test never commits."""
+    redis.client.flushall()
+    with relay(redis.port) as way:
+        monkeypatch.setattr("accounts.quota.store.redis", RedisQuotaStore(way.url))
+        monkeypatch.setattr(ON_COMMIT, lambda tell, robust=False: tell())
+        yield way
+
+
+@pytest.fixture
+def acme(way: Relay, redis: RedisServer, db: None) -> Desk:
+    """An account that sends requests by another connection than staff."""
+    return Desk(RedisQuotaStore(redis.url), per_minute=5, per_day=100)
+
+
+def ban(desk: Desk) -> None:
+    """Ban the account's key, as its refused requests would."""
+    desk.admitted(5 + 11)
+    assert desk.send().banned
+
+
+def test_revocation_holds_after_the_connection_was_cut(acme: Desk, way: Relay) -> None:
+    acme.send()
+    way.cut()
+    acme.keys[0].revoke(reason="Leaked.", by=OPERATOR)
+    assert acme.admit().refusal is KeyRefusal.REVOKED
+
+
+def test_unban_holds_after_the_connection_was_cut(acme: Desk, way: Relay) -> None:
+    ban(acme)
+    write_behind.recorder.write()
+    way.cut()
+    acme.keys[0].unban(reason="Mended.", by=OPERATOR)
+    assert not acme.send().banned
+
+
+def test_new_plan_holds_after_the_connection_was_cut(acme: Desk, way: Relay) -> None:
+    acme.send()
+    way.cut()
+    acme.account.assign(PlanCode.ENTERPRISE, 7, 100)
+    assert acme.send().windows[0].limit == 7
+
+
+def test_what_could_not_be_told_is_told_later(acme: Desk, way: Relay, redis: RedisServer) -> None:
+    acme.send()
+    target, way.target = way.target, None
+    way.cut()
+    acme.keys[0].revoke(reason="Leaked.", by=OPERATOR)
+    assert acme.send().admitted  # Others still reach Redis, which does not know.
+    assert publishing.warning(pk=acme.keys[0].pk) == publishing.NOT_TOLD
+    way.target = target
+    publishing.tell_all()
+    assert acme.admit().refusal is KeyRefusal.REVOKED
+    assert publishing.warning(pk=acme.keys[0].pk) == ""
+
+
+def test_what_a_killed_process_left_untold_is_told_by_another(
+    acme: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acme.send()
+    monkeypatch.setattr(ON_COMMIT, lambda tell, robust=False: None)
+    acme.keys[0].revoke(reason="Leaked.", by=OPERATOR)  # Committed, and the process died.
+    assert acme.send().admitted
+    publishing.tell_all()
+    assert acme.admit().refusal is KeyRefusal.REVOKED
+
+
+def test_change_from_a_machine_without_redis_is_told_by_those_that_serve(
+    acme: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acme.send()
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr("accounts.quota.store.redis", None)
+        acme.keys[0].revoke(reason="Leaked.", by=OPERATOR)
+    publishing.tell_all()
+    assert acme.admit().refusal is KeyRefusal.REVOKED
+
+
+def test_change_while_an_earlier_one_is_told_is_told_as_well(
+    acme: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = acme.store
+    assert isinstance(store, RedisQuotaStore)
+    publish_all = RedisQuotaStore.publish_all
+
+    def change_meanwhile(store: RedisQuotaStore, keys_facts: Any) -> Any:
+        monkeypatch.setattr(RedisQuotaStore, "publish_all", publish_all)
+        publishing.publish("pk", acme.keys[0].pk)
+        return publish_all(store, keys_facts)
+
+    Publication.objects.update(told=0)
+    monkeypatch.setattr(ON_COMMIT, lambda tell, robust=False: None)
+    monkeypatch.setattr(RedisQuotaStore, "publish_all", change_meanwhile)
+    publishing.tell_some(store, [acme.keys[0].pk], {})
+    assert publishing.untold().exists()
+    publishing.tell_all()
+    assert not publishing.untold().exists()
+
+
+# --- The order of what is told -------------------------------------------------------------------
+
+
+def test_facts_of_before_a_change_never_win_whatever_the_clocks_say(
+    acme: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a pipeline of PostgreSQL, whose snapshot is older than the time of its statement."""
+    early = key_record.read(acme.keys[0].public_id)
+    assert early is not None
+    acme.keys[0].revoke(reason="Leaked.", by=OPERATOR)
+    assert isinstance(acme.store, RedisQuotaStore)
+    acme.store.publish(early)
+    assert acme.admit().refusal is KeyRefusal.REVOKED
+
+
+def test_lifted_ban_stays_lifted_whichever_publication_comes_last(
+    acme: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = acme.store
+    assert isinstance(store, RedisQuotaStore)
+    ban(acme)
+    write_behind.recorder.write()
+    monkeypatch.setattr(ON_COMMIT, lambda tell, robust=False: None)
+    acme.keys[0].unban(reason="Mended.", by=OPERATOR)
+    publishing.publish("pk", acme.keys[0].pk)  # Another change overtakes it.
+    store.refresh(acme.keys[0].public_id)
+    publishing.tell_all()
+    assert not acme.send().banned
+
+
+def test_ban_after_a_lifted_one_holds(acme: Desk) -> None:
+    ban(acme)
+    write_behind.recorder.write()
+    acme.keys[0].unban(reason="Mended.", by=OPERATOR)
+    assert not acme.send().banned
+    acme.now += MINUTE
+    ban(acme)
+    assert acme.send().banned
+
+
+def test_standby_that_lacks_changes_is_believed_once_it_is_the_primary(acme: Desk) -> None:
+    for _ in range(3):
+        publishing.publish("pk", acme.keys[0].pk)
+    acme.send()
+    Publication.objects.update(version=1, told=1)  # What was committed last never came to the standby.
+    acme.keys[0].revoke(reason="Leaked.", by=OPERATOR)  # Which is version 2; Redis has 4.
+    publishing.tell_all()
+    assert acme.admit().refusal is KeyRefusal.REVOKED
+
+
+# --- Many keys -----------------------------------------------------------------------------------
+
+
+def test_new_numbers_of_a_plan_reach_its_keys_in_few_round_trips(
+    acme: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acme.account.assign(PlanCode.FREE)
+    for _ in range(20):
+        acme.add_key()
+    monkeypatch.setattr(publishing, "TOLD_AT_ONCE", 8)
+    sent: list[int] = []
+    publish_all = RedisQuotaStore.publish_all
+
+    def note(store: RedisQuotaStore, keys_facts: Any) -> Any:
+        keys_facts = list(keys_facts)
+        sent.append(len(keys_facts))
+        return publish_all(store, keys_facts)
+
+    monkeypatch.setattr(RedisQuotaStore, "publish_all", note)
+    plan = Plan.objects.get(pk=PlanCode.FREE)
+    plan.per_minute = 61
+    plan.save()
+    assert sent == [8, 8, 5]
+    assert {acme.send(key).windows[0].limit for key in range(21)} == {61}
+
+
+def test_keys_of_a_plan_that_can_not_all_be_told_in_time_are_told_later(
+    acme: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acme.account.assign(PlanCode.FREE)
+    monkeypatch.setattr(publishing, "TELLING_SECONDS", 0)
+    Plan.objects.get(pk=PlanCode.FREE).save()
+    assert publishing.warning(account__plan=PlanCode.FREE) == publishing.NOT_TOLD
+    monkeypatch.undo()
+
+
+def test_key_deleted_by_hand_leaves_nothing_to_tell(acme: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    Publication.objects.update(told=0)
+    key = acme.keys[0]
+    key.events.all().delete()
+    type(key).objects.filter(pk=key.pk)._raw_delete("default")
+    publishing.tell_all()
+    assert not Publication.objects.filter(pk=key.pk).exists()
+
+
+# --- What staff and operators are told ------------------------------------------------------------
+
+
+@pytest.fixture
+def unreachable(way: Relay) -> Relay:
+    """A Redis that this process can't reach just now."""
+    way.target = None
+    way.cut()
+    return way
+
+
+def test_page_says_when_redis_could_not_be_told(acme: Desk, unreachable: Relay) -> None:
+    staff = signed_in(superuser())
+    page = reverse("admin:accounts_apikey_revoke", args=[acme.keys[0].pk])
+    answer = staff.post(page, {"reason": "Leaked."}, follow=True)
+    assert [str(message) for message in answer.context["messages"]][-1] == publishing.NOT_TOLD
+
+
+def test_form_says_when_redis_could_not_be_told(acme: Desk, unreachable: Relay) -> None:
+    staff = signed_in(superuser())
+    page = reverse("admin:accounts_account_change", args=[acme.account.pk])
+    form = {"name": "Acme", "plan": "enterprise", "per_minute": 7, "per_day": 100}
+    answer = staff.post(page, edited(staff.get(page)) | form, follow=True)
+    assert publishing.NOT_TOLD in [str(message) for message in answer.context["messages"]]
+
+
+def test_page_says_nothing_when_redis_was_told(acme: Desk) -> None:
+    staff = signed_in(superuser())
+    page = reverse("admin:accounts_apikey_revoke", args=[acme.keys[0].pk])
+    answer = staff.post(page, {"reason": "Leaked."}, follow=True)
+    assert publishing.NOT_TOLD not in [str(message) for message in answer.context["messages"]]
+    assert acme.admit().refusal is KeyRefusal.REVOKED
+
+
+def test_command_says_when_redis_could_not_be_told(acme: Desk, unreachable: Relay) -> None:
+    out, err = io.StringIO(), io.StringIO()
+    told = ("--reason", "Leaked.", "--json")
+    call_command("revoke_key", acme.keys[0].public_id, *told, stdout=out, stderr=err)
+    assert json.loads(out.getvalue())["state"] == "revoked"
+    assert err.getvalue().strip() == publishing.NOT_TOLD
+
+
+def edited(page: Any) -> dict[str, Any]:
+    """Return what a form of the back office sends as it is shown."""
+    form = page.context["adminform"].form
+    return {name: value for name, value in form.initial.items() if value is not None} | hidden_of(page)
+
+
+def hidden_of(page: Any) -> dict[str, str]:
+    """Return the hidden fields of a form, and those of the lists in it."""
+    found = re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)"', page.text)
+    return {name: html.unescape(value) for name, value in found}

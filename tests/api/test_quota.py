@@ -1,0 +1,354 @@
+"""The quota rules D21-D24 and D26-D28, on every store."""
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from accounts.bans import BAN_LENGTHS, strikes_to_ban
+from accounts.key_text import checksum
+from accounts.limits import DAY, MINUTE, SECOND, Verdict
+from accounts.models import KeyEvent, KeyStanding, PlanCode
+from accounts.quota.admission import QuotaStore
+from accounts.quota.key_record import KeyRefusal
+from accounts.usage import write_behind
+from petstore.api.errors import ErrorCode
+from tests.conftest import OPERATOR
+from tests.support.quota import NOON, Desk, day, minute
+
+
+@pytest.fixture
+def desk(store: QuotaStore) -> Callable[..., Desk]:
+    def make(per_minute: int = 60, per_day: int = 1_000) -> Desk:
+        return Desk(store, per_minute, per_day)
+
+    return make
+
+
+# --- Windows
+
+
+@pytest.mark.parametrize("limit", [1, 2, 60])
+def test_limit_admits_just_as_many_in_a_minute(desk: Callable[..., Desk], limit: int) -> None:
+    assert desk(per_minute=limit).admitted(limit + 5) == limit
+
+
+@pytest.mark.parametrize("limit", [1, 2, 60])
+def test_limit_admits_just_as_many_in_a_day(desk: Callable[..., Desk], limit: int) -> None:
+    assert desk(per_minute=1_000, per_day=limit).admitted(limit + 5) == limit
+
+
+def test_minute_starts_with_the_first_request_after_the_last_one_ended(desk: Callable[..., Desk]) -> None:
+    acme = desk()
+    assert minute(acme.send()).ends_at == NOON + MINUTE
+    acme.wait(59.999999)
+    assert (minute(acme.send()).ends_at, minute(acme.send()).used) == (NOON + MINUTE, 3)
+    acme.wait(100)
+    verdict = acme.send()
+    assert (minute(verdict).ends_at, minute(verdict).used) == (acme.now + MINUTE, 1)
+
+
+def test_day_is_the_utc_calendar_day(desk: Callable[..., Desk]) -> None:
+    acme = desk(per_minute=10, per_day=3)
+    midnight = NOON + DAY // 2
+    assert acme.admitted(3) == 3
+    acme.now = midnight - 1
+    assert not acme.send().admitted
+    assert day(acme.send()).ends_at == midnight
+    acme.now = midnight
+    assert acme.admitted(5) == 3
+
+
+def test_all_keys_of_an_account_share_its_quota(desk: Callable[..., Desk]) -> None:
+    acme = desk(per_minute=3)
+    acme.add_key()
+    assert [acme.send(key).admitted for key in (0, 1, 0, 1, 0)] == [True, True, True, False, False]
+
+
+def test_accounts_have_quotas_of_their_own(desk: Callable[..., Desk]) -> None:
+    acme, other = desk(per_minute=1), desk(per_minute=1)
+    assert (acme.admitted(2), other.admitted(2)) == (1, 1)
+
+
+def test_refused_request_costs_nothing_in_either_window(desk: Callable[..., Desk]) -> None:
+    acme = desk(per_minute=2, per_day=10)
+    acme.admitted(6)
+    acme.wait(60)
+    assert day(acme.send()).used == 3
+
+
+def test_refusal_by_the_day_starts_no_minute(desk: Callable[..., Desk]) -> None:
+    acme = desk(per_minute=5, per_day=1)
+    acme.send()
+    acme.now = NOON + DAY // 2 - 10 * SECOND
+    assert not acme.send().admitted
+    acme.wait(10)
+    verdict = acme.send()
+    assert (minute(verdict).used, minute(verdict).ends_at) == (1, acme.now + MINUTE)
+
+
+def test_large_limits_are_counted_exactly(desk: Callable[..., Desk]) -> None:
+    verdict = desk(per_minute=2**31, per_day=2**40).send()
+    assert (minute(verdict).remaining, day(verdict).remaining) == (2**31 - 1, 2**40 - 1)
+
+
+# --- What is shown
+
+
+def shown(verdict: Verdict) -> tuple[str, int, int]:
+    return verdict.shown.name, verdict.shown.limit, verdict.shown.remaining
+
+
+def test_window_with_the_least_remaining_is_shown(desk: Callable[..., Desk]) -> None:
+    assert shown(desk(per_minute=5, per_day=10).send()) == ("minute", 5, 4)
+    assert shown(desk(per_minute=10, per_day=5).send()) == ("day", 5, 4)
+
+
+def test_on_a_tie_the_longer_window_is_shown(desk: Callable[..., Desk]) -> None:
+    assert shown(desk(per_minute=5, per_day=5).send()) == ("day", 5, 4)
+
+
+def test_refusing_window_that_resets_last_is_shown(desk: Callable[..., Desk]) -> None:
+    acme = desk(per_minute=2, per_day=2)
+    acme.admitted(2)
+    assert shown(acme.send()) == ("day", 2, 0)
+    acme.now = NOON + DAY // 2 - 30 * SECOND  # The day ends before a minute that starts now.
+    busy = desk(per_minute=2, per_day=2)
+    busy.now = acme.now
+    busy.admitted(2)
+    verdict = busy.send()
+    assert shown(verdict) == ("minute", 2, 0)
+    assert verdict.refusal is ErrorCode.RATE_LIMIT_EXCEEDED
+
+
+def at_reset(verdict: Verdict) -> int:
+    return verdict.shown.reset * SECOND
+
+
+def after_wait(verdict: Verdict) -> int:
+    return verdict.now + verdict.retry_after * SECOND
+
+
+@pytest.mark.parametrize(("per_minute", "per_day"), [(1, 100), (100, 1), (1, 1)])
+@pytest.mark.parametrize("fraction", [0, 1, 499_999, 999_999])
+def test_request_at_reset_and_after_retry_after_is_admitted(
+    desk: Callable[..., Desk], per_minute: int, per_day: int, fraction: int
+) -> None:
+    for pick in (at_reset, after_wait):
+        acme = desk(per_minute, per_day)
+        acme.now += fraction
+        acme.send()
+        acme.wait(1.5)
+        verdict = acme.send()
+        assert not verdict.admitted
+        acme.now = pick(verdict)
+        assert acme.send().admitted
+
+
+def test_retry_after_is_at_least_a_second(desk: Callable[..., Desk]) -> None:
+    acme = desk(per_minute=1)
+    acme.send()
+    acme.wait(59.999999)
+    assert acme.send().retry_after == 1
+
+
+# --- Changes while it counts
+
+
+def test_plan_change_holds_at_once_and_keeps_what_was_used(desk: Callable[..., Desk]) -> None:
+    acme = desk(per_minute=5, per_day=100)
+    acme.admitted(5)
+    assert not acme.send().admitted
+    acme.account.assign(PlanCode.PRO)
+    assert (minute(acme.send()).limit, minute(acme.send()).used) == (300, 7)
+
+
+def test_plan_lowered_under_what_is_used_leaves_nothing(desk: Callable[..., Desk]) -> None:
+    acme = desk(per_minute=50, per_day=100)
+    acme.admitted(20)
+    acme.account.assign(PlanCode.ENTERPRISE, 10, 15)
+    verdict = acme.send()
+    assert (verdict.admitted, minute(verdict).remaining, day(verdict).remaining) == (False, 0, 0)
+
+
+def test_clock_set_back_keeps_what_was_used_and_frees_within_a_minute(desk: Callable[..., Desk]) -> None:
+    acme = desk(per_minute=3, per_day=100)
+    acme.admitted(3)
+    acme.wait(-3600)
+    verdict = acme.send()
+    assert not verdict.admitted
+    assert verdict.retry_after <= 60
+    acme.wait(verdict.retry_after)
+    assert acme.send().admitted
+
+
+def test_clock_set_back_over_midnight_keeps_what_the_day_used(desk: Callable[..., Desk]) -> None:
+    acme = desk(per_minute=100, per_day=3)
+    acme.admitted(3)
+    acme.now -= DAY
+    verdict = acme.send()
+    assert not verdict.admitted
+    assert day(verdict).ends_at == NOON - DAY // 2
+    acme.now = verdict.shown.reset * SECOND
+    assert acme.send().admitted
+
+
+def test_clocks_that_differ_a_little_count_as_one(desk: Callable[..., Desk]) -> None:
+    acme = desk(per_minute=3, per_day=4)
+    acme.now = NOON + DAY // 2 + 1_000  # Just after midnight by one machine,
+    assert acme.send().admitted
+    acme.wait(-0.002)  # just before by another: the new day has begun for both.
+    assert (day(acme.send()).used, minute(acme.send()).used) == (2, 3)
+
+
+def test_clock_set_forward_starts_new_windows(desk: Callable[..., Desk]) -> None:
+    acme = desk(per_minute=3, per_day=4)
+    acme.admitted(3)
+    acme.now += 400 * DAY
+    assert acme.admitted(5) == 3
+
+
+# --- Strikes and bans
+
+
+def refused(acme: Desk, times: int, key: int = 0) -> list[ErrorCode]:
+    verdicts = [acme.send(key) for _ in range(times)]
+    assert not any(verdict.admitted for verdict in verdicts)
+    return [verdict.refusal for verdict in verdicts]
+
+
+def test_strikes_to_ban_are_half_the_minute_limit_and_at_least_ten() -> None:
+    assert [strikes_to_ban(limit) for limit in (1, 19, 20, 21, 60, 1_000)] == [10, 10, 10, 11, 30, 500]
+
+
+def test_strike_that_reaches_the_number_bans_and_says_so(desk: Callable[..., Desk]) -> None:
+    acme = desk(per_minute=5)
+    acme.admitted(5)
+    codes = refused(acme, 12)  # The first is no strike: nobody had been told to wait.
+    assert codes[:10] == [ErrorCode.RATE_LIMIT_EXCEEDED] * 10
+    assert codes[10:] == [ErrorCode.API_KEY_BANNED] * 2
+    verdict = acme.send()
+    assert (verdict.retry_after, verdict.shown.reset) == (300, NOON // SECOND + 300)
+    assert shown(verdict) == ("ban", 5, 0)
+
+
+def test_requests_during_a_ban_do_not_prolong_it(desk: Callable[..., Desk]) -> None:
+    acme = desk(per_minute=5)
+    acme.admitted(16)
+    for _ in range(10):
+        acme.wait(29)
+        assert refused(acme, 30) == [ErrorCode.API_KEY_BANNED] * 30
+    acme.now = NOON + BAN_LENGTHS[0]
+    assert acme.send().admitted
+
+
+def test_waiting_as_told_is_no_strike(desk: Callable[..., Desk]) -> None:
+    acme = desk(per_minute=1)
+    acme.add_key()
+    for _ in range(40):
+        acme.send(1)  # The account's other key takes the whole minute,
+        verdict = acme.send(0)
+        assert verdict.refusal is ErrorCode.RATE_LIMIT_EXCEEDED
+        acme.wait(verdict.retry_after)  # and this one waits each time.
+
+
+def test_strikes_are_forgotten_after_a_minute(desk: Callable[..., Desk]) -> None:
+    acme = desk(per_minute=5, per_day=5)
+    acme.admitted(5)
+    for _ in range(5):
+        assert ErrorCode.API_KEY_BANNED not in refused(acme, 9)
+        acme.wait(61)
+
+
+def test_ban_is_of_the_key_not_of_the_account(desk: Callable[..., Desk]) -> None:
+    acme = desk(per_minute=5)
+    acme.add_key()
+    acme.admitted(16)
+    acme.wait(60)
+    assert acme.send(0).refusal is ErrorCode.API_KEY_BANNED
+    assert acme.send(1).admitted
+
+
+def get_banned(acme: Desk) -> int:
+    """Send until the key is banned; return the ban's seconds."""
+    while True:
+        verdict = acme.send()
+        if not verdict.admitted and verdict.refusal is ErrorCode.API_KEY_BANNED:
+            return (verdict.banned_until - acme.now) // SECOND
+
+
+def test_bans_grow_for_repeats_and_step_back_for_clean_days(desk: Callable[..., Desk]) -> None:
+    acme = desk(per_minute=5, per_day=1_000_000)
+    lengths = []
+    for _ in range(6):
+        lengths.append(get_banned(acme))
+        acme.wait(lengths[-1])
+    assert lengths == [300, 900, 3_600, 21_600, 86_400, 86_400]
+    acme.now += DAY
+    assert get_banned(acme) == 21_600
+    acme.now += 21_600 * SECOND + 9 * DAY
+    assert get_banned(acme) == 300
+
+
+def test_ban_is_recorded_once_for_staff(desk: Callable[..., Desk]) -> None:
+    acme = desk(per_minute=5)
+    acme.admitted(30)
+    event = KeyEvent.objects.get(action=KeyEvent.Action.BANNED)
+    assert (event.key, event.actor_name) == (acme.keys[0], "the service")
+    assert "5 minutes" in event.reason
+    assert KeyStanding.objects.get(key=acme.keys[0]).banned_until == NOON + BAN_LENGTHS[0]
+
+
+def test_lifted_ban_ends_at_once_and_takes_its_step_back(desk: Callable[..., Desk]) -> None:
+    acme = desk(per_minute=5, per_day=1_000_000)
+    acme.now = time.time_ns() // 1000 - SECOND  # The verb lifts by the real clock.
+    get_banned(acme)
+    acme.keys[0].unban(reason="A loop in their code, mended.", by=OPERATOR)
+    acme.wait(61)
+    assert acme.send().admitted
+    assert get_banned(acme) == 300
+    event = KeyEvent.objects.get(action=KeyEvent.Action.UNBANNED)
+    assert event.reason == "A loop in their code, mended."
+
+
+def test_banned_key_sees_what_its_account_has_left(desk: Callable[..., Desk]) -> None:
+    acme = desk(per_minute=5, per_day=100)
+    acme.admitted(16)
+    acme.wait(60)
+    verdict = acme.send()
+    assert (minute(verdict).remaining, day(verdict).remaining) == (5, 95)
+
+
+# --- Keys
+
+
+def test_revoked_key_is_refused_and_costs_nothing(desk: Callable[..., Desk]) -> None:
+    acme = desk(per_minute=5)
+    acme.add_key()
+    acme.send(0)
+    acme.keys[0].revoke(reason="Leaked.", by=OPERATOR)
+    assert acme.admit(0).refusal is KeyRefusal.REVOKED
+    assert minute(acme.send(1)).used == 2
+
+
+def test_wrong_secret_is_refused_and_costs_nothing(desk: Callable[..., Desk]) -> None:
+    acme, other = desk(), desk()
+    acme.send()
+    stolen = acme.texts[0][:24] + other.texts[0][24:-6]
+    acme.texts.append(stolen + checksum(stolen))
+    assert acme.admit(1).refusal is KeyRefusal.UNKNOWN
+    assert minute(acme.send()).used == 2
+
+
+# --- Usage
+
+
+def test_requests_and_refusals_of_each_day_are_kept(desk: Callable[..., Desk]) -> None:
+    acme = desk(per_minute=3)
+    acme.admitted(5)
+    acme.now += DAY
+    acme.admitted(1)
+    write_behind.recorder.write()
+    write_behind.recorder.write()  # A second write has nothing left to add.
+    days = acme.keys[0].usage.order_by("day").values_list("requests", "refusals")
+    assert list(days) == [(3, 2), (1, 0)]

@@ -1,0 +1,106 @@
+"""Random lives of an account: whatever is sent, waited, changed or banned, D21-D24 and D26 hold."""
+
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from accounts.limits import DAY, SECOND, Verdict, Window
+from accounts.models import PlanCode
+from accounts.quota.admission import QuotaStore
+from tests.support.quota import Desk
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("send"), st.integers(1, 30)),
+        st.tuples(st.just("wait"), st.integers(0, 90 * SECOND)),
+        st.tuples(st.just("wait long"), st.integers(0, DAY)),
+        st.tuples(st.just("wait as told"), st.booleans()),
+        st.tuples(st.just("set limits"), st.tuples(st.integers(1, 30), st.integers(1, 60))),
+        st.tuples(st.just("other key"), st.integers(1, 10)),
+    ),
+    min_size=1,
+    max_size=25,
+)
+
+
+class Ledger:
+    """What a caller can observe, held against the promises after each request."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+        self.limits = (desk.per_minute, desk.per_day)
+        self.last: Verdict | None = None
+        self.key = 0
+
+    def send(self, key: int = 0) -> Verdict:
+        before = self.last
+        self.key = key
+        verdict = self.desk.send(key)
+        for number, window in enumerate(verdict.windows):
+            last = before.windows[number] if before is not None else None
+            self.check_window(window, self.limits[number], verdict, last)
+        assert verdict.shown.remaining <= min(window.remaining for window in verdict.windows)
+        if verdict.admitted:
+            assert not verdict.banned
+        else:
+            assert verdict.shown.remaining == 0
+            assert verdict.retry_after >= 1
+            assert verdict.shown.reset * SECOND > verdict.now
+        self.last = verdict
+        return verdict
+
+    def check_window(self, window: Window, limit: int, verdict: Verdict, before: Window | None) -> None:
+        """Compare with the window as the last request left it: the same, or one begun since."""
+        assert window.limit == limit
+        assert verdict.now < window.ends_at <= verdict.now + window.length
+        goes_on = before is not None and before.ends_at > verdict.now and before.used > 0
+        used = before.used if before is not None and goes_on else 0
+        assert window.used == used + verdict.admitted
+        if verdict.admitted:
+            assert used < limit
+        if goes_on and before is not None:
+            assert window.ends_at == before.ends_at
+
+    def wait_as_told(self, *, until_reset: bool) -> None:
+        """After the wait that a refusal announced, the next request is admitted."""
+        if self.last is None or self.last.admitted:
+            return
+        if any(window.limit != limit for window, limit in zip(self.last.windows, self.limits, strict=True)):
+            return  # A plan change since may have made the wait shorter or longer.
+        waited = self.last.retry_after * SECOND
+        self.desk.now = self.last.shown.reset * SECOND if until_reset else self.last.now + waited
+        assert self.send(self.key).admitted
+
+    def set_limits(self, per_minute: int, per_day: int) -> None:
+        self.desk.account.assign(PlanCode.ENTERPRISE, per_minute, per_day)
+        self.limits = (per_minute, per_day)
+
+
+def live(store: QuotaStore, steps: list[tuple[str, Any]], start: int) -> None:
+    """Go through the steps of one account's life."""
+    desk = Desk(store, per_minute=5, per_day=20, now=start)
+    desk.add_key()
+    ledger = Ledger(desk)
+    for name, value in steps:
+        match name:
+            case "send":
+                for _ in range(value):
+                    ledger.send()
+            case "other key":
+                for _ in range(value):
+                    ledger.send(1)
+            case "wait" | "wait long":
+                desk.now += value
+            case "wait as told":
+                ledger.wait_as_told(until_reset=value)
+            case "set limits":
+                ledger.set_limits(*value)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+@given(steps=STEPS, start=st.integers(20_800 * DAY, 20_801 * DAY))
+def test_no_life_of_an_account_breaks_the_promises(
+    store: QuotaStore, steps: list[tuple[str, Any]], start: int
+) -> None:
+    live(store, steps, start)

@@ -1,0 +1,301 @@
+"""An unknown, wrong, revoked or expired key: the same work for each, the same answer for all but the last.
+
+Work is counted, never timed: queries, scripts in Redis, and digests.
+"""
+
+from collections.abc import Callable
+from datetime import timedelta
+from ipaddress import IPv4Address, IPv6Address
+from typing import Any, NamedTuple
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries
+
+from accounts import key_text
+from accounts.key_text import KeyText
+from accounts.limits import MINUTE, SECOND
+from accounts.models import Account, ApiKey
+from accounts.quota import key_record
+from accounts.quota import lookup_throttle as limits
+from accounts.quota.admission import QuotaStore
+from accounts.quota.key_record import KeyRefusal
+from accounts.quota.lookup_throttle import Lookups
+from accounts.quota.redis_store import RedisQuotaStore
+from petstore.cache.machine import MachineCounters
+from tests.conftest import OPERATOR, Api
+from tests.support.quota import ADDRESS
+from tests.support.servers import RedisServer
+
+Issue = Callable[..., tuple[ApiKey, str]]
+NOW = 1_800_000_000 * SECOND
+
+
+class Work(NamedTuple):
+    """What one admission did."""
+
+    queries: list[str]
+    scripts: int
+    digests: int
+
+
+def parsed(text: str) -> KeyText:
+    key = key_text.split(text)
+    assert key is not None
+    return key
+
+
+def unknown(issue: Issue) -> str:
+    return key_text.make("live", "00000000").text
+
+
+def unknown_of_a_known_account(issue: Issue) -> str:
+    return key_text.make("live", issue()[0].account.public_id).text
+
+
+def with_another_secret(issue: Issue) -> str:
+    text = issue()[1]
+    start = text[: text.rindex("_") + 1] + "x" * key_text.SECRET_LENGTH
+    return start + key_text.checksum(start)
+
+
+def revoked(issue: Issue) -> str:
+    key, text = issue()
+    key.revoke(reason="Lost", by=OPERATOR)
+    return text
+
+
+def expired(issue: Issue) -> str:
+    key, text = issue()
+    now = timezone.now()
+    key.created_at, key.expires_at = now - timedelta(days=2), now - timedelta(days=1)
+    key.save()
+    return text
+
+
+def of_a_lost_pepper(issue: Issue) -> str:
+    key, text = issue()
+    key.pepper_number = 9
+    key.save()
+    return text
+
+
+BAD = [unknown, unknown_of_a_known_account, with_another_secret, revoked, expired, of_a_lost_pepper]
+TOLD_APART = {expired: "expired_api_key"}  # To who has the secret (D17).
+
+
+@pytest.fixture
+def work(monkeypatch: pytest.MonkeyPatch, store: QuotaStore) -> Callable[[KeyText], Work]:
+    """Returns what the admission of a key does."""
+    counts = {"scripts": 0, "digests": 0}
+    digest = key_text.digest
+    if isinstance(store, RedisQuotaStore):
+        scripts = store._scripts
+        run = scripts.run
+
+        def count_script(*arguments: Any) -> Any:
+            counts["scripts"] += 1
+            return run(*arguments)
+
+        monkeypatch.setattr(scripts, "run", count_script)
+
+    def count_digest(*arguments: Any) -> str:
+        counts["digests"] += 1
+        return digest(*arguments)
+
+    monkeypatch.setattr(key_text, "digest", count_digest)
+
+    def work(key: KeyText) -> Work:
+        counts.update(scripts=0, digests=0)
+        with CaptureQueriesContext(connection) as queries:
+            assert store.admit(key, ADDRESS).refusal is not None
+        asked = [query["sql"].replace(key.public_id, "ID") for query in queries.captured_queries]
+        return Work(asked, counts["scripts"], counts["digests"])
+
+    return work
+
+
+@pytest.fixture
+def served(store: QuotaStore, monkeypatch: pytest.MonkeyPatch) -> QuotaStore:
+    """Each store in turn, as the one that requests are counted by."""
+    monkeypatch.setattr("accounts.authentication.store", store)
+    return store
+
+
+@pytest.fixture
+def in_redis(redis: RedisServer, monkeypatch: pytest.MonkeyPatch, db: None) -> RedisQuotaStore:
+    """The store in Redis, as the one that requests are counted by."""
+    redis.client.flushall()
+    store = RedisQuotaStore(redis.url)
+    monkeypatch.setattr("accounts.authentication.store", store)
+    return store
+
+
+def forget(store: QuotaStore, key: KeyText) -> None:
+    """Have Redis forget what it knows of a key, as after a minute."""
+    if isinstance(store, RedisQuotaStore):
+        store.forget(key.public_id)
+
+
+def test_every_bad_key_makes_the_same_work_when_it_comes_first(
+    issue: Issue, store: QuotaStore, work: Callable[[KeyText], Work]
+) -> None:
+    done = []
+    work(parsed(BAD[0](issue)))  # The first request of all also looks at Redis's settings.
+    for make in BAD:
+        key = parsed(make(issue))
+        forget(store, key)
+        done.append(work(key))
+    assert len(done[0].queries) == 1
+    assert all(one == done[0] for one in done)
+
+
+def test_every_bad_key_that_comes_again_costs_one_query_or_with_redis_none(
+    issue: Issue, store: QuotaStore, work: Callable[[KeyText], Work]
+) -> None:
+    done = []
+    for make in BAD:
+        key = parsed(make(issue))
+        store.admit(key, ADDRESS)
+        done.append(work(key))
+    assert all(one == done[0] for one in done)
+    queries, scripts = (0, 1) if isinstance(store, RedisQuotaStore) else (1, 0)
+    assert (len(done[0].queries), done[0].scripts) == (queries, scripts)
+
+
+@pytest.mark.parametrize("make", BAD)
+def test_every_bad_key_gets_the_same_answer(issue: Issue, served: QuotaStore, make: Any) -> None:
+    response = Api(make(issue)).get("/pets")
+    reference = Api(key_text.make("live", "11111111").text).get("/pets")
+    assert response.status_code == 401
+    if make in TOLD_APART:
+        assert response.json()["code"] == TOLD_APART[make]
+        return
+    assert response.content == reference.content
+    changing = {"X-Request-Id", "X-RateLimit-Remaining", "X-RateLimit-Reset", "RateLimit"}
+    assert set(response.headers) == set(reference.headers)
+    assert all(response[name] == reference[name] for name in set(response.headers) - changing)
+
+
+def test_key_issued_after_it_was_unknown_works_at_once(
+    account: Account, store: QuotaStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    coming = key_text.make("live", account.public_id)
+    assert store.admit(coming, ADDRESS).refusal is KeyRefusal.UNKNOWN
+    monkeypatch.setattr(key_text, "make", lambda mode, account_id: coming)
+    ApiKey.objects.issue(account, by=OPERATOR)
+    assert store.admit(coming, ADDRESS).refusal is None
+
+
+def test_unknown_key_never_replaces_what_is_known_of_it(issue: Issue, in_redis: RedisQuotaStore) -> None:
+    # One worker found no key, then the key was issued and told, then the first one tells its finding.
+    key, text = issue()
+    found = key_record.read(key.public_id)
+    assert found is not None
+    in_redis.publish(found)
+    in_redis.publish(key_record.absent(key.public_id))
+    assert in_redis.admit(parsed(text), ADDRESS).refusal is None
+
+
+# --- A flood of keys that nobody has -------------------------------------------------------------
+
+
+@pytest.fixture
+def own_lookups(monkeypatch: pytest.MonkeyPatch) -> Lookups:
+    """Give the test a memory of addresses of its own."""
+    own = Lookups()
+    monkeypatch.setattr("accounts.quota.redis_store.lookups", own)
+    monkeypatch.setattr("accounts.quota.anonymous.lookups", own)
+    return own
+
+
+def test_address_within_its_limit_may_ask_without_end() -> None:
+    lookups = Lookups()
+    assert all(lookups.take(ADDRESS, NOW) for _ in range(1_000))
+
+
+def test_addresses_over_their_limit_share_a_few_lookups_a_second() -> None:
+    lookups = Lookups()
+    for last in range(5):
+        lookups.restrict(f"192.0.2.{last}/32", NOW + MINUTE)
+    taken = sum(lookups.take(IPv4Address(f"192.0.2.{number % 5}"), NOW) for number in range(500))
+    assert taken == limits.EACH_SECOND
+    assert not lookups.take(IPv4Address("192.0.2.1"), NOW + SECOND - 1)
+    assert lookups.take(IPv4Address("192.0.2.1"), NOW + SECOND)
+    assert lookups.take(IPv4Address("203.0.113.1"), NOW)
+
+
+def test_address_is_free_again_when_its_minute_ends() -> None:
+    lookups = Lookups()
+    lookups.restrict("192.0.2.1/32", NOW + MINUTE)
+    assert all(lookups.take(ADDRESS, NOW + MINUTE) for _ in range(1_000))
+
+
+def test_neighbours_in_one_ipv6_network_count_as_one() -> None:
+    lookups = Lookups()
+    lookups.restrict("2001:db8::/64", NOW + MINUTE)
+    taken = sum(lookups.take(IPv6Address(f"2001:db8::{number:x}"), NOW) for number in range(100))
+    assert taken == limits.EACH_SECOND
+
+
+def test_memory_of_addresses_is_bounded_and_forgives_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MOST_NETWORKS", 3)
+    lookups = Lookups()
+    for last in (1, 2, 3, 1, 4):
+        lookups.restrict(f"192.0.2.{last}/32", NOW + MINUTE)
+    asked = {
+        last: sum(lookups.take(IPv4Address(f"192.0.2.{last}"), NOW) for _ in range(50)) for last in (1, 2)
+    }
+    assert asked[1] <= limits.EACH_SECOND
+    assert asked[2] == 50
+
+
+def test_flood_of_unknown_keys_is_told_429_and_stops_asking_the_database(
+    in_redis: RedisQuotaStore,
+    own_lookups: Lookups,
+    settings: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    django_assert_num_queries: DjangoAssertNumQueries,
+) -> None:
+    settings.ANONYMOUS_PER_MINUTE = 5
+    monkeypatch.setattr(limits, "EACH_SECOND", 0)
+    flood = [Api(key_text.make("live", "00000000").text) for _ in range(30)]
+    with django_assert_num_queries(6):  # The last of them before the first 429.
+        statuses = [api.get("/pets").status_code for api in flood]
+    assert statuses == [401] * 5 + [429] * 25
+
+
+def test_counter_that_ends_between_the_two_steps_of_counting_refuses_nobody(
+    stranger: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ended(*arguments: Any, **options: Any) -> int:
+        raise ValueError
+
+    monkeypatch.setattr(MachineCounters, "add", lambda *arguments, **options: False)
+    monkeypatch.setattr(MachineCounters, "incr", ended)
+    response = stranger.get("/pets")
+    assert (response.status_code, response.json()["code"]) == (401, "missing_api_key")
+    assert int(response["X-RateLimit-Remaining"]) > 0
+
+
+def test_key_in_use_does_not_mind_a_flood_from_its_address(
+    issue: Issue, served: QuotaStore, own_lookups: Lookups, settings: Any
+) -> None:
+    settings.ANONYMOUS_PER_MINUTE = 5
+    api = Api(issue()[1])
+    assert api.get("/pets").status_code == 200
+    for _ in range(60):
+        Api(key_text.make("live", "00000000").text).get("/pets")
+    assert api.get("/pets").status_code == 200
+
+
+def test_key_that_could_not_be_checked_is_not_called_invalid(
+    issue: Issue, in_redis: RedisQuotaStore, own_lookups: Lookups, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = issue()[1]
+    monkeypatch.setattr(own_lookups, "take", lambda address: False)
+    response = Api(text).get("/pets")
+    assert (response.status_code, response.json()["code"]) == (429, "rate_limit_exceeded")
+    assert int(response["Retry-After"]) >= 1

@@ -1,0 +1,215 @@
+"""Every command of ours: help with examples and exit statuses, --json, and colours only where wanted."""
+
+import io
+import json
+import os
+import pty
+import re
+import shlex
+import subprocess
+import sys
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.core.management import call_command, get_commands, load_command_class
+from django.utils import timezone
+
+from accounts.models import Account, IdempotencyRecord
+from inventory.models import Pet
+from petstore.management.base import DocumentedCommand
+from petstore.progress import Progress
+from tests.support.live import ROOT
+
+OURS = sorted(
+    (app, name)
+    for name, app in get_commands().items()
+    if isinstance(app, str) and app.split(".")[0] in {"petstore", "accounts", "inventory"}
+)
+PRINTS_NO_DATA = {"serve"}
+
+
+def run(*command: str) -> str:
+    out = io.StringIO()
+    call_command(*command, stdout=out)
+    return out.getvalue()
+
+
+def load(app: str, name: str) -> Any:
+    return load_command_class(app, name)
+
+
+def manage(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "manage.py", *arguments],
+        cwd=ROOT, env=os.environ | environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+def on_a_terminal(*arguments: str, **environment: str) -> str:
+    """Run manage.py with a terminal for its output; return what it shows."""
+    shown, terminal = pty.openpty()
+    plain = {name: value for name, value in os.environ.items() if name not in {"NO_COLOR", "DJANGO_COLORS"}}
+    process = subprocess.Popen(
+        [sys.executable, "manage.py", *arguments],
+        cwd=ROOT, env=plain | environment, stdin=terminal, stdout=terminal, stderr=terminal,
+    )  # fmt: skip
+    os.close(terminal)
+    parts = []
+    try:
+        while part := os.read(shown, 4096):
+            parts.append(part)
+    except OSError:  # The terminal's other end was closed.
+        pass
+    os.close(shown)
+    process.wait()
+    return b"".join(parts).decode()
+
+
+# --- Help ----------------------------------------------------------------------------------------
+
+
+def test_commands_are_found() -> None:
+    assert {"issue_key", "import_pets", "serve", "conformance"} <= {name for _, name in OURS}
+
+
+@pytest.mark.parametrize(("app", "name"), OURS)
+def test_help_has_examples_and_exit_statuses(app: str, name: str) -> None:
+    command = load(app, name)
+    assert isinstance(command, DocumentedCommand)
+    text = command.create_parser("manage.py", name).format_help()
+    _, _, examples = text.partition("\nexamples:\n")
+    examples, _, statuses = examples.partition("\nexit status:\n")
+    assert f"manage.py {name}" in examples
+    assert {0, 1, 2} <= {int(status) for status in re.findall(r"^  (\d+)  \S", statuses, re.M)}
+
+
+@pytest.mark.parametrize(("app", "name"), OURS)
+def test_readme_lists_the_command(app: str, name: str) -> None:
+    assert f"\n| `{name}" in (ROOT / "README.md").read_text()
+
+
+def own_part(line: str, name: str) -> list[str]:
+    """Return the options of one example, without what the shell makes of the rest of the line."""
+    words = shlex.split(line.partition(f"manage.py {name}")[2])
+    ends = [position for position, word in enumerate(words) if word in {"|", ">"}]
+    return words[: min(ends, default=len(words))]
+
+
+@pytest.mark.parametrize(("app", "name"), OURS)
+def test_examples_have_options_that_there_are(app: str, name: str) -> None:
+    command = load(app, name)
+    lines = [line.strip() for line in command.examples.strip().splitlines()]
+    assert lines
+    for line in lines:
+        assert len(line) <= 100
+        command.create_parser("manage.py", name).parse_args(own_part(line, name))
+
+
+@pytest.mark.parametrize("name", ["revoke_key", "rotate_key", "unban_key"])
+def test_examples_have_key_ids_of_the_real_form(name: str) -> None:
+    command = load("accounts", name)
+    for line in command.examples.strip().splitlines():
+        options = command.create_parser("manage.py", name).parse_args(own_part(line, name))
+        assert re.fullmatch(r"[0-9A-Za-z]{14}", options.id)
+
+
+@pytest.mark.parametrize(("app", "name"), OURS)
+def test_every_option_says_what_it_does(app: str, name: str) -> None:
+    actions = load(app, name).create_parser("manage.py", name)._actions
+    assert not [action.dest for action in actions if not action.help]
+
+
+@pytest.mark.parametrize(("app", "name"), OURS)
+def test_commands_that_print_data_have_json(app: str, name: str) -> None:
+    options = load(app, name).create_parser("manage.py", name)._option_string_actions
+    assert ("--json" in options) is (name not in PRINTS_NO_DATA)
+
+
+# --- Exit statuses -------------------------------------------------------------------------------
+
+
+def test_wrong_options_are_status_2_and_a_refusal_is_1() -> None:
+    wrong = manage("seed_demo", "--pets", "many")
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert "invalid int value: 'many'" in wrong.stderr
+    refused = manage("seed_demo", "--pets", "-1")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr == "CommandError: --pets must be 0 or more.\n"
+
+
+# --- JSON ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.django_db
+def test_seed_demo_tells_programs_how_many_it_added() -> None:
+    assert json.loads(run("seed_demo", "--pets", "7", "--json")) == {"added": 7}
+    assert json.loads(run("seed_demo", "--if-empty", "--json")) == {"added": 0}
+    assert Pet.objects.count() == 7
+
+
+@pytest.mark.django_db
+def test_clear_idempotency_keys_tells_programs_how_many_it_deleted(account: Account) -> None:
+    for hours in (1, 25, 26):
+        record = IdempotencyRecord.objects.create(account=account, key=f"{hours}", fingerprint="f")
+        created_at = timezone.now() - timedelta(hours=hours)
+        IdempotencyRecord.objects.filter(pk=record.pk).update(created_at=created_at)
+    assert json.loads(run("clear_idempotency_keys", "--json")) == {"deleted": 2}
+
+
+@pytest.mark.django_db
+def test_quickstart_tells_programs_the_key_and_the_password_once() -> None:
+    first = json.loads(run("quickstart", "--json"))
+    assert first["key"].startswith("psk_live_")
+    assert first["password"]
+    assert (first["api"], first["docs"]) == ("http://testserver/v1", "http://testserver/docs")
+    again = json.loads(run("quickstart", "--json"))
+    assert again == first | {"key": None, "password": None}
+
+
+# --- Colours and bars ----------------------------------------------------------------------------
+
+REFUSED = ("conformance", "nowhere", "--key", "psk_live_x")
+
+
+def test_terminal_has_colours_unless_no_color_is_set() -> None:
+    assert "\x1b[" in on_a_terminal(*REFUSED)
+    for plain in ({"NO_COLOR": "1"}, {"DJANGO_COLORS": "nocolor"}):
+        shown = on_a_terminal(*REFUSED, **plain)
+        assert "is not the address of an API" in shown
+        assert "\x1b[" not in shown
+    assert "\x1b[" not in on_a_terminal(*REFUSED, "--no-color")
+
+
+def test_empty_no_color_counts_as_absent() -> None:
+    assert "\x1b[" in on_a_terminal(*REFUSED, NO_COLOR="")
+
+
+def test_pipe_has_no_colours() -> None:
+    assert "\x1b[" not in manage(*REFUSED).stderr
+
+
+def test_option_that_forces_colours_wins_over_no_color() -> None:
+    assert "\x1b[" in on_a_terminal(*REFUSED, "--force-color", NO_COLOR="1")
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_bar_is_drawn_on_a_terminal_only_and_wiped_at_the_end() -> None:
+    for stream, drawn in ((Terminal(), True), (io.StringIO(), False)):
+        with Progress("Adding", 10, stream) as progress:
+            progress.show(5)
+        assert ("Adding [###############" in stream.getvalue()) is drawn
+        assert (stream.getvalue().endswith(" \r")) is drawn
+
+
+@pytest.mark.django_db
+def test_commands_with_json_draw_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    for options, drawn in (((), True), (("--json",), False)):
+        terminal = Terminal()
+        monkeypatch.setattr(sys, "stderr", terminal)
+        run("seed_demo", "--pets", "3", *options)
+        assert ("Adding" in terminal.getvalue()) is drawn

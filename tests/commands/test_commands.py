@@ -1,0 +1,432 @@
+"""The commands that operators type: text, --json, and what each refuses (D36, D37)."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from datetime import datetime, timedelta
+from io import StringIO
+from typing import Any
+
+import httpx
+import pytest
+from django.contrib.auth.models import User
+from django.core.management import CommandError, call_command
+from django.utils import timezone
+
+from accounts.models import Account, ApiKey, KeyEvent
+from inventory.models import Category, Pet
+from tests.conftest import OPERATOR, Api
+from tests.support.live import ROOT, Service
+from tests.support.servers import START_SECONDS, free_port, wait_until
+
+Issue = Callable[..., tuple[ApiKey, str]]
+
+pytestmark = pytest.mark.django_db
+
+
+def run(*command: str) -> str:
+    out = StringIO()
+    call_command(*command, stdout=out)
+    return out.getvalue()
+
+
+def run_json(*command: str) -> Any:
+    return json.loads(run(*command, "--json"))
+
+
+def refusal(*command: str) -> str:
+    """Run a command that must refuse, and return the sentence."""
+    with pytest.raises(CommandError) as refused:
+        run(*command)
+    return str(refused.value)
+
+
+# --- issue_key -----------------------------------------------------------------------------------
+
+
+def test_issued_key_works_and_is_shown_with_its_id_and_its_account() -> None:
+    text, _, rest = run("issue_key", "--account", "Acme Pets", "--plan", "pro").partition("\n")
+    key = ApiKey.objects.get()
+    assert rest == f"\nKey {key.public_id} of Acme Pets (Pro). Copy it now: it can't be shown again.\n"
+    assert Api(text).get("/pets").status_code == 200
+
+
+def test_issue_key_prints_one_object_for_programs() -> None:
+    made = run_json("issue_key", "--account", "Acme Pets", "--plan", "pro", "--name", "Till 3")
+    key = ApiKey.objects.get()
+    assert (
+        made
+        == {
+            "key": made["key"],
+            "id": key.public_id,
+            "account": "Acme Pets",
+            "plan": "pro",
+            "name": "Till 3",
+            "state": "active",
+            "scopes": ["pets:read", "pets:write", "orders:read", "orders:write"],
+            "allowed_networks": [],
+            "created_at": key.created_at.isoformat(),
+            "expires_at": None,
+            "revoked_at": None,
+            "last_used_at": None,
+        }
+        | made
+    )  # Later versions may add members.
+    assert Api(made["key"]).get("/pets").status_code == 200
+
+
+def test_options_narrow_the_key() -> None:
+    before = timezone.now()
+    made = run_json(
+        "issue_key", "--account", "Acme Pets", "--scopes", "pets:read, orders:read",
+        "--expires-in-days", "30", "--allow-from", "192.0.2.0/24, 2001:db8::/32",
+    )  # fmt: skip
+    assert made["scopes"] == ["pets:read", "orders:read"]
+    assert made["allowed_networks"] == ["192.0.2.0/24", "2001:db8::/32"]
+    end = datetime.fromisoformat(made["expires_at"])
+    assert before <= end - timedelta(days=30) <= timezone.now()
+
+
+def test_new_account_is_on_the_free_plan_unless_told_otherwise() -> None:
+    assert run_json("issue_key", "--account", "Acme Pets")["plan"] == "free"
+
+
+def test_second_key_goes_to_the_same_account_and_leaves_its_plan(account: Account) -> None:
+    assert run_json("issue_key", "--account", f" {account.name} ")["plan"] == "business"
+    assert Account.objects.get() == account
+
+
+def test_named_plan_moves_the_account(account: Account) -> None:
+    run("issue_key", "--account", account.name, "--plan", "free")
+    account.refresh_from_db()
+    assert account.plan_id == "free"
+
+
+def test_enterprise_account_keeps_its_numbers_or_gets_new_ones() -> None:
+    command = ("issue_key", "--account", "Big Pets", "--plan", "enterprise")
+    run(*command, "--per-minute", "5000", "--per-day", "1000000")
+    run(*command)
+    run("issue_key", "--account", "Big Pets")
+    assert Account.objects.get().limits.per_minute == 5_000
+    run(*command, "--per-minute", "7000", "--per-day", "1000000")
+    assert Account.objects.get().limits.per_minute == 7_000
+
+
+def test_history_names_the_operator() -> None:
+    run("issue_key", "--account", "Acme Pets")
+    assert KeyEvent.objects.get().actor_name.endswith(" (command)")
+
+
+ENTERPRISE = ("--plan", "enterprise")
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("--plan", "gold"), "invalid choice: 'gold'"),
+        (("--account", ""), "--account must be a name of 1 to 255 characters."),
+        (("--account", "   "), "--account must be a name of 1 to 255 characters."),
+        (("--account", "n" * 256), "--account must be a name of 1 to 255 characters."),
+        (("--name", "n" * 256), "name: Ensure this value has at most 255 characters"),
+        (("--scopes", ""), "At least one scope is needed."),
+        (("--scopes", "pets:fly"), "'pets:fly' is no scope."),
+        (("--expires-in-days", "0"), "--expires-in-days must be from 1 to 36500."),
+        (("--expires-in-days", "36501"), "--expires-in-days must be from 1 to 36500."),
+        (("--expires-in-days", "soon"), "invalid int value: 'soon'"),
+        (("--allow-from", "the office"), "Not a network in CIDR form: 'the office'"),
+        (("--allow-from", "10.0.0.1/8"), "10.0.0.1/8 has host bits set."),
+        (("--allow-from", ""), "--allow-from names no network. Leave it out to allow every one."),
+        (("--allow-from", " , "), "--allow-from names no network. Leave it out to allow every one."),
+        (ENTERPRISE, "An Enterprise account needs both numbers, per minute and per day."),
+        ((*ENTERPRISE, "--per-minute", "1"), "An Enterprise account needs both numbers"),
+        ((*ENTERPRISE, "--per-minute", "0", "--per-day", "1"), "per_minute: Ensure this value is greater"),
+        ((*ENTERPRISE, "--per-minute", "1", "--per-day", "9" * 20), "per_day: Ensure this value is less"),
+        (
+            ("--plan", "pro", "--per-minute", "1", "--per-day", "1"),
+            "Only an Enterprise account has numbers",
+        ),
+    ],
+)
+def test_wrong_option_is_refused_by_name_and_leaves_nothing(
+    options: tuple[str, ...], sentence: str
+) -> None:
+    assert sentence in refusal("issue_key", "--account", "Acme Pets", *options)
+    assert not Account.objects.exists()
+    assert not ApiKey.objects.exists()
+
+
+def test_account_must_be_named() -> None:
+    assert "--account" in refusal("issue_key", "--plan", "free")
+
+
+# --- list_keys -----------------------------------------------------------------------------------
+
+
+def test_keys_are_listed_the_newest_first_and_without_their_secrets(issue: Issue) -> None:
+    (old, text), (new, _) = issue(name="Till 3"), issue()
+    new.revoke(reason="Lost", by=OPERATOR)
+    listed = run("list_keys")
+    head, *lines = [line.split() for line in listed.splitlines()]
+    assert head[:4] == ["ID", "ACCOUNT", "PLAN", "STATE"]
+    assert [line[:5] for line in lines] == [
+        [new.public_id, "Acme", "Pets", "business", "revoked"],
+        [old.public_id, "Acme", "Pets", "business", "active"],
+    ]
+    assert "Till 3" in listed
+    assert text.split("_")[3] not in listed
+    assert not ({"key", "digest"} & run_json("list_keys")[0].keys())
+
+
+def test_keys_of_one_account_are_listed(issue: Issue) -> None:
+    key, _ = issue()
+    other = run_json("issue_key", "--account", "Other Pets")
+    assert [row["id"] for row in run_json("list_keys")] == [other["id"], key.public_id]
+    assert [row["id"] for row in run_json("list_keys", "--account", " Acme Pets ")] == [key.public_id]
+
+
+def test_no_key_is_said_so() -> None:
+    assert run("list_keys") == "There are no keys. Issue one with issue_key.\n"
+    assert run_json("list_keys") == []
+
+
+@pytest.mark.parametrize("name", ["Nobody", ""])
+def test_keys_of_an_unknown_account_are_not_said_to_be_none(account: Account, name: str) -> None:
+    assert f"No account has the name {name!r}." in refusal("list_keys", "--account", name)
+
+
+# --- rotate_key ----------------------------------------------------------------------------------
+
+
+def test_rotated_key_gets_a_successor_and_an_end_in_24_hours(issue: Issue) -> None:
+    old, old_text = issue()
+    before = timezone.now()
+    printed = run("rotate_key", old.public_id)
+    new = ApiKey.objects.exclude(pk=old.pk).get()
+    old.refresh_from_db()
+    assert old.expires_at is not None
+    assert before <= old.expires_at - timedelta(hours=24) <= timezone.now()
+    assert f"Key {new.public_id} replaces {old.public_id}, which ends at {old.expires_at}." in printed
+    assert Api(printed.splitlines()[0]).get("/pets").status_code == 200
+    assert Api(old_text).get("/pets").status_code == 200
+
+
+def test_rotate_key_prints_both_keys_for_programs(issue: Issue) -> None:
+    old, old_text = issue()
+    made = run_json("rotate_key", old.public_id, "--overlap-hours", "0")
+    assert made["state"] == "active"
+    assert made["replaces"]["id"] == old.public_id
+    assert made["replaces"]["state"] == "expired"
+    assert Api(made["key"]).get("/pets").status_code == 200
+    assert Api(old_text).get("/pets").json()["code"] == "expired_api_key"
+
+
+@pytest.mark.parametrize("hours", ["-1", "8761"])
+def test_overlap_has_bounds(issue: Issue, hours: str) -> None:
+    key, _ = issue()
+    sentence = refusal("rotate_key", key.public_id, "--overlap-hours", hours)
+    assert sentence == "--overlap-hours must be from 0 to 8760."
+
+
+def test_key_is_not_rotated_twice(issue: Issue) -> None:
+    key, _ = issue()
+    run("rotate_key", key.public_id)
+    assert "was rotated already, to " in refusal("rotate_key", key.public_id)
+
+
+def test_revoked_key_is_not_rotated(issue: Issue) -> None:
+    key, _ = issue()
+    run("revoke_key", key.public_id, "--reason", "Lost")
+    assert refusal("rotate_key", key.public_id) == f"Key {key.public_id} is revoked. Issue a new one."
+
+
+# --- revoke_key ----------------------------------------------------------------------------------
+
+
+def test_revoked_key_is_refused_from_then_on(issue: Issue) -> None:
+    key, text = issue()
+    said = run("revoke_key", key.public_id, "--reason", "Laptop stolen")
+    assert said == f"Done. Key {key.public_id} of Acme Pets is refused from now on.\n"
+    assert Api(text).get("/pets").status_code == 401
+    key.refresh_from_db()
+    assert key.revoked_reason == "Laptop stolen"
+
+
+def test_revoke_key_prints_one_object_for_programs(issue: Issue) -> None:
+    key, _ = issue()
+    said = run_json("revoke_key", key.public_id, "--reason", "Lost")
+    key.refresh_from_db()
+    assert key.revoked_at is not None
+    assert (said["id"], said["state"]) == (key.public_id, "revoked")
+    assert said["revoked_at"] == key.revoked_at.isoformat()
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ((), "--reason"),
+        (("--reason", ""), "Say why the key is revoked."),
+        (("--reason", "  "), "Say why the key is revoked."),
+    ],
+)
+def test_key_is_not_revoked_without_a_reason(issue: Issue, options: tuple[str, ...], sentence: str) -> None:
+    key, text = issue()
+    assert sentence in refusal("revoke_key", key.public_id, *options)
+    assert Api(text).get("/pets").status_code == 200
+
+
+def test_key_is_revoked_once(issue: Issue) -> None:
+    key, _ = issue()
+    run("revoke_key", key.public_id, "--reason", "Lost")
+    sentence = refusal("revoke_key", key.public_id, "--reason", "Lost")
+    assert sentence == f"Key {key.public_id} is revoked already."
+
+
+@pytest.mark.parametrize(
+    "command", [("rotate_key", "nothing"), ("revoke_key", "nothing", "--reason", "Lost")]
+)
+def test_unknown_id_is_refused(command: tuple[str, ...]) -> None:
+    assert refusal(*command) == "No key has the id nothing. List them with list_keys."
+
+
+# --- seed_demo -----------------------------------------------------------------------------------
+
+
+def test_demo_pets_are_believable() -> None:
+    assert run("seed_demo", "--pets", "200") == "Done. Added 200 pets.\n"
+    assert Pet.objects.count() == 200
+    assert {pet.status for pet in Pet.objects.all()} == {"available", "pending", "sold"}
+    assert {pet.category_id for pet in Pet.objects.all()} == {item.pk for item in Category.objects.all()}
+
+
+def test_same_number_gives_the_same_pets() -> None:
+    run("seed_demo", "--pets", "20")
+    run("seed_demo", "--pets", "20")
+    pets = list(Pet.objects.order_by("id").values_list("name", "category_id", "status"))
+    assert pets[:20] == pets[20:]
+
+
+def test_shop_with_pets_may_be_left_alone() -> None:
+    run("seed_demo", "--pets", "3", "--if-empty")
+    assert run("seed_demo", "--pets", "3", "--if-empty") == "Done. The shop has pets already.\n"
+    assert Pet.objects.count() == 3
+
+
+def test_more_pets_than_one_batch_are_added() -> None:
+    run("seed_demo", "--pets", "5001")
+    assert Pet.objects.count() == 5001
+
+
+def test_fewer_than_no_pets_are_refused() -> None:
+    assert refusal("seed_demo", "--pets", "-1") == "--pets must be 0 or more."
+
+
+def test_pets_need_a_category() -> None:
+    Category.objects.all().delete()
+    assert refusal("seed_demo") == (
+        "There is no category to put pets in. Add one in the back office."
+    )  # fmt: skip
+
+
+# --- quickstart ----------------------------------------------------------------------------------
+
+
+def test_first_start_prints_a_call_that_works_and_a_login_that_works(client: Any) -> None:
+    printed = run("quickstart")
+    key = printed.partition("API key     ")[2].split()[0]
+    assert f"  curl -H 'Authorization: Bearer {key}' 'http://testserver/v1/pets?limit=3'\n" in printed
+    assert len(Api(key).get("/pets?limit=3").json()) == 3
+    assert client.login(username="admin", password=printed.partition("   password ")[2].split()[0])
+
+
+def test_second_start_prints_no_secret_and_changes_nothing() -> None:
+    run("quickstart")
+    printed = run("quickstart")
+    assert "psk_" not in printed
+    assert "password as before" in printed
+    assert (ApiKey.objects.count(), User.objects.count(), Pet.objects.count()) == (1, 1, 300)
+
+
+def test_second_start_says_how_to_get_another_key() -> None:
+    run("quickstart")
+    command = run("quickstart").partition("manage.py issue_key")[2].split()
+    assert run_json("issue_key", *command)["account"] == "Demo"
+
+
+@pytest.mark.parametrize("person", [{"username": "ann", "is_staff": True}, {"username": "admin"}])
+def test_login_of_somebody_else_is_left_alone(person: dict[str, Any]) -> None:
+    User.objects.create_user(**person)
+    run("quickstart")
+    assert User.objects.count() == 1
+
+
+# --- serve ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def taken_port() -> Iterator[int]:
+    with closing(socket.create_server(("127.0.0.1", 0), reuse_port=True)) as listener:
+        yield listener.getsockname()[1]
+
+
+def test_port_that_is_taken_is_not_shared(taken_port: int) -> None:
+    sentence = refusal("serve", "--port", str(taken_port))
+    assert f"Can't listen on 127.0.0.1 port {taken_port}: " in sentence
+    assert sentence.endswith("Choose another with --port or PORT.")
+
+
+@pytest.mark.parametrize("options", [("--port", "65536"), ("--port", "-1"), ("--host", "192.0.2.1")])
+def test_address_that_is_none_is_refused(options: tuple[str, ...]) -> None:
+    assert "Can't listen on " in refusal("serve", *options)
+
+
+@pytest.mark.parametrize("moment", ["at once", "in service"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
+def test_service_ends_promptly_when_all_its_processes_are_told_to(
+    service: Service, number: int, moment: str
+) -> None:
+    port = str(free_port())
+    serving = subprocess.Popen(
+        [sys.executable, "manage.py", "serve", "--port", port], cwd=ROOT, env=service.environment,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+    )  # fmt: skip
+    try:
+        assert serving.stdout is not None
+        assert serving.stdout.readline().startswith(f"Serving on http://127.0.0.1:{port}/ ")
+        if moment == "in service":
+            wait_until(lambda: httpx.get(f"http://127.0.0.1:{port}/healthz").raise_for_status())
+        os.killpg(serving.pid, number)
+        output, _ = serving.communicate(timeout=START_SECONDS)
+        # 1 where a worker heard the signal, too, and ended before its parent.
+        assert serving.returncode in ({0} if moment == "at once" else {0, 1})
+        assert "Killing" not in output  # Of a worker that would not end.
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(serving.pid, signal.SIGKILL)
+        serving.communicate()
+
+
+# --- As processes --------------------------------------------------------------------------------
+
+
+def test_exit_status_and_streams_are_those_of_a_good_command(service: Service) -> None:
+    def manage(*command: str) -> tuple[int, str, str]:
+        done = subprocess.run(
+            [sys.executable, "manage.py", *command],
+            cwd=ROOT, env=service.environment, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        return done.returncode, done.stdout, done.stderr
+
+    status, out, err = manage("issue_key", "--account", "Process Pets", "--json")
+    assert (status, err) == (0, "")
+    key_id = json.loads(out)["id"]
+    revoke = ("revoke_key", key_id, "--reason", "Lost")
+    assert manage(*revoke) == (0, f"Done. Key {key_id} of Process Pets is refused from now on.\n", "")
+    assert manage(*revoke) == (1, "", f"CommandError: Key {key_id} is revoked already.\n")
+    status, out, err = manage("revoke_key", key_id)
+    assert (status, out) == (2, "")
+    assert "the following arguments are required: --reason" in err

@@ -1,0 +1,274 @@
+"""The command export_pets: both formats, filters, and that import_pets reads back what it wrote."""
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import OperationalError, connection
+from django.test.utils import CaptureQueriesContext
+
+from inventory.import_export.checking import BATCH
+from inventory.import_export.storing import export, snapshot
+from inventory.import_export.writing import write_csv
+from inventory.models import Category, Pet
+from tests.conftest import COMMITTED, Api
+from tests.support.live import ROOT, Service
+
+pytestmark = pytest.mark.django_db
+
+NAMES = [
+    "Rex", "a,b", 'the "Beast"', "two\nlines", "two\r\nlines", "cr\rinside", "'quoted", "=1+1", "+1", "-1",
+    "@sum", "名前", "🐕", "\ufeffmark", "two\u2028lines", "id", "\\N", "n" * 255,
+]  # fmt: skip
+
+
+@pytest.fixture
+def pets(db: None) -> list[Pet]:
+    """Animals with names that are hard to write."""
+    categories = list(Category.objects.all())
+    statuses = ["available", "pending", "sold"]
+    return [
+        Pet.objects.create(name=name, category=categories[number % 3], status=statuses[number % 3])
+        for number, name in enumerate(NAMES)
+    ]
+
+
+def shop() -> list[tuple[str, str, str]]:
+    return list(Pet.objects.order_by("id").values_list("name", "category__name", "status"))
+
+
+def run(file: Path | str, *arguments: str) -> str:
+    out = StringIO()
+    call_command("export_pets", str(file), *arguments, stdout=out)
+    return out.getvalue()
+
+
+def rows(file: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader(StringIO(file.read_bytes().decode(), newline="")))
+
+
+def refusal(*arguments: str) -> str:
+    with pytest.raises(CommandError) as refused:
+        call_command("export_pets", *arguments)
+    return str(refused.value)
+
+
+def test_csv_has_a_line_for_each_animal(tmp_path: Path, category: Category) -> None:
+    pet = Pet.objects.create(name="Rex, the First", category=category, status="sold")
+    assert run(tmp_path / "pets.csv") == "Done. Wrote 1 animals.\n"
+    written = (tmp_path / "pets.csv").read_bytes().decode()
+    assert written == f'id,name,category,status\r\n{pet.pk},"Rex, the First",Dogs,sold\r\n'
+
+
+def test_json_lines_have_the_pet_of_the_api_and_its_category(
+    tmp_path: Path, pets: list[Pet], api: Api
+) -> None:
+    run(tmp_path / "pets.jsonl")
+    written = [json.loads(line) for line in (tmp_path / "pets.jsonl").read_text().split("\n") if line]
+    names = dict(Category.objects.values_list("id", "name"))
+    assert written == [
+        pet | {"category": names[pet["categoryId"]]} for pet in api.get("/pets?limit=100").json()
+    ]
+
+
+@pytest.mark.parametrize("name", ["pets.csv", "pets.jsonl", "PETS.CSV"])
+def test_export_can_be_imported_into_another_shop(tmp_path: Path, pets: list[Pet], name: str) -> None:
+    before = shop()
+    run(tmp_path / name)
+    Pet.objects.all().delete()
+    ids = dict(Category.objects.values_list("name", "id"))
+    Category.objects.all().delete()
+    for kind in sorted(ids, key=lambda kind: -ids[kind]):
+        Category.objects.create(name=kind)
+    call_command("import_pets", str(tmp_path / name), stdout=StringIO())
+    assert shop() == before
+    assert dict(Category.objects.values_list("name", "id")) != ids
+
+
+@pytest.mark.parametrize(
+    ("options", "chosen"),
+    [
+        (("--status", "sold"), {("Birds", "sold")}),
+        (("--category", "Cats"), {("Cats", "pending")}),
+        (("--category", "Cats", "--status", "sold"), set()),
+    ],
+)
+def test_export_is_filtered(
+    tmp_path: Path, pets: list[Pet], options: tuple[str, ...], chosen: set[tuple[str, str]]
+) -> None:
+    run(tmp_path / "pets.csv", *options)
+    assert {(row["category"], row["status"]) for row in rows(tmp_path / "pets.csv")} == chosen
+
+
+def test_shop_without_animals_is_exported_as_a_header(tmp_path: Path, db: None) -> None:
+    assert run(tmp_path / "pets.csv") == "Done. Wrote 0 animals.\n"
+    assert (tmp_path / "pets.csv").read_bytes() == b"id,name,category,status\r\n"
+
+
+def test_spreadsheet_never_finds_a_formula(tmp_path: Path, pets: list[Pet]) -> None:
+    run(tmp_path / "pets.csv", "--for-spreadsheets")
+    data = (tmp_path / "pets.csv").read_bytes()
+    assert data.startswith(b"\xef\xbb\xbfid,")
+    names = [row["name"] for row in csv.DictReader(StringIO(data.decode("utf-8-sig"), newline=""))]
+    assert names == [f"'{name}" if name[0] in "=+-@" else name for name in NAMES]
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r"])
+def test_category_is_no_formula_either(start: str) -> None:
+    written = io.BytesIO()
+    write_csv([(1, "Rex", 1, f"{start}1", "sold")], written, for_spreadsheets=True)
+    assert f"'{start}1" in written.getvalue().decode("utf-8-sig")
+
+
+def test_standard_output_has_the_export_alone(
+    pets: list[Pet], capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(out))
+    err = StringIO()
+    call_command("export_pets", "--json", "--format", "jsonl", stderr=err)
+    assert len(out.getvalue().splitlines()) == len(NAMES)
+    assert json.loads(err.getvalue()) == {"file": "-", "format": "jsonl", "pets": len(NAMES)}
+
+
+def test_summary_for_programs(tmp_path: Path, pets: list[Pet]) -> None:
+    file = tmp_path / "pets.csv"
+    summary = json.loads(run(file, "--json"))
+    assert summary == {"file": str(file), "format": "csv", "pets": len(NAMES)}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("/nowhere/pets.csv",), "/nowhere/pets.csv can't be written: No such file or directory."),
+        (("/", "--format", "csv"), "/ can't be written: Is a directory."),
+        (("/dev/full", "--format", "csv"), "/dev/full can't be written: No space left on device."),
+        (("pets.xls",), "The file's name ends neither in .csv nor in .jsonl."),
+        (("--status", "lost"), "invalid choice: 'lost'"),
+        (("--category", "Dragons"), "No category has the name 'Dragons'."),
+        (("pets.jsonl", "--for-spreadsheets"), "--for-spreadsheets is for CSV."),
+    ],
+)
+def test_command_refuses_with_a_sentence(
+    db: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], sentence: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert sentence in refusal(*arguments)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence", "status"),
+    [
+        (KeyboardInterrupt(), "Stopped. The export is not complete.", 130),
+        (OSError(28, "No space left on device"), "can't be written: No space left on device.", 1),
+        (OperationalError("gone"), "The database failed. The export is not complete. gone", 1),
+    ],
+    ids=["Ctrl-C", "disk full", "database gone"],
+)
+def test_failure_midway_leaves_the_older_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, sentence: str, status: int
+) -> None:
+    def failing(*_: Any) -> Any:
+        yield 1, "Rex", 1, "Dogs", "sold"
+        raise error
+
+    monkeypatch.setattr("inventory.management.commands.export_pets.export", failing)
+    file = tmp_path / "pets.csv"
+    file.write_text("older")
+    with pytest.raises(CommandError) as refused:
+        run(file)
+    assert sentence in str(refused.value)
+    assert refused.value.returncode == status
+    assert [entry.read_text() for entry in tmp_path.iterdir()] == ["older"]
+
+
+def test_older_file_is_replaced_and_keeps_its_mode(tmp_path: Path, pets: list[Pet]) -> None:
+    file, link = tmp_path / "pets.csv", tmp_path / "link.csv"
+    file.write_text("older")
+    file.chmod(0o640)
+    link.symlink_to(file)
+    run(link)
+    assert link.is_symlink()
+    assert len(rows(file)) == len(NAMES)
+    assert file.stat().st_mode & 0o777 == 0o640
+
+
+def test_progress_is_shown_on_a_terminal_and_wiped(
+    tmp_path: Path, category: Category, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Terminal(StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    Pet.objects.bulk_create(Pet(name="Rex", category=category) for _ in range(1_000))
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    run(tmp_path / "pets.csv")
+    assert f"Writing [{'#' * 30}] 100%" in terminal.getvalue()
+    assert terminal.getvalue().split("\r")[-2].strip() == ""
+
+
+def test_export_is_one_query_whatever_it_writes(tmp_path: Path, pets: list[Pet]) -> None:
+    with CaptureQueriesContext(connection) as queries:
+        run(tmp_path / "pets.csv")
+    assert sum("inventory_pet" in query["sql"] for query in queries) <= 1
+
+
+def rename() -> None:
+    Pet.objects.update(name="Tom")
+    connection.close()
+
+
+@COMMITTED
+def test_export_shows_one_moment(category: Category) -> None:
+    Pet.objects.bulk_create(Pet(name="Rex", category=category) for _ in range(2 * BATCH))
+    with snapshot():
+        exported = export(Pet.objects.all())
+        next(exported)
+        with ThreadPoolExecutor(1) as other:
+            other.submit(rename).result()
+        assert {name for _, name, *_ in exported} == {"Rex"}
+    assert set(Pet.objects.values_list("name", flat=True)) == {"Tom"}
+
+
+def test_memory_does_not_grow_with_the_shop(tmp_path: Path, category: Category) -> None:
+    for _ in range(20):
+        Pet.objects.bulk_create([Pet(name="Rex", category=category) for _ in range(BATCH)])
+    run(tmp_path / "pets.csv", "--status", "sold")
+    tracemalloc.start()
+    try:
+        run(tmp_path / "pets.csv")
+        assert tracemalloc.get_traced_memory()[1] < 8_000_000  # All rows would take over 20,000,000 bytes.
+    finally:
+        tracemalloc.stop()
+    assert len(rows(tmp_path / "pets.csv")) == 20 * BATCH
+
+
+@pytest.mark.parametrize("target", ["closed pipe", "/dev/full"])
+def test_reader_that_goes_away_is_told_in_a_sentence(service: Service, target: str) -> None:
+    if target == "closed pipe":
+        reader, writer = os.pipe()
+        os.close(reader)
+    else:
+        writer = os.open(target, os.O_WRONLY)
+    done = subprocess.run(
+        [sys.executable, "manage.py", "export_pets"], cwd=ROOT, env=service.environment, stdout=writer,
+        stderr=subprocess.PIPE, check=False,
+    )  # fmt: skip
+    os.close(writer)
+    assert done.returncode == 1
+    assert done.stderr in {
+        b"CommandError: The reader of the export went away before its end.\n",
+        b"CommandError: Standard output can't be written: No space left on device.\n",
+    }

@@ -1,0 +1,546 @@
+"""The command import_pets: what it takes, what it refuses, and that a refusal leaves nothing behind."""
+
+import csv
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import tracemalloc
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import IntegrityError, OperationalError, models
+from django.utils import timezone
+
+from inventory.import_export import storing
+from inventory.import_export.checking import BATCH, Row
+from inventory.import_export.lines import LONGEST
+from inventory.import_export.storing import Columns, add
+from inventory.models import Category, Pet
+from petstore.progress import Progress
+from tests.conftest import COMMITTED, Api
+from tests.support.live import ROOT, Service
+
+pytestmark = pytest.mark.django_db
+
+GOOD = b"name,category,status\nRex,Dogs,available\nTom,Cats,sold\n"
+Write = Callable[..., str]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Writes a file and returns its name."""
+
+    def write(data: bytes, name: str = "pets.csv") -> str:
+        (tmp_path / name).write_bytes(data)
+        return str(tmp_path / name)
+
+    return write
+
+
+def run(*arguments: str) -> str:
+    out = StringIO()
+    call_command("import_pets", *arguments, stdout=out, stderr=StringIO())
+    return out.getvalue()
+
+
+def run_json(*arguments: str) -> Any:
+    out = StringIO()
+    with suppress(SystemExit):
+        call_command("import_pets", *arguments, "--json", stdout=out)
+    return json.loads(out.getvalue())
+
+
+def refusal(*arguments: str) -> str:
+    with pytest.raises(CommandError) as refused:
+        run(*arguments)
+    assert not Pet.objects.exists()
+    return str(refused.value)
+
+
+def problems(file: str, *arguments: str) -> list[tuple[int, str]]:
+    """Import a file that is bad; return the lines and reasons."""
+    summary = run_json(file, *arguments)
+    assert summary["added"] == 0
+    assert not Pet.objects.exists()
+    return [(problem["line"], problem["reason"]) for problem in summary["errors"]]
+
+
+def shop() -> list[tuple[str, str, str]]:
+    """Return what the shop has, in the order in which it was added."""
+    return list(Pet.objects.order_by("id").values_list("name", "category__name", "status"))
+
+
+def columns_of(pet: Pet) -> set[str]:
+    return {field.attname for field in pet._meta.local_concrete_fields}
+
+
+# --- What is taken -------------------------------------------------------------------------------
+
+REX, TOM = ("Rex", "Dogs", "available"), ("Tom", "Cats", "sold")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        GOOD,
+        GOOD.replace(b"\n", b"\r\n"),
+        b"\xef\xbb\xbf" + GOOD,
+        GOOD.rstrip(b"\n"),
+        GOOD.replace(b"\n", b"\n\n") + b"\r\n,,\n",
+        b'"name","category","status"\n"Rex","Dogs","available"\n"Tom","Cats","sold"\n',
+        b"status,name,category\navailable,Rex,Dogs\nsold,Tom,Cats\n",
+        b"Name , CATEGORY,Status\n Rex , Dogs ,available\nTom,Cats,sold\n",
+        b"id,name,category,status\n7,Rex,Dogs,available\nx,Tom,Cats,sold\n",
+        b"name,category,status\nRex,Dogs,\nTom,Cats,sold\n",
+        b"name,categoryId,status\nRex,1,available\nTom, 2 ,sold\n",
+        b"name,categoryId,category,status\nRex,99,Dogs,\nTom,2,,sold\n",
+    ],
+    ids=[
+        "LF", "CRLF", "BOM", "no last line end", "blank lines", "quotes", "another order", "blanks, case",
+        "ids", "default status", "category ids", "name before id",
+    ],
+)  # fmt: skip
+def test_csv_is_taken_in_every_usual_form(write: Write, data: bytes) -> None:
+    assert run(write(data)) == "Done. Added 2 animals.\n"
+    assert shop() == [REX, TOM]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'{"name":"Rex","categoryId":1}\n{"name":"Tom","categoryId":2,"status":"sold"}\n',
+        b'\xef\xbb\xbf{"name":" Rex ","categoryId":1.0}\r\n\n{"name":"Tom","categoryId":2,"status":"sold"}',
+        b'{"id":"x","name":"Rex","category":"Dogs","tag":[]}\n'
+        b'{"status":"sold","category":"Cats","categoryId":9,"name":"T\\u006fm"}\n',
+    ],
+)
+def test_json_lines_take_what_the_api_takes(write: Write, data: bytes) -> None:
+    assert run(write(data, "pets.jsonl")) == "Done. Added 2 animals.\n"
+    assert shop() == [REX, TOM]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a,b",
+        'the "Beast"',
+        "two\nlines",
+        "cr\rinside",
+        "\\N",
+        "\\.",
+        "tab\there",
+        "=1+1",
+        "名前",
+        "🐕",
+        "n" * 255,
+    ],
+)
+def test_name_arrives_as_it_is(write: Write, name: str) -> None:
+    text = StringIO(newline="")
+    csv.writer(text).writerows([["name", "category"], [name, "Dogs"]])
+    run(write(text.getvalue().encode()))
+    run(write(json.dumps({"name": name, "categoryId": 1}).encode(), "pets.jsonl"))
+    assert [pet.name for pet in Pet.objects.all()] == [name, name]
+
+
+def test_imported_animals_are_like_those_that_the_api_adds(write: Write, api: Api) -> None:
+    before = timezone.now()
+    run(write(GOOD))
+    imported = Pet.objects.earliest("id")
+    made = Pet.objects.get(pk=api.post("/pets", {"name": "Rex", "categoryId": 1}).json()["id"])
+    differ = {"id", "created_at", "updated_at"}
+    for column in columns_of(made) - differ:
+        assert getattr(imported, column) == getattr(made, column), column
+    assert before <= imported.created_at <= imported.updated_at <= timezone.now()
+
+
+def test_column_that_the_model_gains_is_filled_by_its_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    once: Any = models.IntegerField(default=1, db_column="version")
+    each: Any = models.UUIDField(default=uuid.uuid4)
+    by_database: Any = models.IntegerField(db_default=5)
+    for name, field in {"version": once, "tag": each, "rank": by_database}.items():
+        field.set_attributes_from_name(name)
+        field.pre_save = lambda pet, add, field=field: field.get_default()
+    fields = (*Pet._meta.local_concrete_fields, once, each, by_database)
+    monkeypatch.setattr(Pet._meta, "local_concrete_fields", fields)
+    columns = Columns()
+    complete = columns.complete()
+    first, second = complete(("Rex", 1, "sold")), complete(("Rex", 1, "sold"))
+    assert [name.strip('"') for name in columns.names[-2:]] == ["version", "tag"]
+    assert '"rank"' not in columns.names
+    assert first[-2] == second[-2] == 1
+    assert first[-1] != second[-1]
+    assert len(first) == len(columns.names)
+
+
+def test_file_without_animals_adds_none(write: Write) -> None:
+    assert run(write(b"name,category\n")) == "Done. Nothing was added.\n"
+    assert run(write(b"", "pets.jsonl")) == "Done. Nothing was added.\n"
+
+
+def feed(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
+
+
+def test_standard_input_is_csv_unless_said_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    feed(monkeypatch, GOOD)
+    run("-")
+    feed(monkeypatch, b'{"name":"Tom","categoryId":2,"status":"sold"}')
+    run("-", "--format", "jsonl")
+    assert shop() == [REX, TOM, TOM]
+
+
+def test_more_animals_than_one_batch_are_added_in_order(write: Write) -> None:
+    names = [f"Pet {number}" for number in range(2 * BATCH + 1)]
+    run(write("\n".join(["name,category", *(f"{name},Dogs" for name in names)]).encode()))
+    assert [pet.name for pet in Pet.objects.order_by("id")] == names
+
+
+# --- What is refused -----------------------------------------------------------------------------
+
+HEAD = b"name,category,status\n"
+NOT_UTF8 = "The line is not text in UTF-8."
+BLANK = "name: Must have at least one character that is not a blank."
+NO_DRAGONS = "category: No category has the name 'Dragons'."
+STATUSES = "status: Must be one of available, pending, sold."
+TOO_LONG = "The line is longer than 65,536 bytes."
+MISPLACED = 'A quote is misplaced. Inside a value in quotes, " is written "".'
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b",Dogs,sold", BLANK),
+        (b" \t,Dogs,sold", BLANK),
+        (b"n" * 256 + b",Dogs,sold", "name: Must have at most 255 characters."),
+        (b"R\0x,Dogs,sold", "name: Must have no NUL character."),
+        (b"Rex,Dragons,sold", NO_DRAGONS),
+        (b"Rex,dogs,sold", "category: No category has the name 'dogs'."),
+        (b"Rex,Do\0gs,sold", "category: No category has the name 'Do\\x00gs'."),
+        (b"Rex," + b"x" * 500 + b",sold", f"category: No category has the name '{'x' * 56}...."),
+        (b"Rex,,sold", "category: Is missing."),
+        (b"Rex,Dogs,lost", STATUSES),
+        (b"Rex,Dogs,Sold", STATUSES),
+        (b",Dragons,lost", f"{BLANK} {NO_DRAGONS} {STATUSES}"),
+        (b"Rex,Dogs", "The line has 2 values, but the first line names 3 columns."),
+        (b"Rex,Dogs,sold,", "The line has 4 values, but the first line names 3 columns."),
+        (b"R\xe9x,Dogs,sold", NOT_UTF8),
+        (b"Rex,Dogs,\xed\xa0\x80", NOT_UTF8),
+        (b'"Rex"x,Dogs,sold', MISPLACED),
+        (b"Rex\rDogs,sold,", "Lines must end with LF or CRLF; a CR stands alone here."),
+        (b"x" * 10_000_000, TOO_LONG),
+        (b'"' + b"x" * LONGEST + b'",Dogs,sold', TOO_LONG),
+        (b"," * LONGEST + b"\r", TOO_LONG),
+    ],
+    ids=repr,
+)
+def test_bad_csv_line_is_reported_with_its_number(write: Write, line: bytes, reason: str) -> None:
+    file = write(HEAD + b'"Rex\nthe First",Dogs,sold\n\n' + line + b"\nTom,Cats,sold\n,Cats,\n")
+    assert problems(file) == [(5, reason), (7, BLANK)]
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b"[]", "The line is not a JSON object."),
+        (b'{"name":"Rex"', "The line is not valid JSON: see column 14."),
+        (
+            b'{"name":"Rex","name":"Tom"}',
+            "The line is not valid JSON: an object has two members of one name.",
+        ),
+        (b'{"name":"R\xe9x","categoryId":1}', "The line is not valid JSON: it is not UTF-8."),
+        (b'{"name":"R\\u0000x"}', "The line is not valid JSON: a string has a NUL character."),
+        (b'{"name":"\\ud800"}', "The line is not valid JSON: a string has a lone surrogate."),
+        (b'{"name":NaN}', "The line is not valid JSON: NaN is not JSON."),
+        (b"[" * 20_000, "The line is not valid JSON: it is nested too deeply."),
+        (b'{"categoryId":1}', "name: Is missing."),
+        (b'{"name":5,"categoryId":1}', "name: Must be a string."),
+        (b'{"name":"Rex"}', "category: Is missing."),
+        (b'{"name":"Rex","category":[]}', "category: Must be a string."),
+        (b'{"name":"Rex","category":null,"categoryId":1}', "category: Must be a string."),
+        (b'{"name":"Rex","categoryId":"1"}', "categoryId: Must be an integer from -2^63 to 2^63 - 1."),
+        (b'{"name":"Rex","categoryId":true}', "categoryId: Must be an integer from -2^63 to 2^63 - 1."),
+        (b'{"name":"Rex","categoryId":1.5}', "categoryId: Must be an integer from -2^63 to 2^63 - 1."),
+        (b'{"name":"Rex","categoryId":1E999999}', "categoryId: Must be an integer from -2^63 to 2^63 - 1."),
+        (b'{"name":"Rex","categoryId":{}}', "categoryId: Must be an integer from -2^63 to 2^63 - 1."),
+        (b'{"name":"Rex","categoryId":99}', "categoryId: No category has the id 99."),
+        (b'{"name":"Rex","categoryId":1,"status":null}', STATUSES),
+        (b'{"name":"Rex","categoryId":1,"status":[]}', STATUSES),
+        (b'{"name":"' + b"x" * LONGEST + b'"}', TOO_LONG),
+    ],
+    ids=lambda value: repr(value)[:60],
+)
+def test_bad_json_line_is_reported_with_its_number(write: Write, line: bytes, reason: str) -> None:
+    good = b'{"name":"Rex","categoryId":1}\n'
+    assert problems(write(good + b"\n" + line + b"\n" + good, "pets.jsonl")) == [(3, reason)]
+
+
+@pytest.mark.parametrize("cell", ["one", "1_0", "1.0", "٣", "9" * 5_000, "true"])
+def test_category_id_in_csv_is_written_in_plain_digits(write: Write, cell: str) -> None:
+    reason = "categoryId: Must be an integer from -2^63 to 2^63 - 1."
+    assert problems(write(f"name,categoryId\nRex,{cell}\n".encode())) == [(2, reason)]
+
+
+UNCLOSED = "A value in quotes starts here and does not end as it should"
+
+
+@pytest.mark.parametrize(
+    ("data", "line", "start"),
+    [
+        (b"", 1, "The file is empty. Its first line must name the columns."),
+        (b"\xef\xbb\xbf\n\n", 1, "The file is empty."),
+        (
+            b"Rex,Dogs,sold\n",
+            1,
+            "The column 'Rex' is unknown. The first line must name columns among name, ",
+        ),
+        (b"\nname;category;status\n", 2, "The column 'name;category;status' is unknown."),
+        (b"name,category,\nRex,Dogs,\n", 1, "The column '' is unknown."),
+        (b"name,catgory\n", 1, "The column 'catgory' is unknown."),
+        (b"name,category,Name\n", 1, "The column name is named twice."),
+        (b"name,status\n", 1, "The first line must name the columns name, and category or categoryId."),
+        (b"category\n", 1, "The first line must name the columns name, and category or categoryId."),
+        (GOOD.decode().encode("utf-16"), 1, "The file is in UTF-16. Save it as UTF-8."),
+        (GOOD.decode().encode("utf-16-be"), 1, "The file is in UTF-16. Save it as UTF-8."),
+        (b"n\xe4me,category\n", 1, NOT_UTF8),
+        (GOOD.replace(b"\n", b"\r"), 1, "Lines must end with LF or CRLF"),
+        (b"x" * 10_000_000, 1, TOO_LONG),
+        (HEAD + b'"Rex,Dogs,sold\n', 2, UNCLOSED),
+        (HEAD + b'"Rex,Dogs,sold', 2, UNCLOSED),
+        (HEAD + b'"Rex,Dogs,sold\n"Tom",Cats,sold\n', 2, UNCLOSED),
+        (HEAD + b'"Rex,Dogs,sold\n' + b"Tom,Cats,sold\n" * 10_000, 2, UNCLOSED),
+        (HEAD + b'"' + b"x" * 10_000_000 + b"\nTom,Cats,sold\n", 2, UNCLOSED),
+    ],
+    ids=lambda value: repr(value)[:60],
+)
+@pytest.mark.parametrize("options", [(), ("--skip-bad",)])
+def test_nothing_is_taken_from_a_file_that_cannot_be_read_to_its_end(
+    write: Write, data: bytes, line: int, start: str, options: tuple[str, ...]
+) -> None:
+    [(found, reason)] = problems(write(data), *options)
+    assert (found, reason[: len(start)]) == (line, start)
+
+
+def test_json_in_utf_16_is_told(write: Write) -> None:
+    data = '{"name":"Rex","categoryId":1}\n'.encode("utf-16")
+    assert problems(write(data, "pets.jsonl")) == [(1, "The file is in UTF-16. Save it as UTF-8.")]
+
+
+# --- Options -------------------------------------------------------------------------------------
+
+BAD = HEAD + b",Dogs,\nRex,Dogs,\nTom,Dragons,\nTom,Cats,sold\n"
+
+
+def test_one_bad_line_keeps_all_animals_out_and_every_bad_line_is_told(write: Write) -> None:
+    err = StringIO()
+    with pytest.raises(CommandError, match=r"Bad lines: 2; good ones: 2. Nothing was added.") as refused:
+        call_command("import_pets", write(BAD), stderr=err)
+    assert refused.value.returncode == 1
+    assert err.getvalue().splitlines() == [f"Line 2: {BLANK}", f"Line 4: {NO_DRAGONS}"]
+    assert not Pet.objects.exists()
+
+
+def test_bad_lines_may_be_left_out(write: Write) -> None:
+    with pytest.raises(CommandError, match=r"Bad lines: 2; good ones: 2. Added 2 animals."):
+        run(write(BAD), "--skip-bad")
+    assert shop() == [REX, TOM]
+
+
+def test_dry_run_adds_nothing(write: Write) -> None:
+    assert run(write(GOOD), "--dry-run") == "Done. All 2 animals could be added; none was.\n"
+    assert "Nothing was added." in refusal(write(BAD), "--dry-run", "--skip-bad")
+    assert not Pet.objects.exists()
+
+
+def test_summary_for_programs(write: Write) -> None:
+    file = write(BAD)
+    summary = {
+        "file": file,
+        "format": "csv",
+        "good": 2,
+        "bad": 2,
+        "added": 2,
+        "dry_run": False,
+        "errors": [{"line": 2, "reason": BLANK}, {"line": 4, "reason": NO_DRAGONS}],
+    }
+    assert run_json(file, "--skip-bad") == summary
+    shorter = {"added": 0, "errors": summary["errors"][:1]}  # type: ignore[index]
+    assert run_json(file, "--max-errors", "1") == summary | shorter
+
+
+def test_all_bad_lines_are_counted_though_a_hundred_are_shown(write: Write) -> None:
+    err = StringIO()
+    with pytest.raises(CommandError, match=r"Bad lines: 20,000; good ones: 0\."):
+        call_command("import_pets", write(HEAD + b",,lost\n" * 20_000), stderr=err)
+    shown = err.getvalue().splitlines()
+    assert len(shown) == 101
+    assert shown[-1] == "19,900 more bad lines are not shown; see --max-errors."
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("/nowhere/at/all.csv",), "/nowhere/at/all.csv can't be read: No such file or directory."),
+        (("/", "--format", "csv"), "/ can't be read: Is a directory."),
+        (("pets.xls",), "The file's name ends neither in .csv nor in .jsonl nor in .json."),
+        (("pets.xls", "--format", "xls"), "invalid choice: 'xls'"),
+        (("-", "--max-errors", "-1"), "--max-errors must be 0 or more."),
+        ((), "the following arguments are required: FILE"),
+    ],
+)
+def test_command_refuses_with_a_sentence(arguments: tuple[str, ...], sentence: str) -> None:
+    assert sentence in refusal(*arguments)
+
+
+# --- What goes wrong midway ----------------------------------------------------------------------
+
+
+def interrupted(error: BaseException) -> Callable[..., Iterator[list[Row]]]:
+    """Return what sends one batch to the database and then fails."""
+
+    def batches(*_: Any) -> Iterator[list[Row]]:
+        yield [("Rex", 1, "sold")] * BATCH
+        raise error
+
+    return batches
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence", "status"),
+    [
+        (KeyboardInterrupt(), "Stopped. Nothing was added.", 130),
+        (OSError(28, "No space left on device"), "can't be read: No space left on device.", 1),
+        (OperationalError("gone"), "The database failed. Nothing was added. gone", 1),
+    ],
+    ids=["Ctrl-C", "disk full", "database gone"],
+)
+def test_failure_midway_leaves_nothing(
+    write: Write, monkeypatch: pytest.MonkeyPatch, error: BaseException, sentence: str, status: int
+) -> None:
+    monkeypatch.setattr(storing.Spool, "batches", interrupted(error))
+    with pytest.raises(CommandError) as refused:
+        run(write(GOOD))
+    assert sentence in str(refused.value)
+    assert refused.value.returncode == status
+    assert not Pet.objects.exists()
+
+
+def test_failure_while_saving_does_not_claim_that_nothing_was_added(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def add_and_be_interrupted(batches: Iterator[list[Row]]) -> None:
+        add(batches)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("inventory.management.commands.import_pets.add", add_and_be_interrupted)
+    with pytest.raises(CommandError, match=r"Stopped\. It was just saving: look whether"):
+        run(write(GOOD))
+
+
+@COMMITTED
+def test_category_that_is_deleted_meanwhile_is_told(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    dogs = Category.objects.get(name="Dogs")
+
+    def add_late(batches: Iterator[list[Row]]) -> None:
+        dogs.delete()
+        add(batches)
+
+    monkeypatch.setattr("inventory.management.commands.import_pets.add", add_late)
+    with pytest.raises(CommandError, match=r"Was a category deleted meanwhile\?"):
+        run(write(GOOD))
+    assert not Pet.objects.exists()
+
+
+def test_errors_of_copy_are_those_of_django() -> None:
+    with pytest.raises(IntegrityError):
+        add(iter([[("", 1, "available")]]))
+    assert not Pet.objects.exists()
+
+
+def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
+    def peak(rows: int) -> int:
+        file = tmp_path / "many.csv"
+        with file.open("w") as text:
+            text.write("name,category\n")
+            text.writelines(f"Animal {number},Dogs\n" for number in range(rows))
+        tracemalloc.start()
+        try:
+            run(str(file))
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    run_once = peak(10)  # What is imported late is not counted twice.
+    assert run_once < 8_000_000
+    assert peak(100_000) < 8_000_000  # The rows alone would take over 16,000,000 bytes.
+    assert Pet.objects.count() == 100_010
+
+
+# --- Progress ------------------------------------------------------------------------------------
+
+
+class Terminal(StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_is_shown_on_a_terminal_and_wiped(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    call_command("import_pets", write(GOOD), stdout=StringIO())
+    drawn = terminal.getvalue()
+    assert f"Checking [{'#' * 30}] 100%" in drawn
+    assert f"Adding [{'#' * 30}] 100%" in drawn
+    assert "\x1b" not in drawn
+    assert drawn.split("\r")[-2].strip() == ""
+
+
+def test_progress_of_a_stream_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    with Progress("Checking", None, terminal) as progress:
+        progress.show(12_345)
+        progress.show(12_346)  # Too soon after the other.
+    assert [text.strip() for text in terminal.getvalue().split("\r")] == ["", "Checking 12,345", "", "", ""]
+
+
+@pytest.mark.parametrize("stream", [StringIO(), None])
+def test_progress_is_shown_nowhere_else(stream: StringIO | None) -> None:
+    with Progress("Checking", 10, stream) as progress:
+        progress.show(5)
+    assert stream is None or stream.getvalue() == ""
+
+
+def test_no_progress_is_shown_to_programs(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    run_json(write(GOOD))
+    assert terminal.getvalue() == ""
+
+
+# --- As a process --------------------------------------------------------------------------------
+
+
+def test_ctrl_c_while_the_file_is_read_leaves_nothing(service: Service) -> None:
+    before = service.manage("export_pets")
+    importing = subprocess.Popen(
+        [sys.executable, "manage.py", "import_pets", "-"], cwd=ROOT, env=service.environment,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    assert importing.stdin is not None
+    assert importing.stderr is not None
+    importing.stdin.write(HEAD + b"Rex,Dogs,sold\n" * 200_000)  # More than a pipe holds: it is being read.
+    importing.stdin.flush()
+    os.kill(importing.pid, signal.SIGINT)
+    assert importing.stderr.read() == b"CommandError: Stopped. Nothing was added.\n"
+    assert importing.wait() == 130
+    importing.communicate()
+    assert service.manage("export_pets") == before

@@ -1,0 +1,141 @@
+"""The operations that docs/deploying.md names work on both databases, and again after they gave up."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.contrib.postgres.operations import NotInTransactionMixin
+from django.db import IntegrityError, OperationalError, connection, migrations, models, transaction
+from django.db.migrations.state import ProjectState
+
+from petstore.db.operations import (
+    AddConstraintNotValid,
+    AddIndexConcurrently,
+    RemoveIndexConcurrently,
+    ValidateConstraint,
+)
+from tests.api.test_idempotency import meanwhile
+from tests.conftest import COMMITTED
+
+pytestmark = COMMITTED
+
+TABLE = "animals_animal"
+INDEX = models.Index("name", name="animal_by_name")
+CHECK = models.CheckConstraint(name="animal_has_a_name", condition=~models.Q(name=""))
+
+
+@pytest.fixture
+def state() -> Iterator[ProjectState]:
+    """A table with two rows, of which one has no name."""
+    made = after(
+        ProjectState(),
+        migrations.CreateModel(
+            "Animal", [("id", models.BigAutoField(primary_key=True)), ("name", models.TextField())]
+        ),
+    )
+    execute(f"INSERT INTO {TABLE} (name) VALUES ('Rex'), ('')")
+    yield made
+    execute(f"DROP TABLE {TABLE}")
+
+
+def execute(sql: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(sql)
+
+
+def after(state: ProjectState, operation: Any, *, backwards: bool = False) -> ProjectState:
+    """Apply an operation, in a transaction where its migration has one; return the state after it."""
+    new = state.clone()
+    operation.state_forwards("animals", new)
+    with connection.schema_editor(atomic=not isinstance(operation, NotInTransactionMixin)) as editor:
+        if backwards:
+            operation.database_backwards("animals", editor, new, state)
+        else:
+            operation.database_forwards("animals", editor, state, new)
+    return new
+
+
+def indexes() -> dict[str, bool]:
+    """Return the names of the table's indexes, and of each whether it is valid."""
+    with connection.cursor() as cursor:
+        if connection.vendor != "postgresql":
+            cursor.execute("SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name = %s", [TABLE])
+            return {name: True for (name,) in cursor.fetchall()}
+        cursor.execute(
+            "SELECT relname, indisvalid FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid "
+            "WHERE indrelid = %s::regclass AND NOT indisprimary",
+            [TABLE],
+        )
+        return dict(cursor.fetchall())
+
+
+def test_index_is_made_and_removed_in_both_directions(state: ProjectState) -> None:
+    made = after(state, AddIndexConcurrently("animal", INDEX))
+    assert indexes() == {INDEX.name: True}
+    remove = RemoveIndexConcurrently("animal", INDEX.name)
+    after(made, remove)
+    assert indexes() == {}
+    after(made, remove, backwards=True)
+    assert indexes() == {INDEX.name: True}
+    after(state, AddIndexConcurrently("animal", INDEX), backwards=True)
+    assert indexes() == {}
+
+
+def test_index_that_gave_up_is_made_by_the_next_attempt(state: ProjectState) -> None:
+    if connection.vendor != "postgresql":
+        pytest.skip("On SQLite an index is made in a transaction: it is there or not.")
+    add = AddIndexConcurrently("animal", INDEX)
+    execute("SET lock_timeout = '50ms'")
+    try:
+        with (
+            meanwhile(lambda: execute(f"UPDATE {TABLE} SET name = 'Max'")),
+            pytest.raises(OperationalError),
+        ):
+            after(state, add)
+        assert indexes() == {INDEX.name: False}
+        after(state, add)
+        assert indexes() == {INDEX.name: True}
+    finally:
+        execute("RESET lock_timeout")
+
+
+def test_index_whose_migration_was_not_recorded_is_made_again(state: ProjectState) -> None:
+    if connection.vendor != "postgresql":
+        pytest.skip("On SQLite a migration and its record are one transaction.")
+    for _ in range(2):
+        after(state, AddIndexConcurrently("animal", INDEX))
+    assert indexes() == {INDEX.name: True}
+
+
+def test_index_of_the_same_name_on_another_table_is_left_alone(state: ProjectState) -> None:
+    if connection.vendor != "postgresql":
+        pytest.skip("Nothing is dropped on SQLite.")
+    execute(f"CREATE SCHEMA elsewhere; CREATE TABLE elsewhere.{TABLE} (name text)")
+    try:
+        execute(f"CREATE INDEX {INDEX.name} ON elsewhere.{TABLE} (name)")
+        after(state, AddIndexConcurrently("animal", INDEX))
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT count(*) FROM pg_indexes WHERE indexname = %s", [INDEX.name])
+            assert cursor.fetchone() == (2,)
+    finally:
+        execute("DROP SCHEMA elsewhere CASCADE")
+
+
+def test_constraint_holds_for_new_rows_at_once_and_for_old_ones_once_validated(state: ProjectState) -> None:
+    add, validate = AddConstraintNotValid("animal", CHECK), ValidateConstraint("animal", CHECK.name)
+    without = state
+    if connection.vendor == "postgresql":
+        state = after(state, add)
+        with pytest.raises(IntegrityError):
+            after(state, validate)
+        execute(f"UPDATE {TABLE} SET name = 'Max' WHERE name = ''")
+    else:
+        with pytest.raises(IntegrityError):
+            after(state, add)
+        execute(f"UPDATE {TABLE} SET name = 'Max' WHERE name = ''")
+        state = after(state, add)
+    after(state, validate)
+    with pytest.raises(IntegrityError), transaction.atomic():
+        execute(f"INSERT INTO {TABLE} (name) VALUES ('')")
+    after(without, add, backwards=True)
+    execute(f"INSERT INTO {TABLE} (name) VALUES ('')")

@@ -1,0 +1,183 @@
+"""The service as users run it: processes of `manage.py serve` with a database of their own."""
+
+import atexit
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import httpx
+import psycopg
+from psycopg import sql
+
+from tests.support.servers import START_SECONDS, free_port, redis_server
+
+ROOT = Path(__file__).parents[2]
+STOP_SECONDS = 15
+
+
+def manage(environment: dict[str, str], *arguments: str) -> str:
+    """Run a manage.py command and return what it prints."""
+    done = subprocess.run(
+        [sys.executable, "manage.py", *arguments],
+        cwd=ROOT, env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+class Service:
+    """A running service."""
+
+    def __init__(self, environment: dict[str, str], folder: Path) -> None:
+        self.environment = environment
+        self.folder = folder
+        self.url = f"http://127.0.0.1:{environment['PORT']}"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def manage(self, *arguments: str) -> str:
+        """Run a manage.py command and return what it prints."""
+        return manage(self.environment, *arguments)
+
+    def issue(self, account: str, plan: str = "business", *options: str) -> dict[str, Any]:
+        """Issue a key; the answer of `issue_key --json`."""
+        made = self.manage("issue_key", "--account", account, "--plan", plan, "--json", *options)
+        return dict(json.loads(made))
+
+    def roomy_key(self, account: str) -> str:
+        """Issue a key whose limits no test reaches."""
+        numbers = ("--per-minute", "1000000000", "--per-day", "1000000000")
+        return str(self.issue(account, "enterprise", *numbers)["key"])
+
+    def client(self, key: str, **options: Any) -> httpx.Client:
+        """Return an HTTP client with the key."""
+        headers = {"Authorization": f"Bearer {key}"}
+        return httpx.Client(base_url=f"{self.url}/v1", headers=headers, timeout=30, **options)
+
+    def send(
+        self, key: str, requests: int, *, threads: int, path: str = "/pets?limit=1"
+    ) -> list[httpx.Response]:
+        """Send that many GETs from that many threads at once, each with a client of its own."""
+        own = threading.local()
+        clients = ExitStack()
+
+        def open_client() -> None:
+            own.client = clients.enter_context(self.client(key))
+
+        def get(_: int) -> httpx.Response:
+            response: httpx.Response = own.client.get(path)
+            return response
+
+        with clients, ThreadPoolExecutor(threads, initializer=open_client) as pool:
+            return list(pool.map(get, range(requests)))
+
+    def start(self, workers: int, *, patience: float = START_SECONDS) -> None:
+        """Serve, and return when requests are answered; that may take so many seconds."""
+        command = [sys.executable, "manage.py", "serve", "--workers", str(workers)]
+        with (self.folder / "serve.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                command, cwd=ROOT, env=self.environment, stdout=log, stderr=subprocess.STDOUT
+            )
+        end = time.monotonic() + patience
+        while time.monotonic() < end:
+            assert self.process.poll() is None, self.log()
+            try:
+                httpx.get(f"{self.url}/healthz", timeout=1).raise_for_status()
+            except httpx.HTTPError:
+                time.sleep(0.05)  # Waits for a start; no test passes by sleeping.
+            else:
+                return
+        raise AssertionError(f"The service did not start:\n{self.log()}")
+
+    def stop(self) -> None:
+        """Stop, as an operator would."""
+        if self.process is not None:
+            self.process.terminate()
+            try:
+                self.process.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+            self.process = None
+
+    def log(self) -> str:
+        """Return what the service wrote."""
+        return (self.folder / "serve.log").read_text(errors="replace")
+
+
+@contextmanager
+def own_database(folder: Path, copy_of: str = "") -> Iterator[str]:
+    """Make a database on the server that the tests run on; yield its URL, and drop it at the end.
+
+    It is empty, or a copy of the one with that URL, to which nobody is connected.
+    """
+    url = os.environ["DATABASE_URL"]
+    if url.startswith("sqlite"):
+        file = folder / "live.sqlite3"
+        if copy_of:
+            shutil.copyfile(name_of(copy_of), file)
+        yield f"sqlite:///{file}"
+        return
+    name = f"petstore_live_{os.getpid()}_{free_port()}"
+    make = sql.SQL("CREATE DATABASE {} TEMPLATE {}")
+    template = name_of(copy_of) if copy_of else "template1"
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(make.format(sql.Identifier(name), sql.Identifier(template)))
+        try:
+            yield urlunsplit(urlsplit(url)._replace(path=f"/{name}"))
+        finally:
+            connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+def name_of(url: str) -> str:
+    """Return a database's name, on SQLite its path."""
+    return urlsplit(url).path.removeprefix("/")
+
+
+@cache
+def migrated_database() -> str:
+    """Return the URL of a migrated database to copy, in a twentieth of the time that migrating takes.
+
+    It goes when this process ends.
+    """
+    until_the_end = ExitStack()
+    atexit.register(until_the_end.close)
+    folder = Path(until_the_end.enter_context(tempfile.TemporaryDirectory()))
+    url = until_the_end.enter_context(own_database(folder))
+    manage(os.environ | {"DATABASE_URL": url}, "migrate", "--verbosity", "0")
+    return url
+
+
+@contextmanager
+def live_service(folder: Path, *, workers: int, **environment: str) -> Iterator[Service]:
+    """Yield a migrated, running service; keyword arguments are environment variables.
+
+    On PostgreSQL it has a Redis of its own, hence serves on event loops; on SQLite neither.
+    """
+    port = str(free_port())
+    with ExitStack() as stack:
+        if "DATABASE_URL" in environment:
+            manage(os.environ | environment, "migrate", "--verbosity", "0")
+        else:
+            copy = own_database(folder, copy_of=migrated_database())
+            environment["DATABASE_URL"] = stack.enter_context(copy)
+        if "REDIS_URL" not in environment and not environment["DATABASE_URL"].startswith("sqlite"):
+            environment["REDIS_URL"] = stack.enter_context(redis_server(folder)).url
+        own = {"PORT": port, "BASE_URL": f"http://127.0.0.1:{port}/v1"}
+        service = Service(os.environ | own | environment, folder)
+        try:
+            service.start(workers)
+            yield service
+        finally:
+            service.stop()

@@ -1,0 +1,165 @@
+"""PostgreSQL servers of a test's own, which it may stop, kill, freeze and start again.
+
+Made from the installed binaries, in a temporary folder, on a free port of 127.0.0.1. What is committed
+outlives a crash, unless `fsync=off` is among its settings.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from tests.support.servers import free_port, wait_until
+
+DEBIAN = "usr/lib/postgresql/*/bin/initdb"
+STOP_SECONDS = 30
+SMART, FAST, IMMEDIATE = (
+    signal.SIGTERM,
+    signal.SIGINT,
+    signal.SIGQUIT,
+)  # The manual, "Shutting Down the Server".
+OWNER = "postgres"  # The server refuses to run as root.
+
+
+def programs() -> Path | None:
+    """Return the folder of PostgreSQL's programs, the newest version's, or None without any."""
+    named = shutil.which("initdb")
+    if named:
+        return Path(named).resolve().parent
+    found = (program.parent for program in Path("/").glob(DEBIAN))
+    return max(found, key=lambda folder: float(folder.parent.name), default=None)
+
+
+def owner() -> dict[str, Any]:
+    """Return what makes `subprocess` run a program as the user that the server may run as."""
+    return {"user": OWNER, "group": OWNER, "extra_groups": []} if os.getuid() == 0 else {}
+
+
+def run(program: str, *arguments: str) -> None:
+    """Run one of PostgreSQL's programs."""
+    folder = programs()
+    assert folder is not None, "PostgreSQL's programs are not installed."
+    done = subprocess.run(
+        [str(folder / program), *arguments],
+        cwd="/",
+        env=os.environ | {"LC_ALL": "C.UTF-8"},
+        capture_output=True,
+        text=True,
+        check=False,
+        **owner(),
+    )
+    assert done.returncode == 0, f"{program}: {done.stdout}{done.stderr}"
+
+
+class PostgreSQLServer:
+    """One server: its data folder, its port, its process."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        """Take an empty folder that the server's user may write to, and settings such as `jit=off`."""
+        self.data = folder / "data"
+        self.port = free_port()
+        self.options = options
+        self.log = folder / "postgresql.log"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """Return a DATABASE_URL with the right to do everything."""
+        return f"postgresql://{OWNER}@127.0.0.1:{self.port}/postgres"
+
+    def make(self) -> None:
+        """Make an empty cluster."""
+        run("initdb", "-D", str(self.data), "-U", OWNER, "-A", "trust", "-E", "UTF8", "--no-sync")
+
+    def copy(self, primary: PostgreSQLServer) -> None:
+        """Become a streaming standby of a running server."""
+        run("pg_basebackup", "-D", str(self.data), "-d", primary.url, "-R", "-X", "stream", "-c", "fast")
+
+    def start(self) -> None:
+        """Start, and return when it answers."""
+        folder = programs()
+        assert folder is not None
+        settings = (
+            f"port={self.port}", "listen_addresses=127.0.0.1", "unix_socket_directories=", *self.options,
+        )  # fmt: skip
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [str(folder / "postgres"), "-D", str(self.data), *(f"--{one}" for one in settings)],
+                cwd="/", env=os.environ | {"LC_ALL": "C.UTF-8"}, stdout=log, stderr=log, **owner(),
+            )  # fmt: skip
+        wait_until(lambda: psycopg.connect(self.url, connect_timeout=2).close())
+
+    def stop(self, how: signal.Signals = FAST) -> None:
+        """Stop, in one of the ways of the manual, and return when it has ended."""
+        if self.process is not None:
+            self.process.send_signal(how)
+            self.process.wait(STOP_SECONDS)
+            self.process = None
+
+    def freeze(self, *, thaw: bool = False) -> None:
+        """Let the server fall silent with its connections open, as a machine that hangs; or wake it."""
+        assert self.process is not None
+        parent = self.process.pid
+        children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+        for pid in (parent, *map(int, children)):
+            with suppress(ProcessLookupError):  # A client has just gone.
+                os.kill(pid, signal.SIGCONT if thaw else signal.SIGSTOP)
+
+    def promote(self) -> None:
+        """Make a standby the primary."""
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute("SELECT pg_promote()")
+
+
+@contextmanager
+def server_folder() -> Iterator[Path]:
+    """Yield a temporary folder that the server's user owns."""
+    with tempfile.TemporaryDirectory(prefix="petstore-postgresql-") as name:
+        folder = Path(name)
+        if os.getuid() == 0:
+            account = pwd.getpwnam(OWNER)
+            os.chown(folder, account.pw_uid, account.pw_gid)
+        yield folder
+
+
+@contextmanager
+def postgresql_server(*options: str) -> Iterator[PostgreSQLServer]:
+    """Yield a running server of our own."""
+    with server_folder() as folder:
+        server = PostgreSQLServer(folder, *options)
+        server.make()
+        try:
+            server.start()
+            yield server
+        finally:
+            end(server)
+
+
+@contextmanager
+def standby_server(primary: PostgreSQLServer, *options: str) -> Iterator[PostgreSQLServer]:
+    """Yield a running streaming standby of a server."""
+    with server_folder() as folder:
+        server = PostgreSQLServer(folder, *options)
+        server.copy(primary)
+        try:
+            server.start()
+            yield server
+        finally:
+            end(server)
+
+
+def end(server: PostgreSQLServer) -> None:
+    """Stop a server whatever it is doing; it may be frozen."""
+    if server.process is not None and server.process.poll() is None:
+        server.freeze(thaw=True)
+        server.stop(IMMEDIATE)

@@ -1,0 +1,61 @@
+"""A quota store in a test: a key, a clock that the test moves, and what the store answers."""
+
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address
+
+from accounts import key_text
+from accounts.limits import DAY, SECOND, Verdict, Window
+from accounts.models import Account, Actor, ApiKey, PlanCode
+from accounts.quota.admission import Admission, QuotaStore
+
+ADDRESS = IPv4Address("192.0.2.1")
+NOON = 20_800 * DAY + DAY // 2  # Some day, at noon.
+
+
+@dataclass
+class Desk:
+    """Admits requests of one account to a store, at the times that the test says."""
+
+    store: QuotaStore
+    per_minute: int
+    per_day: int
+    now: int = NOON
+    account: Account = field(init=False)
+    texts: list[str] = field(default_factory=list)
+    keys: list[ApiKey] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.account = Account(name=f"Account {Account.objects.count()}")
+        self.account.assign(PlanCode.ENTERPRISE, self.per_minute, self.per_day)
+        self.add_key()
+
+    def add_key(self) -> None:
+        key, text = ApiKey.objects.issue(self.account, by=Actor("tests"))
+        self.keys.append(key)
+        self.texts.append(text)
+
+    def admit(self, key: int = 0) -> Admission:
+        text = key_text.split(self.texts[key])
+        assert text is not None
+        return self.store.admit(text, ADDRESS, self.now)
+
+    def send(self, key: int = 0) -> Verdict:
+        """Send one request with the account's key of this number."""
+        verdict = self.admit(key).verdict
+        assert verdict is not None
+        return verdict
+
+    def admitted(self, requests: int) -> int:
+        """Send that many and return how many were admitted."""
+        return sum(self.send().admitted for _ in range(requests))
+
+    def wait(self, seconds: float) -> None:
+        self.now += round(seconds * SECOND)
+
+
+def minute(verdict: Verdict) -> Window:
+    return verdict.windows[0]
+
+
+def day(verdict: Verdict) -> Window:
+    return verdict.windows[1]

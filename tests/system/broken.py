@@ -1,0 +1,217 @@
+"""Deployments that break the contract: a proxy before the running service, which changes its answers."""
+
+import http.client
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from tests.support.live import Service
+
+
+@dataclass
+class Reply:
+    """An answer on its way through the proxy, which may change it."""
+
+    method: str
+    path: str
+    asked: dict[str, str]
+    status: int
+    headers: dict[str, str]
+    body: bytes
+    seen: dict[str, Any] = field(default_factory=dict)  # What a variant remembers from reply to reply.
+
+    @property
+    def rows(self) -> Any:
+        return json.loads(self.body)
+
+    def become(self, value: Any) -> None:
+        self.body = json.dumps(value).encode()
+
+
+Variant = Callable[[Reply], object]
+
+
+@contextmanager
+def broken(service: Service, variant: Variant) -> Iterator[str]:
+    """Serve the service through a proxy that changes its answers; yield the base URL."""
+    seen: dict[str, Any] = {}
+    upstream = urlsplit(service.url)
+
+    class Proxy(BaseHTTPRequestHandler):
+        def pass_on(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            connection = http.client.HTTPConnection(upstream.netloc, timeout=30)
+            connection.request(self.command, self.path, body or None, dict(self.headers))
+            answer = connection.getresponse()
+            own = f"http://{self.headers['Host']}/v1"
+            headers = {name: value.replace(f"{service.url}/v1", own) for name, value in answer.getheaders()}
+            reply = Reply(
+                self.command, self.path, dict(self.headers), answer.status, headers, answer.read(), seen
+            )
+            connection.close()
+            variant(reply)
+            self.send_response_only(reply.status)
+            for name, value in reply.headers.items():
+                if name.lower() not in {"content-length", "connection", "transfer-encoding"}:
+                    self.send_header(name, value)
+            self.send_header("Content-Length", str(len(reply.body)))
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(reply.body)
+
+        do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = pass_on
+
+        def log_message(self, *args: object) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Proxy)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/v1"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+# --- What can break; beside each, the check that finds it ----------------------------------------
+
+
+def without(header: str, *, status: int = 0) -> Variant:
+    """Drop a header, from answers of one status or of all."""
+
+    def change(reply: Reply) -> None:
+        if status in {0, reply.status}:
+            reply.headers = {
+                name: value for name, value in reply.headers.items() if name.lower() != header.lower()
+            }
+
+    return change
+
+
+def remaining_never_falls(reply: Reply) -> None:
+    for name, value in list(reply.headers.items()):
+        if name.lower() == "x-ratelimit-remaining":
+            reply.headers[name] = reply.seen.setdefault(reply.asked.get("Authorization", ""), value)
+        if name.lower() == "ratelimit":
+            least = reply.seen.setdefault("ratelimit" + reply.asked.get("Authorization", ""), value)
+            reply.headers[name] = least
+
+
+def remaining_contradicts(reply: Reply) -> None:
+    for name, value in reply.headers.items():
+        if name.lower() == "x-ratelimit-remaining":
+            reply.headers[name] = str(int(value) + 7)
+
+
+def reset_in_milliseconds(reply: Reply) -> None:
+    for name, value in reply.headers.items():
+        if name.lower() == "x-ratelimit-reset":
+            reply.headers[name] = value + "000"
+
+
+def unknown_pet_is_400(reply: Reply) -> None:
+    if reply.status == 404 and b"pet_not_found" in reply.body:
+        reply.status = 400
+
+
+def plain_404(reply: Reply) -> None:
+    if reply.status == 404:
+        reply.become({"detail": "Not found."})
+
+
+def link_from_the_host_header(reply: Reply) -> None:
+    for name, value in reply.headers.items():
+        if name.lower() == "link":
+            reply.headers[name] = value.replace("127.0.0.1", "internal.example.com")
+
+
+def page_repeats_a_row(reply: Reply) -> None:
+    if reply.path.startswith("/v1/pets") and reply.method == "GET" and reply.status == 200:
+        query = parse_qs(urlsplit(reply.path).query)
+        rows = reply.rows
+        if "cursor" in query:
+            reply.become([reply.seen["last"], *rows[:-1]])
+        elif isinstance(rows, list) and rows:
+            reply.seen["last"] = rows[-1]
+
+
+def last_page_names_a_next(reply: Reply) -> None:
+    if reply.path.startswith("/v1/categories?") and "cursor" in reply.path and "Link" not in reply.headers:
+        reply.headers["link"] = f'<http://{reply.asked["Host"]}{reply.path}>; rel="next"'
+
+
+def etag_is_ignored(reply: Reply) -> None:
+    if reply.status == 304:
+        reply.status = 200
+        reply.headers["content-type"] = "application/json"
+        reply.body = b"[]"
+
+
+def ids_are_strings(reply: Reply) -> None:
+    if reply.path.startswith("/v1/pets") and reply.method == "GET" and reply.status == 200 and reply.body:
+        rows = reply.rows
+        for row in rows if isinstance(rows, list) else [rows]:
+            row["id"] = str(row["id"])
+        reply.become(rows)
+
+
+def too_soon(reply: Reply) -> None:
+    """Refuse the 20th request, without a Retry-After."""
+    reply.seen["requests"] = reply.seen.get("requests", 0) + 1
+    if reply.path.startswith("/v1/") and reply.seen["requests"] >= 20:
+        reply.status = 429
+        reply.headers["content-type"] = "application/json"
+        reply.become({"code": "rate_limit_exceeded", "message": "Wait.", "status": 429})
+
+
+def other_media_type_is_400(reply: Reply) -> None:
+    if reply.status == 415:
+        reply.status = 400
+        reply.become({"code": "malformed_json", "message": "No JSON.", "status": 400})
+
+
+def anyone_may_read(reply: Reply) -> None:
+    if reply.status == 401:
+        reply.status = 200
+        reply.become([])
+
+
+def replay_is_not_marked(reply: Reply) -> None:
+    without("Idempotent-Replayed")(reply)
+
+
+def sold_twice(reply: Reply) -> None:
+    if reply.status == 409 and b"pet_not_available" in reply.body:
+        reply.status = 201
+
+
+VARIANTS: list[tuple[Variant, str]] = [
+    (without("X-RateLimit-Remaining"), "every_answer_tells_the_quota"),
+    (without("X-Request-Id"), "every_answer_has_an_id_of_its_own"),
+    (without("WWW-Authenticate"), "missing_key_is_refused"),
+    (without("Sunset"), "deprecation_is_announced"),
+    (without("Allow"), "wrong_method_names_the_right_ones"),
+    (without("Vary"), "caches_keep_callers_apart"),
+    (remaining_never_falls, "every_request_costs"),
+    (remaining_contradicts, "every_answer_tells_the_quota"),
+    (reset_in_milliseconds, "every_answer_tells_the_quota"),
+    (unknown_pet_is_400, "unknown_pet_is_not_found"),
+    (plain_404, "unknown_path_is_an_error"),
+    (link_from_the_host_header, "pages_follow_each_other"),
+    (page_repeats_a_row, "pages_follow_each_other"),
+    (last_page_names_a_next, "last_page_has_no_next"),
+    (etag_is_ignored, "etag_saves_the_body"),
+    (ids_are_strings, "lists_are_as_documented"),
+    (too_soon, "refusal_says_when_to_come_back"),
+    (other_media_type_is_400, "other_media_type_is_refused"),
+    (anyone_may_read, "missing_key_is_refused"),
+    (replay_is_not_marked, "animal_is_added_ordered_and_free_again"),
+    (sold_twice, "animal_is_added_ordered_and_free_again"),
+]

@@ -1,0 +1,217 @@
+"""What each group of staff does all day, in a browser, and what a client of the API sees of it at once."""
+
+import json
+import re
+from pathlib import Path
+
+import httpx
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.support.live import Service
+from tests.system.browser.conftest import Open
+
+IMPORT = """name,category,status
+Bella,Dogs,available
+,Dogs,available
+Luna,Unicorns,available
+Max,Cats,asleep
+"""
+BAN = """
+import json, time
+from accounts.models import ApiKey, KeyStanding
+key = ApiKey.objects.get(public_id="{public_id}")
+now = int(time.time() * 1_000_000)
+KeyStanding.objects.update_or_create(
+    key=key, defaults={{"banned_at": now, "banned_until": now + 300_000_000, "ban_level": 1}}
+)
+"""
+
+
+def get(shop: Service, key: str) -> httpx.Response:
+    """Send a request with the key."""
+    with shop.client(key) as client:
+        return client.get("/pets?limit=1")
+
+
+def press(page: Page, name: str) -> None:
+    """Press the button, or follow the link, of this name in the page's own part."""
+    words = re.compile(rf"(^|\s){re.escape(name)}$")  # Some have an icon before it.
+    button, link = (page.get_by_role(role, name=words) for role in ("button", "link"))
+    button.or_(link).last.click()
+
+
+def choose(page: Page, label: str, words: str) -> None:
+    """Choose from a box that searches."""
+    page.get_by_role("combobox", name=label).click()
+    page.get_by_role("searchbox").fill(words)
+    page.get_by_role("option", name=words).first.click()
+
+
+def key_page(page: Page, public_id: str) -> None:
+    """Find a key by its public id and open it."""
+    page.goto("/admin/accounts/apikey/")
+    page.get_by_placeholder(re.compile("public id")).fill(public_id)
+    page.keyboard.press("Enter")
+    page.get_by_role("link", name=public_id).click()
+
+
+def test_support_issues_a_key_which_is_copied_and_used(shop: Service, open_page: Open) -> None:
+    shop.issue("Corner Pets", "free")
+    page = open_page("/admin/accounts/apikey/add/", as_="support")
+    choose(page, "Account", "Corner Pets")
+    page.get_by_label("Name").fill("Till")
+    press(page, "Issue the key")
+    expect(page.get_by_text("It can't be shown again")).to_be_visible()
+    press(page, "Copy the key")
+    expect(page.get_by_text("Copied", exact=True)).to_be_visible()
+    key = page.evaluate("navigator.clipboard.readText()")
+    assert get(shop, key).status_code == 200
+    page.goto("/admin/accounts/apikey/")
+    assert key not in page.content()
+
+
+def test_two_clicks_issue_one_key(shop: Service, open_page: Open) -> None:
+    shop.issue("Twice Pets", "free")
+    page = open_page("/admin/accounts/apikey/add/", as_="support")
+    choose(page, "Account", "Twice Pets")
+    page.get_by_role("button", name="Issue the key").dblclick()
+    page.wait_for_load_state("networkidle")
+    assert len(json.loads(shop.manage("list_keys", "--account", "Twice Pets", "--json"))) == 2
+
+
+def test_support_rotates_a_key_and_both_work(shop: Service, open_page: Open) -> None:
+    issued = shop.issue("Turning Pets", "free")
+    page = open_page(as_="support")
+    key_page(page, issued["id"])
+    press(page, "Rotate")
+    press(page, "Rotate the key")
+    new = page.get_by_label("The new key", exact=True).inner_text()
+    assert get(shop, new).status_code == 200
+    assert get(shop, issued["key"]).status_code == 200
+
+
+def test_revoked_key_is_refused_on_the_next_request(shop: Service, open_page: Open) -> None:
+    issued = shop.issue("Leaving Pets", "free")
+    assert get(shop, issued["key"]).status_code == 200
+    page = open_page(as_="support")
+    key_page(page, issued["id"])
+    press(page, "Revoke")
+    expect(page.get_by_text("Leaving Pets").first).to_be_visible()
+    page.get_by_label("Reason").fill("Found in a public repository")
+    press(page, "Revoke the key")
+    expect(page.get_by_text("is revoked").first).to_be_visible()
+    assert get(shop, issued["key"]).status_code == 401
+
+
+def test_assigned_plan_shows_in_the_next_response(shop: Service, open_page: Open) -> None:
+    issued = shop.issue("Growing Pets", "free")
+    assert get(shop, issued["key"]).headers["X-RateLimit-Limit"] == "60"
+    page = open_page("/admin/accounts/account/", as_="support")
+    page.get_by_role("link", name="Growing Pets").click()
+    page.get_by_label("Plan").select_option("Pro")
+    press(page, "Save")
+    expect(page.get_by_text("changed successfully")).to_be_visible()
+    assert get(shop, issued["key"]).headers["X-RateLimit-Limit"] == "300"
+
+
+def test_ban_is_lifted_with_a_reason(shop: Service, open_page: Open) -> None:
+    issued = shop.issue("Eager Pets", "free")
+    shop.manage("shell", "--no-imports", "-c", BAN.format(public_id=issued["id"]))
+    refused = get(shop, issued["key"])
+    assert (refused.status_code, refused.json()["code"]) == (429, "api_key_banned")
+    page = open_page(as_="support")
+    key_page(page, issued["id"])
+    press(page, "Lift the ban")
+    page.get_by_label("Reason").fill("They have mended their loop")
+    press(page, "Lift the ban")
+    expect(page.get_by_text("is lifted").first).to_be_visible()
+    assert get(shop, issued["key"]).status_code == 200
+
+
+def test_why_a_request_was_refused_is_found_by_its_id(shop: Service, open_page: Open) -> None:
+    issued = shop.issue("Curious Pets", "enterprise", "--per-minute", "1", "--per-day", "1")
+    get(shop, issued["key"])
+    refused = get(shop, issued["key"])
+    assert refused.status_code == 429
+    page = open_page("/admin/", as_="support")
+    page.get_by_role("link", name="Why refused?").first.click()
+
+    def found() -> bool:
+        page.get_by_label(re.compile("request id", re.I)).fill(refused.headers["X-Request-Id"])
+        page.keyboard.press("Enter")
+        page.wait_for_load_state()
+        return page.get_by_text("Curious Pets").count() > 0
+
+    assert any(found() for _ in range(100))  # It is written within seconds.
+
+
+def test_stock_sells_a_pet(shop: Service, open_page: Open) -> None:
+    issued = shop.issue("Buying Pets", "pro")
+    with shop.client(issued["key"]) as client:
+        pet = client.get("/pets?status=available&limit=1").json()[0]
+        order = client.post("/store/orders", json={"petId": pet["id"]}).json()
+        page = open_page(f"/admin/inventory/order/{order['id']}/change/", as_="stock")
+        press(page, "Approve")
+        expect(page.get_by_text(re.compile("approved", re.I)).first).to_be_visible()
+        press(page, "Deliver...")
+        press(page, "Deliver")
+        expect(page.get_by_text(re.compile("delivered", re.I)).first).to_be_visible()
+        assert client.get(f"/store/orders/{order['id']}").json()["status"] == "delivered"
+        assert client.get(f"/pets/{pet['id']}").json()["status"] == "sold"
+
+
+def test_stock_imports_a_file_once_its_three_bad_lines_are_mended(
+    shop: Service, open_page: Open, tmp_path: Path
+) -> None:
+    file = tmp_path / "animals.csv"
+    file.write_text(IMPORT)
+    page = open_page("/admin/inventory/pet/import/", as_="stock")
+    page.locator("input[type=file]").set_input_files(file)
+    press(page, "Check the file")
+    for line in (3, 4, 5):
+        expect(page.get_by_text(re.compile(rf"\b{line}\b")).first).to_be_visible()
+    expect(page.get_by_text("Unicorns").first).to_be_visible()
+    file.write_text("name,category,status\nBella the Imported,Dogs,available\n")
+    page.goto("/admin/inventory/pet/import/")
+    page.locator("input[type=file]").set_input_files(file)
+    press(page, "Check the file")
+    press(page, "Import 1 pet")
+    page.goto("/admin/inventory/pet/?q=Bella+the+Imported")
+    expect(page.get_by_role("link", name="Bella the Imported")).to_be_visible()
+
+
+def test_owner_changes_a_plan_knowing_whom_it_touches(shop: Service, open_page: Open) -> None:
+    issued = shop.issue("Business Pets", "business")
+    page = open_page("/admin/accounts/plan/business/change/", as_="owner")
+    page.get_by_label("Requests per minute").fill("2000")
+    press(page, "Save")
+    expect(page.get_by_text(re.compile(r"Change the limits of \d+ account"))).to_be_visible()
+    assert get(shop, issued["key"]).headers["X-RateLimit-Limit"] == "1000"
+    page.get_by_label(re.compile("Change the limits of")).check()
+    press(page, "Save")
+    expect(page.get_by_text("changed successfully")).to_be_visible()
+    assert get(shop, issued["key"]).headers["X-RateLimit-Limit"] == "2000"
+
+
+def test_viewer_sees_and_changes_nothing(shop: Service, open_page: Open) -> None:
+    issued = shop.issue("Quiet Pets", "free")
+    page = open_page(as_="viewer")
+    key_page(page, issued["id"])
+    expect(page.get_by_role("link", name="Revoke")).to_have_count(0)
+    for path in ("accounts/apikey/add/", "inventory/pet/add/", "inventory/pet/import/", "auth/user/"):
+        response = page.goto(f"/admin/{path}")
+        assert response is not None
+        assert response.status == 403, path
+
+
+@pytest.mark.parametrize(
+    "text", ["<img src=x onerror=alert(1)>", "=1+1", "'; DROP TABLE inventory_pet; --", "\U0001f415" * 50]
+)
+def test_what_is_typed_is_shown_as_it_is(shop: Service, open_page: Open, text: str) -> None:
+    page = open_page("/admin/inventory/pet/add/", as_="stock")
+    page.get_by_label("Name").fill(text)
+    choose(page, "Category", "Dogs")
+    press(page, "Save")
+    expect(page.get_by_text(text).first).to_be_visible()
+    assert page.locator("img[src=x]").count() == 0

@@ -1,0 +1,110 @@
+"""The back office by keyboard alone: what opens, where the focus goes, and what closes it again."""
+
+import re
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from tests.support.live import Service
+from tests.system.browser.conftest import Open
+
+
+def test_everything_is_reached_by_keyboard_alone(shop: Service, open_page: Open) -> None:
+    page = open_page("/admin/", as_="owner")
+    reached = set()
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        reached.add(page.evaluate("document.activeElement.textContent.trim()"))
+    for name in ("Orders", "Pets", "Accounts", "API keys", "Plans"):
+        assert any(name in words for words in reached), name
+
+
+def test_the_menu_of_a_narrow_screen_opens_by_keyboard(open_page: Open) -> None:
+    page = open_page("/admin/", as_="owner", narrow=True)
+    orders = page.get_by_role("link", name="Orders", exact=False).first
+    page.get_by_role("button", name="Menu").last.focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#nav-sidebar-inner")).to_be_in_viewport()
+    orders.click()
+    page.wait_for_url("**/inventory/order/**")
+
+
+def expect_focus_in(panel: Locator) -> None:
+    """Expect the focus on something in the panel."""
+    expect(panel.locator(":focus")).to_have_count(1)
+
+
+@pytest.mark.parametrize("key", ["Enter", " "])
+def test_filters_open_and_close_by_keyboard(open_page: Open, key: str) -> None:
+    page = open_page("/admin/inventory/pet/", as_="owner")
+    filters, sheet = (
+        page.get_by_role("button", name="Filters filter_list"),
+        page.locator("#changelist-filter"),
+    )
+    expect(filters).to_have_attribute("aria-expanded", "false")
+    filters.focus()
+    page.keyboard.press(key)
+    expect(sheet).to_be_visible()
+    expect(filters).to_have_attribute("aria-expanded", "true")
+    expect_focus_in(sheet)
+    page.keyboard.press("Escape")
+    expect(sheet).to_be_hidden()
+    expect(filters).to_be_focused()
+    expect(filters).to_have_attribute("aria-expanded", "false")
+
+
+def test_filters_close_when_the_focus_leaves_them_and_not_before(open_page: Open) -> None:
+    page = open_page("/admin/inventory/pet/", as_="owner")
+    sheet = page.locator("#changelist-filter")
+    page.get_by_role("button", name="Filters filter_list").focus()
+    page.keyboard.press("Enter")
+    expect_focus_in(sheet)
+    page.keyboard.press("Enter")  # The list of a box opens, and takes the focus out of the sheet.
+    expect(page.locator(".select2-container--open").first).to_be_visible()
+    expect(sheet).to_be_visible()
+    page.keyboard.press("Enter")
+    expect(page.locator(".select2-container--open")).to_have_count(0)
+    sheet.get_by_role("button", name="Apply Filters").focus()
+    page.keyboard.press("Tab")
+    expect(sheet).to_be_hidden()
+
+
+def test_escape_in_a_list_of_the_filters_leads_back_to_their_button(open_page: Open) -> None:
+    page = open_page("/admin/inventory/pet/", as_="owner")
+    filters = page.get_by_role("button", name="Filters filter_list")
+    filters.focus()
+    page.keyboard.press("Enter")
+    expect_focus_in(page.locator("#changelist-filter"))
+    page.keyboard.press("Enter")
+    expect(page.locator(".select2-container--open").first).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator("#changelist-filter")).to_be_hidden()
+    expect(filters).to_be_focused()
+
+
+def test_filter_is_applied_by_keyboard(open_page: Open) -> None:
+    page = open_page("/admin/accounts/apikey/", as_="owner")
+    page.get_by_role("button", name="Filters filter_list").focus()
+    page.keyboard.press("Enter")
+    expect_focus_in(page.locator("#changelist-filter"))
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/apikey/?*")
+
+
+def test_user_menu_and_theme_switch_work_by_keyboard(open_page: Open) -> None:
+    page = open_page("/admin/", as_="owner")
+    opener = page.get_by_role("button", name="owner")
+    menu = page.locator("nav[x-show=openUserLinks]")
+    opener.focus()
+    for theme, tabs in ((r"\bdark\b", 1), (r"^(?!.*\bdark\b)", 0)):
+        page.keyboard.press("Enter")
+        expect(menu).to_be_visible()
+        expect_focus_in(menu)
+        for _ in range(tabs):
+            page.keyboard.press("Tab")
+        page.keyboard.press("Enter")
+        expect(page.locator("html")).to_have_class(re.compile(theme))
+        page.keyboard.press("Escape")
+        expect(menu).to_be_hidden()
+        expect(opener).to_be_focused()

@@ -1,0 +1,81 @@
+"""Every main page of the back office passes axe-core and the Content-Security-Policy, in each look."""
+
+import json
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page
+
+from tests.support.live import Service
+from tests.system.browser.conftest import Open
+
+PAGES = [
+    "/admin/",
+    "/admin/inventory/order/",
+    "/admin/inventory/pet/",
+    "/admin/inventory/pet/1/change/",
+    "/admin/inventory/pet/add/",
+    "/admin/inventory/pet/import/",
+    "/admin/inventory/pet/export/",
+    "/admin/inventory/category/",
+    "/admin/accounts/account/",
+    "/admin/accounts/account/1/change/",
+    "/admin/accounts/account/1/what-if/",
+    "/admin/accounts/apikey/",
+    "/admin/accounts/apikey/add/",
+    "/admin/accounts/apikey/1/change/",
+    "/admin/accounts/apikey/1/revoke/",
+    "/admin/accounts/apikey/1/rotate/",
+    "/admin/accounts/plan/",
+    "/admin/accounts/plan/free/change/",
+    "/admin/accounts/plan/free/what-if/",
+    "/admin/accounts/refusal/",
+    "/admin/backoffice/auditentry/",
+    "/admin/auth/user/",
+    "/admin/auth/user/1/change/",
+    "/admin/auth/group/",
+    "/admin/password_change/",
+    "/admin/two-factor/",
+]
+SERIOUS = {"serious", "critical"}
+
+
+def serious_findings(page: Page) -> list[str]:
+    """Return what axe-core finds on a page that keeps people out."""
+    # Without preload, for which axe would write styles that the policy forbids; of what is well it need
+    # not name every element, which takes it most of its time.
+    options = {"preload": False, "resultTypes": ["violations"]}
+    violations = Axe().run(page, options=options).response["violations"]
+    return [
+        f"{one['id']}: {json.dumps([node['target'] for node in one['nodes']][:5])} {one['help']}"
+        for one in violations
+        if one["impact"] in SERIOUS
+    ]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def customer(shop: Service) -> None:
+    """An account with a key."""
+    shop.issue("Acme Pets", "pro")
+
+
+@pytest.mark.parametrize("look", [{}, {"narrow": True, "dark": True}], ids=["wide light", "narrow dark"])
+def test_no_page_has_a_serious_finding_or_breaks_the_policy(open_page: Open, look: dict[str, bool]) -> None:
+    page = open_page(as_="root", **look)
+    findings = {}
+    for path in PAGES:
+        response = page.goto(path)
+        assert response is not None
+        assert response.status == 200, path
+        page.wait_for_load_state("networkidle")
+        found = serious_findings(page)
+        if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
+            found.append("The page scrolls sideways.")
+        if found:
+            findings[path] = found
+    assert not findings, json.dumps(findings, indent=1)
+
+
+@pytest.mark.parametrize("look", [{}, {"narrow": True, "dark": True}], ids=["wide light", "narrow dark"])
+def test_login_has_no_serious_finding(open_page: Open, look: dict[str, bool]) -> None:
+    assert not serious_findings(open_page("/admin/login/", **look))

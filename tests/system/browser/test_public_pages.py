@@ -1,0 +1,161 @@
+"""The home page, the guides and the reference: used as a reader would, and looked at by axe-core."""
+
+import json
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator, Page, Request, expect
+
+from petstore.web.docs import GUIDES
+from tests.support.live import Service
+from tests.system.browser.conftest import Open
+from tests.system.browser.test_office_pages import serious_findings
+
+PAGES = ["/", *(f"/docs/{name}" for name in GUIDES), "/nothing"]
+LOOKS = [
+    pytest.param({"narrow": narrow, "dark": dark}, id=f"{width} {look}")
+    for narrow, width in ((False, "wide"), (True, "narrow"))
+    for dark, look in ((False, "light"), (True, "dark"))
+]
+
+
+def faults(page: Page) -> list[str]:
+    """Return what keeps people from a page."""
+    found = serious_findings(page)
+    if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
+        found.append("The page scrolls sideways.")
+    return found
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_no_page_has_a_serious_finding(open_page: Open, look: dict[str, bool]) -> None:
+    page = open_page(**look)
+    findings = {}
+    for path in PAGES:
+        page.goto(path)
+        if found := faults(page):
+            findings[path] = found
+    assert not findings, json.dumps(findings, indent=1)
+
+
+@pytest.mark.parametrize("look", [LOOKS[0], LOOKS[3]])  # A long page: axe takes its time.
+def test_reference_has_no_serious_finding_with_every_operation_open(
+    open_page: Open, look: dict[str, bool]
+) -> None:
+    page = open_page("/docs", **look)
+    page.locator(".opblock").first.wait_for()
+    assert page.locator(".opblock").count() == 8
+    for operation in page.locator(".opblock").all():
+        operation.locator(".opblock-summary-control").click()
+        operation.locator(".responses-wrapper").wait_for()
+    assert not faults(page)
+
+
+def authorize(page: Page, key: str) -> None:
+    """Give the reference a key, as a reader does."""
+    page.get_by_role("button", name="Authorize").click()
+    dialog = page.locator(".dialog-ux")
+    dialog.locator("input").fill(key)
+    dialog.get_by_role("button", name="Apply credentials").click()
+    assert not serious_findings(page)
+    dialog.get_by_role("button", name="Close").first.click()
+
+
+def execute(page: Page, operation: str, body: dict[str, Any] | None = None) -> Locator:
+    """Try an operation, and return its block with the answer."""
+    block = page.locator(f"[id$='-{operation}']")
+    block.locator(".opblock-summary-control").click()
+    block.get_by_role("button", name="Try it out").click()
+    if body is not None:
+        block.locator("textarea.body-param__text").fill(json.dumps(body))
+    block.get_by_role("button", name="Execute").click()
+    block.locator(".live-responses-table").wait_for()
+    return block
+
+
+def answer(block: Locator) -> tuple[str, Any]:
+    """Return status and body of the answer that the reference shows."""
+    live = block.locator(".live-responses-table")
+    status = live.locator("tbody td.response-col_status").inner_text().split()[0]
+    return status, json.loads(live.locator(".highlight-code code").first.inner_text())
+
+
+def test_reference_authorizes_and_tries_operations(open_page: Open, shop: Service) -> None:
+    key = str(shop.issue("Reader", "pro")["key"])
+    page = open_page("/docs")
+    authorize(page, key)
+    status, pets = answer(execute(page, "listPets"))
+    assert status == "200"
+    assert len(pets) == 20
+    status, made = answer(execute(page, "createPet", {"name": "Biscuit", "categoryId": 1}))
+    assert status == "201"
+    assert made["name"] == "Biscuit"
+    with shop.client(key) as client:
+        assert client.get(f"/pets/{made['id']}").json() == made
+    assert not faults(page)
+
+
+def test_reference_sends_no_example_that_nobody_chose(open_page: Open, shop: Service) -> None:
+    page = open_page("/docs")
+    authorize(page, str(shop.issue("Chooser", "pro")["key"]))
+    sent: list[Request] = []
+    page.on("request", lambda request: sent.append(request))  # noqa: PLW0108  Built-in methods won't do.
+    block = execute(page, "createPet", {"name": "Biscuit", "categoryId": 1})
+    block.locator("textarea.body-param__text").fill('{"name": "Waffles", "categoryId": 1}')
+    block.get_by_role("button", name="Execute").click()
+    expect(block.locator(".live-responses-table")).to_contain_text("Waffles")
+    assert answer(block)[0] == "201"
+    posts = [request.headers for request in sent if request.method == "POST"]
+    assert ["idempotency-key" in headers for headers in posts] == [False, False]
+
+
+def test_reference_without_a_key_shows_the_refusal(open_page: Open) -> None:
+    page = open_page("/docs")
+    status, body = answer(execute(page, "listPets"))
+    assert status == "401"
+    assert body["code"] == "missing_api_key"
+
+
+def test_reference_forgets_the_key_when_it_is_left(open_page: Open, shop: Service) -> None:
+    page = open_page("/docs")
+    authorize(page, str(shop.issue("Forgotten", "free")["key"]))
+    page.reload()
+    assert answer(execute(page, "listPets"))[0] == "401"
+    assert page.evaluate("localStorage.length + sessionStorage.length") == 0
+
+
+def test_reference_asks_nobody_but_the_service(open_page: Open, shop: Service) -> None:
+    page = open_page()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto("/docs")
+    page.locator(".opblock").first.wait_for()
+    assert asked
+    assert [url for url in asked if not url.startswith((shop.url, "data:"))] == []
+
+
+def test_reference_says_what_to_do_when_the_document_is_missing(open_page: Open) -> None:
+    page = open_page()
+    page.route("**/openapi.json", lambda route: route.fulfill(status=404))
+    page.goto("/docs")
+    expect(page.locator("#reference")).to_contain_text(
+        "Reload the page to try again. (The document answers 404.)"
+    )
+
+
+def test_reader_reaches_every_guide_by_the_navigation(open_page: Open) -> None:
+    page = open_page("/")
+    page.get_by_role("link", name="Read the guides").click()
+    for title in GUIDES.values():
+        page.get_by_role("navigation", name="Documentation").get_by_role(
+            "link", name=title, exact=True
+        ).click()
+        expect(page.get_by_role("heading", level=1)).to_have_text(title)
+
+
+def test_keyboard_reaches_the_content_at_once(open_page: Open) -> None:
+    page = open_page("/docs/errors")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    page.keyboard.press("Enter")
+    assert page.url.endswith("/docs/errors#content")

@@ -1,0 +1,69 @@
+"""Breaks the service's ways to Redis and PostgreSQL, again and again, and checks every answer meanwhile.
+
+    python -m tests.system.chaos --seconds 600
+    python -m tests.system.chaos --seed 17 --serve-mode threads
+
+A proxy before each closes connections (at accept, after the greeting, at a random byte), resets, delays,
+freezes and swallows them, and leads to another Redis after a planned failover. Eight accounts send
+meanwhile, and staff revoke keys and lift bans. The seed decides what happens when; the same seed has the
+same faults in the same order. Exit status 1 if an answer, or what is left, was not as it must be:
+CONTRIBUTING.md says what each kind of violation means.
+"""
+
+import argparse
+import asyncio
+import os
+import random
+import signal
+import sys
+import tempfile
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+
+from tests import environment
+from tests.run import postgresql
+from tests.support.live import manage, own_database
+from tests.system.chaos.faults import BACKENDS, Choice, Kind
+from tests.system.chaos.report import report
+from tests.system.chaos.run import run
+
+
+def main(options: argparse.Namespace) -> int:
+    """Run; print what was found."""
+    print(f"Seed {options.seed}.", flush=True)
+    settings = dict(one.split("=", 1) for one in options.set) | {"SERVE_MODE": options.serve_mode}
+    with ExitStack() as stack:
+        url = stack.enter_context(postgresql())
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="petstore-chaos-")))
+        if url is None:
+            print("No PostgreSQL answers. Install it, or set DATABASE_URL.")
+            return 1
+        os.environ |= environment.FIXED | {"DATABASE_URL": url}
+        template = stack.enter_context(own_database(folder))
+        manage(os.environ | {"DATABASE_URL": template}, "migrate", "--verbosity", "0")
+        choice = Choice(frozenset(options.backends), frozenset(options.kinds))
+        chaos = run(
+            folder, template, seed=options.seed, seconds=options.seconds, choice=choice,
+            tell=partial(print, flush=True), **settings,
+        )  # fmt: skip
+        outcome = asyncio.run(chaos)
+        if options.log:
+            options.log.write_bytes((folder / "serve.log").read_bytes())
+    print("\n".join(report(outcome)))
+    return int(bool(outcome.violations))
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("Ended by SIGTERM."))
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seconds", type=float, default=60, help="About.")
+    parser.add_argument("--seed", type=int, default=random.randrange(1_000_000))
+    parser.add_argument("--serve-mode", choices=("loop", "threads"), default="loop")
+    parser.add_argument("--backends", nargs="+", choices=BACKENDS, default=BACKENDS)
+    parser.add_argument("--kinds", nargs="+", type=Kind, choices=list(Kind), default=list(Kind))
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="A setting.")
+    parser.add_argument("--log", type=Path, help="Where the service's log is kept.")
+    sys.exit(main(parser.parse_args()))

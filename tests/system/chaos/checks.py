@@ -1,0 +1,219 @@
+"""What must hold of every answer, and the names of what does not.
+
+Nothing here sends or waits: an answer and what its asker knows go in, violations come out.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from tests.system.chaos.client import LOST, PATIENCE, SILENT, Reply
+from tests.system.chaos.journal import Journal
+
+MINUTE = 60  # Seconds: a window of the minute limit.
+
+# How often an account can use up its minute limit in one minute. Redis and the database each admit exactly;
+# while they take turns, what one has counted of the running minute the other does not know. Each of the two
+# can so admit the limit once, however often they change (accounts/quota/fallback.py, docs/runbooks.md).
+MINUTES_OF_TWO_STORES = 2
+# What the day has used is carried over at each change (accounts/quota/fallback.py), so it stays exact.
+DAYS_OF_TWO_STORES = 1
+# A request that meets the failure of a store is counted by the one and then by the other.
+CHARGES = 2
+
+LIMIT = "x-ratelimit-limit"
+RESET = "x-ratelimit-reset"
+EACH_HAS = ("x-request-id", LIMIT, "x-ratelimit-remaining", RESET)  # D23, D29.
+
+
+class Kind(StrEnum):
+    """What can be wrong."""
+
+    FOREIGN = "foreign answer"
+    HANG = "no answer in 10 s"
+    CUT = "connection lost"
+    STATUS = "unexplained status"
+    INCOMPLETE = "incomplete answer"
+    WRONG = "wrong answer"
+    LIMIT = "limit exceeded"
+    REFUSED = "refused below the limit"
+    LOST = "acknowledged write lost"
+    DOUBLED = "write done twice"
+    BROKEN = "order and pet disagree"
+    REVOKED = "revoked key works"
+    BANNED = "lifted ban holds"
+    UNWELL = "not well in time"
+    FAILOVER = "failover not followed"
+    LEFT = "memory or sockets left"
+
+
+class Violation(NamedTuple):
+    """Something that must not be."""
+
+    kind: Kind
+    request_id: str
+    detail: str
+
+
+class Asked(NamedTuple):
+    """A request, and what its asker expects of a success."""
+
+    operation: str
+    success: int
+    explained: frozenset[str] = frozenset()  # Codes of refusals that what went before explains.
+    name: str = ""  # Of the pet to be made.
+    pet: int = 0
+    order: int = 0
+    limit: int = 0  # Of a list.
+    filtered: str = ""  # By this status.
+    full: bool = False  # Whether the shop has more than the list may show.
+
+
+def check(asked: Asked, reply: Reply, journal: Journal) -> Iterator[Violation]:
+    """Yield what is wrong with an answer."""
+
+    def violation(kind: Kind, detail: str) -> Violation:
+        return Violation(kind, reply.request_id, f"{journal.account.name}, {asked.operation}: {detail}")
+
+    if reply.status == SILENT or reply.took > PATIENCE:
+        yield violation(Kind.HANG, f"{reply.took:.1f} s")
+    if reply.status == LOST:
+        yield violation(Kind.CUT, f"after {reply.took:.2f} s: {reply.body.decode()}")
+    if reply.status <= 0:
+        return
+    for kind, detail in (
+        *of_headers(reply, journal),
+        *of_status(asked, reply, journal),
+        *(of_body(asked, reply.json, journal) if reply.status == asked.success else ()),
+    ):
+        yield violation(kind, detail)
+
+
+def of_headers(reply: Reply, journal: Journal) -> Iterator[tuple[Kind, str]]:
+    """Check that an answer has what each has, and that it is its asker's."""
+    missing = [name for name in EACH_HAS if name not in reply.headers]
+    if missing:
+        yield Kind.INCOMPLETE, f"{reply.status} {reply.code} without {', '.join(missing)}"
+    echoed = reply.headers.get("x-request-id", reply.request_id)
+    if echoed != reply.request_id:
+        yield Kind.FOREIGN, f"{reply.status} with the id of request {echoed}"
+    limit = reply.headers.get(LIMIT)
+    if limit is not None and limit not in journal.account.numbers and reply.status not in {401, 429, 503}:
+        yield Kind.FOREIGN, f"{reply.status} with a limit of {limit}"
+
+
+def of_status(asked: Asked, reply: Reply, journal: Journal) -> Iterator[tuple[Kind, str]]:
+    """Check that the contract allows the status here, and that an Error is complete."""
+    if reply.status == asked.success:
+        return
+    error = reply.json
+    if not isinstance(error, dict) or error.get("status") != reply.status or not reply.code:
+        yield Kind.INCOMPLETE, f"{reply.status} without an Error: {reply.body[:80]!r}"
+    if reply.status in {429, 503} and not reply.headers.get("retry-after", "").isdigit():
+        yield Kind.INCOMPLETE, f"{reply.status} without Retry-After"
+    if reply.status == 429:
+        yield from of_refusal(reply, journal)
+    elif reply.status != 503 and reply.code not in asked.explained:
+        yield Kind.STATUS, f"{reply.status} {reply.code}"
+
+
+def of_refusal(reply: Reply, journal: Journal) -> Iterator[tuple[Kind, str]]:
+    """Check that a refused account has sent what its limit allows."""
+    account = journal.account
+    since, limit, code = {
+        "minute": (reply.sent - MINUTE, account.per_minute, "rate_limit_exceeded"),
+        "day": (0.0, account.per_day, "daily_quota_exceeded"),
+    }.get(account.limited_by, (0.0, 0, ""))
+    sent = len(journal.sent) - bisect_left(journal.sent, since)
+    if reply.code != code or reply.headers.get(LIMIT) not in account.numbers:
+        yield Kind.STATUS, f"429 {reply.code} with a limit of {reply.headers.get(LIMIT)}"
+    elif CHARGES * sent < limit:
+        yield Kind.REFUSED, f"after {sent} requests of {limit}"
+
+
+def of_body(asked: Asked, body: Any, journal: Journal) -> Iterator[tuple[Kind, str]]:
+    """Check that what came is what was asked for."""
+    match asked.operation:
+        case "list pets":
+            yield from of_pets(asked, body)
+        case "create pet":
+            made = body if isinstance(body, dict) else {}
+            if made.get("name") != asked.name:
+                yield Kind.FOREIGN, f"made {made.get('name')!r} instead of {asked.name!r}"
+        case "place order" | "get order":
+            yield from of_order(asked, body, journal)
+        case "list orders":
+            yield from of_orders(body, journal)
+        case "cancel order" if body is not None:
+            yield Kind.WRONG, "204 with a body"
+
+
+def of_pets(asked: Asked, body: Any) -> Iterator[tuple[Kind, str]]:
+    """Check a list of pets."""
+    if not isinstance(body, list) or not all(isinstance(pet, dict) and "name" in pet for pet in body):
+        yield Kind.FOREIGN, f"no list of pets: {str(body)[:80]}"
+        return
+    statuses = {pet.get("status") for pet in body}
+    wrong_length = len(body) != asked.limit if asked.full else len(body) > asked.limit
+    if wrong_length or (asked.filtered and statuses - {asked.filtered}):
+        yield Kind.FOREIGN, f"{len(body)} pets, {statuses}, instead of {asked.limit} {asked.filtered}"
+
+
+def of_order(asked: Asked, body: Any, journal: Journal) -> Iterator[tuple[Kind, str]]:
+    """Check one order."""
+    order = body if isinstance(body, dict) else {}
+    if order.get("petId") != asked.pet or (asked.order and order.get("id") != asked.order):
+        yield Kind.FOREIGN, f"{str(body)[:120]} instead of order {asked.order} of pet {asked.pet}"
+    elif asked.filtered and order.get("status") != asked.filtered:
+        yield Kind.LOST, f"order {asked.order} is {order.get('status')} instead of {asked.filtered}"
+
+
+def of_orders(body: Any, journal: Journal) -> Iterator[tuple[Kind, str]]:
+    """Check that a list has nothing but the account's own orders."""
+    if not isinstance(body, list):
+        yield Kind.FOREIGN, f"no list: {str(body)[:80]}"
+        return
+    foreign = [
+        order
+        for order in body
+        if not isinstance(order, dict)
+        or order.get("petId") not in journal.ordered_pets
+        or (order.get("id") in journal.orders and journal.orders[order["id"]].pet != order["petId"])
+    ]
+    if foreign:
+        yield Kind.FOREIGN, f"{len(foreign)} of {len(body)} orders are another's: {str(foreign[0])[:120]}"
+
+
+def charge(reply: Reply, journal: Journal) -> None:
+    """Note an answer that was surely admitted, under the window whose numbers it shows."""
+    if reply.status in {LOST, SILENT, 401, 429, 503} or not reply.headers.get(RESET, "").isdigit():
+        return
+    end, limit = int(reply.headers[RESET]), reply.headers.get(LIMIT)
+    if limit == str(journal.account.per_minute):
+        journal.charged["minute", end] += 1
+    elif limit == str(journal.account.per_day):
+        journal.charged["day", end] += 1
+
+
+def of_limits(journal: Journal, *, changed: bool) -> Iterator[Violation]:
+    """Check what was admitted in all. `changed`: whether the stores took turns meanwhile.
+
+    Two windows that one store has counted end a minute apart or more, so of those that end within one
+    minute each store has one at most.
+    """
+    account, charged = journal.account, journal.charged
+    days = DAYS_OF_TWO_STORES if changed else 1
+    for (window, _), admitted in charged.items():
+        if window == "day" and admitted > account.per_day * days:
+            detail = f"{account.name}: {admitted} admitted on a day of {account.per_day}"
+            yield Violation(Kind.LIMIT, "", detail)
+    minutes = MINUTES_OF_TWO_STORES if changed else 1
+    ends = sorted(end for window, end in charged if window == "minute")
+    for end in ends:
+        admitted = sum(charged["minute", other] for other in ends if end - MINUTE < other <= end)
+        if admitted > account.per_minute * minutes:
+            detail = f"{account.name}: {admitted} admitted in a minute of {account.per_minute}"
+            yield Violation(Kind.LIMIT, "", detail)

@@ -1,0 +1,19 @@
+"""A short chaos run: whatever happens to Redis and PostgreSQL, no answer is wrong."""
+
+import asyncio
+import random
+from pathlib import Path
+
+from tests.support.live import migrated_database
+from tests.support.skips import NEEDS_POSTGRESQL
+from tests.system.chaos.report import report
+from tests.system.chaos.run import run
+
+SECONDS = 30.0
+
+
+@NEEDS_POSTGRESQL
+def test_no_fault_of_redis_or_postgresql_makes_a_wrong_answer(tmp_path: Path) -> None:
+    seed = random.randrange(1_000_000)
+    outcome = asyncio.run(run(tmp_path, migrated_database(), seed=seed, seconds=SECONDS))
+    assert outcome.violations == [], "\n".join(report(outcome))

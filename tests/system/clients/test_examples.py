@@ -1,0 +1,230 @@
+"""Every example of the documentation runs as it stands on its page, in production and in staging."""
+
+import html
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from petstore.web.docs import GUIDES
+from tests.support.live import Service, live_service
+
+PAGES = ["/", *(f"/docs/{name}" for name in GUIDES)]
+EXAMPLE = re.compile(r'<code id="([a-z_]+\.(?:sh|py|mjs))">(.*?)</code>', re.DOTALL)
+RUN = {"sh": "sh", "py": sys.executable, "mjs": "node"}
+NEEDS = {"sh": ["curl", "openssl"], "py": [], "mjs": ["node"]}
+PET = r'"id":\d+,"name":"[^"]+"'
+
+# What each prints, as a pattern.
+PRINTS = {
+    "first_call.sh": rf"\[{{{PET}.*{PET}.*{PET}",
+    "first_call.py": r"^(\d+ [^\n]+\n){3}$",
+    "first_call.mjs": r"^(\d+ [^\n]+\n){3}$",
+    "authentication.sh": r"^HTTP/1.1 200 .*HTTP/1.1 401 .*missing_api_key",
+    "authentication.py": r"^\d+ categories$",
+    "authentication.mjs": r"^\d+ categories$",
+    "limits.sh": r"x-ratelimit-limit: 1000.*x-ratelimit-remaining: \d+",
+    "backoff.sh": PET,
+    "backoff.py": r"'id': \d+",
+    "backoff.mjs": r"id: \d+",
+    "errors.sh": r'link: <http://[^>]*/docs/errors#missing_field>; rel="help".*"details"',
+    "errors.py": r"^400 missing_field .*- categoryId invalid_field .*Help: http\S*#missing_field",
+    "errors.mjs": r"^400 missing_field .*- categoryId invalid_field .*Help: http\S*#missing_field",
+    "pagination.sh": rf"^(\[{{{PET}[^\[]*\])+$",
+    "pagination.py": r"^(\d+ [^\n]+\n)+$",
+    "pagination.mjs": r"^(\d+ [^\n]+\n)+$",
+    "retries.sh": r'^HTTP/1.[01] 201 .*"name":"Biscuit"',
+    "retries.py": r"'name': 'Biscuit'",
+    "retries.mjs": r"name: 'Biscuit'",
+    "deprecation.sh": r"deprecation: @1764892800.*sunset: Thu, 05 Dec 2030.*link: <",
+    "deprecation.py": r"^\S+/v1/pets/1 goes away on Thu, 05 Dec 2030 00:00:00 GMT",
+    "deprecation.mjs": r"^\S+/v1/pets/1 goes away on Thu, 05 Dec 2030 00:00:00 GMT$",
+}
+
+
+@pytest.fixture(scope="module")
+def staging(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A running deployment for staging."""
+    folder = tmp_path_factory.mktemp("staging")
+    with live_service(folder, workers=1, ENVIRONMENT="staging", STAGING_BASE_URL="") as service:
+        yield service
+
+
+@pytest.fixture(scope="module", params=["production", "staging"])
+def deployment(request: pytest.FixtureRequest) -> Service:
+    """Each kind of deployment in turn, with animals in it."""
+    service: Service = request.getfixturevalue("service" if request.param == "production" else "staging")
+    service.manage("seed_demo", "--pets", "300")
+    return service
+
+
+@pytest.fixture(scope="module")
+def examples(deployment: Service) -> dict[str, str]:
+    """The examples as a reader copies them from the pages, by file."""
+    found: dict[str, str] = {}
+    for page in PAGES:
+        for name, code in EXAMPLE.findall(httpx.get(deployment.url + page, timeout=30).text):
+            assert name not in found, "An example stands on two pages."
+            found[name] = html.unescape(code)
+    return found
+
+
+@pytest.fixture(scope="module")
+def key(deployment: Service) -> str:
+    """A key of the deployment."""
+    return str(deployment.issue("Examples", "business")["key"])
+
+
+def run(name: str, code: str, key: str, folder: Path) -> str:
+    """Run an example as a reader does, and return what it prints."""
+    language = name.rpartition(".")[2]
+    for program in NEEDS[language]:
+        if shutil.which(program) is None:
+            assert os.environ.get("CI") != "true", f"CI must run every example: install {program}."
+            pytest.skip(f"{program} is not installed, so {name} was not run.")
+    script = folder / name
+    script.write_text(code)
+    done = subprocess.run(
+        [RUN[language], script], cwd=folder, env=os.environ | {"PETSTORE_KEY": key}, capture_output=True,
+        text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout + done.stderr
+
+
+def test_every_example_is_run(examples: dict[str, str]) -> None:
+    assert sorted(examples) == sorted(PRINTS)
+    assert sorted(examples) == sorted(path.name for path in Path("templates/docs/examples").iterdir())
+
+
+@pytest.mark.parametrize("name", PRINTS)
+def test_example_does_what_its_page_says(
+    deployment: Service, examples: dict[str, str], key: str, tmp_path: Path, name: str
+) -> None:
+    assert deployment.url in examples[name]
+    printed = run(name, examples[name], key, tmp_path)
+    assert re.search(PRINTS[name], printed, re.DOTALL), printed
+
+
+@pytest.mark.parametrize("name", ["pagination.py", "pagination.mjs", "pagination.sh"])
+def test_example_of_pagination_reads_every_page(
+    deployment: Service, examples: dict[str, str], key: str, tmp_path: Path, name: str
+) -> None:
+    printed = run(name, examples[name], key, tmp_path)
+    ids = [
+        int(found)
+        for found in re.findall(r'^(\d+) |"id":(\d+)', printed, re.MULTILINE)
+        for found in found
+        if found
+    ]
+    assert len(ids) > 100
+    assert ids == sorted(set(ids))
+
+
+class Proxy:
+    """Stands before a service, and treats the first requests as a test says."""
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        self.spoil: list[Callable[[BaseHTTPRequestHandler, httpx.Response], None]] = []
+        self.arrivals: list[float] = []
+        self.url = ""
+
+
+def refuse(handler: BaseHTTPRequestHandler, _: httpx.Response) -> None:
+    """Answer as the service does when a limit is used up."""
+    handler.send_response(429)
+    handler.send_header("Retry-After", "2")
+    handler.send_header("Content-Length", "0")
+    handler.end_headers()
+
+
+def break_off(handler: BaseHTTPRequestHandler, _: httpx.Response) -> None:
+    """Close the connection although the request was done."""
+    handler.close_connection = True
+
+
+def pass_on(handler: BaseHTTPRequestHandler, response: httpx.Response) -> None:
+    """Answer as the service did."""
+    handler.send_response(response.status_code)
+    for name, value in response.headers.items():
+        if name not in {"transfer-encoding", "connection", "date", "server"}:
+            handler.send_header(name, value)
+    handler.end_headers()
+    handler.wfile.write(response.content)
+
+
+@contextmanager
+def proxy(service: Service) -> Iterator[Proxy]:
+    """Yield a proxy that listens."""
+    made = Proxy(service)
+
+    class Handler(BaseHTTPRequestHandler):
+        def answer(self) -> None:
+            made.arrivals.append(time.monotonic())
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            act = made.spoil.pop(0) if made.spoil else pass_on
+            sent = {name: value for name, value in self.headers.items() if name != "Host"}
+            act(self, httpx.request(self.command, service.url + self.path, headers=sent, content=body))
+
+        do_GET = do_POST = answer
+
+        def log_message(self, *args: Any) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    made.url = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield made
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.mark.parametrize("name", ["backoff.sh", "backoff.py", "backoff.mjs"])
+def test_example_of_backoff_never_comes_before_retry_after(
+    deployment: Service, examples: dict[str, str], key: str, tmp_path: Path, name: str
+) -> None:
+    with proxy(deployment) as before:
+        before.spoil = [refuse]
+        printed = run(name, examples[name].replace(deployment.url, before.url), key, tmp_path)
+    first, second = before.arrivals
+    assert second - first >= 2
+    assert re.search(PRINTS[name], printed, re.DOTALL), printed
+
+
+@pytest.mark.parametrize("name", ["retries.sh", "retries.py", "retries.mjs"])
+def test_example_of_retries_adds_one_animal_though_the_connection_breaks(
+    deployment: Service, examples: dict[str, str], key: str, tmp_path: Path, name: str
+) -> None:
+    with deployment.client(key) as client, proxy(deployment) as before:
+        count = biscuits(client)
+        before.spoil = [break_off]
+        printed = run(name, examples[name].replace(deployment.url, before.url), key, tmp_path)
+        assert len(before.arrivals) == 2
+        assert biscuits(client) == count + 1
+    assert re.search(PRINTS[name], printed, re.DOTALL), printed
+
+
+def biscuits(client: httpx.Client) -> int:
+    """Count the animals of the name that the example adds."""
+    count, url = 0, "/pets?limit=100"
+    while url:
+        response = client.get(url).raise_for_status()
+        count += sum(pet["name"] == "Biscuit" for pet in response.json())
+        url = response.links.get("next", {}).get("url", "")
+    return count

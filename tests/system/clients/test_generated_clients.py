@@ -1,0 +1,131 @@
+"""Clients generated from /openapi.json, as our users make them, work against the running service.
+
+E2E_PETS says how many pets there are to list, 1,000 by default. With DATABASE_URL naming a PostgreSQL,
+E2E_PETS=100000 is a real shop's size.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support import npm
+from tests.support.live import Service
+
+HERE = Path(__file__).parent
+TYPESCRIPT = HERE / "typescript"
+PETS = int(os.environ.get("E2E_PETS", "1000"))
+SECONDS = 120 + PETS // 100
+COUNT = """
+from inventory.models import Category, Pet, PetStatus
+import json
+found = {status: Pet.objects.filter(status=status).count() for status in PetStatus.values}
+print(json.dumps([found, Category.objects.earliest("id").pk]))
+"""
+
+KEPT = """
+from inventory.models import Order, Pet
+import json
+order = Order.objects.get(pk={ordered})
+print(json.dumps([Pet.objects.get(pk={made}).status, order.status, order.pet_id]))
+"""
+
+
+@pytest.fixture(scope="module")
+def shop(service: Service) -> Service:
+    """The service with the pets in it."""
+    service.manage("seed_demo", "--pets", str(PETS))
+    return service
+
+
+@pytest.fixture
+def document(shop: Service, tmp_path: Path) -> Path:
+    """The document, as a user fetches it: without a key."""
+    path = tmp_path / "openapi.json"
+    path.write_bytes(httpx.get(f"{shop.url}/openapi.json").raise_for_status().content)
+    return path
+
+
+def run(*command: str | Path, cwd: Path, **environment: str) -> str:
+    """Run a program and return what it prints."""
+    done = subprocess.run(
+        command, cwd=cwd, env=os.environ | environment, timeout=SECONDS,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, f"{command[0]} failed:\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def every_operation(shop: Service) -> list[str]:
+    """Return method and path of every operation that the served document has."""
+    paths = httpx.get(f"{shop.url}/openapi.json").raise_for_status().json()["paths"]
+    return sorted(
+        f"{method.upper()} {re.sub(r'{[a-zA-Z]+}', '{id}', path)}"
+        for path, operations in paths.items()
+        for method in operations
+    )
+
+
+def drive(shop: Service, *command: str | Path, cwd: Path, **environment: str) -> None:
+    """Run a drive and compare what it found through the API with what the database holds."""
+    expected, category_id = json.loads(shop.manage("shell", "--no-imports", "-c", COUNT))
+    arguments = (f"{shop.url}/v1", shop.roomy_key("Generated Clients"), str(category_id))
+    start = time.monotonic()
+    report: dict[str, Any] = json.loads(run(*command, *arguments, cwd=cwd, **environment))
+    sys.stdout.write(f"{sum(expected.values())} pets: {time.monotonic() - start:.1f} s\n")
+    assert report["found"] == expected
+    assert sum(expected.values()) >= PETS
+    assert report["called"] == every_operation(shop)
+    assert report["refusals"] == [
+        "400 invalid_field",
+        "401 invalid_api_key",
+        "404 pet_not_found",
+        "404 pet_not_found",
+        "404 order_not_found",
+        "404 order_not_found",
+    ]
+    kept = shop.manage("shell", "--no-imports", "-c", KEPT.format(**report))
+    assert json.loads(kept) == ["available", "cancelled", report["made"]]
+
+
+def test_python_client_lists_creates_fetches_orders_and_cancels(
+    shop: Service, document: Path, tmp_path: Path
+) -> None:
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])  # Where ruff is.
+    run(
+        Path(sys.executable).with_name("openapi-python-client"), "generate", "--path", document,
+        "--meta", "none", "--output-path", tmp_path / "petstore_client", "--fail-on-warning",
+        cwd=tmp_path, PATH=path,
+    )  # fmt: skip
+    drive(shop, sys.executable, HERE / "drive.py", cwd=tmp_path, PYTHONPATH=str(tmp_path))
+
+
+def test_typescript_client_compiles_strictly_lists_creates_fetches_orders_and_cancels(
+    shop: Service, document: Path, tmp_path: Path
+) -> None:
+    packages = npm.install(TYPESCRIPT)
+    for name in ("drive.ts", "package.json", "tsconfig.json"):
+        shutil.copy(TYPESCRIPT / name, tmp_path)
+    (tmp_path / "node_modules").symlink_to(packages)
+    tools = packages / ".bin"
+    run(tools / "openapi-typescript", document, "--output", tmp_path / "schema.d.ts", cwd=tmp_path)
+    run(tools / "tsc", cwd=tmp_path)
+    drive(shop, "node", tmp_path / "out" / "drive.js", cwd=tmp_path)
+
+
+@pytest.mark.parametrize("folder", ["typescript", "spectral"])
+def test_lock_file_has_hashes_and_names_no_registry(folder: str) -> None:
+    packages = json.loads((HERE / folder / "package-lock.json").read_text())["packages"]
+    own = packages.pop("")
+    assert "integrity" not in own
+    assert packages
+    assert not [name for name, package in packages.items() if "resolved" in package]
+    assert not [name for name, package in packages.items() if "integrity" not in package]

@@ -1,0 +1,161 @@
+"""Sends attacks over sockets, while slow clients hold connections, and watches that others are served."""
+
+import asyncio
+import re
+import time
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, field
+from random import Random
+
+from tests.system.hostile.attacks import ATTACKS
+
+CONNECTIONS = 48
+QUIET_SECONDS = 1.0  # After so long without a byte an answer is taken as complete, or as never to come.
+HANG_SECONDS = 10.0  # So long a connection may stay open once its client has nothing more to say.
+WATCH_EVERY = 0.25
+WATCH_SECONDS = 5.0  # So long a well-behaved client may wait.
+MOST_READ = 4_000_000
+STATUS = re.compile(rb"(?:\A|\r\n\r\n|[\]}>])HTTP/1\.[01] (\d{3}) ")
+
+
+@dataclass
+class Findings:
+    """What became of the requests."""
+
+    sent: int = 0
+    statuses: Counter[int] = field(default_factory=Counter)
+    unanswered: int = 0  # Closed without a word, as garbage deserves.
+    failures: list[bytes] = field(default_factory=list)  # The first requests that led to a 5xx.
+    hangs: list[bytes] = field(default_factory=list)
+    watched: int = 0
+    slowest_watched: float = 0.0  # Seconds.
+    not_served: list[str] = field(default_factory=list)  # What a well-behaved client got instead of 200.
+
+    @property
+    def server_errors(self) -> int:
+        """The answers of 500 and above."""
+        return sum(count for status, count in self.statuses.items() if status >= 500)
+
+
+class Attacker:
+    """Sends a number of attacks to one address."""
+
+    def __init__(self, port: int, key: str, requests: int, seed: int, slow: int) -> None:
+        self.port = port
+        self.key = key
+        self.slow = slow
+        self.findings = Findings()
+        self._choose = Random(seed)
+        self._left = requests
+
+    async def run(self) -> Findings:
+        """Send all; return what was found."""
+        background = [asyncio.create_task(self._watch())]
+        background += [asyncio.create_task(self._be_slow(number)) for number in range(self.slow)]
+        await asyncio.gather(*(self._attack() for _ in range(CONNECTIONS)))
+        for task in background:
+            task.cancel()
+        await asyncio.gather(*background, return_exceptions=True)
+        return self.findings
+
+    async def _attack(self) -> None:
+        while self._left > 0:
+            self._left -= 1
+            request = self._choose.choice(ATTACKS)(self._choose, self.key)
+            self.findings.sent += 1
+            answer, hung = await self._exchange(request)
+            statuses = [int(status) for status in STATUS.findall(answer)]
+            self.findings.statuses.update(statuses)
+            self.findings.unanswered += not statuses
+            if any(status >= 500 for status in statuses):
+                self.findings.failures = [*self.findings.failures, request][:20]
+            if hung:
+                self.findings.hangs = [*self.findings.hangs, request][:20]
+
+    async def _exchange(self, request: bytes) -> tuple[bytes, bool]:
+        """Send the bytes; return the answer, and whether the server kept a connection that was done."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        answer = b""
+        try:
+            with suppress(TimeoutError, ConnectionError):
+                async with asyncio.timeout(HANG_SECONDS):
+                    writer.write(request)
+                    await writer.drain()  # A server that has answered need not read the rest.
+            answer, ended = await read(reader, QUIET_SECONDS)
+            if not ended:
+                with suppress(OSError):
+                    writer.write_eof()
+                rest, ended = await read(reader, HANG_SECONDS)
+                answer += rest
+            return answer, not ended
+        finally:
+            writer.close()
+            with suppress(ConnectionError):
+                await writer.wait_closed()
+
+    async def _be_slow(self, number: int) -> None:
+        """Hold connections: a head, a body, or an answer, byte after byte."""
+        post = b"POST /v1/pets HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+        secret = b"Authorization: Bearer " + self.key.encode() + b"\r\n"
+        starts = [
+            b"GET /v1/pets HTTP/1.1\r\nX-Slow: ",
+            post + secret + b"Content-Length: 60000\r\n\r\n",
+            post + b"Transfer-Encoding: chunked\r\n\r\n",
+            b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 40,
+        ]
+        slow_byte = [b"a", b" ", b"1\r\n \r\n", b""]
+        while True:
+            with suppress(ConnectionError, TimeoutError):
+                reader, writer = await asyncio.open_connection("127.0.0.1", self.port, limit=1024)
+                try:
+                    writer.write(starts[number % 4])
+                    while not reader.at_eof():
+                        writer.write(slow_byte[number % 4])
+                        await writer.drain()
+                        with suppress(TimeoutError):
+                            async with asyncio.timeout(0.5):
+                                await reader.read(16)
+                        await asyncio.sleep(0.5)
+                finally:
+                    writer.close()
+            await asyncio.sleep(0.05)
+
+    async def _watch(self) -> None:
+        """Be a client that behaves, on a connection of its own each time."""
+        request = "GET /v1/pets?limit=1 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+        request += f"Authorization: Bearer {self.key}\r\n\r\n"
+        while True:
+            began = time.monotonic()
+            answer = b""
+            with suppress(ConnectionError, TimeoutError):
+                async with asyncio.timeout(WATCH_SECONDS):
+                    reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+                    try:
+                        writer.write(request.encode())
+                        answer = await reader.read()
+                    finally:
+                        writer.close()
+            took = time.monotonic() - began
+            self.findings.watched += 1
+            self.findings.slowest_watched = max(self.findings.slowest_watched, took)
+            if not answer.startswith(b"HTTP/1.1 200 "):
+                self.findings.not_served.append(f"{answer[:40]!r} after {took:.1f} s")
+            await asyncio.sleep(WATCH_EVERY)
+
+
+async def read(reader: asyncio.StreamReader, quiet: float) -> tuple[bytes, bool]:
+    """Return what comes until the end, or until so many quiet seconds; and whether the end came."""
+    answer = b""
+    try:
+        while len(answer) < MOST_READ:
+            async with asyncio.timeout(quiet):
+                part = await reader.read(65_536)
+            if not part:
+                return answer, True
+            answer += part
+    except TimeoutError:
+        return answer, False
+    except ConnectionError:
+        return answer, True
+    return answer, True

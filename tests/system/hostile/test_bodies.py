@@ -1,0 +1,298 @@
+"""What becomes of bodies that don't arrive whole, in time, or at a size that anybody needs."""
+
+import asyncio
+import json
+import os
+import re
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack
+from select import select
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from petstore.api.errors import ApiError
+from petstore.serving.bodies import Parts, Room, collect, discard
+from tests.support.live import Service, live_service
+from tests.support.raw_http import parsed, rest
+from tests.support.servers import RedisServer, wait_until
+
+CLIENT_SECONDS = 2
+MODES = ["threads"] if os.environ["DATABASE_URL"].startswith("sqlite") else ["loop", "threads"]
+HOLDERS = 300  # 19 MiB: more than a worker keeps of bodies that are coming.
+
+
+@pytest.fixture(scope="module", params=MODES)
+def service(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, redis: RedisServer
+) -> Iterator[Service]:
+    """The service on one worker, with little patience."""
+    mode: str = request.param
+    environment = {"REDIS_URL": redis.url, "SERVE_MODE": mode, "CLIENT_SECONDS": str(CLIENT_SECONDS)}
+    with live_service(tmp_path_factory.mktemp("bodies"), workers=1, **environment) as service:
+        yield service
+
+
+@pytest.fixture(scope="module")
+def key(service: Service) -> str:
+    return service.roomy_key("Bodies")
+
+
+def connect(service: Service, *sent: bytes) -> socket.socket:
+    """Return a connection on which these bytes were sent."""
+    port = urlsplit(service.url).port
+    assert port is not None
+    connection = socket.create_connection(("127.0.0.1", port), timeout=CLIENT_SECONDS + 8)
+    connection.sendall(b"".join(sent))
+    return connection
+
+
+def head(path: str, framing: str, key: str = "", method: str = "POST", more: str = "") -> bytes:
+    """Return the head of a request with a JSON body."""
+    bearer = f"Authorization: Bearer {key}\r\n" if key else ""
+    lines = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    return f"{lines}{bearer}{more}{framing}\r\n\r\n".encode()
+
+
+def names(service: Service, key: str) -> set[str]:
+    """Return the names of all pets."""
+    with service.client(key) as client:
+        return {pet["name"] for pet in client.get("/pets?limit=100").json()}
+
+
+PET = b'{"name": "%s", "categoryId": 1}'
+CUTS = {
+    "less than Content-Length": ("Content-Length: 500", PET),
+    "Content-Length beyond any integer's sign": (f"Content-Length: {2**63}", PET),
+    "no last chunk": ("Transfer-Encoding: chunked", b"%x\r\n" + PET + b"\r\n"),
+    "half a chunk": ("Transfer-Encoding: chunked", b"100\r\n" + PET),
+    "no end of the last chunk": ("Transfer-Encoding: chunked", b"%x\r\n" + PET + b"\r\n0\r\n"),
+    "a chunk without a size": ("Transfer-Encoding: chunked", b"%x\r\n" + PET + b"\r\nzz\r\n"),
+}
+
+
+@pytest.mark.parametrize("cut", CUTS)
+def test_body_that_does_not_arrive_whole_is_not_carried_out(service: Service, key: str, cut: str) -> None:
+    framing, form = CUTS[cut]
+    name = re.sub("[^A-Za-z]", "", cut).encode()
+    size = len(PET % name)
+    body = form % ((size, name) if b"%x" in form else name)
+    with connect(service, head("/v1/pets", framing, key), body) as connection:
+        connection.shutdown(socket.SHUT_WR)
+        status, headers, answer = parsed(rest(connection))
+    assert status in {400, 413}
+    assert json.loads(answer)["status"] == status
+    assert headers["x-request-id"]
+    assert name.decode() not in names(service, key)
+
+
+@pytest.mark.parametrize("framing", ["Content-Length: 34", "Transfer-Encoding: chunked"])
+def test_whole_body_is_carried_out(service: Service, key: str, framing: str) -> None:
+    body = PET % (b"Whole%d" % len(framing))
+    whole = b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body) if "chunked" in framing else body
+    framing = framing if "chunked" in framing else f"Content-Length: {len(body)}"
+    with connect(
+        service, head("/v1/pets", framing, key, more="Connection: close\r\n"), whole
+    ) as connection:
+        assert parsed(rest(connection))[0] == 201
+
+
+@pytest.mark.parametrize("framing", ["Content-Length: 500", "Transfer-Encoding: chunked"])
+def test_form_that_does_not_arrive_whole_is_not_taken(service: Service, framing: str) -> None:
+    with connect(service, head("/admin/login/", framing), b"5\r\na=b&c\r\n") as connection:
+        connection.shutdown(socket.SHUT_WR)
+        assert parsed(rest(connection))[0] == 400
+
+
+@pytest.mark.parametrize("length", ["-1", "+5", "5, 6", "0x5", "5\r\nContent-Length: 6", str(2**64), ""])
+def test_malformed_content_length_is_a_400(service: Service, key: str, length: str) -> None:
+    with connect(service, head("/v1/pets", f"Content-Length: {length}", key), PET) as connection:
+        assert parsed(rest(connection))[0] == 400
+
+
+@pytest.mark.parametrize(
+    "framing", ["Content-Length: 10", "Content-Length: 60000", "Transfer-Encoding: chunked"]
+)
+@pytest.mark.parametrize("path", ["/v1/pets", "/v1/store/orders"])
+def test_body_that_does_not_come_in_time_is_the_contracts_408(
+    service: Service, key: str, framing: str, path: str
+) -> None:
+    request = head(path, framing, key, more="X-Request-Id: slow-one\r\n")
+    with connect(service, request, b"3\r\n{  ") as connection:
+        status, headers, answer = parsed(rest(connection))
+    assert status == 408
+    assert {"code", "message", "status"} == set(json.loads(answer))
+    assert (json.loads(answer)["code"], json.loads(answer)["status"]) == ("request_timeout", 408)
+    assert (headers["content-type"], headers["connection"]) == ("application/json", "close")
+    assert headers["x-request-id"] == "slow-one"
+    assert int(headers["x-ratelimit-limit"]) > int(headers["x-ratelimit-remaining"]) > 0
+    assert int(headers["x-ratelimit-reset"]) > 0
+
+    def is_logged() -> None:
+        lines = service.log().splitlines()
+        assert any('"slow-one"' in line and '"status":408' in line for line in lines)
+
+    wait_until(is_logged, seconds=10)
+
+
+def test_key_comes_before_the_body_is_waited_for(service: Service) -> None:
+    for framing in ("Content-Length: 60000", "Transfer-Encoding: chunked"):
+        with connect(service, head("/v1/pets", framing)) as connection:
+            connection.settimeout(CLIENT_SECONDS / 2)
+            status, headers, answer = parsed(connection.recv(65_536))
+            assert (status, json.loads(answer)["code"]) == (401, "missing_api_key")
+            assert "x-ratelimit-limit" in headers
+
+
+def test_client_that_is_refused_early_may_send_its_body_and_go_on(service: Service, key: str) -> None:
+    body = b" " * 60_000
+    with connect(service, head("/v1/pets", f"Content-Length: {len(body)}"), body) as connection:
+        assert parsed(connection.recv(65_536))[0] == 401
+        connection.sendall(head("/v1/pets?limit=1", "Connection: close", key, "GET"))
+        assert parsed(rest(connection))[0] == 200
+
+
+def test_honest_body_passes_while_others_are_held_back(service: Service, key: str) -> None:
+    part = head("/v1/pets", "Content-Length: 65536", key) + b" " * 65_000
+    with ExitStack() as stack:
+        for _ in range(HOLDERS):
+            stack.enter_context(connect(service, part))
+        with service.client(key) as client:
+            honest = b" " * 60_000 + b'{"name": "Honest", "categoryId": 1}'
+            sent = client.post("/pets", content=honest, headers={"Content-Type": "application/json"})
+        assert sent.status_code == 201
+
+
+def test_anonymous_forms_take_no_room_from_others(service: Service, key: str) -> None:
+    """They begin in great number while the honest body is coming."""
+    form = head("/admin/login/", "Content-Length: 65000") + b"x" * 64_000
+    pet = b" " * 5_000 + b'{"name": "Halves", "categoryId": 1}'
+    framing = f"Content-Length: {len(pet)}"
+    with ExitStack() as stack:
+        honest = stack.enter_context(
+            connect(service, head("/v1/pets", framing, key, more="Connection: close\r\n"), pet[:2_000])
+        )
+        for _ in range(HOLDERS):
+            stack.enter_context(connect(service, form))
+        assert select([honest], [], [], 0.5)[0] == []  # Nobody has given it up.
+        honest.sendall(pet[2_000:])
+        assert parsed(rest(honest))[0] == 201
+
+
+def test_many_bodies_at_once_are_all_taken(service: Service, key: str) -> None:
+    """More than there is room for, and none of their clients is slow."""
+    pet = b" " * 65_000 + b'{"name": "Burst", "categoryId": 1}'
+    request = head("/v1/pets", f"Content-Length: {len(pet)}", key, more="Connection: close\r\n") + pet
+    with ExitStack() as stack:
+        burst = [stack.enter_context(connect(service, request[:-1])) for _ in range(HOLDERS // 2)]
+        for connection in burst:
+            connection.sendall(request[-1:])
+        assert [parsed(rest(connection))[0] for connection in burst] == [201] * len(burst)
+
+
+async def held(room: Room, go_on: asyncio.Event, size: int) -> str:
+    """Hold room for a body that is coming until told; return what became of it."""
+    try:
+        async with asyncio.timeout(60) as deadline:
+            try:
+                await room.take(deadline, size)
+                await go_on.wait()
+            finally:
+                room.leave(deadline)
+    except TimeoutError:
+        return "given up"
+    return "whole"
+
+
+def test_bodies_beyond_the_room_wait_and_none_is_given_up_that_is_quick() -> None:
+    async def four() -> list[str]:
+        room, go_on = Room(100, seconds=60), asyncio.Event()
+        tasks = [asyncio.create_task(held(room, go_on, 60)) for _ in range(4)]
+        await asyncio.sleep(0)
+        go_on.set()
+        return await asyncio.gather(*tasks)
+
+    assert asyncio.run(four()) == ["whole"] * 4
+
+
+def test_oldest_body_is_given_up_once_it_had_its_time_and_another_waits() -> None:
+    async def three() -> list[str]:
+        room, go_on, at_once = Room(100, seconds=0.01), asyncio.Event(), asyncio.Event()
+        at_once.set()
+        older = [asyncio.create_task(held(room, go_on, 40)) for _ in range(2)]
+        await asyncio.sleep(0)
+        found = [await held(room, at_once, 60), await older[0]]
+        go_on.set()
+        return [*found, await older[1]]
+
+    assert asyncio.run(three()) == ["whole", "given up", "whole"]
+
+
+def test_body_that_ends_while_it_waits_or_holds_leaves_all_its_room() -> None:
+    async def many() -> str:
+        room, never, at_once = Room(100, seconds=60), asyncio.Event(), asyncio.Event()
+        at_once.set()
+        tasks = [asyncio.create_task(held(room, never, 60)) for _ in range(4)]
+        await asyncio.sleep(0)
+        for task in tasks[::-1]:  # Those who wait, first.
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        return await held(room, at_once, 100)
+
+    assert asyncio.run(many()) == "whole"
+
+
+async def arriving(parts: list[bytes]) -> AsyncIterator[bytes]:
+    """Stand for granian's side of a request whose body comes in these parts."""
+    for part in [*parts, b""]:
+        yield part
+
+
+@pytest.mark.parametrize(
+    ("parts", "most"),
+    [([b"x"] * 1_000, 65_536), ([b"x" * 1_400] * 5_900, 8 * 1024 * 1024)],
+    ids=["a thousand", "8 MiB in packets"],
+)
+def test_body_in_few_enough_parts_is_taken(parts: list[bytes], most: int) -> None:
+    body = asyncio.run(collect(Parts(arriving(parts)), most))
+    assert (body.stream.read(), body.length) == (b"".join(parts), sum(map(len, parts)))
+
+
+def test_body_in_tiny_parts_is_a_413() -> None:
+    with pytest.raises(ApiError) as refused:
+        asyncio.run(collect(Parts(arriving([b"x"] * 2_000)), 65_536))
+    assert refused.value.status_code == 413
+    assert "parts" in refused.value.message
+
+
+def test_tiny_parts_are_not_discarded_for_long() -> None:
+    async def left() -> int:
+        parts = Parts(arriving([b"x"] * 10_000))
+        await discard(parts)
+        return [part async for part in parts].count(b"x")
+
+    assert asyncio.run(left()) > 7_000
+
+
+@pytest.mark.parametrize("cookies", [{}, {"Cookie": "sessionid=0123456789abcdefghijklmnopqrstuv"}])
+def test_form_of_nobody_who_has_signed_in_is_bounded(service: Service, cookies: dict[str, str]) -> None:
+    login = f"{service.url}/admin/login/"
+    assert httpx.post(login, content=b"a" * 5_000, headers=cookies).status_code == 413
+    assert httpx.post(login, content=b"a" * 4_000, headers=cookies).status_code == 403  # CSRF
+
+
+def test_shed_request_gets_an_id_and_the_quota_headers(service: Service, key: str) -> None:
+    """More requests are under way than a worker takes: all wait for PostgreSQL or for a thread."""
+    with ExitStack() as stack:
+        pipelined = [
+            stack.enter_context(
+                connect(service, head("/v1/pets?limit=100", "Connection: close", key, "GET"))
+            )
+            for _ in range(900)
+        ]
+        answers = [parsed(rest(connection)) for connection in pipelined]
+    for _, headers, _ in answers:
+        assert headers["x-request-id"]
+        assert headers["x-ratelimit-limit"]

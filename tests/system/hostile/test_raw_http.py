@@ -1,0 +1,186 @@
+"""What no client library would send, over a socket to the production server: never a 5xx, never a hang."""
+
+import json
+import socket
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.support.live import Service
+
+
+@pytest.fixture(scope="module")
+def credential(service: Service) -> bytes:
+    return b"Authorization: Bearer " + service.roomy_key("Raw").encode() + b"\r\n"
+
+
+def send(service: Service, request: bytes) -> tuple[int, dict[str, str], bytes]:
+    """Send these bytes; return status, headers and body of the answer. A hang is a time-out error."""
+    address = urlsplit(service.url)
+    assert address.hostname is not None
+    assert address.port is not None
+    with socket.create_connection((address.hostname, address.port), timeout=10) as connection:
+        connection.sendall(request)
+        answer = b""
+        while chunk := connection.recv(65_536):
+            answer += chunk
+    head, _, body = answer.partition(b"\r\n\r\n")
+    first, *lines = head.decode("latin-1").split("\r\n")
+    headers = dict(line.lower().split(": ", 1) for line in lines)
+    return int(first.split()[1]), headers, body
+
+
+def request(target: bytes, *headers: bytes, method: bytes = b"GET", body: bytes = b"") -> bytes:
+    head = method + b" " + target + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+    return head + b"".join(headers) + b"\r\n" + body
+
+
+JSON = b"Content-Type: application/json\r\n"
+CHUNKED = b"Transfer-Encoding: chunked\r\n"
+
+
+def chunk(body: bytes) -> bytes:
+    return f"{len(body):x}\r\n".encode() + body + b"\r\n0\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("target", "status", "code"),
+    [
+        (b"/v1/pets/%ff", 404, "pet_not_found"),
+        (b"/v1/pets/%00", 404, "pet_not_found"),
+        (b"/v1/%ff%fe", 404, "resource_not_found"),
+        (b"/v1/pets/../pets", 404, "resource_not_found"),
+        (b"/v1/pets?status=%ff", 400, "invalid_parameter"),
+        (b"/v1/pets?limit=%00", 400, "invalid_parameter"),
+        (b"/v1/pets?cursor=%ed%a0%80", 400, "invalid_parameter"),
+        (b"/v1/pets?cursor=a&cursor=b", 400, "invalid_parameter"),
+        (b"/v1/pets?x=" + b"a" * 9_000, 414, "uri_too_long"),
+    ],
+)
+def test_odd_targets_get_an_error(
+    service: Service, credential: bytes, target: bytes, status: int, code: str
+) -> None:
+    answered, headers, body = send(service, request(target, credential))
+    assert (answered, json.loads(body)["code"]) == (status, code)
+    assert headers["content-type"] == "application/json"
+
+
+def test_request_line_of_8000_bytes_is_served(service: Service, credential: bytes) -> None:
+    target = b"/v1/pets?x=" + b"a" * (8_000 - len(b"GET /v1/pets?x= HTTP/1.1"))
+    assert send(service, request(target, credential))[0] == 200
+
+
+@pytest.mark.parametrize("target", [b"/v1/pets\xff", b"/v1/pets?x=" + b"a" * 70_000, b"*"])
+def test_what_the_server_itself_refuses_is_a_4xx(
+    service: Service, credential: bytes, target: bytes
+) -> None:
+    assert 400 <= send(service, request(target, credential))[0] < 500
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"Authorization: \r\n",
+        b"Authorization: Bearer\r\n",
+        b"Authorization: Bearer \r\n",
+        b"Authorization: Bearer \xff\xfe\xfd\r\n",
+        b"Authorization: Bearer ps\xc3\xa9\r\n",
+        b"Authorization: Basic YTpi\r\n",
+        b"Authorization: Bearer " + b"a" * 20_000 + b"\r\n",
+        b"Authorization: Bearer a\r\nAuthorization: Bearer b\r\n",
+    ],
+)
+def test_odd_authorization_is_a_401(service: Service, header: bytes) -> None:
+    status, headers, body = send(service, request(b"/v1/pets", header))
+    assert (status, headers["www-authenticate"]) == (401, "bearer")
+    assert json.loads(body)["code"] in {"missing_api_key", "invalid_api_key"}
+
+
+def test_key_sent_twice_is_refused(service: Service, credential: bytes) -> None:
+    assert send(service, request(b"/v1/pets", credential, credential))[0] == 401
+
+
+def test_chunked_body_is_read(service: Service, credential: bytes) -> None:
+    body = chunk(b'{"name": "Chunk", "categoryId": 1}')
+    answered = send(service, request(b"/v1/pets", credential, JSON, CHUNKED, method=b"POST", body=body))
+    assert (answered[0], json.loads(answered[2])["name"]) == (201, "Chunk")
+
+
+@pytest.mark.parametrize("size", [65_537, 70_000, 1_000_000])
+@pytest.mark.parametrize("chunked", [True, False])
+def test_body_over_64_kib_is_a_413(service: Service, credential: bytes, size: int, chunked: bool) -> None:
+    body = b" " * size
+    length = CHUNKED if chunked else f"Content-Length: {size}\r\n".encode()
+    sent = chunk(body) if chunked else body
+    status, _, answer = send(
+        service, request(b"/v1/pets", credential, JSON, length, method=b"POST", body=sent)
+    )
+    assert (status, json.loads(answer)["code"]) == (413, "payload_too_large")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"[" * 65_536,
+        b'{"a":' * 13_000,
+        b'{"categoryId":' + b"9" * 60_000 + b"}",
+        b"\x00" * 100,
+        b"\xff" * 100,
+    ],
+)
+def test_hostile_bodies_get_an_error(service: Service, credential: bytes, body: bytes) -> None:
+    length = f"Content-Length: {len(body)}\r\n".encode()
+    status, _, answer = send(
+        service, request(b"/v1/pets", credential, JSON, length, method=b"POST", body=body)
+    )
+    assert status == 400
+    assert json.loads(answer)["status"] == 400
+
+
+@pytest.mark.parametrize(
+    "parameters", [b"charset*=nope''x", b"a*=x; a*0=y", b"a*0*=x; a*b=y", b"a*=utf-8''%ff", b";" * 2_000]
+)
+@pytest.mark.parametrize("target", [b"/v1/pets", b"/admin/login/"])
+def test_malformed_parameters_of_a_content_type_are_the_clients_mistake(
+    service: Service, credential: bytes, parameters: bytes, target: bytes
+) -> None:
+    content_type = b"Content-Type: application/json; " + parameters + b"\r\n"
+    headers = credential, content_type, b"Content-Length: 2\r\n"
+    status, _, _ = send(service, request(target, *headers, method=b"POST", body=b"{}"))
+    assert status in ({400, 415} if target == b"/v1/pets" else {403})  # Without a form's token.
+
+
+@pytest.mark.parametrize("charset", [b"base64", b"rot13", b"hex", b"utf-16", b"idna", b"nonsense", b"\xff"])
+@pytest.mark.parametrize(("target", "status"), [(b"/v1/pets?limit=1", 200), (b"/?x=1", 200)])
+def test_charset_of_a_content_type_decides_nothing_about_a_url(
+    service: Service, credential: bytes, charset: bytes, target: bytes, status: int
+) -> None:
+    content_type = b"Content-Type: text/plain; charset=" + charset + b"\r\n"
+    assert send(service, request(target, credential, content_type))[0] == status
+
+
+@pytest.mark.parametrize("method", [b"OPTIONS", b"TRACE", b"CONNECT", b"PROPFIND"])
+def test_odd_methods_are_not_allowed(service: Service, credential: bytes, method: bytes) -> None:
+    status, headers, body = send(service, request(b"/v1/pets", credential, method=method))
+    assert (status, json.loads(body)["code"]) == (405, "method_not_allowed")
+    assert "get" in headers["allow"]
+
+
+def test_head_has_no_body(service: Service, credential: bytes) -> None:
+    status, headers, body = send(service, request(b"/v1/pets", credential, method=b"HEAD"))
+    assert (status, body) == (200, b"")
+    assert int(headers["content-length"]) > 0
+
+
+def test_keys_are_in_no_log(service: Service, credential: bytes) -> None:
+    key: Any = credential.split()[-1].decode()
+    assert key not in service.log()
+    assert "Traceback" not in service.log()
+
+
+def test_a_long_file_arrives_whole(service: Service) -> None:
+    """Files are streamed, in more than one part."""
+    status, headers, body = send(service, request(b"/static/admin/js/vendor/jquery/jquery.js"))
+    assert (status, len(body)) == (200, int(headers["content-length"]))
+    assert body.rstrip().endswith(b"} );")

@@ -1,0 +1,136 @@
+"""Slow clients lose their connections in time, and hold nobody up meanwhile (RFC 9110 section 15.5.9)."""
+
+import os
+import re
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.support.live import Service, live_service
+from tests.support.raw_http import rest
+from tests.support.servers import RedisServer, wait_until
+
+CLIENT_SECONDS = 1
+MANY = 300  # More than a worker has under way at once.
+POST = b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+
+
+MODES = ["threads"] if os.environ["DATABASE_URL"].startswith("sqlite") else ["loop", "threads"]
+
+
+@pytest.fixture(scope="module", params=MODES)
+def service(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, redis: RedisServer
+) -> Iterator[Service]:
+    """The service on one worker, with little patience."""
+    mode: str = request.param
+    environment = {"REDIS_URL": redis.url, "SERVE_MODE": mode, "CLIENT_SECONDS": str(CLIENT_SECONDS)}
+    with live_service(tmp_path_factory.mktemp("slow"), workers=1, **environment) as service:
+        yield service
+
+
+def connect(service: Service, *sent: bytes) -> socket.socket:
+    """Return a connection on which these bytes were sent, and nothing more comes."""
+    port = urlsplit(service.url).port
+    assert port is not None
+    connection = socket.create_connection(("127.0.0.1", port), timeout=CLIENT_SECONDS + 5)
+    connection.sendall(b"".join(sent))
+    return connection
+
+
+def test_connection_without_a_whole_head_is_closed(service: Service) -> None:
+    began = time.monotonic()
+    heads = [b"", b"GET /v1/pe", b"GET /v1/pets HTTP/1.1\r\nHost: local", b"\r\n"]
+    assert [rest(slow) for slow in [connect(service, head) for head in heads]] == [b""] * len(heads)
+    assert time.monotonic() - began < CLIENT_SECONDS + 5
+
+
+def test_form_that_does_not_come_in_time_is_a_408(service: Service) -> None:
+    framings = [b"Content-Length: 10\r\n\r\n", b"Transfer-Encoding: chunked\r\n\r\n3\r\n"]
+    requests = [
+        POST % path + framing + b"{" for path in (b"/admin/login/", b"/admin/") for framing in framings
+    ]
+    for slow in [connect(service, request) for request in requests]:
+        assert rest(slow).startswith(b"HTTP/1.1 408 ")
+
+
+def test_connection_that_is_not_used_any_more_is_closed(service: Service) -> None:
+    answer = rest(connect(service, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"))
+    assert answer.startswith(b"HTTP/1.1 200 ")
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"GET /v1/pets HTTP/1.1\r\nHost: ",
+        POST % b"/v1/pets" + b"Content-Length: 60000\r\n\r\n{",
+        POST % b"/v1/pets" + b"Transfer-Encoding: chunked\r\n\r\n",
+        POST % b"/admin/login/" + b"Content-Length: 60000\r\n\r\na",
+        b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 20,  # Whose answers nobody reads.
+    ],
+    ids=["head", "body", "chunks", "page", "answer"],
+)
+def test_others_are_served_while_many_are_slow(service: Service, sent: bytes) -> None:
+    key = service.roomy_key("Patient")
+    with ExitStack() as slow:
+        for _ in range(MANY):
+            slow.enter_context(connect(service, sent))
+        with service.client(key) as client:
+            assert [client.get("/pets").status_code for _ in range(5)] == [200] * 5
+            assert client.post("/pets", json={"name": "Quick", "categoryId": 1}).status_code == 201
+
+
+LARGE_FILE = b"/static/drf_spectacular_sidecar/redoc/bundles/redoc.standalone.js.map"  # 3.9 MB.
+
+
+def ask_and_take_nothing(service: Service) -> socket.socket:
+    """Ask for a large file, see that it begins to come, and read no more; the system takes little, too."""
+    connection = socket.socket()
+    connection.settimeout(CLIENT_SECONDS + 5)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    connection.connect(("127.0.0.1", urlsplit(service.url).port))
+    connection.sendall(b"GET " + LARGE_FILE + b" HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    assert connection.recv(15) == b"HTTP/1.1 200 OK"
+    return connection
+
+
+def held(service: Service) -> int:
+    """Return how many connections the service has open."""
+    port = urlsplit(service.url).port
+    assert port is not None
+    rows = [row.split() for row in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return sum(local.endswith(f":{port:04X}") and state == "01" for _, local, _, state, *_ in rows)
+
+
+def test_connection_whose_client_takes_no_answer_is_closed(service: Service) -> None:
+    def all_are_gone() -> None:
+        assert held(service) == 0
+
+    wait_until(all_are_gone, seconds=CLIENT_SECONDS + 10)
+    with ExitStack() as slow:
+        for _ in range(20):
+            slow.enter_context(ask_and_take_nothing(service))
+        assert held(service) == 20
+        wait_until(all_are_gone, seconds=CLIENT_SECONDS + 10)
+
+
+def test_answers_that_nobody_takes_wait_on_the_disk_and_not_in_memory(service: Service) -> None:
+    before = memory(service)
+    with ExitStack() as slow:
+        for _ in range(60):
+            slow.enter_context(ask_and_take_nothing(service))
+        assert memory(service) - before < 20 * 1024 * 1024
+
+
+def memory(service: Service) -> int:
+    """Return what the worker has in memory, in bytes."""
+    assert service.process is not None
+    parent = service.process.pid
+    (worker, *_) = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    (kib,) = re.findall(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{worker}/status").read_text())
+    return int(kib) * 1024

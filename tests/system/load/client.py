@@ -1,0 +1,279 @@
+"""A light HTTP/1.1 client for loads: one thread, one epoll, no pipelining, and no retries.
+
+Open loop: requests are due at a fixed rate whatever the service does, and each time counts from when the
+request was due (a slow service can't slow its own measurement down). Closed loop: so many are always under
+way. A request takes the connection that has been idle longest, or a new one.
+"""
+
+from __future__ import annotations
+
+import resource
+import select
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable
+from typing import NamedTuple, Protocol
+
+from tests.system.load.record import Failure, Record
+
+READ = select.EPOLLIN | select.EPOLLRDHUP
+CHUNK = 256 * 1024
+NONE = 255  # The operation of a request that was never made.
+
+
+class Request(NamedTuple):
+    """What is sent, and what its sender wants to know when the answer is there."""
+
+    operation: int
+    text: bytes
+    about: tuple[int, ...] = ()
+
+
+class Answer(NamedTuple):
+    """What came back, if it is a whole answer."""
+
+    status: int
+    headers: bytes  # In lower case.
+    body: bytes
+
+
+class Workload(Protocol):
+    """Who makes the requests and takes what became of them."""
+
+    def request(self) -> Request:
+        """Return the next request."""
+
+    def answered(self, request: Request, status: int, body: bytes) -> None:
+        """Take an answer."""
+
+    def failed(self, request: Request) -> None:
+        """Take note that there is no answer: nobody knows what was done."""
+
+
+class Phase(NamedTuple):
+    """A stretch of a load."""
+
+    seconds: float
+    rate: float | None  # Requests a second; None: the closed loop.
+    connections: int  # At most.
+
+
+class NotHttpError(Exception):
+    """The bytes are no answer that this client understands."""
+
+
+def read_answer(received: bytes) -> Answer | None:
+    """Return the answer, or None while some of it is missing. Raises NotHttpError.
+
+    Bodies need a Content-Length, which every answer of the service has.
+    """
+    head, separator, body = received.partition(b"\r\n\r\n")
+    if not separator:
+        return None
+    try:
+        headers = head.lower() + b"\r\n"
+        status = int(headers[9:12])
+        if status == 204:
+            return Answer(status, headers, b"")
+        length = int(headers.partition(b"\r\ncontent-length:")[2].partition(b"\r\n")[0])
+    except ValueError:
+        raise NotHttpError(head[:200]) from None
+    return Answer(status, headers, body) if len(body) >= length else None
+
+
+class Connection:
+    """A connection, and the request that it carries."""
+
+    __slots__ = ("connected", "due", "number", "received", "request", "socket")
+
+    def __init__(self, to: socket.socket) -> None:
+        self.socket = to
+        self.connected = False
+        self.request: Request | None = None
+        self.due = 0.0
+        self.number = 0  # Of its requests, so that an old deadline is known as such.
+        self.received = b""
+
+
+class Client:
+    """Sends a workload to a port of this machine, and records what became of it."""
+
+    def __init__(self, port: int, workload: Workload, *, patience: float = 10) -> None:
+        """Take the seconds after which a request is given up."""
+        self.address = ("127.0.0.1", port)
+        self.workload = workload
+        self.patience = patience
+        self.record = Record()
+        self.began = 0.0
+        self.seconds = self.core_seconds = 0.0  # Of the whole load, and what the client took of a core.
+        self.ending = threading.Event()
+        self.all: dict[int, Connection] = {}
+        self.idle: deque[Connection] = deque()
+        self.deadlines: deque[tuple[float, Connection, int]] = deque()
+        self.busy = 0
+
+    def run(self, phases: Iterable[Phase]) -> Record:
+        """Send until the phases, or `end()`, are over; wait for the last answers."""
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        self.epoll = select.epoll()
+        self.began = time.perf_counter()
+        core = time.thread_time()
+        try:
+            for phase in phases:
+                self.offer(phase)
+            while self.busy:
+                self.listen(0.05)
+        finally:
+            for connection in list(self.all.values()):
+                self.close(connection)
+            self.epoll.close()
+            self.seconds, self.core_seconds = self.now(), time.thread_time() - core
+        return self.record
+
+    def end(self) -> None:
+        """Offer no more; for another thread."""
+        self.ending.set()
+
+    def now(self) -> float:
+        """Return the seconds since the load began: the clock of its record."""
+        return time.perf_counter() - self.began
+
+    def offer(self, phase: Phase) -> None:
+        """Send what is due, and take the answers, until the phase is over."""
+        start = time.perf_counter()
+        if phase.rate is None:
+            self.keep_busy(start + phase.seconds, phase.connections)
+            return
+        offered, passed = 0, 0.0
+        while passed < phase.seconds and not self.ending.is_set():
+            passed = min(time.perf_counter() - start, phase.seconds)
+            while offered < passed * phase.rate:
+                self.send(start + offered / phase.rate, phase.connections)
+                offered += 1
+            self.listen(start + offered / phase.rate - time.perf_counter())
+
+    def keep_busy(self, end: float, connections: int) -> None:
+        """Have a request under way on every connection until then."""
+        while (now := time.perf_counter()) < end and not self.ending.is_set():
+            for _ in range(connections - self.busy):
+                self.send(now, connections)
+            self.listen(0.05)
+
+    def send(self, due: float, most: int) -> None:
+        """Send a request on the connection that has been idle longest, or on a new one."""
+        if self.busy >= most:
+            self.record.add(due - self.began, 0, NONE, Failure.UNSENT)
+            return
+        connection = self.free()
+        connection.request, connection.due = self.workload.request(), due
+        connection.number += 1
+        self.busy += 1
+        self.deadlines.append((time.perf_counter() + self.patience, connection, connection.number))
+        if connection.connected:
+            self.write(connection)
+
+    def free(self) -> Connection:
+        """Return a connection that is idle, or new."""
+        while self.idle:
+            connection = self.idle.popleft()
+            if connection.socket.fileno() >= 0:  # The service may have closed it.
+                return connection
+        return self.connect()
+
+    def connect(self) -> Connection:
+        """Begin a connection; epoll tells when it stands, or why not."""
+        made = socket.socket()
+        made.setblocking(False)
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        made.connect_ex(self.address)
+        connection = self.all[made.fileno()] = Connection(made)
+        self.epoll.register(made.fileno(), READ | select.EPOLLOUT)
+        return connection
+
+    def write(self, connection: Connection) -> None:
+        """Send the request; so short a text always goes at once."""
+        assert connection.request is not None
+        try:
+            connection.socket.send(connection.request.text)
+        except OSError:
+            self.fail(connection, Failure.LOST)
+
+    def listen(self, seconds: float) -> None:
+        """Wait, at most so long, for what the connections have to say."""
+        if seconds > 0:
+            select.select([self.epoll], [], [], seconds)  # Exact to microseconds; epoll alone, to 1 ms.
+        for number, event in self.epoll.poll(0):
+            connection = self.all.get(number)
+            if connection is None:
+                continue
+            if connection.connected:
+                self.read(connection)
+            elif event & (select.EPOLLERR | select.EPOLLHUP):
+                self.fail(connection, Failure.REFUSED)
+            else:
+                connection.connected = True
+                self.epoll.modify(number, READ)
+                self.write(connection)
+        self.give_up()
+
+    def read(self, connection: Connection) -> None:
+        """Take what arrived."""
+        try:
+            data = connection.socket.recv(CHUNK)
+        except OSError:
+            data = b""
+        if not data or connection.request is None:  # An idle connection ends, or says what nobody asked.
+            self.fail(connection, Failure.LOST)
+            return
+        connection.received += data
+        try:
+            answer = read_answer(connection.received)
+        except NotHttpError:
+            self.fail(connection, Failure.GARBLED)
+            return
+        if answer is not None:
+            self.finish(connection, answer)
+
+    def finish(self, connection: Connection, answer: Answer) -> None:
+        """Record an answer; keep the connection if the service does."""
+        request = connection.request
+        assert request is not None
+        shed = answer.status == 503 and b"\r\nretry-after:" in answer.headers
+        self.busy -= 1
+        self.workload.answered(request, answer.status, answer.body)
+        self.note(request, connection.due, Failure.SHED if shed else answer.status)
+        connection.request, connection.received = None, b""
+        if b"\r\nconnection: close" in answer.headers:
+            self.close(connection)
+        else:
+            self.idle.append(connection)
+
+    def fail(self, connection: Connection, why: Failure) -> None:
+        """Close, and record the request that was under way, if there was one."""
+        self.close(connection)
+        if connection.request is not None:
+            self.busy -= 1
+            self.workload.failed(connection.request)
+            self.note(connection.request, connection.due, why)
+            connection.request = None
+
+    def give_up(self) -> None:
+        """End the requests that waited too long."""
+        now = time.perf_counter()
+        while self.deadlines and self.deadlines[0][0] <= now:
+            _, connection, number = self.deadlines.popleft()
+            if connection.request is not None and connection.number == number:
+                self.fail(connection, Failure.SILENT if connection.connected else Failure.UNREACHED)
+
+    def close(self, connection: Connection) -> None:
+        """Close, and forget; closing takes it out of the epoll."""
+        if connection.socket.fileno() in self.all:
+            del self.all[connection.socket.fileno()]
+            connection.socket.close()
+
+    def note(self, request: Request, due: float, outcome: int) -> None:
+        """Record a request."""
+        self.record.add(due - self.began, time.perf_counter() - due, request.operation, outcome)

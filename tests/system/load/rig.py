@@ -1,0 +1,268 @@
+"""A service under load: PostgreSQL and Redis of its own, a filled database, and what its processes hold."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+import psycopg
+
+from tests import environment
+from tests.support.live import ROOT, Service
+from tests.support.postgresql import PostgreSQLServer, postgresql_server, standby_server
+from tests.support.servers import RedisServer, free_port, redis_server
+from tests.system.load.client import Client, Phase
+from tests.system.load.record import Record
+from tests.system.load.requests import memory_mib, processes
+from tests.system.load.shop import WRITES, Shop
+
+KEYS = 200  # Fewer in a shop of fewer pets.
+WORKERS = 2
+WARM = 2  # Seconds.
+HALVINGS = 3
+PACE_SECONDS = 30
+IN_TIME = 0.25  # Seconds, by the 99th percentile.
+BACKENDS = """SELECT count(*) FROM pg_stat_activity
+              WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"""
+MOST = 1_000  # Connections that an offer below the capacity may need: a short stop makes some wait.
+Number = TypeVar("Number", int, float)
+
+
+@dataclass
+class Rig:
+    """A running service and its servers."""
+
+    service: Service
+    shop: Shop
+    postgresql: PostgreSQLServer | None
+    standby: PostgreSQLServer | None
+    redis: RedisServer | None
+    port: int  # That clients are sent to: the service's own, or that of a proxy before it.
+
+    @property
+    def database(self) -> str:
+        """Return the service's DATABASE_URL."""
+        return self.service.environment["DATABASE_URL"]
+
+    def client(self, patience: float = 10) -> Client:
+        """Return a client that sends the shop's requests."""
+        return Client(self.port, self.shop, patience=patience)
+
+    def capacity(self, options: argparse.Namespace) -> float:
+        """Return how many requests a second the service answers at most, once it is warm."""
+        return max(self.throughputs(options))
+
+    def sustained(self, options: argparse.Namespace) -> float:
+        """Return how many requests a second the service answers in time if they come at an even pace.
+
+        That is less than in the closed loop, which never has more under way than it likes, and waits when
+        the machine is slow for a moment. Found by halving, to a sixteenth of what that reaches.
+        """
+        high = self.capacity(options)
+        least = low = high / 2
+        for _ in range(HALVINGS):
+            rate = (low + high) / 2
+            low, high = (rate, high) if self.keeps_up(rate) else (low, rate)
+        assert low > least or self.keeps_up(low), "Not even half of what the closed loop reaches lasts."
+        return low
+
+    def keeps_up(self, rate: float) -> bool:
+        """Say whether the service answers requests at this rate, all of them and in time."""
+        record = self.client().run([Phase(PACE_SECONDS, rate, MOST)])
+        p99 = record.milliseconds(0.99)[0]
+        print(f"{rate:,.0f} requests a second offered: p99 {p99:,.0f} ms, {report(record.kinds())} failed.")
+        return not record.kinds() and p99 < 1000 * IN_TIME
+
+    def throughputs(self, options: argparse.Namespace) -> list[float]:
+        """Return the requests a second that a warm service answers over each number of connections."""
+        self.closed_loop(WARM, options.connections[0])
+        seconds = options.capacity_seconds / len(options.connections)
+        return [self.closed_loop(seconds, connections) for connections in options.connections]
+
+    def closed_loop(self, seconds: float, connections: int) -> float:
+        """Return how many requests a second are answered over so many connections, always busy."""
+        client = self.client()
+        record = client.run([Phase(seconds, None, connections)])
+        assert not record.kinds(), f"Failures in the closed loop: {record.kinds()}\n{tail(self.service)}"
+        found = record.good() / seconds
+        p99 = record.milliseconds(0.99)[0]
+        writing = Record(row for row in record if row.operation in WRITES).milliseconds(0.99)[0]
+        print(
+            f"{found:,.0f} requests a second over {connections} connections, "
+            f"p99 {p99:,.0f} ms, that of writes {writing:,.0f} ms; "
+            f"the client took {client.core_seconds / client.seconds:.0%} of a core.",
+            flush=True,
+        )
+        return found
+
+
+@contextmanager
+def rig(options: argparse.Namespace, *, replica: bool = False, sqlite: Path | None = None) -> Iterator[Rig]:
+    """Yield a service with two workers, on PostgreSQL (with a replica) and Redis, or on an SQLite file."""
+    os.environ |= environment.FIXED
+    port = str(free_port())
+    own = {"PORT": port, "BASE_URL": f"http://127.0.0.1:{port}/v1", "DATABASE_URL": f"sqlite:///{sqlite}"}
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        server, standby, redis = None, None, None
+        if sqlite is None:
+            server = stack.enter_context(postgresql_server("max_connections=200"))
+            redis = stack.enter_context(redis_server(folder))
+            own |= {"DATABASE_URL": server.url, "REDIS_URL": redis.url}
+        if server is not None and replica:
+            standby = stack.enter_context(standby_server(server, "max_connections=200"))
+            own |= {"DATABASE_REPLICA_URL": standby.url}
+        service = Service(os.environ | own | chosen(options), folder)
+        keys = fill(service, folder / "keys", options.pets)
+        if server is not None:
+            with psycopg.connect(server.url, autocommit=True) as connection:
+                connection.execute("VACUUM ANALYZE")
+                connection.execute("CHECKPOINT")
+            os.sync()  # What filling wrote holds up no commit later.
+        stack.callback(stop, service)
+        service.start(WORKERS)
+        yield Rig(service, Shop(keys, options.pets), server, standby, redis, int(port))
+
+
+def fill(service: Service, keys: Path, pets: int) -> list[str]:
+    """Migrate and fill the service's database; return the keys."""
+    subprocess.run(
+        [
+            sys.executable, "-m", "tests.system.load.fill",
+            "--pets", str(pets), "--keys", str(min(KEYS, pets)), "--keys-out", str(keys),
+        ],
+        cwd=ROOT, env=service.environment, check=True, stdout=subprocess.DEVNULL,
+    )  # fmt: skip
+    return keys.read_text().split()
+
+
+def stop(service: Service) -> None:
+    """Stop the service, and what a kill may have left of it."""
+    if service.process is None:
+        return
+    pids = processes(service)
+    service.stop()
+    for pid in pids:
+        if Path(f"/proc/{pid}/cmdline").exists() and b"serve" in Path(f"/proc/{pid}/cmdline").read_bytes():
+            os.kill(pid, signal.SIGKILL)
+
+
+def tail(service: Service) -> str:
+    """Return the last lines that the service wrote of what went wrong."""
+    lines = (line for line in service.log().splitlines() if '"level":"info"' not in line)
+    return "\n".join(list(lines)[-20:])
+
+
+def workers(service: Service) -> list[int]:
+    """Return the process ids of the workers."""
+    return processes(service)[1:]
+
+
+class Sample(NamedTuple):
+    """What the service holds at a moment."""
+
+    second: float
+    mib: float
+    files: int
+    connections: int  # To PostgreSQL.
+    stolen: float  # Seconds that the cores wanted to run since they started, and the host had others run.
+
+
+def sample(rig: Rig, second: float, clients: int) -> Sample:
+    """Look at the service's processes, and at PostgreSQL. Connections of clients are no files here."""
+    pids = processes(rig.service)
+    files = sum(len(os.listdir(f"/proc/{pid}/fd")) for pid in pids)  # noqa: PTH208  # Names only.
+    with psycopg.connect(rig.database) as connection:
+        row = connection.execute(BACKENDS).fetchone()
+    assert row is not None
+    return Sample(second, memory_mib(pids), files - clients, int(row[0]), stolen_seconds())
+
+
+def stolen_seconds() -> float:
+    """Return the steal time of all cores since they started, proc_stat(5); 0 where no host tells."""
+    with Path("/proc/stat").open() as file:
+        return int(file.readline().split()[8]) / os.sysconf("SC_CLK_TCK")
+
+
+@contextmanager
+def loaded(client: Client, *phases: Phase) -> Iterator[Future[Record]]:
+    """Run a client beside what happens inside; then end it."""
+    with ThreadPoolExecutor(1, thread_name_prefix="load") as pool:
+        future = pool.submit(client.run, phases)
+        try:
+            yield future
+        finally:
+            client.end()
+
+
+def wait(seconds: float, until: Callable[[], bool] = lambda: False) -> None:
+    """Let the load go on for a while."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and not until():
+        time.sleep(min(0.05, seconds))
+
+
+def make_parser(description: str | None) -> argparse.ArgumentParser:
+    """Return a parser of what every load takes."""
+    made = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    made.add_argument("--serve-mode", choices=("threads", "loop"), help="How the service serves.")
+    made.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="A setting of the service."
+    )
+    made.add_argument("--pets", type=int, default=20_000)
+    made.add_argument(
+        "--connections", type=int, nargs="+", default=[32, 128], help="That find the capacity: the best."
+    )
+    made.add_argument("--capacity-seconds", type=float, default=10)
+    return made
+
+
+def at_least(least: Number, why: str) -> Callable[[str], Number]:
+    """Return what reads an option of that type, and refuses what is too little to see what is named."""
+
+    def number(text: str) -> Number:
+        given = type(least)(text)
+        if not given >= least:  # So is what is not a number.
+            sentence = f"{given:g} is too little to see {why}. Give at least {least:g}."
+            raise argparse.ArgumentTypeError(sentence)
+        return given
+
+    return number
+
+
+def arguments(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """Read the command line, and let SIGTERM end the load in order: what was started is stopped."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("Ended by SIGTERM."))
+    return parser.parse_args()
+
+
+def chosen(options: argparse.Namespace) -> dict[str, str]:
+    """Return the settings that the command line chose."""
+    pairs = (one.partition("=") for one in options.set)
+    mode = {"SERVE_MODE": options.serve_mode} if options.serve_mode else {}
+    return {name: value for name, _, value in pairs} | mode
+
+
+def report(kinds: dict[str, int]) -> str:
+    """Return failures by kind, as text."""
+    return ", ".join(f"{count:,} {kind}" for kind, count in sorted(kinds.items())) or "none"
+
+
+def conclude(goals: dict[str, bool]) -> None:
+    """Print which goals were reached, and end with 1 if one was missed."""
+    for goal, reached in goals.items():
+        print(f"{'ok    ' if reached else 'MISSED'}  {goal}")
+    sys.exit(0 if all(goals.values()) else 1)

@@ -1,0 +1,251 @@
+"""What this process knows of its PostgreSQL servers, and how waiting for one that is away ends."""
+
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from socket import create_server
+from typing import Any
+
+import pytest
+from django.db import InternalError, OperationalError, connection, connections, transaction
+from django.test import Client
+from psycopg.errors import ReadOnlySqlTransaction
+
+from accounts.models import Account
+from petstore.api.errors import ErrorCode, as_api_error
+from petstore.db import base, monitor
+from petstore.db.base import DatabaseWrapper, wait_for_watch
+from petstore.db.monitor import DatabaseAwayError, Server
+from tests.conftest import COMMITTED, Api
+from tests.support.skips import NEEDS_POSTGRESQL
+
+POSTGRESQL = connections.settings["default"]["ENGINE"] == "petstore.db"
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Server:
+    """What a process that serves knows of its database; nobody watches it but the test."""
+    server = Server("default")
+    monkeypatch.setitem(monitor.servers, "default", server)
+    return server
+
+
+@pytest.fixture
+def wrapper(db: None, server: Server) -> Iterator[DatabaseWrapper]:
+    """A connection of its own."""
+    wrapper = connections.create_connection("default")
+    assert isinstance(wrapper, DatabaseWrapper)
+    yield wrapper
+    wrapper.close()
+
+
+@NEEDS_POSTGRESQL
+def test_whoever_waits_gives_up_when_the_server_is_found_away(
+    wrapper: DatabaseWrapper, server: Server
+) -> None:
+    threading.Timer(0.2, setattr, [server, "away", True]).start()
+    began = time.monotonic()
+    with pytest.raises(OperationalError), wrapper.cursor() as cursor:
+        cursor.execute("SELECT pg_sleep(30)")
+    assert time.monotonic() - began < 2
+    assert wrapper.connection.closed
+
+
+@NEEDS_POSTGRESQL
+def test_whoever_waits_gives_up_on_a_connection_that_says_nothing_while_others_work(
+    wrapper: DatabaseWrapper, settings: Any
+) -> None:
+    wrapper.connect()
+    wrapper.connection.limit = 0.3  # The server's own time limit does not reach us: its packets are lost.
+    began = time.monotonic()
+    with pytest.raises(OperationalError), wrapper.cursor() as cursor:
+        cursor.execute("SELECT pg_sleep(3)")
+    assert time.monotonic() - began < 2
+    assert wrapper.connection.closed
+
+
+@NEEDS_POSTGRESQL
+def test_nobody_connects_while_the_server_is_away(wrapper: DatabaseWrapper, server: Server) -> None:
+    server.away = True
+    with pytest.raises(DatabaseAwayError):
+        wrapper.connect()
+    server.away = False
+    wrapper.connect()
+
+
+def test_who_wants_to_connect_waits_while_the_watch_waits(server: Server) -> None:
+    server.asked_at = time.monotonic() - base.SUSPICION - 1
+
+    def lose() -> None:
+        server.away = True
+
+    threading.Timer(0.2, lose).start()
+    with pytest.raises(DatabaseAwayError):
+        wait_for_watch(server)
+
+
+@NEEDS_POSTGRESQL
+def test_connection_from_before_an_outage_is_closed(wrapper: DatabaseWrapper, server: Server) -> None:
+    wrapper.connect()
+    wrapper.close_if_unusable_or_obsolete()
+    assert wrapper.connection is not None
+    server.generation += 1
+    wrapper.close_if_unusable_or_obsolete()
+    assert wrapper.connection is None
+
+
+@NEEDS_POSTGRESQL
+def test_statements_of_a_process_that_serves_have_a_time_limit(wrapper: DatabaseWrapper) -> None:
+    wrapper.settings_dict = wrapper.settings_dict | {"STATEMENT_TIMEOUT": 50}
+    with pytest.raises(OperationalError, match="statement timeout"), wrapper.cursor() as cursor:
+        cursor.execute("SELECT pg_sleep(30)")
+
+
+@NEEDS_POSTGRESQL
+@pytest.mark.parametrize("name", ["statement_timeout", "idle_in_transaction_session_timeout"])
+def test_commands_have_none(db: None, name: str) -> None:
+    wrapper = connections.create_connection("default")
+    with wrapper.cursor() as cursor:
+        cursor.execute(f"SHOW {name}")
+        assert cursor.fetchone() == ("0",)
+    wrapper.close()
+
+
+@NEEDS_POSTGRESQL
+def test_server_asks_after_a_process_that_serves_and_is_silent(wrapper: DatabaseWrapper) -> None:
+    """What the server's operating system says of the socket, not what it was asked for."""
+    with wrapper.cursor() as cursor:
+        shown = []
+        for name in ("idle", "interval", "count"):
+            cursor.execute(f"SHOW tcp_keepalives_{name}")
+            shown.append(int(cursor.fetchone()[0]))
+        cursor.execute("SHOW tcp_user_timeout")
+        assert cursor.fetchone() == ("15000",)
+    idle, interval, count = shown
+    assert idle + interval * count <= 15
+
+
+@NEEDS_POSTGRESQL
+@COMMITTED
+def test_locks_of_a_process_that_hangs_in_a_transaction_go(
+    account: Account, wrapper: DatabaseWrapper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(base.SESSION, "idle_in_transaction_session_timeout", 100)
+    rows = "SELECT id FROM accounts_account FOR UPDATE"
+    with transaction.atomic(), connection.cursor() as mine:
+        wrapper.set_autocommit(False)
+        with wrapper.cursor() as cursor:
+            cursor.execute(rows)
+        mine.execute("SET LOCAL lock_timeout = '20s'")
+        mine.execute(rows)
+        assert mine.fetchall() == [(account.pk,)]
+
+
+@NEEDS_POSTGRESQL
+def test_connection_that_became_read_only_is_dropped_where_writes_are_needed(
+    wrapper: DatabaseWrapper,
+) -> None:
+    options = wrapper.settings_dict["OPTIONS"]
+    with wrapper.cursor() as cursor:
+        cursor.execute("SET default_transaction_read_only = on")
+    assert wrapper.is_usable()
+    wrapper.settings_dict = wrapper.settings_dict | {
+        "OPTIONS": options | {"target_session_attrs": "read-write"}
+    }
+    assert not wrapper.is_usable()
+
+
+# --- The watch
+
+
+@NEEDS_POSTGRESQL
+def test_watch_notes_how_far_the_log_goes(db: None, server: Server) -> None:
+    server.look()
+    server.look()
+    first, second = server.marks
+    assert (server.away, server.is_standby, server.asked_at) == (False, False, 0)
+    assert first.moment < second.moment < time.monotonic()
+    assert 0 < first.place <= second.place
+    assert server._connection is not None
+    server._connection.close()
+
+
+@NEEDS_POSTGRESQL
+def test_watch_whose_own_connection_was_cut_connects_again(db: None, server: Server) -> None:
+    server.look()
+    assert server._connection is not None
+    server._connection.close()
+    server.look()
+    assert (server.away, server.generation) == (False, 0)
+    server._connection.close()
+
+
+@NEEDS_POSTGRESQL
+def test_server_is_away_once_until_it_answers(
+    db: None, server: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings_dict: dict[str, Any] = connections.settings["default"]
+    with caplog.at_level(logging.WARNING, "petstore.db.monitor"):
+        with monkeypatch.context() as patch:
+            patch.setitem(settings_dict, "HOST", "127.0.0.1")
+            patch.setitem(settings_dict, "PORT", "1")
+            server.look()
+            server.look()
+        assert (server.away, server.generation, server.marks) == (True, 1, ())
+        server.look()
+    assert (server.away, server.generation) == (False, 1)
+    assert server._connection is not None
+    server._connection.close()
+    assert [record.getMessage().partition(":")[0] for record in caplog.records] == [
+        "The database 'default' is away",
+        "The database 'default' answers again.",
+    ]
+
+
+@NEEDS_POSTGRESQL
+def test_server_that_takes_connections_and_says_nothing_is_away(
+    db: None, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings_dict: dict[str, Any] = connections.settings["default"]
+    with create_server(("127.0.0.1", 0)) as listener:
+        monkeypatch.setitem(settings_dict, "HOST", "127.0.0.1")
+        monkeypatch.setitem(settings_dict, "PORT", str(listener.getsockname()[1]))
+        began = time.monotonic()
+        server.look()
+        assert time.monotonic() - began < 3
+    assert server.away
+
+
+# --- The answers
+
+
+def test_write_on_a_server_that_became_a_standby_is_a_503() -> None:
+    error = InternalError()
+    error.__cause__ = ReadOnlySqlTransaction()
+    assert as_api_error(error).error is ErrorCode.SERVICE_UNAVAILABLE
+    assert as_api_error(InternalError()).error is ErrorCode.INTERNAL_ERROR
+
+
+def test_outage_that_the_watch_has_logged_is_not_logged_by_every_request(
+    api: Api, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    errors = iter([DatabaseAwayError(), OperationalError("connection\nrefused")])
+
+    def fail(*args: Any) -> None:
+        raise next(errors)
+
+    monkeypatch.setattr("inventory.views.PetViewSet.list", fail)
+    with caplog.at_level(logging.ERROR, "petstore.api.errors"):
+        assert api.get("/pets").status_code == 503
+        assert caplog.records == []
+        assert api.get("/pets").status_code == 503
+    (record,) = caplog.records
+    assert record.exc_info is None
+    assert record.getMessage().endswith("OperationalError: connection refused")
+
+
+def test_pages_do_not_wait_for_a_database_that_is_away(client: Client, server: Server) -> None:
+    server.away = True
+    response = client.get("/readyz")
+    assert (response.status_code, response.json()["database"]) == (503, "unreachable")

@@ -1,0 +1,187 @@
+"""What a review of the engine found: connections that end, or fall silent, at the worst moment."""
+
+import asyncio
+import itertools
+import threading
+import time
+from typing import Any
+
+import pytest
+from django.db import OperationalError
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from petstore.db.monitor import Server, servers
+from petstore.loop import connecting
+from petstore.loop.connecting import connect
+from petstore.loop.connection import LostError, PipeError
+from petstore.loop.postgresql import PostgresqlConnection, Statement
+from petstore.loop.reader import Reader
+from petstore.loop.waiting import Turn
+from petstore.loop.writers import Writers
+from tests.conftest import COMMITTED
+from tests.support.skips import NEEDS_POSTGRESQL
+from tests.support.turns import end_connection, run, serve, turn
+
+pytestmark = [COMMITTED, NEEDS_POSTGRESQL]
+
+ONE = Statement(b"one", b"SELECT 1")
+OWN = Statement(b"own", b"SELECT pg_backend_pid()")
+SLEEP = Statement(b"sleep", b"SELECT pg_sleep(0.05)")
+AT_ONCE = 1.0  # Seconds; who is told by a time limit waits six.
+
+
+@pytest.mark.parametrize("kind", [Reader, Writers])
+def test_a_connection_that_the_server_ends_before_a_question_leaves_is_noticed_at_once(
+    kind: type[Reader | Writers],
+) -> None:
+    def ask() -> float:
+        way = kind("default")
+        ((process,),) = way.rows(OWN, [])
+        ending = threading.Thread(target=end_connection, args=[process])
+        ending.start()
+        ending.join()  # The loop stands still meanwhile: it has not looked at the socket.
+        began = time.monotonic()
+        try:
+            way.rows(OWN, [])
+        except OperationalError:
+            assert kind is Writers  # A read is asked again.
+        return time.monotonic() - began
+
+    (seconds,) = serve(ask)
+    assert seconds < AT_ONCE
+
+
+def test_a_connection_that_is_obsolete_when_it_is_handed_on_gives_its_place_back(
+    settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.WRITE_CONNECTIONS = 2
+    server = Server("default")
+    monkeypatch.setitem(servers, "default", server)
+    writers = Writers("default")
+    attend = writers._attend
+
+    def attend_in_an_outage() -> None:
+        waited = len(writers._waiting)
+        attend()
+        if len(writers._waiting) < waited:  # A connection is on its way to whoever waited.
+            server.generation += 1
+            monkeypatch.delattr(writers, "_attend")
+
+    async def main() -> list[Any]:
+        for _ in range(2):
+            await turn(lambda: writers.rows(ONE, []))
+            monkeypatch.setattr(writers, "_attend", attend_in_an_outage, raising=False)
+            asked = [turn(lambda: writers.rows(SLEEP, [])) for _ in range(3)]
+            await asyncio.gather(*asked, return_exceptions=True)
+        return [await turn(lambda: writers.rows(ONE, [])) for _ in range(3)]
+
+    assert run(main()) == [[(1,)]] * 3
+
+
+def test_writes_that_wait_have_another_connection_opened_after_one_failed_to(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    attempts = itertools.count(1)
+
+    def fail_once(alias: str) -> BaseDatabaseWrapper:
+        if next(attempts) == 2:
+            raise OperationalError("a moment's failure")
+        return connect(alias)
+
+    monkeypatch.setattr(connecting, "connect", fail_once)
+    writers = Writers("default")
+    long = Statement(b"long", b"SELECT pg_sleep(3)")
+
+    async def main() -> Any:
+        await turn(lambda: writers.rows(ONE, []))
+        busy = asyncio.ensure_future(turn(lambda: writers.rows(long, [])))
+        await asyncio.sleep(0.01)
+        waited = await turn(lambda: writers.rows(ONE, []))
+        assert not busy.done()
+        await busy
+        return waited
+
+    assert run(main()) == [(1,)]
+
+
+def test_a_request_that_is_cancelled_keeps_no_answer_from_those_behind_it() -> None:
+    async def main() -> list[Any]:
+        reader = Reader("default")
+        await turn(lambda: reader.rows(ONE, []))
+
+        def end() -> None:
+            reader.rows(ONE, [])
+            raise asyncio.CancelledError
+
+        async def begin_and_end() -> None:
+            Turn(end).switch()
+
+        asked = (turn(lambda: reader.rows(ONE, [])) for _ in range(3))
+        return await asyncio.wait_for(asyncio.gather(begin_and_end(), *asked), AT_ONCE)
+
+    assert run(main()) == [None, *[[(1,)]] * 3]
+
+
+def test_idle_connections_go_when_one_of_them_says_nothing() -> None:
+    async def main() -> tuple[int, int]:
+        writers = Writers("default")
+        await asyncio.gather(*(turn(lambda: writers.rows(SLEEP, [])) for _ in range(6)))
+        before = len([one for one in writers._idle if one.error is None])
+        silent = writers._next_idle()
+        assert silent is not None
+        silent.lose(PipeError("No answer came in time."))
+        writers._give(silent)
+        return before, len([one for one in writers._idle if one.error is None])
+
+    before, after = run(main())
+    assert before > 1
+    assert after == 0
+
+
+def test_a_commit_that_was_heard_is_no_failure_though_the_connection_ends_with_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real = PostgresqlConnection._deliver
+
+    def end_before_the_sync(self: PostgresqlConnection) -> None:
+        if self._results[-1].command_status == b"COMMIT":
+            raise LostError("The server ended it before the Sync.")
+        real(self)
+
+    monkeypatch.setattr(PostgresqlConnection, "_deliver", end_before_the_sync)
+    writers = Writers("default")
+
+    def write() -> Any:
+        with writers.transaction():
+            return writers.rows(ONE, [])
+
+    assert serve(write) == [[(1,)]]
+
+
+def test_a_result_that_is_not_of_a_commit_is_no_success_without_its_sync(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def end_before_the_sync(self: PostgresqlConnection) -> None:
+        raise LostError("The server ended it before the Sync.")
+
+    monkeypatch.setattr(PostgresqlConnection, "_deliver", end_before_the_sync)
+    (outcome,) = serve(lambda: Writers("default").rows(ONE, []))
+    assert isinstance(outcome, OperationalError)
+
+
+def test_a_table_that_changed_under_a_prepared_statement_is_read_on(db: None) -> None:
+    make = Statement(b"make", b"CREATE TABLE changing AS SELECT 1 AS number")
+    change = Statement(b"change", b"ALTER TABLE changing ALTER number TYPE text")
+    read = Statement(b"read_changing", b"SELECT number FROM changing")
+    drop = Statement(b"drop", b"DROP TABLE changing")
+    reader, writers = Reader("default"), Writers("default")
+
+    def read_around() -> list[Any]:
+        writers.rows(make, [])
+        found = [reader.rows(read, []), writers.rows(read, [])]
+        writers.rows(change, [])
+        found += [reader.rows(read, []), writers.rows(read, [])]
+        writers.rows(drop, [])
+        return found
+
+    assert serve(read_around) == [[[(1,)], [(1,)], [("1",)], [("1",)]]]

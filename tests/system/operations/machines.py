@@ -1,0 +1,112 @@
+"""Service instances on databases that a test has started, and customers who never stop sending."""
+
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx
+import pytest
+
+from tests.support.live import Service
+from tests.support.postgresql import programs
+from tests.support.servers import free_port
+from tests.support.skips import needs_program
+
+OWN_SERVERS = [
+    pytest.mark.skipif(
+        os.environ.get("DATABASE_URL", "").startswith("sqlite"),
+        reason="It starts databases of its own: once, with the tests on PostgreSQL, is enough.",
+    ),
+    needs_program(programs(), "PostgreSQL's server"),
+]
+
+
+@contextmanager
+def instance(folder: Path, url: str, *, workers: int = 2, **environment: str) -> Iterator[Service]:
+    """Yield a running service on this database, which is migrated; keyword arguments are variables."""
+    folder.mkdir(exist_ok=True)
+    port = str(free_port())
+    own = {"PORT": port, "BASE_URL": f"http://127.0.0.1:{port}/v1", "DATABASE_URL": url, "REDIS_URL": ""}
+    service = Service(os.environ | own | environment, folder)
+    service.manage("migrate", "--verbosity", "0")
+    service.start(workers)
+    try:
+        yield service
+    finally:
+        service.stop()
+
+
+class Answer(NamedTuple):
+    """What became of a request; times by the monotonic clock, in seconds."""
+
+    sent: float
+    took: float
+    status: int  # 0 if there was no answer.
+    body: Any
+    retry_after: str
+
+    @property
+    def arrived(self) -> float:
+        """When it was there."""
+        return self.sent + self.took
+
+
+def read(response: httpx.Response) -> Any:
+    """Return a body's JSON; the text of one that is none, as a proxy's own are."""
+    try:
+        return response.json()
+    except ValueError:
+        return response.text
+
+
+class Customers:
+    """Threads that send requests one after another until they are told to stop."""
+
+    def __init__(self, count: int, send: Callable[[httpx.Client], httpx.Response], **client: Any) -> None:
+        self.answers: list[list[Answer]] = [[] for _ in range(count)]
+        self._send = send
+        self._client = client
+        self._done = threading.Event()
+        self._threads = [threading.Thread(target=self._run, args=[mine]) for mine in self.answers]
+
+    def __enter__(self) -> "Customers":
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *args: object) -> None:
+        self._done.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _run(self, mine: list[Answer]) -> None:
+        with httpx.Client(timeout=30, **self._client) as client:
+            while not self._done.is_set():
+                sent = time.monotonic()
+                try:
+                    response = self._send(client)
+                    status, body = response.status_code, read(response)
+                    retry_after = response.headers.get("Retry-After", "")
+                except httpx.HTTPError as error:
+                    status, body, retry_after = 0, repr(error), ""
+                mine.append(Answer(sent, time.monotonic() - sent, status, body, retry_after))
+                if status != 200:
+                    self._done.wait(0.02)  # As a client that backs off, a little.
+
+    @property
+    def all(self) -> list[Answer]:
+        """All answers so far, in no order."""
+        return [answer for mine in self.answers for answer in mine]
+
+    def statuses(self, since: float = 0) -> Counter[int]:
+        """Count the statuses of requests that were sent since then."""
+        return Counter(answer.status for answer in self.all if answer.sent >= since)
+
+    def each_got(self, status: int, since: float) -> bool:
+        """Tell whether every customer's newest answer is this one, to a request sent since then."""
+        return all(mine and mine[-1].sent >= since and mine[-1].status == status for mine in self.answers)

@@ -1,0 +1,88 @@
+"""HAProxy with the configuration that is deployed, before two instances on this machine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import ssl
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.support.live import ROOT
+from tests.support.servers import free_port, wait_until
+
+CONFIGURATION = ROOT / "deploy/haproxy.cfg"
+Changes = dict[str, str]
+IN_THE_CLEAR: Changes = {  # As behind another proxy that ends TLS.
+    ' ssl crt "${PETSTORE_CERTIFICATE}" alpn h2,http/1.1': "",
+    "    http-request redirect scheme https code 308 unless { ssl_fc }\n": "",
+}
+LONG_QUEUE: Changes = {"timeout queue 2s": "timeout queue 30s"}  # For machines that are slow themselves.
+WHERE = f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin"  # Debian puts it beside root's programs.
+
+
+def program() -> str | None:
+    """Return HAProxy's path, or None without one."""
+    return shutil.which("haproxy", path=WHERE)
+
+
+def certificate(folder: Path) -> Path:
+    """Make a certificate for this machine, with its key in the same file, as HAProxy reads them."""
+    subprocess.run(
+        [
+            "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+            "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-days", "2",
+            "-keyout", str(folder / "key.pem"), "-out", str(folder / "certificate.pem"),
+        ],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    both = folder / "proxy.pem"
+    both.write_text((folder / "certificate.pem").read_text() + (folder / "key.pem").read_text())
+    return both
+
+
+def trusting(folder: Path) -> ssl.SSLContext:
+    """Return what a client needs to trust the proxy."""
+    return ssl.create_default_context(cafile=str(folder / "certificate.pem"))
+
+
+def changed(folder: Path, changes: Changes) -> Path:
+    """Write the configuration with these texts replaced, and nothing else; return it."""
+    text = CONFIGURATION.read_text()
+    for old, new in changes.items():
+        assert text.count(old) == 1, f"{CONFIGURATION} has {old!r} no more: what has replaced it?"
+        text = text.replace(old, new)
+    file = folder / "haproxy.cfg"
+    file.write_text(text)
+    return file
+
+
+@contextmanager
+def haproxy(
+    folder: Path, a: int, b: int, port: int, changes: Changes | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Yield a running proxy before the ports of two instances; its log is `haproxy.log` in the folder."""
+    found = program()
+    assert found is not None, "HAProxy is not installed."
+    environment = os.environ | {
+        "PETSTORE_CERTIFICATE": str(certificate(folder)),
+        "PETSTORE_HTTP_PORT": str(free_port()),
+        "PETSTORE_HTTPS_PORT": str(port),
+        "PETSTORE_A": f"127.0.0.1:{a}",
+        "PETSTORE_B": f"127.0.0.1:{b}",
+    }
+    # -db stays in the foreground, in one process.
+    command = [found, "-db", "-f", str(changed(folder, changes or {}))]
+    with (
+        (folder / "haproxy.log").open("wb") as log,
+        subprocess.Popen(command, env=environment, stdout=log, stderr=log) as process,
+    ):
+        try:
+            wait_until(lambda: socket.create_connection(("127.0.0.1", port), timeout=1).close())
+            assert process.poll() is None, (folder / "haproxy.log").read_text()
+            yield process
+        finally:
+            process.kill()

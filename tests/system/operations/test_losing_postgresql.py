@@ -1,0 +1,169 @@
+"""PostgreSQL goes away under load: 503 within two seconds; all is well five seconds after it is back."""
+
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import httpx
+import psycopg
+import pytest
+
+from tests.support.live import Service
+from tests.support.postgresql import (
+    FAST,
+    IMMEDIATE,
+    PostgreSQLServer,
+    postgresql_server,
+    standby_server,
+)
+from tests.support.servers import RedisServer, wait_until
+from tests.system.operations.machines import OWN_SERVERS, Customers, instance
+
+pytestmark = OWN_SERVERS
+
+ANSWER_SECONDS = 2.0
+RETURN_SECONDS = 5.0
+CUSTOMERS = 16  # More than there are threads: the others wait in line.
+
+
+@pytest.fixture(scope="module")
+def postgresql() -> Iterator[PostgreSQLServer]:
+    with postgresql_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="module", params=["threads", "loop"])
+def service(
+    request: pytest.FixtureRequest,
+    postgresql: PostgreSQLServer,
+    redis: RedisServer,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Service]:
+    folder = tmp_path_factory.mktemp(request.param)
+    settings = {"SERVE_MODE": request.param, "DATABASE_STATEMENT_TIMEOUT": "700"}
+    with instance(folder, postgresql.url, REDIS_URL=redis.url, **settings) as service:
+        yield service
+
+
+@pytest.fixture(scope="module")
+def key(service: Service) -> str:
+    return service.roomy_key("Steady")
+
+
+def customers(service: Service, key: str) -> Customers:
+    return Customers(
+        CUSTOMERS,
+        lambda client: client.get("/pets?limit=2"),
+        base_url=f"{service.url}/v1",
+        headers={"Authorization": f"Bearer {key}"},
+    )
+
+
+def true(condition: Callable[[], bool]) -> Callable[[], None]:
+    def attempt() -> None:
+        assert condition()
+
+    return attempt
+
+
+@pytest.mark.parametrize("fault", ["fast shutdown", "immediate shutdown", "silence"])
+def test_every_request_gets_a_503_in_time_until_the_database_is_back(
+    service: Service, key: str, postgresql: PostgreSQLServer, fault: str
+) -> None:
+    faults: dict[str, tuple[Callable[[], None], Callable[[], None]]] = {
+        "fast shutdown": (lambda: postgresql.stop(FAST), postgresql.start),
+        "immediate shutdown": (lambda: postgresql.stop(IMMEDIATE), postgresql.start),
+        "silence": (postgresql.freeze, lambda: postgresql.freeze(thaw=True)),
+    }
+    begin, end = faults[fault]
+    with customers(service, key) as load:
+        wait_until(true(lambda: load.each_got(200, since=0)))
+        began = time.monotonic()
+        begin()
+        try:
+            wait_until(true(lambda: load.each_got(503, since=began)))
+            assert httpx.get(f"{service.url}/healthz", timeout=ANSWER_SECONDS).status_code == 200
+            ready = httpx.get(f"{service.url}/readyz", timeout=ANSWER_SECONDS)
+            assert (ready.status_code, ready.json()["status"]) == (503, "unavailable")
+        finally:
+            end()
+        back = time.monotonic()
+        wait_until(true(lambda: load.each_got(200, since=back)))
+    assert load.statuses().keys() == {200, 503}
+    refused = [answer for answer in load.all if answer.status == 503]
+    assert {answer.body["code"] for answer in refused} == {"service_unavailable"}
+    assert {answer.retry_after for answer in refused} == {"2"}
+    assert max(answer.took for answer in load.all) < ANSWER_SECONDS
+    assert max(answer.arrived for answer in refused) - back < RETURN_SECONDS
+
+
+def test_statement_that_takes_too_long_is_a_503(
+    service: Service, key: str, postgresql: PostgreSQLServer
+) -> None:
+    with psycopg.connect(postgresql.url) as blocker, customers(service, key) as load:
+        wait_until(true(lambda: load.each_got(200, since=0)))
+        blocker.execute("LOCK TABLE inventory_pet IN ACCESS EXCLUSIVE MODE")
+        locked = time.monotonic()
+        wait_until(true(lambda: 503 in load.statuses(since=locked)))
+        blocker.rollback()
+        freed = time.monotonic()
+        wait_until(true(lambda: load.each_got(200, since=freed)))
+    assert load.statuses().keys() == {200, 503}
+    assert "is away" not in service.log().rpartition("answers again")[2]
+
+
+def test_service_that_starts_without_its_database_waits_for_it(
+    service: Service, key: str, postgresql: PostgreSQLServer
+) -> None:
+    service.stop()
+    postgresql.stop(IMMEDIATE)
+    try:
+        service.start(1)
+        with service.client(key) as client:
+            assert client.get("/pets").status_code == 503
+    finally:
+        postgresql.start()
+    began = time.monotonic()
+    with service.client(key) as client:
+        wait_until(lambda: client.get("/pets").raise_for_status())
+    assert time.monotonic() - began < RETURN_SECONDS
+
+
+@pytest.mark.parametrize(("mode", "end"), [("threads", FAST), ("loop", signal.SIGKILL)])
+def test_service_goes_on_with_a_standby_that_is_promoted(
+    redis: RedisServer, tmp_path: Path, mode: str, end: signal.Signals
+) -> None:
+    with ExitStack() as stack:
+        # What is acknowledged is on the standby as well.
+        primary = stack.enter_context(postgresql_server("synchronous_standby_names=*"))
+        standby = stack.enter_context(standby_server(primary))
+        url = (
+            f"postgresql://postgres@127.0.0.1:{primary.port},127.0.0.1:{standby.port}/postgres"
+            "?target_session_attrs=read-write"
+        )
+        service = stack.enter_context(instance(tmp_path, url, REDIS_URL=redis.url, SERVE_MODE=mode))
+        headers = {"Authorization": f"Bearer {service.roomy_key(f'Loyal {mode}')}"}
+        pet = {"name": "Rex", "categoryId": 1}
+        with Customers(
+            8,
+            lambda client: client.post("/pets", json=pet),
+            base_url=f"{service.url}/v1",
+            headers=headers,
+        ) as load:
+            wait_until(true(lambda: load.each_got(201, since=0)))
+            began = time.monotonic()
+            primary.stop(end)
+            wait_until(true(lambda: load.each_got(503, since=began)))
+            standby.promote()
+            promoted = time.monotonic()
+            wait_until(true(lambda: load.each_got(201, since=promoted)))
+        assert load.statuses().keys() == {201, 503}
+        assert max(answer.took for answer in load.all) < ANSWER_SECONDS
+        refused = [answer.arrived for answer in load.all if answer.status == 503]
+        assert max(refused) - promoted < RETURN_SECONDS
+        added = {answer.body["id"] for answer in load.all if answer.status == 201}
+        with psycopg.connect(standby.url) as connection:
+            kept = {row[0] for row in connection.execute("SELECT id FROM inventory_pet")}
+        assert added <= kept

@@ -1,0 +1,109 @@
+"""Behind PgBouncer in transaction mode, where each transaction may get another connection of the server."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import psycopg
+import pytest
+
+from tests.support.postgresql import PostgreSQLServer, owner, postgresql_server, server_folder
+from tests.support.servers import RedisServer, free_port, wait_until
+from tests.support.skips import needs_program
+from tests.system.operations.machines import OWN_SERVERS, instance
+
+PGBOUNCER = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+pytestmark = [*OWN_SERVERS, needs_program(PGBOUNCER, "pgbouncer")]
+
+SERVER_CONNECTIONS = 3
+
+CONFIGURATION = """
+[databases]
+postgres = host=127.0.0.1 port={server} user=postgres
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = {port}
+unix_socket_dir =
+auth_type = any
+pool_mode = transaction
+default_pool_size = {connections}
+max_client_conn = 200
+logfile = {folder}/pgbouncer.log
+"""
+
+
+@contextmanager
+def pgbouncer(server: PostgreSQLServer) -> Iterator[str]:
+    """Yield a DATABASE_URL of a PgBouncer before the server."""
+    assert PGBOUNCER is not None
+    with server_folder() as folder:
+        port = free_port()
+        file = folder / "pgbouncer.ini"
+        file.write_text(
+            CONFIGURATION.format(
+                server=server.port, port=port, connections=SERVER_CONNECTIONS, folder=folder
+            )
+        )
+        process = subprocess.Popen([PGBOUNCER, "-q", str(file)], **owner())
+        url = f"postgresql://postgres@127.0.0.1:{port}/postgres"
+        try:
+            wait_until(lambda: psycopg.connect(url, connect_timeout=2).close())
+            yield url
+        finally:
+            process.kill()
+            process.wait()
+
+
+@pytest.mark.parametrize("mode", ["threads", "loop"])
+def test_service_works_behind_pgbouncer_in_transaction_mode(
+    redis: RedisServer, tmp_path: Path, mode: str
+) -> None:
+    with (
+        postgresql_server() as server,
+        pgbouncer(server) as url,
+        instance(
+            tmp_path, url, REDIS_URL=redis.url, SERVE_MODE=mode, DATABASE_PREPARED_STATEMENTS="false"
+        ) as service,
+    ):
+        key = service.roomy_key("Pooled")
+
+        def shop(_: int) -> list[int]:
+            """Do everything once; each transaction may meet another connection."""
+            with service.client(key) as client:
+                made = client.post("/pets", json={"name": "Rex", "categoryId": 1})
+                twice = {"Idempotency-Key": f"order-{made.json()['id']}"}
+                order = {"petId": made.json()["id"]}
+                answers = [
+                    made,
+                    client.get(f"/pets/{made.json()['id']}"),
+                    client.get("/pets?limit=3&status=available"),
+                    client.post("/store/orders", json=order, headers=twice),
+                    client.post("/store/orders", json=order, headers=twice),
+                    client.get("/store/orders"),
+                ]
+                return [answer.status_code for answer in answers]
+
+        with ThreadPoolExecutor(8) as pool:
+            found = list(pool.map(shop, range(40)))
+        assert found == [[201, 200, 200, 201, 201, 200]] * 40
+        with psycopg.connect(server.url) as connection:
+            shared = connection.execute(
+                "SELECT count(*) FROM pg_stat_activity"
+                " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+            ).fetchone()
+        assert shared is not None
+        assert shared[0] <= SERVER_CONNECTIONS  # So they were handed from one to the other.
+        assert httpx.get(f"{service.url}/readyz").json()["status"] == "ok"
+        server.freeze()
+        try:
+            with service.client(key) as client:  # Refused in time, although the pooler would let it wait.
+                assert 503 in {client.get("/pets", timeout=2).status_code for _ in range(3)}
+        finally:
+            server.freeze(thaw=True)
+        with service.client(key) as client:
+            wait_until(lambda: client.get("/pets").raise_for_status())

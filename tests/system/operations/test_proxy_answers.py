@@ -1,0 +1,140 @@
+"""The deployed proxy before real instances: it sees paths as they do, and answers as they do."""
+
+import json
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pytest
+
+from petstore.api.errors import ErrorCode, error_body
+from tests.support.live import live_service, manage
+from tests.support.postgresql import postgresql_server, programs
+from tests.support.raw_http import parsed, rest
+from tests.support.servers import free_port, wait_until
+from tests.support.skips import needs_program
+from tests.system.operations import proxy
+
+SLOW_READERS = 24  # More than the places that pages have at one instance.
+
+pytestmark = [
+    needs_program(proxy.program(), "haproxy"),
+    pytest.mark.skipif(programs() is None, reason="PostgreSQL's programs are not installed."),
+]
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]:
+    """PostgreSQL, an instance on it, and the proxy; the second instance is not there."""
+    folder = tmp_path_factory.mktemp("proxy")
+    with ExitStack() as stack:
+        server = stack.enter_context(postgresql_server("fsync=off"))
+        environment = {"DATABASE_URL": server.url, "TRUSTED_PROXY_COUNT": "1"}
+        manage(os.environ | environment, "migrate", "--verbosity", "0")
+        service = stack.enter_context(live_service(folder, workers=1, **environment))
+        port = free_port()
+        instance = int(service.environment["PORT"])
+        stack.enter_context(proxy.haproxy(folder, instance, free_port(), port, proxy.IN_THE_CLEAR))
+        url = f"http://127.0.0.1:{port}"
+        key = service.roomy_key("Behind a proxy")
+        wait_until(lambda: httpx.get(f"{url}/readyz").raise_for_status())
+        yield SimpleNamespace(server=server, service=service, port=port, url=url, key=key)
+
+
+def ask(stage: Any, target: str, *headers: str) -> tuple[int, dict[str, str], bytes]:
+    """Send a request with exactly this target; return status, headers and body."""
+    lines = [f"GET {target} HTTP/1.1", "Host: localhost", "Connection: close", *headers, "", ""]
+    with socket.create_connection(("127.0.0.1", stage.port), timeout=15) as connection:
+        connection.sendall("\r\n".join(lines).encode())
+        return parsed(rest(connection))
+
+
+@pytest.mark.parametrize("target", ["/metrics", "/%6detrics", "/%6D%65trics", "/metrics%3f"])
+def test_numbers_are_not_for_the_public_however_their_path_is_written(stage: Any, target: str) -> None:
+    status, _, body = ask(stage, target)
+    assert status == 404
+    assert b"petstore_" not in body
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["/v1%2Fpets", "/v1%2fpets", "/static%2F..%2Fpets", "/v1/pets/%zz", "/%", "http://localhost/v1%2Fpets"],
+)
+def test_path_that_two_programs_could_take_for_different_ones_is_refused(stage: Any, target: str) -> None:
+    status, headers, body = ask(stage, target)
+    assert (status, json.loads(body)) == (404, error_body(ErrorCode.RESOURCE_NOT_FOUND))
+    assert headers["x-request-id"]
+
+
+def test_encoded_path_of_the_api_goes_the_way_of_the_api(stage: Any) -> None:
+    assert ask(stage, "/%761/pets?limit=1", f"Authorization: Bearer {stage.key}")[0] == 200
+
+    def is_logged() -> None:
+        lines = (stage.service.folder / "haproxy.log").read_text().splitlines()
+        assert any("/%761/pets" in line and " instances/a " in line for line in lines)
+
+    wait_until(is_logged, seconds=10)
+
+
+def test_one_request_id_goes_through_proxy_and_instance(stage: Any) -> None:
+    assert ask(stage, "/v1/pets", "X-Request-Id: mine-1")[1]["x-request-id"] == "mine-1"
+    assert ask(stage, "/v1/pets", "X-Request-Id: not well formed")[1]["x-request-id"] != "not well formed"
+    wait_until(lambda: stage.service.log().index('"mine-1"'), seconds=10)
+
+
+def test_slow_body_gets_the_contracts_408_from_the_proxy(stage: Any) -> None:
+    head = "POST /v1/pets HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: slow\r\nContent-Length: 9\r\n\r\n{"
+    with socket.create_connection(("127.0.0.1", stage.port), timeout=15) as connection:
+        connection.sendall(head.encode())
+        status, headers, body = parsed(rest(connection))
+    assert (status, json.loads(body)) == (408, error_body(ErrorCode.REQUEST_TIMEOUT))
+    assert (headers["connection"], headers["x-request-id"]) == ("close", "slow")
+    assert headers["x-ratelimit-limit"] == headers["x-ratelimit-remaining"] == "300"
+
+
+def test_who_reads_a_file_slowly_holds_no_place_of_a_page(stage: Any) -> None:
+    file = "/static/drf_spectacular_sidecar/redoc/bundles/redoc.standalone.js.map"  # 3.9 MB.
+    with ExitStack() as stack:
+        for _ in range(SLOW_READERS):
+            slow = stack.enter_context(socket.socket())
+            slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            slow.connect(("127.0.0.1", stage.port))
+            slow.sendall(f"GET {file} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+            assert slow.recv(15) == b"HTTP/1.1 200 OK"
+        assert httpx.get(f"{stage.url}/docs", timeout=10).status_code == 200
+
+
+def test_pages_and_401_go_on_while_postgresql_is_away(stage: Any) -> None:
+    stage.server.stop()
+    try:
+        wait_until(lambda: went_over(stage), seconds=15)
+        assert httpx.get(f"{stage.url}/docs").status_code == 200
+        stranger = httpx.get(f"{stage.url}/v1/pets")
+        assert (stranger.status_code, stranger.json()["code"]) == (401, "missing_api_key")
+        known = httpx.get(f"{stage.url}/v1/pets", headers={"Authorization": f"Bearer {stage.key}"})
+        assert (known.status_code, known.json()["code"]) == (503, "service_unavailable")
+        assert known.headers["x-request-id"]
+    finally:
+        stage.server.start()
+
+
+def went_over(stage: Any) -> None:
+    """Raise until the proxy has found that no instance is ready, and that one lives."""
+    httpx.get(f"{stage.url}/docs").raise_for_status()
+    log = (stage.service.folder / "haproxy.log").read_text()
+    assert "without_database/a" in log
+
+
+def test_answers_of_the_proxy_itself_have_what_every_answer_of_the_api_has(tmp_path: Path) -> None:
+    port = free_port()
+    with proxy.haproxy(tmp_path, free_port(), free_port(), port, proxy.IN_THE_CLEAR):
+        answer = httpx.get(f"http://127.0.0.1:{port}/v1/pets", headers={"X-Request-Id": "sent-1"})
+    assert (answer.status_code, answer.json()) == (503, error_body(ErrorCode.SERVICE_UNAVAILABLE))
+    assert answer.headers["x-request-id"] == "sent-1"
+    assert answer.headers["x-ratelimit-limit"] == answer.headers["x-ratelimit-remaining"] == "300"
+    assert int(answer.headers["x-ratelimit-reset"]) > 1_700_000_000

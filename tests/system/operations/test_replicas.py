@@ -1,0 +1,234 @@
+"""Reads from streaming replicas: an account never misses what it wrote, nobody reads what is too old."""
+
+import threading
+import time
+from time import monotonic
+from typing import Any
+
+import pytest
+from django.db import DatabaseError, OperationalError
+
+from accounts import key_text
+from accounts.caller import Caller
+from accounts.limits import DAY, SECOND
+from accounts.quota.admission import Admission
+from accounts.quota.database_store import DatabaseQuotaStore
+from accounts.quota.fallback import FallbackQuotaStore, Shard, forget_writes
+from accounts.quota.redis_store import RedisQuotaStore
+from petstore.db import monitor, replicas
+from petstore.db.monitor import Mark, Server
+from petstore.loop.scripts import RedisUnavailableError
+from tests.conftest import COMMITTED
+from tests.support.quota import ADDRESS, Desk
+from tests.support.servers import RedisServer
+
+LONG_AGO = 3_600 * SECOND
+
+
+@pytest.fixture
+def two_replicas(monkeypatch: pytest.MonkeyPatch) -> list[Server]:
+    """Two replicas that have just replayed everything."""
+    servers = [Server("default"), Server("replica1"), Server("replica2")]
+    for replica in servers[1:]:
+        replica.primary, replica.is_standby, replica.shows_until = servers[0], True, monotonic()
+    monkeypatch.setattr(monitor, "servers", {server.alias: server for server in servers})
+    monkeypatch.setattr(replicas, "ALIASES", ("replica1", "replica2"))
+    return servers[1:]
+
+
+# --- When did the account write?
+
+
+@pytest.fixture
+def desk(redis: RedisServer, db: None) -> Desk:
+    redis.client.flushall()
+    return Desk(RedisQuotaStore(redis.url), per_minute=1000, per_day=100_000)
+
+
+def since_write(desk: Desk, key: int = 0, *, writes: bool = False) -> int:
+    text = key_text.split(desk.texts[key])
+    assert text is not None
+    caller = desk.store.admit(text, ADDRESS, desk.now, writes=writes).caller
+    assert caller is not None
+    return caller.since_write
+
+
+def test_every_request_learns_how_long_ago_its_account_wrote(desk: Desk) -> None:
+    desk.add_key()
+    assert since_write(desk, writes=True) == 0
+    desk.wait(2)
+    assert since_write(desk) == 2 * SECOND
+    desk.wait(3)
+    assert since_write(desk, key=1) == 5 * SECOND  # Another key of the account.
+    assert since_write(desk, key=1, writes=True) == 0
+    desk.wait(1)
+    assert since_write(desk) == SECOND
+
+
+def test_it_is_known_for_longer_than_the_minute_and_the_day(desk: Desk) -> None:
+    since_write(desk, writes=True)
+    desk.wait(DAY / SECOND)
+    assert since_write(desk) == DAY
+
+
+def test_redis_that_lost_everything_counts_as_a_write_just_now(desk: Desk, redis: RedisServer) -> None:
+    since_write(desk)
+    desk.wait(100)
+    assert since_write(desk) == 100 * SECOND
+    redis.client.flushall()
+    assert since_write(desk) == 0
+    desk.wait(7)
+    assert since_write(desk) == 7 * SECOND
+
+
+def test_clock_that_is_set_back_counts_as_a_write_just_now(desk: Desk) -> None:
+    since_write(desk, writes=True)
+    desk.wait(-3_600)
+    assert since_write(desk) == 0
+
+
+def test_write_that_took_long_is_noted_again(desk: Desk) -> None:
+    assert isinstance(desk.store, RedisQuotaStore)
+    desk.now = time.time_ns() // 1000 - 3_600 * SECOND  # Redis notes at its own time.
+    since_write(desk, writes=True)
+    desk.store.note_write(desk.keys[0].public_id)
+    desk.wait(3_600)
+    assert since_write(desk) < 60 * SECOND
+
+
+def test_database_does_not_know_so_the_primary_is_read(db: None) -> None:
+    desk = Desk(DatabaseQuotaStore(), per_minute=1000, per_day=100_000)
+    since_write(desk)
+    desk.wait(3_600)
+    assert since_write(desk) == 0
+
+
+def test_writes_are_forgotten_for_a_while_when_redis_is_back(desk: Desk) -> None:
+    assert isinstance(desk.store, RedisQuotaStore)
+    redis = desk.store
+    store = FallbackQuotaStore(redis, DatabaseQuotaStore())
+    desk.store = store
+    since_write(desk)
+    desk.wait(3_600)
+    before = set(threading.enumerate())  # Other tests may have left theirs.
+    shard = Shard()
+    store._shards[""] = shard
+    store._leave("", shard, desk.keys[0].public_id, RedisUnavailableError())
+    (probe,) = (one for one in set(threading.enumerate()) - before if one.name == "redis-probe")
+    probe.join(10)
+    assert store.state == "redis"
+    assert since_write(desk) == 0
+    shard.knows_writes_from = 0
+    assert since_write(desk) == 3_600 * SECOND
+
+
+# --- Which database is read?
+
+
+def test_account_that_wrote_lately_reads_the_primary(two_replicas: list[Server], settings: Any) -> None:
+    settings.REPLICA_MAX_LAG = 5
+    hold = (5 + replicas.WRITE_SECONDS) * SECOND
+    assert replicas.alias_for_read(1, 0) == "default"
+    assert replicas.alias_for_read(1, hold) == "default"
+    assert replicas.alias_for_read(1, hold + 1) != "default"
+
+
+def test_account_stays_with_one_replica_while_it_is_well(two_replicas: list[Server]) -> None:
+    chosen = {replicas.alias_for_read(7, LONG_AGO) for _ in range(10)}
+    assert len(chosen) == 1
+    assert {replicas.alias_for_read(number, LONG_AGO) for number in range(10)} == {"replica1", "replica2"}
+    next(server for server in two_replicas if server.alias in chosen).away = True
+    others = {replicas.alias_for_read(7, LONG_AGO) for _ in range(10)}
+    assert others | chosen == {"replica1", "replica2"}
+
+
+def test_replica_that_is_away_or_behind_is_not_read(two_replicas: list[Server], settings: Any) -> None:
+    settings.REPLICA_MAX_LAG = 5
+    two_replicas[0].away = True
+    two_replicas[1].shows_until -= 4
+    assert replicas.states() == {"replica1": "away", "replica2": "ok"}
+    assert replicas.alias_for_read(1, LONG_AGO) == "replica2"
+    two_replicas[1].shows_until -= 2
+    assert replicas.states() == {"replica1": "away", "replica2": "behind"}
+    assert replicas.alias_for_read(1, LONG_AGO) == "default"
+
+
+def test_without_replicas_the_primary_is_read() -> None:
+    assert replicas.alias_for_read(1, LONG_AGO) == "default"
+    assert replicas.states() == {}
+
+
+# --- How far is a replica behind?
+
+
+def test_replica_shows_what_was_written_before_it_replayed_that_far(two_replicas: list[Server]) -> None:
+    replica = two_replicas[0]
+    replica.shows_until = float("-inf")
+    written = (Mark(10.0, 100), Mark(11.0, 200), Mark(12.0, 300))
+    for replayed, until in ((50, float("-inf")), (100, 10.0), (299, 11.0), (300, 12.0), (1000, 12.0)):
+        replica._compare(Mark(13.0, replayed), written)
+        assert replica.shows_until == until
+
+
+def test_primary_that_was_away_takes_nothing_back(two_replicas: list[Server]) -> None:
+    replica = two_replicas[0]
+    replica.shows_until = 10.0
+    replica._compare(Mark(13.0, 100), ())
+    assert replica.shows_until == 10.0
+
+
+def test_standby_that_was_promoted_is_not_read(two_replicas: list[Server]) -> None:
+    replica = two_replicas[0]
+    replica.is_standby = False
+    replica._compare(Mark(monotonic(), 100), (Mark(monotonic(), 100),))
+    assert replicas.state(replica.alias) == "behind"
+
+
+# --- What if it fails?
+
+
+def test_read_that_a_replica_fails_is_answered_by_the_primary(two_replicas: list[Server]) -> None:
+    asked = []
+
+    def run(alias: str) -> str:
+        asked.append(alias)
+        if alias == "replica1":
+            raise OperationalError("canceling statement due to conflict with recovery")
+        return "rows"
+
+    assert replicas.read("replica1", run) == "rows"
+    assert asked == ["replica1", "default"]
+
+
+def test_read_that_the_primary_fails_is_not_asked_twice(two_replicas: list[Server]) -> None:
+    asked = []
+
+    def run(alias: str) -> str:
+        asked.append(alias)
+        raise DatabaseError
+
+    with pytest.raises(DatabaseError):
+        replicas.read("default", run)
+    assert asked == ["default"]
+
+
+@COMMITTED
+def test_write_that_took_long_is_noted_before_its_answer(
+    api: Any, category: Any, two_replicas: list[Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noted: list[str] = []
+    monkeypatch.setattr("accounts.quota.store.note_write", noted.append)
+    body = {"name": "Rex", "categoryId": category.id}
+    assert api.post("/pets", body).status_code == 201
+    assert noted == []
+    monkeypatch.setattr(replicas, "WRITE_SECONDS", -1)  # Any write takes longer.
+    assert api.get("/pets").status_code == 200
+    assert noted == []
+    assert api.post("/pets", body).status_code == 201
+    assert noted == [key_text.split(api.key).public_id]  # type: ignore[union-attr]
+
+
+def test_store_forgets_only_the_write() -> None:
+    caller = Caller(1, 2, "id", frozenset(), since_write=9)
+    assert forget_writes(Admission(caller=caller)).caller == caller._replace(since_write=0)
+    assert forget_writes(Admission()) == Admission()

@@ -1,0 +1,312 @@
+"""What a short outage of Redis does to the quota (D21): its limits, its replies, and who goes where."""
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import OperationalError
+
+from accounts import key_text
+from accounts.limits import DAY, SECOND
+from accounts.quota.admission import Admission
+from accounts.quota.database_store import DatabaseQuotaStore
+from accounts.quota.fallback import FallbackQuotaStore
+from accounts.quota.redis_store import (
+    ADMIT,
+    ForeignReplyError,
+    RedisQuotaStore,
+    RedisUndecidedError,
+    names,
+)
+from accounts.usage import write_behind
+from accounts.usage.write_behind import UsageRecorder
+from petstore.loop.scripts import Script
+from petstore.observability.metrics import FOREIGN_REPLIES
+from tests.conftest import Api
+from tests.support.quota import ADDRESS, NOON, Desk, day
+from tests.support.relay import relay
+from tests.support.servers import RedisServer, redis_server, wait_until
+
+
+@pytest.fixture
+def own_redis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RedisServer]:
+    """A Redis that the test may stop, and workers that soon notice when it is back."""
+    monkeypatch.setattr("accounts.quota.fallback.PROBE_EVERY", 0.01)
+    with redis_server(tmp_path) as server:
+        yield server
+
+
+def worker(url: str) -> FallbackQuotaStore:
+    return FallbackQuotaStore(RedisQuotaStore(url), DatabaseQuotaStore())
+
+
+def assert_(condition: bool) -> None:
+    assert condition
+
+
+def is_back(*stores: FallbackQuotaStore) -> None:
+    """Wait until these count in Redis again."""
+    wait_until(lambda: assert_(all(store.state == "redis" for store in stores)))
+
+
+# --- The day -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("blip", ["kill", "pause"])
+def test_day_is_exact_over_blips_of_redis(own_redis: RedisServer, db: None, blip: str) -> None:
+    store = worker(own_redis.url)
+    acme = Desk(store, per_minute=1_000, per_day=100)
+    admitted = 0
+    for _ in range(3):
+        admitted += acme.admitted(15)
+        with away(own_redis, blip):
+            admitted += acme.admitted(15)
+            assert store.state == "database"
+        is_back(store)
+    admitted += acme.admitted(60)
+    # The request that waits for a silent server in vain is counted by it later, and by the database now.
+    twice = 3 if blip == "pause" else 0
+    assert 100 - twice <= admitted <= 100
+
+
+@contextmanager
+def away(server: RedisServer, blip: str) -> Iterator[None]:
+    """Kill the server, or let it fall silent with all that it has, and bring it back."""
+    if blip == "kill":
+        server.stop()
+        yield
+        server.start()
+    else:
+        assert server.process is not None
+        server.process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            server.process.send_signal(signal.SIGCONT)
+
+
+def test_day_is_exact_where_one_worker_sees_a_blip_and_another_does_not(
+    own_redis: RedisServer, db: None
+) -> None:
+    with relay(own_redis.port) as way:
+        cut_off, other = worker(way.url), worker(own_redis.url)
+        acme = Desk(cut_off, per_minute=1_000, per_day=100)
+        admitted = acme.admitted(20)
+        target, way.target = way.target, None
+        way.cut()
+        admitted += acme.admitted(30)  # In the database.
+        assert cut_off.state == "database"
+        acme.store = other
+        admitted += acme.admitted(20)  # In Redis, meanwhile.
+        write_behind.recorder.write()
+        way.target = target
+        is_back(cut_off)
+        acme.store = cut_off
+        admitted += acme.admitted(10)
+        acme.store = other
+        admitted += acme.admitted(60)
+    assert admitted == 100
+
+
+def test_day_is_known_to_a_worker_that_met_no_failure(
+    own_redis: RedisServer, db: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one that met it has told Redis before anybody asks: here by its account's next request."""
+    busy, idle = worker(own_redis.url), worker(own_redis.url)
+    acme = Desk(busy, per_minute=1_000, per_day=100)
+    admitted = acme.admitted(10)
+    acme.store = idle
+    admitted += acme.admitted(10)
+    acme.store = busy
+    with away(own_redis, "pause"):
+        admitted += acme.admitted(40)
+    is_back(busy)
+    admitted += acme.admitted(1)
+    acme.store = idle
+    admitted += acme.admitted(100)
+    assert 99 <= admitted <= 100  # One was counted twice: see above.
+
+
+def test_day_is_exact_where_redis_lost_its_counters_unseen(own_redis: RedisServer, db: None) -> None:
+    store = worker(own_redis.url)
+    acme = Desk(store, per_minute=1_000, per_day=100)
+    admitted = acme.admitted(50)
+    own_redis.client.flushall()  # Or it was restarted between two requests, or has evicted them.
+    assert admitted + acme.admitted(60) == 100
+    assert store.state == "redis"
+
+
+def test_requests_of_both_stores_are_each_counted_once(
+    own_redis: RedisServer, db: None, own_recorder: UsageRecorder
+) -> None:
+    in_redis, in_database = RedisQuotaStore(own_redis.url), DatabaseQuotaStore()
+    acme = Desk(in_redis, per_minute=1_000, per_day=1_000)
+    for number in range(1, 6):
+        acme.store = in_redis
+        acme.admitted(3)
+        own_recorder.write()
+        acme.store = in_database
+        assert day(acme.send()).used == 4 * number
+        acme.store = in_redis
+        in_redis.refresh(acme.keys[0].public_id)
+    assert day(acme.send()).used == 21
+
+
+class Asked:
+    """A database that notes when it is asked."""
+
+    def __init__(self, events: list[str]) -> None:
+        self.events = events
+
+    def admit(self, *arguments: Any, **options: Any) -> Admission:
+        self.events.append("asked")
+        return Admission()
+
+
+def test_nobody_asks_the_database_before_its_worker_has_written_what_it_counted(
+    monkeypatch: pytest.MonkeyPatch, own_recorder: UsageRecorder
+) -> None:
+    events: list[str] = []
+    writes, may_end = threading.Event(), threading.Event()
+
+    def write() -> None:
+        writes.set()
+        may_end.wait(30)
+        events.append("written")
+
+    monkeypatch.setattr(own_recorder, "write", write)
+    monkeypatch.setattr("accounts.quota.fallback.WRITE_SECONDS", 30)
+    store = FallbackQuotaStore(RedisQuotaStore("redis://127.0.0.1:1"), Asked(events))
+    key = key_text.make("live", "Account1")
+    first, second = (threading.Thread(target=store.admit, args=[key, ADDRESS]) for _ in range(2))
+    first.start()
+    assert writes.wait(30)
+    second.start()
+    second.join(0.2)
+    assert second.is_alive()
+    assert events == []
+    may_end.set()
+    for thread in (first, second):
+        thread.join(30)
+    assert events == ["written", "asked", "asked"]
+
+
+# --- Midnight ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("apart", [2, 6, 600])
+def test_two_clocks_at_midnight_admit_one_days_limit(store: Any, apart: int) -> None:
+    acme = Desk(store, per_minute=1_000, per_day=10)
+    midnight = NOON - NOON % DAY + DAY
+    acme.now = midnight
+    admitted = acme.send().admitted + 0
+    for number in range(1, 10):  # One clock is past midnight, the other is not.
+        acme.now = midnight + number * SECOND - (number % 2) * apart * SECOND
+        admitted += acme.admitted(5)
+    assert admitted == 10
+
+
+# --- The way of one request ----------------------------------------------------------------------
+
+
+def test_facts_that_end_between_two_steps_are_read_again(
+    own_redis: RedisServer, db: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = worker(own_redis.url)
+    acme = Desk(store, per_minute=5, per_day=100)
+    acme.keys[0].allowed_networks = ["192.0.2.0/24"]
+    acme.keys[0].save()
+    acme.send()
+    end_facts(acme, own_redis, monkeypatch, after=[1, 3])
+    assert acme.send().admitted
+    assert store.state == "redis"
+
+
+def test_facts_that_never_stay_make_the_database_count_and_nothing_flip(
+    own_redis: RedisServer, db: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = worker(own_redis.url)
+    acme = Desk(store, per_minute=5, per_day=100)
+    end_facts(acme, own_redis, monkeypatch, after=range(1, 100))
+    assert acme.send().admitted
+    assert store.state == "redis"
+    acme.store = store._redis
+    with pytest.raises(RedisUndecidedError):
+        acme.send()
+
+
+def end_facts(desk: Desk, server: RedisServer, monkeypatch: pytest.MonkeyPatch, after: Any) -> None:
+    """Let the key's facts end after these steps, counted from 1."""
+    run, steps = RedisQuotaStore._run, [0]
+
+    def run_and_end(store: RedisQuotaStore, script: Script, public_id: str, arguments: Any) -> Any:
+        reply = run(store, script, public_id, arguments)
+        steps[0] += 1
+        if steps[0] in after:
+            server.client.delete(names(desk.keys[0].public_id)[0])
+        return reply
+
+    monkeypatch.setattr(RedisQuotaStore, "_run", run_and_end)
+
+
+# --- Whose reply is it? --------------------------------------------------------------------------
+
+
+def test_reply_for_another_key_is_refused_and_counted_and_ends_its_connection(
+    own_redis: RedisServer, db: None
+) -> None:
+    store = RedisQuotaStore(own_redis.url)
+    acme, other = Desk(store, per_minute=5, per_day=100), Desk(store, per_minute=5, per_day=100)
+    acme.send()
+    connection = store._scripts._client._connection()  # type: ignore[union-attr]
+    hashes = names(other.keys[0].public_id)
+    connection.send_command("EVALSHA", ADMIT.sha, 3, *hashes, "", "", 0)  # Its reply waits for the next.
+    counted = FOREIGN_REPLIES._value.get()
+    with pytest.raises(ForeignReplyError, match=acme.keys[0].public_id):
+        store._own(acme.keys[0].public_id, connection.read_response())
+    assert FOREIGN_REPLIES._value.get() == counted + 1
+    assert connection._sock is None
+    assert acme.send().admitted
+
+
+def test_reply_for_another_key_gives_503_and_charges_nobody(
+    api: Api, monkeypatch: pytest.MonkeyPatch, redis: RedisServer, settings: Any
+) -> None:
+    settings.ANONYMOUS_PER_MINUTE = 300
+
+    def swap(store: RedisQuotaStore, *arguments: Any, **options: Any) -> Any:
+        raise ForeignReplyError("It was another's.")
+
+    monkeypatch.setattr(RedisQuotaStore, "admit", swap)
+    monkeypatch.setattr("accounts.authentication.store", worker(redis.url))
+    answers = [api.get("/pets") for _ in range(3)]
+    assert [(answer.status_code, answer.json()["code"]) for answer in answers] == [
+        (503, "service_unavailable")
+    ] * 3
+    assert all(int(answer.headers["Retry-After"]) >= 1 for answer in answers)
+    assert {answer.headers["X-RateLimit-Remaining"] for answer in answers} == {"300"}
+
+
+# --- While the database is away ------------------------------------------------------------------
+
+
+def test_outage_of_the_database_charges_no_address(
+    api: Api, monkeypatch: pytest.MonkeyPatch, settings: Any
+) -> None:
+    settings.ANONYMOUS_PER_MINUTE = 5
+
+    def fail(*arguments: Any, **options: Any) -> Any:
+        raise OperationalError("away")
+
+    monkeypatch.setattr("accounts.quota.database_store.key_facts.read", fail)
+    answers = [api.get("/pets") for _ in range(8)]
+    assert {answer.status_code for answer in answers} == {503}
+    assert all(int(answer.headers["Retry-After"]) >= 1 for answer in answers)
+    assert {answer.headers["X-RateLimit-Limit"] for answer in answers} == {"5"}
+    assert {answer.headers["X-RateLimit-Remaining"] for answer in answers} == {"5"}
+    monkeypatch.undo()
+    assert api.get("/pets").status_code == 200

@@ -1,0 +1,132 @@
+"""Admission is exact under any concurrency (D21), on the production server and on the bare stores."""
+
+import json
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from subprocess import PIPE, Popen
+
+import pytest
+from django.db import connection
+
+from accounts.limits import DAY
+from tests.support.live import ROOT, Service, live_service
+from tests.support.postgresql import postgresql_server, programs
+from tests.support.servers import RedisServer, free_port
+
+
+@pytest.fixture(scope="module", params=["database", "redis"])
+def service(
+    request: pytest.FixtureRequest, redis: RedisServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Service]:
+    """Counts with each store in turn; on a PostgreSQL with connections for 64 threads and the service."""
+    own = {"REDIS_URL": redis.url if request.param == "redis" else ""}
+    with ExitStack() as stack:
+        if connection.vendor == "postgresql" and programs() is not None:
+            own["DATABASE_URL"] = stack.enter_context(postgresql_server("max_connections=300")).url
+        yield stack.enter_context(live_service(tmp_path_factory.mktemp("service"), workers=4, **own))
+
+
+def test_limit_of_60_admits_60_over_4_workers_and_32_threads(service: Service) -> None:
+    key = service.issue("Hurried", "free")["key"]
+    answers = service.send(key, 200, threads=32)
+    assert Counter(answer.status_code for answer in answers) == {200: 60, 429: 140}
+    left = sorted(int(answer.headers["X-RateLimit-Remaining"]) for answer in answers if answer.is_success)
+    assert left == list(range(60))
+
+
+def test_limit_is_exact_in_20_windows_of_20_over_4_processes_of_16_threads(service: Service) -> None:
+    numbers = ("--per-minute", "100", "--per-day", "1000000")
+    key = service.issue("Hammered", "enterprise", *numbers)["key"]
+    with hammers(service, key, count=4, threads=16) as processes:
+        # Two days apart: the refusals of each window ban the key for a while.
+        moments = [time.time_ns() // 1000 + number * 2 * DAY for number in range(20)]
+        assert [admitted(processes, now) for now in moments] == [100] * 20
+
+
+@contextmanager
+def hammers(service: Service, key: str, *, count: int, threads: int) -> Iterator[list[Popen[str]]]:
+    """Yield processes that send 4 requests from each thread whenever they are told a time."""
+    command = [sys.executable, "-m", "tests.support.hammer", key, str(threads), "4"]
+    running = [
+        Popen(command, cwd=ROOT, env=service.environment, stdin=PIPE, stdout=PIPE, text=True)
+        for _ in range(count)
+    ]
+    try:
+        yield running
+    finally:
+        for process in running:
+            process.communicate(timeout=30)
+        assert [process.returncode for process in running] == [0] * count
+
+
+def admitted(processes: list[Popen[str]], now: int) -> int:
+    """Let every process send at once; return how many requests were admitted."""
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write(f"{now}\n")
+        process.stdin.flush()
+    return sum(int(process.stdout.readline()) for process in processes if process.stdout)
+
+
+def test_two_instances_on_one_database_and_redis_share_the_limit(service: Service) -> None:
+    key = service.issue("Balanced", "free")["key"]
+    with second_instance(service) as other, ThreadPoolExecutor(2) as pool:
+        sent = pool.map(lambda instance: instance.send(key, 60, threads=8), [service, other])
+        answers = [answer for answers in sent for answer in answers]
+    assert Counter(answer.status_code for answer in answers) == {200: 60, 429: 60}
+
+
+@contextmanager
+def second_instance(service: Service) -> Iterator[Service]:
+    """Yield another service with processes and a port of its own, on the same database and Redis."""
+    port = str(free_port())
+    folder = service.folder / "second"
+    folder.mkdir()
+    other = Service(service.environment | {"PORT": port}, folder)
+    other.start(workers=2)
+    try:
+        yield other
+    finally:
+        other.stop()
+
+
+def test_no_request_is_admitted_after_revoke_key_returned(service: Service) -> None:
+    made = service.issue("Leaky", "business")
+    assert all(answer.is_success for answer in service.send(made["key"], 16, threads=8))
+    service.manage("revoke_key", made["id"], "--reason", "Leaked.")
+    answers = service.send(made["key"], 1_000, threads=32)
+    assert not any(answer.is_success for answer in answers)
+
+
+def test_plan_of_the_account_holds_on_the_next_request(service: Service) -> None:
+    key = service.issue("Growing", "free")["key"]
+    with service.client(key) as client:
+        limits = [client.get("/pets?limit=1").headers["RateLimit-Policy"]]
+        service.issue("Growing", "pro")
+        limits += [client.get("/pets?limit=1").headers["RateLimit-Policy"] for _ in range(8)]
+    assert limits[0] == '"minute";q=60;w=60, "day";q=1000;w=86400'
+    assert set(limits[1:]) == {'"minute";q=300;w=60, "day";q=10000;w=86400'}
+
+
+def test_rotated_key_ends_when_it_should(service: Service) -> None:
+    old = service.issue("Careful", "business")
+    rotated = json.loads(service.manage("rotate_key", old["id"], "--overlap-hours", "0", "--json"))
+    with service.client(old["key"]) as client:
+        answers = [client.get("/pets?limit=1") for _ in range(8)]
+    assert {answer.json()["code"] for answer in answers} == {"expired_api_key"}
+    with service.client(rotated["key"]) as client:
+        assert client.get("/pets?limit=1").is_success
+
+
+def test_ban_holds_on_every_worker_until_unban_key_lifts_it(service: Service) -> None:
+    made = service.issue("Greedy", "enterprise", "--per-minute", "3", "--per-day", "1000")
+    with service.client(made["key"]) as client:
+        codes = [client.get("/pets?limit=1").json() for _ in range(20)]
+        assert codes[-1]["code"] == "api_key_banned"
+        service.manage("unban_key", made["id"], "--reason", "Their loop is mended.")
+        answers = [client.get("/pets?limit=1").json() for _ in range(4)]
+    assert {answer["code"] for answer in answers} == {"rate_limit_exceeded"}  # The minute is still used up.

@@ -1,0 +1,285 @@
+"""What happens when a quota store fails: the decision in accounts/quota/fallback.py."""
+
+import logging
+import re
+import socket
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from accounts.limits import DAY, MINUTE
+from accounts.models import ApiKey
+from accounts.quota import key_record
+from accounts.quota.database_store import DatabaseQuotaStore
+from accounts.quota.fallback import FallbackQuotaStore
+from accounts.quota.key_record import KeyRefusal
+from accounts.quota.redis_store import RedisQuotaStore, names
+from accounts.usage.write_behind import UsageRecorder
+from tests.conftest import OPERATOR
+from tests.support.live import Service, live_service
+from tests.support.quota import Desk, day, minute
+from tests.support.servers import RedisServer, redis_server, wait_until
+
+
+@contextmanager
+def impostor(answer: bytes) -> Iterator[tuple[str, list[socket.socket]]]:
+    """Yield the URL of a server that is no Redis, and its connections: it says this, or nothing at all."""
+    connections: list[socket.socket] = []
+
+    def serve(listener: socket.socket) -> None:
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            connections.append(connection)
+            if answer:
+                connection.sendall(answer)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve, args=[listener], daemon=True)
+        thread.start()
+        try:
+            yield f"redis://127.0.0.1:{listener.getsockname()[1]}", connections
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join()
+            for connection in connections:
+                connection.close()
+
+
+def fallback(url: str) -> FallbackQuotaStore:
+    return FallbackQuotaStore(RedisQuotaStore(url), DatabaseQuotaStore())
+
+
+def test_dead_redis_costs_nothing_but_one_attempt(db: None, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.ERROR)
+    acme = Desk(fallback("redis://127.0.0.1:1"), per_minute=5, per_day=100)
+    assert acme.admitted(8) == 5
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+
+
+@pytest.mark.parametrize(
+    "answer", [b"", b"+OK\r\n", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"$-1\r\n" * 50, b"\xff" * 99]
+)
+def test_hanging_or_babbling_redis_refuses_nobody_and_is_asked_once(db: None, answer: bytes) -> None:
+    with impostor(answer) as (url, connections):
+        acme = Desk(fallback(url), per_minute=50, per_day=100)
+        assert acme.admitted(60) == 50
+        # One attempt of a request, and those of the probe; not sixty.
+        assert len(connections) < 10
+
+
+def test_requests_return_to_redis_by_themselves(
+    db: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    monkeypatch.setattr("accounts.quota.fallback.PROBE_EVERY", 0.01)
+    with redis_server(tmp_path) as server:
+        store = fallback(server.url)
+        acme = Desk(store, per_minute=100, per_day=1_000)
+        acme.send()
+        server.stop()
+        acme.send()
+        assert store.state == "database"
+        server.start()
+        wait_until(lambda: assert_(store.state == "redis"))
+        assert acme.send().admitted
+    assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]
+
+
+def assert_(condition: bool) -> None:
+    assert condition
+
+
+def test_forgotten_scripts_are_loaded_again(store: Any, redis: RedisServer) -> None:
+    acme = Desk(store, per_minute=5, per_day=100)
+    acme.send()
+    redis.client.script_flush()
+    assert minute(acme.send()).used == 2
+
+
+def test_day_outlives_the_loss_of_all_counters(
+    redis: RedisServer, db: None, own_recorder: UsageRecorder
+) -> None:
+    redis.client.flushall()
+    acme = Desk(RedisQuotaStore(redis.url), per_minute=100, per_day=10)
+    acme.admitted(7)
+    own_recorder.write()
+    redis.client.flushall()
+    assert day(acme.send()).used == 8
+    assert acme.admitted(10) == 2
+
+
+def test_day_goes_on_in_the_database_and_back_in_redis(
+    redis: RedisServer, db: None, own_recorder: UsageRecorder
+) -> None:
+    redis.client.flushall()
+    in_redis, in_database = RedisQuotaStore(redis.url), DatabaseQuotaStore()
+    acme = Desk(in_redis, per_minute=100, per_day=20)
+    acme.admitted(5)
+    own_recorder.write()
+    acme.store = in_database  # Redis is away,
+    assert day(acme.send()).used == 6
+    acme.admitted(3)
+    own_recorder.write()
+    acme.store = in_redis  # and is back: within a minute, when the key's facts are read again,
+    redis.client.delete(names(acme.keys[0].public_id)[0])
+    assert day(acme.send()).used == 10  # it knows of those as well.
+
+
+def test_key_that_vanished_from_the_database_ends_with_its_facts(
+    redis: RedisServer, db: None, own_recorder: UsageRecorder
+) -> None:
+    acme = Desk(RedisQuotaStore(redis.url), per_minute=5, per_day=100)
+    acme.send()
+    key = acme.keys[0]
+    key.events.all().delete()
+    ApiKey.objects.filter(pk=key.pk)._raw_delete("default")
+    own_recorder.write()  # Its usage has no place any more, and stops nothing.
+    left = redis.client.pttl(names(key.public_id)[0])
+    assert 0 < left <= 60_000
+    redis.client.delete(names(key.public_id)[0])
+    assert acme.admit().refusal is KeyRefusal.UNKNOWN
+
+
+def test_facts_read_earlier_do_not_overwrite_later_ones(redis: RedisServer, db: None) -> None:
+    store = RedisQuotaStore(redis.url)
+    acme = Desk(store, per_minute=5, per_day=100)
+    early = key_record.read(acme.keys[0].public_id)
+    assert early is not None
+    acme.keys[0].revoke(reason="Leaked.", by=OPERATOR)
+    late = key_record.read(acme.keys[0].public_id)
+    assert late is not None
+    store.publish(late)
+    store.publish(early)
+    assert acme.admit().refusal is KeyRefusal.REVOKED
+
+
+def test_redis_keeps_under_1_kib_for_a_key_and_gives_it_back(redis: RedisServer, db: None) -> None:
+    redis.client.flushall()
+    acme = Desk(RedisQuotaStore(redis.url), per_minute=5, per_day=100)
+    acme.admitted(9)
+    hashes = names(acme.keys[0].public_id)
+    assert sum(redis.client.memory_usage(name) or 0 for name in hashes) < 1_024
+    until_midnight = (DAY - acme.now % DAY + 2 * MINUTE) // 1_000
+    lives = [int(str(redis.client.pttl(name))) for name in hashes]
+    assert all(
+        0 < life <= most for life, most in zip(lives, (60_000, until_midnight, 120_000), strict=True)
+    )
+
+
+def test_store_counts_in_a_cluster(db: None, tmp_path: Path) -> None:
+    with redis_server(tmp_path, "--cluster-enabled", "yes", "--cluster-node-timeout", "1000") as server:
+        server.client.cluster("ADDSLOTSRANGE", 0, 16_383)
+        wait_until(lambda: assert_(server.client.cluster("info")["cluster_state"] == "ok"))
+        acme = Desk(RedisQuotaStore(server.url), per_minute=5, per_day=100)
+        acme.add_key()
+        assert [acme.send(number % 2).admitted for number in range(7)] == [True] * 5 + [False] * 2
+
+
+# --- On the production server
+
+
+@pytest.fixture(scope="module")
+def mortal_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    with redis_server(tmp_path_factory.mktemp("redis")) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def service_on_redis(
+    mortal_redis: RedisServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Service]:
+    folder = tmp_path_factory.mktemp("service")
+    with live_service(folder, workers=2, REDIS_URL=mortal_redis.url) as service:
+        yield service
+
+
+def logged(service: Service, text: str) -> Callable[[], None]:
+    """Return a check that the service has logged it; a worker writes its log a moment later."""
+
+    def check() -> None:
+        assert text in service.log()
+
+    return check
+
+
+def counting_in(service: Service, where: str) -> Callable[[], None]:
+    """Return a check that every worker counts there; several requests, because each reaches only one."""
+
+    def check() -> None:
+        states = {httpx.get(f"{service.url}/readyz").json()["quota"] for _ in range(10)}
+        assert states == {where}
+
+    return check
+
+
+def metric(service: Service, name: str) -> float:
+    """Return a number of /metrics, which any worker gives for all."""
+    page = httpx.get(f"{service.url}/metrics").text
+    found = re.search(rf"^{re.escape(name)} (\S+)$", page, re.MULTILINE)
+    assert found is not None, page
+    return float(found[1])
+
+
+def test_no_request_fails_while_redis_is_killed_and_comes_back(
+    service_on_redis: Service, mortal_redis: RedisServer
+) -> None:
+    service = service_on_redis
+    answers: Counter[int] = Counter()
+    done = threading.Event()
+
+    key = service.roomy_key("Steady")
+
+    def send() -> None:
+        with service.client(key) as client:
+            while not done.is_set():
+                answers[client.get("/pets?limit=1").status_code] += 1
+
+    with ThreadPoolExecutor(8) as pool:
+        senders = [pool.submit(send) for _ in range(8)]
+        try:
+            for _ in range(3):
+                wait_until(counting_in(service, "redis"))
+                assert metric(service, 'petstore_quota_store_up{store="redis"}') == 1
+                mortal_redis.stop()
+                wait_until(counting_in(service, "database"))
+                assert metric(service, 'petstore_quota_store_up{store="redis"}') == 0
+                mortal_redis.start()
+            wait_until(counting_in(service, "redis"))
+        finally:
+            done.set()
+        for sender in senders:
+            sender.result()
+    assert answers.keys() == {200}
+    assert answers.total() > 100
+    wait_until(logged(service, "Redis fails, so the database counts requests"))
+    wait_until(logged(service, "Redis answers again"))
+
+
+def test_usage_is_in_the_database_after_a_stop(service_on_redis: Service) -> None:
+    service = service_on_redis
+    made = service.issue("Counted", "free")
+    with service.client(made["key"]) as client:
+        codes = Counter(client.get("/pets?limit=1").status_code for _ in range(70))
+    assert codes == {200: 60, 429: 10}
+    refused = 'petstore_quota_decisions_total{counted_for="account",outcome="rate_limit_exceeded"}'
+    assert metric(service, refused) == 10
+    service.stop()
+    script = (
+        "from accounts.models import DailyUsage\n"
+        f"usage = DailyUsage.objects.get(key__public_id='{made['id']}')\n"
+        "print(usage.requests, usage.refusals)"
+    )
+    try:
+        assert service.manage("shell", "-v", "0", "-c", script).split() == ["60", "10"]
+    finally:
+        service.start(workers=2)

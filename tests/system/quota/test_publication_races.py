@@ -1,0 +1,119 @@
+"""Changes of what keys may do, at the same moment or without a transaction around them (D19, D27)."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from django.db import DatabaseError, connection, transaction
+from django.db.models import Model
+
+from accounts.models import Account, ApiKey, KeyStanding, Plan, PlanCode
+from accounts.quota import publishing
+from accounts.quota.redis_store import RedisQuotaStore
+from tests.conftest import COMMITTED
+from tests.support.quota import Desk
+from tests.support.servers import RedisServer, wait_until
+from tests.support.skips import NEEDS_POSTGRESQL
+
+pytestmark = COMMITTED
+
+
+@pytest.fixture
+def globex(redis: RedisServer, monkeypatch: pytest.MonkeyPatch, transactional_db: None) -> Desk:
+    """An account on the Free plan, in transactions that end."""
+    redis.client.flushall()
+    store = RedisQuotaStore(redis.url)
+    monkeypatch.setattr("accounts.quota.store.redis", store)
+    desk = Desk(store, per_minute=5, per_day=100)
+    desk.account.assign(PlanCode.FREE)
+    return desk
+
+
+@contextmanager
+def meanwhile(act: Callable[[], Any]) -> Iterator[None]:
+    """Do something by another connection, until it is done or waits, before the block's commit."""
+
+    def by_another() -> None:
+        try:
+            act()
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as pool:
+        with transaction.atomic():
+            yield
+            other = pool.submit(by_another)
+            wait_until(lambda: done_or_waiting(other))
+        other.result(timeout=30)
+
+
+def done_or_waiting(other: Future[None]) -> None:
+    """Fail unless something is done, or waits for what this connection has locked."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(*) FROM pg_locks"
+            " WHERE NOT granted AND pg_backend_pid() = ANY (pg_blocking_pids(pid))"
+        )
+        assert other.done() or cursor.fetchone() != (0,)
+
+
+def renumber(code: PlanCode, per_minute: int) -> None:
+    """Give a plan another limit."""
+    plan = Plan.objects.get(pk=code)
+    plan.per_minute = per_minute
+    plan.save()
+
+
+@NEEDS_POSTGRESQL
+def test_key_issued_while_its_plan_changes_has_the_new_numbers(globex: Desk) -> None:
+    with meanwhile(globex.add_key):
+        renumber(PlanCode.FREE, 61)
+    assert [globex.send(key).windows[0].limit for key in range(2)] == [61, 61]
+
+
+@NEEDS_POSTGRESQL
+def test_account_that_moves_to_a_plan_while_it_changes_has_the_new_numbers(globex: Desk) -> None:
+    with meanwhile(lambda: globex.account.assign(PlanCode.PRO)):
+        renumber(PlanCode.PRO, 61)
+    assert globex.send().windows[0].limit == 61
+
+
+@NEEDS_POSTGRESQL
+def test_key_issued_while_its_account_moves_has_the_new_numbers(globex: Desk) -> None:
+    with meanwhile(globex.add_key):
+        Account.objects.get(pk=globex.account.pk).assign(PlanCode.ENTERPRISE, 7, 100)
+    assert [globex.send(key).windows[0].limit for key in range(2)] == [7, 7]
+
+
+@NEEDS_POSTGRESQL
+def test_plan_that_changes_while_a_key_is_issued_gives_it_the_new_numbers(globex: Desk) -> None:
+    with meanwhile(lambda: renumber(PlanCode.FREE, 61)):
+        globex.add_key()
+    assert [globex.send(key).windows[0].limit for key in range(2)] == [61, 61]
+
+
+@NEEDS_POSTGRESQL
+def test_plan_that_changes_while_an_account_moves_to_it_gives_it_the_new_numbers(globex: Desk) -> None:
+    with meanwhile(lambda: renumber(PlanCode.PRO, 61)):
+        globex.account.assign(PlanCode.PRO)
+    assert globex.send().windows[0].limit == 61
+
+
+@pytest.mark.parametrize(
+    ("model", "field"),
+    [(Plan, "per_day"), (Account, "name"), (ApiKey, "name"), (KeyStanding, "strikes")],
+)
+def test_change_that_can_not_be_put_on_record_is_not_saved(
+    globex: Desk, monkeypatch: pytest.MonkeyPatch, model: type[Model], field: str
+) -> None:
+    KeyStanding.objects.create(key=globex.keys[0])
+    rows = model._base_manager.order_by("-pk")  # Of the plans, not that without numbers.
+    before = list(rows.values())
+    row = rows[0]
+    setattr(row, field, 77)
+    monkeypatch.setattr(publishing, "RAISE_VERSION", "The database understands nothing of this: {}")
+    with pytest.raises(DatabaseError):
+        row.save()
+    assert list(rows.values()) == before

@@ -1,0 +1,158 @@
+"""What may stand behind REDIS_URL: a server that gave its role away, a cluster, a forgetful one."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from accounts.quota.redis_store import RedisQuotaStore, names
+from petstore.loop.scripts import RedisUnavailableError
+from tests.support.quota import Desk, day
+from tests.support.relay import relay
+from tests.support.servers import RedisServer, redis_server, wait_until
+from tests.support.turns import run, turn
+from tests.system.quota.test_blips import assert_, is_back, worker
+
+# --- Failover ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[RedisServer, RedisServer]]:
+    """A primary and its replica."""
+    monkeypatch.setattr("accounts.quota.fallback.PROBE_EVERY", 0.01)
+    for name in "ab":
+        (tmp_path / name).mkdir()
+    with ExitStack() as stack:
+        first = stack.enter_context(redis_server(tmp_path / "a"))
+        second = stack.enter_context(
+            redis_server(tmp_path / "b", "--replicaof", "127.0.0.1", str(first.port))
+        )
+        wait_until(lambda: assert_(second.client.info("replication")["master_link_status"] == "up"))
+        yield first, second
+
+
+def swap_roles(first: RedisServer, second: RedisServer) -> None:
+    """Make the replica the primary, and the primary its replica; connections stay."""
+    wait_until(lambda: assert_(lag(first) == 0))
+    second.client.replicaof("NO", "ONE")
+    first.client.replicaof("127.0.0.1", second.port)
+
+
+def lag(primary: RedisServer) -> int:
+    """Return how many bytes the replica still lacks."""
+    info = primary.client.info("replication")
+    return int(info["master_repl_offset"]) - int(info["slave0"]["offset"])
+
+
+def test_planned_failover_behind_one_address_is_followed(
+    pair: tuple[RedisServer, RedisServer], db: None
+) -> None:
+    first, second = pair
+    with relay(first.port) as way:
+        store = worker(way.url)
+        acme = Desk(store, per_minute=1_000, per_day=100)
+        acme.send()
+        swap_roles(first, second)
+        way.target = second.port  # What is connected stays with the old one.
+        assert acme.send().admitted
+        is_back(store)
+        used = [day(acme.send()).used for _ in range(5)]
+        assert store.state == "redis"
+        assert used == [3, 4, 5, 6, 7]
+        assert int(second.client.hget(names(acme.keys[0].public_id)[1], "day_used") or 0) == 6
+
+
+def test_planned_failover_behind_one_address_is_followed_on_the_loop(
+    pair: tuple[RedisServer, RedisServer], db: None
+) -> None:
+    first, second = pair
+    with relay(first.port) as way:
+        store = RedisQuotaStore(way.url)
+        acme = Desk(store, per_minute=1_000, per_day=100)
+        acme.send()
+
+        async def main() -> list[Any]:
+            before = await turn(acme.send)
+            swap_roles(first, second)
+            way.target = second.port
+            with pytest.raises(RedisUnavailableError, match="READONLY"):
+                await turn(acme.send)
+            return [before, await turn(acme.send)]
+
+        assert [day(verdict).used for verdict in run(main())] == [2, 3]
+
+
+# --- A cluster -----------------------------------------------------------------------------------
+
+
+def test_accounts_of_living_nodes_stay_while_one_node_is_dead(
+    db: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("accounts.quota.fallback.PROBE_EVERY", 0.01)
+    with cluster(tmp_path, 3) as nodes:
+        store = worker(nodes[0].url)
+        desks = [Desk(store, per_minute=60, per_day=1_000) for _ in range(12)]
+        admitted = [desk.admitted(5) for desk in desks]
+        homes = [store._redis.shard(desk.keys[0].public_id) for desk in desks]
+        dead = nodes[2]
+        assert len(set(homes)) == 3, "Twelve accounts met fewer than three nodes: that is 1 in 40."
+        dead.stop()
+        for _ in range(3):
+            admitted = [before + desk.admitted(5) for before, desk in zip(admitted, desks, strict=True)]
+        flips = [record for record in caplog.records if "fails, so the database counts" in record.message]
+        assert len(flips) == 1
+        for number, desk in enumerate(desks):
+            counted = admitted[number] + desk.admitted(70)
+            assert counted == 60 + 5 * homes[number].endswith(f":{dead.port}")
+
+
+@contextmanager
+def cluster(folder: Path, size: int) -> Iterator[list[RedisServer]]:
+    """Yield the nodes of a cluster that goes on without one of them."""
+    options = ("--cluster-enabled", "yes", "--cluster-require-full-coverage", "no")
+    with ExitStack() as stack:
+        nodes = []
+        for number in range(size):
+            own = folder / str(number)
+            own.mkdir()
+            nodes.append(stack.enter_context(redis_server(own, *options)))
+        share = 16_384 // size + 1
+        for number, node in enumerate(nodes):
+            node.client.cluster("ADDSLOTSRANGE", number * share, min((number + 1) * share, 16_384) - 1)
+            node.client.cluster("MEET", "127.0.0.1", nodes[0].port)
+        for node in nodes:
+            wait_until(partial(knows_all, node, size))
+        yield nodes
+
+
+def knows_all(node: RedisServer, size: int) -> None:
+    """Check that a node knows who has which slots."""
+    assert node.client.cluster("info")["cluster_state"] == "ok"
+    assert len(node.client.execute_command("CLUSTER", "SLOTS")) == size  # type: ignore[no-untyped-call]
+
+
+# --- Eviction ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("memory", "warnings"),
+    [("allkeys-lru 64mb", 1), ("allkeys-lru 0", 0), ("noeviction 64mb", 0)],
+)
+def test_server_that_may_drop_counters_is_warned_of_once(
+    redis: RedisServer, db: None, caplog: pytest.LogCaptureFixture, memory: str, warnings: int
+) -> None:
+    policy, most = memory.split()
+    redis.client.flushall()
+    redis.client.config_set("maxmemory-policy", policy)
+    redis.client.config_set("maxmemory", most)
+    try:
+        store = RedisQuotaStore(redis.url)
+        for _ in range(2):
+            Desk(store, per_minute=5, per_day=100).send()
+    finally:
+        redis.client.config_set("maxmemory", "0")
+        redis.client.config_set("maxmemory-policy", "noeviction")
+    assert [policy in record.message for record in caplog.records] == [True] * warnings

@@ -1,0 +1,97 @@
+"""Counters over all machines: petstore.cache.redis.SharedCounters."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from petstore.cache.redis import SharedCounters, of_this_process
+from petstore.loop.waiting import in_thread
+from tests.support.servers import RedisServer
+from tests.support.turns import serve
+
+Make = Callable[[str, str], SharedCounters]
+
+
+@pytest.fixture
+def machine_of(tmp_path: Path) -> Make:
+    """Makes the counters of one machine, by its name and the address of its Redis."""
+    return lambda name, url: SharedCounters(str(tmp_path / name), {"OPTIONS": {"redis": url}})
+
+
+def test_machines_count_together(redis: RedisServer, machine_of: Make) -> None:
+    redis.client.flushall()
+    machines = [machine_of(name, redis.url) for name in "ab"]
+    assert [machine.add("visits", 1, 60) for machine in machines] == [True, False]
+    with ThreadPoolExecutor(8) as pool:
+        counted = list(pool.map(lambda number: machines[number % 2].incr("visits"), range(200)))
+    assert sorted(counted) == list(range(2, 202))
+    assert machines[0].get("visits") == 201
+
+
+def test_counter_that_does_not_run_is_a_value_error(redis: RedisServer, machine_of: Make) -> None:
+    redis.client.flushall()
+    with pytest.raises(ValueError, match="nothing"):
+        machine_of("a", redis.url).incr("nothing")
+
+
+def test_machine_counts_by_itself_while_redis_is_away(
+    machine_of: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    machine = machine_of("a", "redis://127.0.0.1:1")
+    assert machine.add("visits", 1, 60)
+    assert [machine.incr("visits") for _ in range(3)] == [2, 3, 4]
+    assert machine.delete("visits")
+    assert machine.get("visits", "none") == "none"
+    assert len(caplog.records) == 1
+
+
+@pytest.mark.parametrize("start", ["add", "set"])
+@pytest.mark.parametrize("seconds", [0, -1])
+def test_ended_counter_is_as_if_it_had_never_been(
+    redis: RedisServer, machine_of: Make, start: str, seconds: int
+) -> None:
+    machine = machine_of("a", redis.url)
+    machine.delete("visits")
+    getattr(machine, start)("visits", 5, seconds)
+    assert machine.get("visits", "none") == "none"
+    assert not machine.delete("visits")
+
+
+def test_counter_ends_in_redis_or_runs_on(redis: RedisServer, machine_of: Make) -> None:
+    machine = machine_of("a", redis.url)
+    machine.set("minute", 5, 60)
+    machine.set("ever", 5, None)
+    name = machine.make_key("minute").encode()
+    assert 59_000 < redis.client.pttl(name) <= 60_000
+    assert redis.client.pttl(machine.make_key("ever")) == -1
+
+
+def test_requests_on_the_event_loop_count_without_a_thread(
+    redis: RedisServer, machine_of: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*arguments: object) -> None:
+        raise AssertionError("It went to a thread.")
+
+    redis.client.flushall()
+    machine = machine_of("a", redis.url)
+    monkeypatch.setattr(machine._redis._scripts, "_run_in_thread", refuse)
+    assert serve(lambda: machine.add("visits", 1, 60)) == [True]
+    assert sorted(serve(*[lambda: machine.incr("visits")] * 50)) == list(range(2, 52))
+
+
+def test_requests_on_the_event_loop_count_while_redis_is_away(machine_of: Make) -> None:
+    machine = machine_of("a", "redis://127.0.0.1:1")
+    assert serve(lambda: machine.add("visits", 1, 60)) == [True]
+    assert sorted(serve(*[lambda: machine.incr("visits")] * 10)) == list(range(2, 12))
+
+
+def test_every_thread_and_request_has_the_same_counters(tmp_path: Path) -> None:
+    params = {"OPTIONS": {"redis": "redis://127.0.0.1:1"}}
+
+    def ask() -> SharedCounters:
+        return of_this_process(str(tmp_path), params)
+
+    found = serve(ask, ask, lambda: in_thread(ask))
+    assert found == [ask()] * 3

@@ -1,0 +1,63 @@
+"""Requests that share one connection to Redis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import hiredis
+
+from petstore.loop.connection import PipeError
+from petstore.loop.redis import RedisPipe
+from tests.system.simulation.redis import ADDRESS, SimulatedRedis
+from tests.system.simulation.scenario import Request, Scenario, answer_bound
+
+LIMIT = 0.5  # Seconds.
+
+
+class RedisScenario(Scenario):
+    """Each asks Redis to echo a text of its own."""
+
+    def prepare(self) -> None:
+        self.redis = SimulatedRedis(self.world, self.network)
+        self.pipe = self.make_pipe(
+            f"redis://{self.chance.choice(('', ':secret@'))}{ADDRESS}{self.chance.choice(('', '/0', '/9'))}"
+        )
+        self.redis.node.slow = self.chance.choice((0.0, 0.3))
+        self.redis.node.slowest = LIMIT - 0.05 if self.is_calm else 2 * LIMIT
+        if not self.is_calm:
+            self.redis.too_many = self.chance.choice((0.0, 0.0, 0.5))
+
+    def make_pipe(self, url: str) -> RedisPipe:
+        """Return what is tested."""
+        return RedisPipe(url, LIMIT)
+
+    def requests(self) -> list[Request]:
+        return [self.last_request(number) for number in range(self.chance.randrange(4, 30))]
+
+    def last_request(self, number: int) -> Request:
+        text = f"text {number} {self.chance.random()}".encode()
+        return Request(
+            text.decode(),
+            lambda: self.pipe.call("ECHO", text),
+            lambda result: None if result == text else f"got {result!r}",
+            (PipeError, hiredis.ReplyError),  # Redis may say that it has too many clients.
+            2 * answer_bound(LIMIT),
+        )
+
+    def actions(self) -> list[Callable[[], object]]:
+        redis = self.redis
+        return [redis.restart, redis.go_away, redis.fail_over, redis.freeze, redis.cut_one]
+
+    def heal(self) -> None:
+        self.redis.heal()
+
+    def check_end(self) -> None:
+        held = self.pipe._connection
+        count = 1 if held is not None and held.error is None else 0
+        if len(self.network.open) != count:
+            self.world.violate(f"{len(self.network.open)} sockets are open, {count} have an owner.")
+        if held is not None and held._row:
+            self.world.violate("A place in the row outlives its owner.")
+
+    def close(self) -> None:
+        self.pipe.close()

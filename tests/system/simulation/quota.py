@@ -1,0 +1,193 @@
+"""Requests that are counted: in a simulated Redis by the real scripts, else in a model of the database."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from ipaddress import IPv4Address
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+from django.conf import settings
+
+from accounts.key_text import KeyText
+from accounts.limits import DAY, SECOND, Limits
+from accounts.quota import fallback
+from accounts.quota import key_record as key_facts
+from accounts.quota.admission import Admission
+from accounts.quota.fallback import FallbackQuotaStore
+from accounts.quota.redis_store import RedisQuotaStore
+from accounts.usage import write_behind
+from petstore.loop import waiting
+from petstore.loop.scripts import TIMEOUT, Scripts
+from tests.system.simulation.quota_models import Client, DatabaseModel, Recorder, microseconds
+from tests.system.simulation.redis import ADDRESS, SimulatedRedis
+from tests.system.simulation.scenario import Request, Scenario, answer_bound
+from tests.system.simulation.threads import Threads
+from tests.system.simulation.world import EPOCH
+
+PLENTY = 1000
+STEPS = 8  # Questions to Redis that are answered in the last moment, at most; usual are up to 3.
+SENDER = IPv4Address("127.0.0.1")
+ALLOWED = ("127.0.0.0/8",)
+MOST_FACTS_END = 3
+SILENT = logging.getLogger("simulation")
+SILENT.disabled = True
+
+
+class QuotaScenario(Scenario):
+    """A few accounts with small limits, of which some have networks of their own."""
+
+    recovery = 6.0
+
+    def prepare(self) -> None:
+        self.redis = SimulatedRedis(self.world, self.network)
+        self.redis.node.slow = self.chance.choice((0.0, 0.0, 0.1))
+        self.redis.node.slowest = 0.1 if self.is_calm else 2 * TIMEOUT
+        self.database = DatabaseModel(self)
+        self.recorder = write_behind.recorder = Recorder(self.database)  # type: ignore[assignment]
+        key_facts.read = self.database.read
+        key_facts.QUERY = self.database
+        self.keys = [self._key(number) for number in range(1, 4)]
+        self.store = FallbackQuotaStore(RedisQuotaStore(f"redis://{ADDRESS}/2"), self.database)
+        self.changes = 0  # Of the store, or of what Redis knows.
+        self.admitted: Counter[int] = Counter()
+        self.began = self.world.now
+        self.last_state = self.store.state
+        self.facts_ended = 0
+
+    @contextmanager
+    def patches(self) -> Iterator[None]:
+        executor = Threads(self.loop, settings.THREADS)
+        with ExitStack() as stack:
+            for patch in (
+                mock.patch.object(write_behind, "recorder", None),
+                mock.patch.object(key_facts, "read", None),
+                mock.patch.object(key_facts, "QUERY", None),
+                mock.patch.object(key_facts, "from_row", lambda row: row["facts"]),
+                mock.patch.object(fallback, "threading", self._threading()),
+                mock.patch.object(fallback, "monotonic", self.loop.time),
+                mock.patch.object(fallback, "connection", SimpleNamespace(close=lambda: None)),
+                mock.patch.object(fallback, "logger", SILENT),
+                mock.patch.object(waiting, "threads", executor.get),
+                mock.patch.object(Scripts, "_connect", self._client),
+            ):
+                stack.enter_context(patch)
+            yield
+
+    def _client(self) -> Client:
+        return Client(self)
+
+    def _threading(self) -> SimpleNamespace:
+        """Return what the store uses of threads, in virtual time."""
+        loop = self.loop
+
+        def thread(*, target: Callable[..., object], args: Any = (), **_: Any) -> SimpleNamespace:
+            return SimpleNamespace(start=lambda: loop.start_thread(lambda: target(*args)))
+
+        return SimpleNamespace(
+            Lock=threading.Lock,
+            Thread=thread,
+            Event=lambda: SimpleNamespace(wait=loop.sleep, set=lambda: None),
+        )
+
+    def _key(self, number: int) -> KeyText:
+        public_id = f"account{number}key{number:03}"
+        key = KeyText(f"psk_live_{public_id}_{number:032}", "live", public_id)
+        limits = Limits(*self.chance.choice(((6, PLENTY), (PLENTY, 9), (PLENTY, PLENTY))))
+        self.database.add(key, number, limits, self.chance.choice(((), ALLOWED)))
+        return key
+
+    def requests(self) -> list[Request]:
+        return [self.last_request(number) for number in range(self.chance.randrange(6, 30))]
+
+    def last_request(self, number: int) -> Request:
+        key = self.chance.choice(self.keys)
+        return Request(
+            f"{number} of {key.public_id}",
+            lambda: self.store.admit(key, SENDER),
+            lambda admission: self._wrong(key, admission),
+            (),
+            STEPS * 2 * answer_bound(TIMEOUT) + fallback.WRITE_SECONDS,
+        )
+
+    def _wrong(self, key: KeyText, admission: Admission) -> str | None:
+        caller, verdict = admission.caller, admission.verdict
+        if caller is None or verdict is None:
+            return f"was refused: {admission.refusal}"
+        if caller.public_id != key.public_id:
+            return f"is taken for {caller.public_id}"
+        self.admitted[caller.account_id] += verdict.admitted
+        limits = self.database.keys[key.public_id].limits
+        if tuple(window.limit for window in verdict.windows) != limits:
+            return "got another's limits"
+        return None
+
+    def actions(self) -> list[Callable[[], object]]:
+        redis = self.redis
+        return [self._restart, redis.go_away, redis.fail_over, redis.freeze, redis.cut_one]
+
+    def calm_actions(self) -> list[Callable[[], object]]:
+        return [self.redis.forget_scripts, self._end_facts]
+
+    def _restart(self) -> None:
+        self.changes += 1  # It may have lost its counters.
+        self.redis.restart()
+
+    def _end_facts(self) -> None:
+        """Let the minute be over in which Redis knows the keys."""
+        if self.facts_ended < MOST_FACTS_END:
+            self.facts_ended += 1
+            self.world.note("facts end")
+            for name in [name for name in self.redis.node.data if b":key:" in name]:
+                del self.redis.node.data[name]
+
+    def look(self) -> None:
+        """Count the changes of store."""
+        state = self.store.state
+        if state != self.last_state:
+            self.world.note("the store is", state)
+            self.last_state = state
+            self.changes += 1
+            if self.is_calm:
+                self.world.violate("Redis was left although it is well.")
+
+    def heal(self) -> None:
+        self.redis.heal()
+        # Nobody may have asked since a failover: the first one to do so may still find the old server.
+        self.loop.call_later(0.1, self._start, PLENTY, self.last_request(PLENTY))
+
+    def check_end(self) -> None:
+        if self.store.state != "redis" or self.changed_lately:
+            self.world.violate("Redis is left although all was well again.")
+        minutes = 1 + (self.world.now - self.began) // 60
+        days = 1 + (microseconds(self.world) // DAY > int((EPOCH + self.began) * SECOND) // DAY)
+        for facts in self.database.keys.values():
+            limits = facts.limits
+            most = min(limits.per_minute * minutes, limits.per_day * days) * (1 + self.changes)
+            if self.admitted[facts.account_id] > most:
+                self.world.violate(
+                    f"{facts.public_id}: {self.admitted[facts.account_id]} > {most} admitted."
+                )
+        pipe = self.store._redis._scripts._pipe
+        assert pipe is not None
+        held = pipe._connection
+        count = 1 if held is not None and held.error is None else 0
+        if len(self.network.open) != count:
+            self.world.violate(f"{len(self.network.open)} sockets are open, {count} have an owner.")
+
+    @property
+    def changed_lately(self) -> bool:
+        """Whether the store changed among the last requests."""
+        return self.last_changes != self.changes
+
+    def start_last(self) -> None:
+        """Note the state before the last requests."""
+        self.last_changes = self.changes
+
+    def close(self) -> None:
+        self.store._redis._scripts.close()

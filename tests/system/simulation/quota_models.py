@@ -1,0 +1,196 @@
+"""What the quota store stands on, in virtual time: the database, a process's counts, Redis's client."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import hiredis
+from django.conf import settings
+
+from accounts import key_text
+from accounts.caller import Caller
+from accounts.key_text import KeyText
+from accounts.limits import DAY, MINUTE, SECOND, Limits, Verdict, account_windows
+from accounts.quota import key_record as key_facts
+from accounts.quota.admission import Admission
+from accounts.quota.key_record import KeyFacts
+from petstore.loop.redis import pack
+from petstore.loop.scripts import TIMEOUT
+from petstore.loop.waiting import on_loop, wait
+from tests.system.simulation.redis import ADDRESS
+from tests.system.simulation.scenario import Scenario
+from tests.system.simulation.world import EPOCH, World
+
+
+class Counters:
+    """What the database has counted of an account."""
+
+    def __init__(self) -> None:
+        self.minute_ends = self.minute_used = self.day = self.day_used = self.day_here = 0
+
+
+class DatabaseModel:
+    """The database: keys, and an exact count. It is slow, but never away."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self._scenario = scenario
+        self.keys: dict[str, KeyFacts] = {}
+        self.counters: dict[int, Counters] = {}
+
+    def add(self, key: KeyText, number: int, limits: Limits, networks: tuple[str, ...]) -> None:
+        """Have a key."""
+        pepper = max(settings.API_KEY_PEPPERS)
+        self.keys[key.public_id] = dataclasses.replace(
+            key_facts.absent(key.public_id),
+            id=number,
+            account_id=number,
+            digest=key_text.digest(key, settings.API_KEY_PEPPERS[pepper]),
+            pepper_number=pepper,
+            networks=networks,
+            revoked=False,
+            limits=limits,
+        )
+        self.counters[number] = Counters()
+
+    def read(self, public_id: str) -> KeyFacts:
+        """Return what is known of a key."""
+        self.take_time()
+        facts = self.keys[public_id]
+        counters = self.counters[facts.account_id]
+        return dataclasses.replace(
+            facts, day=counters.day, day_used=counters.day_used, day_here=counters.day_here
+        )
+
+    def filter(self, public_id__in: Sequence[str]) -> list[dict[str, Any]]:
+        """Return rows, as the query of the facts does."""
+        return [{"public_id": one, "facts": self.read(one)} for one in public_id__in]
+
+    def admit(
+        self, key: KeyText, address: Any, now: int | None = None, *, writes: bool = False
+    ) -> Admission:
+        """Count, as DatabaseQuotaStore does."""
+        facts = self.read(key.public_id)
+        now = microseconds(self._scenario.world)
+        counters, limits = self.counters[facts.account_id], facts.limits
+        self._begin_day(counters, now)
+        if now >= counters.minute_ends:
+            counters.minute_ends, counters.minute_used = now + MINUTE, 0
+        admitted = counters.minute_used < limits.per_minute and counters.day_used < limits.per_day
+        for name in ("minute_used", "day_used", "day_here"):
+            setattr(counters, name, getattr(counters, name) + admitted)
+        windows = account_windows(
+            limits,
+            minute_ends=counters.minute_ends,
+            minute_used=counters.minute_used,
+            day=counters.day,
+            day_used=counters.day_used,
+            now=now,
+        )
+        self.take_time()
+        return Admission(caller=facts.caller, verdict=Verdict(admitted, windows, now))
+
+    def add_elsewhere(self, account: int, requests: int) -> None:
+        """Take up what Redis has counted."""
+        self._begin_day(self.counters[account], microseconds(self._scenario.world))
+        self.counters[account].day_used += requests
+
+    def take_time(self) -> None:
+        """Let whoever asks wait a moment."""
+        loop = self._scenario.loop
+        seconds = self._scenario.chance.uniform(0, 0.003)
+        if on_loop():
+            woken = loop.create_future()
+            loop.call_later(seconds, woken.set_result, None)
+            wait(woken)
+        else:
+            loop.sleep(seconds)
+
+    def _begin_day(self, counters: Counters, now: int) -> None:
+        if now // DAY > counters.day:
+            counters.day, counters.day_used, counters.day_here = now // DAY, 0, 0
+
+
+class Recorder:
+    """What this process has counted in Redis and not yet written."""
+
+    def __init__(self, database: DatabaseModel) -> None:
+        self._database = database
+        self._counted: Counter[int] = Counter()
+        self._is_writing = False
+
+    def count(self, caller: Caller, verdict: Verdict, *, elsewhere: bool = False) -> None:
+        self._counted[caller.account_id] += verdict.admitted and elsewhere
+
+    def owes(self, account: int) -> bool:
+        return self._is_writing or self._counted[account] > 0
+
+    def write(self) -> None:
+        counted, self._counted = self._counted, Counter()
+        self._is_writing = True
+        self._database.take_time()
+        for account, requests in counted.items():
+            self._database.add_elsewhere(account, requests)
+        self._is_writing = False
+
+    def rehash(self, *_: Any) -> None:
+        """All keys have the newest pepper."""
+
+    def ban(self, *_: Any) -> None:
+        """Nobody looks at bans here."""
+
+
+class Client:
+    """Redis's client for threads: a connection for each question."""
+
+    is_cluster = False
+
+    def __init__(self, scenario: Scenario) -> None:
+        self._scenario = scenario
+
+    def run(self, source: str, sha: str, names: Sequence[str], arguments: Sequence[Any]) -> Any:
+        return self.run_all(source, sha, [(names, arguments)])[0]
+
+    def run_all(
+        self, source: str, sha: str, calls: Sequence[tuple[Sequence[str], Sequence[Any]]]
+    ) -> list[Any]:
+        outcome: list[Any] = []
+        socket = self._scenario.network.connect(ADDRESS, outcome.append)
+        try:
+            self._sleep_until(lambda: bool(outcome))
+            if outcome[0] is None:
+                raise ConnectionRefusedError(111, "Connection refused")
+            reader = hiredis.Reader(notEnoughData=StopIteration)
+            replies: list[Any] = []
+            for names, arguments in calls:
+                socket.send([pack(("EVAL", source, len(names), *names, *arguments))])
+                self._sleep_until(lambda: bool(socket.inbox or socket.ended))
+                while (reply := reader.gets()) is StopIteration:
+                    self._sleep_until(lambda: bool(socket.inbox or socket.ended))
+                    if not socket.inbox:
+                        raise ConnectionResetError(104, "Connection reset by peer")
+                    reader.feed(b"".join(socket.take()))
+                if isinstance(reply, hiredis.HiredisError):
+                    raise reply
+                replies.append(reply)
+            return replies
+        finally:
+            socket.close()
+
+    def _sleep_until(self, is_so: Callable[[], bool]) -> None:
+        loop = self._scenario.loop
+        for _ in range(round(TIMEOUT / 0.02)):
+            if is_so():
+                return
+            loop.sleep(0.02)
+        raise TimeoutError("No answer came in time.")
+
+    def close(self) -> None:
+        """Nothing is kept open."""
+
+
+def microseconds(world: World) -> int:
+    """Return the time by everybody's clock, since the epoch."""
+    return round((EPOCH + world.now) * SECOND)

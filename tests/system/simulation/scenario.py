@@ -1,0 +1,226 @@
+"""One seed: a process on a simulated network, an adversary, requests, and the rules that must hold."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, NamedTuple, cast
+
+from petstore.loop.waiting import QUEUED_TOO_LONG, TICK, Turn, ticks
+from tests.system.simulation.loop import Loop
+from tests.system.simulation.network import Network
+from tests.system.simulation.world import ViolationError, World
+
+SLACK = 0.3  # Seconds: turns that take their time, in which ticks come late.
+HANG = 60.0  # Seconds after which a request that has no answer never will.
+
+
+class Request(NamedTuple):
+    """What a request does, what it may raise, and how long it may take."""
+
+    name: str
+    run: Callable[[], Any]
+    check: Callable[[Any], str | None]  # What is wrong with its result.
+    errors: tuple[type[Exception], ...]
+    bound: float  # Seconds, stalls apart.
+
+
+class Scenario:
+    """A kind of process. Subclasses say what it asks for, and what the adversary may do."""
+
+    recovery = 2.0  # Seconds after which all requests succeed, once all is well.
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.world = World(seed)
+        self.network = Network(self.world)
+        self.loop = Loop(self.world, self.network)
+        self.chance = self.world.chance
+        self.is_calm = (
+            self.chance.random() < 0.2
+        )  # Nothing fails; the process and the network are slow only.
+        self.under_way: dict[int, str] = {}
+        self.turns: list[Turn] = []
+        self.burst = self.chance.choice((3, 6, 12))  # Requests that come together, at most.
+        self._rate = 0.0
+        self._actions: list[Callable[[], object]] = []
+        self._waiters: list[asyncio.Task[Any]] = []
+
+    # --- What subclasses say ---------------------------------------------------------------------
+
+    def prepare(self) -> None:
+        """Make what the requests use, on the loop."""
+
+    def requests(self) -> list[Request]:
+        """Return what is asked for, in the order of coming."""
+        raise NotImplementedError
+
+    def last_request(self, number: int) -> Request:
+        """Return what must succeed once all is well again."""
+        raise NotImplementedError
+
+    def actions(self) -> list[Callable[[], object]]:
+        """Return what the adversary may do; some of it is chosen for each seed."""
+        return []
+
+    def calm_actions(self) -> list[Callable[[], object]]:
+        """Return what the adversary may do to which nothing may fail."""
+        return []
+
+    def look(self) -> None:
+        """Look at the process before each of its turns."""
+
+    def heal(self) -> None:
+        """Let all be well."""
+
+    def start_last(self) -> None:
+        """Hear that the last requests come now."""
+
+    def check_end(self) -> None:
+        """Check what must hold when nobody asks any more."""
+
+    def close(self) -> None:
+        """Close what was opened."""
+
+    def patches(self) -> AbstractContextManager[Any]:
+        """Return what must be put in other places while it runs."""
+        return nullcontext()
+
+    # --- Running ---------------------------------------------------------------------------------
+
+    def run(self) -> list[str]:
+        """Return the rules that were broken."""
+        with self.patches():
+            try:
+                self._run()
+            except ViolationError as error:
+                self.world.violate(str(error))
+        return self.world.violations
+
+    def _run(self) -> None:
+        in_loop(self.loop, self.prepare)
+        self._choose()
+        requests = self.requests()
+        when = self.world.now
+        left = 0
+        for number, request in enumerate(requests):
+            if not left:
+                left = self.chance.randrange(1, self.burst)
+                when += self.chance.choice((0.01, 0.3, 0.9)) * self.chance.random()
+            left -= 1
+            when += self.chance.choice((0.0, 0.0, 0.003)) * self.chance.random()
+            self.loop.call_at(when, self._start, number, request)
+        self.loop.adversary = self._act
+        self._run_until_quiet(when)
+        self.loop.adversary = self.look
+        self._heal()
+        self.loop.call_later(self.recovery - 0.01, self.start_last)
+        for number in range(3):
+            self.loop.call_later(
+                self.recovery + 0.2 * number, self._start, -1 - number, self.last_request(number)
+            )
+        self._run_until_quiet(self.world.now + self.recovery + 0.6)
+        self._check()
+
+    def _choose(self) -> None:
+        """Choose what may happen with this seed, and how often."""
+        chance, network, loop = self.chance, self.network, self.loop
+        loop.turn_seconds = chance.choice((0.0, 0.0002, 0.001, 0.002))
+        loop.holds_back = chance.choice((0.0, 0.0, 0.2))
+        loop.stalls = chance.choice((0.0, 0.0, 0.01, 0.05))
+        loop.longest_stall = chance.choice((0.05, 0.8, 3.0))
+        network.usual = chance.choice((0.0, 0.0005, 0.002))
+        network.splits = chance.choice((0.0, 0.3, 0.8))
+        network.delays = chance.choice((0.0, 0.0, 0.1))
+        network.latest = 0.02
+        possible = self.calm_actions()
+        if not self.is_calm:
+            network.latest = chance.choice((0.1, 0.5, 1.5))
+            network.closes_at_accept = chance.choice((0.0, 0.3, 0.8))
+            network.closes_within = chance.choice((0.001, 0.004, 0.02))
+            possible += self.actions()
+        self._actions = [one for one in possible if chance.random() < 0.5]
+        self._rate = chance.choice((0.005, 0.02, 0.08, 0.3))
+
+    def _act(self) -> None:
+        self.look()
+        if self._actions and self.chance.random() < self._rate:
+            self.chance.choice(self._actions)()
+
+    def _start(self, number: int, request: Request) -> None:
+        """Begin a request as the server does, in a greenlet of its own."""
+        self.under_way[number] = request.name
+        began, stalled = self.world.now, self.world.stalled
+        self.world.note("asks", number, request.name)
+
+        def run() -> None:
+            wrong: str | None = None
+            try:
+                result = request.run()
+            except request.errors as error:
+                self.world.note("fails", number, repr(error))
+                if (self.is_calm or number < 0) and QUEUED_TOO_LONG not in str(error):
+                    wrong = f"failed although all was well: {error!r}"
+            except Exception as error:  # noqa: BLE001
+                wrong = f"raised {error!r}"
+            else:
+                self.world.note("gets", number, result)
+                wrong = request.check(result)
+            seconds = self.world.now - began - (self.world.stalled - stalled)
+            if seconds > request.bound + SLACK:
+                wrong = f"took {seconds:.2f} s, more than {request.bound:.2f}"
+            if wrong:
+                self.world.violate(f"Request {number}, {request.name}, {wrong}.")
+            del self.under_way[number]
+
+        turn = Turn(run)
+        self.turns.append(turn)
+        turn.switch()
+
+    def _run_until_quiet(self, not_before: float) -> None:
+        loop = self.loop
+        seconds = not_before - self.world.now + HANG
+        loop.run_until(lambda: not self.under_way and self.world.now > not_before, seconds)
+        if self.under_way:
+            raise ViolationError(f"Hang for ever: {self.under_way}")
+
+    def _heal(self) -> None:
+        self.world.note("all is well again")
+        network, loop = self.network, self.loop
+        network.closes_at_accept = network.delays = loop.stalls = loop.turn_seconds = 0.0
+        network.refuses.clear()
+        network.swallows.clear()
+        for socket in list(network.open.values()):
+            socket.thaw()
+        self.heal()
+
+    def _check(self) -> None:
+        self.check_end()
+        in_loop(self.loop, self.close)
+        self.loop.run_until(lambda: False, 5.0)
+        if self.network.open:
+            self.world.violate(f"Sockets outlive their owners: {list(self.network.open)}.")
+        if self.loop.live_timers:
+            self.world.violate(f"Timers outlive their owners: {len(self.loop.live_timers)}.")
+        if any(not turn.dead for turn in self.turns):
+            self.world.violate("A greenlet outlives its request.")
+        tasks = asyncio.all_tasks(cast(Any, self.loop))
+        if tasks:
+            self.world.violate(f"Tasks outlive their owners: {tasks}.")
+        if self.loop.alive_threads:
+            self.world.violate("A thread outlives its work.")
+
+
+def in_loop(loop: Loop, function: Callable[[], object]) -> None:
+    """Call a function as the loop would."""
+    asyncio._set_running_loop(cast(Any, loop))
+    try:
+        function()
+    finally:
+        asyncio._set_running_loop(None)
+
+
+def answer_bound(limit: float) -> float:
+    """Return the seconds in which an answer, or a connection, has come or is given up."""
+    return ticks(limit) * TICK

@@ -1,0 +1,105 @@
+"""Faults that were found in the engine, one by one, on virtual time: what happens is fixed, not chosen."""
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import pytest
+
+from tests.system.simulation import faults
+from tests.system.simulation.kinds import scenario
+from tests.system.simulation.pipes import LIMIT, RedisScenario
+from tests.system.simulation.reads import READ, ReaderScenario
+from tests.system.simulation.scenario import Request, Scenario
+
+TRIES = 60
+
+
+class BusyLoop(RedisScenario):
+    """A loop that takes a millisecond a turn, and a Redis that closes 2 to 3 ms after it accepts."""
+
+    path = ""
+
+    def make_pipe(self, url: str) -> Any:
+        self.is_calm = False
+        return super().make_pipe(f"redis://redis:6379{self.path}")
+
+    def _choose(self) -> None:
+        self.redis.too_many = self.redis.node.slow = 0.0
+        self.loop.turn_seconds = 0.002
+        self.network.usual = 0.0005
+        self.network.closes_at_accept = 0.8
+        self.network.closes_within = 0.004
+
+
+class BusyLoopInDatabase(BusyLoop):
+    """As above, and the connection begins with a command of its own."""
+
+    path = "/9"
+
+
+class BusyReader(ReaderScenario):
+    """As above, with PostgreSQL."""
+
+    def _choose(self) -> None:
+        self.is_calm = False
+        self.loop.turn_seconds = 0.002
+        self.network.closes_at_accept = 0.8
+        self.network.closes_within = 0.01
+
+
+class StandsStill(RedisScenario):
+    """A process that stands still longer than an answer may take, again and again."""
+
+    def _choose(self) -> None:
+        self.is_calm = True
+        self.redis.too_many = 0.0
+        self.redis.node.slow, self.redis.node.slowest = 0.5, LIMIT / 2
+        self.loop.stalls, self.loop.longest_stall = 0.1, 3.0
+
+
+class ForgetsWhileAsked(ReaderScenario):
+    """A server that forgets what it has prepared while several questions are under way, again and again."""
+
+    def _choose(self) -> None:
+        self.is_calm = False
+        self.server.slow = 0.0
+        self.network.usual = 0.1
+        self.loop.turn_seconds = 0.001
+        self._actions, self._rate = [self.server.forget], 0.05
+
+    def _request(self, number: int) -> Request:
+        return self._reading(number, READ)
+
+
+def broken(kind: type[Scenario], planted: AbstractContextManager[Any]) -> list[str]:
+    """Return which rules broke in some tries."""
+    with planted:
+        return [rule for seed in range(TRIES) for rule in kind(seed).run()]
+
+
+@pytest.mark.parametrize("kind", [BusyLoop, BusyLoopInDatabase])
+def test_a_redis_that_closes_after_it_accepts_gives_nobody_anothers_reply(kind: type[Scenario]) -> None:
+    assert broken(kind, nullcontext()) == []
+    assert broken(kind, faults.inherited_row())
+
+
+def test_a_postgresql_that_closes_after_it_accepts_breaks_no_request() -> None:
+    assert broken(BusyReader, nullcontext()) == []
+    assert broken(BusyReader, faults.late_waiter())
+
+
+def test_a_process_that_stood_still_does_not_blame_redis() -> None:
+    assert broken(StandsStill, nullcontext()) == []
+    assert broken(StandsStill, faults.patience_by_the_clock())
+
+
+def test_a_server_that_forgets_what_it_prepared_breaks_no_request() -> None:
+    assert broken(ForgetsWhileAsked, nullcontext()) == []
+    assert broken(ForgetsWhileAsked, faults.forgotten_by_another())
+
+
+def test_who_comes_back_to_redis_asks_no_server_that_became_a_replica_meanwhile() -> None:
+    seed = 6283  # Redis fails over while it is left for a stall.
+    assert scenario(seed, "quota").run() == []
+    with faults.replica_is_found_late():
+        assert scenario(seed, "quota").run()

@@ -1,0 +1,211 @@
+"""`manage.py conformance` passes on the running service, and finds what a broken deployment does wrong."""
+
+import json
+import re
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from petstore.conformance.run import CHECKS
+from tests.support.live import Service
+from tests.support.servers import free_port
+from tests.system.broken import VARIANTS, Reply, Variant, broken, too_soon
+
+PASSED, FAILED, SKIPPED, NOT_RUN = "passed", "failed", "skipped", "not run"
+
+
+@pytest.fixture(scope="module")
+def shop(service: Service) -> Service:
+    """The service with pets in it."""
+    service.manage("seed_demo", "--pets", "60")
+    return service
+
+
+@pytest.fixture(scope="module")
+def key(shop: Service) -> str:
+    """A key whose limits no test reaches."""
+    return shop.roomy_key("Conformance")
+
+
+def conformance(url: str, key: str, *options: str) -> tuple[int, dict[str, Any]]:
+    """Run the command; return its exit status and its JSON."""
+    out = StringIO()
+    status: Any = 0
+    try:
+        call_command("conformance", url, "--key", key, "--json", *options, stdout=out, stderr=StringIO())
+    except SystemExit as ended:
+        status = ended.code
+    return status, json.loads(out.getvalue())
+
+
+def named(report: dict[str, Any], outcome: str) -> list[str]:
+    return [check["name"] for check in report["checks"] if check["outcome"] == outcome]
+
+
+# --- What passes ---------------------------------------------------------------------------------
+
+
+def test_running_service_conforms_and_nothing_is_written(shop: Service, key: str) -> None:
+    before = shop.manage("shell", "--no-imports", "-c", COUNT)
+    status, report = conformance(f"{shop.url}/v1", key)
+    assert (status, named(report, FAILED), named(report, NOT_RUN)) == (0, [], [])
+    assert named(report, SKIPPED) == ["refusal_says_when_to_come_back"]
+    assert report["requests"] <= 55
+    assert report["left_behind"] == []
+    assert shop.manage("shell", "--no-imports", "-c", COUNT) == before
+
+
+COUNT = """
+from inventory.models import Order, Pet
+print(Pet.objects.count(), Order.objects.count())
+"""
+
+
+def test_writing_checks_leave_one_available_pet_and_say_so(shop: Service, key: str) -> None:
+    pets, _ = map(int, shop.manage("shell", "--no-imports", "-c", COUNT).split())
+    status, report = conformance(f"{shop.url}/v1", key, "--write")
+    assert (status, named(report, FAILED), named(report, NOT_RUN)) == (0, [], [])
+    assert set(named(report, PASSED)) >= {check.name for check in CHECKS if check.writes}
+    (left,) = report["left_behind"]
+    pet_id = int(re.findall(r"\d+", left)[0])
+    with shop.client(key) as client:
+        assert client.get(f"/pets/{pet_id}").json()["status"] == "available"
+        assert client.get("/store/orders?status=placed").json() == []
+    assert int(shop.manage("shell", "--no-imports", "-c", COUNT).split()[0]) == pets + 1
+
+
+def test_healthy_service_passes_through_the_proxy_of_these_tests(shop: Service, key: str) -> None:
+    with broken(shop, lambda reply: None) as url:
+        status, report = conformance(url, key, "--write")
+    assert (status, named(report, FAILED)) == (0, [])
+
+
+# --- What fails ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("variant", "finds"), VARIANTS)
+def test_broken_deployment_is_found(shop: Service, key: str, variant: Variant, finds: str) -> None:
+    with broken(shop, variant) as url:
+        status, report = conformance(url, key, "--write")
+    assert finds in named(report, FAILED), report
+    assert status == 1
+    (found,) = [check for check in report["checks"] if check["name"] == finds]
+    assert found["detail"]
+    assert found["see"]
+
+
+def test_finding_says_where_its_rule_can_be_read(shop: Service, key: str) -> None:
+    out = StringIO()
+    with broken(shop, lambda reply: reply.headers.pop("etag", None)) as url, pytest.raises(SystemExit):
+        call_command("conformance", url, "--key", key, stdout=out, stderr=StringIO())
+    lines = out.getvalue().splitlines()
+    (first,) = [number for number, line in enumerate(lines) if line.startswith("failed   If-None-Match")]
+    assert lines[first].endswith(" (D32)")
+    assert lines[first + 2] == "         See docs/decisions.md#d32."
+
+
+# --- The quota is spared -------------------------------------------------------------------------
+
+
+def test_nothing_more_is_sent_after_a_429(shop: Service, key: str) -> None:
+    sent: list[str] = []
+
+    def refuse(reply: Reply) -> None:
+        too_soon(reply)
+        if reply.status == 429:
+            reply.headers["retry-after"] = "30"
+            if "Authorization" in reply.asked and "0000" not in reply.asked["Authorization"]:
+                sent.append(reply.path)
+
+    with broken(shop, refuse) as url:
+        _, report = conformance(url, key)
+    assert len(sent) == 1
+    assert len(named(report, NOT_RUN)) > 5
+
+
+def test_run_stops_before_the_quota_is_used_up(shop: Service) -> None:
+    numbers = ("--per-minute", "30", "--per-day", "1000")
+    small = shop.issue("Small", "enterprise", *numbers)["key"]
+    status, report = conformance(f"{shop.url}/v1", small, "--keep", "10")
+    assert (status, named(report, FAILED)) == (2, [])
+    assert report["requests"] == 20
+    reasons = {check["detail"] for check in report["checks"] if check["outcome"] == NOT_RUN}
+    assert "Only 10 requests are left of the quota. See --keep." in reasons
+
+
+def test_free_plan_suffices_for_a_run_that_only_reads(shop: Service) -> None:
+    status, _ = conformance(f"{shop.url}/v1", shop.issue("Free", "free")["key"])
+    assert status == 0
+
+
+def test_budget_ends_a_run(shop: Service, key: str) -> None:
+    status, report = conformance(f"{shop.url}/v1", key, "--budget", "5")
+    assert (status, report["requests"]) == (2, 5)
+
+
+def test_missing_scope_is_no_failure_of_the_deployment(shop: Service) -> None:
+    narrow = shop.issue("Narrow", "business", "--scopes", "pets:read")["key"]
+    status, report = conformance(f"{shop.url}/v1", narrow)
+    assert (status, named(report, FAILED)) == (2, [])
+    assert "unknown_order_is_not_found" in named(report, NOT_RUN)
+
+
+# --- The command ---------------------------------------------------------------------------------
+
+
+def refusal(*options: str) -> CommandError:
+    with pytest.raises(CommandError) as refused:
+        call_command("conformance", *options, stdout=StringIO())
+    return refused.value
+
+
+def test_refused_key_is_told_with_status_2(shop: Service) -> None:
+    error = refusal(f"{shop.url}/v1", "--key", "psk_live_wrong")
+    assert "refuses the key (401)" in str(error)
+    assert error.returncode == 2
+
+
+def test_unreachable_deployment_is_told_with_status_2() -> None:
+    error = refusal(f"http://127.0.0.1:{free_port()}/v1", "--key", "psk_live_x")
+    assert "gives no answer to GET" in str(error)
+    assert error.returncode == 2
+
+
+@pytest.mark.parametrize("url", ["localhost:8000/v1", "https://api.example.com", "ftp://example.com/v1"])
+def test_address_must_be_that_of_an_api(url: str) -> None:
+    assert "is not the address of an API" in str(refusal(url, "--key", "psk_live_x"))
+
+
+def test_key_may_come_from_the_environment(
+    shop: Service, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "PETSTORE_KEY" in str(refusal(f"{shop.url}/v1"))
+    monkeypatch.setenv("PETSTORE_KEY", key)
+    out = StringIO()
+    call_command("conformance", f"{shop.url}/v1", stdout=out)
+    assert re.search(r"\d+ passed, 1 skipped\. \d+ requests with the key\.", out.getvalue())
+    assert "\x1b" not in out.getvalue()
+    assert key not in out.getvalue()
+
+
+@pytest.mark.parametrize("options", [("--budget", "0"), ("--keep", "-1")])
+def test_budget_and_what_is_kept_have_bounds(options: tuple[str, str]) -> None:
+    error = refusal("http://localhost/v1", "--key", "psk_live_x", *options)
+    assert (str(error), error.returncode) == ("--budget must be 1 or more, --keep 0 or more.", 2)
+
+
+def test_ctrl_c_ends_a_run_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*args: object, **options: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("petstore.conformance.session.exchange", stop)
+    error = refusal("http://localhost/v1", "--key", "psk_live_x")
+    assert (str(error), error.returncode) == ("Stopped.", 130)
+
+
+def test_every_check_has_a_sentence() -> None:
+    assert len(CHECKS) == len({check.name for check in CHECKS}) > 30
+    for check in CHECKS:
+        assert len(check.title) > 10

@@ -1,0 +1,151 @@
+"""The service ends without losing a request: SIGTERM on the production server."""
+
+import json
+import mmap
+import signal
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from http.client import HTTPConnection
+from pathlib import Path
+
+import httpx
+import pytest
+from django.db import connection
+from granian.constants import Interfaces
+
+from petstore.observability import draining
+from petstore.serving.draining_server import DrainingServer
+from tests.support.live import STOP_SECONDS, Service, live_service
+from tests.support.servers import RedisServer, wait_until
+
+PET = json.dumps({"name": "Slow", "categoryId": 1}).encode()
+
+
+@pytest.fixture(params=["threads", "loop"])
+def mode(request: pytest.FixtureRequest) -> dict[str, str]:
+    """What makes a service serve in each way in turn."""
+    if request.param == "threads":
+        return {"SERVE_MODE": "threads"}
+    if connection.vendor != "postgresql":
+        pytest.skip("The event loop is for PostgreSQL and Redis.")
+    redis: RedisServer = request.getfixturevalue("redis")
+    return {"SERVE_MODE": "loop", "REDIS_URL": redis.url}
+
+
+def started_post(service: Service, key: str) -> socket.socket:
+    """Send a request up to its body, and return when the application waits for that."""
+    sending = socket.create_connection(("127.0.0.1", int(service.environment["PORT"])), timeout=10)
+    lines = (
+        "POST /v1/pets HTTP/1.1", "Host: localhost", f"Authorization: Bearer {key}", "Expect: 100-continue",
+        "Content-Type: application/json", f"Content-Length: {len(PET)}", "", "",
+    )  # fmt: skip
+    sending.sendall("\r\n".join(lines).encode())
+    assert b" 100 " in sending.recv(4096)
+    return sending
+
+
+def refused(service: Service) -> None:
+    """Raise unless nothing listens on the port any more."""
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(f"{service.url}/healthz", timeout=2)
+
+
+def test_request_under_way_gets_its_answer_after_the_port_is_closed(
+    tmp_path: Path, mode: dict[str, str]
+) -> None:
+    with live_service(tmp_path, workers=2, **mode) as service:
+        assert service.process is not None
+        with started_post(service, service.roomy_key("Stop")) as sending:
+            service.process.terminate()
+            wait_until(lambda: refused(service))
+            sending.sendall(PET)
+            assert sending.recv(4096).startswith(b"HTTP/1.1 201 ")
+            assert service.process.wait(STOP_SECONDS) == 0
+        assert "Slow" in service.manage("export_pets", "--format", "csv")
+
+
+@pytest.mark.parametrize("key", [True, False], ids=["read", "discarded"])
+def test_body_that_does_not_come_ends_no_worker_by_force(
+    tmp_path: Path, mode: dict[str, str], key: bool
+) -> None:
+    """A request with a key is waited for; what follows one without a key is taken and thrown away."""
+    with live_service(tmp_path, workers=1, **mode) as service:
+        assert service.process is not None
+        if key:
+            sending = started_post(service, service.roomy_key("Stop"))
+        else:
+            sending = socket.create_connection(("127.0.0.1", int(service.environment["PORT"])), timeout=10)
+            sending.sendall(
+                b"POST /v1/pets HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+            )
+            assert sending.recv(4096).startswith(b"HTTP/1.1 401 ")
+        with sending:
+            service.process.terminate()
+            assert service.process.wait(STOP_SECONDS) == 0
+        assert "Killing" not in service.log()
+
+
+def not_ready(service: Service) -> None:
+    """Raise unless the service says that it drains."""
+    answer = httpx.get(f"{service.url}/readyz")
+    assert (answer.status_code, answer.json()) == (503, {"status": "draining"})
+
+
+def answers_until_closed(service: Service, key: str) -> list[int]:
+    """Send one request after the other on one connection; return the statuses when the server ends it."""
+    statuses = []
+    with closing(HTTPConnection("127.0.0.1", int(service.environment["PORT"]), timeout=10)) as keeping:
+        while True:
+            keeping.request("GET", "/v1/pets?limit=1", headers={"Authorization": f"Bearer {key}"})
+            answer = keeping.getresponse()
+            answer.read()
+            statuses.append(answer.status)
+            if answer.will_close:
+                return statuses
+
+
+def test_service_told_to_end_is_not_ready_and_ends_each_connection_with_an_answer(
+    tmp_path: Path, mode: dict[str, str]
+) -> None:
+    with live_service(tmp_path, workers=2, DRAIN_SECONDS="2", **mode) as service:
+        assert service.process is not None
+        key = service.roomy_key("Stop")
+        assert httpx.get(f"{service.url}/readyz").status_code == 200
+        with ThreadPoolExecutor(4) as pool:
+            clients = [pool.submit(answers_until_closed, service, key) for _ in range(4)]
+            service.process.terminate()
+            wait_until(lambda: not_ready(service))
+            assert httpx.get(f"{service.url}/healthz").status_code == 200
+            assert {status for client in clients for status in client.result()} == {200}
+        assert service.process.wait(STOP_SECONDS) == 0
+
+
+def server(monkeypatch: pytest.MonkeyPatch, drain_seconds: int) -> DrainingServer:
+    """Return a server that has not begun to serve."""
+    monkeypatch.setattr(draining, "_draining", mmap.mmap(-1, 1))
+    return DrainingServer(
+        "petstore.serving.wsgi:application",
+        interface=Interfaces.WSGI,
+        drain_seconds=drain_seconds,
+        log_enabled=False,
+    )
+
+
+def test_second_signal_stops_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = server(monkeypatch, 300)
+    told.signal_handler_interrupt(signal.SIGTERM, None)
+    assert draining.is_draining()
+    assert not told.interrupt_signal
+    told.signal_handler_interrupt(signal.SIGTERM, None)
+    assert told.interrupt_signal
+
+
+@pytest.mark.parametrize(("by", "drain_seconds"), [(signal.SIGINT, 300), (signal.SIGTERM, 0)])
+def test_ctrl_c_and_a_service_without_a_time_to_drain_stop_at_once(
+    monkeypatch: pytest.MonkeyPatch, by: signal.Signals, drain_seconds: int
+) -> None:
+    told = server(monkeypatch, drain_seconds)
+    told.signal_handler_interrupt(by, None)
+    assert told.interrupt_signal
+    assert not draining.is_draining()

@@ -1,0 +1,283 @@
+"""Buyers, clients who cancel, and staff, all at the same instant: D14, D15, D31."""
+
+import json
+import random
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import Any
+
+import httpx
+import pytest
+from django.db import connection
+
+from accounts.models import Account
+from inventory.models import Category, IllegalMoveError, Order, Pet, PetStatus
+from tests.conftest import COMMITTED
+from tests.support.live import Service
+
+BUYERS = 64
+PETS = 50
+ROUNDS = 20
+WANTED_BY = 5  # Buyers that want each pet, at about the same instant.
+
+# Prints what the database has of the pets from one id to another, both included.
+LOOK = """
+from collections import Counter
+import json
+from inventory.models import *
+pets = Pet.objects.filter(pk__gte={first}, pk__lte={last})
+orders = Order.objects.filter(pet__in=pets)
+print(json.dumps({{
+    "pets": Counter(pets.values_list("status", flat=True)),
+    "orders": Counter(orders.values_list("status", flat=True)),
+    "order_steps": Counter(OrderEvent.objects.filter(order__in=orders).values_list("to_status", flat=True)),
+    "pet_steps": Counter(PetEvent.objects.filter(pet__in=pets).values_list("to_status", flat=True)),
+}}))
+"""
+
+
+class Crowd:
+    """Threads that send requests at once, each with a client of its own, in turn of the accounts."""
+
+    def __init__(self, service: Service, keys: list[str], clients: ExitStack) -> None:
+        self.own = threading.local()
+        self.waiting = [clients.enter_context(service.client(keys[n % len(keys)])) for n in range(BUYERS)]
+        self.pool = clients.enter_context(ThreadPoolExecutor(BUYERS, initializer=self.take_client))
+
+    def take_client(self) -> None:
+        self.own.client = self.waiting.pop()
+
+    def each(self, act: Callable[[httpx.Client, Any], Any], values: list[Any]) -> list[Any]:
+        """Let the next free client act with each value."""
+        return list(self.pool.map(lambda value: act(self.own.client, value), values))
+
+
+@contextmanager
+def crowd_of(service: Service, *keys: str) -> Iterator[Crowd]:
+    with ExitStack() as clients:
+        yield Crowd(service, list(keys), clients)
+
+
+def buy(client: httpx.Client, pet_id: int) -> tuple[int, str]:
+    """Order the pet; return the status and the code, with the pet's id for a code."""
+    answer = client.post("/store/orders", json={"petId": pet_id})
+    body = answer.json()
+    return answer.status_code, str(body.get("code", body.get("petId")))
+
+
+def new_pets(service: Service, count: int) -> list[int]:
+    """Put pets on sale; return their ids."""
+    made = service.manage(
+        "shell", "-v", "0", "-c",
+        "from inventory.models import *; category = Category.objects.first();"
+        f"pets = [Pet(name='Wanted', category=category) for _ in range({count})];"
+        "print([pet.pk for pet in Pet.objects.bulk_create(pets)])",
+    )  # fmt: skip
+    return [int(pet_id) for pet_id in json.loads(made)]
+
+
+def look(service: Service, pets: list[int]) -> dict[str, dict[str, int]]:
+    """Return what the database has of the pets: how many in which status, and the steps there."""
+    script = LOOK.format(first=pets[0], last=pets[-1])
+    found: dict[str, dict[str, int]] = json.loads(service.manage("shell", "-v", "0", "-c", script))
+    return found
+
+
+def own_orders(client: httpx.Client) -> list[dict[str, Any]]:
+    """Return all orders of an account, page by page."""
+    orders: list[dict[str, Any]] = []
+    following: str | None = "/store/orders?limit=100"
+    while following:
+        page = client.get(following).raise_for_status()
+        orders += page.json()
+        following = page.links.get("next", {}).get("url")
+    return orders
+
+
+def test_64_buyers_of_the_same_50_pets_get_each_exactly_once_20_times(service: Service) -> None:
+    keys = [service.roomy_key(f"Buyer {number}") for number in range(4)]
+    stock = new_pets(service, PETS * ROUNDS)
+    shuffled = random.Random(14)
+    with crowd_of(service, *keys) as crowd:
+        for start in range(0, len(stock), PETS):
+            pets = stock[start : start + PETS]
+            # In the first round each buyer goes for every pet; later the crowd falls on a dozen at a time.
+            wanted = [
+                pet for pet in shuffled.sample(pets, PETS) for _ in range(WANTED_BY if start else BUYERS)
+            ]
+            answers = crowd.each(buy, wanted)
+            won = [int(pet) for status, pet in answers if status == 201]
+            assert sorted(won) == pets
+            lost = Counter((status, code) for status, code in answers if status != 201)
+            assert lost == {(409, "pet_not_available"): len(wanted) - PETS}
+    count = len(stock)
+    assert look(service, stock) == {
+        "pets": {"pending": count},
+        "orders": {"placed": count},
+        "order_steps": {"placed": count},
+        "pet_steps": {"pending": count},
+    }
+    orders = []
+    for key in keys:
+        with service.client(key) as client:
+            orders += own_orders(client)
+    assert sorted(order["petId"] for order in orders) == stock
+
+
+def test_one_order_cancelled_by_a_crowd_gives_its_pet_free_once(service: Service) -> None:
+    key = service.roomy_key("Undecided")
+    pets = new_pets(service, 10)
+    with crowd_of(service, key) as crowd:
+        for pet in pets:
+            assert crowd.each(buy, [pet]) == [(201, str(pet))]
+            with service.client(key) as client:
+                path = f"/store/orders/{own_orders(client)[-1]['id']}"
+            answers = crowd.each(lambda client, path: client.delete(path).status_code, [path] * BUYERS)
+            assert answers == [204] * BUYERS
+    assert look(service, pets) == {
+        "pets": {"available": 10},
+        "orders": {"cancelled": 10},
+        "order_steps": {"placed": 10, "cancelled": 10},
+        "pet_steps": {"pending": 10, "available": 10},
+    }
+
+
+def buy_and_cancel(client: httpx.Client, pet_id: int) -> tuple[int, int | None]:
+    """Order the pet and, having won it, cancel; return both statuses."""
+    placed = client.post("/store/orders", json={"petId": pet_id})
+    if placed.status_code != 201:
+        assert placed.json()["code"] == "pet_not_available"
+        return placed.status_code, None
+    return 201, client.delete(f"/store/orders/{placed.json()['id']}").status_code
+
+
+def test_every_order_that_was_won_in_a_scramble_can_be_cancelled(service: Service) -> None:
+    keys = [service.roomy_key(f"Fickle {number}") for number in range(4)]
+    pets = new_pets(service, 3)
+    with crowd_of(service, *keys) as crowd:
+        answers = Counter(crowd.each(buy_and_cancel, pets * 200))
+    assert set(answers) == {(201, 204), (409, None)}
+    won = answers[201, 204]
+    assert won > len(pets)  # The pets went from hand to hand.
+    assert look(service, pets) == {
+        "pets": {"available": 3},
+        "orders": {"cancelled": won},
+        "order_steps": {"placed": won, "cancelled": won},
+        "pet_steps": {"pending": won, "available": won},
+    }
+
+
+def test_one_idempotency_key_sent_by_a_crowd_places_one_order(service: Service) -> None:
+    key = service.roomy_key("Impatient")
+    pets = new_pets(service, 10)
+
+    def send(client: httpx.Client, pet: int) -> tuple[int, str]:
+        headers = {"Idempotency-Key": f"order-{pet}"}
+        answer = client.post("/store/orders", json={"petId": pet}, headers=headers)
+        if answer.status_code == 409:
+            assert answer.json()["code"] == "idempotency_key_in_use"
+        return answer.status_code, answer.headers.get("Location", "")
+
+    with crowd_of(service, key) as crowd:
+        for pet in pets:
+            answers = Counter(crowd.each(send, [pet] * BUYERS))
+            assert {status for status, _ in answers} <= {201, 409}
+            assert len({location for status, location in answers if status == 201}) == 1
+    assert look(service, pets)["orders"] == {"placed": 10}
+
+
+# --- The verbs, which staff use, against each other -----------------------------------------------
+
+
+@pytest.fixture
+def pet(category: Category) -> Pet:
+    return Pet.objects.create(name="Biscuit", category=category)
+
+
+def at_once(*acts: Callable[[], Any]) -> list[bool]:
+    """Act in threads of their own at the same instant; return which were legal."""
+    ready = threading.Barrier(len(acts), timeout=30)
+
+    def run(act: Callable[[], Any]) -> bool:
+        try:
+            connection.ensure_connection()
+            ready.wait()
+            act()
+        except IllegalMoveError:
+            return False
+        else:
+            return True
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(len(acts)) as pool:
+        return list(pool.map(run, acts))
+
+
+def copy(order: Order) -> Order:
+    """Return the order as another member of staff has it on the screen."""
+    return Order.objects.get(pk=order.pk)
+
+
+def stored(order: Order) -> tuple[str, str]:
+    return Order.objects.values_list("status", "pet__status").get(pk=order.pk)
+
+
+@COMMITTED
+def test_either_the_shop_approves_or_the_client_cancels(account: Account, pet: Pet) -> None:
+    for _ in range(20):
+        order = Order.objects.place(account_id=account.pk, pet_id=pet.pk, by="buyer")
+        approved, cancelled = at_once(
+            partial(copy(order).approve, by="staff"),
+            partial(copy(order).cancel, by="buyer", only_placed=True),
+        )
+        assert approved != cancelled
+        assert stored(order) == (("approved", "pending") if approved else ("cancelled", "available"))
+        assert order.events.count() == 2
+        order.cancel(by="staff")
+
+
+@COMMITTED
+def test_either_the_order_is_delivered_or_cancelled(account: Account, pet: Pet) -> None:
+    for _ in range(20):
+        order = Order.objects.place(account_id=account.pk, pet_id=pet.pk, by="buyer")
+        order.approve(by="staff")
+        delivered, cancelled = at_once(
+            partial(copy(order).deliver, by="ann"),
+            partial(copy(order).cancel, by="bob"),
+        )
+        assert delivered != cancelled
+        assert stored(order) == (("delivered", "sold") if delivered else ("cancelled", "available"))
+        if delivered:
+            pet.move(PetStatus.AVAILABLE, by="staff", reason="Returned.")
+
+
+@COMMITTED
+def test_either_the_buyer_gets_the_pet_or_staff_move_it(account: Account, pet: Pet) -> None:
+    for _ in range(20):
+        placed, moved = at_once(
+            partial(Order.objects.place, account_id=account.pk, pet_id=pet.pk, by="buyer"),
+            partial(Pet.objects.get(pk=pet.pk).move, PetStatus.SOLD, by="staff"),
+        )
+        assert placed != moved
+        pet.refresh_from_db()
+        assert pet.status == ("pending" if placed else "sold")
+        assert pet.orders.filter(status="placed").count() == placed
+        if placed:
+            pet.orders.get(status="placed").cancel(by="staff")
+        else:
+            pet.move(PetStatus.AVAILABLE, by="staff", reason="Not sold after all.")
+
+
+@COMMITTED
+def test_order_approved_by_two_is_approved_once(account: Account, pet: Pet) -> None:
+    for _ in range(20):
+        order = Order.objects.place(account_id=account.pk, pet_id=pet.pk, by="buyer")
+        verdicts = at_once(*(partial(copy(order).approve, by="staff") for _ in range(4)))
+        assert sorted(verdicts) == [False, False, False, True]
+        assert order.events.filter(to_status="approved").count() == 1
+        order.cancel(by="staff")

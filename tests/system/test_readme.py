@@ -1,0 +1,138 @@
+"""What README.md, CONTRIBUTING.md and the pages beside them say is so, and every command in them works."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from django.core.management import get_commands, load_command_class
+
+from tests.support.live import ROOT, STOP_SECONDS
+from tests.support.servers import free_port, wait_until
+
+PAGES = [
+    "README.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")),
+]
+README = (ROOT / "README.md").read_text()
+# The commands of the fenced blocks: a test here runs them, or CI. `make test` runs the one file too.
+RUN_HERE = {
+    "make setup",
+    "make run",
+    "make help",
+    "curl -H 'Authorization: Bearer <key>' 'http://localhost:8000/v1/pets?limit=3'",
+}
+RUN_BY_CI = {"make check", "make test", ".ci/run", ".venv/bin/python -m pytest -q tests/api/test_pages.py"}
+# What the gate does for a shorter time: see tests/system/chaos and tests/system/simulation.
+LONGER_BY_HAND = {
+    ".venv/bin/python -m tests.system.chaos --seconds 600 --log chaos.log",
+    ".venv/bin/python -m tests.system.chaos --seed 17 --serve-mode threads",
+    ".venv/bin/python -m tests.system.chaos --seed 17 --backends redis --kinds reset freeze",
+    ".venv/bin/python -m tests.system.simulation --seed 6283",
+    ".venv/bin/python -m tests.system.simulation --from 10000 --count 50000",
+}
+NOT_COPIED = shutil.ignore_patterns(
+    ".git", ".venv", ".env", "node_modules", "var", "*.sqlite3*", "__pycache__", ".*_cache", ".hypothesis"
+)
+
+
+def commands(page: str) -> set[str]:
+    """Return the commands of the fenced blocks of a page, without their comments."""
+    blocks = re.findall(r"^```\n(.*?)^```", (ROOT / page).read_text(), re.DOTALL | re.MULTILINE)
+    lines = [line.partition(" # ")[0].strip() for block in blocks for line in block.splitlines()]
+    return {line for line in lines if re.match(r"(make|curl|\.ci/run|\.venv/bin/|docker) ?", line)}
+
+
+def test_every_command_is_run_by_a_test_or_by_ci() -> None:
+    found = commands("README.md") | commands("CONTRIBUTING.md")
+    assert found == RUN_HERE | RUN_BY_CI | LONGER_BY_HAND
+    gate = (ROOT / ".ci/run").read_text().splitlines()
+    assert {"make check", "make test"} <= set(gate)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_of_a_page_lead_to_files_that_are_there(page: str) -> None:
+    for target in re.findall(r"\]\(([^)#:]+)\)", (ROOT / page).read_text()):
+        assert (ROOT / page).parent.joinpath(target).exists(), target
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_make_targets_and_files_that_a_page_names_exist(page: str) -> None:
+    text = (ROOT / page).read_text()
+    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert set(re.findall(r"`make ([a-z]+)`", text)) <= set(targets)
+    for path in re.findall(r"\b((?:petstore|accounts|inventory|tests|templates|docs)/[\w./-]*\w)\b", text):
+        assert (ROOT / path).exists() or list(ROOT.glob(f"*/{path}")), path
+
+
+def test_table_of_settings_has_every_variable_once() -> None:
+    rows = re.findall(r"^\| `([A-Z_]+)` \|", README, re.MULTILINE)
+    assert len(rows) == len(set(rows))
+    read = set()
+    for path in [ROOT / "petstore/settings.py", ROOT / "petstore/environment.py"]:
+        read |= set(re.findall(r'\b(?:env\.)?[a-z_]+\(\s*"([A-Z][A-Z_]+)",', path.read_text()))
+        read |= set(re.findall(r'\benv\.[a-z_]+\("([A-Z][A-Z_]+)"\)', path.read_text()))
+    assert set(rows) == read
+
+
+def test_table_of_commands_has_every_command_of_ours() -> None:
+    rows = re.findall(r"^\| `([a-z_]+)[^|]*` \|", README, re.MULTILINE)
+    ours = {name for name, app in get_commands().items() if app in {"petstore", "accounts", "inventory"}}
+    assert ours <= set(rows) | {"changepassword"}
+    for name in rows:
+        command = load_command_class(get_commands()[name], name)
+        assert command.create_parser("manage.py", name).format_help()
+
+
+def test_help_lists_every_target() -> None:
+    done = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
+    phony = re.findall(r"^\.PHONY: (.*)", (ROOT / "Makefile").read_text(), re.MULTILINE)[0].split()
+    assert sorted(re.findall(r"^([a-z]+) ", done.stdout, re.MULTILINE)) == sorted(phony)
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """`make run` in a fresh copy, on the packages that are installed here; its process and address."""
+    copy = tmp_path / "petstore"
+    shutil.copytree(ROOT, copy, ignore=NOT_COPIED)
+    (copy / ".venv/bin").mkdir(parents=True)
+    for made in (".venv/bin/python", ".venv/runtime.txt"):  # Installing needs the network.
+        (copy / made).touch()
+    port = str(free_port())
+    hidden = {"SECRET_KEY", "API_KEY_PEPPERS", "BASE_URL", "STAGING_BASE_URL", "DATABASE_URL"}
+    environment = {name: value for name, value in os.environ.items() if name not in hidden} | {"PORT": port}
+    with subprocess.Popen(
+        ["make", "run", f"BIN={ROOT / '.venv/bin'}"],
+        cwd=copy, env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True,
+    ) as process:  # fmt: skip
+        try:
+            yield process, f"http://localhost:{port}"
+        finally:
+            os.killpg(process.pid, signal.SIGINT)  # Ctrl-C.
+            process.wait(STOP_SECONDS)
+
+
+def test_two_commands_lead_to_a_first_call(fresh: tuple[subprocess.Popen[str], str]) -> None:
+    process, address = fresh
+    assert process.stdout is not None
+    printed = ""
+    while "Serving on" not in printed:
+        line = process.stdout.readline()
+        assert line, printed
+        printed += line
+    wait_until(lambda: httpx.get(f"{address}/healthz").raise_for_status())
+    key = re.findall(r"psk_live_\w+", printed)[0]
+    line = re.findall(r"^curl .*", README, re.MULTILINE)[0]
+    call = line.replace("<key>", key).replace("http://localhost:8000", address)
+    assert call in printed  # The service prints the very line.
+    done = subprocess.run(["sh", "-c", call], capture_output=True, text=True, check=True)
+    assert done.stdout.count('"id"') == 3
+    for page in re.findall(r"<http://localhost:8000(/[^>]*)>", README):
+        assert httpx.get(address + page, follow_redirects=True).status_code == 200

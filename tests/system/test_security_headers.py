@@ -1,0 +1,131 @@
+"""The headers and cookies that protect a deployment behind HTTPS, as a live service sends them."""
+
+import re
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from tests.support.live import Service, live_service
+
+HOST = "api.example.com"
+PROXY = {"Host": HOST, "X-Forwarded-Proto": "https", "X-Forwarded-For": "192.0.2.1"}
+PAGES = ["/", "/docs", "/docs/errors", "/admin/login/", "/admin/", "/nothing", "/openapi.json"]
+STAFF = (
+    "from django.contrib.auth.models import User; User.objects.create_superuser('ann', '', 'a-long-one')"
+)
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """The service as it runs behind a proxy with TLS."""
+    environment = {
+        "BASE_URL": f"https://{HOST}/v1",
+        "ALLOWED_HOSTS": f"{HOST},127.0.0.1",
+        "TRUSTED_PROXY_COUNT": "1",
+    }
+    with live_service(tmp_path_factory.mktemp("https"), workers=1, **environment) as service:
+        yield service
+
+
+def get(service: Service, path: str, **headers: str) -> httpx.Response:
+    return httpx.get(service.url + path, headers=PROXY | headers, timeout=30)
+
+
+def cookies(response: httpx.Response) -> dict[str, set[str]]:
+    """Return the attributes of each cookie that an answer sets, by the cookie's name."""
+    found = {}
+    for line in response.headers.get_list("set-cookie"):
+        name, *attributes = (part.partition("=")[0] for part in line.split("; "))
+        found[name] = {attribute for attribute in attributes if attribute not in {"Max-Age", "expires"}}
+        found[name] |= {part for part in line.split("; ") if part.startswith("SameSite=")} - {"SameSite"}
+    return found
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_page_protects_the_browser_that_shows_it(service: Service, path: str) -> None:
+    headers = get(service, path).headers
+    assert headers["Strict-Transport-Security"] == "max-age=31536000; includeSubDomains; preload"
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["Referrer-Policy"] == "same-origin"
+    assert headers["Cross-Origin-Opener-Policy"] == "same-origin"
+    assert headers["X-Frame-Options"] == "DENY"
+    assert "camera=()" in headers["Permissions-Policy"]
+    policy = headers["Content-Security-Policy"]
+    assert "default-src 'none'" in policy
+    assert "frame-ancestors 'none'" in policy
+    assert not re.search(r"script-src[^;]*'unsafe", policy)
+
+
+@pytest.mark.parametrize("path", ["/v1/pets", "/v1/nothing", "/v1/pets/1"])
+def test_answer_of_the_api_is_never_taken_for_a_page_nor_kept_by_others(
+    service: Service, path: str
+) -> None:
+    headers = get(service, path).headers
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["Content-Type"] == "application/json"
+    assert headers["Cache-Control"] in {"no-store", "private, no-cache"}
+    assert headers["Vary"] == "Authorization"
+
+
+def test_no_answer_names_the_versions_of_what_made_it(service: Service) -> None:
+    for path in [*PAGES, "/v1/pets"]:
+        headers = get(service, path).headers
+        assert "X-Powered-By" not in headers
+        assert not re.search(r"\d", headers.get("Server", ""))
+
+
+def test_no_origin_but_our_own_may_read_an_answer(service: Service) -> None:
+    for path in ["/", "/openapi.json", "/admin/login/", "/v1/pets"]:
+        headers = get(service, path, Origin="https://evil.example").headers
+        assert "Access-Control-Allow-Origin" not in headers
+
+
+@pytest.mark.parametrize("path", ["/", "/docs", "/admin/login/"])
+def test_page_over_plain_http_leads_to_https(service: Service, path: str) -> None:
+    answer = get(service, path, **{"X-Forwarded-Proto": "http"})
+    assert (answer.status_code, answer.headers["Location"]) == (301, f"https://{HOST}{path}")
+
+
+def test_page_under_another_host_name_is_refused(service: Service) -> None:
+    answer = get(service, "/", Host="evil.example")
+    assert answer.status_code == 400
+    assert "evil.example" not in answer.text
+
+
+def test_public_pages_set_no_cookie(service: Service) -> None:
+    for path in ["/", "/docs", "/docs/errors", "/openapi.json", "/v1/pets"]:
+        assert cookies(get(service, path)) == {}
+
+
+def sign_in(service: Service, **headers: str) -> httpx.Response:
+    """Send the login form as a browser does, with these headers."""
+    page = get(service, "/admin/login/")
+    token = re.findall(r'name="csrfmiddlewaretoken" value="(\w+)"', page.text)[0]
+    cookie = page.headers["set-cookie"].partition(";")[0]
+    return httpx.post(
+        f"{service.url}/admin/login/",
+        data={"username": "ann", "password": "a-long-one", "csrfmiddlewaretoken": token},
+        headers=PROXY | {"Cookie": cookie} | headers,
+        timeout=30,
+    )
+
+
+def test_cookies_are_for_this_host_over_https_and_for_no_script(service: Service) -> None:
+    service.manage("shell", "--no-imports", "-c", STAFF)
+    signed_in = sign_in(service, Referer=f"https://{HOST}/admin/login/")
+    assert signed_in.status_code == 302
+    assert cookies(signed_in) == {
+        "__Host-csrftoken": {"Secure", "HttpOnly", "Path", "SameSite", "SameSite=Strict"},
+        "__Host-sessionid": {"Secure", "HttpOnly", "Path", "SameSite", "SameSite=Lax"},
+    }
+    assert "no-store" in signed_in.headers["Cache-Control"]
+
+
+@pytest.mark.parametrize("header", ["Origin", "Referer"])
+def test_form_sent_from_another_site_is_refused(service: Service, header: str) -> None:
+    assert sign_in(service, **{header: "https://evil.example"}).status_code == 403
+
+
+def test_deployment_check_finds_these_settings_sound(service: Service) -> None:
+    service.manage("check", "--deploy", "--fail-level", "WARNING")

@@ -1,0 +1,84 @@
+"""Every decision and every section of the contract that is cited anywhere stands in docs/."""
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from petstore.conformance.checks import Check
+from petstore.conformance.run import CHECKS
+
+ROOT = Path(__file__).resolve().parents[2]
+KINDS = {".py", ".md", ".html", ".yaml", ".lua"}
+NOT_OURS = {"node_modules", "var", "build"}  # Besides all that is hidden.
+# A number such as D9, or a range, D2-D5. Not the digits of %D9 in a URL, nor ruff's D205.
+DECISION = re.compile(r"(?<![%\w])D(\d{1,2})(?:-D(\d{1,2}))?\b")
+SECTION = re.compile(r"""contract(?:,|:|'s)\s+"(\w[^"]*)\"""", re.IGNORECASE)
+
+
+def headings(page: str, pattern: str) -> list[str]:
+    return re.findall(pattern, (ROOT / "docs" / page).read_text(), re.MULTILINE)
+
+
+DECISIONS = [int(number) for number in headings("decisions.md", r"^### D(\d+)$")]
+SECTIONS = headings("contract.md", r"^##+ (.+)$")
+
+
+def without_entry(text: str) -> list[str]:
+    """Return what a text cites and docs/ doesn't have."""
+    cited = [
+        number
+        for first, last in DECISION.findall(text)
+        for number in range(int(first), int(last or first) + 1)
+    ]
+    missing = [f"D{number}" for number in cited if number not in DECISIONS]
+    return missing + [name for name in SECTION.findall(text) if name not in SECTIONS]
+
+
+def files() -> Iterator[Path]:
+    for folder, folders, names in os.walk(ROOT):
+        folders[:] = [name for name in folders if not name.startswith(".") and name not in NOT_OURS]
+        paths = [Path(folder, name) for name in names if Path(name).suffix in KINDS]
+        yield from (path for path in paths if path != Path(__file__))  # Which cites what isn't there.
+
+
+def test_every_citation_has_an_entry() -> None:
+    found = {str(path.relative_to(ROOT)): without_entry(path.read_text()) for path in files()}
+    assert len(found) > 300
+    assert {path: missing for path, missing in found.items() if missing} == {}
+
+
+def test_decisions_are_numbered_without_a_gap() -> None:
+    assert list(range(1, 45)) == DECISIONS
+
+
+def test_no_two_sections_of_the_contract_have_one_name() -> None:
+    assert len(SECTIONS) == len(set(SECTIONS)) > 10
+
+
+@pytest.mark.parametrize(
+    ("text", "missing"),
+    [
+        ("# See D99.", ["D99"]),
+        ("D0 and D1", ["D0"]),
+        ("The rules D43-D46.", ["D45", "D46"]),
+        ("D2-D5 (D31): as they say", []),
+        ("%D9%A5, noqa: D205, psk_live_D99", []),
+        ('# The contract, "Prices".', ["Prices"]),
+        ('the contract\'s "Sell an animal"', ["Sell an animal"]),
+        ('The contract, "Versioning".', []),
+    ],
+)
+def test_citation_without_an_entry_is_found(text: str, missing: list[str]) -> None:
+    assert without_entry(text) == missing
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
+def test_conformance_check_leads_to_its_rule(check: Check) -> None:
+    anchors = {f"docs/decisions.md#d{number}" for number in DECISIONS}
+    anchors |= {f"docs/contract.md#{name.lower().replace(' ', '-')}" for name in SECTIONS}
+    assert check.places
+    assert set(check.places) <= anchors
+    assert without_entry(check.rule) == []
