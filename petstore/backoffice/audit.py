@@ -66,7 +66,7 @@ def record(
     AuditEntry.objects.create(
         actor_id=by.user_id,
         actor_name=by.name[:150],
-        action=action,
+        action=Action(action),
         model=obj._meta.label_lower if obj is not None else "",
         object_id=str(obj.pk)[:255] if obj is not None else "",
         object_text=str(obj)[:255] if obj is not None else "",
@@ -134,10 +134,11 @@ def remember(request: HttpRequest, rows: Iterable[models.Model]) -> None:
 
 
 def record_change(request: HttpRequest, obj: models.Model, reason: str) -> None:
-    """Record that a row changed since it was remembered."""
+    """Record that a row changed since it was remembered; what changed nothing needs a reason."""
     now = stored_values(obj)
     before = request.__dict__.get("_petstore_before", {}).get((obj._meta.label_lower, obj.pk), now)
-    record(Actor.of(request), obj, Action.CHANGED, before=before, after=now, reason=reason)
+    if before != now or reason:
+        record(Actor.of(request), obj, Action.CHANGED, before=before, after=now, reason=reason)
 
 
 # --- Signing in and out --------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Permission, User
 from django.db import connection
 from django.test import Client
@@ -13,6 +12,7 @@ from django.utils import timezone
 
 from accounts.models import Account
 from inventory.models import Category, Order, OrderStatus, Pet
+from petstore.backoffice.models import AuditEntry
 
 ORDERS = "/admin/inventory/order/"
 
@@ -143,7 +143,7 @@ def test_buttons_of_an_order_do_what_they_say(staff: Client, order: Order, pet: 
     pet.refresh_from_db()
     assert (status_of(order), pet.status) == ("delivered", "sold")
     assert order.ship_date is not None
-    assert LogEntry.objects.filter(object_id=str(order.pk)).count() == 3
+    assert AuditEntry.objects.about(order).count() == 3
 
 
 def test_looking_at_a_verb_does_nothing(staff: Client, order: Order) -> None:

@@ -18,8 +18,9 @@ from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
-from accounts.models import Account, ApiKey, KeyEvent
+from accounts.models import Account, ApiKey
 from inventory.models import Category, Pet
+from petstore.backoffice.models import AuditEntry
 from tests.conftest import OPERATOR, Api
 from tests.support.live import ROOT, Service
 from tests.support.servers import START_SECONDS, free_port, wait_until
@@ -119,7 +120,7 @@ def test_enterprise_account_keeps_its_numbers_or_gets_new_ones() -> None:
 
 def test_history_names_the_operator() -> None:
     run("issue_key", "--account", "Acme Pets")
-    assert KeyEvent.objects.get().actor_name.endswith(" (command)")
+    assert AuditEntry.objects.get().actor_name.endswith(" (command)")
 
 
 ENTERPRISE = ("--plan", "enterprise")
