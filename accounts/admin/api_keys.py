@@ -147,7 +147,7 @@ class ApiKeyAdmin(KeyPages):
         obj.refresh_from_db()
         obj.text = text  # For response_add, which answers this same request; it is no field.
 
-    def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> None:
+    def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
         """Record nothing more: `issue` has."""
 
     def response_add(self, request: HttpRequest, obj: Any, post_url_continue: Any = None) -> HttpResponse:

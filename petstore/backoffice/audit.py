@@ -27,7 +27,7 @@ Values = dict[str, Any]
 SECRET = {"password", "digest", "pepper_number", "key", "token", "secret", "session_data", "session_key"}
 HIDDEN, HIDDEN_NEW = "(not shown)", "(not shown, but changed)"
 LONGEST_VALUE = 2000  # Characters.
-EMPTY = (None, "", [])
+EMPTY: tuple[Any, ...] = (None, "", [])
 
 
 @dataclass(frozen=True)

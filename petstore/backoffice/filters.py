@@ -35,7 +35,11 @@ class TimeFilter(ChoiceFilter):
 
     title = "time"
     field: str
-    offered = (("1", "In the last 24 hours"), ("7", "In the last 7 days"), ("30", "In the last 30 days"))
+    offered: Sequence[tuple[str, str]] = (
+        ("1", "In the last 24 hours"),
+        ("7", "In the last 7 days"),
+        ("30", "In the last 30 days"),
+    )
 
     def condition(self, chosen: str) -> Q:
         return Q(**{f"{self.field}__gte": timezone.now() - timedelta(days=int(chosen))})

@@ -21,6 +21,7 @@ from petstore.backoffice import audit, edit_conflicts
 from petstore.backoffice.audit import Action, Actor
 from petstore.backoffice.history import entries_of
 from petstore.backoffice.models import AuditEntry
+from petstore.backoffice.site import PetstoreAdminSite
 
 MOST_REMEMBERED = 500  # Rows of one action whose old values are kept; more are recorded without them.
 EXAMPLES = 10
@@ -37,6 +38,7 @@ class SafeAutocompleteSelect(AutocompleteSelect):
 
 
 class PetstoreModelAdmin(ModelAdmin):
+    admin_site: PetstoreAdminSite
     # What nobody may do here is False, whatever permissions they have.
     can_add = can_change = can_delete = True
     actions: Any = None  # An action on a whole list would load all of it.
@@ -108,15 +110,15 @@ class PetstoreModelAdmin(ModelAdmin):
         audit.remember(request, queryset[:MOST_REMEMBERED])
         return super().response_action(request, queryset, *args, **kwargs)
 
-    def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> None:
+    def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
         values = audit.stored_values(obj)
         audit.record(Actor.of(request), obj, Action.ADDED, after=values, reason=reason(request, message))
 
-    def log_change(self, request: HttpRequest, obj: Any, message: Any) -> None:
+    def log_change(self, request: HttpRequest, obj: Any, message: Any) -> Any:
         """Record a change, with old and new values; a text as the message is the reason."""
         audit.record_change(request, obj, reason(request, message))
 
-    def log_deletions(self, request: HttpRequest, queryset: Any) -> None:
+    def log_deletions(self, request: HttpRequest, queryset: Any) -> Any:
         """Record what will be deleted."""
         for row in queryset:
             values = audit.stored_values(row)
@@ -163,10 +165,8 @@ class PetstoreModelAdmin(ModelAdmin):
 
     def page(self, request: HttpRequest, template: str, title: str, **context: Any) -> TemplateResponse:
         """Return a page in the frame of the back office; `template` stands in templates/admin."""
-        response: TemplateResponse = self.admin_site.page(
-            request, template, title, opts=self.opts, media=self.media, **context
-        )
-        return response
+        shared = {"opts": self.opts, "media": self.media}
+        return self.admin_site.page(request, template, title, **shared | context)
 
 
 def reason(request: HttpRequest, message: Any = None) -> str:

@@ -153,8 +153,8 @@ class ManageForm(CodeForm):
 
 def locked_for(device: TOTPDevice | StaticDevice | None) -> int:
     """Return for how many seconds the device takes no code, after wrong ones; 0 if it does."""
-    allowed, why = device.verify_is_allowed() if device is not None else (True, None)
-    return 0 if allowed else int((why["locked_until"] - timezone.now()).total_seconds()) + 1
+    locked = {} if device is None else device.verify_is_allowed()[1] or {}  # type: ignore[no-untyped-call]
+    return int((locked["locked_until"] - timezone.now()).total_seconds()) + 1 if locked else 0
 
 
 class TwoFactorSite(UnfoldAdminSite):

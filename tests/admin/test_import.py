@@ -13,6 +13,7 @@ import pytest
 from django.contrib.auth.models import Permission, User
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.management import CommandError, call_command
+from django.db import IntegrityError
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 from django.utils import timezone
@@ -280,6 +281,20 @@ def test_category_that_goes_before_the_confirmation_stops_the_import(staff: Clie
     token = token_in(upload(staff, b"name,category\nRex,Dogs\nNeo,Newts\n"))
     category.delete()
     assert "a category is no longer there" in confirm(staff, token)
+    assert Pet.objects.count() == 0
+
+
+def test_what_the_database_refuses_is_not_blamed_on_a_category(
+    staff: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(batches: Any) -> None:
+        raise IntegrityError("new row violates a check constraint")
+
+    token = token_in(upload(staff, GOOD))
+    monkeypatch.setattr("inventory.admin.import_export.add", refuse)
+    page = confirm(staff, token)
+    assert "Nothing was imported" in page
+    assert "category is no longer there" not in page
     assert Pet.objects.count() == 0
 
 
