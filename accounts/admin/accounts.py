@@ -37,19 +37,15 @@ class AccountAdmin(WhatIfAdmin):
 
     # --- The list
 
-    def get_search_results(
-        self, request: HttpRequest, queryset: QuerySet[Account], search_term: str
-    ) -> tuple[QuerySet[Account], bool]:
+    def search(self, request: HttpRequest, rows: QuerySet[Account], term: str) -> QuerySet[Account]:
         """Return the accounts with this in the name, or whose public id, or a key's, begins so."""
-        term = (public_id_in(search_term) or search_term).strip()
-        if not term:
-            return queryset, False
+        term = public_id_in(term) or term
         # A key's public id begins with its account's.
         if len(term) > key_text.ACCOUNT_ID_LENGTH:
             by_id = Q(Exists(ApiKey.objects.filter(account=OuterRef("pk"), public_id__startswith=term)))
         else:
             by_id = Q(public_id__startswith=term)
-        return queryset.filter(Q(name__icontains=term) | by_id), False
+        return rows.filter(Q(name__icontains=term) | by_id)
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
         """Show the list; a key that was pasted whole is looked for by its public id."""
@@ -77,10 +73,6 @@ class AccountAdmin(WhatIfAdmin):
         accounts: QuerySet[Account] = super().get_queryset(request)
         return accounts.select_related("plan", "quota")
 
-    def render_change_form(
-        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
-    ) -> Any:
-        if context["original"] is not None:
-            # Read anew: a form with a mistake has changed the one at hand.
-            context["panels"] = panels(self.get_queryset(request).get(pk=context["original"].pk), request)
-        return super().render_change_form(request, context, *args, **kwargs)
+    def beside_form(self, request: HttpRequest, row: Account | None) -> dict[str, Any]:
+        # Read anew: a form with a mistake has changed the one at hand.
+        return {"panels": panels(self.get_queryset(request).get(pk=row.pk), request)} if row else {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 from django.contrib import admin
@@ -51,11 +50,9 @@ class ApiKeyAdmin(KeyPages):
         keys: QuerySet[ApiKey] = super().get_queryset(request)
         return keys.annotate(requests_today=Subquery(today.values("requests")))
 
-    def get_search_results(
-        self, request: HttpRequest, queryset: QuerySet[ApiKey], search_term: str
-    ) -> tuple[QuerySet[ApiKey], bool]:
+    def search(self, request: HttpRequest, rows: QuerySet[ApiKey], term: str) -> QuerySet[ApiKey]:
         """Return the keys whose public id begins so. Those of one account all begin with its id."""
-        return queryset.filter(public_id__startswith=search_term.strip()), False
+        return rows.filter(public_id__startswith=term)
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
         """Show the list; a key that was pasted whole is looked for by its public id."""
@@ -110,24 +107,20 @@ class ApiKeyAdmin(KeyPages):
         sound = account.isascii() and account.isdecimal() and len(account) < len(str(2**63))
         return {"account": int(account)} if sound else {}
 
-    def render_change_form(
-        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
-    ) -> Any:
-        key = context["original"]
-        context["show_save_and_add_another"] = False
-        context["show_save_and_continue"] = False
-        if key is not None:
-            context |= self.what_can_be_done(request, key, timezone.now())
-            context |= {"history_title": "History of the key", "history": entries_of(key.events)}
-        return super().render_change_form(request, context, *args, **kwargs)
-
-    def what_can_be_done(self, request: HttpRequest, key: ApiKey, now: datetime) -> dict[str, bool]:
-        may_change, alive = self.has_change_permission(request, key), key.revoked_at is None
-        return {
+    def beside_form(self, request: HttpRequest, row: ApiKey | None) -> dict[str, Any]:
+        """Return which buttons the page has, and the key's history."""
+        shown: dict[str, Any] = {"show_save_and_add_another": False, "show_save_and_continue": False}
+        if row is None:
+            return shown
+        now = timezone.now()
+        may_change, alive = self.has_change_permission(request, row), row.revoked_at is None
+        return shown | {
             "show_save": alive,
             "may_revoke": may_change and alive,
-            "may_rotate": key.state(now) == "active" and self.may_rotate(request, key),
-            "may_unban": may_change and alive and key.ban_end(now) is not None,
+            "may_rotate": row.state(now) == "active" and self.may_rotate(request, row),
+            "may_unban": may_change and alive and row.ban_end(now) is not None,
+            "history_title": "History of the key",
+            "history": entries_of(row.events),
         }
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:

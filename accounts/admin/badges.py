@@ -10,6 +10,7 @@ from django.utils.safestring import SafeString
 from django.utils.timesince import timesince
 
 from accounts.models import ApiKey, PlanCode
+from petstore.backoffice.wording import percent
 
 SOON = timedelta(days=7)  # A key that ends within it is marked.
 
@@ -67,9 +68,9 @@ def usage_bar(used: int, limit: int) -> SafeString:
     return render_to_string(
         "admin/accounts/bar.html",
         {
-            "width": f"{min(share, 1) * 100:.1f}",
+            "width": f"{min(share, 1):.1%}",
             "level": level,
             "text": f"{used:,} of {limit:,}",
-            "percent": f"{share * 100:.0f}%" if share >= 0.01 or not used else "under 1%",
+            "percent": percent(share),
         },
     )

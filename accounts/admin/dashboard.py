@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from django.conf import settings
 from django.http import HttpRequest
@@ -15,18 +14,12 @@ from accounts.models import Account, PlanCode
 from petstore.backoffice.charts import BarChart, Series
 from petstore.backoffice.dashboard import Card, Step, listing, makes_cards
 from petstore.backoffice.navigation import may_view
-from petstore.backoffice.wording import counted
+from petstore.backoffice.wording import counted, percent
 
 DAYS = 30
 TOP_ACCOUNTS = 10
 LONGEST_LIST = 5
 NEARLY_ALL = 0.9  # The share of a daily limit from which an account is about to be refused.
-PLAN_COLOURS = {
-    PlanCode.FREE: "--chart-1",
-    PlanCode.PRO: "--chart-2",
-    PlanCode.BUSINESS: "--chart-3",
-    PlanCode.ENTERPRISE: "--chart-4",
-}
 
 
 @makes_cards
@@ -37,7 +30,7 @@ def cards(request: HttpRequest) -> Iterator[Card]:
         top = reports.top_accounts(TOP_ACCOUNTS)
         yield traffic(request, used_today=bool(top))
         yield quota(top)
-        yield Card("deprecated", "left", 3, callers_of_get_pet())
+        yield callers_of_get_pet()
 
 
 def keys(request: HttpRequest) -> Card:
@@ -45,96 +38,82 @@ def keys(request: HttpRequest) -> Card:
     banned = reports.banned_keys(LONGEST_LIST)
     ending = reports.expiring_keys(limit=LONGEST_LIST)
     to_replace = ending.to_replace_in_7_days  # A key that was rotated needs nothing more.
-    links = {
-        "banned": listing("accounts_apikey", banned="now"),
-        "in_7_days": listing("accounts_apikey", expires="7"),
-        "in_30_days": listing("accounts_apikey", expires="30"),
-    }
+    see, in_7_days = listing("accounts_apikey", banned="now"), listing("accounts_apikey", expires="7")
     changes = request.user.has_perm("accounts.change_apikey")
     steps = []
     if banned.total:
         text = counted(banned.total, "key is banned now.", "keys are banned now.")
-        steps.append(Step(2, "gavel", text, "See why" if changes else "See the keys", links["banned"]))
+        steps.append(Step(2, "gavel", text, "See why" if changes else "See the keys", see))
     if to_replace > 0:
         text = counted(to_replace, "key ends within 7 days", "keys end within 7 days")
         verb = "Rotate in time" if changes else "See the keys"
-        steps.append(Step(2, "key", f"{text}, without a successor.", verb, links["in_7_days"]))
+        steps.append(Step(2, "key", f"{text}, without a successor.", verb, in_7_days))
+    links = {"banned": see, "in_7_days": in_7_days, "in_30_days": listing("accounts_apikey", expires="30")}
     return Card("keys", "right", 2, {"banned": banned, "ending": ending, "links": links}, steps)
 
 
 def traffic(request: HttpRequest, *, used_today: bool) -> Card:
     """Return what the accounts sent, by plan."""
     days = reports.requests_by_plan(DAYS)
-    requests = traffic_chart(days, "requests", "Requests per day", "requests")
-    refusals = traffic_chart(days, "refusals", "Refusals per day", "refusals")
-    quiet = not (requests.total or refusals.total)
+    charts = [traffic_chart(days, column) for column in ("requests", "refusals")]
+    requests, refusals = (chart if chart.total else None for chart in charts)
+    quiet = not (requests or refusals)
     none = quiet and not used_today and not Account.objects.exists()
     facts = {
-        "days": DAYS,
-        "requests": requests if requests.total else None,
-        "refusals": refusals if refusals.total else None,
-        "quiet": quiet,
-        "none": none,
+        "days": DAYS, "requests": requests, "refusals": refusals, "quiet": quiet, "none": none,
         "link": listing("accounts_account"),
         "why_refused": listing("accounts_refusal") if may_view(request, "accounts.refusal") else "",
-    }
+    }  # fmt: skip
     add = reverse("admin:accounts_account_add")
     step = Step(3, "storefront", "There is no account yet.", "Add the first account", add)
     asks = none and request.user.has_perm("accounts.add_account")
     return Card("traffic", "top", 1, facts, [step] if asks else [])
 
 
-def traffic_chart(days: list[reports.PlanDay], column: str, title: str, unit: str) -> BarChart:
+def traffic_chart(days: list[reports.PlanDay], column: str) -> BarChart:
     """Return a chart of every day, a colour for each plan."""
-    return BarChart(
-        f"{title}, last {DAYS} days",
-        unit,
-        "Day (UTC)",
-        [f"{day.day:%b} {day.day.day}" for day in days if day.plan == PlanCode.FREE],
-        [
-            Series(
-                plan.label,
-                PLAN_COLOURS[plan],
-                [getattr(day, column) for day in days if day.plan == plan],
-                listing("accounts_account", plan__code__exact=plan.value),
-            )
-            for plan in PlanCode
-        ],
-        newest_last=True,
-    )
+    series = [
+        Series(
+            plan.label,
+            f"--chart-{number}",
+            [getattr(day, column) for day in days if day.plan == plan],
+            listing("accounts_account", plan__code__exact=plan.value),
+        )
+        for number, plan in enumerate(PlanCode, start=1)
+    ]
+    title = f"{column.capitalize()} per day, last {DAYS} days"
+    labels = [f"{day.day:%b} {day.day.day}" for day in days if day.plan == PlanCode.FREE]
+    return BarChart(title, column, "Day (UTC)", labels, series, newest_last=True)
 
 
 def quota(top: list[reports.AccountToday]) -> Card:
-    """Return who nears the daily limit."""
+    """Return who has used most of the daily limit, each as a bar and in words."""
     steps = []
     if nearly := sum(account.share >= NEARLY_ALL for account in top):
         at_least = "or more " if nearly == TOP_ACCOUNTS else ""
         text = counted(nearly, "account has", f"accounts {at_least}have")
         steps.append(Step(3, "speed", f"{text} used 90% of today's quota, or more.", "See which", "#quota"))
-    facts = {"top": [quota_line(account) for account in top], "link": listing("accounts_account")}
-    return Card("quota", "left", 2, facts, steps)
+    lines = [
+        {
+            "account": account,
+            "plan": PlanCode(account.plan).label,
+            "width": f"{min(account.share, 1):.1%}",
+            "percent": percent(account.share),
+            "text": f"{account.requests:,} of {account.per_day:,}",
+            "high": account.share >= NEARLY_ALL,
+        }
+        for account in top
+    ]
+    return Card("quota", "left", 2, {"top": lines, "link": listing("accounts_account")}, steps)
 
 
-def quota_line(account: reports.AccountToday) -> dict[str, Any]:
-    """Return an account's use of its daily limit, as a bar and in words."""
-    percent = account.share * 100
-    return {
-        "name": account.name,
-        "plan": PlanCode(account.plan).label,
-        "link": reverse("admin:accounts_account_change", args=[account.account_id]),
-        "width": f"{min(percent, 100):.1f}",
-        "percent": f"{percent:.0f}%" if percent >= 1 else "under 1%",
-        "text": f"{account.requests:,} of {account.per_day:,}",
-        "high": account.share >= NEARLY_ALL,
-    }
-
-
-def callers_of_get_pet() -> dict[str, Any]:
+def callers_of_get_pet() -> Card:
     """Return who still calls what will be removed."""
     callers = reports.deprecated_callers(DAYS, TOP_ACCOUNTS)
-    return {
+    facts = {
         "days": DAYS,
         "callers": [(caller, f"{caller.requests:,}") for caller in callers],
         "removed_at": settings.GET_PET_REMOVED_AT,
         "removed": timezone.now() >= settings.GET_PET_REMOVED_AT,
     }
+    return Card("deprecated", "left", 3, facts)

@@ -148,12 +148,8 @@ class StaffAdmin(UserAdmin, NobodyAboveAdmin):  # type: ignore[type-arg,misc]  #
         """Tell whether somebody may: for others only, who turn their own off with password and code."""
         return user.pk != request.user.pk and self.has_change_permission(request, user)
 
-    def render_change_form(
-        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
-    ) -> Any:
-        user = context.get("original")
-        context["may_reset"] = user is not None and user.second_factor and self.may_reset(request, user)
-        return super().render_change_form(request, context, *args, **kwargs)
+    def beside_form(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        return {"may_reset": row is not None and row.second_factor and self.may_reset(request, row)}
 
     def reset_two_factor_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         user = self.row(request, object_id, self.may_reset)

@@ -76,13 +76,8 @@ class OrderAdmin(BigTableAdmin):
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         """Save nothing: orders change by their verbs alone."""
 
-    def get_search_results(
-        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
-    ) -> tuple[QuerySet[Any], bool]:
+    def search(self, request: HttpRequest, rows: QuerySet[Order], term: str) -> QuerySet[Order]:
         """Search by ids and by accounts; accounts are few, so they are found first."""
-        term = search_term.strip()
-        if not term:
-            return queryset, False
         accounts = list(Account.objects.filter(name__icontains=term).values_list("pk")[: MOST_ACCOUNTS + 1])
         if len(accounts) > MOST_ACCOUNTS:
             text = f"More than {MOST_ACCOUNTS} accounts have this in their name. Type more of it."
@@ -90,22 +85,25 @@ class OrderAdmin(BigTableAdmin):
         found = Q(account_id__in=[pk for (pk,) in accounts[:MOST_ACCOUNTS]])
         if (pk := row_id(term)) is not None:
             found |= Q(pk=pk) | Q(pet_id=pk)
-        return queryset.filter(found), False
+        return rows.filter(found)
 
-    def render_change_form(
-        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
-    ) -> Any:
-        order: Order = context["original"]
-        may = self.has_change_permission(request, order)
-        context["badge"] = {"text": order.get_status_display(), "type": COLOURS[order.status]}
-        context["verbs"] = [
-            (reverse("admin:inventory_order_act", args=[order.pk, name]), name, verb)
+    def beside_form(self, request: HttpRequest, row: Order) -> dict[str, Any]:
+        """Return a button for all that may be done now, and the order's history."""
+        may = self.has_change_permission(request, row)
+        verbs = [
+            (reverse("admin:inventory_order_act", args=[row.pk, name]), name, verb)
             for name, verb in VERBS.items()
-            if may and order.status in verb.allowed
+            if may and row.status in verb.allowed
         ]
-        context |= {"show_save": False, "show_save_and_continue": False, "show_close": True}
-        context |= {"history_title": "History of the order", "history": steps_of(order)}
-        return super().render_change_form(request, context, *args, **kwargs)
+        return {
+            "badge": {"text": row.get_status_display(), "type": COLOURS[row.status]},
+            "verbs": verbs,
+            "show_save": False,
+            "show_save_and_continue": False,
+            "show_close": True,
+            "history_title": "History of the order",
+            "history": steps_of(row),
+        }
 
     def act_view(self, request: HttpRequest, object_id: str, name: str) -> HttpResponse:
         """Do something to one order; ask first where it is final or needs to know more."""

@@ -116,15 +116,10 @@ class PetAdmin(PetExchange):
         """Sort by id, but what was searched for by name is in the order of names."""
         return [] if request.GET.get(SEARCH_VAR) else ["id"]
 
-    def get_search_results(
-        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
-    ) -> tuple[QuerySet[Any], bool]:
+    def search(self, request: HttpRequest, rows: QuerySet[Pet], term: str) -> QuerySet[Pet]:
         """Search by the start of the name, all words as one, or by id."""
-        term = search_term.strip()
-        if not term:
-            return queryset, False
         pk = row_id(term)
-        return starting_with(queryset, term, or_else=None if pk is None else Q(pk=pk)), False
+        return starting_with(rows, term, or_else=None if pk is None else Q(pk=pk))
 
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
         """Return the moves; pets are deleted one by one."""
@@ -144,12 +139,8 @@ class PetAdmin(PetExchange):
             except IllegalMoveError as error:  # Somebody was faster.
                 self.message_user(request, error.message, messages.ERROR)
 
-    def render_change_form(
-        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
-    ) -> Any:
-        if pet := context["original"]:
-            context |= {"history_title": "History of the status", "history": steps_of(pet)}
-        return super().render_change_form(request, context, *args, **kwargs)
+    def beside_form(self, request: HttpRequest, row: Pet | None) -> dict[str, Any]:
+        return {"history_title": "History of the status", "history": steps_of(row)} if row else {}
 
     def act_on_chosen(self, request: HttpRequest, pets: QuerySet[Pet], name: str) -> HttpResponse | None:
         """Move the chosen pets; ask for the reason first where one is needed."""

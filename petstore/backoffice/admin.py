@@ -89,14 +89,9 @@ class AuditEntryAdmin(PetstoreModelAdmin):
         "reason", "origin", "request_id",
     )  # fmt: skip
 
-    def get_search_results(
-        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
-    ) -> tuple[QuerySet[Any], bool]:
+    def search(self, request: HttpRequest, rows: QuerySet[Any], term: str) -> QuerySet[Any]:
         """Search for whole ids and names: only those an index finds."""
-        term = search_term.strip()
-        if not term:
-            return queryset, False
-        return queryset.filter(Q(object_id=term) | Q(object_text=term) | Q(request_id=term)), False
+        return rows.filter(Q(object_id=term) | Q(object_text=term) | Q(request_id=term))
 
     @admin.display(description="at")
     def when(self, entry: AuditEntry) -> str:

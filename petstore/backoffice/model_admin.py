@@ -66,6 +66,16 @@ class PetstoreModelAdmin(ModelAdmin):
         filters = [entry for entry in entries if isinstance(entry, str)]
         return lookup.split("__", maxsplit=1)[0] in filters and lookup.endswith(("__exact", "__isnull"))
 
+    def get_search_results(
+        self, request: HttpRequest, queryset: models.QuerySet[Any], search_term: str
+    ) -> tuple[models.QuerySet[Any], bool]:
+        term = search_term.strip()
+        return (self.search(request, queryset, term) if term else queryset), False
+
+    def search(self, request: HttpRequest, rows: models.QuerySet[Any], term: str) -> models.QuerySet[Any]:
+        """Return the rows that a text finds."""
+        return super().get_search_results(request, rows, term)[0]
+
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
         """Fill in nothing from the address: Django would hand its text to the widgets unchecked."""
         return {}
@@ -98,11 +108,16 @@ class PetstoreModelAdmin(ModelAdmin):
     def render_change_form(
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
     ) -> Any:
-        """Show the form, with the version of what it shows."""
+        """Show the form, with the version of what it shows, and what else the page shows."""
         if row := context.get("original"):
             stored = self.model._base_manager.get(pk=row.pk)
             context["version"] = edit_conflicts.version_of(stored, context["adminform"].form.fields)
+        context |= self.beside_form(request, row)
         return super().render_change_form(request, context, *args, **kwargs)
+
+    def beside_form(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        """Return what the page of a row shows beside its form; `row` is None for a new one."""
+        return {}
 
     # --- The record of what is done: ours, not Django's LogEntry
 
