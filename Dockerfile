@@ -1,8 +1,8 @@
-# The service as an image: docs/deploying.md says how to run it. It was never built where it was written, for
-# want of a container engine; tests/system/operations/test_deploying.py runs its commands on a read-only file system.
-# 3.11 is the Python that the tests run on; later ones work as well.
+# The service as an image: docs/deploying.md says how to run it. It has never been built, because no container engine
+# was available; tests/system/operations/test_deploying.py runs its commands on a read-only file system.
+# The tests run on Python 3.11; later versions work as well.
 ARG PYTHON=3.11-slim-bookworm
-# packages-with-traces has what OTEL_EXPORTER_OTLP_ENDPOINT needs on top.
+# packages-with-traces adds what OTEL_EXPORTER_OTLP_ENDPOINT needs.
 ARG PACKAGES=packages
 
 FROM python:${PYTHON} AS packages
@@ -36,7 +36,7 @@ COPY accounts accounts
 COPY inventory inventory
 COPY templates templates
 RUN ["python", "-m", "compileall", "-q", "/app"]
-# A number, so that an orchestrator can tell that it is not root. It owns nothing, and writes to /tmp alone.
+# A number, so that an orchestrator can tell that it is not root. It owns nothing, and writes only to /tmp.
 USER 10001:10001
 EXPOSE 8000
 STOPSIGNAL SIGTERM

@@ -36,8 +36,8 @@ APPS_WITH_PAGES = ("accounts", "inventory", "auth", "backoffice")
 RESET = Question(
     "Reset two-factor sign-in?",
     "Reset two-factor",
-    "Their app and their recovery codes stop working. Make sure that it is really they who ask: from "
-    "then on the password alone signs them in, until they set up a new app.",
+    "Their app and their recovery codes will stop working. Make sure that it is really they who ask: until "
+    "they set up a new app, their password alone will be enough to sign in.",
     danger=True,
 )
 OWN_RIGHTS = ("is_active", "is_staff", "is_superuser", "groups", "user_permissions")

@@ -40,8 +40,6 @@ def validate_end(value: datetime) -> None:
 
 
 class ApiKeyManager(models.Manager["ApiKey"]):
-    """Issues keys."""
-
     def issue(
         self,
         account: Account,
@@ -86,7 +84,7 @@ class ApiKey(Published):
     """A credential of an account. Its text is shown once; only a digest is stored (D16)."""
 
     class Mode(models.TextChoices):
-        """The environment that accepts the key: production, or staging."""
+        """Which environment accepts the key (D20)."""
 
         LIVE = "live"
         TEST = "test"
@@ -134,7 +132,6 @@ class ApiKey(Published):
         return self.public_id
 
     def state(self, now: datetime) -> str:
-        """Return `active`, `expired` or `revoked`."""
         if self.revoked_at is not None:
             return "revoked"
         return "expired" if self.expires_at is not None and self.expires_at <= now else "active"

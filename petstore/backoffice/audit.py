@@ -19,6 +19,7 @@ from django_otp import user_has_device
 
 from petstore.api.client_ip import NOWHERE, client_address
 from petstore.backoffice.models import AuditEntry
+from petstore.observability import logs
 
 Action = AuditEntry.Action
 Values = dict[str, Any]
@@ -37,7 +38,6 @@ class Actor:
     name: str
     user_id: int | None = None
     address: str = str(NOWHERE)
-    request_id: str = ""
 
     @classmethod
     def of(cls, request: HttpRequest | None, user: User | None = None) -> Actor:
@@ -48,7 +48,6 @@ class Actor:
             user.get_username() if user is not None and known else "",
             user.pk if user is not None and known else None,
             str(client_address(request) if request is not None else NOWHERE),
-            request.META.get("REQUEST_ID", "") if request is not None else "",
         )
 
 
@@ -74,7 +73,7 @@ def record(
         after=hide(after, HIDDEN_NEW),
         reason=reason[:500],
         address=by.address,
-        request_id=by.request_id,
+        request_id=logs.request_id.get(""),
     )
 
 

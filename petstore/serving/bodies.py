@@ -49,11 +49,9 @@ class Parts:
         self._protocol = aiter(protocol)  # granian's can be had once.
 
     def __aiter__(self) -> "Parts":
-        """Return itself."""
         return self
 
     def __anext__(self) -> Awaitable[bytes]:
-        """Return the next part."""
         following: Awaitable[bytes] = self._protocol.__anext__()
         return following
 
@@ -65,7 +63,6 @@ class Unread(RawIOBase):
         self._error = error
 
     def read(self, size: int = -1, /) -> NoReturn:
-        """Raise the ApiError."""
         raise self._error
 
     readline = read  # type: ignore[assignment]
@@ -100,7 +97,6 @@ class Patience:
 
 
 def postpone(deadline: asyncio.Timeout, when: float) -> None:
-    """Let a deadline be at another time, unless it has passed."""
     if not deadline.expired():
         deadline.reschedule(when)
 
@@ -171,12 +167,10 @@ staff = Room(MOST_UPLOADING, seconds=10)
 
 
 def nothing() -> Body:
-    """Return the body of a request that has none."""
     return Body(BytesIO(), 0)
 
 
 def unread(error: ApiError) -> Body:
-    """Return a body that raises this when it is read."""
     return Body(cast("BinaryIO", Unread(error)), 1, error)
 
 

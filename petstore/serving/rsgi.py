@@ -13,20 +13,22 @@ from typing import Any
 
 import orjson
 from django.conf import settings
-from django.http import HttpResponseBase
 from django.http.request import HttpHeaders
 from whitenoise.middleware import WhiteNoiseFileResponse
 
 from petstore.api.errors import RETRY_SECONDS, ApiError, ErrorCode, error_body, help_link
+from petstore.api.gate import ApiGate, is_api_path
 from petstore.backoffice.sessions import is_signed_in
 from petstore.loop.waiting import Entrance, Turn
+from petstore.observability import draining
 from petstore.observability.metrics import SHED
+from petstore.observability.request_ids import request_id
 from petstore.serving import bodies
 from petstore.serving.bodies import BODILESS, SMALL, Body, Parts
 from petstore.serving.slow_readers import cut_who_takes_nothing
-from petstore.serving.wsgi import Utf8Request, check_key, uncounted
+from petstore.serving.wsgi import Utf8Request
 from petstore.serving.wsgi import application as wsgi
-from petstore.web.middleware import PROBES, is_api_path, request_id
+from petstore.web.middleware import PROBES
 
 logger = logging.getLogger(__name__)
 
@@ -167,7 +169,7 @@ async def api_body(scope: Any, parts: Parts) -> Body:
     declared = bodies.declared_length(scope)
     if declared is None or declared > SMALL:
         try:
-            check_key(scope.headers.get("authorization", ""))
+            ApiGate.steps.check_form(scope.headers.get("authorization", ""))
         except ApiError as error:
             return bodies.unread(error)
     return await bodies.read(scope, parts, settings.MAX_BODY_BYTES)
@@ -211,20 +213,23 @@ def answer(request: LoopRequest, protocol: Any, answered: "asyncio.Future[None]"
 
 
 def respond(protocol: Any, response: Any) -> None:
-    """Send an answer that is complete."""
-    headers = headers_of(response)
+    """Send an answer that is complete. None of the API sets a cookie."""
+    headers = [(name.lower(), value) for name, value in response.items()]
+    if settings.DRAIN_SECONDS:
+        part_while_draining(headers)
     if body := response.content:
         protocol.response_bytes(response.status_code, headers, body)
     else:
         protocol.response_empty(response.status_code, headers)
 
 
-def headers_of(response: HttpResponseBase) -> Headers:
-    """Return the headers, each cookie in one of its own; RSGI wants small letters."""
-    headers = [(name.lower(), value) for name, value in response.items()]
-    if response.cookies:
-        headers += [("set-cookie", morsel.OutputString()) for morsel in response.cookies.values()]
-    return headers
+def part_while_draining(headers: Headers) -> None:
+    """End a connection with its answer while draining (RFC 9112 section 9.6).
+
+    One that stayed open would be cut when the port closes, perhaps just as a client sends its next request.
+    """
+    if draining.is_draining():
+        headers.append(("connection", "close"))
 
 
 @cache
@@ -244,7 +249,8 @@ def come_again(scope: Any) -> tuple[Headers, bytes]:
     """Return the headers and body of such a 503."""
     headers, body = service_unavailable()
     sent = scope.headers.get("x-request-id", "")
-    return [*headers, ("x-request-id", request_id(sent)), *uncounted()], body
+    quota = [(name.lower(), value) for name, value in ApiGate.steps.untouched_headers().items()]
+    return [*headers, ("x-request-id", request_id(sent)), *quota], body
 
 
 class InThread:
@@ -279,6 +285,7 @@ class InThread:
     def _start(self, status: str, headers: Headers, exc_info: Any = None) -> Any:
         self._status = int(status.split(" ", 1)[0])
         self._headers = [(name.lower(), value) for name, value in headers]
+        part_while_draining(self._headers)
 
     def _send_file(self, path: str) -> None:
         """Let the server read a file as its client takes it: nothing of it waits in memory."""

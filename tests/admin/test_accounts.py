@@ -172,7 +172,7 @@ def test_an_account_that_did_nothing_has_a_page(staff: Client, account: Account)
     text = staff.get(page_of(account)).text
     for sentence in (
         "No key yet.",
-        "Nothing was sent",
+        "No requests in the last 30 days.",
         "No order yet.",
         "None on record.",
         "No key is banned now.",

@@ -125,7 +125,7 @@ def test_the_page_of_a_new_key_copies_it_and_has_a_line_to_try_it(
     assert f">{text}</code>" in page.text
     assert 'data-copy="key-text" data-said="said"' in page.text
     assert 'id="said" role="status" aria-live="polite"' in page.text
-    assert "shown again" in page.text
+    assert "It is shown only this once." in page.text
     assert f"Authorization: Bearer {text}" in unescape(page.text)
     assert f"{settings.BASE_URL}/pets" in page.text
 

@@ -96,8 +96,8 @@ def test_where_nothing_is_kept_the_page_says_why_that_can_be(staff: Client, sett
     settings.REFUSALS_KEPT_DAYS = 3
     text = unescape(staff.get(PAGE, {"q": "req-unknown"}).text)
     for sentence in (
-        "Nothing is kept of this request", "req-unknown", "older than 3 days", "less than ten seconds ago",
-        "not each refusal was kept", "no valid key", "only answers with 429",
+        "Nothing is on record for this request", "req-unknown", "older than 3 days",
+        "less than ten seconds ago", "not every refusal was kept", "no valid key", "only answers with 429",
     ):  # fmt: skip
         assert sentence in text
 
@@ -105,7 +105,7 @@ def test_where_nothing_is_kept_the_page_says_why_that_can_be(staff: Client, sett
 def test_the_page_opens_without_a_question(staff: Client) -> None:
     page = staff.get(PAGE)
     assert page.status_code == 200
-    assert "Nothing is kept" not in page.text
+    assert "Nothing is on record" not in page.text
     assert '<label for="id_q"' in page.text
 
 

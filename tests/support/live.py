@@ -5,7 +5,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -21,6 +20,8 @@ import httpx
 import psycopg
 from psycopg import sql
 
+from tests.support.clerk import Clerk
+from tests.support.packages import python
 from tests.support.servers import START_SECONDS, free_port, redis_server
 
 ROOT = Path(__file__).parents[2]
@@ -30,7 +31,7 @@ STOP_SECONDS = 15
 def manage(environment: dict[str, str], *arguments: str) -> str:
     """Run a manage.py command and return what it prints."""
     done = subprocess.run(
-        [sys.executable, "manage.py", *arguments],
+        [python(), "manage.py", *arguments],
         cwd=ROOT, env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -45,10 +46,11 @@ class Service:
         self.folder = folder
         self.url = f"http://127.0.0.1:{environment['PORT']}"
         self.process: subprocess.Popen[bytes] | None = None
+        self.clerk = Clerk(environment)
 
     def manage(self, *arguments: str) -> str:
         """Run a manage.py command and return what it prints."""
-        return manage(self.environment, *arguments)
+        return self.clerk.manage(*arguments)
 
     def issue(self, account: str, plan: str = "business", *options: str) -> dict[str, Any]:
         """Issue a key; the answer of `issue_key --json`."""
@@ -84,7 +86,7 @@ class Service:
 
     def start(self, workers: int, *, patience: float = START_SECONDS) -> None:
         """Serve, and return when requests are answered; that may take so many seconds."""
-        command = [sys.executable, "manage.py", "serve", "--workers", str(workers)]
+        command = [python(), "manage.py", "serve", "--workers", str(workers)]
         with (self.folder / "serve.log").open("ab") as log:
             self.process = subprocess.Popen(
                 command, cwd=ROOT, env=self.environment, stdout=log, stderr=subprocess.STDOUT
@@ -102,6 +104,7 @@ class Service:
 
     def stop(self) -> None:
         """Stop, as an operator would."""
+        self.clerk.close()
         if self.process is not None:
             self.process.terminate()
             try:

@@ -1,0 +1,102 @@
+"""Spans for OpenTelemetry: one for each request, in the caller's trace, without a secret."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.http import HttpRequest, HttpResponse
+from django.test import Client, RequestFactory
+from opentelemetry import trace
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanKind, StatusCode
+
+from petstore.observability.tracing import traced
+from tests.api.test_logs import secret_of
+from tests.conftest import Api
+
+COLLECTOR = "http://127.0.0.1:4318"
+
+
+class Spans:
+    """What a client's requests left in memory."""
+
+    def __init__(self, exporter: InMemorySpanExporter) -> None:
+        self.exporter = exporter
+
+    def take(self) -> ReadableSpan:
+        """Return the only span since the last one was taken."""
+        (span,) = self.exporter.get_finished_spans()
+        self.exporter.clear()
+        return span
+
+
+@pytest.fixture
+def spans(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Spans]:
+    """Spans that arrive, for clients that are made from now on."""
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr(trace, "get_tracer", provider.get_tracer)
+    settings.OTEL_EXPORTER_OTLP_ENDPOINT = COLLECTOR
+    yield Spans(exporter)
+    provider.shutdown()
+
+
+def test_request_has_a_span(spans: Spans, key: Any) -> None:
+    Api(key.text).get("/pets/1?limit=3", X_Request_Id="mine")
+    span = spans.take()
+    assert (span.name, span.kind) == ("GET /v1/pets/{petId}", SpanKind.SERVER)
+    assert span.attributes == {
+        "http.request.method": "GET",
+        "http.route": "/v1/pets/{petId}",
+        "http.response.status_code": 404,
+        "petstore.request_id": "mine",
+    }
+    assert span.status.status_code is StatusCode.UNSET
+    assert span.parent is None
+
+
+def test_span_continues_the_callers_trace(spans: Spans, key: Any) -> None:
+    Api(key.text).get("/pets", traceparent=f"00-{'a' * 32}-{'b' * 16}-01")
+    span = spans.take()
+    assert span.parent is not None
+    assert f"{span.context.trace_id:x}" == "a" * 32
+    assert f"{span.parent.span_id:x}" == "b" * 16
+
+
+@pytest.mark.parametrize("traceparent", ["", "nonsense", "00-" + "0" * 32 + "-" + "0" * 16 + "-01", "ü"])
+def test_nonsense_from_the_caller_begins_a_trace(spans: Spans, key: Any, traceparent: str) -> None:
+    assert Api(key.text).get("/pets", traceparent=traceparent).status_code == 200
+    assert spans.take().parent is None
+
+
+def test_failure_marks_the_span(spans: Spans, key: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("inventory.views.PetViewSet.list", None)
+    Api(key.text).get("/pets")
+    assert spans.take().status.status_code is StatusCode.ERROR
+
+
+def test_span_has_no_key_in_it(spans: Spans, key: Any) -> None:
+    Api(key.text).get(f"/pets/{key.text}?key={key.text}", X_Request_Id=key.text)
+    assert secret_of(key.text) not in spans.take().to_json()
+
+
+def test_any_host_is_served_with_traces_too(spans: Spans, key: Any) -> None:
+    headers = {"Authorization": f"Bearer {key.text}", "Host": "elsewhere.example"}
+    assert Client().get("/v1/pets", headers=headers).status_code == 200
+    assert spans.take().name == "GET /v1/pets"
+
+
+def test_work_of_a_request_happens_within_its_span(spans: Spans) -> None:
+    seen = []
+
+    def look(request: HttpRequest) -> HttpResponse:
+        seen.append(trace.get_current_span())
+        return HttpResponse()
+
+    request = RequestFactory().get("/")
+    request.resolver_match = None
+    traced(look)(request)
+    assert [span.get_span_context() for span in seen] == [spans.take().context]

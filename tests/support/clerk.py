@@ -1,0 +1,80 @@
+"""manage.py kept ready: a process that has loaded the service, and carries out commands in forks of itself.
+
+A command takes a hundredth of what its own process would take to start. Each line of standard input is a
+JSON array of arguments; the answer is a line with exit status, standard output and standard error.
+"""
+
+import gc
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO
+
+from tests.support.packages import python
+
+ROOT = Path(__file__).parents[2]
+
+
+class Clerk:
+    """Carries out manage.py's commands with one environment."""
+
+    def __init__(self, environment: dict[str, str]) -> None:
+        self.environment = environment
+        self.process: subprocess.Popen[str] | None = None
+
+    def manage(self, *arguments: str) -> str:
+        """Run a command and return what it prints."""
+        if self.process is None:
+            self.process = subprocess.Popen(
+                [python(), "-m", "tests.support.clerk"],
+                cwd=ROOT, env=self.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            )  # fmt: skip
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(json.dumps(arguments) + "\n")
+        self.process.stdin.flush()
+        status, out, err = json.loads(self.process.stdout.readline())
+        assert status == 0, err
+        return str(out)
+
+    def close(self) -> None:
+        if self.process is not None:
+            with self.process:
+                assert self.process.stdin is not None
+                self.process.stdin.close()
+            self.process = None
+
+
+def carry_out(arguments: list[str], out: IO[bytes], err: IO[bytes]) -> None:
+    """Run a command in this process, a fork, and end as it does."""
+    from django.core.management import execute_from_command_line
+
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(out.fileno(), 1)
+    os.dup2(err.fileno(), 2)
+    execute_from_command_line(["manage.py", *arguments])
+    sys.exit()
+
+
+def main() -> None:
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "petstore.settings")
+    import django
+
+    django.setup()
+    gc.freeze()
+    for line in sys.stdin:
+        with TemporaryFile() as out, TemporaryFile() as err:
+            child = os.fork()
+            if child == 0:
+                carry_out(json.loads(line), out, err)
+            status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            said = [file.read().decode() for file in (out, err) if file.seek(0) == 0]
+        sys.stdout.write(json.dumps([status, *said]) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+"""A process whose variables are right starts, and one with a wrong one does not (D35)."""
+
+import os
+import subprocess
+import sys
+from urllib.parse import urlencode
+
+import pytest
+from psycopg.conninfo import conninfo_to_dict
+
+from tests.support.live import ROOT
+from tests.unit.test_settings import ENOUGH, READ_BY_SETTINGS
+
+
+def run(*command: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run Python with only these variables of the service; empty ones hide what .env may say."""
+    environment = os.environ | dict.fromkeys(READ_BY_SETTINGS, "") | ENOUGH | variables
+    return subprocess.run(
+        [sys.executable, *command], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    "command", [("migrate",), ("serve",), ("issue_key", "--account", "Acme"), ("help",)]
+)
+def test_wrong_value_stops_every_command(command: tuple[str, ...]) -> None:
+    done = run("manage.py", *command, PORT="http")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "petstore: PORT must be a whole number from 1 to 65535, not 'http'.\n"
+
+
+def test_two_secrets_are_all_that_must_be_set() -> None:
+    assert run("manage.py", "check").returncode == 0
+
+
+def test_debug_needs_no_secret() -> None:
+    done = run("manage.py", "check", DEBUG="1", SECRET_KEY="", API_KEY_PEPPERS="")
+    assert done.returncode == 0, done.stderr
+
+
+def test_service_loads_neither_opentelemetry_nor_drf_spectacular_at_its_start() -> None:
+    """Without a collector the one isn't needed; the other comes with the document, when it is asked for."""
+    missing = "import sys; sys.modules['opentelemetry'] = None; "
+    done = run("-c", missing + "import petstore.serving.wsgi, petstore.urls; print(*sys.modules)")
+    assert done.returncode == 0, done.stderr
+    assert "drf_spectacular.plumbing" not in done.stdout.split()
+
+
+@pytest.mark.skipif(not os.environ["DATABASE_URL"].startswith("postgres"), reason="Needs PostgreSQL.")
+def test_second_host_answers_when_the_first_does_not() -> None:
+    server = conninfo_to_dict(os.environ["DATABASE_URL"])
+    hosts = {"host": f"127.0.0.1,{server.get('host', '')}", "port": f"1,{server.get('port', '')}"}
+    url = f"postgresql://?{urlencode(server | hosts)}"
+    done = run("manage.py", "showmigrations", DATABASE_URL=url)
+    assert done.returncode == 0, done.stderr
+    assert "0002_plans" in done.stdout

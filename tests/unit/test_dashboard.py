@@ -1,0 +1,98 @@
+"""The dashboard and the alerts ask for what the service exposes; the runbooks cover each alert."""
+
+import json
+import re
+from importlib import import_module
+from typing import Any
+
+import pytest
+import yaml
+from django.urls import resolve
+from prometheus_client import REGISTRY
+
+from tests.support.live import ROOT
+
+DASHBOARD = json.loads((ROOT / "deploy/grafana/petstore.json").read_text())
+RULES = [
+    rule
+    for group in yaml.safe_load((ROOT / "deploy/prometheus/alerts.yaml").read_text())["groups"]
+    for rule in group["rules"]
+]
+RUNBOOKS = (ROOT / "docs/runbooks.md").read_text()
+QUERIES = [target["expr"] for panel in DASHBOARD["panels"] for target in panel.get("targets", [])]
+QUERIES += [
+    variable["definition"] for variable in DASHBOARD["templating"]["list"] if "definition" in variable
+]
+QUERIES += [rule["expr"] for rule in RULES]
+ADDED_BY_PROMETHEUS = {"job", "instance"}
+
+
+def exposed() -> dict[str, set[str]]:
+    """Return the labels of each series that the service exposes, by its name."""
+    import_module("petstore.urls")
+    import_module("petstore.db.replicas")  # These define theirs where they are used.
+    import_module("petstore.observability.output")
+    found: dict[str, set[str]] = {}
+    for family in REGISTRY.collect():
+        collector = REGISTRY._names_to_collectors[family.name]
+        labels = set(getattr(collector, "_labelnames", ()))
+        suffixes = {"counter": ["_total"], "histogram": ["_bucket", "_count", "_sum"]}.get(
+            family.type, [""]
+        )
+        for suffix in suffixes:
+            found[family.name + suffix] = labels | ({"le"} if suffix == "_bucket" else set())
+    return found
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_dashboard_and_alerts_ask_for_series_that_the_service_exposes(query: str) -> None:
+    known = exposed()
+    series = re.findall(r"\b(petstore_\w+)(?:\{([^}]*)\})?", query)
+    assert series or query.startswith("up{")
+    for name, selectors in series:
+        assert name in known
+        labels = set(re.findall(r"(\w+)\s*[=!]~?\"", selectors))
+        grouped = {label for part in re.findall(r"by \(([^)]*)\)", query) for label in part.split(", ")}
+        assert labels | grouped <= set().union(*(known[found] for found, _ in series)) | ADDED_BY_PROMETHEUS
+
+
+def test_routes_of_the_queries_exist() -> None:
+    routes = {route for query in QUERIES for route in re.findall(r'route!?="([^"]+)"', query)}
+    assert routes == {"/readyz"}
+    assert all(resolve(route) for route in routes)
+
+
+def test_every_metric_of_ours_is_on_the_dashboard() -> None:
+    shown = {name for query in QUERIES for name in re.findall(r"petstore_\w+", query)}
+    ours = {name for name in exposed() if name.startswith("petstore_")}
+    assert {name.removesuffix("_count").removesuffix("_sum") for name in ours - shown} == {
+        "petstore_http_request_duration_seconds"
+    }
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
+def test_alert_says_what_happened_how_bad_it_is_and_where_its_runbook_is(rule: dict[str, Any]) -> None:
+    assert rule["labels"]["severity"] in {"page", "warning"}
+    assert rule["annotations"]["summary"].endswith(".")
+    assert rule["annotations"]["runbook"] == f"docs/runbooks.md#{rule['alert'].lower()}"
+
+
+def test_every_alert_has_its_runbook_and_every_runbook_its_alert() -> None:
+    sections = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", RUNBOOKS, re.MULTILINE | re.DOTALL))
+    assert sections.keys() == {rule["alert"] for rule in RULES}
+    for section in sections.values():
+        assert re.findall(r"^\*\*(\w+):\*\*", section, re.MULTILINE) == ["Means", "Look", "Do", "Over"]
+
+
+def test_panels_of_the_dashboard_have_places_and_ids_of_their_own() -> None:
+    panels = DASHBOARD["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    cells = [
+        (x, y)
+        for panel in panels
+        for place in [panel["gridPos"]]
+        for x in range(place["x"], place["x"] + place["w"])
+        for y in range(place["y"], place["y"] + place["h"])
+    ]
+    assert len(set(cells)) == len(cells)
+    assert max(x for x, _ in cells) < 24
