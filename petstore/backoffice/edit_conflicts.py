@@ -66,7 +66,7 @@ def checked(form_class: type[Any], row: models.Model, request: HttpRequest) -> t
 
 def what_changed(form: forms.ModelForm[Any], row: models.Model) -> str:
     """Return the sentences that tell who was faster, and what is stored where something else was typed."""
-    last = AuditEntry.objects.about(row).first()
+    last = AuditEntry.objects.about(row).filter(action=AuditEntry.Action.CHANGED).first()
     who = last.actor_name if last is not None and last.actor_name else "Somebody"
     stored = "; ".join(
         f"{form.fields[name].label or name}: {shown(form, name)}"
