@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from itertools import product
 from random import Random
+from typing import Any
 
 from django.conf import settings
 
@@ -24,7 +25,6 @@ from accounts.models import (
     ApiKey,
     DailyUsage,
     DeprecatedUse,
-    KeyEvent,
     KeyStanding,
     Plan,
     PlanCode,
@@ -34,6 +34,8 @@ from accounts.models import (
     signing_pepper,
 )
 from accounts.quota.key_record import microseconds
+from petstore.api.client_ip import NOWHERE
+from petstore.backoffice.models import AuditEntry
 
 BATCH = 2_000
 PLACES = "Amber Brook Cedar Coast Elm Harbour Hill Island Juniper Lake Meadow Orchard River Station".split()
@@ -143,7 +145,7 @@ def add_keys(choose: Random, now: datetime, customers: list[Customer]) -> None:
     ApiKey.objects.bulk_create(keys, BATCH)
     ApiKey.objects.bulk_create(successors, BATCH)
     events = [event for key in keys + successors for event in key_events(choose, key)]
-    KeyEvent.objects.bulk_create(sorted(events, key=lambda event: event.at), BATCH)
+    AuditEntry.objects.bulk_create(sorted(events, key=lambda event: event.at), BATCH)
 
 
 def new_key(choose: Random, now: datetime, account: Account, name: str) -> ApiKey:
@@ -160,16 +162,22 @@ def new_key(choose: Random, now: datetime, account: Account, name: str) -> ApiKe
     )
 
 
-def key_events(choose: Random, key: ApiKey) -> Iterator[KeyEvent]:
+def key_events(choose: Random, key: ApiKey) -> Iterator[AuditEntry]:
     """Yield what staff did with a key."""
     by = choose.choice(STAFF)
-    yield KeyEvent(key=key, action=KeyEvent.Action.ISSUED, at=key.created_at, actor_name=by)
+    yield entry(key, AuditEntry.Action.ISSUED, at=key.created_at, actor_name=by)
     if key.revoked_at is not None:
         told = {"at": key.revoked_at, "actor_name": by, "reason": key.revoked_reason}
-        yield KeyEvent(key=key, action=KeyEvent.Action.REVOKED, **told)
+        yield entry(key, AuditEntry.Action.REVOKED, **told)
     if key.rotated_from is not None:
         told = {"at": key.created_at, "reason": f"Replaced by {key.public_id}."}
-        yield KeyEvent(key=key.rotated_from, action=KeyEvent.Action.ROTATED, actor_name=by, **told)
+        yield entry(key.rotated_from, AuditEntry.Action.ROTATED, actor_name=by, **told)
+
+
+def entry(key: ApiKey, action: AuditEntry.Action, **told: Any) -> AuditEntry:
+    """Return an entry of the audit trail that is not stored yet."""
+    row = {"model": key._meta.label_lower, "object_id": str(key.pk), "object_text": str(key)}
+    return AuditEntry(**row, action=action, address=str(NOWHERE), **told)
 
 
 def ban(now: datetime, customers: list[Customer]) -> list[KeyStanding]:
@@ -187,7 +195,7 @@ def ban(now: datetime, customers: list[Customer]) -> list[KeyStanding]:
         minutes = (standing.banned_until - began) // MINUTE
         reason = f"30 requests before their Retry-After ran out. Banned for {minutes} minutes."
         told = {"at": moment(began), "actor_name": "the service", "reason": reason}
-        KeyEvent.objects.create(key=standing.key, action=KeyEvent.Action.BANNED, **told)
+        entry(standing.key, AuditEntry.Action.BANNED, **told).save()
     return standings
 
 

@@ -8,6 +8,7 @@ from `manage.py import_pets`: the same line numbers, encodings, quotes and rules
 from __future__ import annotations
 
 import io
+import logging
 import tempfile
 from itertools import islice
 from typing import Any, BinaryIO
@@ -18,7 +19,6 @@ from django.contrib.admin.options import IncorrectLookupParameters
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import IntegrityError, transaction
 from django.http import FileResponse, HttpRequest, HttpResponse, HttpResponseRedirect
-from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.decorators import method_decorator
@@ -27,7 +27,6 @@ from import_export.admin import ImportExportMixin
 from unfold.widgets import UnfoldAdminFileFieldWidget, UnfoldAdminSelectWidget
 
 from inventory.admin.changelist import BigTableAdmin
-from inventory.admin.shared import counted
 from inventory.import_export import format_of
 from inventory.import_export.checking import Checker, Report, Row, good_rows
 from inventory.import_export.reading import READERS, lines
@@ -35,6 +34,9 @@ from inventory.import_export.storing import add, category_ids, export, snapshot
 from inventory.import_export.writing import write_csv, write_json_lines
 from inventory.models import PetQuerySet
 from inventory.models.uploads import PetUpload
+from petstore.backoffice.wording import counted
+
+logger = logging.getLogger(__name__)
 
 MOST_BYTES = 2 * 1024 * 1024
 MOST_PETS = 10_000
@@ -53,14 +55,16 @@ TOO_MANY = (
     "service for `manage.py export_pets`."
 )
 GONE = (
-    "This file no longer waits: it was imported, replaced by another one, or an hour has passed. "
+    "This file is no longer kept: it was imported or replaced by another one, or an hour has passed. "
     "If its pets are not in the list, choose the file again."
 )
 
 
-class ImportForm(forms.Form):
-    """A file and what it is."""
+class NoLongerGoodError(Exception):
+    """A file that was good when it was previewed has bad lines now."""
 
+
+class ImportForm(forms.Form):
     import_file = forms.FileField(
         label="File",
         widget=UnfoldAdminFileFieldWidget(attrs={"accept": ".csv,.jsonl"}),
@@ -68,12 +72,11 @@ class ImportForm(forms.Form):
     )
     format = forms.ChoiceField(
         required=False,
-        choices=[("", "As the file's name ends"), *TITLES.items()],
+        choices=[("", "By the ending of its name"), *TITLES.items()],
         widget=UnfoldAdminSelectWidget,
     )
 
     def clean_import_file(self) -> Any:
-        """Refuse a file that is too big for a page."""
         file = self.cleaned_data["import_file"]
         if file.size > MOST_BYTES:
             raise ValidationError(TOO_BIG)
@@ -96,8 +99,6 @@ class ImportForm(forms.Form):
 
 
 class ExportForm(forms.Form):
-    """What the file shall be."""
-
     format = forms.ChoiceField(
         choices=[
             ("csv", "CSV, for spreadsheets: formulas in names are disarmed"),
@@ -124,10 +125,14 @@ def check(content: bytes, file_format: str) -> tuple[Report, list[Row]]:
 class PetExchange(ImportExportMixin, BigTableAdmin):  # type: ignore[misc]  # The mixin is not typed.
     """The pages to import pets from a file and to export them to one."""
 
+    def require(self, what: str, request: HttpRequest) -> None:
+        """Raise PermissionDenied unless somebody may import or export."""
+        if not getattr(self, f"has_{what}_permission")(request):
+            raise PermissionDenied
+
     def import_action(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
         """Check a file and show what it would do; keep it if it is all good."""
-        if not self.has_import_permission(request):  # type: ignore[no-untyped-call]
-            raise PermissionDenied
+        self.require("import", request)
         form = ImportForm(request.POST, request.FILES) if request.method == "POST" else ImportForm()
         context: dict[str, Any] = {"form": form}
         if form.is_valid():
@@ -138,10 +143,9 @@ class PetExchange(ImportExportMixin, BigTableAdmin):  # type: ignore[misc]  # Th
                 context["upload"] = PetUpload.objects.keep(
                     member(request), file_name=name, file_format=given["format"], content=given["content"]
                 )
-        return self.exchange_page(request, "import", "Import pets", context)
+        return self.page(request, "inventory/pet/import", "Import pets", **context)
 
     def preview(self, report: Report, rows: list[Row], name: str) -> dict[str, Any]:
-        """Return what the preview shows."""
         names = {pk: category for category, pk in category_ids().items()}
         return {
             "report": report,
@@ -156,28 +160,25 @@ class PetExchange(ImportExportMixin, BigTableAdmin):  # type: ignore[misc]  # Th
     @method_decorator(require_POST)
     def process_import(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
         """Import the file that was previewed: once, however often the button is pressed."""
-        if not self.has_import_permission(request):  # type: ignore[no-untyped-call]
-            raise PermissionDenied
-        again = HttpResponseRedirect(reverse("admin:inventory_pet_import"))
+        self.require("import", request)
+        level = messages.ERROR
         try:
-            added, name = self.add_upload(request)
+            text, level = self.add_upload(request), messages.SUCCESS
         except PetUpload.DoesNotExist:
-            self.message_user(request, GONE, messages.WARNING)
-            return again
-        except IntegrityError:
-            added, name = 0, ""
-        if not added:
+            text, level = GONE, messages.WARNING
+        except NoLongerGoodError:
             text = "Nothing was imported: a category is no longer there. Check the file again."
-            self.message_user(request, text, messages.ERROR)
-            return again
-        text = f"{counted(added, 'pet')} imported from {name}."
-        self.message_user(request, text, messages.SUCCESS)
-        return HttpResponseRedirect(reverse("admin:inventory_pet_changelist"))
+        except IntegrityError:
+            logger.exception("The database refused an import.")
+            text = "Nothing was imported: the database refused it. Check the file again."
+        self.message_user(request, text, level)
+        page = "changelist" if level == messages.SUCCESS else "import"
+        return HttpResponseRedirect(reverse(f"admin:inventory_pet_{page}"))
 
-    def add_upload(self, request: HttpRequest) -> tuple[int, str]:
-        """Add the pets of the waiting file and forget it; return how many, and its name.
+    def add_upload(self, request: HttpRequest) -> str:
+        """Add the pets of the waiting file and forget it; return what was done.
 
-        Raises PetUpload.DoesNotExist, and IntegrityError if a category goes meanwhile.
+        Raises PetUpload.DoesNotExist, and NoLongerGoodError if a category has gone since the preview.
         """
         with transaction.atomic():
             waiting = PetUpload.objects.waiting(member(request), request.POST.get("upload", ""))
@@ -185,16 +186,16 @@ class PetExchange(ImportExportMixin, BigTableAdmin):  # type: ignore[misc]  # Th
             # Checked anew, since categories may have gone; nothing of it is trusted to the browser.
             report, rows = check(bytes(upload.content), upload.file_format)
             if report.bad:
-                return 0, upload.file_name
+                raise NoLongerGoodError
             add([rows])
-            self.log_addition(request, upload, f"Imported {counted(len(rows), 'pet')} from a file.")
+            pets = counted(len(rows), "pet")
+            self.log_addition(request, upload, f"Imported {pets} from a file.")
             upload.delete()
-        return len(rows), upload.file_name
+        return f"{pets} imported from {upload.file_name}."
 
     def export_action(self, request: HttpRequest) -> Any:
         """Ask for the format, then send the pets that filters and search of the list let through."""
-        if not self.has_export_permission(request):  # type: ignore[no-untyped-call]
-            raise PermissionDenied
+        self.require("export", request)
         home = reverse("admin:inventory_pet_changelist")
         try:
             pets: PetQuerySet = self.get_export_queryset(request)  # type: ignore[no-untyped-call]
@@ -206,15 +207,7 @@ class PetExchange(ImportExportMixin, BigTableAdmin):  # type: ignore[misc]  # Th
                 return exported(pets, form.cleaned_data["format"])
             form.add_error(None, TOO_MANY)
         context = {"form": form, "chosen": bool(request.GET), "back": f"{home}?{request.GET.urlencode()}"}
-        return self.exchange_page(request, "export", "Export pets", context)
-
-    def exchange_page(
-        self, request: HttpRequest, name: str, title: str, context: dict[str, Any]
-    ) -> HttpResponse:
-        """Return one of the pages."""
-        request.current_app = self.admin_site.name  # As every page of the admin does.
-        shared = {**self.admin_site.each_context(request), "opts": self.opts, "title": title}
-        return TemplateResponse(request, f"admin/inventory/pet/{name}.html", shared | context)
+        return self.page(request, "inventory/pet/export", "Export pets", **context)
 
 
 def exported(pets: PetQuerySet, file_format: str) -> FileResponse:

@@ -1,21 +1,50 @@
-"""What staff do to orders, and what they are asked before."""
+"""What staff do to orders, what they are asked first, and what they are told of the outcome."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 from django import forms
+from django.contrib import messages
+from django.core.exceptions import ValidationError
+from django.db import Error, transaction
+from django.http import HttpRequest
+from django.utils import timezone
+from unfold.widgets import UnfoldAdminTextInputWidget
 
-from inventory.admin.confirmation import Question, ReasonForm, ShipDateForm
-from inventory.models import LIVE, Order, OrderStatus
+from inventory.admin.shared import staff
+from inventory.models import LIVE, IllegalMoveError, Order, OrderStatus
+from inventory.transitions import NAMES_SHOWN, Outcome
+from petstore.backoffice.confirmation import Question, ReasonForm
+from petstore.backoffice.model_admin import PetstoreModelAdmin
+from petstore.backoffice.wording import counted
+
+logger = logging.getLogger(__name__)
+
+A_YEAR = timedelta(days=365)
+
+
+class ShipDateForm(forms.Form):
+    ship_date = forms.DateTimeField(
+        label="Leaves at",
+        widget=UnfoldAdminTextInputWidget(attrs={"type": "datetime-local"}),
+        help_text="Date and time in UTC, within a year from now.",
+    )
+
+    def clean_ship_date(self) -> datetime:
+        """Refuse a date that is likely mistyped."""
+        ship_date: datetime = self.cleaned_data["ship_date"]
+        if abs(ship_date - timezone.now()) > A_YEAR:
+            raise ValidationError("This is more than a year from now. Choose another date.")
+        return ship_date
 
 
 @dataclass(frozen=True)
 class Verb:
-    """What staff do to orders."""
-
     description: str  # On buttons and in the list of actions.
     done: str
     allowed: tuple[OrderStatus, ...]
@@ -66,3 +95,56 @@ def why_not(order: Order, verb: Verb) -> str:
     """Return why an order can't be approved, shipped, delivered or cancelled."""
     reason = f"{order.status} orders can't be {verb.done}"
     return f"{reason}; approve them first" if order.status == OrderStatus.PLACED else reason
+
+
+def carry_out(
+    pages: PetstoreModelAdmin, request: HttpRequest, orders: list[Order], verb: Verb, given: dict[str, Any]
+) -> None:
+    """Do it to each order that allows it, each in a transaction; say what was done, and what was not."""
+    outcome, done = Outcome(), []
+    for place, order in enumerate(orders):
+        try:
+            why = attempt(pages, request, order, verb, given)
+        except Error:
+            logger.exception("The database failed while %s was to be %s.", order, verb.done)
+            pages.message_user(request, stopped_at(orders[place:], verb), messages.ERROR)
+            break
+        if why:
+            outcome.skip(why, str(order))
+        else:
+            done.append(order)
+    if done:
+        what = f"{str(done[0]).capitalize()} is" if len(done) == 1 else counted(len(done), "order")
+        pages.message_user(request, f"{what} {verb.done}.", messages.SUCCESS)
+    for sentence in outcome.sentences():
+        pages.message_user(request, sentence, messages.WARNING)
+
+
+def attempt(
+    pages: PetstoreModelAdmin, request: HttpRequest, order: Order, verb: Verb, given: dict[str, Any]
+) -> str:
+    """Do it to one order and record it; return why it can't be done, if it can't."""
+    try:
+        with transaction.atomic():
+            # As it is now: a client may have cancelled it since the page was shown.
+            order.refresh_from_db(from_queryset=Order.objects.select_for_update())
+            if order.status == OrderStatus.CANCELLED:  # A second time would pass in silence.
+                raise IllegalMoveError("")
+            verb.act(order, staff(request), given)
+            why = f": {given['reason']}" if given.get("reason") else "."
+            pages.log_change(request, order, f"{verb.done.capitalize()}{why}")
+    except IllegalMoveError:
+        order.refresh_from_db(fields=["status"])
+        return why_not(order, verb)
+    return ""
+
+
+def stopped_at(left: list[Order], verb: Verb) -> str:
+    """Return the sentences about what a failure of the database has left undone."""
+    first, *others = left
+    text = f"The database failed at {first}: check whether it is {verb.done}."
+    if not others:
+        return text
+    names = ", ".join(str(order) for order in others[:NAMES_SHOWN])
+    more = f" and {len(others) - NAMES_SHOWN} more" if len(others) > NAMES_SHOWN else ""
+    return f"{text} Nothing was done to {counted(len(others), 'other order')} ({names}{more}): try again."

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from django import forms
 from django.contrib import admin, messages
@@ -16,13 +17,13 @@ from unfold.decorators import display
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from inventory.admin.changelist import row_id
-from inventory.admin.confirmation import Question, ReasonForm, answered, ask
 from inventory.admin.import_export import PetExchange
-from inventory.admin.shared import LastEventsInline, SearchedFilter, counted, staff
+from inventory.admin.shared import SearchedFilter, list_action, staff, steps_of
 from inventory.models import IllegalMoveError, Pet, PetStatus
-from inventory.models.events import PetEvent
 from inventory.search import starting_with
 from inventory.transitions import label, move_pets
+from petstore.backoffice.confirmation import Question, ReasonForm, confirm
+from petstore.backoffice.wording import counted
 from petstore.db.keysets import OneFilterKey, TwoFilterKey
 
 COLOURS: dict[str, str] = {
@@ -60,11 +61,30 @@ class PetForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its stub
         return cleaned
 
 
-class PetEventInline(LastEventsInline):
-    """What became of the pet."""
+class Move(NamedTuple):
+    """What staff do to many pets at once."""
 
-    model = PetEvent
-    verbose_name_plural = "history of the status"
+    description: str
+    to: PetStatus
+    done: str
+    question: Question | None = None  # Asked first, for the reason. Of sold pets alone.
+
+
+MOVES = {
+    "make_available": Move("Make available", PetStatus.AVAILABLE, "made available"),
+    "set_pending": Move("Set pending", PetStatus.PENDING, "set pending"),
+    "mark_sold": Move("Mark sold", PetStatus.SOLD, "marked sold"),
+    "return_to_stock": Move(
+        "Return to stock...",
+        PetStatus.AVAILABLE,
+        "returned to stock",
+        Question(
+            "Return pets to stock",
+            "Return to stock",
+            "The pets that are sold become available again. Others stay as they are.",
+        ),
+    ),
+}
 
 
 @admin.register(Pet)
@@ -72,7 +92,6 @@ class PetAdmin(PetExchange):
     """The animals. No page of theirs grows slow with a million of them."""
 
     form = PetForm
-    inlines = [PetEventInline]
     list_display = ["name", "id", "status_badge", "category", "updated_at"]
     list_filter = [("status", ChoicesDropdownFilter), ("category", SearchedFilter)]
     keys = MappingProxyType(
@@ -87,26 +106,20 @@ class PetAdmin(PetExchange):
     autocomplete_fields = ["category"]
     fields = ["name", "category", "status", "reason", "created_at", "updated_at"]
     readonly_fields = ["created_at", "updated_at"]
-    actions = ["make_available", "set_pending", "mark_sold", "return_to_stock"]
+    actions = [list_action(name, move.description) for name, move in MOVES.items()]
 
     @display(description="status", label=COLOURS)
     def status_badge(self, pet: Pet) -> tuple[str, str]:
-        """Return the status, for its colour, and its word."""
         return pet.status, pet.get_status_display()
 
     def get_sortable_by(self, request: HttpRequest) -> Any:
         """Sort by id, but what was searched for by name is in the order of names."""
         return [] if request.GET.get(SEARCH_VAR) else ["id"]
 
-    def get_search_results(
-        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
-    ) -> tuple[QuerySet[Any], bool]:
+    def search(self, request: HttpRequest, rows: QuerySet[Pet], term: str) -> QuerySet[Pet]:
         """Search by the start of the name, all words as one, or by id."""
-        term = search_term.strip()
-        if not term:
-            return queryset, False
         pk = row_id(term)
-        return starting_with(queryset, term, or_else=None if pk is None else Q(pk=pk)), False
+        return starting_with(rows, term, or_else=None if pk is None else Q(pk=pk))
 
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
         """Return the moves; pets are deleted one by one."""
@@ -126,56 +139,29 @@ class PetAdmin(PetExchange):
             except IllegalMoveError as error:  # Somebody was faster.
                 self.message_user(request, error.message, messages.ERROR)
 
-    @admin.action(description="Make available", permissions=["change"])
-    def make_available(self, request: HttpRequest, pets: QuerySet[Pet]) -> None:
-        """Offer pending pets again."""
-        self.move(request, pets, PetStatus.AVAILABLE, "made available")
+    def beside_form(self, request: HttpRequest, row: Pet | None) -> dict[str, Any]:
+        return {"history_title": "History of the status", "history": steps_of(row)} if row else {}
 
-    @admin.action(description="Set pending", permissions=["change"])
-    def set_pending(self, request: HttpRequest, pets: QuerySet[Pet]) -> None:
-        """Hold available pets for somebody."""
-        self.move(request, pets, PetStatus.PENDING, "set pending")
+    def act_on_chosen(self, request: HttpRequest, pets: QuerySet[Pet], name: str) -> HttpResponse | None:
+        """Move the chosen pets; ask for the reason first where one is needed."""
+        move = MOVES[name]
+        act = partial(self.carry_out, request, pets, move)
+        if move.question is None:
+            return act({"reason": ""})
+        back, rows = request.get_full_path(), [(pet.pk, label(pet)) for pet in pets]
+        return confirm(self, request, move.question, ReasonForm, act, back=back, rows=rows, action=name)
 
-    @admin.action(description="Mark sold", permissions=["change"])
-    def mark_sold(self, request: HttpRequest, pets: QuerySet[Pet]) -> None:
-        """Sell pets that were sold over the counter."""
-        self.move(request, pets, PetStatus.SOLD, "marked sold")
-
-    @admin.action(description="Return to stock...", permissions=["change"])
-    def return_to_stock(self, request: HttpRequest, pets: QuerySet[Pet]) -> HttpResponse | None:
-        """Ask for the reason, then take sold pets back."""
-        form = answered(request, ReasonForm)
-        if form.is_valid():
-            reason = form.cleaned_data["reason"]
-            self.move(request, pets, PetStatus.AVAILABLE, "returned to stock", reason=reason, returns=True)
-            return None
-        question = Question(
-            "Return pets to stock",
-            "Return to stock",
-            "The pets that are sold become available again. Others stay as they are.",
-        )
-        back = request.get_full_path()
-        rows = [(pet.pk, label(pet)) for pet in pets]
-        return ask(self, request, question, form, rows, back=back, action="return_to_stock")
-
-    def move(
-        self,
-        request: HttpRequest,
-        pets: QuerySet[Pet],
-        to: PetStatus,
-        done: str,
-        *,
-        reason: str = "",
-        returns: bool = False,
+    def carry_out(
+        self, request: HttpRequest, pets: QuerySet[Pet], move: Move, given: dict[str, Any]
     ) -> None:
         """Move the pets that may, record each, and say what was done and what was not."""
-        ids = pets.values_list("pk", flat=True)
+        ids, reason, returns = pets.values_list("pk", flat=True), given["reason"], move.question is not None
         with transaction.atomic():
-            outcome = move_pets(ids, to, by=staff(request), reason=reason, returns=returns)
+            outcome = move_pets(ids, move.to, by=staff(request), reason=reason, returns=returns)
             for pet in outcome.done:
-                self.log_change(request, pet, f"{done.capitalize()}{f': {reason}' if reason else '.'}")
+                self.log_change(request, pet, f"{move.done.capitalize()}{f': {reason}' if reason else '.'}")
         if outcome.done:
-            text = f"{counted(len(outcome.done), 'pet')} {done}."
+            text = f"{counted(len(outcome.done), 'pet')} {move.done}."
             self.message_user(request, text, messages.SUCCESS)
         for sentence in outcome.sentences():
             self.message_user(request, sentence, messages.WARNING)

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from django.http import HttpRequest
+from collections.abc import Callable
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.contrib.filters.forms import AutocompleteDropdownForm
 
-from petstore.backoffice.model_admin import HistoryInline, SafeAutocompleteSelect
+from inventory.models import Order, Pet
+from petstore.backoffice.history import MOST_SHOWN, Entry
+from petstore.backoffice.model_admin import SafeAutocompleteSelect
 
 
 def staff(request: HttpRequest) -> str:
@@ -14,20 +21,27 @@ def staff(request: HttpRequest) -> str:
     return f"staff {request.user.get_username()}"
 
 
-def counted(number: int, one: str, many: str = "") -> str:
-    """Return `1 pet`, `2 pets`."""
-    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
+def steps_of(row: Order | Pet) -> list[Entry]:
+    """Return the last steps of a row, the newest first."""
+    return [
+        Entry(event.at, f"{event.from_status} → {event.to_status}", event.by, event.reason)
+        for event in row.events.all()[:MOST_SHOWN]
+    ]
 
 
-class LastEventsInline(HistoryInline):
-    """The last steps of a row, the newest first."""
+def list_action(name: str, description: str) -> Callable[..., Any]:
+    """Return an action of a list, for which its pages have `act_on_chosen`."""
 
-    fields = readonly_fields = ("at", "from_status", "to_status", "by", "reason")
+    @admin.action(description=description, permissions=["change"])
+    def act(pages: Any, request: HttpRequest, chosen: QuerySet[Any]) -> HttpResponse | None:
+        response: HttpResponse | None = pages.act_on_chosen(request, chosen, name)
+        return response
+
+    act.__name__ = name
+    return act
 
 
 class SafeAutocompleteForm(AutocompleteDropdownForm):
-    """The form of a filter, with a widget that bears any value."""
-
     widget = SafeAutocompleteSelect
 
     class Media(AutocompleteDropdownForm.Media):

@@ -12,6 +12,8 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.template.response import SimpleTemplateResponse
 
+from petstore.backoffice.sessions import end_if_due
+
 logger = logging.getLogger(__name__)
 
 View = Callable[..., HttpResponse]
@@ -74,3 +76,14 @@ def guarded(view: View) -> View:
         return response
 
     return guarded_view
+
+
+def protected(view: View) -> View:
+    """Guard a view, and answer a session that is over as a stranger is answered."""
+
+    @wraps(view)
+    def protected_view(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        end_if_due(request)
+        return view(request, *args, **kwargs)
+
+    return guarded(protected_view)

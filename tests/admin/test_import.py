@@ -13,6 +13,7 @@ import pytest
 from django.contrib.auth.models import Permission, User
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.management import CommandError, call_command
+from django.db import IntegrityError
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 from django.utils import timezone
@@ -207,14 +208,14 @@ def test_empty_file_is_refused(staff: Client) -> None:
 def test_second_click_imports_nothing(staff: Client) -> None:
     token = token_in(upload(staff, GOOD))
     confirm(staff, token)
-    assert "This file no longer waits" in confirm(staff, token)
+    assert "This file is no longer kept" in confirm(staff, token)
     assert Pet.objects.count() == 2
 
 
 def test_newer_file_takes_the_place_of_the_older(staff: Client) -> None:
     older = token_in(upload(staff, GOOD))
     newer = token_in(upload(staff, b"name,category\nLuna,Cats\n"))
-    assert "no longer waits" in confirm(staff, older)
+    assert "no longer kept" in confirm(staff, older)
     assert "1 pet imported" in confirm(staff, newer)
     assert PetUpload.objects.count() == 0
 
@@ -223,7 +224,7 @@ def test_file_of_somebody_else_can_not_be_confirmed(staff: Client) -> None:
     token = token_in(upload(staff, GOOD))
     other = Client()
     other.force_login(User.objects.create(username="other", is_staff=True, is_superuser=True))
-    assert "no longer waits" in confirm(other, token)
+    assert "no longer kept" in confirm(other, token)
     assert Pet.objects.count() == 0
 
 
@@ -241,7 +242,7 @@ def test_file_waits_for_an_hour_and_is_then_forgotten(staff: Client, boss: User)
 
 @pytest.mark.parametrize("token", ["", "abc", "0" * 32, "x" * 100_000, "\u0661" * 32, "{" * 36])
 def test_any_token_gives_a_message(staff: Client, token: str) -> None:
-    assert "no longer waits" in confirm(staff, token)
+    assert "no longer kept" in confirm(staff, token)
 
 
 def test_category_that_goes_before_the_confirmation_stops_the_import(staff: Client) -> None:
@@ -249,6 +250,20 @@ def test_category_that_goes_before_the_confirmation_stops_the_import(staff: Clie
     token = token_in(upload(staff, b"name,category\nRex,Dogs\nNeo,Newts\n"))
     category.delete()
     assert "a category is no longer there" in confirm(staff, token)
+    assert Pet.objects.count() == 0
+
+
+def test_what_the_database_refuses_is_not_blamed_on_a_category(
+    staff: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(batches: Any) -> None:
+        raise IntegrityError("new row violates a check constraint")
+
+    token = token_in(upload(staff, GOOD))
+    monkeypatch.setattr("inventory.admin.import_export.add", refuse)
+    page = confirm(staff, token)
+    assert "Nothing was imported" in page
+    assert "category is no longer there" not in page
     assert Pet.objects.count() == 0
 
 
