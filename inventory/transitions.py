@@ -1,4 +1,4 @@
-"""Moving many pets at once: those that may, in one transaction; of the others, why not."""
+"""Moving many pets at once: those that may move, in one transaction, and why the others did not."""
 
 from __future__ import annotations
 
@@ -17,13 +17,12 @@ NAME_SHOWN = 40  # Characters.
 
 @dataclass
 class Outcome:
-    """What became of the rows that were chosen."""
+    """Which of the chosen rows were moved, and why the others were not."""
 
     done: list[Pet] = field(default_factory=list)
     skipped: dict[str, list[str]] = field(default_factory=dict)  # The rows as people read them, by reason.
 
     def skip(self, reason: str, row: str) -> None:
-        """Note that nothing was done to a row."""
         self.skipped.setdefault(reason, []).append(row)
 
     def sentences(self) -> list[str]:
@@ -39,7 +38,6 @@ def why_skipped(reason: str, rows: list[str]) -> str:
 
 
 def label(pet: Pet) -> str:
-    """Return a pet as a report shows it."""
     name = pet.name if len(pet.name) <= NAME_SHOWN else f"{pet.name[: NAME_SHOWN - 3]}..."
     return f"{name} {pet.pk}"
 
@@ -47,7 +45,7 @@ def label(pet: Pet) -> str:
 def move_pets(
     ids: Iterable[int], to: PetStatus, *, by: str, reason: str = "", returns: bool = False
 ) -> Outcome:
-    """Move the pets that may go there. Five queries, however many they are.
+    """Move the pets that may go there, in five queries however many they are.
 
     A sold pet is moved only where `returns` says so, and then no other is: taking stock back is never a
     side effect. Raises ValueError for returns without a reason.

@@ -170,7 +170,11 @@ REST_FRAMEWORK = {
     "URL_FORMAT_OVERRIDE": None,
 }
 
-SPECTACULAR_SETTINGS = openapi_settings(BASE_URL, STAGING_BASE_URL)
+SPECTACULAR_SETTINGS = openapi_settings(
+    BASE_URL,
+    STAGING_BASE_URL,
+    enums={"PetStatus": "inventory.models.PetStatus", "OrderStatus": "inventory.models.OrderStatus"},
+)
 
 # --- The back office -----------------------------------------------------------------------------
 

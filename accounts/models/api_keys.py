@@ -148,7 +148,7 @@ class ApiKey(Published):
         return ApiKey.objects.select_for_update(of=("self",)).select_related("account").get(pk=self.pk)
 
     def revoke(self, *, reason: str, by: Actor) -> None:
-        """End the key at once and for good. Raises ValidationError without a reason, or a second time."""
+        """End the key at once, and for ever. Raises ValidationError without a reason, or a second time."""
         if not reason.strip():
             raise ValidationError("Say why the key is revoked.")
         with transaction.atomic():

@@ -17,8 +17,6 @@ from petstore.loop.compiled_writes import insert, refresh, update
 
 
 class PetQuerySet(QuerySet["Pet"]):
-    """Reads of pets."""
-
     def as_json(self) -> QuerySet[Pet, Any]:
         """Return rows as the contract's Pet: the API needs no model instances."""
         renamed = self.annotate(categoryId=F("category_id"))

@@ -71,11 +71,9 @@ class KeysetPagination(BasePagination):
         return page_url(settings.BASE_URL, path, filters, limit, last_id)
 
     def get_paginated_response_schema(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """Return the page's schema: the array itself."""
         return schema
 
     def get_schema_operation_parameters(self, view: APIView) -> list[dict[str, Any]]:
-        """Return the parameters for the OpenAPI document."""
         return [
             *(one.parameter() for one in cast("ApiView", view).filters),
             {

@@ -1,4 +1,4 @@
-"""The manners of every command of ours: help with examples and exit statuses, and --json."""
+"""What our commands have in common: help with examples and exit statuses, and --json."""
 
 import json
 from argparse import ArgumentParser, RawDescriptionHelpFormatter

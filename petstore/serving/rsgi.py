@@ -104,7 +104,6 @@ class Application:
         bodies.end_when_told(loop)
 
     async def __rsgi__(self, scope: Any, protocol: Any) -> None:
-        """Serve one request."""
         if is_api_path(scope.path):
             await self._take(scope, protocol)
         elif scope.path == "/healthz":
@@ -136,7 +135,6 @@ class Application:
 
 
 async def serve_on_loop(scope: Any, protocol: Any, body: Body) -> None:
-    """Serve a request to the API in a greenlet."""
     answered = asyncio.get_running_loop().create_future()
     entrance.enter(partial(Turn(answer).switch, LoopRequest(scope, body), protocol, answered))
     if not answered.done():
@@ -144,13 +142,11 @@ async def serve_on_loop(scope: Any, protocol: Any, body: Body) -> None:
 
 
 async def serve_in_thread(scope: Any, protocol: Any, body: Body) -> None:
-    """Serve a request to the API in a thread."""
     loop = asyncio.get_running_loop()
     await loop.run_in_executor(pages, InThread(scope, protocol, loop).serve, body)
 
 
 async def serve_page(scope: Any, protocol: Any) -> None:
-    """Serve a request for a page."""
     body = bodies.nothing()
     if scope.method not in BODILESS:
         parts = Parts(protocol)
@@ -264,7 +260,6 @@ class InThread:
         self._headers: Headers = []
 
     def serve(self, body: Body) -> None:
-        """Answer; in a thread."""
         meta = meta_of(self._scope)
         meta["PATH_INFO"] = self._scope.path.encode().decode("latin-1")  # As PEP 3333 has it.
         meta["CONTENT_LENGTH"] = str(body.length)
