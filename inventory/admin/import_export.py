@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import tempfile
+from itertools import islice
 from typing import Any, BinaryIO
 
 from django import forms
@@ -27,26 +28,29 @@ from unfold.widgets import UnfoldAdminFileFieldWidget, UnfoldAdminSelectWidget
 
 from inventory.admin.changelist import BigTableAdmin
 from inventory.admin.shared import counted
-from inventory.import_export import READ_FORMATS, format_of
+from inventory.import_export import format_of
 from inventory.import_export.checking import Checker, Report, Row, good_rows
-from inventory.import_export.lines import BLANKS, BOM, Lines, Records, UnreadableError
-from inventory.import_export.reading import READERS
+from inventory.import_export.reading import READERS, lines
 from inventory.import_export.storing import add, category_ids, export, snapshot
 from inventory.import_export.writing import write_csv, write_json_lines
 from inventory.models import PetQuerySet
 from inventory.models.uploads import PetUpload
 
 MOST_BYTES = 2 * 1024 * 1024
-MOST_LINES = 10_000
+MOST_PETS = 10_000
 PROBLEMS_SHOWN = 200
 PETS_SHOWN = 20
 MOST_EXPORTED = 100_000
-TITLES = {"csv": "CSV", "json": "JSON", "jsonl": "JSON Lines"}
+TITLES = {"csv": "CSV", "jsonl": "JSON Lines"}
 CONTENT_TYPES = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}
 TOO_BIG = (
-    f"The file is too big to be imported here: at most {MOST_LINES:,} lines and {MOST_BYTES // 2**20} MB. "
-    "Of a JSON array, the elements are counted. Split it, or ask whoever runs the service for "
-    "`manage.py import_pets`."
+    f"The file is too big to be imported here: at most {MOST_PETS:,} pets and {MOST_BYTES // 2**20} MB. "
+    "Split it, or ask whoever runs the service for `manage.py import_pets`."
+)
+UNKNOWN_FORMAT = "The file's name ends neither in .csv nor in .jsonl. Choose what it is."
+TOO_MANY = (
+    f"More than {MOST_EXPORTED:,} pets are in this list. Narrow it with filters, or ask whoever runs the "
+    "service for `manage.py export_pets`."
 )
 GONE = (
     "This file no longer waits: it was imported, replaced by another one, or an hour has passed. "
@@ -59,8 +63,8 @@ class ImportForm(forms.Form):
 
     import_file = forms.FileField(
         label="File",
-        widget=UnfoldAdminFileFieldWidget(attrs={"accept": ".csv,.json,.jsonl"}),
-        help_text=f"At most {MOST_LINES:,} lines (in a JSON array: elements) and {MOST_BYTES // 2**20} MB.",
+        widget=UnfoldAdminFileFieldWidget(attrs={"accept": ".csv,.jsonl"}),
+        help_text=f"At most {MOST_PETS:,} pets and {MOST_BYTES // 2**20} MB.",
     )
     format = forms.ChoiceField(
         required=False,
@@ -76,22 +80,19 @@ class ImportForm(forms.Form):
         return file
 
     def clean(self) -> dict[str, Any]:
-        """Find out the format, and read the file."""
+        """Find out the format, and check the pets."""
         cleaned = super().clean() or {}
-        if (file := cleaned.get("import_file")) is None:
+        if (file := cleaned.get("import_file")) is None or "format" not in cleaned:
             return cleaned
         try:
-            cleaned["format"] = format_of(file.name, cleaned.get("format"), READ_FORMATS)
+            file_format = format_of(file.name, cleaned["format"])
         except ValueError:
-            self.add_error(
-                "format",
-                "The file's name ends neither in .csv nor in .jsonl nor in .json. Choose what it is.",
-            )
-        cleaned["content"] = file.read()
-        may_be_array = cleaned.get("format") != "csv" and is_array(cleaned["content"])
-        if not may_be_array and cleaned["content"].count(b"\n") > MOST_LINES:
-            self.add_error("import_file", TOO_BIG)
-        return cleaned
+            raise ValidationError({"format": UNKNOWN_FORMAT}) from None
+        content = file.read()
+        report, rows = check(content, file_format)
+        if report.good + report.bad > MOST_PETS:
+            raise ValidationError({"import_file": TOO_BIG})
+        return cleaned | {"format": file_format, "content": content, "report": report, "rows": rows}
 
 
 class ExportForm(forms.Form):
@@ -112,23 +113,10 @@ def member(request: HttpRequest) -> int:
     return request.user.pk
 
 
-def is_array(content: bytes) -> bool:
-    """Tell whether JSON is an array, whose lines say nothing about the number of its elements."""
-    return content.removeprefix(BOM).lstrip(BLANKS).startswith(b"[")
-
-
-def at_most(most: int, records: Records) -> Records:
-    """Pass on so many records; refuse what follows."""
-    for number, (line, raw) in enumerate(records):
-        if number == most:
-            raise UnreadableError(line, TOO_BIG)
-        yield line, raw
-
-
 def check(content: bytes, file_format: str) -> tuple[Report, list[Row]]:
     """Return what import_pets would say of the file, and the good rows."""
     report = Report(room=PROBLEMS_SHOWN)
-    records = at_most(MOST_LINES, READERS[file_format](Lines(io.BytesIO(content))))
+    records = islice(READERS[file_format](lines(io.BytesIO(content))), MOST_PETS + 1)
     batches = good_rows(records, Checker(category_ids()), report)
     return report, [row for rows in batches for row in rows]
 
@@ -136,26 +124,21 @@ def check(content: bytes, file_format: str) -> tuple[Report, list[Row]]:
 class PetExchange(ImportExportMixin, BigTableAdmin):  # type: ignore[misc]  # The mixin is not typed.
     """The pages to import pets from a file and to export them to one."""
 
-    def may(self, what: str, request: HttpRequest) -> bool:
-        """Tell whether somebody may import or export."""
-        return bool(getattr(self, f"has_{what}_permission")(request))
-
     def import_action(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
         """Check a file and show what it would do; keep it if it is all good."""
-        if not self.may("import", request):
+        if not self.has_import_permission(request):  # type: ignore[no-untyped-call]
             raise PermissionDenied
-        context: dict[str, Any] = {"formats": READ_FORMATS}
         form = ImportForm(request.POST, request.FILES) if request.method == "POST" else ImportForm()
+        context: dict[str, Any] = {"form": form}
         if form.is_valid():
             given = form.cleaned_data
-            report, rows = check(given["content"], given["format"])
             name = "".join(sign for sign in given["import_file"].name if sign.isprintable())
-            context |= self.preview(report, rows, name)
-            if rows and not report.bad:
+            context |= self.preview(given["report"], given["rows"], name)
+            if given["rows"] and not given["report"].bad:
                 context["upload"] = PetUpload.objects.keep(
                     member(request), file_name=name, file_format=given["format"], content=given["content"]
                 )
-        return self.exchange_page(request, "import", "Import pets", context | {"form": form})
+        return self.exchange_page(request, "import", "Import pets", context)
 
     def preview(self, report: Report, rows: list[Row], name: str) -> dict[str, Any]:
         """Return what the preview shows."""
@@ -173,7 +156,7 @@ class PetExchange(ImportExportMixin, BigTableAdmin):  # type: ignore[misc]  # Th
     @method_decorator(require_POST)
     def process_import(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
         """Import the file that was previewed: once, however often the button is pressed."""
-        if not self.may("import", request):
+        if not self.has_import_permission(request):  # type: ignore[no-untyped-call]
             raise PermissionDenied
         again = HttpResponseRedirect(reverse("admin:inventory_pet_import"))
         try:
@@ -210,7 +193,7 @@ class PetExchange(ImportExportMixin, BigTableAdmin):  # type: ignore[misc]  # Th
 
     def export_action(self, request: HttpRequest) -> Any:
         """Ask for the format, then send the pets that filters and search of the list let through."""
-        if not self.may("export", request):
+        if not self.has_export_permission(request):  # type: ignore[no-untyped-call]
             raise PermissionDenied
         home = reverse("admin:inventory_pet_changelist")
         try:
@@ -219,13 +202,9 @@ class PetExchange(ImportExportMixin, BigTableAdmin):  # type: ignore[misc]  # Th
             return HttpResponseRedirect(f"{home}?e=1")
         form = ExportForm(request.POST if request.method == "POST" else None)
         if form.is_valid():
-            if (response := exported(pets, form.cleaned_data["format"])) is not None:
-                return response
-            form.add_error(
-                None,
-                f"More than {MOST_EXPORTED:,} pets are in this list. Narrow it with filters, or ask "
-                "whoever runs the service for `manage.py export_pets`.",
-            )
+            if not pets.order_by("id")[MOST_EXPORTED : MOST_EXPORTED + 1].exists():
+                return exported(pets, form.cleaned_data["format"])
+            form.add_error(None, TOO_MANY)
         context = {"form": form, "chosen": bool(request.GET), "back": f"{home}?{request.GET.urlencode()}"}
         return self.exchange_page(request, "export", "Export pets", context)
 
@@ -238,37 +217,14 @@ class PetExchange(ImportExportMixin, BigTableAdmin):  # type: ignore[misc]  # Th
         return TemplateResponse(request, f"admin/inventory/pet/{name}.html", shared | context)
 
 
-def exported(pets: PetQuerySet, file_format: str) -> FileResponse | None:
-    """Return the file, or None if it would be too big.
-
-    It is written to the disk first, so that a slow reader keeps no connection to the database.
-    """
+def exported(pets: PetQuerySet, file_format: str) -> FileResponse:
+    """Return the file, from the disk: a slow reader keeps no connection to the database."""
     file: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115  The response closes it.
     with snapshot():
-        rows = export(pets)
-        written = Limited(rows)
         if file_format == "csv":
-            write_csv(written, file, for_spreadsheets=True)
+            write_csv(export(pets), file, for_spreadsheets=True)
         else:
-            write_json_lines(written, file)
-    if written.exceeded:
-        file.close()
-        return None
+            write_json_lines(export(pets), file)
     file.seek(0)
     name = f"pets-{timezone.now():%Y-%m-%d}.{file_format}"
     return FileResponse(file, as_attachment=True, filename=name, content_type=CONTENT_TYPES[file_format])
-
-
-class Limited:
-    """Passes on MOST_EXPORTED rows and notes whether there were more."""
-
-    def __init__(self, rows: Any) -> None:
-        self.rows = rows
-        self.exceeded = False
-
-    def __iter__(self) -> Any:
-        for number, row in enumerate(self.rows):
-            if number == MOST_EXPORTED:
-                self.exceeded = True
-                return
-            yield row
