@@ -26,6 +26,7 @@ settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  #
 
 logging.getLogger("httpx").setLevel(logging.WARNING)  # It would log every request.
 
+DATABASE = {"db", "transactional_db", "django_db_setup"}  # Fixtures that give access to it.
 OPERATOR = Actor("tests")
 
 # For tests that need real commits. What the migrations put into the database is put back for them.
@@ -33,9 +34,16 @@ COMMITTED = pytest.mark.django_db(transaction=True, serialized_rollback=True)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark each test with the name of its folder."""
+    """Mark each test with the name of its folder, and those that touch the database of this process."""
     for item in items:
         item.add_marker(item.path.relative_to(TESTS).parts[0])
+        fixtures = getattr(item, "fixturenames", ())
+        if item.get_closest_marker("django_db") or {
+            "db",
+            "transactional_db",
+            "django_db_setup",
+        }.intersection(fixtures):
+            item.add_marker("database")
 
 
 @pytest.fixture(scope="session")
