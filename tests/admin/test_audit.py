@@ -17,7 +17,7 @@ from django.test.utils import CaptureQueriesContext
 from accounts.models import Account, ApiKey
 from inventory.models import Category, Order, Pet
 from petstore.backoffice.models import AppendOnlyError, AuditEntry
-from tests.support.staff import FAST_HASHERS, PASSWORD, member_of, signed_in, superuser
+from tests.support.staff import PASSWORD, member_of, signed_in, superuser
 
 LIST = "/admin/backoffice/auditentry/"
 
@@ -119,8 +119,7 @@ def test_what_was_refused_is_not_recorded_as_done(staff: Client, category: Categ
 # --- Secrets -------------------------------------------------------------------------------------
 
 
-def test_no_secret_gets_into_the_trail(staff: Client, account: Account, settings: Any) -> None:
-    settings.PASSWORD_HASHERS = FAST_HASHERS
+def test_no_secret_gets_into_the_trail(staff: Client, account: Account) -> None:
     text = staff.post("/admin/accounts/apikey/add/", {"account": account.pk, "scopes": ["pets:read"]}).text
     key = ApiKey.objects.get()
     secret = re.search(rf"psk_live_{key.public_id}_(\w+)", text)
@@ -148,8 +147,7 @@ def attempt(name: str, password: str) -> Client:
     return client
 
 
-def test_sign_ins_sign_outs_and_failed_ones_are_recorded(db: None, settings: Any) -> None:
-    settings.PASSWORD_HASHERS = FAST_HASHERS
+def test_sign_ins_sign_outs_and_failed_ones_are_recorded(db: None) -> None:
     User.objects.create_superuser("boss", password=PASSWORD)
     attempt("boss", "wrong")
     client = attempt("boss", PASSWORD)
@@ -168,8 +166,7 @@ def test_a_password_typed_as_a_name_is_not_kept(db: None) -> None:
     assert PASSWORD not in repr(AuditEntry.objects.values().get())
 
 
-def test_a_change_of_ones_own_password_is_recorded(db: None, settings: Any) -> None:
-    settings.PASSWORD_HASHERS = FAST_HASHERS
+def test_a_change_of_ones_own_password_is_recorded(db: None) -> None:
     User.objects.create_superuser("boss", password=PASSWORD)
     client, new = attempt("boss", PASSWORD), "another horse, another battery"
     sent = {"old_password": "wrong", "new_password1": new, "new_password2": new}
