@@ -72,12 +72,10 @@ class PlanAdmin(WhatIfAdmin):
         return number
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        """Ask for confirmation where there is something to change."""
         asks = obj is not None and self.has_change_permission(request, obj)
         return ["code", *NUMBERS, *(["confirmed"] if asks else [])]
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
-        """Save, and say for whom."""
         super().save_model(request, obj, form, change)
         if set(NUMBERS) & set(form.changed_data):
             self.message_user(request, f"The new limits hold for {form.reach}, from their next request on.")
