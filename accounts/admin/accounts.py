@@ -67,5 +67,5 @@ class AccountAdmin(PastedKeyAdmin, WhatIfAdmin):  # type: ignore[misc]  # Unfold
         return accounts.select_related("plan", "quota")
 
     def beside_form(self, request: HttpRequest, row: Account | None) -> dict[str, Any]:
-        # Read anew: a form with a mistake has changed the one at hand.
+        # Read again: a form with a mistake has changed the one at hand.
         return {"panels": panels(self.get_queryset(request).get(pk=row.pk), request)} if row else {}

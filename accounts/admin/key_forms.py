@@ -70,7 +70,7 @@ class IssueForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its st
         super()._post_clean()  # type: ignore[misc]  # The stubs lack it.
         form_id = self.cleaned_data.get("form_id")
         if form_id and not self.errors and was_sent(form_id):
-            text = "This form was sent before, and a key was issued. To issue another, open the form anew."
+            text = "This form was sent before, and a key was issued. To issue another, open the form again."
             self.add_error(None, text)
 
 
@@ -85,17 +85,17 @@ def was_sent(form_id: str) -> bool:
 
 class RotateForm(forms.Form):
     overlap_hours = forms.IntegerField(
-        label="Hours that the old key works on",
+        label="Hours for which the old key keeps working",
         required=False,
         min_value=0,
         max_value=LONGEST_OVERLAP,
         initial=OVERLAP,
         widget=UnfoldAdminIntegerFieldWidget,
-        help_text=f"From 0 (it ends at once) to {LONGEST_OVERLAP}. Empty: {OVERLAP}.",
+        help_text=f"From 0 (it ends at once) to {LONGEST_OVERLAP}. If left empty: {OVERLAP}.",
     )
 
 
 def overlap(given: dict[str, Any]) -> timedelta:
-    """Return how long the old key works on, by the valid RotateForm."""
+    """Return how long the old key keeps working, as a valid RotateForm says."""
     hours = given["overlap_hours"]
     return ROTATION_OVERLAP if hours is None else timedelta(hours=hours)

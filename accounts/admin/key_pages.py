@@ -25,20 +25,20 @@ from petstore.backoffice.confirmation import Question, ReasonForm, confirm
 REVOKE = Question(
     "Revoke this key?",
     "Revoke the key",
-    "Whatever uses this key stops working with its next request: it is answered with 401. "
+    "Whatever uses this key stops working: its next request is answered with 401. "
     "This can't be undone; a revoked key can't be brought back.",
     danger=True,
 )
 UNBAN = Question(
     "Lift the ban of this key?",
     "Lift the ban",
-    "It is banned because it kept sending after 429. Once the ban is lifted, its next request is served.",
+    "It is banned because it kept sending after a 429. Once the ban is lifted, its next request is served.",
 )
 ROTATE = Question(
     "Rotate this key?",
     "Rotate the key",
-    "A new key with the same rights is issued and shown once. The old one works on for the hours below, "
-    "unless it ends earlier anyway.",
+    "A new key with the same rights is issued and shown once. The old one keeps working for the hours "
+    "below, unless it ends earlier anyway.",
 )
 
 

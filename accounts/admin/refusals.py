@@ -32,8 +32,8 @@ ADVICE = {
     Refusal.Rule.MINUTE: f"Wait as Retry-After says, then go on; spread requests over the minute. {SHARED}",
     Refusal.Rule.DAY: f"Wait until the day ends, at 00:00 UTC. {SHARED}",
     Refusal.Rule.BAN: (
-        "Mend the program: after a 429 it must wait as Retry-After says. The key works again when the ban "
-        "ends; requests until then don't prolong it. Staff can lift the ban once the program is mended."
+        "Fix the program: after a 429 it must wait as Retry-After says. The key works again when the ban "
+        "ends; requests until then don't prolong it. Staff can lift the ban once the program is fixed."
     ),
 }
 

@@ -23,7 +23,7 @@ class WarnsIfUntold(PetstoreModelAdmin):
     keys_lookup: str  # From a key to the model.
 
     def response_change(self, request: HttpRequest, obj: Any) -> HttpResponse:
-        """Lead on; the commit, and what is told after it, are still to come."""
+        """Answer; the commit, and what is told after it, are still to come."""
         warn = partial(warn_if_untold, self, request, **{self.keys_lookup: obj.pk})
         transaction.on_commit(warn, robust=True)
         return super().response_change(request, obj)

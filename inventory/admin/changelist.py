@@ -46,7 +46,7 @@ class KeysetChangeList(ChangeList):
 
     def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> QuerySet[Any]:
         """Return all rows that filters and search let through, in order."""
-        # Neither is a filter; and with another filter the list starts anew.
+        # Neither is a filter; and with another filter the list starts at its beginning.
         for params in (self.params, self.filter_params):
             params.pop(AFTER, None)
             params.pop(BEFORE, None)

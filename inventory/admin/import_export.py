@@ -181,7 +181,7 @@ class PetExchange(ImportExportMixin, ActingAdmin):  # type: ignore[misc]  # The 
         with transaction.atomic():
             waiting = PetUpload.objects.waiting(member(request), request.POST.get("upload", ""))
             upload = waiting.select_for_update().get()
-            # Checked anew, since categories may have gone; nothing of it is trusted to the browser.
+            # Checked again, since categories may have gone; nothing of it is trusted to the browser.
             report, rows = check(bytes(upload.content), upload.file_format)
             if report.bad:
                 raise NoLongerGoodError

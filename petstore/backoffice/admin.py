@@ -21,12 +21,12 @@ from petstore.backoffice.filters import ChoiceFilter, TimeFilter
 from petstore.backoffice.model_admin import PetstoreModelAdmin
 from petstore.backoffice.models import AuditEntry
 
-MOST_SHOWN = 1000  # Entries that one can leaf through; for older ones there are the filters.
+MOST_SHOWN = 1000  # Entries that one can page through; for older ones there are the filters.
 MOST_STAFF = 200  # Members of staff that the filter names.
 
 
 class NewestPaginator(Paginator):  # type: ignore[type-arg]  # Generic in its stubs only.
-    """Leafs through the newest entries, and never counts or skips more than those."""
+    """Pages through the newest entries, and never counts or skips more than those."""
 
     @cached_property
     def count(self) -> int:

@@ -119,7 +119,7 @@ def values_in(row: models.Model) -> Values:
 
 
 def stored_values(obj: models.Model) -> Values:
-    """Return the values of a row, read anew; nothing if it isn't stored."""
+    """Return the values of a row as it is stored now; nothing if it isn't."""
     stored = type(obj)._base_manager.filter(pk=obj.pk).first()
     return values_in(stored) if stored is not None else {}
 

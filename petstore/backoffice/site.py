@@ -27,7 +27,7 @@ class PetstoreAdminSite(TwoFactorSite):
         return protected(self.checked_login)(request, extra_context)
 
     def checked_login(self, request: HttpRequest, extra_context: dict[str, Any] | None) -> HttpResponse:
-        """Sign in, or lead on who has given the password already."""
+        """Sign in; who has given the password already is led to the page that comes next."""
         if request.method == "GET" and self.half_signed_in(request) and (page := self.lacks(request)):
             return self.with_next(request, page)
         response: HttpResponse = super().login(request, extra_context)

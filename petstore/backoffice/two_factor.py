@@ -120,7 +120,7 @@ class CodeForm(forms.Form):
 class SetUpForm(CodeForm):
     """Asks for the first code of an app that is being set up."""
 
-    wrong = "This is not the code that we expect. Check your phone's clock and try the next code."
+    wrong = "This is not the expected code. Check your phone's clock and try the next code."
 
     def __init__(self, request: HttpRequest, new: TOTPDevice) -> None:
         super().__init__(request)
@@ -283,7 +283,7 @@ class TwoFactorSite(UnfoldAdminSite):
 
 
 def device_to_confirm(user: User) -> TOTPDevice:
-    """Return what is being set up; begun long ago, it is begun anew."""
+    """Return what is being set up; a set-up that was begun long ago starts again."""
     started = TOTPDevice.objects.filter(user=user, confirmed=False)
     started.filter(created_at__lt=timezone.now() - SET_UP_WITHIN).delete()
     device: TOTPDevice | None = started.order_by("id").first()

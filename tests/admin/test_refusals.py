@@ -70,7 +70,7 @@ def test_both_windows_are_shown_with_their_bounds(staff: Client, key: ApiKey) ->
     [
         ("rate_limit_exceeded", "requests of the minute", "Wait as Retry-After says"),
         ("daily_quota_exceeded", "requests of the day", "Wait until the day ends"),
-        ("api_key_banned", "The key was banned", "Mend the program"),
+        ("api_key_banned", "The key was banned", "Fix the program"),
     ],
 )
 def test_each_rule_is_explained_in_words_with_what_to_do(

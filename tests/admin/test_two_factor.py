@@ -268,7 +268,7 @@ def test_a_wrong_code_turns_nothing_on(boss: User) -> None:
     client = signed_in(boss)
     client.get(PAGE)
     page = client.post(PAGE, {"code": wrong_for(TOTPDevice.objects.get())})
-    assert "not the code that we expect" in page.text
+    assert "not the expected code" in page.text
     assert not TOTPDevice.objects.get().confirmed
     assert is_in(gave_password())
 

@@ -25,6 +25,7 @@ PAGES = [
     "/admin/accounts/apikey/add/",
     "/admin/accounts/apikey/1/change/",
     "/admin/accounts/apikey/1/revoke/",
+    "/admin/accounts/apikey/1/history/",
     "/admin/accounts/apikey/1/rotate/",
     "/admin/accounts/plan/",
     "/admin/accounts/plan/free/change/",
