@@ -77,7 +77,6 @@ class PlanAdmin(WhatIfAdmin):
         return ["code", *NUMBERS, *(["confirmed"] if asks else [])]
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
-        """Save, and say for whom."""
         super().save_model(request, obj, form, change)
         if set(NUMBERS) & set(form.changed_data):
             self.message_user(request, f"The new limits hold for {form.reach}, from their next request on.")
