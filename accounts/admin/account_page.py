@@ -73,7 +73,6 @@ def keys_of(account: Account, now: datetime) -> QuerySet[ApiKey]:
 
 
 def shown(key: ApiKey, account: Account, now: datetime) -> dict[str, Any]:
-    """Return what the table says of a key."""
     return {
         "key": key,
         "badge": state_badge(key, now),
@@ -83,7 +82,6 @@ def shown(key: ApiKey, account: Account, now: datetime) -> dict[str, Any]:
 
 
 def usage_chart(account: Account, now: datetime) -> BarChart | None:
-    """Return the chart of the last 30 days, or None if nothing was sent."""
     days = reports.account_usage(account.pk, days=30, today=now.date())
     if not any(day.requests or day.refusals for day in days):
         return None

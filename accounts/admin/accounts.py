@@ -14,13 +14,13 @@ from unfold.decorators import display
 from accounts import key_text
 from accounts.admin.account_page import panels
 from accounts.admin.badges import PLAN_COLOURS, usage_bar
-from accounts.admin.search import public_id_in, without_secret
+from accounts.admin.search import PastedKeyAdmin, public_id_in
 from accounts.admin.what_if import WhatIfAdmin
 from accounts.models import Account, ApiKey
 
 
 @admin.register(Account)
-class AccountAdmin(WhatIfAdmin):
+class AccountAdmin(PastedKeyAdmin, WhatIfAdmin):  # type: ignore[misc]  # Unfold has no types.
     keys_lookup = "account"
     reported_as = "account_id"
 
@@ -31,9 +31,6 @@ class AccountAdmin(WhatIfAdmin):
     search_help_text = "A name, or the public id of an account or key"
     fields = ["name", "plan", "per_minute", "per_day", "public_id", "created_at"]
     readonly_fields = ["public_id", "created_at"]
-
-    class Media:
-        js = ["petstore/key-text.js"]
 
     # --- The list
 
@@ -46,10 +43,6 @@ class AccountAdmin(WhatIfAdmin):
         else:
             by_id = Q(public_id__startswith=term)
         return rows.filter(Q(name__icontains=term) | by_id)
-
-    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
-        """Show the list; a key that was pasted whole is looked for by its public id."""
-        return without_secret(request) or super().changelist_view(request, extra_context)
 
     @display(description="plan", ordering="plan__per_day", label=PLAN_COLOURS)
     def plan_badge(self, account: Account) -> tuple[str, str]:

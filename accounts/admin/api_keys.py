@@ -16,7 +16,6 @@ from accounts.admin.badges import STATE_COLOURS, age, exact, key_state, state_ba
 from accounts.admin.filters import BannedFilter, ExpiresFilter, PlanFilter, StateFilter
 from accounts.admin.key_forms import IssueForm
 from accounts.admin.key_pages import KeyPages
-from accounts.admin.search import without_secret
 from accounts.models import ApiKey, DailyUsage
 from petstore.backoffice.audit import Actor
 from petstore.backoffice.history import entries_of
@@ -39,13 +38,9 @@ class ApiKeyAdmin(KeyPages):
         "created_at", "expires_at", "rotated_from", "revoked_at", "revoked_reason",
     ]  # fmt: skip
 
-    class Media:
-        js = ["petstore/key-text.js"]
-
     # --- The list
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ApiKey]:
-        """Add what each key has sent today."""
         today = DailyUsage.objects.filter(key=OuterRef("pk"), day=timezone.now().date())
         keys: QuerySet[ApiKey] = super().get_queryset(request)
         return keys.annotate(requests_today=Subquery(today.values("requests")))
@@ -53,10 +48,6 @@ class ApiKeyAdmin(KeyPages):
     def search(self, request: HttpRequest, rows: QuerySet[ApiKey], term: str) -> QuerySet[ApiKey]:
         """Return the keys whose public id begins so. Those of one account all begin with its id."""
         return rows.filter(public_id__startswith=term)
-
-    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
-        """Show the list; a key that was pasted whole is looked for by its public id."""
-        return without_secret(request) or super().changelist_view(request, extra_context)
 
     @display(description="state", label=STATE_COLOURS)
     def state(self, key: ApiKey) -> tuple[str, str]:

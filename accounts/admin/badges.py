@@ -43,7 +43,6 @@ def key_state(key: ApiKey, now: datetime) -> tuple[str, str]:
 
 
 def state_badge(key: ApiKey, now: datetime) -> dict[str, str]:
-    """Return the state as unfold's label template takes it."""
     state, text = key_state(key, now)
     return {"type": STATE_COLOURS[state], "text": text}
 

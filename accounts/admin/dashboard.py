@@ -34,7 +34,6 @@ def cards(request: HttpRequest) -> Iterator[Card]:
 
 
 def keys(request: HttpRequest) -> Card:
-    """Return the keys that are banned, and those that end soon."""
     banned = reports.banned_keys(LONGEST_LIST)
     ending = reports.expiring_keys(limit=LONGEST_LIST)
     to_replace = ending.to_replace_in_7_days  # A key that was rotated needs nothing more.
@@ -53,7 +52,6 @@ def keys(request: HttpRequest) -> Card:
 
 
 def traffic(request: HttpRequest, *, used_today: bool) -> Card:
-    """Return what the accounts sent, by plan."""
     days = reports.requests_by_plan(DAYS)
     charts = [traffic_chart(days, column) for column in ("requests", "refusals")]
     requests, refusals = (chart if chart.total else None for chart in charts)
@@ -71,7 +69,6 @@ def traffic(request: HttpRequest, *, used_today: bool) -> Card:
 
 
 def traffic_chart(days: list[reports.PlanDay], column: str) -> BarChart:
-    """Return a chart of every day, a colour for each plan."""
     series = [
         Series(
             plan.label,
@@ -108,7 +105,6 @@ def quota(top: list[reports.AccountToday]) -> Card:
 
 
 def callers_of_get_pet() -> Card:
-    """Return who still calls what will be removed."""
     callers = reports.deprecated_callers(DAYS, TOP_ACCOUNTS)
     facts = {
         "days": DAYS,

@@ -16,11 +16,11 @@ from django.utils.html import format_html
 
 from accounts.admin.badges import age, exact, state_badge
 from accounts.admin.key_forms import RotateForm, overlap
+from accounts.admin.search import PastedKeyAdmin
 from accounts.admin.unpublished import warn_if_untold
 from accounts.models import ApiKey
 from petstore.backoffice.audit import Action, Actor
 from petstore.backoffice.confirmation import Question, ReasonForm, confirm
-from petstore.backoffice.model_admin import PetstoreModelAdmin
 
 REVOKE = Question(
     "Revoke this key?",
@@ -42,7 +42,7 @@ ROTATE = Question(
 )
 
 
-class KeyPages(PetstoreModelAdmin):
+class KeyPages(PastedKeyAdmin):
     row_pages = {"revoke/": "revoke", "unban/": "unban", "rotate/": "rotate"}
 
     def show_text(self, request: HttpRequest, key: ApiKey, text: str) -> HttpResponse:

@@ -72,7 +72,6 @@ class PlanAdmin(WhatIfAdmin):
         return number
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        """Ask for confirmation where there is something to change."""
         asks = obj is not None and self.has_change_permission(request, obj)
         return ["code", *NUMBERS, *(["confirmed"] if asks else [])]
 

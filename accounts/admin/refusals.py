@@ -72,7 +72,6 @@ class RefusalAdmin(PetstoreModelAdmin):
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
     ) -> HttpResponse:
-        """Lead to the explanation."""
         query = urlencode({"q": self.row(request, object_id).request_id})
         return HttpResponseRedirect(f"{reverse('admin:accounts_refusal_changelist')}?{query}")
 

@@ -57,7 +57,6 @@ class CategoryAdmin(BigTableAdmin):
 
     @admin.display(description="pets")
     def pets(self, category: Any) -> str:
-        """Return how many pets there are, as a link to them."""
         number: int | None = category.number_of_pets
         return format_html(
             '<a class="text-primary-600 dark:text-primary-500" href="{}?category__id__exact={}">{}</a>',

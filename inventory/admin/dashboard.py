@@ -33,7 +33,6 @@ def cards(request: HttpRequest) -> Iterator[Card]:
 
 
 def orders(request: HttpRequest, stock: Stock | None) -> Card:
-    """Return the orders that wait for staff."""
     if stock is None:
         return Card("orders", "left", 1, {})
     placed = listing("inventory_order", status__exact=OrderStatus.PLACED)
@@ -56,7 +55,6 @@ def orders(request: HttpRequest, stock: Stock | None) -> Card:
 
 
 def pets(request: HttpRequest, stock: Stock | None) -> Card:
-    """Return the animals by category and status."""
     if stock is None:
         return Card("pets", "right", 1, {})
     chart = stock_chart(stock)

@@ -123,8 +123,6 @@ def check(content: bytes, file_format: str) -> tuple[Report, list[Row]]:
 
 
 class PetExchange(ImportExportMixin, BigTableAdmin):  # type: ignore[misc]  # The mixin is not typed.
-    """The pages to import pets from a file and to export them to one."""
-
     def require(self, what: str, request: HttpRequest) -> None:
         """Raise PermissionDenied unless somebody may import or export."""
         if not getattr(self, f"has_{what}_permission")(request):

@@ -35,7 +35,6 @@ MOST_ACCOUNTS = 100  # That one search by name follows.
 
 
 def described(orders: Sequence[Order]) -> list[tuple[int, str]]:
-    """Return the id of each order, and its words for the page that asks."""
     return [(order.pk, f"Order {order.pk}: {label(order.pet)} for {order.account}") for order in orders]
 
 

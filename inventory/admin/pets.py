@@ -62,8 +62,6 @@ class PetForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its stub
 
 
 class Move(NamedTuple):
-    """What staff do to many pets at once."""
-
     description: str
     to: PetStatus
     done: str

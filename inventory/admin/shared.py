@@ -24,9 +24,15 @@ def staff(request: HttpRequest) -> str:
 def steps_of(row: Order | Pet) -> list[Entry]:
     """Return the last steps of a row, the newest first."""
     return [
-        Entry(event.at, f"{event.from_status} → {event.to_status}", event.by, event.reason)
+        Entry(event.at, in_words(event.from_status, event.to_status), event.by, event.reason)
         for event in row.events.all()[:MOST_SHOWN]
     ]
+
+
+def in_words(before: str, after: str) -> str:
+    if before == after:
+        return "to be shipped"
+    return f"{before} → {after}" if before else after
 
 
 def list_action(name: str, description: str) -> Callable[..., Any]:

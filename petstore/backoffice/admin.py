@@ -51,7 +51,6 @@ class KindFilter(ChoiceFilter):
     parameter_name = "kind"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        """Return the models that have pages."""
         models = [model._meta for model in admin.site._registry if model is not AuditEntry]
         kinds = [(meta.label_lower, str(meta.verbose_name)) for meta in models]
         return sorted(kinds, key=lambda pair: pair[1])

@@ -92,7 +92,6 @@ def difference(before: Values, after: Values) -> tuple[Values, Values]:
 
 
 def hide(values: Values, shown: str) -> Values:
-    """Return the values as JSON takes them, without secrets."""
     return {name: shown if name in SECRET else as_json(value) for name, value in values.items()}
 
 

@@ -75,7 +75,6 @@ class BarChart:
 
     @property
     def rows(self) -> list[Row]:
-        """The lines of the table."""
         rows = []
         for index, label in enumerate(self.labels):
             link = self.label_links[index] if self.label_links else ""

@@ -15,8 +15,6 @@ from django.urls import reverse
 
 
 class Step(NamedTuple):
-    """Something that waits for somebody."""
-
     rank: int  # Those of rank 1 come first.
     icon: str  # A Material Symbol.
     text: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -9,6 +10,7 @@ from django.db.models import QuerySet
 
 from petstore.backoffice.models import AuditEntry
 
+TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)[\d:.]*\+00:00")
 MOST_SHOWN = 100  # A row may have thousands.
 
 
@@ -39,5 +41,12 @@ def changes_of(entry: AuditEntry) -> list[Change]:
     """Return old and new values of what was changed; of what was added or deleted there are too many."""
     if not (entry.before and entry.after):
         return []
-    names = sorted(entry.before | entry.after)
-    return [Change(name.replace("_", " "), entry.before.get(name), entry.after.get(name)) for name in names]
+    return [
+        Change(name.replace("_", " "), shown(entry.before.get(name)), shown(entry.after.get(name)))
+        for name in sorted(entry.before | entry.after)
+    ]
+
+
+def shown(value: Any) -> Any:
+    """Return a stored value; a time as people write it."""
+    return TIME.sub(r"\1 \2 UTC", value) if isinstance(value, str) else value

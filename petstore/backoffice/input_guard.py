@@ -52,7 +52,6 @@ def why_unusable(request: HttpRequest) -> str:
 
 
 def refusal(request: HttpRequest, status: int, text: str) -> HttpResponse:
-    """Return a page that says why nothing was done."""
     return render(request, "error.html", {"title": "Not done", "text": text}, status=status)
 
 

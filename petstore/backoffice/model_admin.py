@@ -73,7 +73,6 @@ class PetstoreModelAdmin(ModelAdmin):
         return (self.search(request, queryset, term) if term else queryset), False
 
     def search(self, request: HttpRequest, rows: models.QuerySet[Any], term: str) -> models.QuerySet[Any]:
-        """Return the rows that a text finds."""
         return super().get_search_results(request, rows, term)[0]
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
@@ -134,7 +133,6 @@ class PetstoreModelAdmin(ModelAdmin):
         audit.record_change(request, obj, reason(request, message))
 
     def log_deletions(self, request: HttpRequest, queryset: Any) -> Any:
-        """Record what will be deleted."""
         for row in queryset:
             values = audit.stored_values(row)
             audit.record(Actor.of(request), row, Action.DELETED, before=values, reason=reason(request))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from django.contrib.auth.models import User
 from django.db import models
 from django.db.models import QuerySet
 from django.utils import timezone
@@ -22,8 +21,6 @@ def refuse(*args: Any, **options: Any) -> NoReturn:
 
 
 class AuditQuerySet(QuerySet["AuditEntry"]):
-    """Adds and reads."""
-
     update = refuse
     aupdate = refuse
     bulk_update = refuse
@@ -101,10 +98,4 @@ class AuditEntry(models.Model):
         super().save(*args, **options | {"force_insert": True})
 
     def delete(self, *args: Any, **options: Any) -> NoReturn:
-        """Raise AppendOnlyError."""
         refuse()
-
-    @property
-    def actor(self) -> User | None:
-        """The member of staff, if still there."""
-        return User.objects.filter(pk=self.actor_id).first() if self.actor_id is not None else None

@@ -40,7 +40,6 @@ def is_signed_in(cookies: str) -> bool:
 
 
 def touch(session: SessionBase, now: float) -> None:
-    """Note that the session is in use."""
     if now - session.get(SEEN, 0) >= SEEN_EVERY:
         session[SEEN] = now
 
@@ -53,7 +52,6 @@ def start(request: HttpRequest | None, **kwargs: Any) -> None:
 
 
 def end_if_due(request: HttpRequest) -> None:
-    """Sign out whose session has ended."""
     if settings.SESSION_COOKIE_NAME in request.COOKIES and request.user.is_authenticated:
         now = time.time()
         if has_ended(request.session, now):

@@ -13,8 +13,6 @@ from petstore.backoffice.two_factor import TwoFactorSite, slowed_down
 
 
 class PetstoreAdminSite(TwoFactorSite):
-    """The back office, in unfold's look."""
-
     site_header = "Pet Store back office"
     site_title = "Pet Store"
     index_title = "What do you want to look after?"

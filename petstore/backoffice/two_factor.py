@@ -216,7 +216,6 @@ class TwoFactorSite(UnfoldAdminSite):
         return redirect(f"{reverse(page)}?{query}")
 
     def ask_code(self, request: HttpRequest) -> HttpResponse:
-        """Ask for the code, after the password."""
         if self.has_permission(request) or not has_second_factor(request):
             return redirect(self.next_page(request))
         form = CodeForm(request)

@@ -13,6 +13,7 @@ from django.db import DatabaseError, connection, transaction
 from django.db.migrations.loader import MigrationLoader
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from accounts.models import Account, ApiKey
 from inventory.models import Category, Order, Pet
@@ -336,6 +337,7 @@ def test_the_history_button_of_an_object_shows_who_changed_what_and_why(
     assert history.index("Revoked") < history.index("Issued")
     assert "Leaked" in history
     assert "by tests" in history
+    assert f"revoked at: none → {timezone.now():%Y-%m-%d}" in history
 
 
 def test_the_history_of_an_object_is_for_who_may_see_the_object(key: ApiKey) -> None:

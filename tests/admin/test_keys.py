@@ -85,7 +85,7 @@ def test_a_key_is_issued_as_the_form_says(
     assert key.expires_at == datetime(2099, 1, 2, 3, 4, 5, tzinfo=UTC)
     assert public_id_in(response.context["text"]) == key.public_id
     event = key.events.get()
-    assert (event.action, event.actor, event.actor_name) == ("issued", boss, "boss")
+    assert (event.action, event.actor_id, event.actor_name) == ("issued", boss.pk, "boss")
 
 
 def test_an_issued_key_opens_the_api(staff: Client, form: dict[str, Any]) -> None:
@@ -415,7 +415,7 @@ def test_a_revoked_key_is_refused_on_the_next_request(
     key.refresh_from_db()
     assert key.revoked_reason == "Leaked"
     event = key.events.latest("id")
-    assert (event.action, event.actor, event.reason) == ("revoked", boss, "Leaked")
+    assert (event.action, event.actor_id, event.reason) == ("revoked", boss.pk, "Leaked")
 
 
 def test_the_question_says_what_stops_working(

@@ -324,10 +324,9 @@ def test_history_tells_what_happened_who_did_it_and_why(issue: Issue) -> None:
 def test_history_keeps_the_name_of_a_member_of_staff_who_left(account: Account) -> None:
     ann = User.objects.create_user("ann")
     key, _ = ApiKey.objects.issue(account, by=Actor(ann.username, ann.pk))
-    assert key.events.get().actor == ann
+    assert key.events.get().actor_id == ann.pk
     ann.delete()
     assert history(key) == [("issued", "ann", "")]
-    assert key.events.get().actor is None
 
 
 def test_refused_change_leaves_no_history(issue: Issue) -> None:
