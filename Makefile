@@ -22,9 +22,10 @@ test: .venv/development.txt ## Set up, then run every test, on SQLite and on Pos
 check: lint types ## Run every static check
 	$(BIN)/python -m tests.checks
 
-lint: .venv/development.txt ## Check style and common mistakes
+lint: .venv/development.txt ## Check style, common mistakes, and who imports whom
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-cache --no-logo
 
 types: .venv/development.txt ## Check the types
 	DEBUG=1 $(BIN)/mypy .

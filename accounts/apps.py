@@ -2,6 +2,9 @@
 
 from django.apps import AppConfig
 
+from petstore.observability import health
+from petstore.serving.signals import worker_started
+
 
 class AccountsConfig(AppConfig):
     """Who is calling, and how much they may do."""
@@ -9,6 +12,18 @@ class AccountsConfig(AppConfig):
     name = "accounts"
 
     def ready(self) -> None:
-        """Register the checks and who hears of changes."""
-        from accounts import checks  # noqa: F401
-        from accounts.quota import publishing  # noqa: F401
+        """Take the app's part at the gate, register its checks, and who hears of what."""
+        from accounts import authentication, checks, throttling  # noqa: F401
+        from accounts.quota import headers, publishing, store, worker  # noqa: F401
+        from petstore.api.gate import ApiGate, Steps
+
+        ApiGate.steps = Steps(
+            check_form=authentication.read_key,
+            authenticate=authentication.authenticate,
+            throttle=throttling.throttle,
+            quota_headers=headers.quota_headers,
+            untouched_headers=headers.untouched_headers,
+        )
+        # `database` although Redis is set up means that Redis is away, which stops nobody.
+        health.tell(lambda: {"quota": store.state()})
+        worker_started.connect(worker.begin)

@@ -1,12 +1,13 @@
 """From the Authorization header to a caller, as a list of refusals (D16-D20)."""
 
 from time import monotonic
+from typing import Any
 
+from django.http import HttpRequest
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 
 from accounts import key_text
-from accounts.caller import Caller
 from accounts.key_text import KeyText
 from accounts.models import key_mode
 from accounts.quota import anonymous
@@ -15,6 +16,7 @@ from accounts.quota.redis_store import ForeignReplyError
 from accounts.quota.store import store
 from petstore.api.client_ip import client_address
 from petstore.api.errors import RETRY_SECONDS, ApiError, ErrorCode
+from petstore.api.passage import Passage
 from petstore.db import replicas
 
 RETRY = {"Retry-After": str(RETRY_SECONDS)}
@@ -29,39 +31,40 @@ REFUSALS = {
 }
 
 
-class BearerKeyAuthentication(BaseAuthentication):
-    """DRF authentication by an API key sent as a Bearer token (RFC 6750 section 2.1).
+def authenticate(request: HttpRequest, passage: Passage) -> None:
+    """Find who sends a request with an API key (RFC 6750 section 2.1), and count it; a step of the gate.
 
     The store that proves a key counts the request in the same step, for a step more would be a round trip
-    more. Its verdict goes with the request: the throttle turns it into a 429.
+    more. Its verdict goes with the request: the throttle turns it into a 429. Raises ApiError 401; what is
+    malformed never reaches a store.
     """
+    key = read_key(request.META.get("HTTP_AUTHORIZATION", ""))
+    writes = request.method not in {"GET", "HEAD"}
+    if writes and replicas.ALIASES:
+        passage.write_began = monotonic()
+    try:
+        admission = store.admit(key, client_address(request), writes=writes)
+    except Exception as error:
+        # Nobody knows whether the key is valid, so nobody is charged: the headers show the address's
+        # window as it is.
+        passage.verdict = anonymous.peek(request)
+        if isinstance(error, ForeignReplyError):
+            raise ApiError(ErrorCode.SERVICE_UNAVAILABLE, headers=RETRY) from error
+        raise
+    if admission.refusal is KeyRefusal.UNCHECKED:  # The throttle has the address's own wait to tell.
+        raise ApiError(ErrorCode.RATE_LIMIT_EXCEEDED, headers={"Retry-After": "1"})
+    if admission.refusal is not None:
+        raise ApiError(*REFUSALS[admission.refusal])
+    passage.caller, passage.verdict = admission.caller, admission.verdict
 
-    def authenticate(self, request: Request) -> tuple[Caller, Caller]:
-        """Return the caller. Raises ApiError 401; what is malformed never reaches a store."""
-        key = read_key(request.META.get("HTTP_AUTHORIZATION", ""))
-        writes = request._request.method not in {"GET", "HEAD"}
-        if writes and replicas.ALIASES:
-            request._request.META["WRITE_BEGAN"] = key.public_id, monotonic()
-        try:
-            admission = store.admit(key, client_address(request._request), writes=writes)
-        except Exception as error:
-            # Nobody knows whether the key is valid, so nobody is charged: the headers show the address's
-            # window as it is.
-            request._request.META["QUOTA_VERDICT"] = anonymous.peek(request._request)
-            if isinstance(error, ForeignReplyError):
-                raise ApiError(ErrorCode.SERVICE_UNAVAILABLE, headers=RETRY) from error
-            raise
-        if admission.refusal is KeyRefusal.UNCHECKED:  # The throttle has the address's own wait to tell.
-            raise ApiError(ErrorCode.RATE_LIMIT_EXCEEDED, headers={"Retry-After": "1"})
-        if admission.refusal is not None:
-            raise ApiError(*REFUSALS[admission.refusal])
-        assert admission.caller is not None
-        request._request.META["QUOTA_VERDICT"] = admission.verdict
-        return admission.caller, admission.caller
 
-    def authenticate_header(self, request: Request) -> str:
-        """Return the challenge of a 401."""
-        return "Bearer"
+class BearerKeyAuthentication(BaseAuthentication):
+    """Tells DRF whom the gate has found."""
+
+    def authenticate(self, request: Request) -> tuple[Any, Any]:
+        """Return the caller, as DRF's `user` and `auth`."""
+        caller = Passage.of(request._request).caller
+        return caller, caller
 
 
 def read_key(header: str) -> KeyText:

@@ -4,11 +4,12 @@ from typing import NamedTuple
 
 from rest_framework.request import Request
 
+from petstore.api.passage import Passage
 from petstore.db import replicas
 
 
 class Caller(NamedTuple):
-    """A valid key's holder. DRF has it as `request.auth`."""
+    """A valid key's holder."""
 
     account_id: int
     key_id: int
@@ -24,7 +25,7 @@ class Caller(NamedTuple):
 
 
 def caller_of(request: Request) -> Caller:
-    """Return who sent a request that was authenticated."""
-    caller = request.auth
+    """Return who sent a request that has passed the gate."""
+    caller = Passage.of(request._request).caller
     assert isinstance(caller, Caller)
     return caller

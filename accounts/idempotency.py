@@ -23,7 +23,7 @@ from accounts.caller import caller_of
 from accounts.models import IdempotencyRecord
 from petstore.api.errors import ApiError, ErrorCode
 from petstore.api.parsers import FastJSONRenderer
-from petstore.loop.waiting import in_thread
+from petstore.loop.threads import in_thread
 
 KEPT = timedelta(hours=24)
 WELL_FORMED = re.compile(r"[\x21-\x7e]{1,255}")

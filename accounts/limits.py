@@ -15,15 +15,11 @@ DAY = 86_400 * SECOND
 
 
 class Limits(NamedTuple):
-    """How many requests are admitted in each window."""
-
     per_minute: int
     per_day: int
 
 
 class Window(NamedTuple):
-    """One window at the moment of a decision."""
-
     name: str
     limit: int
     used: int
@@ -51,7 +47,6 @@ class Verdict(NamedTuple):
 
     @property
     def banned(self) -> bool:
-        """Whether the key is banned at this moment."""
         return self.banned_until > self.now
 
     @property
@@ -81,7 +76,6 @@ class Verdict(NamedTuple):
 
     @property
     def refusal(self) -> ErrorCode:
-        """The error code of a refusal."""
         if self.banned:
             return ErrorCode.API_KEY_BANNED
         if self.shown.length == DAY:

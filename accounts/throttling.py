@@ -1,12 +1,6 @@
-"""From a quota verdict to DRF's throttling."""
-
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+"""From a quota verdict to a 429."""
 
 from django.http import HttpRequest
-from rest_framework.request import Request
-from rest_framework.throttling import BaseThrottle
 
 from accounts.caller import Caller
 from accounts.limits import DAY, Verdict
@@ -14,46 +8,42 @@ from accounts.quota import anonymous
 from accounts.usage import write_behind
 from accounts.usage.refusals import Refused
 from petstore.api.errors import ApiError, ErrorCode
+from petstore.api.passage import Passage
 from petstore.observability.metrics import decision
 
-if TYPE_CHECKING:
-    from rest_framework.views import APIView
 
-
-class QuotaThrottle(BaseThrottle):
-    """Refuses what is over the limit.
+def throttle(request: HttpRequest, passage: Passage) -> None:
+    """Refuse what is over the limit with ApiError 429; a step of the gate.
 
     With a valid key the request was counted for its account when the key was proved; without one it counts
     for its client's address now. One with a key that nobody could look up, because the database is away,
     counts for nobody.
     """
-
-    def allow_request(self, request: Request, view: APIView) -> bool:
-        """Return True, or raise the ApiError 429. The verdict stays for the headers' middleware."""
-        meta = request._request.META
-        caller = request.auth
-        if caller is None and "QUOTA_VERDICT" in meta:  # The key's own failure is the answer.
-            return True
-        verdict: Verdict = meta.get("QUOTA_VERDICT") or anonymous.take(request._request)
-        meta["QUOTA_VERDICT"] = verdict
-        outcome = "admitted" if verdict.admitted else verdict.refusal.value
-        decision(outcome, "account" if isinstance(caller, Caller) else "address")()
+    caller, verdict = passage.caller, passage.verdict
+    if caller is None:
+        if verdict is not None:  # The key's own failure is the answer.
+            return
+        verdict = passage.verdict = anonymous.take(request)
+    assert isinstance(verdict, Verdict)
+    outcome = "admitted" if verdict.admitted else verdict.refusal.value
+    if not isinstance(caller, Caller):
+        decision(outcome, "address")()
         if not verdict.admitted:
-            if isinstance(caller, Caller):
-                write_behind.recorder.refuse(refused(request._request, caller, verdict))
             raise refusal(verdict)
-        if (deprecated := getattr(view, "deprecated_operations", None)) and isinstance(caller, Caller):
-            operation = deprecated.get(getattr(view, "action", None))
-            if operation is not None:
-                write_behind.recorder.call_deprecated(caller, operation, verdict.now)
-        return True
+        return
+    decision(outcome, "account")()
+    if not verdict.admitted:
+        write_behind.recorder.refuse(refused(request, passage.id, caller, verdict))
+        raise refusal(verdict)
+    if passage.operation.deprecation is not None:
+        write_behind.recorder.call_deprecated(caller, passage.operation.deprecation.operation, verdict.now)
 
 
-def refused(request: HttpRequest, caller: Caller, verdict: Verdict) -> Refused:
+def refused(request: HttpRequest, request_id: str, caller: Caller, verdict: Verdict) -> Refused:
     """Return what staff may want to know of a refused request."""
     match = request.resolver_match
     route = match.route if match else ""
-    return Refused(request.META.get("REQUEST_ID", ""), caller, verdict, request.method or "", route)
+    return Refused(request_id, caller, verdict, request.method or "", route)
 
 
 def refusal(verdict: Verdict) -> ApiError:

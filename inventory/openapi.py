@@ -282,7 +282,7 @@ class CategoryOperations(OpenApiViewExtension):  # type: ignore[no-untyped-call]
 
 
 class OrderOperations(OpenApiViewExtension):  # type: ignore[no-untyped-call]
-    target_class = "inventory.order_views.OrderViewSet"
+    target_class = "inventory.views.OrderViewSet"
 
     def view_replacement(self) -> Any:
         return extend_schema_view(

@@ -8,6 +8,7 @@ import threading
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from time import perf_counter
+from typing import Any
 
 from django.db import DatabaseError, connection
 from django.db.models import Count, QuerySet
@@ -114,8 +115,8 @@ def refresh(now: datetime | None = None) -> bool:
     return True
 
 
-def start_worker() -> None:
-    """Keep the count fresh from now on, in a thread of its own."""
+def count_from_now_on(**kwargs: Any) -> None:
+    """Keep the count fresh, in a thread of its own."""
     threading.Thread(target=keep_fresh, name="stock", daemon=True).start()
 
 

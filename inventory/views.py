@@ -1,12 +1,10 @@
-"""The /v1 viewsets of pets and categories."""
+"""The /v1 viewsets of pets, categories and orders."""
 
-from datetime import datetime
 from typing import Any
 
 from django.conf import settings
 from django.db import Error, IntegrityError
 from django.utils import timezone
-from django.utils.http import http_date
 from rest_framework import status
 from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
@@ -15,18 +13,25 @@ from rest_framework.viewsets import GenericViewSet
 
 from accounts.caller import caller_of
 from accounts.idempotency import idempotent
-from accounts.scopes import PETS_READ, PETS_WRITE
+from accounts.scopes import ORDERS_READ, ORDERS_WRITE, PETS_READ, PETS_WRITE
 from inventory.fields import seen_categories
-from inventory.models import Category, Pet
-from inventory.reads import CATEGORIES, PET_FILTERS, PETS
-from inventory.serializers import CategorySerializer, NewPetSerializer, PetSerializer
+from inventory.models import Category, IllegalMoveError, Order, Pet
+from inventory.reads import CATEGORIES, ORDER_FILTERS, ORDERS, PET_FILTERS, PETS
+from inventory.serializers import (
+    CategorySerializer,
+    NewOrderSerializer,
+    NewPetSerializer,
+    OrderSerializer,
+    PetSerializer,
+)
 from petstore.api.errors import ApiError, ErrorCode
 from petstore.api.int64 import int64
-from petstore.api.links import add_link
+from petstore.api.passage import Deprecation
 from petstore.api.views import ApiView
+from petstore.loop.compiled_reads import Read
 
-# One for all requests: it keeps nothing of them, and DRF copies every field for each new one.
-NEW_PET = NewPetSerializer()
+# One for all requests: they keep nothing of them, and DRF copies every field for each new one.
+NEW_PET, NEW_ORDER = NewPetSerializer(), NewOrderSerializer()
 
 
 def path_id(text: str, otherwise: ErrorCode) -> int:
@@ -45,7 +50,14 @@ class PetViewSet(ApiView, GenericViewSet[Pet]):
     filters = PET_FILTERS
     lookup_url_kwarg = "petId"
     required_scopes = {"list": PETS_READ, "retrieve": PETS_READ, "create": PETS_WRITE}
-    deprecated_operations = {"retrieve": "getPet"}
+    deprecations = {
+        "retrieve": Deprecation(
+            "getPet",
+            settings.GET_PET_DEPRECATED_AT,
+            settings.GET_PET_REMOVED_AT,
+            successor=f"{settings.BASE_URL}/pets?status=available",
+        )
+    }
     clock = staticmethod(timezone.now)  # Tests pass another.
 
     def list(self, request: Request) -> Response:
@@ -70,7 +82,7 @@ class PetViewSet(ApiView, GenericViewSet[Pet]):
             raise ApiError(ErrorCode.PET_NOT_FOUND)
         return Response(pet)
 
-    def handle_exception(self, exc: Exception) -> Response:
+    def handle_exception(self, exc: Exception) -> Any:
         """Answer an exception. What the database refuses, if only when it commits, may be the category."""
         if isinstance(exc, IntegrityError):
             seen_categories.clear()
@@ -87,22 +99,6 @@ class PetViewSet(ApiView, GenericViewSet[Pet]):
             return None
         return None
 
-    def finalize_response(
-        self, request: Request, response: Response, *args: Any, **kwargs: Any
-    ) -> Response:
-        """Announce the deprecation on every answer of the deprecated operation."""
-        response = super().finalize_response(request, response, *args, **kwargs)
-        if self.action in self.deprecated_operations:
-            announce_removal(response, settings.GET_PET_DEPRECATED_AT, settings.GET_PET_REMOVED_AT)
-        return response
-
-
-def announce_removal(response: Response, deprecated_at: datetime, removed_at: datetime) -> None:
-    """Write Deprecation (RFC 9745), Sunset (RFC 8594) and the link to the successor."""
-    response["Deprecation"] = f"@{int(deprecated_at.timestamp())}"
-    response["Sunset"] = http_date(removed_at.timestamp())
-    add_link(response, f"{settings.BASE_URL}/pets?status=available", "successor-version")
-
 
 class CategoryViewSet(ApiView, GenericViewSet[Category]):
     """List categories."""
@@ -115,3 +111,65 @@ class CategoryViewSet(ApiView, GenericViewSet[Category]):
         """Return one page of categories, by ascending id."""
         categories = CATEGORIES.using(caller_of(request).database)
         return self.get_paginated_response(self.paginate_queryset(categories))  # type: ignore[arg-type]  # A Read.
+
+
+class OrderViewSet(ApiView, GenericViewSet[Order]):
+    """List, place, fetch and cancel orders; an account sees its own and no one else's."""
+
+    queryset = Order.objects.all()
+    serializer_class = OrderSerializer
+    filters = ORDER_FILTERS
+    lookup_url_kwarg = "orderId"
+    required_scopes = {
+        "list": ORDERS_READ,
+        "retrieve": ORDERS_READ,
+        "create": ORDERS_WRITE,
+        "destroy": ORDERS_WRITE,
+    }
+
+    def own(self, request: Request) -> Read:
+        """Return the caller's orders."""
+        caller = caller_of(request)
+        return ORDERS.using(caller.database).where(account_id=caller.account_id)
+
+    def list(self, request: Request) -> Response:
+        """Return one page of orders, by ascending id."""
+        return self.get_paginated_response(self.paginate_queryset(self.own(request)))  # type: ignore[arg-type]  # A Read.
+
+    @idempotent
+    def create(self, request: Request) -> Response:
+        """Order a pet that is available."""
+        wanted = NEW_ORDER.run_validation(request.data)
+        caller = caller_of(request)
+        try:
+            order = Order.objects.place(
+                account_id=caller.account_id,
+                pet_id=wanted["pet_id"],
+                by=f"key {caller.public_id}",
+            )
+        except Pet.DoesNotExist:
+            raise ApiError(ErrorCode.PET_NOT_FOUND) from None
+        except IllegalMoveError:
+            raise ApiError(ErrorCode.PET_NOT_AVAILABLE) from None
+        headers = {"Location": f"{settings.BASE_URL}/store/orders/{order.pk}"}
+        return Response(order.as_json(), status=status.HTTP_201_CREATED, headers=headers)
+
+    def retrieve(self, request: Request, orderId: str) -> Response:
+        """Return one order."""
+        return Response(self.find(request, orderId))
+
+    def destroy(self, request: Request, orderId: str) -> Response:
+        """Cancel an order that is not approved yet; its pet is available again."""
+        order = Order(pk=self.find(request, orderId)["id"])
+        try:
+            order.cancel(by=f"key {caller_of(request).public_id}", only_placed=True)
+        except IllegalMoveError:
+            raise ApiError(ErrorCode.ORDER_NOT_CANCELLABLE) from None
+        return Response(status=status.HTTP_204_NO_CONTENT)
+
+    def find(self, request: Request, order_id: str) -> dict[str, Any]:
+        """Return the caller's order with this id. Raises ApiError 404, for somebody else's too."""
+        order = self.own(request).where(id=path_id(order_id, ErrorCode.ORDER_NOT_FOUND)).one()
+        if order is None:
+            raise ApiError(ErrorCode.ORDER_NOT_FOUND)
+        return order

@@ -105,14 +105,10 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
-    "petstore.web.middleware.DrainingMiddleware",
-    "petstore.web.middleware.RequestIdMiddleware",
-    "petstore.observability.middleware.ObservingMiddleware",
-    "petstore.observability.tracing.TracingMiddleware",
-    "accounts.middleware.QuotaHeadersMiddleware",
+    "petstore.api.gate.ApiGate",  # Answers what is under /v1.
+    "petstore.web.middleware.MeasuringMiddleware",
     "petstore.web.middleware.ContentLengthMiddleware",
-    "petstore.web.middleware.ConditionalGetMiddleware",
-    "petstore.web.middleware.ApiShortcutMiddleware",
+    "petstore.web.middleware.ProbesMiddleware",
     # From here on: the pages for people.
     "django.middleware.security.SecurityMiddleware",
     "petstore.web.middleware.PermissionsPolicyMiddleware",
@@ -162,14 +158,12 @@ REFUSALS_KEPT_MOST = env.integer("REFUSALS_KEPT_MOST", 100_000, 1_000, 100_000_0
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": ["accounts.authentication.BearerKeyAuthentication"],
-    "DEFAULT_THROTTLE_CLASSES": ["accounts.throttling.QuotaThrottle"],
-    "DEFAULT_PERMISSION_CLASSES": ["accounts.permissions.HasScope"],
+    "DEFAULT_PERMISSION_CLASSES": [],  # petstore/api/gate.py has checked the quota and the scope.
     "DEFAULT_PARSER_CLASSES": ["petstore.api.parsers.StrictJSONParser"],
     "DEFAULT_RENDERER_CLASSES": ["petstore.api.parsers.FastJSONRenderer"],
     "DEFAULT_CONTENT_NEGOTIATION_CLASS": "petstore.api.parsers.AlwaysJSON",
     "DEFAULT_PAGINATION_CLASS": "petstore.api.pagination.KeysetPagination",
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
-    "EXCEPTION_HANDLER": "petstore.api.errors.exception_handler",
     "UNAUTHENTICATED_USER": None,
     "URL_FORMAT_OVERRIDE": None,
 }

@@ -6,11 +6,10 @@ from django.urls import path, re_path
 from django.views.generic import RedirectView
 
 from accounts.models import Plan
-from accounts.readiness import readiness, readyz
-from inventory.order_views import OrderViewSet
-from inventory.views import CategoryViewSet, PetViewSet
+from inventory.views import CategoryViewSet, OrderViewSet, PetViewSet
 from petstore.api.openapi import views
 from petstore.api.views import NothingHere
+from petstore.observability.health import readiness
 from petstore.web import docs, error_pages, home, probes
 
 api = [
@@ -35,7 +34,7 @@ urlpatterns = [
     path("openapi.yaml", views.openapi_yaml, name="openapi-yaml"),
     path("favicon.ico", RedirectView.as_view(url=static("petstore/favicon.svg"))),
     path("healthz", probes.healthz, name="healthz"),
-    path("readyz", readyz, name="readyz"),
+    path("readyz", probes.readyz, name="readyz"),
     path("metrics", probes.metrics, name="metrics"),
     path("admin/", admin.site.urls),
 ]

@@ -21,7 +21,7 @@ from accounts.admin.search import without_secret
 from accounts.models import Refusal
 from petstore.backoffice.model_admin import PetstoreModelAdmin
 from petstore.backoffice.navigation import may_view
-from petstore.web.middleware import WELL_FORMED_ID
+from petstore.observability.request_ids import WELL_FORMED
 
 REASONS = {
     Refusal.Rule.MINUTE: "The account had used up the requests of the minute.",
@@ -51,7 +51,7 @@ class RequestIdForm(forms.Form):
     def clean_q(self) -> str:
         """Refuse what can't be a request id."""
         request_id: str = self.cleaned_data["q"]
-        if not WELL_FORMED_ID.fullmatch(request_id):
+        if not WELL_FORMED.fullmatch(request_id):
             raise forms.ValidationError(
                 "This is no request id. One has at most 128 letters, digits, and the signs . _ ~ -"
             )

@@ -41,8 +41,6 @@ def validate_end(value: datetime) -> None:
 
 
 class ApiKeyManager(models.Manager["ApiKey"]):
-    """Issues keys."""
-
     def issue(
         self,
         account: Account,
@@ -87,7 +85,7 @@ class ApiKey(Published):
     """A credential of an account. Its text is shown once; only a digest is stored (D16)."""
 
     class Mode(models.TextChoices):
-        """Where the key is good for anything."""
+        """Which environment accepts the key (D20)."""
 
         LIVE = "live"
         TEST = "test"
@@ -135,7 +133,6 @@ class ApiKey(Published):
         return self.public_id
 
     def state(self, now: datetime) -> str:
-        """Return `active`, `expired` or `revoked`."""
         if self.revoked_at is not None:
             return "revoked"
         return "expired" if self.expires_at is not None and self.expires_at <= now else "active"
@@ -214,7 +211,6 @@ class ApiKey(Published):
             self.record(KeyEvent.Action.UNBANNED, by, reason)
 
     def record(self, action: KeyEvent.Action, by: Actor, reason: str = "") -> None:
-        """Write what happened to the key."""
         KeyEvent.objects.create(
             key=self, action=action, actor=by.user, actor_name=by.name, reason=reason[:255]
         )
@@ -229,7 +225,6 @@ class Actor:
 
     @classmethod
     def staff(cls, user: User) -> Actor:
-        """Return the actor for a signed-in member of staff."""
         return cls(user.get_username(), user)
 
 
@@ -237,8 +232,6 @@ class KeyEvent(models.Model):
     """What happened to a key, who did it, and why. Only ever added to."""
 
     class Action(models.TextChoices):
-        """What can happen to a key."""
-
         ISSUED = "issued"
         ROTATED = "rotated"
         REVOKED = "revoked"

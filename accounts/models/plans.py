@@ -22,8 +22,6 @@ POSITIVE = [MinValueValidator(1)]
 
 
 class PlanCode(models.TextChoices):
-    """The contract's four plans."""
-
     FREE = "free", "Free"
     PRO = "pro", "Pro"
     BUSINESS = "business", "Business"
@@ -123,7 +121,6 @@ class Account(Published):
 
     @property
     def limits(self) -> Limits:
-        """What the account may send."""
         source = self if self.plan_id == PlanCode.ENTERPRISE else self.plan
         assert source.per_minute is not None
         assert source.per_day is not None

@@ -1,6 +1,6 @@
 """What staff look up later: refusals, calls of deprecated operations, how many requests came in a minute.
 
-Written behind by accounts/quota, for some time only: see accounts/quota/records.py.
+Written behind by accounts/usage, and kept for some time only.
 """
 
 from __future__ import annotations
@@ -8,20 +8,18 @@ from __future__ import annotations
 from django.db import models
 from django.db.models import Q, QuerySet
 
-from petstore.web.middleware import WELL_FORMED_ID
+from petstore.observability.request_ids import WELL_FORMED
 
 EXPLAINED_AT_MOST = 50
 
 
 class RefusalQuerySet(QuerySet["Refusal"]):
-    """Reads of refusals."""
-
     def for_request(self, request_id: str) -> RefusalQuerySet:
         """Return the refusals of this X-Request-Id, the newest first, at most 50: a client may reuse an id.
 
         Any text may be asked for; what can't be a request id finds nothing.
         """
-        if not WELL_FORMED_ID.fullmatch(request_id.strip()):
+        if not WELL_FORMED.fullmatch(request_id.strip()):
             return self.none()
         found = self.filter(request_id=request_id.strip()).order_by("-id")
         return found.select_related("account__plan", "key")[:EXPLAINED_AT_MOST]

@@ -18,8 +18,6 @@ class Admission(NamedTuple):
 
 
 class QuotaStore(Protocol):
-    """Proves keys and counts the requests of their accounts."""
-
     def admit(
         self, key: KeyText, address: Address, now: int | None = None, *, writes: bool = False
     ) -> Admission:

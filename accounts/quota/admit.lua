@@ -5,7 +5,7 @@
 --       may write, then pairs of a pepper's number and the key's digest with it
 --
 -- Answers the key's public id, then 'miss', or 'refused' and why, or 'networks' and their list, or 'counted'
--- and the numbers: see redis.py. Times are microseconds since the epoch. The rules are those of database.py;
+-- and the numbers: see redis.py. Times are microseconds since the epoch. The rules are those of database_store.py;
 -- the constants, and public_id(), come from Python.
 
 local function numbers(key, ...)

@@ -23,7 +23,6 @@ def untouched() -> Verdict:
 
 
 def take(request: HttpRequest) -> Verdict:
-    """Count a request without a valid key for its client's address."""
     return ask(request, counts=True)
 
 
@@ -33,7 +32,6 @@ def peek(request: HttpRequest) -> Verdict:
 
 
 def ask(request: HttpRequest, *, counts: bool) -> Verdict:
-    """Return the state of the window of the client's address."""
     limit = settings.ANONYMOUS_PER_MINUTE
     network = client_network(request)
     used, ends_at, admitted = 0, time.time_ns() // 1000 + MINUTE, True

@@ -8,7 +8,7 @@ from accounts import key_text, networks
 from accounts.bans import BAN_LENGTHS, STEP_BACK_AFTER, STRIKE_WINDOW, Ban, strikes_to_ban
 from accounts.key_text import KeyText
 from accounts.limits import DAY, HOUR, MINUTE, SECOND, Verdict, account_windows
-from accounts.quota import key_record as key_facts
+from accounts.quota import key_record
 from accounts.quota.admission import Admission
 from accounts.quota.key_record import KeyFacts, KeyRefusal
 from accounts.usage import write_behind
@@ -118,7 +118,7 @@ class DatabaseQuotaStore:
         When an account wrote is not kept, so all its reads are of the primary.
         """
         now = time.time_ns() // 1000 if now is None else now
-        facts = key_facts.read(key.public_id) or key_facts.absent(key.public_id)
+        facts = key_record.read(key.public_id) or key_record.absent(key.public_id)
         if refusal := refuse(key, facts, address, now):
             return Admission(refusal=refusal)
         verdict = take(facts, now)
@@ -130,7 +130,6 @@ class DatabaseQuotaStore:
 
 
 def refuse(key: KeyText, facts: KeyFacts, address: Address, now: int) -> KeyRefusal | None:
-    """Return why the key is not valid, or None if it is."""
     if not proven(key, facts):
         return KeyRefusal.UNKNOWN
     if facts.revoked:

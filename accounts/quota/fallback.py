@@ -21,14 +21,15 @@ from django.db import Error, connection
 
 from accounts.key_text import ACCOUNT_ID_LENGTH, KeyText
 from accounts.limits import SECOND
-from accounts.quota import key_record as key_facts
+from accounts.quota import key_record
 from accounts.quota.admission import Admission, QuotaStore
 from accounts.quota.redis_store import ForeignReplyError, RedisQuotaStore, RedisUndecidedError
 from accounts.usage import write_behind
 from petstore.api.client_ip import Address
 from petstore.db import replicas
 from petstore.loop.scripts import RedisUnavailableError
-from petstore.loop.waiting import in_thread, on_loop, wait
+from petstore.loop.threads import in_thread
+from petstore.loop.waiting import on_loop, wait
 from petstore.observability.metrics import STORE_UP
 
 logger = logging.getLogger(__name__)
@@ -50,9 +51,8 @@ class Shard:
     """A server, or a node of a cluster, as this process knows it."""
 
     away: bool = False
-    written: "Future[None] | None" = (
-        None  # Done when what this process has counted there is in the database.
-    )
+    # Done when what this process has counted there is in the database.
+    written: "Future[None] | None" = None
     knows_writes_from: float = 0.0  # By the monotonic clock: Redis was not told of writes before.
 
 
@@ -175,8 +175,8 @@ class FallbackQuotaStore:
             connection.close()
 
     def _pay_some(self, owed: list[tuple[str, Debt]]) -> None:
-        rows = key_facts.QUERY.filter(public_id__in=[debt.public_id for _, debt in owed])
-        found = {row["public_id"]: key_facts.from_row(row) for row in rows}
+        rows = key_record.QUERY.filter(public_id__in=[debt.public_id for _, debt in owed])
+        found = {row["public_id"]: key_record.from_row(row) for row in rows}
         self._redis.publish_all(found.values())
         for account, debt in owed:
             if debt.public_id in found:
@@ -193,7 +193,6 @@ def wait_for(written: "Future[None]", seconds: float) -> None:
 
 
 def account_of(public_id: str) -> str:
-    """Return the public id of a key's account."""
     return public_id[:ACCOUNT_ID_LENGTH]
 
 

@@ -1,31 +1,50 @@
 """The one place that writes quota headers (D23, D28)."""
 
-from typing import Protocol
+from time import monotonic
+
+from django.http import HttpRequest
 
 from accounts.limits import SECOND, Verdict
+from accounts.quota import anonymous, store
+from petstore.api.passage import Passage
+from petstore.db import replicas
 
 
-class TakesHeaders(Protocol):
-    """A response, or a dictionary of headers."""
+def quota_headers(request: HttpRequest, passage: Passage) -> dict[str, str]:
+    """Return those of an answer; what failed before any decision counts for its address.
 
-    def __setitem__(self, name: str, value: str, /) -> None: ...
+    The last step of the gate: a write that took longer than replicas are kept from its account is noted
+    once more.
+    """
+    began, caller = passage.write_began, passage.caller
+    if began is not None and caller is not None and monotonic() - began > replicas.WRITE_SECONDS:
+        store.note_write(caller.public_id)
+    verdict = passage.verdict or anonymous.take(request)
+    assert isinstance(verdict, Verdict)
+    return headers_of(verdict)
 
 
-def write_headers(response: TakesHeaders, verdict: Verdict) -> None:
-    """Say what is left: the contract's three headers, and the two of the IETF draft.
+def untouched_headers() -> dict[str, str]:
+    """Return those of an answer that was given before anybody counted."""
+    return headers_of(anonymous.untouched())
+
+
+def headers_of(verdict: Verdict) -> dict[str, str]:
+    """Return what is left: the contract's three headers, and the two of the IETF draft.
 
     `RateLimit-Policy: "minute";q=60;w=60` gives quota and window in seconds, `RateLimit:
     "minute";r=59;t=60` what remains and the seconds until it resets
     (draft-ietf-httpapi-ratelimit-headers, sections 3 and 4).
     """
     shown = verdict.shown
-    response["X-RateLimit-Limit"] = str(shown.limit)
-    response["X-RateLimit-Remaining"] = str(shown.remaining)
-    response["X-RateLimit-Reset"] = str(shown.reset)
-    response["RateLimit-Policy"] = ", ".join(
-        f'"{window.name}";q={window.limit};w={window.length // SECOND}' for window in verdict.windows
-    )
-    response["RateLimit"] = ", ".join(
-        f'"{window.name}";r={window.remaining};t={verdict.seconds_left(window)}'
-        for window in verdict.windows
-    )
+    policies, states = [], []
+    for window in verdict.windows:
+        policies.append(f'"{window.name}";q={window.limit};w={window.length // SECOND}')
+        states.append(f'"{window.name}";r={window.remaining};t={verdict.seconds_left(window)}')
+    return {
+        "X-RateLimit-Limit": str(shown.limit),
+        "X-RateLimit-Remaining": str(shown.remaining),
+        "X-RateLimit-Reset": str(shown.reset),
+        "RateLimit-Policy": ", ".join(policies),
+        "RateLimit": ", ".join(states),
+    }

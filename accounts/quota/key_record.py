@@ -20,7 +20,7 @@ class KeyRefusal(Enum):
     UNKNOWN = "unknown"  # Or its secret is wrong: nobody is told which.
     REVOKED = "revoked"
     EXPIRED = "expired"
-    UNCHECKED = "unchecked"  # From an address that sent too many unknown ones: see lookups.py.
+    UNCHECKED = "unchecked"  # From an address that sent too many unknown ones: see lookup_throttle.py.
     ELSEWHERE = "elsewhere"  # Sent from a network that the key does not allow.
 
 
@@ -56,11 +56,11 @@ class KeyFacts:
         return Caller(self.account_id, self.id, self.public_id, frozenset(self.scopes.split()))
 
 
-FIELDS = (
-    "id", "account_id", "public_id", "digest", "pepper_number", "scopes", "allowed_networks", "expires_at",
-    "revoked_at", "per_minute", "per_day", "banned_until", "ban_level", "lifts", "day", "day_used",
-    "day_here", "version",
+AS_STORED = (
+    "id", "account_id", "public_id", "digest", "pepper_number", "scopes", "banned_until", "ban_level",
+    "lifts", "day", "day_used", "day_here", "version",
 )  # fmt: skip
+FIELDS = (*AS_STORED, "allowed_networks", "expires_at", "revoked_at", "per_minute", "per_day")
 
 QUERY = (
     ApiKey.objects.annotate(
@@ -121,21 +121,9 @@ def from_row(row: Any) -> KeyFacts:
     """Return the facts in a row of QUERY."""
     expires_at = row["expires_at"]
     return KeyFacts(
-        id=row["id"],
-        account_id=row["account_id"],
-        public_id=row["public_id"],
-        digest=row["digest"],
-        pepper_number=row["pepper_number"],
-        scopes=row["scopes"],
+        **{name: row[name] for name in AS_STORED},
         networks=tuple(row["allowed_networks"]),
         expires_at=microseconds(expires_at) if expires_at else 0,
         revoked=row["revoked_at"] is not None,
         limits=Limits(row["per_minute"], row["per_day"]),
-        banned_until=row["banned_until"],
-        ban_level=row["ban_level"],
-        lifts=row["lifts"],
-        day=row["day"],
-        day_used=row["day_used"],
-        day_here=row["day_here"],
-        version=row["version"],
     )

@@ -1,9 +1,9 @@
 """Which keys the database is asked about, so that a flood of invented keys is no flood of queries.
 
-Redis remembers for a moment that there is no such key (see redis.py), but a flood repeats none. So the
-addresses that have used up their requests without a valid key (D25) share a few lookups a second. A valid
-key waits for one of them only where such an address sends it and nobody has used it for a minute: Redis
-knows the others. Each worker decides for itself, from the 429s that it gave.
+Redis remembers for a moment that there is no such key (see redis_store.py), but a flood repeats none. So
+the addresses that have used up their requests without a valid key (D25) share a few lookups a second. A
+valid key waits for one of them only where such an address sends it and nobody has used it for a minute:
+Redis knows the others. Each worker decides for itself, from the 429s that it gave.
 """
 
 import time

@@ -178,7 +178,6 @@ def read(key_ids: list[int]) -> list[KeyFacts]:
 
 @receiver(post_save, sender=ApiKey)
 def key_saved(instance: ApiKey, created: bool, **kwargs: Any) -> None:
-    """Tell of a key that was issued, renamed, rotated or revoked."""
     if created:
         hold_limits(instance.account_id)
     publish("pk", instance.pk)
@@ -194,7 +193,6 @@ def account_saved(instance: Account, created: bool, **kwargs: Any) -> None:
 
 @receiver(post_save, sender=Plan)
 def plan_saved(instance: Plan, **kwargs: Any) -> None:
-    """Tell of a plan that was given other numbers."""
     publish("account__plan", instance.pk)
 
 

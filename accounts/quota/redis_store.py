@@ -20,7 +20,7 @@ from accounts import bans, key_text, networks
 from accounts.caller import Caller
 from accounts.key_text import ACCOUNT_ID_LENGTH, KeyText
 from accounts.limits import DAY, MINUTE, SECOND, Limits, Verdict, account_windows
-from accounts.quota import key_record as key_facts
+from accounts.quota import key_record
 from accounts.quota.admission import Admission
 from accounts.quota.database_store import NIGHT_SKEW, SKEW
 from accounts.quota.key_record import KeyFacts, KeyRefusal
@@ -28,7 +28,7 @@ from accounts.quota.lookup_throttle import lookups
 from accounts.usage import write_behind
 from petstore.api.client_ip import Address
 from petstore.loop.scripts import RedisUnavailableError, Script, Scripts, script
-from petstore.loop.waiting import in_thread
+from petstore.loop.threads import in_thread
 from petstore.observability.metrics import FOREIGN_REPLIES
 
 logger = logging.getLogger(__name__)
@@ -86,7 +86,6 @@ class RedisUndecidedError(Exception):
 
 
 def names(public_id: str) -> list[str]:
-    """Return the names of a key's three hashes."""
     account, key = public_id[:ACCOUNT_ID_LENGTH], public_id[ACCOUNT_ID_LENGTH:]
     start = f"petstore:{{{account}}}:"
     return [f"{start}key:{key}", f"{start}quota", f"{start}standing:{key}"]
@@ -137,13 +136,13 @@ class RedisQuotaStore:
     def refresh(self, public_id: str) -> None:
         """Have Redis know of a key, and of its account's day, what the database knows now."""
         self._look_at_memory(public_id)
-        facts = key_facts.read(public_id) or key_facts.absent(public_id)
+        facts = key_record.read(public_id) or key_record.absent(public_id)
         _, _, counters = self._publish(facts)
         if facts.id and not counters and write_behind.recorder.owes(facts.account_id):
             # Redis lost the account's counters, and what this process knows of them is not yet written.
             with suppress(Error):
                 in_thread(write_behind.recorder.write)
-            self._publish(key_facts.read(public_id) or facts)
+            self._publish(key_record.read(public_id) or facts)
 
     def look_again(self) -> None:
         """Connect anew, and look at each server's settings once more: another may have taken its place."""
@@ -175,11 +174,9 @@ class RedisQuotaStore:
         return [(bool(stored), version) for stored, version, _ in own]
 
     def note_write(self, public_id: str) -> None:
-        """Note that the key's account may have written just now."""
         self._run(NOTE_WRITE, public_id, [])
 
     def forget(self, public_id: str) -> None:
-        """Drop what is known of a key."""
         self._run(FORGET, public_id, [])
 
     def _publish(self, facts: KeyFacts) -> tuple[int, int, int]:
@@ -205,7 +202,6 @@ class RedisQuotaStore:
 
 
 def publication(facts: KeyFacts) -> list[Any]:
-    """Return the arguments of publish.lua."""
     fields = {
         "id": facts.id,
         "account_id": facts.account_id,
@@ -236,7 +232,6 @@ def text_of(reply: list[Any]) -> str:
 
 
 def read_reply(key: KeyText, reply: Any) -> Admission:
-    """Return the admission in a reply of admit.lua."""
     try:
         if reply[0] == b"refused":
             return Admission(refusal=KeyRefusal(text_of(reply)))

@@ -23,7 +23,6 @@ ON CONFLICT (account_id, operation, day) DO UPDATE SET
 
 
 def add(uses: Uses, place: tuple[int, str, int], requests: int, last: int) -> None:
-    """Add to what was gathered."""
     before, last_before = uses.get(place, (0, 0))
     uses[place] = before + requests, max(last_before, last)
 

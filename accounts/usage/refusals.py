@@ -41,8 +41,6 @@ class Refused(NamedTuple):
 
 
 class RefusalBuffer:
-    """The refusals that wait to be written."""
-
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._waiting: list[Refused] = []
@@ -94,7 +92,6 @@ def store(refusals: list[Refused]) -> None:
 
 
 def row(refused: Refused) -> Refusal:
-    """Return what is stored of a refusal."""
     verdict = refused.verdict
     minute, day = verdict.windows
     return Refusal(

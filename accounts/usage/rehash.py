@@ -15,7 +15,6 @@ Digests = dict[int, tuple[int, str]]  # By key id: the pepper's number, and the 
 
 
 def note(digests: Digests, key: KeyText, key_id: int) -> None:
-    """Note the digest of a key that was proved."""
     if key_id not in digests and len(digests) < MOST:
         number = signing_pepper()
         digests[key_id] = number, key_text.digest(key, settings.API_KEY_PEPPERS[number])
@@ -29,4 +28,4 @@ def write(digests: Digests) -> None:
         number, digest = digests[key.pk]
         if key.pepper_number < number:
             key.pepper_number, key.digest = number, digest
-            key.save(update_fields=["pepper_number", "digest"])  # Which tells Redis: see changes.py.
+            key.save(update_fields=["pepper_number", "digest"])  # Which tells Redis: see publishing.py.

@@ -29,7 +29,7 @@ from accounts.usage.deprecated_calls import Uses
 from accounts.usage.loads import Loads
 from accounts.usage.refusals import Refused
 from accounts.usage.rehash import Digests
-from petstore.loop.waiting import in_thread
+from petstore.loop.threads import in_thread
 from petstore.observability.metrics import BANS
 
 logger = logging.getLogger(__name__)
@@ -80,7 +80,7 @@ class Tally:
 
 @dataclass(slots=True)
 class Batch:
-    """What one write takes: tallies by key id and day since the epoch, bans, and see the types."""
+    """What one write takes: tallies by key id and day since the epoch, and what other modules gather."""
 
     tallies: dict[tuple[int, int], Tally] = field(default_factory=dict)
     bans: list[Ban] = field(default_factory=list)
@@ -90,8 +90,6 @@ class Batch:
 
 
 class UsageRecorder:
-    """Gathers usage in this process, and writes it behind."""
-
     def __init__(self) -> None:
         self._batch = Batch()
         self._refusals = refusals.RefusalBuffer()
@@ -133,7 +131,6 @@ class UsageRecorder:
                 rehash.note(self._batch.digests, key, key_id)
 
     def refuse(self, refused: Refused) -> None:
-        """Note a refusal for staff to look up; `count` has counted it."""
         self._refusals.add(refused)
 
     def call_deprecated(self, caller: Caller, operation: str, now: int) -> None:
@@ -159,7 +156,6 @@ class UsageRecorder:
         Finalize(None, self.stop, exitpriority=1)  # A worker process ends without atexit.
 
     def stop(self) -> None:
-        """Write what is left."""
         self._stopping.set()
         self._wake.set()
         self.write()
@@ -271,7 +267,6 @@ def write_tallies(tallies: dict[tuple[int, int], Tally]) -> None:
 
 
 def last_use(key_id: int, used_at: datetime) -> dict[str, Any]:
-    """Return the parameters of NOTE_USE."""
     adapt = connection.ops.adapt_datetimefield_value
     return {"key": key_id, "at": adapt(used_at), "before": adapt(used_at - LAST_USE_WRITTEN_EVERY)}
 

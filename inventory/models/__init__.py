@@ -1,289 +1,35 @@
 """What the shop keeps and sells: categories, pets and orders, with their legal moves."""
 
-from __future__ import annotations
-
-from datetime import UTC, datetime
-from typing import Any
-
-from django.core.exceptions import ValidationError
-from django.db import models
-from django.db.models import Case, F, Q, QuerySet, Value, When
-from django.utils import timezone
-
+from inventory.models.categories import NAME_LENGTH, Category
 from inventory.models.events import OrderEvent, PetEvent
-from inventory.models.stock_count import StockCount  # noqa: F401  Django looks for models here.
-from inventory.models.uploads import PetUpload  # noqa: F401
-from inventory.search import Folded
-from petstore.db.keysets import OneFilterKey, TwoFilterKey
-from petstore.loop.compiled_writes import atomic, insert, refresh, update
+from inventory.models.orders import Order, OrderQuerySet
+from inventory.models.pets import Pet, PetQuerySet
+from inventory.models.statuses import (
+    LIVE,
+    ORDER_MOVES,
+    PET_MOVES,
+    IllegalMoveError,
+    OrderStatus,
+    PetStatus,
+)
+from inventory.models.stock_count import StockCount
+from inventory.models.uploads import PetUpload
 
-NAME_LENGTH = 255
-
-
-class Category(models.Model):
-    """A kind of animal."""
-
-    name = models.CharField(max_length=NAME_LENGTH, unique=True)
-    description = models.TextField(blank=True)
-
-    class Meta:
-        verbose_name_plural = "categories"
-        ordering = ["id"]
-        constraints = [models.CheckConstraint(name="category_has_a_name", condition=~Q(name=""))]
-
-    def __str__(self) -> str:
-        return self.name
-
-
-class PetStatus(models.TextChoices):
-    """The contract's PetStatus."""
-
-    AVAILABLE = "available"
-    PENDING = "pending"
-    SOLD = "sold"
-
-
-# What staff and orders may make of a pet (D15). Sold to available is a return, which needs a reason.
-PET_MOVES: dict[PetStatus, set[PetStatus]] = {
-    PetStatus.AVAILABLE: {PetStatus.PENDING, PetStatus.SOLD},
-    PetStatus.PENDING: {PetStatus.AVAILABLE, PetStatus.SOLD},
-    PetStatus.SOLD: {PetStatus.AVAILABLE},
-}
-
-
-class OrderStatus(models.TextChoices):
-    """Where an order stands (D12)."""
-
-    PLACED = "placed"
-    APPROVED = "approved"
-    DELIVERED = "delivered"
-    CANCELLED = "cancelled"
-
-
-LIVE = (OrderStatus.PLACED, OrderStatus.APPROVED)  # Orders that hold their pet.
-
-ORDER_MOVES: dict[str, set[OrderStatus]] = {
-    OrderStatus.PLACED: {OrderStatus.APPROVED, OrderStatus.CANCELLED},
-    OrderStatus.APPROVED: {OrderStatus.DELIVERED, OrderStatus.CANCELLED},
-    OrderStatus.DELIVERED: set(),
-    OrderStatus.CANCELLED: set(),
-}
-
-
-class IllegalMoveError(ValidationError):
-    """A pet or an order can't go where somebody wants it; the message says why, and what can be done."""
-
-
-class PetQuerySet(QuerySet["Pet"]):
-    """Reads of pets."""
-
-    def as_json(self) -> QuerySet[Pet, Any]:
-        """Return rows as the contract's Pet: the API needs no model instances."""
-        renamed = self.annotate(categoryId=F("category_id"))
-        return renamed.values("id", "name", "categoryId", "status")
-
-
-class Pet(models.Model):
-    """One animal."""
-
-    name = models.CharField(max_length=NAME_LENGTH)
-    category = models.ForeignKey(Category, on_delete=models.PROTECT, related_name="pets", db_index=False)
-    status = models.CharField(max_length=9, choices=PetStatus, default=PetStatus.AVAILABLE)
-    created_at = models.DateTimeField(auto_now_add=True)
-    updated_at = models.DateTimeField(auto_now=True)
-
-    objects = PetQuerySet.as_manager()
-
-    class Meta:
-        ordering = ["id"]
-        # SQLite lists by the first one. PostgreSQL would rather walk the primary key and filter, which
-        # reads the whole table where the old stock is sold: the others are cheaper, and it takes them.
-        indexes = [
-            models.Index(fields=["status", "id"], name="pet_by_status"),
-            models.Index("category", OneFilterKey("id"), name="pet_of_category"),
-            # Counts by both read it alone.
-            models.Index("category", "status", TwoFilterKey("id"), name="pet_of_category_and_status"),
-            models.Index(Folded("name"), "id", name="pet_by_name"),
-            *(
-                models.Index(fields=["id"], name=f"pet_{status}", condition=Q(status=status))
-                for status in PetStatus.values
-            ),
-        ]
-        constraints = [
-            models.CheckConstraint(name="pet_has_a_name", condition=~Q(name="")),
-            models.CheckConstraint(name="pet_status_is_known", condition=Q(status__in=PetStatus.values)),
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.name} ({self.pk})"
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the contract's Pet, as `PetQuerySet.as_json` reads it."""
-        return {"id": self.pk, "name": self.name, "categoryId": self.category_id, "status": self.status}
-
-    @atomic
-    def move(self, to: PetStatus, *, by: str, reason: str = "") -> None:
-        """Set the status by hand. Raises IllegalMoveError, also for a pet that a live order holds."""
-        refresh(self, lock=True)
-        self.check_free()
-        self.go(to, by=by, reason=reason)
-
-    def check_free(self) -> None:
-        """Raise IllegalMoveError if a live order holds the pet."""
-        order = self.orders.filter(status__in=LIVE).first()
-        if order is not None:
-            raise IllegalMoveError(f"Order {order.pk} holds pet {self.pk}. Cancel or deliver the order.")
-
-    def check_move(self, to: PetStatus, reason: str) -> None:
-        """Raise IllegalMoveError unless the step is legal."""
-        if to not in PET_MOVES[PetStatus(self.status)]:
-            raise IllegalMoveError(f"Pet {self.pk} is {self.status}; it can't become {to}.")
-        if self.status == PetStatus.SOLD and not reason.strip():
-            raise IllegalMoveError(f"Pet {self.pk} is sold. To take it back, say why it was returned.")
-
-    def go(self, to: PetStatus, *, by: str, reason: str, order: Order | None = None) -> None:
-        """Take a legal step, and record it. The row must be locked. Raises IllegalMoveError."""
-        self.check_move(to, reason)
-        step = {"from_status": self.status, "to_status": to, "by": by, "reason": reason[:255]}
-        insert(PetEvent(pet_id=self.pk, order=order, **step), wait=False)
-        self.status, self.updated_at = to, timezone.now()
-        update(Pet, {"pk": self.pk}, wait=False, status=to, updated_at=self.updated_at)
-
-
-class OrderQuerySet(QuerySet["Order"]):
-    """Reads of orders, and the one way to make one."""
-
-    def as_json(self) -> QuerySet[Order, Any]:
-        """Return rows as the API's Order (D12)."""
-        renamed = self.annotate(
-            petId=F("pet_id"),
-            quantity=Value(1),
-            shipDate=F("ship_date"),
-            complete=Case(When(status=OrderStatus.DELIVERED, then=True), default=False),
-        )
-        return renamed.values("id", "petId", "quantity", "status", "shipDate", "complete")
-
-    def newest_first(self) -> QuerySet[Order]:
-        """Return the orders of one account, in the order of the index that has them together."""
-        return self.alias(key=OneFilterKey("id")).order_by("-key")
-
-    @atomic
-    def place(self, *, account_id: int, pet_id: int, by: str) -> Order:
-        """Order a pet: it goes from available to pending, for exactly one of any number of buyers (D14).
-
-        Raises Pet.DoesNotExist, or IllegalMoveError for a pet that is not available.
-        """
-        # The update decides who wins: whoever comes second waits for the row, and finds it pending.
-        available = {"pk": pet_id, "status": PetStatus.AVAILABLE}
-        if not update(Pet, available, status=PetStatus.PENDING, updated_at=timezone.now()):
-            refresh(Pet(pk=pet_id))  # It may not be there at all.
-            raise IllegalMoveError(f"Pet {pet_id} is not available.")
-        order = insert(Order(account_id=account_id, pet_id=pet_id))
-        order.record("", OrderStatus.PLACED, by=by)
-        step = {"from_status": PetStatus.AVAILABLE, "to_status": PetStatus.PENDING, "by": by}
-        insert(PetEvent(pet_id=pet_id, order=order, **step), wait=False)
-        return order
-
-
-class Order(models.Model):
-    """One account's order of one animal; moves together with it, in one transaction (D15)."""
-
-    account = models.ForeignKey(
-        "accounts.Account", on_delete=models.PROTECT, related_name="orders", db_index=False
-    )
-    pet = models.ForeignKey(Pet, on_delete=models.PROTECT, related_name="orders")
-    status = models.CharField(max_length=9, choices=OrderStatus, default=OrderStatus.PLACED)
-    ship_date = models.DateTimeField(null=True, blank=True)
-    created_at = models.DateTimeField(auto_now_add=True)
-    updated_at = models.DateTimeField(auto_now=True)
-
-    objects = OrderQuerySet.as_manager()
-
-    class Meta:
-        ordering = ["-id"]
-        indexes = [
-            models.Index("account", OneFilterKey("id"), name="order_of_account"),
-            models.Index("account", "status", TwoFilterKey("id"), name="order_of_account_and_status"),
-            models.Index("status", OneFilterKey("id"), name="order_of_status"),
-            models.Index(fields=["id"], name="order_waiting", condition=Q(status__in=LIVE)),
-            models.Index(fields=["created_at"], name="order_by_time"),
-        ]
-        constraints = [
-            models.UniqueConstraint(
-                name="one_live_order_for_a_pet", fields=["pet"], condition=Q(status__in=LIVE)
-            ),
-            models.CheckConstraint(
-                name="order_status_is_known", condition=Q(status__in=OrderStatus.values)
-            ),
-            models.CheckConstraint(
-                name="order_ships_once_approved",
-                condition=Q(ship_date__isnull=True) | ~Q(status=OrderStatus.PLACED),
-            ),
-        ]
-
-    def __str__(self) -> str:
-        return f"order {self.pk}"
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the API's Order, as `OrderQuerySet.as_json` reads it."""
-        return {
-            "id": self.pk,
-            "petId": self.pet_id,
-            "quantity": 1,
-            "status": self.status,
-            "shipDate": self.ship_date,
-            "complete": self.status == OrderStatus.DELIVERED,
-        }
-
-    def approve(self, *, by: str, reason: str = "") -> None:
-        """Accept the order. Raises IllegalMoveError."""
-        self._move(OrderStatus.APPROVED, by=by, reason=reason)
-
-    @atomic
-    def ship(self, *, by: str, ship_date: datetime | None = None) -> None:
-        """Note when the animal leaves. Raises IllegalMoveError unless the order is approved."""
-        refresh(self, lock=True)
-        if self.status != OrderStatus.APPROVED:
-            raise IllegalMoveError(f"Order {self.pk} is {self.status}; only an approved one ships.")
-        self.ship_date, self.updated_at = (ship_date or timezone.now()).astimezone(UTC), timezone.now()
-        update(Order, {"pk": self.pk}, wait=False, ship_date=self.ship_date, updated_at=self.updated_at)
-        self.record(self.status, self.status, by=by, reason=f"Ships {self.ship_date:%Y-%m-%d %H:%M} UTC.")
-
-    def deliver(self, *, by: str, reason: str = "") -> None:
-        """Hand the animal over: it is sold. Raises IllegalMoveError."""
-        self._move(OrderStatus.DELIVERED, by=by, reason=reason, pet_to=PetStatus.SOLD)
-
-    @atomic
-    def cancel(self, *, by: str, reason: str = "", only_placed: bool = False) -> None:
-        """Give the animal free; a second time changes nothing. Raises IllegalMoveError.
-
-        `only_placed`: as a client may, who can't cancel what is approved.
-        """
-        refresh(self, lock=True)
-        if only_placed and self.status == OrderStatus.APPROVED:
-            raise IllegalMoveError(f"Order {self.pk} is approved; the shop alone can cancel it.")
-        if self.status != OrderStatus.CANCELLED:
-            self._go(OrderStatus.CANCELLED, by=by, reason=reason, pet_to=PetStatus.AVAILABLE)
-
-    @atomic
-    def _move(self, to: OrderStatus, *, by: str, reason: str, pet_to: PetStatus | None = None) -> None:
-        """Move the order, and its pet where the move changes it, in one transaction."""
-        refresh(self, lock=True)
-        self._go(to, by=by, reason=reason, pet_to=pet_to)
-
-    def _go(self, to: OrderStatus, *, by: str, reason: str, pet_to: PetStatus | None) -> None:
-        """Take a legal step, and record it; the row is locked."""
-        if to not in ORDER_MOVES[self.status]:
-            raise IllegalMoveError(f"Order {self.pk} is {self.status}; it can't become {to}.")
-        if pet_to is not None:
-            pet = Pet(pk=self.pet_id)
-            refresh(pet, lock=True)
-            pet.go(pet_to, by=by, reason=reason, order=self)
-        self.record(self.status, to, by=by, reason=reason)
-        self.status, self.updated_at = to, timezone.now()
-        update(Order, {"pk": self.pk}, wait=False, status=to, updated_at=self.updated_at)
-
-    def record(self, from_status: str, to_status: str, *, by: str, reason: str = "") -> None:
-        """Write what happened to the order."""
-        step = {"from_status": from_status, "to_status": to_status, "by": by, "reason": reason[:255]}
-        insert(OrderEvent(order_id=self.pk, **step), wait=False)
+__all__ = [
+    "LIVE",
+    "NAME_LENGTH",
+    "ORDER_MOVES",
+    "PET_MOVES",
+    "Category",
+    "IllegalMoveError",
+    "Order",
+    "OrderEvent",
+    "OrderQuerySet",
+    "OrderStatus",
+    "Pet",
+    "PetEvent",
+    "PetQuerySet",
+    "PetStatus",
+    "PetUpload",
+    "StockCount",
+]

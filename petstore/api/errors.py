@@ -16,10 +16,10 @@ from django.db import DatabaseError, IntegrityError, InterfaceError, Operational
 from django.http import Http404, HttpResponse
 from psycopg.errors import IdleInTransactionSessionTimeout, ReadOnlySqlTransaction
 from rest_framework import exceptions, status
-from rest_framework.response import Response
 
 from petstore.api.links import link, page_url
 from petstore.db.monitor import DatabaseAwayError
+from petstore.observability import logs
 
 logger = logging.getLogger(__name__)
 
@@ -217,25 +217,19 @@ def help_link(code: ErrorCode) -> str:
     return link(page_url(f"docs/errors#{code.value}"), "help")
 
 
-def error_response(code: ErrorCode) -> HttpResponse:
-    """Return an Error for what failed outside DRF's views."""
-    body = orjson.dumps(error_body(code))
-    headers = {"Link": help_link(code)}
-    return HttpResponse(body, content_type="application/json", status=code.status, headers=headers)
-
-
-def exception_handler(exc: Exception, context: dict[str, Any]) -> Response:
-    """Answer whatever a view raised with an Error; DRF's setting EXCEPTION_HANDLER."""
+def answer_to(exc: Exception) -> HttpResponse:
+    """Answer whatever was raised with an Error."""
     error = exc if isinstance(exc, ApiError) else as_api_error(exc)
     if error.error.status >= 500:
-        log_failure(exc, error.error, context["request"].META.get("REQUEST_ID"))
-    body = error_body(error.error, error.message, error.details)
+        log_failure(exc, error.error)
+    body = orjson.dumps(error_body(error.error, error.message, error.details))
     headers = {**error.headers, "Link": help_link(error.error)}
-    return Response(body, status=error.status_code, headers=headers)
+    return HttpResponse(body, content_type="application/json", status=error.error.status, headers=headers)
 
 
-def log_failure(exc: Exception, error: ErrorCode, request_id: str | None) -> None:
+def log_failure(exc: Exception, error: ErrorCode) -> None:
     """Log a bug with its traceback, a failing database in one line, nothing that its watch has logged."""
+    request_id = logs.request_id.get(None)
     if error is ErrorCode.INTERNAL_ERROR:
         logger.error("%s on request %s", error.value, request_id, exc_info=exc)
     elif not isinstance(exc, DatabaseAwayError):

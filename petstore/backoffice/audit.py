@@ -19,6 +19,7 @@ from django_otp import user_has_device
 
 from petstore.api.client_ip import NOWHERE, client_address
 from petstore.backoffice.models import AuditEntry
+from petstore.observability import logs
 
 Action = AuditEntry.Action
 Values = dict[str, Any]
@@ -57,7 +58,7 @@ def record(
         after=hide(after or {}, HIDDEN_NEW),
         reason=reason[:500],
         address=str(client_address(request) if request is not None else NOWHERE),
-        request_id=request.META.get("REQUEST_ID", "") if request is not None else "",
+        request_id=logs.request_id.get(""),
     )
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from django.core.cache.backends.base import DEFAULT_TIMEOUT, BaseCache
 
-from petstore.loop.waiting import blocking
+from petstore.loop.threads import blocking
 
 SCHEMA = """
 CREATE TABLE counter (
@@ -71,11 +71,7 @@ class MachineCounters(BaseCache):
 
     @blocking
     def add(
-        self,
-        key: str,
-        value: int,
-        timeout: float | None = DEFAULT_TIMEOUT,
-        version: int | None = None,
+        self, key: str, value: int, timeout: float | None = DEFAULT_TIMEOUT, version: int | None = None
     ) -> bool:
         """Set the counter unless it runs already; True if this call set it."""
         added = self._connection.execute(
@@ -88,13 +84,8 @@ class MachineCounters(BaseCache):
 
     @blocking
     def set(
-        self,
-        key: str,
-        value: int,
-        timeout: float | None = DEFAULT_TIMEOUT,
-        version: int | None = None,
+        self, key: str, value: int, timeout: float | None = DEFAULT_TIMEOUT, version: int | None = None
     ) -> None:
-        """Set the counter, whatever it was."""
         self._connection.execute(
             "INSERT OR REPLACE INTO counter VALUES (?, ?, ?)",
             (self.make_key(key, version), int(value), self._expires(timeout)),
@@ -102,7 +93,6 @@ class MachineCounters(BaseCache):
 
     @blocking
     def get(self, key: str, default: Any = None, version: int | None = None) -> Any:
-        """Return the counter, or the default when it doesn't run."""
         row = self._connection.execute(
             "SELECT value FROM counter WHERE name = ? AND expires > ?",
             (self.make_key(key, version), time.time()),
@@ -125,14 +115,12 @@ class MachineCounters(BaseCache):
 
     @blocking
     def delete(self, key: str, version: int | None = None) -> bool:
-        """End the counter; True if it ran."""
         name = self.make_key(key, version)
         statement = "DELETE FROM counter WHERE name = ? AND expires > ?"
         return bool(self._connection.execute(statement, (name, time.time())).rowcount)
 
     @blocking
     def clear(self) -> None:
-        """End every counter."""
         self._connection.execute("DELETE FROM counter")
 
     def _sweep(self, added: int) -> None:

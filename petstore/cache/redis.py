@@ -1,4 +1,4 @@
-"""A cache of counters that every machine shares, in Redis: see counters.py for what it counts."""
+"""A cache of counters that every machine shares, in Redis: see machine.py for what it counts."""
 
 import logging
 import time
@@ -54,11 +54,9 @@ class RedisCounters(BaseCache):
     def set(
         self, key: str, value: int, timeout: float | None = DEFAULT_TIMEOUT, version: int | None = None
     ) -> None:
-        """Set the counter, whatever it was."""
         self._run(SET, key, version, value, self._milliseconds(timeout))
 
     def get(self, key: str, default: Any = None, version: int | None = None) -> Any:
-        """Return the counter, or the default when it doesn't run."""
         found = self._run(GET, key, version)
         return default if found is None else int(found)
 
@@ -70,7 +68,6 @@ class RedisCounters(BaseCache):
         return int(found)
 
     def delete(self, key: str, version: int | None = None) -> bool:
-        """End the counter; True if it ran."""
         return bool(self._run(DELETE, key, version))
 
 
@@ -86,39 +83,30 @@ class SharedCounters(MachineCounters):
         self._redis = RedisCounters(params["OPTIONS"]["redis"], params)
         self._away_until = 0.0
 
-    def add(
-        self, key: str, value: int, timeout: float | None = DEFAULT_TIMEOUT, version: int | None = None
-    ) -> bool:
-        """Set the counter unless it runs already; True if this call set it."""
-        return bool(self._ask("add", key, value, timeout, version))
+    def add(self, *arguments: Any, **named: Any) -> bool:
+        return bool(self._ask("add", *arguments, **named))
 
-    def set(
-        self, key: str, value: int, timeout: float | None = DEFAULT_TIMEOUT, version: int | None = None
-    ) -> None:
-        """Set the counter, whatever it was."""
-        self._ask("set", key, value, timeout, version)
+    def set(self, *arguments: Any, **named: Any) -> None:
+        self._ask("set", *arguments, **named)
 
-    def get(self, key: str, default: Any = None, version: int | None = None) -> Any:
-        """Return the counter, or the default when it doesn't run."""
-        return self._ask("get", key, default, version)
+    def get(self, *arguments: Any, **named: Any) -> Any:
+        return self._ask("get", *arguments, **named)
 
-    def incr(self, key: str, delta: int = 1, version: int | None = None) -> int:
-        """Add to a running counter and return the sum. Raises ValueError when it doesn't run."""
-        return int(self._ask("incr", key, delta, version))
+    def incr(self, *arguments: Any, **named: Any) -> int:
+        return int(self._ask("incr", *arguments, **named))
 
-    def delete(self, key: str, version: int | None = None) -> bool:
-        """End the counter; True if it ran."""
-        return bool(self._ask("delete", key, version))
+    def delete(self, *arguments: Any, **named: Any) -> bool:
+        return bool(self._ask("delete", *arguments, **named))
 
-    def _ask(self, name: str, *arguments: Any) -> Any:
+    def _ask(self, name: str, *arguments: Any, **named: Any) -> Any:
         """Return Redis's answer, or this machine's own while Redis is away."""
         if time.monotonic() >= self._away_until:
             try:
-                return getattr(self._redis, name)(*arguments)
+                return getattr(self._redis, name)(*arguments, **named)
             except RedisUnavailableError as error:
                 self._away_until = time.monotonic() + ASK_AGAIN_AFTER
                 logger.warning("Redis fails, so this machine counts by itself: %s", error)
-        return getattr(super(), name)(*arguments)
+        return getattr(super(), name)(*arguments, **named)
 
 
 _of_this_process: dict[str, SharedCounters] = {}

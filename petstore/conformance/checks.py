@@ -12,8 +12,6 @@ DECISION = re.compile(r"\bD[0-9]+\b")
 
 
 class Outcome(StrEnum):
-    """How a check ended."""
-
     PASSED = "passed"
     FAILED = "failed"
     SKIPPED = "skipped"
@@ -41,8 +39,6 @@ class Check:
 
 @dataclass(frozen=True)
 class Result:
-    """How one check ended, and why."""
-
     check: Check
     outcome: Outcome
     detail: str = ""

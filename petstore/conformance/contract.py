@@ -48,7 +48,6 @@ def as_json_schema(node: Any) -> Any:
 
 @cache
 def operations() -> dict[str, dict[str, Any]]:
-    """Return the document's operations by their operationId."""
     return {
         operation["operationId"]: operation
         for path in document()["paths"].values()
@@ -58,7 +57,6 @@ def operations() -> dict[str, dict[str, Any]]:
 
 @cache
 def schemas() -> dict[str, Any]:
-    """Return the document's schemas as JSON Schema."""
     return dict(as_json_schema(document()["components"]["schemas"]))
 
 

@@ -13,8 +13,7 @@ class NotRunError(Exception):
     """The check could not be carried out: the quota is low, or the key lacks a scope."""
 
 
-class UnreachableError(Exception):
-    """No HTTP answer came."""
+class UnreachableError(Exception): ...
 
 
 def expect(holds: object, otherwise: str) -> None:

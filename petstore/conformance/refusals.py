@@ -1,5 +1,6 @@
 """Checks of what is refused. None of these requests could add or change anything."""
 
+from petstore.api.openapi.lists import lists
 from petstore.conformance.checks import check
 from petstore.conformance.contract import check_error
 from petstore.conformance.findings import expect
@@ -61,10 +62,11 @@ def limit_outside_its_bounds_is_refused(session: Session) -> None:
 
 
 @check("D6")
-def unknown_status_and_cursor_are_refused(session: Session) -> None:
-    """A status or cursor that is none is 400 invalid_parameter."""
-    for path in ("/pets?status=lost", "/store/orders?status=lost", "/pets?cursor=conformance"):
-        check_error(session.send("GET", path), 400, "invalid_parameter")
+def bad_filters_and_cursors_are_refused(session: Session) -> None:
+    """A value that a filter does not take, or a cursor that no list gave, is 400 invalid_parameter."""
+    filters = [(one.path, each.name) for one in lists() for each in one.filters]
+    for path, name in [*filters, ("/pets", "cursor")]:
+        check_error(session.send("GET", f"{path}?{name}=conformance"), 400, "invalid_parameter")
 
 
 @check("D14")

@@ -17,7 +17,6 @@ CHECKS = [
 
 
 def chosen(*, write: bool) -> list[Check]:
-    """Return the checks of a run."""
     return [check for check in CHECKS if write or not check.writes]
 
 
@@ -28,7 +27,6 @@ def run(session: Session, *, write: bool) -> Iterator[Result]:
 
 
 def run_one(check: Check, session: Session) -> Result:
-    """Run one check."""
     try:
         check.look(session)
     except BrokenError as error:

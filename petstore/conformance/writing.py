@@ -14,7 +14,6 @@ REQUESTS = 12  # What the longest check sends.
 
 
 def some_category(session: Session) -> int:
-    """Return the id of any category."""
     rows, _ = session.rows("listCategories", "/categories", limit=1)
     if not rows:
         raise NothingToCheckError("There are no categories.")

@@ -16,21 +16,15 @@ from django.db.models.expressions import Combinable
 
 
 class Key(Func):
-    """A form of the id."""
-
     arity = 1
     output_field = BigIntegerField()
 
 
 class OneFilterKey(Key):
-    """The order of a list with one filter."""
-
     template = "(%(expressions)s + 0)"
 
 
 class TwoFilterKey(Key):
-    """The order of a list with two filters."""
-
     template = "(0 + %(expressions)s)"
 
 

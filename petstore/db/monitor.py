@@ -82,7 +82,6 @@ class Server:
         self._connection: Connection | None = None
 
     def watch(self) -> None:
-        """Look at the server until the process ends."""
         pause = threading.Event()
         while True:
             self.look()
@@ -90,7 +89,6 @@ class Server:
             pause.wait(LOOK_EVERY)
 
     def look(self) -> None:
-        """Ask the server once, and note what it says."""
         try:
             mark = self._ask()
         except Exception as error:  # noqa: BLE001  Whatever it is, the watch must go on.
@@ -176,7 +174,7 @@ class Server:
 servers: dict[str, Server] = {}  # By alias; empty in a process that does not serve.
 
 
-def start_worker() -> None:
+def watch_servers(**kwargs: Any) -> None:
     """Watch every PostgreSQL server of the settings from now on, each in a thread of its own."""
     for alias, options in settings.DATABASES.items():
         if options["ENGINE"] == "petstore.db":

@@ -30,7 +30,6 @@ class PlainElsewhere(Operation):
     def database_forwards(
         self, app_label: str, schema_editor: Any, from_state: ProjectState, to_state: ProjectState
     ) -> None:
-        """Change the database."""
         if schema_editor.connection.vendor == POSTGRESQL:
             super().database_forwards(app_label, schema_editor, from_state, to_state)
         else:
@@ -39,7 +38,6 @@ class PlainElsewhere(Operation):
     def database_backwards(
         self, app_label: str, schema_editor: Any, from_state: ProjectState, to_state: ProjectState
     ) -> None:
-        """Change it back."""
         if schema_editor.connection.vendor == POSTGRESQL:
             super().database_backwards(app_label, schema_editor, from_state, to_state)
         else:
@@ -47,12 +45,9 @@ class PlainElsewhere(Operation):
 
 
 class Nothing(Operation):
-    """Leaves the database alone."""
-
     def database_forwards(
         self, app_label: str, schema_editor: Any, from_state: ProjectState, to_state: ProjectState
-    ) -> None:
-        """Do nothing."""
+    ) -> None: ...
 
     database_backwards = database_forwards
 
@@ -70,7 +65,6 @@ class AddIndexConcurrently(PlainElsewhere, operations.AddIndexConcurrently):
     def database_forwards(
         self, app_label: str, schema_editor: Any, from_state: ProjectState, to_state: ProjectState
     ) -> None:
-        """Make the index."""
         if schema_editor.connection.vendor == POSTGRESQL:
             self._ensure_not_in_transaction(schema_editor)
             model = to_state.apps.get_model(app_label, self.model_name)

@@ -90,5 +90,4 @@ def state(alias: str) -> str:
 
 
 def states() -> dict[str, str]:
-    """Return the state of each replica, by its alias."""
     return {alias: state(alias) for alias in ALIASES}

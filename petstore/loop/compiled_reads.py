@@ -9,20 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from itertools import count as counting
 from typing import Any, NamedTuple
 
 from django.db import DEFAULT_DB_ALIAS, connections, models
 from django.db.models import QuerySet
+from django.db.transaction import TransactionManagementError
 
 from petstore.db import replicas
 from petstore.db.keysets import order_for
-from petstore.loop import postgresql
-from petstore.loop.postgresql import numbered
+from petstore.loop.postgresql import Statement, compiled
 from petstore.loop.reader import reader
-from petstore.loop.waiting import on_loop
-
-NUMBERS = counting(1)
+from petstore.loop.waiting import on_loop, this_turn
 
 Rows = list[dict[str, Any]]
 Source = Callable[[], QuerySet[Any, Any]]
@@ -30,13 +27,12 @@ Source = Callable[[], QuerySet[Any, Any]]
 FIRST_MARK = -(10**15)  # Stands for a value while a queryset is compiled: no id, no choice and no text.
 
 
-class Statement(NamedTuple):
+class CompiledRead(NamedTuple):
     """A compiled queryset. Its last placeholder is the number of rows."""
 
-    sql: str
+    statement: Statement
     parameters: tuple[tuple[str | None, Any], ...]  # The filter that gives the value, or a fixed value.
     columns: tuple[str, ...]
-    on_loop: postgresql.Statement
     convert: Callable[[Any], Any] | None  # Where the database lacks a type, as SQLite does dates.
 
 
@@ -52,7 +48,7 @@ class Read:
         self._source = source
         self._filters: dict[str, Any] = {}
         self._alias = DEFAULT_DB_ALIAS
-        self._statements: dict[tuple[Any, ...], Statement] = {}
+        self._statements: dict[tuple[Any, ...], CompiledRead] = {}
 
     def where(self, **filters: Any) -> Read:
         """Return those of the rows that meet these lookups; each value must suit its field."""
@@ -71,29 +67,28 @@ class Read:
         return other
 
     def first(self, count: int) -> Rows:
-        """Return that many rows, or as many as there are."""
         return replicas.read(self._alias, partial(self._first, count))
 
     def _first(self, count: int, alias: str) -> Rows:
-        """Run on this database."""
-        statement = self._statement(alias)
-        values = [value if name is None else self._filters[name] for name, value in statement.parameters]
+        read = self._compiled(alias)
+        values = [value if name is None else self._filters[name] for name, value in read.parameters]
         if on_loop():
-            rows = reader(alias).rows(statement.on_loop, [*values, count])
+            if this_turn().transaction is not None:
+                raise TransactionManagementError("Under `atomic` read with `refresh`: see petstore.loop.")
+            rows = reader(alias).rows(read.statement, [*values, count])
         else:
             with connections[alias].cursor() as cursor:
-                cursor.execute(statement.sql, [*values, count])
+                cursor.execute(read.statement.django, [*values, count])
                 rows = cursor.fetchall()
-        if statement.convert:
-            rows = statement.convert(rows)
-        return [dict(zip(statement.columns, row, strict=True)) for row in rows]
+        if read.convert:
+            rows = read.convert(rows)
+        return [dict(zip(read.columns, row, strict=True)) for row in rows]
 
     def one(self) -> dict[str, Any] | None:
-        """Return the first row, or None."""
         rows = self.first(1)
         return rows[0] if rows else None
 
-    def _statement(self, alias: str) -> Statement:
+    def _compiled(self, alias: str) -> CompiledRead:
         # A choice stands in the SQL itself, so that PostgreSQL takes the partial index that was made for it
         # even in a prepared statement; there are as many statements as choices.
         choices = {name: value for name, value in self._filters.items() if self._is_choice(name)}
@@ -114,7 +109,7 @@ class Read:
 
 def compile_read(
     queryset: QuerySet[Any, Any], alias: str, filters: tuple[str, ...], choices: dict[str, str]
-) -> Statement:
+) -> CompiledRead:
     """Compile a queryset with a `key` for a database; each filter that is no choice gets a placeholder."""
     marks = {name: choices.get(name, FIRST_MARK - number) for number, name in enumerate(filters)}
     compiler = queryset.filter(**marks).order_by("key").query.get_compiler(alias)
@@ -132,9 +127,8 @@ def compile_read(
             parameters.append((name, None if name else value))
             text += f"%s{part}"
     converters = compiler.get_converters([column for column, *_ in compiler.select])
-    return Statement(
-        sql=f"{text} LIMIT %s",
-        on_loop=postgresql.Statement(f"read_{next(NUMBERS)}".encode(), numbered(f"{text} LIMIT %s")),
+    return CompiledRead(
+        statement=compiled(f"{text} LIMIT %s"),
         parameters=tuple(parameters),
         columns=tuple(alias for *_, alias in compiler.select),
         convert=(lambda rows: compiler.apply_converters(rows, converters)) if converters else None,

@@ -1,24 +1,26 @@
-"""Writes whose SQL is compiled once, as that of reads.py: building it anew took a third of a create.
+"""Writes whose SQL is compiled once: building it anew took a third of a create.
 
-On the event loop they go through its own connections, elsewhere through Django's. Functions under `atomic`
-that write with nothing else can therefore run in both places.
+On the event loop they go through its own connections, elsewhere through Django's. Their rules are in the
+docstring of petstore.loop.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache, wraps
-from itertools import count
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from django.db import DEFAULT_DB_ALIAS, connection, connections, models, router, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models.expressions import RawSQL
 from django.db.models.sql import InsertQuery, UpdateQuery
+from django.db.transaction import TransactionManagementError
 
-from petstore.loop import postgresql
-from petstore.loop.waiting import on_loop
+from petstore.loop.postgresql import Statement, compiled
+from petstore.loop.waiting import on_loop, this_turn
 from petstore.loop.writers import writers
 
 P = ParamSpec("P")
@@ -26,14 +28,15 @@ Result = TypeVar("Result")
 Model = TypeVar("Model", bound=models.Model)
 Fields = Sequence["models.Field[Any, Any]"]
 
-NUMBERS = count(1)
+MISUSE = "Under `atomic` only insert, update, refresh and OwnSql use the database: see petstore.loop."
+NEEDS_ATOMIC = "`wait=False` and `lock=True` are for use under `atomic`: see petstore.loop."
+SAVEPOINTS = ("SAVEPOINT", "RELEASE SAVEPOINT", "ROLLBACK TO SAVEPOINT")  # Of an `atomic` under another.
 
 
-class Statement(NamedTuple):
+class CompiledWrite(NamedTuple):
     """A compiled statement, with a parameter for each of the fields."""
 
-    sql: str
-    on_loop: postgresql.Statement
+    statement: Statement
     fields: Fields
     dialect: BaseDatabaseWrapper  # Never connects: on the event loop there is no thread to own it.
 
@@ -52,7 +55,7 @@ class OwnSql:
         numbered = text
         for number, name in enumerate(self._names, 1):
             numbered = numbered.replace(f"%({name})s", f"${number}")
-        self._on_loop = postgresql.Statement(next_name(), numbered.encode())
+        self._on_loop = compiled(numbered)
 
     def row(self, **parameters: int) -> tuple[Any, ...]:
         """Run, in a transaction of its own where none is open. Raises what Django raises for a query."""
@@ -60,7 +63,7 @@ class OwnSql:
             values = [parameters[name] for name in self._names]
             (row,) = writers(DEFAULT_DB_ALIAS).rows(self._on_loop, values)
             return row
-        with connection.cursor() as cursor:
+        with verb(), connection.cursor() as cursor:
             cursor.execute(self._text, parameters)
             found: tuple[Any, ...] = cursor.fetchone()
             return found
@@ -71,18 +74,51 @@ def atomic(function: Callable[P, Result]) -> Callable[P, Result]:
 
     Instances are not undone: after an exception of the database, read them anew.
 
-    On the event loop the function must use the database by `insert`, `update` and `refresh` alone.
+    Inside, a query by anything but `insert`, `update`, `refresh` and `OwnSql` raises an error: on the event
+    loop Django's SynchronousOnlyOperation, elsewhere TransactionManagementError.
     """
 
     @wraps(function)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> Result:
         if not on_loop():
-            with transaction.atomic():
+            with transaction.atomic(), connection.execute_wrapper(verbs_only):
                 return function(*args, **kwargs)
         with writers(DEFAULT_DB_ALIAS).transaction():
             return function(*args, **kwargs)
 
     return wrapper
+
+
+class AtWork(threading.local):
+    """Whether one of the verbs uses Django's connection, in this thread."""
+
+    verb = False
+
+
+at_work = AtWork()
+
+
+@contextmanager
+def verb() -> Iterator[None]:
+    """Let queries of this thread through to the database, also under `atomic`."""
+    at_work.verb = True
+    try:
+        yield
+    finally:
+        at_work.verb = False
+
+
+def verbs_only(execute: Callable[..., Any], sql: str, *rest: Any) -> Any:
+    """Refuse every query but the verbs': see "Database instrumentation" in Django's documentation."""
+    if not at_work.verb and not sql.startswith(SAVEPOINTS):
+        raise TransactionManagementError(MISUSE)
+    return execute(sql, *rest)
+
+
+def check_atomic(alias: str) -> None:
+    """Raise TransactionManagementError unless a transaction is open."""
+    if not (this_turn().transaction if on_loop() else connections[alias].in_atomic_block):
+        raise TransactionManagementError(NEEDS_ATOMIC)
 
 
 def insert(new: Model, *, wait: bool = True) -> Model:
@@ -92,15 +128,17 @@ def insert(new: Model, *, wait: bool = True) -> Model:
     `atomic`, `wait=False` saves time: the key may not be known, and what is raised is raised later.
     """
     alias = router.db_for_write(type(new))
-    statement = compile_insert(type(new), alias)
-    values = statement.prepare([field.pre_save(new, True) for field in statement.fields])
+    if not wait:
+        check_atomic(alias)
+    write = compile_insert(type(new), alias)
+    values = write.prepare([field.pre_save(new, True) for field in write.fields])
     if on_loop() and not wait:
-        writers(alias).send(statement.on_loop, values)
+        writers(alias).send(write.statement, values)
     elif on_loop():
-        ((new.pk,),) = writers(alias).rows(statement.on_loop, values)
+        ((new.pk,),) = writers(alias).rows(write.statement, values)
     else:
-        with connections[alias].cursor() as cursor:
-            cursor.execute(statement.sql, values)
+        with verb(), connections[alias].cursor() as cursor:
+            cursor.execute(write.statement.django, values)
             (new.pk,) = cursor.fetchone()
     new._state.adding, new._state.db = False, alias
     return new
@@ -112,15 +150,18 @@ def update(model: type[models.Model], where: dict[str, Any], *, wait: bool = Tru
     Like `filter(**where).update(**values)`. Raises what Django raises for a query. Under `atomic`,
     `wait=False` saves time: the number may be 0, and what is raised is raised later.
     """
-    if not on_loop():
-        return model._base_manager.filter(**where).update(**values)
     alias = router.db_for_write(model)
+    if not wait:
+        check_atomic(alias)
+    if not on_loop():
+        with verb():
+            return model._base_manager.filter(**where).update(**values)
     conditions = dict(sorted(where.items()))  # As Django sorts them.
-    statement = compile_update(model, alias, tuple(conditions), tuple(values))
-    given = statement.prepare([*values.values(), *conditions.values()])
+    write = compile_update(model, alias, tuple(conditions), tuple(values))
+    given = write.prepare([*values.values(), *conditions.values()])
     if wait:
-        return len(writers(alias).rows(statement.on_loop, given))
-    writers(alias).send(statement.on_loop, given)
+        return len(writers(alias).rows(write.statement, given))
+    writers(alias).send(write.statement, given)
     return 0
 
 
@@ -130,13 +171,16 @@ def refresh(known: models.Model, *, lock: bool = False) -> None:
     Like `known.refresh_from_db()`. Raises DoesNotExist, and what Django raises for a query.
     """
     model: Any = type(known)
+    alias = router.db_for_write(model)
+    if lock:
+        check_atomic(alias)
     if not on_loop():
         rows_of = model._base_manager.select_for_update() if lock else model._base_manager.all()
-        known.refresh_from_db(from_queryset=rows_of)
+        with verb():
+            known.refresh_from_db(from_queryset=rows_of)
         return
-    alias = router.db_for_write(model)
-    statement = compile_refresh(model, alias, lock)
-    rows = writers(alias).rows(statement.on_loop, statement.prepare([known.pk]))
+    write = compile_refresh(model, alias, lock)
+    rows = writers(alias).rows(write.statement, write.prepare([known.pk]))
     if not rows:
         raise model.DoesNotExist
     for field, value in zip(model._meta.concrete_fields, rows[0], strict=True):
@@ -144,7 +188,7 @@ def refresh(known: models.Model, *, lock: bool = False) -> None:
 
 
 @cache
-def compile_insert(model: type[models.Model], alias: str) -> Statement:
+def compile_insert(model: type[models.Model], alias: str) -> CompiledWrite:
     """Compile the insert of all fields but the primary key, which the database assigns and returns."""
     fields = [field for field in model._meta.concrete_fields if not field.primary_key]
     dialect = connections.create_connection(alias)
@@ -153,13 +197,13 @@ def compile_insert(model: type[models.Model], alias: str) -> Statement:
     compiler = query.get_compiler(connection=dialect)
     compiler.returning_fields = [model._meta.pk]
     ((sql, _),) = compiler.as_sql()
-    return statement_of(sql, fields, dialect)
+    return CompiledWrite(compiled(sql), fields, dialect)
 
 
 @cache
 def compile_update(
     model: type[models.Model], alias: str, where: tuple[str, ...], values: tuple[str, ...]
-) -> Statement:
+) -> CompiledWrite:
     """Compile an update, which returns a row for each that it changes."""
     dialect = connections.create_connection(alias)
     query: Any = model._base_manager.filter(**marks(where)).query.chain(UpdateQuery)
@@ -167,29 +211,19 @@ def compile_update(
     sql, names = query.get_compiler(connection=dialect).as_sql()
     columns = {field.name: field for field in model._meta.concrete_fields} | {"pk": model._meta.pk}
     fields = [columns[name] for name in names]
-    return statement_of(f"{sql} RETURNING 1", fields, dialect)
+    return CompiledWrite(compiled(f"{sql} RETURNING 1"), fields, dialect)
 
 
 @cache
-def compile_refresh(model: type[models.Model], alias: str, lock: bool) -> Statement:
+def compile_refresh(model: type[models.Model], alias: str, lock: bool) -> CompiledWrite:
     """Compile the read of a row, with all fields, by its primary key."""
     dialect = connections.create_connection(alias)
     query = model._base_manager.filter(**marks(["pk"])).query
     sql, _ = query.get_compiler(connection=dialect).as_sql()
     locking = f" {dialect.ops.for_update_sql()}" if lock else ""
-    return statement_of(f"{sql}{locking}", [model._meta.pk], dialect)
+    return CompiledWrite(compiled(f"{sql}{locking}"), [model._meta.pk], dialect)
 
 
 def marks(names: Sequence[str]) -> dict[str, RawSQL]:
     """Return a placeholder for each field: compiled, the field's name is its parameter."""
     return {name: RawSQL("%s", [name]) for name in names}
-
-
-def statement_of(sql: str, fields: Fields, dialect: BaseDatabaseWrapper) -> Statement:
-    """Return a compiled statement with a name of its own."""
-    return Statement(sql, postgresql.Statement(next_name(), postgresql.numbered(sql)), fields, dialect)
-
-
-def next_name() -> bytes:
-    """Return the name of a prepared statement that no other has."""
-    return f"write_{next(NUMBERS)}".encode()

@@ -42,7 +42,6 @@ async def connect_in_thread(alias: str) -> BaseDatabaseWrapper:
 
 
 def connect(alias: str) -> BaseDatabaseWrapper:
-    """Connect."""
     wrapper = connections.create_connection(alias)
     wrapper.connect()
     return wrapper

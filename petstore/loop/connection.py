@@ -37,11 +37,9 @@ class LostError(PipeError):
 class Waiter(Protocol):
     """Who gets an answer: a greenlet, as a rule."""
 
-    def switch(self, result: Any) -> Any:
-        """Go on with the answer."""
+    def switch(self, result: Any) -> Any: ...
 
-    def throw(self, error: PipeError) -> Any:
-        """Go on with an exception."""
+    def throw(self, error: PipeError) -> Any: ...
 
 
 class Answer(asyncio.Future[Any]):
@@ -61,11 +59,9 @@ class Answer(asyncio.Future[Any]):
 class Nobody:
     """Stands in the row for whoever does not wait any more."""
 
-    def switch(self, result: Any) -> None:
-        """Drop the answer."""
+    def switch(self, result: Any) -> None: ...
 
-    def throw(self, error: PipeError) -> None:
-        """Drop the exception."""
+    def throw(self, error: PipeError) -> None: ...
 
 
 NOBODY = Nobody()
@@ -100,7 +96,6 @@ class Connection(ABC):
         """Close what is open, or half open; nothing may be. The loop calls it, once."""
 
     def _is_away(self) -> bool:
-        """Tell whether the other side is known to be away."""
         return False
 
     def _look(self) -> None:  # noqa: B027  Most connections hear all that comes.
@@ -145,7 +140,6 @@ class Connection(ABC):
                 waiter.throw(type(error)(*error.args))
 
     def close(self) -> None:
-        """Close it, if it isn't lost."""
         self.lose(LostError("It was closed."))
 
     def _enter(self, waiter: Waiter, put: Callable[..., object], *arguments: Any) -> None:

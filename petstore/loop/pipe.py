@@ -27,7 +27,6 @@ class Pipe(ABC, Generic[Shared]):
         """Connect. Raises any exception, and leaves nothing open then."""
 
     def _is_away(self) -> bool:
-        """Tell whether the other side is known to be away."""
         return False
 
     def connected(self) -> Shared:
@@ -52,7 +51,6 @@ class Pipe(ABC, Generic[Shared]):
             raise PipeError(*error.args) from error  # Each who waits has one of its own.
 
     def close(self) -> None:
-        """Close the connection; whoever comes next opens another."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None

@@ -9,6 +9,7 @@ committed, and may still fail. A Sync for each read would cost a tenth of a requ
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import count
 from typing import Any, NamedTuple, Self
 
 import psycopg
@@ -26,6 +27,7 @@ Rows = list[tuple[Any, ...]]
 
 ATTEMPTS = 3
 LAST_WORDS = {b"FATAL", b"PANIC"}  # The severities after which PostgreSQL closes the connection.
+NUMBERS = count(1)
 DONE = {pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK}
 NOT_PREPARED = b"26000"  # PostgreSQL's code, invalid_sql_statement_name.
 PREPARED_TWICE = b"42P05"  # PostgreSQL's code, duplicate_prepared_statement.
@@ -42,6 +44,7 @@ class Statement(NamedTuple):
 
     name: bytes
     sql: bytes
+    django: str = ""  # The same with Django's %s, where its connections may run it as well.
 
 
 class AbortedError(PipeError):
@@ -98,7 +101,6 @@ class PostgresqlConnection(Connection):
 
     @property
     def owes_answers(self) -> bool:
-        """Whether something was asked, and its answer has not come."""
         return self._sent > 0
 
     def rows(self, statement: Statement, values: Sequence[Value], *, alone: bool = False) -> Rows:
@@ -285,8 +287,8 @@ def as_django(alias: str) -> Iterator[None]:
         raise (DatabaseAwayError if is_away(alias) else OperationalError)(str(error)) from error
 
 
-def numbered(sql: str) -> bytes:
-    """Return SQL with $1, $2 ... for Django's %s."""
+def compiled(sql: str) -> Statement:
+    """Return a statement of Django's SQL, under a name that no other has."""
     first, *rest = sql.split("%s")
     text = first + "".join(f"${number}{part}" for number, part in enumerate(rest, 1))
-    return text.replace("%%", "%").encode()
+    return Statement(f"compiled_{next(NUMBERS)}".encode(), text.replace("%%", "%").encode(), sql)

@@ -55,5 +55,4 @@ class Reader(Pipe[PostgresqlConnection]):
 
 @cache
 def reader(alias: str) -> Reader:
-    """Return this process's connection for reads."""
     return Reader(alias)

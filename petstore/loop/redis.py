@@ -85,7 +85,6 @@ class RedisConnection(Connection, asyncio.Protocol):
             self.lose(LostError(str(error)))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell whoever waits."""
         self.lose(LostError(str(exc or "closed by the other side")))
 
 

@@ -51,7 +51,6 @@ class RedisClient:
             return "none"
 
     def close(self) -> None:
-        """Close every connection; the next command opens another."""
         self._client.close()
         for connection in list(self._of_threads):
             connection.disconnect()
@@ -64,7 +63,6 @@ class RedisClient:
             connection.disconnect()
 
     def run(self, source: str, sha: str, names: Sequence[str], arguments: Sequence[Any]) -> Any:
-        """Return a script's reply."""
         rest = (len(names), *names, *arguments)
         try:
             return self._ask(["EVALSHA", sha, *rest])
@@ -76,9 +74,7 @@ class RedisClient:
 
         To one server they leave together, in one round trip.
         """
-        replies = [
-            self.run(source, sha, *call) for call in calls[:1]
-        ]  # Which loads the script, if need be.
+        replies = [self.run(source, sha, *call) for call in calls[:1]]  # Loads the script, if need be.
         if isinstance(self._client, RedisCluster):
             return replies + [self.run(source, sha, *call) for call in calls[1:]]
         commands = [("EVALSHA", sha, len(names), *names, *rest) for names, rest in calls[1:]]

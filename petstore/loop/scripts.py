@@ -11,7 +11,8 @@ from django.db import OperationalError
 
 from petstore.loop.connection import PipeError
 from petstore.loop.redis import RedisPipe
-from petstore.loop.waiting import in_thread, on_loop
+from petstore.loop.threads import in_thread
+from petstore.loop.waiting import on_loop
 
 if TYPE_CHECKING:
     from petstore.loop.redis_client import RedisClient
@@ -38,7 +39,6 @@ class Script(NamedTuple):
 
 
 def script(source: str, *, repeats: bool = False) -> Script:
-    """Return a script with its name."""
     sha = hashlib.sha1(source.encode()).hexdigest()  # noqa: S324  As Redis names it.
     return Script(source, sha, repeats)
 
@@ -112,7 +112,6 @@ class Scripts:
         self._renews = True
 
     def close(self) -> None:
-        """Close the connections; the next script opens others."""
         if self._pipe is not None:
             self._pipe.close()
         if self._client is not None:

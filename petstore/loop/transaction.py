@@ -33,7 +33,6 @@ class Later:
         self._statement = statement
 
     def switch(self, result: Any) -> None:
-        """Take the result."""
         if result.status not in DONE and self._transaction.failure is None:
             self._transaction.failure = self._statement, result
 
@@ -52,7 +51,6 @@ class Transaction:
         self.send(BEGIN)
 
     def rows(self, statement: Statement, values: Sequence[Value]) -> Rows:
-        """Return a statement's rows."""
         return self._connection.loaded(statement, self._run(statement, values))
 
     def send(self, statement: Statement, values: Sequence[Value] = ()) -> None:

@@ -9,18 +9,14 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache, partial, wraps
+from functools import partial
 from math import ceil
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar
 
-from django.conf import settings
-from django.db import OperationalError, connections
 from greenlet import getcurrent, greenlet
 
 logger = logging.getLogger(__name__)
 
-P = ParamSpec("P")
 Result = TypeVar("Result")
 
 
@@ -66,7 +62,6 @@ class Alarm:
         self._handle: asyncio.Handle = self._loop.call_later(TICK, self._tick)
 
     def cancel(self) -> None:
-        """Call no more."""
         self._handle.cancel()
 
     def _tick(self) -> None:
@@ -75,12 +70,6 @@ class Alarm:
             self._handle = self._loop.call_later(TICK, self._tick)
         else:  # No request may go on inside the callback of a timer: see connection.py.
             self._handle = self._loop.call_soon(self._call)
-
-
-@cache
-def threads() -> ThreadPoolExecutor:
-    """Return this process's threads for what blocks."""
-    return ThreadPoolExecutor(settings.THREADS, thread_name_prefix="blocking")
 
 
 class Entrance:
@@ -122,7 +111,6 @@ def on_loop() -> bool:
 
 
 def this_turn() -> Turn:
-    """Return the request on the loop that asks."""
     turn = getcurrent()
     assert isinstance(turn, Turn)
     return turn
@@ -143,40 +131,3 @@ def wait(awaitable: Awaitable[Result]) -> Result:
         future.add_done_callback(lambda _: turn.switch())
         pause()
     return future.result()
-
-
-def in_thread(function: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) -> Result:
-    """Call what blocks: from the loop in a thread of its own, from anywhere else at once.
-
-    Raises OperationalError if no thread was free for QUEUE_TIMEOUT milliseconds.
-    """
-    if not on_loop():
-        return function(*args, **kwargs)
-    call = threads().submit(lambda: call_and_tidy(lambda: function(*args, **kwargs)))
-    # What a thread has begun can't be cancelled, and goes on.
-    in_time = Alarm(settings.QUEUE_TIMEOUT / 1000, call.cancel)
-    try:
-        return wait(asyncio.wrap_future(call))
-    except asyncio.CancelledError:
-        raise OperationalError(QUEUED_TOO_LONG) from None
-    finally:
-        in_time.cancel()
-
-
-def blocking(function: Callable[P, Result]) -> Callable[P, Result]:
-    """Decorate what blocks: see `in_thread`."""
-
-    @wraps(function)
-    def wrapper(*args: P.args, **kwargs: P.kwargs) -> Result:
-        return in_thread(function, *args, **kwargs)
-
-    return wrapper
-
-
-def call_and_tidy(function: Callable[[], Result]) -> Result:
-    """Call, and drop connections that broke: what Django does at the end of a request."""
-    try:
-        return function()
-    finally:
-        for connection in connections.all(initialized_only=True):
-            connection.close_if_unusable_or_obsolete()

@@ -189,7 +189,6 @@ class Writers:
             self._give(connection)
 
     def _serves(self) -> bool:
-        """Tell whether a connection is open, or being opened."""
         return bool(self._opening) or any(connection.error is None for connection in self._open)
 
     def _refuse(self, reason: str) -> None:
@@ -199,5 +198,4 @@ class Writers:
 
 @cache
 def writers(alias: str) -> Writers:
-    """Return this process's connections for writes."""
     return Writers(alias)

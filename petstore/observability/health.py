@@ -1,6 +1,7 @@
-"""Checks that can't hang whoever asks, and never run twice at once.
+"""Whether the service can serve, part by part: what load balancers ask.
 
-Each check runs in a thread of its own, because nothing else could leave one that hangs; whoever asks while
+The apps register their parts in `ready()`. A check can't hang whoever asks, and never runs twice at once:
+each runs in a thread of its own, because nothing else could leave one that hangs; whoever asks while
 it runs gets that one's answer. So however many ask and however long a check hangs, it holds one thread.
 """
 
@@ -12,8 +13,10 @@ from time import monotonic
 
 logger = logging.getLogger(__name__)
 
+OK = "ok"
 NO_ANSWER = "no answer"
 FAILED = "failed"
+LIMIT = 1.0  # Seconds for all checks.
 
 
 class Check:
@@ -54,3 +57,26 @@ def states(checks: Mapping[str, Check], limit: float) -> dict[str, str]:
         except TimeoutError:
             found[name] = NO_ANSWER
     return found
+
+
+checks: dict[str, Check] = {}
+told: list[Callable[[], Mapping[str, str]]] = []
+
+
+def require(part: str, examine: Callable[[], str]) -> None:
+    """Have the service be ready only while this returns `ok`."""
+    checks[part] = Check(examine)
+
+
+def tell(states: Callable[[], Mapping[str, str]]) -> None:
+    """Have /readyz tell these as well, whatever they are; they return at once."""
+    told.append(states)
+
+
+def readiness() -> dict[str, str]:
+    """Return `status`, `ok` or `unavailable`, and the state of each part."""
+    parts = states(checks, LIMIT)
+    status = OK if set(parts.values()) == {OK} else "unavailable"
+    for more in told:
+        parts |= more()
+    return {"status": status, **parts}

@@ -83,7 +83,6 @@ def as_json(logger: Any, method: str, event: Event) -> str:
 
 
 def as_text(logger: Any, method: str, event: Event) -> str:
-    """Return the same for people."""
     line = f"{event.pop('time')} {event.pop('level'):<8} {event.pop('event')}"
     exception = event.pop("exception", None)
     rest = "".join(f" {name}={value}" for name, value in event.items())
@@ -94,7 +93,6 @@ class FailureFilter(logging.Filter):
     """Lets tracebacks through: that an answer was a 5xx, the request's own line says."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Tell whether to log it."""
         return record.exc_info is not None
 
 
@@ -102,7 +100,6 @@ class OutputHandler(logging.Handler):
     """Hands what loggers write to the process's output."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write one line."""
         try:
             line = self.format(record).encode(errors="replace") + b"\n"
         except Exception:  # noqa: BLE001  The default prints the record's arguments, secrets and all.
@@ -112,7 +109,6 @@ class OutputHandler(logging.Handler):
 
 
 def request_as_json(fields: dict[str, Any]) -> None:
-    """Write the line of a request."""
     line = orjson.dumps({"time": datetime.now(UTC), **fields}, option=AS_LINE)
     output.write(line if b"psk_" not in line else redact(line.decode()).encode())
 

@@ -15,7 +15,6 @@ class JsonFormatter(logging.Formatter):
     """Forms the server's own messages as the workers form theirs (see logs.py)."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return one line."""
         fields = {
             "time": datetime.fromtimestamp(record.created, UTC),
             "level": record.levelname.lower(),

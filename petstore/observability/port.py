@@ -29,7 +29,6 @@ class AllWorkers(CollectorRegistry):
         MultiProcessCollector(self, folder)  # type: ignore[no-untyped-call]
 
     def collect(self) -> Iterable[Metric]:
-        """Read them all."""
         for file in Path(self._folder).glob("gauge_live*_*.db"):
             pid = int(file.stem.rpartition("_")[2])
             if not Path(f"/proc/{pid}").exists():
@@ -52,8 +51,7 @@ class QuietHandler(WSGIRequestHandler):
 
     timeout = 5
 
-    def log_message(self, *args: Any) -> None:
-        """Say nothing."""
+    def log_message(self, *args: Any) -> None: ...
 
 
 def serve_metrics(host: str, port: int, allow_from: Iterable[str]) -> Server:

@@ -7,17 +7,22 @@ What a span says here, the log says too, under the names of OpenTelemetry's sema
 
 from collections.abc import Callable
 from multiprocessing.util import Finalize
+from typing import Any
 
 from django.conf import settings
-from django.core.exceptions import MiddlewareNotUsed
 from django.http import HttpRequest, HttpResponseBase
 
+from petstore.observability import logs
 from petstore.observability.redaction import redact
 from petstore.observability.requests import kind_of
 
+Answer = Callable[[HttpRequest], HttpResponseBase]
 
-def start_worker() -> None:
+
+def send_spans(**kwargs: Any) -> None:
     """Send spans from now on, as OpenTelemetry's own variables say, and the last ones at the end."""
+    if not settings.OTEL_EXPORTER_OTLP_ENDPOINT:
+        return
     from opentelemetry import trace
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.resources import Resource
@@ -30,27 +35,21 @@ def start_worker() -> None:
     Finalize(None, provider.shutdown, exitpriority=1)  # A worker process ends without atexit.
 
 
-class TracingMiddleware:
-    """Gives each request a span, which continues the caller's trace (W3C Trace Context)."""
+def traced(answer: Answer) -> Answer:
+    """Return what gives each request a span, which continues the caller's trace (W3C Trace Context)."""
+    if not settings.OTEL_EXPORTER_OTLP_ENDPOINT:
+        return answer
+    from opentelemetry import trace
+    from opentelemetry.propagate import extract
 
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
-        if not settings.OTEL_EXPORTER_OTLP_ENDPOINT:
-            raise MiddlewareNotUsed
-        from opentelemetry import trace
-        from opentelemetry.propagate import extract
+    tracer = trace.get_tracer("petstore")
 
-        self.get_response = get_response
-        self.trace = trace
-        self.extract = extract
-        self.tracer = trace.get_tracer("petstore")
-
-    def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        """Answer, within a span."""
-        meta = request.META
-        sent = {name: meta.get(f"HTTP_{name.upper()}", "") for name in ("traceparent", "tracestate")}
-        server = self.trace.SpanKind.SERVER
-        with self.tracer.start_as_current_span("request", self.extract(sent), kind=server) as span:
-            response = self.get_response(request)
+    def answer_in_span(request: HttpRequest) -> HttpResponseBase:
+        sent = {
+            name: request.META.get(f"HTTP_{name.upper()}", "") for name in ("traceparent", "tracestate")
+        }
+        with tracer.start_as_current_span("request", extract(sent), kind=trace.SpanKind.SERVER) as span:
+            response = answer(request)
             kind = kind_of(request, response.status_code)
             span.update_name(f"{kind.method} {kind.route}")
             span.set_attributes(
@@ -58,9 +57,11 @@ class TracingMiddleware:
                     "http.request.method": kind.method,
                     "http.route": kind.route,
                     "http.response.status_code": response.status_code,
-                    "petstore.request_id": redact(meta["REQUEST_ID"]),
+                    "petstore.request_id": redact(logs.request_id.get("")),
                 }
             )
             if response.status_code >= 500:
-                span.set_status(self.trace.StatusCode.ERROR)
+                span.set_status(trace.StatusCode.ERROR)
         return response
+
+    return answer_in_span

@@ -10,7 +10,6 @@ from django.conf import settings
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 
-from petstore.observability import tracing
 from petstore.observability.metrics import BUILD, DATABASE_CONNECTIONS, IN_FLIGHT, WORKERS
 from petstore.observability.output import output
 from petstore.observability.requests import in_flight
@@ -43,11 +42,9 @@ class Connections:
 connections = Connections()
 
 
-def start_worker() -> None:
-    """Write the log to standard output, send traces where they are wanted, and sample."""
+def observe(**kwargs: Any) -> None:
+    """Write the log to standard output from now on, and sample."""
     output.start(descriptor=1)
-    if settings.OTEL_EXPORTER_OTLP_ENDPOINT:
-        tracing.start_worker()
     connection_created.connect(connections.add)
     WORKERS.set(1)
     BUILD.labels(
@@ -57,7 +54,6 @@ def start_worker() -> None:
 
 
 def run() -> None:
-    """Sample for as long as the process lives."""
     pause = threading.Event()
     while True:
         sample()

@@ -66,11 +66,9 @@ class Parts:
         self._exchange = exchange
 
     def __aiter__(self) -> "Parts":
-        """Return itself."""
         return self
 
     def __anext__(self) -> Awaitable[bytes]:
-        """Return the next part."""
         following: Awaitable[bytes] = self._exchange.protocol.__anext__()
         return following
 
@@ -82,7 +80,6 @@ class Unread(RawIOBase):
         self._error = error
 
     def read(self, size: int = -1, /) -> NoReturn:
-        """Raise the ApiError."""
         raise self._error
 
     readline = read  # type: ignore[assignment]
@@ -117,7 +114,6 @@ class Patience:
 
 
 def postpone(deadline: asyncio.Timeout, when: float) -> None:
-    """Let a deadline be at another time, unless it has passed."""
     if not deadline.expired():
         deadline.reschedule(when)
 
@@ -188,12 +184,10 @@ staff = Room(MOST_UPLOADING, seconds=10)
 
 
 def nothing() -> Body:
-    """Return the body of a request that has none."""
     return Body(BytesIO(), 0)
 
 
 def unread(error: ApiError) -> Body:
-    """Return a body that raises this when it is read."""
     return Body(cast("BinaryIO", Unread(error)), 1, error)
 
 

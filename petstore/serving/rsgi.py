@@ -8,26 +8,28 @@ page may wait for whatever it likes.
 import asyncio
 import logging
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import cache, lru_cache, partial
 from typing import Any
 
 import orjson
 from django.conf import settings
-from django.http import HttpResponseBase
 from django.http.request import HttpHeaders
 from whitenoise.middleware import WhiteNoiseFileResponse
 
 from petstore.api.errors import RETRY_SECONDS, ApiError, ErrorCode, error_body, help_link
+from petstore.api.gate import ApiGate, is_api_path
 from petstore.backoffice.sessions import is_signed_in
 from petstore.loop.waiting import Entrance, Turn
+from petstore.observability import draining
 from petstore.observability.metrics import SHED
+from petstore.observability.request_ids import request_id
 from petstore.serving import bodies
 from petstore.serving.bodies import BODILESS, SMALL, Body, Exchange, Parts
 from petstore.serving.slow_readers import cut_who_takes_nothing
-from petstore.serving.wsgi import Utf8Request, check_key, uncounted
+from petstore.serving.wsgi import Utf8Request
 from petstore.serving.wsgi import application as wsgi
-from petstore.web.middleware import PROBES, is_api_path, request_id
+from petstore.web.middleware import PROBES
 
 logger = logging.getLogger(__name__)
 
@@ -103,7 +105,6 @@ class Application:
         bodies.end_when_told(loop)
 
     async def __rsgi__(self, scope: Any, protocol: Any) -> None:
-        """Serve one request."""
         exchange = Exchange(protocol)
         try:
             if is_api_path(scope.path):
@@ -142,18 +143,15 @@ async def serve_on_loop(scope: Any, exchange: Exchange, body: Body) -> None:
     """Serve a request to the API in a greenlet."""
     answered = asyncio.get_running_loop().create_future()
     entrance.enter(partial(Turn(answer).switch, LoopRequest(scope, body), exchange, answered))
-    if not answered.done():
-        await answered
+    await answered
 
 
-async def serve_in_thread(scope: Any, exchange: Exchange, body: Body) -> None:
-    """Serve a request to the API in a thread."""
+async def serve_in_thread(scope: Any, exchange: Exchange, body: Body, where: Executor = pages) -> None:
     loop = asyncio.get_running_loop()
-    await loop.run_in_executor(pages, InThread(scope, exchange, loop).serve, body)
+    await loop.run_in_executor(where, InThread(scope, exchange, loop).serve, body)
 
 
 async def serve_page(scope: Any, exchange: Exchange) -> None:
-    """Serve a request for a page."""
     body = bodies.nothing()
     if scope.method not in BODILESS:
         parts = Parts(exchange)
@@ -162,9 +160,7 @@ async def serve_page(scope: Any, exchange: Exchange) -> None:
             exchange.protocol.response_str(*refusal(scope, body.error))
             await bodies.discard(parts, body.error)
             return
-    loop = asyncio.get_running_loop()
-    where = probes if scope.path in PROBES else pages
-    await loop.run_in_executor(where, InThread(scope, exchange, loop).serve, body)
+    await serve_in_thread(scope, exchange, body, probes if scope.path in PROBES else pages)
 
 
 async def api_body(scope: Any, parts: Parts) -> Body:
@@ -172,7 +168,7 @@ async def api_body(scope: Any, parts: Parts) -> Body:
     declared = bodies.declared_length(scope)
     if declared is None or declared > SMALL:
         try:
-            check_key(scope.headers.get("authorization", ""))
+            ApiGate.steps.check_form(scope.headers.get("authorization", ""))
         except ApiError as error:
             return bodies.unread(error)
     return await bodies.read(scope, parts, settings.MAX_BODY_BYTES)
@@ -216,20 +212,23 @@ def answer(request: LoopRequest, exchange: Exchange, answered: "asyncio.Future[N
 
 
 def respond(exchange: Exchange, response: Any) -> None:
-    """Send an answer that is complete."""
-    headers = headers_of(response)
+    """Send an answer that is complete. None of the API sets a cookie."""
+    headers = [(name.lower(), value) for name, value in response.items()]
+    if settings.DRAIN_SECONDS:
+        part_while_draining(headers)
     if body := response.content:
         exchange.protocol.response_bytes(response.status_code, headers, body)
     else:
         exchange.protocol.response_empty(response.status_code, headers)
 
 
-def headers_of(response: HttpResponseBase) -> Headers:
-    """Return the headers, each cookie in one of its own; RSGI wants small letters."""
-    headers = [(name.lower(), value) for name, value in response.items()]
-    if response.cookies:
-        headers += [("set-cookie", morsel.OutputString()) for morsel in response.cookies.values()]
-    return headers
+def part_while_draining(headers: Headers) -> None:
+    """End a connection with its answer while draining (RFC 9112 section 9.6).
+
+    One that stayed open would be cut when the port closes, perhaps just as a client sends its next request.
+    """
+    if draining.is_draining():
+        headers.append(("connection", "close"))
 
 
 @cache
@@ -249,7 +248,8 @@ def come_again(scope: Any) -> tuple[Headers, bytes]:
     """Return the headers and body of such a 503."""
     headers, body = service_unavailable()
     sent = scope.headers.get("x-request-id", "")
-    return [*headers, ("x-request-id", request_id(sent)), *uncounted()], body
+    quota = [(name.lower(), value) for name, value in ApiGate.steps.untouched_headers().items()]
+    return [*headers, ("x-request-id", request_id(sent)), *quota], body
 
 
 class InThread:
@@ -263,7 +263,6 @@ class InThread:
         self._headers: Headers = []
 
     def serve(self, body: Body) -> None:
-        """Answer; in a thread."""
         meta = meta_of(self._scope)
         meta["PATH_INFO"] = self._scope.path.encode().decode("latin-1")  # As PEP 3333 has it.
         meta["CONTENT_LENGTH"] = str(body.length)
@@ -283,6 +282,7 @@ class InThread:
     def _start(self, status: str, headers: Headers, exc_info: Any = None) -> Any:
         self._status = int(status.split(" ", 1)[0])
         self._headers = [(name.lower(), value) for name, value in headers]
+        part_while_draining(self._headers)
 
     def _send(self, respond: Callable[..., None], content: bytes | str) -> None:
         self._loop.call_soon_threadsafe(respond, self._status, self._headers, content)

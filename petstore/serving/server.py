@@ -59,7 +59,6 @@ def connections_of_a_worker() -> int:
 
 
 def main() -> None:
-    """Keep the workers until told to stop."""
     parser = argparse.ArgumentParser(prog="petstore.serving.server")
     parser.add_argument("--host", required=True)
     parser.add_argument("--port", type=int, required=True)

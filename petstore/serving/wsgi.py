@@ -7,33 +7,12 @@ import django
 from django.core.handlers.wsgi import WSGIHandler, WSGIRequest
 from django.utils.http import parse_header_parameters
 
+from petstore.serving.signals import worker_started
+
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "petstore.settings")
 django.setup(set_prefix=False)
 
-from accounts.authentication import read_key  # noqa: E402  Its models need the setup.
-from accounts.quota import anonymous  # noqa: E402
-from accounts.quota import worker as quota  # noqa: E402
-from accounts.quota.headers import write_headers  # noqa: E402
-from inventory import stock  # noqa: E402
-from petstore.db import monitor  # noqa: E402
-from petstore.observability import worker  # noqa: E402
-
-worker.start_worker()
-monitor.start_worker()
-quota.start_worker()
-stock.start_worker()
-
-
-def check_key(header: str) -> None:
-    """Refuse an Authorization header that holds no key by its form. Raises ApiError 401."""
-    read_key(header)
-
-
-def uncounted() -> list[tuple[str, str]]:
-    """Return the quota headers of an answer that was given before anybody counted."""
-    headers: dict[str, str] = {}
-    write_headers(headers, anonymous.untouched())
-    return [(name.lower(), value) for name, value in headers.items()]
+worker_started.send(sender=None)
 
 
 class Utf8Request(WSGIRequest):

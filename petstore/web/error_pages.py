@@ -5,8 +5,8 @@ from http import HTTPStatus
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from petstore.api.errors import ErrorCode, error_response
-from petstore.web.middleware import is_api
+from petstore.api.errors import ApiError, ErrorCode, answer_to
+from petstore.api.gate import is_api_path
 
 PAGE_TEXTS = {
     400: "The request could not be understood. Go back and try again.",
@@ -18,8 +18,8 @@ PAGE_TEXTS = {
 
 def error_page(request: HttpRequest, status: int, code: ErrorCode) -> HttpResponse:
     """Return the Error under /v1, and a page for people elsewhere."""
-    if is_api(request):
-        return error_response(code)
+    if is_api_path(request.path_info):  # The gate itself has failed.
+        return answer_to(ApiError(code))
     context = {"title": HTTPStatus(status).phrase, "text": PAGE_TEXTS[status]}
     return render(request, "error.html", context, status=status)
 

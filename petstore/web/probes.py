@@ -1,4 +1,4 @@
-"""What programs beside the clients ask: whether the process lives, and its numbers."""
+"""What programs beside the clients ask: whether the process lives, whether it can serve, its numbers."""
 
 import os
 from ipaddress import ip_network
@@ -9,6 +9,8 @@ from django.views.decorators.http import require_safe
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, generate_latest
 
 from petstore.api.client_ip import client_address
+from petstore.observability.draining import is_draining
+from petstore.observability.health import OK, readiness
 from petstore.observability.port import AllWorkers
 
 
@@ -16,6 +18,18 @@ from petstore.observability.port import AllWorkers
 def healthz(request: HttpRequest) -> JsonResponse:
     """Say that the process lives; touches nothing else."""
     return JsonResponse({"status": "ok"})
+
+
+@require_safe
+def readyz(request: HttpRequest) -> JsonResponse:
+    """Say whether requests can be served: 200, or 503 with the part that is missing.
+
+    `draining` is a service that was told to end: it still answers, but send it no more requests.
+    """
+    if is_draining():
+        return JsonResponse({"status": "draining"}, status=503)
+    parts = readiness()
+    return JsonResponse(parts, status=200 if parts["status"] == OK else 503)
 
 
 @require_safe

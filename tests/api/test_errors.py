@@ -128,10 +128,10 @@ def test_database_that_fails_is_a_503_with_retry_after(api: Api, monkeypatch: py
 
 
 def test_database_that_fails_at_authentication_is_a_503(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*args: Any) -> None:
+    def fail(*args: Any, **kwargs: Any) -> None:
         raise OperationalError
 
-    monkeypatch.setattr("accounts.authentication.BearerKeyAuthentication.authenticate", fail)
+    monkeypatch.setattr("accounts.authentication.store.admit", fail)
     assert_error(api.get("/pets"), 503, "service_unavailable")
 
 

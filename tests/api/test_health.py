@@ -12,7 +12,6 @@ from django.db import OperationalError, connection
 from django.db.migrations.recorder import MigrationRecorder
 from django.test import Client
 
-from accounts import readiness
 from petstore.observability import health as checks
 from petstore.observability.draining import is_draining
 from petstore.observability.health import FAILED, NO_ANSWER, Check
@@ -63,7 +62,8 @@ def test_readyz_says_which_part_fails(client: Client, monkeypatch: pytest.Monkey
     def fail() -> str:
         raise OperationalError
 
-    monkeypatch.setattr(readiness, "CHECKS", {"database": Check(lambda: "ok"), "migrations": Check(fail)})
+    monkeypatch.setitem(checks.checks, "database", Check(lambda: "ok"))
+    monkeypatch.setitem(checks.checks, "migrations", Check(fail))
     response = client.get("/readyz")
     assert response.status_code == 503
     assert response.json()["status"] == "unavailable"
@@ -121,6 +121,6 @@ def test_checks_run_side_by_side() -> None:
 def test_load_balancers_ask_whatever_the_host(
     client: Client, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(readiness, "CHECKS", {"database": Check(lambda: "ok")})
+    monkeypatch.setattr(checks, "checks", {"database": Check(lambda: "ok")})
     assert client.head(path, headers={"Host": "10.0.0.7:8000"}).status_code == 200
     assert client.post(path).status_code == 405

@@ -5,29 +5,34 @@ one that is planned anew, and judged by what it touches, never by the time it ta
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from itertools import chain, combinations, product
+from typing import Any, NamedTuple, TypeVar
 
 import pytest
 from django.contrib.auth.models import User
 from django.db import connection
+from django.db.models import Model
 from django.test import Client
 from psycopg import sql
 
 from accounts.models import Account, PlanCode
-from inventory.models import Category, OrderStatus, PetStatus
+from inventory.models import Category, Order, OrderStatus, PetStatus
+from petstore.api.filters import ChoiceFilter, Filter
 from petstore.api.pagination import page_url
+from petstore.urls import api as api_routes
 from tests.conftest import COMMITTED, Api
 
 pytestmark = COMMITTED
 
-MANY, FEW = 20_000, 30
+MANY, SOME, FEW = 20_000, 3_000, 30
 # Blocks of 8 KiB: some for each of a page's 51 rows and for what is joined to it.
 MOST_BLOCKS = 500
 MOST_STEPS = 15_000  # Of SQLite's virtual machine; a walk along MANY rows takes some 100,000.
 STEPS = 100
 
+T = TypeVar("T")
 Page = Callable[[], Any]
 
 
@@ -39,21 +44,33 @@ class Shop:
         self.others = Account.objects.create(name="Other Pets", plan_id=PlanCode.BUSINESS)
         self.rare, self.common = (Category.objects.create(name=name) for name in ("Rare", "Common"))
 
-    def pets(self, count: int, category: Category, status: str) -> int:
-        """Add pets; return the last one's id."""
+    def add(self, model: type[Model], count: int, **columns: Any) -> int:
+        """Add so many rows; return the last one's id."""
+        if model is Category:
+            return self.categories(count)
+        return self.orders(count, **columns) if model is Order else self.pets(count, **columns)
+
+    def categories(self, count: int) -> int:
+        return self.fill(
+            "INSERT INTO inventory_category (name, description) "
+            "SELECT (%s + i) || \' of many\', \'\' FROM numbers",
+            count, Category.objects.latest("id").pk,
+        )  # fmt: skip
+
+    def pets(self, count: int, category_id: int = 0, status: str = PetStatus.AVAILABLE) -> int:
         return self.fill(
             "INSERT INTO inventory_pet (name, category_id, status, created_at, updated_at) "
             "SELECT 'Pet', %s, %s, CURRENT_TIMESTAMP, CURRENT_TIMESTAMP FROM numbers",
-            count, category.pk, status,
+            count, category_id or self.common.pk, status,
         )  # fmt: skip
 
-    def orders(self, count: int, account: Account, status: str) -> int:
-        """Add orders, each of a pet of its own; return the last one's id."""
-        last = self.pets(count, self.common, PetStatus.PENDING)
+    def orders(self, count: int, account_id: int, status: str = OrderStatus.PLACED) -> int:
+        """Each is of a pet of its own."""
+        last = self.pets(count, status=PetStatus.PENDING)
         return self.fill(
             "INSERT INTO inventory_order (account_id, pet_id, status, created_at, updated_at) "
             "SELECT %s, %s + i, %s, CURRENT_TIMESTAMP, CURRENT_TIMESTAMP FROM numbers ORDER BY i",
-            count, account.pk, last - count, status,
+            count, account_id, last - count, status,
         )  # fmt: skip
 
     def fill(self, insert: str, count: int, *values: Any) -> int:
@@ -157,55 +174,87 @@ def learn() -> None:
     """Let the database know how its rows are spread; other tests leave dead ones."""
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
-            cursor.execute("VACUUM (ANALYZE) inventory_pet, inventory_order")
+            cursor.execute("VACUUM (ANALYZE) inventory_category, inventory_pet, inventory_order")
 
 
-def test_list_of_an_account_s_orders(api: Api, shop: Shop) -> None:
-    shop.orders(MANY, shop.others, OrderStatus.DELIVERED)
-    last = shop.orders(FEW, shop.own, OrderStatus.PLACED)
-    shop.orders(MANY, shop.others, OrderStatus.PLACED)
+class List(NamedTuple):
+    """A list of the API with some of its filters, as the view declares them."""
+
+    path: str
+    model: type[Model]
+    filters: tuple[Filter, ...]
+    values: tuple[str, ...]  # One for each filter; nothing for an id.
+
+    def __str__(self) -> str:
+        sent = (f"{one.name}={value}" for one, value in zip(self.filters, self.values, strict=True))
+        return " ".join([self.path, *sent])
+
+    def columns(self, shop: Shop) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the values of the rows that belong to the list, and others."""
+        wanted: dict[str, Any] = {}
+        other: dict[str, Any] = {}
+        if self.model is Order:  # An account sees its own.
+            wanted["account_id"], other["account_id"] = shop.own.pk, shop.others.pk
+        for one, value in zip(self.filters, self.values, strict=True):
+            if isinstance(one, ChoiceFilter):
+                words = one.choices.values
+                wanted[one.column], other[one.column] = value, words[words.index(value) - 1]
+            else:
+                wanted[one.column], other[one.column] = shop.rare.pk, shop.common.pk
+        return wanted, other
+
+
+def declared_lists() -> Iterator[List]:
+    """Yield each list of the API with each combination of its filters and each word of these."""
+    for route in api_routes:
+        view: Any = getattr(route.callback, "cls", None)
+        if "list" in getattr(route.callback, "actions", {}).values():
+            for filters in subsets(view.filters):
+                words = [one.choices.values if isinstance(one, ChoiceFilter) else [""] for one in filters]
+                for values in product(*words):
+                    path = f"/{route.pattern}".removeprefix("/v1")
+                    yield List(path, view.queryset.model, filters, values)
+
+
+def subsets(things: Sequence[T]) -> Iterator[tuple[T, ...]]:
+    return chain.from_iterable(combinations(things, count) for count in range(len(things) + 1))
+
+
+@pytest.mark.parametrize("matching", [FEW, MANY], ids=["few", "many"])
+@pytest.mark.parametrize("one", [*declared_lists()], ids=str)
+def test_list_costs_the_same_on_every_page_and_for_any_stock(
+    api: Api, shop: Shop, one: List, matching: int
+) -> None:
+    """What matches lies together, amid rows that meet none of the filters, or some of them but not all."""
+    wanted, other = one.columns(shop)
+    amid = [
+        (SOME if part else MANY, other | dict(part)) for part in list(subsets(list(wanted.items())))[:-1]
+    ]
+    for count, columns in amid:
+        shop.add(one.model, count, **columns)
+    last = shop.add(one.model, matching, **wanted)
+    for count, columns in amid:
+        shop.add(one.model, count, **columns)
     learn()
-    for page in pages_of_api(api, "/store/orders", last):
-        check(page, "inventory_order")
-
-
-@pytest.mark.parametrize("status", [OrderStatus.PLACED, OrderStatus.DELIVERED])
-def test_list_of_an_account_s_orders_of_a_status(api: Api, shop: Shop, status: str) -> None:
-    """Most orders of the shop have the status, but not those that the account placed first."""
-    shop.orders(3_000, shop.own, OrderStatus.CANCELLED)
-    last = shop.orders(FEW, shop.own, status)
-    shop.orders(MANY, shop.others, status)
-    learn()
-    for page in pages_of_api(api, "/store/orders", last, status=status):
-        check(page, "inventory_order")
-
-
-@pytest.mark.parametrize("status", PetStatus.values)
-def test_list_of_the_pets_of_a_status(api: Api, shop: Shop, status: str) -> None:
-    """The old half is all of other statuses, as in a real shop."""
-    other = next(value for value in PetStatus.values if value != status)
-    shop.pets(MANY, shop.common, other)
-    last = shop.pets(MANY, shop.common, status)
-    shop.pets(MANY, shop.common, other)
-    learn()
-    for page in pages_of_api(api, "/pets", last, status=status):
-        check(page, "inventory_pet")
+    sent = {filter_.name: str(wanted[filter_.column]) for filter_ in one.filters}
+    for page in pages_of_api(api, one.path, last, **sent):
+        check(page, one.model._meta.db_table)
 
 
 def test_staff_s_list_of_the_pets_of_a_category(staff: Client, shop: Shop) -> None:
-    shop.pets(MANY, shop.common, PetStatus.AVAILABLE)
-    last = shop.pets(FEW, shop.rare, PetStatus.AVAILABLE)
-    shop.pets(MANY, shop.common, PetStatus.AVAILABLE)
+    shop.pets(MANY, shop.common.pk, PetStatus.AVAILABLE)
+    last = shop.pets(FEW, shop.rare.pk, PetStatus.AVAILABLE)
+    shop.pets(MANY, shop.common.pk, PetStatus.AVAILABLE)
     learn()
     for page in pages_of_site(staff, "pet", last, category__id__exact=shop.rare.pk):
         check(page, "inventory_pet")
 
 
 def test_staff_s_list_of_the_pets_of_a_category_and_a_status(staff: Client, shop: Shop) -> None:
-    shop.pets(3_000, shop.rare, PetStatus.SOLD)
-    last = shop.pets(FEW, shop.rare, PetStatus.AVAILABLE)
-    shop.pets(3_000, shop.rare, PetStatus.SOLD)
-    shop.pets(MANY, shop.common, PetStatus.AVAILABLE)
+    shop.pets(3_000, shop.rare.pk, PetStatus.SOLD)
+    last = shop.pets(FEW, shop.rare.pk, PetStatus.AVAILABLE)
+    shop.pets(3_000, shop.rare.pk, PetStatus.SOLD)
+    shop.pets(MANY, shop.common.pk, PetStatus.AVAILABLE)
     learn()
     both = {"category__id__exact": shop.rare.pk, "status__exact": "available"}
     for page in pages_of_site(staff, "pet", last, **both):
@@ -214,16 +263,16 @@ def test_staff_s_list_of_the_pets_of_a_category_and_a_status(staff: Client, shop
 
 @pytest.mark.parametrize("status", [OrderStatus.APPROVED, OrderStatus.CANCELLED])
 def test_staff_s_list_of_the_orders_of_a_status(staff: Client, shop: Shop, status: str) -> None:
-    shop.orders(MANY, shop.others, OrderStatus.DELIVERED)
-    last = shop.orders(FEW, shop.own, status)
-    shop.orders(MANY, shop.others, OrderStatus.DELIVERED)
+    shop.orders(MANY, shop.others.pk, OrderStatus.DELIVERED)
+    last = shop.orders(FEW, shop.own.pk, status)
+    shop.orders(MANY, shop.others.pk, OrderStatus.DELIVERED)
     learn()
     for page in pages_of_site(staff, "order", last, status__exact=status):
         check(page, "inventory_order")
 
 
 def test_newest_orders_on_the_page_of_an_account(staff: Client, shop: Shop) -> None:
-    shop.orders(FEW, shop.own, OrderStatus.PLACED)
-    shop.orders(MANY, shop.others, OrderStatus.DELIVERED)
+    shop.orders(FEW, shop.own.pk, OrderStatus.PLACED)
+    shop.orders(MANY, shop.others.pk, OrderStatus.DELIVERED)
     learn()
     check(lambda: staff.get(f"/admin/accounts/account/{shop.own.pk}/change/"), "inventory_order")

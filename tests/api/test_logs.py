@@ -8,7 +8,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,7 +22,6 @@ from petstore.observability.output import MOST_WAITING, Output
 from petstore.observability.parent import JsonFormatter
 from petstore.observability.redaction import redact
 from tests.conftest import Api
-from tests.support.live import live_service
 
 Lines = Callable[[], list[dict[str, Any]]]
 
@@ -308,15 +306,3 @@ def test_last_lines_are_written_at_the_end() -> None:
         assert os.read(reading, 100) == b"last\n"
         output.write(b"after\n")
         assert os.read(reading, 100) == b"after\n"
-
-
-def test_service_has_told_of_every_request_when_it_ends(tmp_path: Path) -> None:
-    with live_service(tmp_path, workers=1) as service:
-        key = service.roomy_key("Acme")
-        answers = service.send(key, 60, threads=4, path=f"/pets?limit=1&key={key}")
-        service.stop()
-    written = (tmp_path / "serve.log").read_text().splitlines()
-    told = [json.loads(line) for line in written if line.startswith("{")]
-    ids = {line["request_id"] for line in told if line.get("route") == "/v1/pets"}
-    assert ids == {answer.headers["X-Request-Id"] for answer in answers}
-    assert not any(secret_of(key) in line for line in written)

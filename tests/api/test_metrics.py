@@ -1,44 +1,22 @@
 """What the service counts of itself: the page /metrics, who may see it, and what its numbers mean."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from django.db import connections
 from django.http import HttpResponse
 from django.test import Client
-from prometheus_client import REGISTRY, generate_latest
-from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client import REGISTRY
 
 from accounts.models import Account, PlanCode
-from petstore.observability.port import AllWorkers, serve_metrics
 from petstore.observability.requests import METHODS, in_flight, route_of
 from petstore.observability.worker import Connections
 from tests.conftest import Api
-from tests.support.live import ROOT, Service
-from tests.support.servers import free_port
 
 
 def value(name: str, **labels: str) -> float:
     """Return a number of this process; 0 where nothing was counted yet."""
     return REGISTRY.get_sample_value(name, labels) or 0
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What a worker that has died left in the folder of the metrics."""
-    folder = tmp_path_factory.mktemp("metrics")
-    program = (
-        "import django; django.setup(); from petstore.observability.metrics import *; "
-        "BANS.inc(3); WORKERS.set(1); STORE_UP.labels('redis').set(0)"
-    )
-    own = {"PROMETHEUS_MULTIPROC_DIR": str(folder), "DJANGO_SETTINGS_MODULE": "petstore.settings"}
-    subprocess.run([sys.executable, "-c", program], cwd=ROOT, env=os.environ | own, check=True)
-    return folder
 
 
 def test_metrics_are_shown_to_this_machine(client: Any, api: Api) -> None:
@@ -65,30 +43,6 @@ def test_networks_can_be_allowed(client: Any, settings: Any) -> None:
 def test_port_of_its_own_leaves_no_page_beside_the_others(client: Any, settings: Any) -> None:
     settings.METRICS_PORT = 9090
     assert client.get("/metrics").status_code == 404
-
-
-@pytest.mark.parametrize(
-    ("allow_from", "path", "status"),
-    [
-        (["127.0.0.0/8"], "/metrics", 200),
-        (["10.0.0.0/8", "::1/128"], "/metrics", 404),
-        (["127.0.0.0/8"], "/", 404),
-        (["127.0.0.0/8"], "/metrics/", 404),
-    ],
-)
-def test_port_of_its_own_answers_allowed_networks(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, allow_from: list[str], path: str, status: int
-) -> None:
-    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(folder))
-    server = serve_metrics("127.0.0.1", free_port(), allow_from)
-    try:
-        host = f"http://127.0.0.1:{server.server_port}"
-        answer = httpx.get(host + path, headers={"X-Forwarded-For": "10.0.0.1"})
-    finally:
-        server.shutdown()
-        server.server_close()
-    assert answer.status_code == status
-    assert ("petstore_bans_total" in answer.text) == (status == 200)
 
 
 # --- Requests ------------------------------------------------------------------------------------
@@ -201,37 +155,3 @@ def test_open_connections_are_counted() -> None:
     assert counted.count()["default"] == 1
     other.close()
     assert counted.count()["default"] == 0
-
-
-# --- All workers together ------------------------------------------------------------------------
-
-
-def test_worker_that_died_keeps_its_counts_and_loses_its_state(folder: Path) -> None:
-    text = generate_latest(AllWorkers(str(folder))).decode()
-    assert "petstore_bans_total 3.0" in text
-    assert "petstore_workers" not in text
-    assert "petstore_quota_store_up" not in text
-
-
-LISTED = {"route": "/v1/store/orders", "method": "GET"}
-
-
-def test_any_worker_answers_for_all(service: Service) -> None:
-    def numbers() -> dict[str, float]:
-        # Other tests of this service may have sent requests of other kinds.
-        page = httpx.get(f"{service.url}/metrics").text
-        samples = (sample for family in text_string_to_metric_families(page) for sample in family.samples)
-        return {
-            sample.name: sample.value
-            for sample in samples
-            if all(sample.labels.get(name, value) == value for name, value in LISTED.items())
-        }
-
-    key = service.roomy_key("Counted")
-    before = numbers().get("petstore_http_request_duration_seconds_count", 0)
-    service.send(key, 40, threads=8, path="/store/orders?limit=1")
-    after = numbers()
-    assert after["petstore_http_request_duration_seconds_count"] == before + 40
-    assert after["petstore_workers"] == 4
-    assert after["petstore_build_info"] == 1
-    assert after["petstore_quota_store_up"] == 1

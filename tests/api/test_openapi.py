@@ -14,8 +14,7 @@ from django.core.management import call_command
 from django.test import Client
 
 from accounts.models import Plan, PlanCode
-from inventory.order_views import OrderViewSet
-from inventory.views import CategoryViewSet, PetViewSet
+from inventory.views import CategoryViewSet, OrderViewSet, PetViewSet
 from petstore.api.errors import ErrorCode
 from petstore.api.openapi import views
 from petstore.api.views import ApiView

@@ -1,12 +1,10 @@
 """The pages for people: what they show, what they weigh, and that they answer whatever happens."""
 
-import os
 import re
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from django.conf import settings
 from django.contrib.staticfiles import finders
@@ -17,8 +15,6 @@ from django.urls import reverse
 from accounts.models import Plan, PlanCode
 from petstore.web.docs import GUIDES
 from petstore.web.home import Home
-from tests.support.live import Service
-from tests.support.servers import free_port
 
 PAGES = ["/", "/docs", *(f"/docs/{name}" for name in GUIDES), "/nothing"]
 LOADED = re.compile(r'<(?:link|script|img)[^>]*?(?:href|src)="([^"]*)"')
@@ -121,23 +117,6 @@ def test_home_page_answers_when_only_the_plans_can_not_be_read() -> None:
     page = rendered(Home.as_view(plans=plans, readiness=lambda: {"status": "ok"}))
     assert "The plans can't be shown" in page
     assert "<table" not in page
-
-
-def test_pages_answer_while_the_database_is_away(tmp_path: Path) -> None:
-    port = str(free_port())
-    nowhere = {"PORT": port, "DATABASE_URL": "postgresql://nobody@127.0.0.1:1/nothing"}
-    service = Service(os.environ | nowhere, tmp_path)
-    service.start(1)
-    try:
-        page = httpx.get(service.url, timeout=30)
-        assert page.status_code == 200
-        assert "can't reach its database" in page.text
-        assert "<table" not in page.text
-        assert httpx.get(f"{service.url}/readyz", timeout=30).status_code == 503
-        for path in PAGES[1:-1]:
-            assert httpx.get(service.url + path, timeout=30).status_code == 200
-    finally:
-        service.stop()
 
 
 def test_browsers_find_an_icon_where_they_look_for_one(client: Client) -> None:

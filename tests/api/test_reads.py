@@ -49,7 +49,7 @@ def test_a_form_is_compiled_once(pets: list[Pet], read: Read, monkeypatch: pytes
     compiled = []
     compile_read = compiled_reads.compile_read
 
-    def note(*of: Any) -> compiled_reads.Statement:
+    def note(*of: Any) -> compiled_reads.CompiledRead:
         compiled.append(of[2:])
         return compile_read(*of)
 

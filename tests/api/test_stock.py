@@ -14,8 +14,6 @@ from inventory import stock
 from inventory.models import Category, Order, Pet, PetStatus
 from inventory.models.stock_count import StockCount
 from tests.conftest import COMMITTED
-from tests.support.live import Service
-from tests.support.servers import wait_until
 
 
 def add(category: Category, status: str, number: int = 1) -> list[Pet]:
@@ -170,15 +168,3 @@ def test_count_needs_only_an_index(db: None) -> None:
             cursor.execute("SET LOCAL enable_indexscan = off")
             cursor.execute(f"EXPLAIN {count}")
             assert "Index Only Scan using pet_of_category_and_status" in str(cursor.fetchall())
-
-
-def test_service_counts_by_itself(service: Service) -> None:
-    script = (
-        "from inventory.models.stock_count import StockCount;"
-        "print(StockCount.objects.get().counted_at is not None)"
-    )
-
-    def counted() -> None:
-        assert service.manage("shell", "-v", "0", "-c", script).strip() == "True"
-
-    wait_until(counted)

@@ -12,7 +12,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
-from petstore.observability.tracing import TracingMiddleware
+from petstore.observability.tracing import traced
 from tests.api.test_logs import secret_of
 from tests.conftest import Api
 
@@ -96,7 +96,7 @@ def test_work_of_a_request_happens_within_its_span(spans: Spans) -> None:
         seen.append(trace.get_current_span())
         return HttpResponse()
 
-    request = RequestFactory().get("/", REQUEST_ID="mine")
+    request = RequestFactory().get("/")
     request.resolver_match = None
-    TracingMiddleware(look)(request)
+    traced(look)(request)
     assert [span.get_span_context() for span in seen] == [spans.take().context]

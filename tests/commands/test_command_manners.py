@@ -1,12 +1,9 @@
-"""Every command of ours: help with examples and exit statuses, --json, and colours only where wanted."""
+"""Every command of ours: help with examples and exit statuses, --json, and bars only where wanted."""
 
 import io
 import json
-import os
-import pty
 import re
 import shlex
-import subprocess
 import sys
 from datetime import timedelta
 from typing import Any
@@ -37,33 +34,6 @@ def run(*command: str) -> str:
 
 def load(app: str, name: str) -> Any:
     return load_command_class(app, name)
-
-
-def manage(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "manage.py", *arguments],
-        cwd=ROOT, env=os.environ | environment, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-
-
-def on_a_terminal(*arguments: str, **environment: str) -> str:
-    """Run manage.py with a terminal for its output; return what it shows."""
-    shown, terminal = pty.openpty()
-    plain = {name: value for name, value in os.environ.items() if name not in {"NO_COLOR", "DJANGO_COLORS"}}
-    process = subprocess.Popen(
-        [sys.executable, "manage.py", *arguments],
-        cwd=ROOT, env=plain | environment, stdin=terminal, stdout=terminal, stderr=terminal,
-    )  # fmt: skip
-    os.close(terminal)
-    parts = []
-    try:
-        while part := os.read(shown, 4096):
-            parts.append(part)
-    except OSError:  # The terminal's other end was closed.
-        pass
-    os.close(shown)
-    process.wait()
-    return b"".join(parts).decode()
 
 
 # --- Help ----------------------------------------------------------------------------------------
@@ -129,15 +99,6 @@ def test_commands_that_print_data_have_json(app: str, name: str) -> None:
 # --- Exit statuses -------------------------------------------------------------------------------
 
 
-def test_wrong_options_are_status_2_and_a_refusal_is_1() -> None:
-    wrong = manage("seed_demo", "--pets", "many")
-    assert (wrong.returncode, wrong.stdout) == (2, "")
-    assert "invalid int value: 'many'" in wrong.stderr
-    refused = manage("seed_demo", "--pets", "-1")
-    assert (refused.returncode, refused.stdout) == (1, "")
-    assert refused.stderr == "CommandError: --pets must be 0 or more.\n"
-
-
 # --- JSON ----------------------------------------------------------------------------------------
 
 
@@ -167,30 +128,7 @@ def test_quickstart_tells_programs_the_key_and_the_password_once() -> None:
     assert again == first | {"key": None, "password": None}
 
 
-# --- Colours and bars ----------------------------------------------------------------------------
-
-REFUSED = ("conformance", "nowhere", "--key", "psk_live_x")
-
-
-def test_terminal_has_colours_unless_no_color_is_set() -> None:
-    assert "\x1b[" in on_a_terminal(*REFUSED)
-    for plain in ({"NO_COLOR": "1"}, {"DJANGO_COLORS": "nocolor"}):
-        shown = on_a_terminal(*REFUSED, **plain)
-        assert "is not the address of an API" in shown
-        assert "\x1b[" not in shown
-    assert "\x1b[" not in on_a_terminal(*REFUSED, "--no-color")
-
-
-def test_empty_no_color_counts_as_absent() -> None:
-    assert "\x1b[" in on_a_terminal(*REFUSED, NO_COLOR="")
-
-
-def test_pipe_has_no_colours() -> None:
-    assert "\x1b[" not in manage(*REFUSED).stderr
-
-
-def test_option_that_forces_colours_wins_over_no_color() -> None:
-    assert "\x1b[" in on_a_terminal(*REFUSED, "--force-color", NO_COLOR="1")
+# --- Bars ----------------------------------------------------------------------------------------
 
 
 class Terminal(io.StringIO):

@@ -1,18 +1,13 @@
 """The commands that operators type: text, --json, and what each refuses (D36, D37)."""
 
 import json
-import os
-import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from datetime import datetime, timedelta
 from io import StringIO
 from typing import Any
 
-import httpx
 import pytest
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
@@ -21,8 +16,6 @@ from django.utils import timezone
 from accounts.models import Account, ApiKey, KeyEvent
 from inventory.models import Category, Pet
 from tests.conftest import OPERATOR, Api
-from tests.support.live import ROOT, Service
-from tests.support.servers import START_SECONDS, free_port, wait_until
 
 Issue = Callable[..., tuple[ApiKey, str]]
 
@@ -382,51 +375,3 @@ def test_port_that_is_taken_is_not_shared(taken_port: int) -> None:
 @pytest.mark.parametrize("options", [("--port", "65536"), ("--port", "-1"), ("--host", "192.0.2.1")])
 def test_address_that_is_none_is_refused(options: tuple[str, ...]) -> None:
     assert "Can't listen on " in refusal("serve", *options)
-
-
-@pytest.mark.parametrize("moment", ["at once", "in service"])
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
-def test_service_ends_promptly_when_all_its_processes_are_told_to(
-    service: Service, number: int, moment: str
-) -> None:
-    port = str(free_port())
-    serving = subprocess.Popen(
-        [sys.executable, "manage.py", "serve", "--port", port], cwd=ROOT, env=service.environment,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
-    )  # fmt: skip
-    try:
-        assert serving.stdout is not None
-        assert serving.stdout.readline().startswith(f"Serving on http://127.0.0.1:{port}/ ")
-        if moment == "in service":
-            wait_until(lambda: httpx.get(f"http://127.0.0.1:{port}/healthz").raise_for_status())
-        os.killpg(serving.pid, number)
-        output, _ = serving.communicate(timeout=START_SECONDS)
-        # 1 where a worker heard the signal, too, and ended before its parent.
-        assert serving.returncode in ({0} if moment == "at once" else {0, 1})
-        assert "Killing" not in output  # Of a worker that would not end.
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(serving.pid, signal.SIGKILL)
-        serving.communicate()
-
-
-# --- As processes --------------------------------------------------------------------------------
-
-
-def test_exit_status_and_streams_are_those_of_a_good_command(service: Service) -> None:
-    def manage(*command: str) -> tuple[int, str, str]:
-        done = subprocess.run(
-            [sys.executable, "manage.py", *command],
-            cwd=ROOT, env=service.environment, capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        return done.returncode, done.stdout, done.stderr
-
-    status, out, err = manage("issue_key", "--account", "Process Pets", "--json")
-    assert (status, err) == (0, "")
-    key_id = json.loads(out)["id"]
-    revoke = ("revoke_key", key_id, "--reason", "Lost")
-    assert manage(*revoke) == (0, f"Done. Key {key_id} of Process Pets is refused from now on.\n", "")
-    assert manage(*revoke) == (1, "", f"CommandError: Key {key_id} is revoked already.\n")
-    status, out, err = manage("revoke_key", key_id)
-    assert (status, out) == (2, "")
-    assert "the following arguments are required: --reason" in err

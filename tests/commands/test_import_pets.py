@@ -3,10 +3,6 @@
 import csv
 import io
 import json
-import os
-import signal
-import subprocess
-import sys
 import tracemalloc
 import uuid
 from collections.abc import Callable, Iterator
@@ -27,7 +23,6 @@ from inventory.import_export.storing import Columns, add
 from inventory.models import Category, Pet
 from petstore.progress import Progress
 from tests.conftest import COMMITTED, Api
-from tests.support.live import ROOT, Service
 
 pytestmark = pytest.mark.django_db
 
@@ -524,23 +519,3 @@ def test_no_progress_is_shown_to_programs(write: Write, monkeypatch: pytest.Monk
     monkeypatch.setattr("sys.stderr", terminal)
     run_json(write(GOOD))
     assert terminal.getvalue() == ""
-
-
-# --- As a process --------------------------------------------------------------------------------
-
-
-def test_ctrl_c_while_the_file_is_read_leaves_nothing(service: Service) -> None:
-    before = service.manage("export_pets")
-    importing = subprocess.Popen(
-        [sys.executable, "manage.py", "import_pets", "-"], cwd=ROOT, env=service.environment,
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
-    assert importing.stdin is not None
-    assert importing.stderr is not None
-    importing.stdin.write(HEAD + b"Rex,Dogs,sold\n" * 200_000)  # More than a pipe holds: it is being read.
-    importing.stdin.flush()
-    os.kill(importing.pid, signal.SIGINT)
-    assert importing.stderr.read() == b"CommandError: Stopped. Nothing was added.\n"
-    assert importing.wait() == 130
-    importing.communicate()
-    assert service.manage("export_pets") == before

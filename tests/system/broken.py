@@ -142,6 +142,11 @@ def page_repeats_a_row(reply: Reply) -> None:
             reply.seen["last"] = rows[-1]
 
 
+def filters_are_ignored(reply: Reply) -> None:
+    if reply.path.startswith("/v1/pets?") and "status=" in reply.path and reply.status == 200:
+        reply.become([row | {"status": "sold"} for row in reply.rows])
+
+
 def last_page_names_a_next(reply: Reply) -> None:
     if reply.path.startswith("/v1/categories?") and "cursor" in reply.path and "Link" not in reply.headers:
         reply.headers["link"] = f'<http://{reply.asked["Host"]}{reply.path}>; rel="next"'
@@ -207,6 +212,7 @@ VARIANTS: list[tuple[Variant, str]] = [
     (link_from_the_host_header, "pages_follow_each_other"),
     (page_repeats_a_row, "pages_follow_each_other"),
     (last_page_names_a_next, "last_page_has_no_next"),
+    (filters_are_ignored, "filters_are_obeyed"),
     (etag_is_ignored, "etag_saves_the_body"),
     (ids_are_strings, "lists_are_as_documented"),
     (too_soon, "refusal_says_when_to_come_back"),

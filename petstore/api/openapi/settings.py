@@ -1,6 +1,6 @@
 """What the OpenAPI document says of the whole service: settings of drf-spectacular.
 
-The operations are described beside their views (inventory/openapi.py); schema.py completes the document.
+The operations are described beside their views (inventory/openapi.py); hooks.py completes the document.
 """
 
 from typing import Any

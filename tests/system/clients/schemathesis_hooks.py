@@ -30,6 +30,7 @@ class Shop:
             self.categories = [category["id"] for category in client.get("/categories").json()]
             self.pets = [pet["id"] for pet in client.get("/pets?limit=100").json()]
             self.orders = [order["id"] for order in client.get("/store/orders?limit=100").json()]
+            self.ids = {"categoryId": self.categories, "petId": self.pets, "orderId": self.orders}
             for path, cursors in self.cursors.items():
                 for limit in (1, 3, 5):
                     link = client.get(path, params={"limit": limit}).links["next"]["url"]
@@ -55,11 +56,9 @@ def map_case(context: schemathesis.HookContext, case: Any) -> Any:
     cursor = (case.query or {}).get("cursor")
     if isinstance(cursor, str) and cursor and not CURSOR.fullmatch(cursor):  # Not from a link.
         case.query = case.query | {"cursor": choose(shop.cursors[case.path], len(cursor))}
-    for name, ids in (("petId", shop.pets), ("orderId", shop.orders)):
-        given = (case.path_parameters or {}).get(name)
-        if not linked and names_one(given):
-            case.path_parameters = case.path_parameters | {name: choose(ids, given)}
     if not linked:
+        case.path_parameters = case.path_parameters and named(case.path_parameters)
+        case.query = case.query and named(case.query)
         name_request(case)
     return case
 
@@ -78,6 +77,16 @@ def name_request(case: Any) -> None:
         # A key of each request's own: the same request is replayed, and another is no reuse (422).
         request = f"{key} {case.method} {case.path} {case.body!r}"
         case.headers["Idempotency-Key"] = hashlib.sha256(request.encode(errors="replace")).hexdigest()
+
+
+def named(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Return the parameters, with ids of what exists in place of some."""
+    chosen = {
+        name: choose(shop.ids[name], parameters[name])
+        for name in shop.ids.keys() & parameters.keys()
+        if names_one(parameters[name])
+    }
+    return parameters | chosen
 
 
 def names_one(value: Any) -> TypeGuard[float]:

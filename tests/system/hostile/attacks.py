@@ -9,12 +9,24 @@ import struct
 from collections.abc import Callable
 from random import Random
 
+import yaml
+
+from tests.support.live import ROOT
+
 Attack = Callable[[Random, str], bytes]
 
 PATHS = [
     "/v1/pets", "/v1/pets?limit=2", "/v1/pets/1", "/v1/categories", "/v1/store/orders", "/v1/none", "/v1",
     "/", "/docs", "/docs/errors", "/openapi.json", "/healthz", "/admin/", "/admin/login/", "/static/none",
 ]  # fmt: skip
+PARAMETERS = {
+    parameter["name"]
+    for methods in yaml.safe_load((ROOT / "tests/openapi.yaml").read_text())["paths"].values()
+    for operation in methods.values()
+    for parameter in operation.get("parameters", [])
+    if parameter["in"] == "query"
+}
+NAMES = [*sorted(PARAMETERS), "x", "format", "limit=1&limit"]
 METHODS = ["GET", "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "BREW"]
 ODD_TEXTS = [
     "", " ", "\0", "%00", "%", "%zz", "%c0%80", "%ed%a0%80", "\xff\xfe", "é", "\u202e", "..", "../" * 30,
@@ -85,9 +97,8 @@ def odd_request_line(choose: Random, key: str) -> bytes:
 def odd_target(choose: Random, key: str) -> bytes:
     """Return a request for something that is not there, or not a text."""
     path, odd = choose.choice(PATHS).partition("?")[0], choose.choice(ODD_TEXTS)
-    names = ["limit", "status", "cursor", "x", "format", "limit=1&limit"]
     target = choose.choice(
-        [f"{path}/{odd}", f"{path}?{choose.choice(names)}={odd}", f"{path}?{odd}", f"/{odd}{path}"]
+        [f"{path}/{odd}", f"{path}?{choose.choice(NAMES)}={odd}", f"{path}?{odd}", f"/{odd}{path}"]
     )
     return head(choose.choice(METHODS), target.encode("utf-8", "surrogateescape"), key=key)
 

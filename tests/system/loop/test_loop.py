@@ -26,7 +26,8 @@ from petstore.loop.postgresql import Statement
 from petstore.loop.reader import Reader
 from petstore.loop.redis import RedisPipe
 from petstore.loop.scripts import RedisUnavailableError, Scripts, script
-from petstore.loop.waiting import AT_ONCE, Entrance, in_thread, on_loop, wait
+from petstore.loop.threads import in_thread
+from petstore.loop.waiting import AT_ONCE, Entrance, on_loop, wait
 from petstore.loop.writers import Writers
 from tests.conftest import COMMITTED
 from tests.support.servers import RedisServer, redis_server, wait_until

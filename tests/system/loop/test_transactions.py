@@ -17,7 +17,7 @@ from petstore.loop.compiled_writes import atomic, insert, refresh, update
 from petstore.loop.connecting import connect
 from petstore.loop.postgresql import PostgresqlConnection, Statement
 from petstore.loop.reader import Reader
-from petstore.loop.waiting import in_thread, on_loop, wait
+from petstore.loop.waiting import on_loop, wait
 from petstore.loop.writers import Writers
 from tests.conftest import COMMITTED
 from tests.support.skips import NEEDS_POSTGRESQL
@@ -66,7 +66,7 @@ def names_for_others() -> set[str]:
 
 def test_nothing_shows_before_the_commit(writers: Writers) -> None:
     seen: list[set[str]] = []
-    serve(add_two(writers, lambda: seen.append(in_thread(names_for_others))))
+    serve(add_two(writers, lambda: seen.append(wait(asyncio.to_thread(names_for_others)))))
     assert (seen, names()) == ([set()], {"one", "two"})
 
 
@@ -172,7 +172,7 @@ def test_only_the_loop_changes_what_it_watches(writers: Writers) -> None:
 def test_what_lost_its_connection_goes_on_on_no_other(writers: Writers) -> None:
     def lose() -> None:
         ((process,),) = writers.rows(OWN, [])
-        in_thread(end_connection, process)
+        wait(asyncio.to_thread(end_connection, process))
         with suppress(OperationalError):
             writers.rows(OWN, [])
 

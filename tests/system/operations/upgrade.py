@@ -77,9 +77,9 @@ def make_next(version: Path, to: Path) -> None:
     """Copy a version, and give the copy a column and an index that the first does not know."""
     leave = shutil.ignore_patterns(".*", "__pycache__", "var", "node_modules", "*.sqlite3*")
     shutil.copytree(version, to, ignore=leave)
-    models = to / "inventory/models.py"
+    models = to / "inventory/models/pets.py"
     before, separator, after = models.read_text().partition("class Pet(models.Model):")
-    assert separator, "inventory/models.py has no Pet any more: teach this script the new place."
+    assert separator, "inventory/models/pets.py has no Pet any more: teach this script the new place."
     after = after.replace("\n    objects =", f"{NEW_COLUMN}\n    objects =", 1)
     after = after.replace("        indexes = [\n", f"        indexes = [\n{NEW_INDEX}", 1)
     models.write_text(before + separator + after)

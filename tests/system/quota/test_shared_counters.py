@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from petstore.cache.redis import SharedCounters, of_this_process
-from petstore.loop.waiting import in_thread
+from petstore.loop.threads import in_thread
 from tests.support.servers import RedisServer
 from tests.support.turns import serve
 

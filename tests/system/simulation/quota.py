@@ -16,13 +16,12 @@ from django.conf import settings
 
 from accounts.key_text import KeyText
 from accounts.limits import DAY, SECOND, Limits
-from accounts.quota import fallback
-from accounts.quota import key_record as key_facts
+from accounts.quota import fallback, key_record
 from accounts.quota.admission import Admission
 from accounts.quota.fallback import FallbackQuotaStore
 from accounts.quota.redis_store import RedisQuotaStore
 from accounts.usage import write_behind
-from petstore.loop import waiting
+from petstore.loop import threads
 from petstore.loop.scripts import TIMEOUT, Scripts
 from tests.system.simulation.quota_models import Client, DatabaseModel, Recorder, microseconds
 from tests.system.simulation.redis import ADDRESS, SimulatedRedis
@@ -50,8 +49,8 @@ class QuotaScenario(Scenario):
         self.redis.node.slowest = 0.1 if self.is_calm else 2 * TIMEOUT
         self.database = DatabaseModel(self)
         self.recorder = write_behind.recorder = Recorder(self.database)  # type: ignore[assignment]
-        key_facts.read = self.database.read
-        key_facts.QUERY = self.database
+        key_record.read = self.database.read
+        key_record.QUERY = self.database
         self.keys = [self._key(number) for number in range(1, 4)]
         self.store = FallbackQuotaStore(RedisQuotaStore(f"redis://{ADDRESS}/2"), self.database)
         self.changes = 0  # Of the store, or of what Redis knows.
@@ -66,14 +65,14 @@ class QuotaScenario(Scenario):
         with ExitStack() as stack:
             for patch in (
                 mock.patch.object(write_behind, "recorder", None),
-                mock.patch.object(key_facts, "read", None),
-                mock.patch.object(key_facts, "QUERY", None),
-                mock.patch.object(key_facts, "from_row", lambda row: row["facts"]),
+                mock.patch.object(key_record, "read", None),
+                mock.patch.object(key_record, "QUERY", None),
+                mock.patch.object(key_record, "from_row", lambda row: row["facts"]),
                 mock.patch.object(fallback, "threading", self._threading()),
                 mock.patch.object(fallback, "monotonic", self.loop.time),
                 mock.patch.object(fallback, "connection", SimpleNamespace(close=lambda: None)),
                 mock.patch.object(fallback, "logger", SILENT),
-                mock.patch.object(waiting, "threads", executor.get),
+                mock.patch.object(threads, "pool", executor.get),
                 mock.patch.object(Scripts, "_connect", self._client),
             ):
                 stack.enter_context(patch)

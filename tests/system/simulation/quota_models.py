@@ -14,7 +14,7 @@ from accounts import key_text
 from accounts.caller import Caller
 from accounts.key_text import KeyText
 from accounts.limits import DAY, MINUTE, SECOND, Limits, Verdict, account_windows
-from accounts.quota import key_record as key_facts
+from accounts.quota import key_record
 from accounts.quota.admission import Admission
 from accounts.quota.key_record import KeyFacts
 from petstore.loop.redis import pack
@@ -44,7 +44,7 @@ class DatabaseModel:
         """Have a key."""
         pepper = max(settings.API_KEY_PEPPERS)
         self.keys[key.public_id] = dataclasses.replace(
-            key_facts.absent(key.public_id),
+            key_record.absent(key.public_id),
             id=number,
             account_id=number,
             digest=key_text.digest(key, settings.API_KEY_PEPPERS[pepper]),

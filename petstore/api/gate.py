@@ -1,0 +1,136 @@
+"""The one way of every request under /v1, in the order of the contract; it reads from top to bottom.
+
+`ApiGate` is the outermost middleware and answers these requests itself, so none passes what the pages for
+people need: there is no session, no form token, no redirect and no Host to check. What it finds out about a
+request travels in a `Passage`. What it can't decide, because this room knows no accounts, are the `Steps`.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from hashlib import md5
+from typing import ClassVar, NamedTuple
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.template.response import SimpleTemplateResponse
+from django.urls import ResolverMatch, resolve
+from django.utils.http import parse_etags
+
+from petstore.api.errors import ApiError, ErrorCode, answer_to
+from petstore.api.passage import Passage, operation_of
+from petstore.observability import tracing
+from petstore.observability.requests import Measured
+
+GetResponse = Callable[[HttpRequest], HttpResponseBase]
+
+
+class Steps(NamedTuple):
+    """What an app decides at the gate. Each step raises ApiError to refuse; accounts/apps.py sets them."""
+
+    check_form: Callable[[str], object]  # Of an Authorization header; asks no store.
+    authenticate: Callable[[HttpRequest, Passage], None]  # Sets the caller, and counts the request.
+    throttle: Callable[[HttpRequest, Passage], None]  # Refuses what is over a limit.
+    quota_headers: Callable[[HttpRequest, Passage], Mapping[str, str]]  # Of any answer (D23).
+    untouched_headers: Callable[[], Mapping[str, str]]  # Of one that was answered before the counting.
+
+
+def is_api_path(path: str) -> bool:
+    """Tell whether a path is under /v1, known or not."""
+    return path.startswith("/v1/") or path == "/v1"
+
+
+class ApiGate:
+    """Django's middleware: answers what is under /v1, and passes everything else on."""
+
+    steps: ClassVar[Steps]
+
+    def __init__(self, get_response: GetResponse) -> None:
+        self._go_on = get_response
+        self._measured = Measured(tracing.traced(self._answer))
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        """Answer, or go on."""
+        if not is_api_path(request.path_info):
+            return self._go_on(request)
+        passage = Passage.begin(request)  # With its id.
+        return self._measured(request, passage)  # Answers, then writes the log line and the metrics.
+
+    def _answer(self, request: HttpRequest) -> HttpResponse:
+        """Return the whole answer: what the view says or an Error, and the headers of every answer."""
+        passage = Passage.of(request)
+        try:
+            match = request.resolver_match = find_view(request.path_info)
+            operation = passage.operation = operation_of(match.func, request.method)
+            try:
+                self.steps.authenticate(request, passage)  # First of all, on unknown paths too (D17).
+            finally:
+                self.steps.throttle(
+                    request, passage
+                )  # A request without a valid key counts for its address.
+            check_url_length(request)
+            check_scope(operation.scope, passage)
+            response: HttpResponse = match.func(request, *match.args, **match.kwargs)
+            if isinstance(response, SimpleTemplateResponse):
+                response.render()
+                part(response)
+        except Exception as error:  # noqa: BLE001  Whatever it is, the answer is an Error (D29).
+            response = answer_to(error)
+        headers = response.headers
+        headers["X-Request-Id"] = passage.id
+        headers["X-Content-Type-Options"] = "nosniff"  # No browser must take an Error for a page.
+        headers["Vary"] = "Authorization"
+        if passage.operation.deprecation is not None:
+            passage.operation.deprecation.announce(response)
+        for name, value in self.steps.quota_headers(request, passage).items():
+            headers[name] = value
+        if response.status_code == 200 and request.method in {"GET", "HEAD"}:
+            be_conditional(request, response)
+        else:
+            headers["Cache-Control"] = "no-store"
+        if response.status_code not in {204, 304}:  # So the server need not send it in chunks.
+            headers["Content-Length"] = str(len(response.content))
+        return response
+
+
+resolve_kept = lru_cache(maxsize=256)(resolve)  # Finding a view took a tenth of a request.
+
+
+def find_view(path: str) -> ResolverMatch:
+    """Return the view of a path. Raises Resolver404."""
+    return resolve_kept(path) if len(path) < 100 else resolve(path)
+
+
+def check_url_length(request: HttpRequest) -> None:
+    """Refuse a URL of more than MAX_URL_BYTES."""
+    if len(request.path_info) + len(request.META.get("QUERY_STRING", "")) > settings.MAX_URL_BYTES:
+        raise ApiError(ErrorCode.URI_TOO_LONG)
+
+
+def check_scope(scope: str | None, passage: Passage) -> None:
+    """Refuse a key that lacks the operation's scope (D18)."""
+    if scope is not None and (passage.caller is None or scope not in passage.caller.scopes):
+        message = f"The API key lacks the scope {scope}. Use a key that has it."
+        raise ApiError(ErrorCode.INSUFFICIENT_SCOPE, message)
+
+
+def part(response: SimpleTemplateResponse) -> None:
+    """Part a rendered response from its view and its request.
+
+    DRF lets the three know each other, so they would all wait for the collector, 20 KB for each request.
+    """
+    context = getattr(response, "renderer_context", None)
+    if context:
+        vars(context["view"]).clear()
+        context["request"].parser_context.clear()
+        context.clear()
+
+
+def be_conditional(request: HttpRequest, response: HttpResponse) -> None:
+    """Give a read its ETag, and answer If-None-Match with 304 (D32, RFC 9110 section 13.1.2)."""
+    etag = response.headers["ETag"] = f'"{md5(response.content, usedforsecurity=False).hexdigest()}"'
+    response.headers["Cache-Control"] = "private, no-cache"  # A client may keep it, and must ask again.
+    wanted = parse_etags(request.META.get("HTTP_IF_NONE_MATCH", ""))
+    if "*" in wanted or etag in (tag.removeprefix("W/") for tag in wanted):
+        response.status_code = 304
+        response.content = b""
+        del response.headers["Content-Type"]

@@ -1,0 +1,91 @@
+"""What is found out about one request on its way, by whoever finds it out, for whoever comes after."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, NamedTuple, Protocol
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponseBase
+from django.utils.http import http_date
+
+from petstore.api.client_ip import client_address
+from petstore.api.links import add_link
+from petstore.observability import requests
+from petstore.observability.request_ids import request_id
+
+
+class Deprecation(NamedTuple):
+    """That an operation will be removed; every answer of it says so (D33)."""
+
+    operation: str  # Its name in the contract: who still calls it is counted under that.
+    since: datetime
+    removed: datetime
+    successor: str  # A URL.
+
+    def announce(self, response: HttpResponseBase) -> None:
+        """Write Deprecation (RFC 9745), Sunset (RFC 8594) and the link to the successor."""
+        response["Deprecation"] = f"@{int(self.since.timestamp())}"
+        response["Sunset"] = http_date(self.removed.timestamp())
+        add_link(response, self.successor, "successor-version")
+
+
+class Operation(NamedTuple):
+    """What a view declares of one of its actions."""
+
+    scope: str | None = None
+    deprecation: Deprecation | None = None
+
+
+NO_OPERATION = Operation()
+
+
+@lru_cache(maxsize=256)  # Clients may send any method.
+def operation_of(view: Callable[..., Any], method: str | None) -> Operation:
+    """Return what a view of the URL map declares of this method."""
+    action = getattr(view, "actions", {}).get("get" if method == "HEAD" else (method or "").lower())
+    if action is None:
+        return NO_OPERATION
+    declared = vars(view)["cls"]  # DRF's as_view leaves the ApiView there.
+    return Operation(declared.required_scopes.get(action), declared.deprecations.get(action))
+
+
+class Caller(requests.Caller, Protocol):
+    """Who sends a request with a valid key."""
+
+    @property
+    def scopes(self) -> frozenset[str]:
+        """What the key may do."""
+
+
+@dataclass(slots=True)
+class Passage:
+    """One request's; a page for people only has the first two."""
+
+    id: str  # X-Request-Id (D29).
+    client: str  # The address, as the log shows it.
+    operation: Operation = NO_OPERATION  # What the path and the method name.
+    caller: Caller | None = None  # Set once the key is proved.
+    verdict: object = None  # On the quota, by whoever counted the request.
+    write_began: float | None = None  # By the monotonic clock, where replicas must know of a write.
+
+    @classmethod
+    def begin(cls, request: HttpRequest) -> Passage:
+        """Return a request's new passage, which stays with it."""
+        meta = request.META
+        # Without a proxy the address needs no reading, which would cost as much as the log's line.
+        address = (
+            str(client_address(request)) if settings.TRUSTED_PROXY_COUNT else meta.get("REMOTE_ADDR", "")
+        )
+        passage = cls(request_id(meta.get("HTTP_X_REQUEST_ID", "")), address)
+        request.passage = passage  # type: ignore[attr-defined]  # Django's requests take any.
+        return passage
+
+    @staticmethod
+    def of(request: HttpRequest) -> Passage:
+        """Return the passage of a request that has begun one."""
+        passage: Passage = request.passage  # type: ignore[attr-defined]
+        return passage

@@ -1,0 +1,11 @@
+"""The ids of requests (D29)."""
+
+import re
+from random import getrandbits
+
+WELL_FORMED = re.compile(r"[A-Za-z0-9._~-]{1,128}")
+
+
+def request_id(sent: str) -> str:
+    """Return the id that a client sent, if it is well-formed, or a new one."""
+    return sent if WELL_FORMED.fullmatch(sent) else f"{getrandbits(128):032x}"

@@ -1,0 +1,158 @@
+"""Commands as processes: their exit statuses, their streams, and what a signal does."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+from contextlib import suppress
+
+import httpx
+import pytest
+
+from tests.support.live import ROOT, Service
+from tests.support.packages import python
+from tests.support.servers import START_SECONDS, free_port, wait_until
+
+HEAD = b"name,category,status\n"
+
+
+def manage(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [python(), "manage.py", *arguments],
+        cwd=ROOT, env=os.environ | environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+def on_a_terminal(*arguments: str, **environment: str) -> str:
+    """Run manage.py with a terminal for its output; return what it shows."""
+    shown, terminal = pty.openpty()
+    plain = {name: value for name, value in os.environ.items() if name not in {"NO_COLOR", "DJANGO_COLORS"}}
+    process = subprocess.Popen(
+        [python(), "manage.py", *arguments],
+        cwd=ROOT, env=plain | environment, stdin=terminal, stdout=terminal, stderr=terminal,
+    )  # fmt: skip
+    os.close(terminal)
+    parts = []
+    try:
+        while part := os.read(shown, 4096):
+            parts.append(part)
+    except OSError:  # The terminal's other end was closed.
+        pass
+    os.close(shown)
+    process.wait()
+    return b"".join(parts).decode()
+
+
+REFUSED = ("conformance", "nowhere", "--key", "psk_live_x")
+
+
+def test_terminal_has_colours_unless_no_color_is_set() -> None:
+    assert "\x1b[" in on_a_terminal(*REFUSED)
+    for plain in ({"NO_COLOR": "1"}, {"DJANGO_COLORS": "nocolor"}):
+        shown = on_a_terminal(*REFUSED, **plain)
+        assert "is not the address of an API" in shown
+        assert "\x1b[" not in shown
+    assert "\x1b[" not in on_a_terminal(*REFUSED, "--no-color")
+
+
+def test_empty_no_color_counts_as_absent() -> None:
+    assert "\x1b[" in on_a_terminal(*REFUSED, NO_COLOR="")
+
+
+def test_pipe_has_no_colours() -> None:
+    assert "\x1b[" not in manage(*REFUSED).stderr
+
+
+def test_option_that_forces_colours_wins_over_no_color() -> None:
+    assert "\x1b[" in on_a_terminal(*REFUSED, "--force-color", NO_COLOR="1")
+
+
+def test_wrong_options_are_status_2_and_a_refusal_is_1() -> None:
+    wrong = manage("seed_demo", "--pets", "many")
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert "invalid int value: 'many'" in wrong.stderr
+    refused = manage("seed_demo", "--pets", "-1")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr == "CommandError: --pets must be 0 or more.\n"
+
+
+@pytest.mark.parametrize("moment", ["at once", "in service"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
+def test_service_ends_promptly_when_all_its_processes_are_told_to(
+    service: Service, number: int, moment: str
+) -> None:
+    port = str(free_port())
+    serving = subprocess.Popen(
+        [python(), "manage.py", "serve", "--port", port], cwd=ROOT, env=service.environment,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+    )  # fmt: skip
+    try:
+        assert serving.stdout is not None
+        assert serving.stdout.readline().startswith(f"Serving on http://127.0.0.1:{port}/ ")
+        if moment == "in service":
+            wait_until(lambda: httpx.get(f"http://127.0.0.1:{port}/healthz").raise_for_status())
+        os.killpg(serving.pid, number)
+        output, _ = serving.communicate(timeout=START_SECONDS)
+        # 1 where a worker heard the signal, too, and ended before its parent.
+        assert serving.returncode in ({0} if moment == "at once" else {0, 1})
+        assert "Killing" not in output  # Of a worker that would not end.
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(serving.pid, signal.SIGKILL)
+        serving.communicate()
+
+
+def test_exit_status_and_streams_are_those_of_a_good_command(service: Service) -> None:
+    def manage(*command: str) -> tuple[int, str, str]:
+        done = subprocess.run(
+            [python(), "manage.py", *command],
+            cwd=ROOT, env=service.environment, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        return done.returncode, done.stdout, done.stderr
+
+    status, out, err = manage("issue_key", "--account", "Process Pets", "--json")
+    assert (status, err) == (0, "")
+    key_id = json.loads(out)["id"]
+    revoke = ("revoke_key", key_id, "--reason", "Lost")
+    assert manage(*revoke) == (0, f"Done. Key {key_id} of Process Pets is refused from now on.\n", "")
+    assert manage(*revoke) == (1, "", f"CommandError: Key {key_id} is revoked already.\n")
+    status, out, err = manage("revoke_key", key_id)
+    assert (status, out) == (2, "")
+    assert "the following arguments are required: --reason" in err
+
+
+def test_ctrl_c_while_the_file_is_read_leaves_nothing(service: Service) -> None:
+    before = service.manage("export_pets")
+    importing = subprocess.Popen(
+        [python(), "manage.py", "import_pets", "-"], cwd=ROOT, env=service.environment,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    assert importing.stdin is not None
+    assert importing.stderr is not None
+    importing.stdin.write(HEAD + b"Rex,Dogs,sold\n" * 200_000)  # More than a pipe holds: it is being read.
+    importing.stdin.flush()
+    os.kill(importing.pid, signal.SIGINT)
+    assert importing.stderr.read() == b"CommandError: Stopped. Nothing was added.\n"
+    assert importing.wait() == 130
+    importing.communicate()
+    assert service.manage("export_pets") == before
+
+
+@pytest.mark.parametrize("target", ["closed pipe", "/dev/full"])
+def test_reader_that_goes_away_is_told_in_a_sentence(service: Service, target: str) -> None:
+    if target == "closed pipe":
+        reader, writer = os.pipe()
+        os.close(reader)
+    else:
+        writer = os.open(target, os.O_WRONLY)
+    done = subprocess.run(
+        [python(), "manage.py", "export_pets"], cwd=ROOT, env=service.environment, stdout=writer,
+        stderr=subprocess.PIPE, check=False,
+    )  # fmt: skip
+    os.close(writer)
+    assert done.returncode == 1
+    assert done.stderr in {
+        b"CommandError: The reader of the export went away before its end.\n",
+        b"CommandError: Standard output can't be written: No space left on device.\n",
+    }

@@ -1,0 +1,216 @@
+"""Requests that are sent again to a running service, at once or after a crash: D31."""
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.support.live import ROOT, Service, live_service
+from tests.support.packages import python
+from tests.support.servers import wait_until
+
+RETRIES = 200
+THREADS = 20
+WORKERS = 4
+ATTEMPTS = 100  # Of one retry, until it has an answer.
+
+SHOP = """
+import json
+from inventory.models import Category, Pet
+pet = Pet.objects.create(name="Biscuit", category=Category.objects.earliest("id"))
+print(json.dumps([pet.pk, pet.category_id]))
+"""
+ROWS = """
+import json
+from accounts.models import IdempotencyRecord
+from inventory.models import Order, Pet
+print(json.dumps([
+    Pet.objects.filter(name={name!r}).count(),
+    Order.objects.filter(pet_id={pet}).count(),
+    IdempotencyRecord.objects.filter(key={key!r}).count(),
+]))
+"""
+
+
+class Stall:
+    """The running service, and one request to send to it again and again."""
+
+    def __init__(self, service: Service, operation: str, name: str) -> None:
+        self.service = service
+        self.name = self.key = f"{name} {operation}".replace(" ", "-")
+        self.pet, category = json.loads(self.shell(SHOP))
+        self.api_key = service.roomy_key(self.name)
+        self.is_pet = operation == "createPet"
+        self.path = "/pets" if self.is_pet else "/store/orders"
+        self.body = {"name": self.name, "categoryId": category} if self.is_pet else {"petId": self.pet}
+
+    def shell(self, code: str) -> str:
+        return self.service.manage("shell", "--no-imports", "-c", code)
+
+    def rows(self) -> tuple[int, int]:
+        """Return how many rows the request has made, and how many records."""
+        pets, orders, records = json.loads(
+            self.shell(ROWS.format(name=self.name, pet=self.pet, key=self.key))
+        )
+        return (pets if self.is_pet else orders), records
+
+    def insist(self) -> httpx.Response:
+        """Send the request as a real client does: again when the connection breaks or the service asks."""
+        for _ in range(ATTEMPTS):
+            try:
+                with self.service.client(self.api_key) as client:
+                    response = client.post(self.path, json=self.body, headers={"Idempotency-Key": self.key})
+            except httpx.TransportError:
+                continue
+            if response.status_code == 503 or (
+                response.status_code == 409 and response.json()["code"] == "idempotency_key_in_use"
+            ):
+                continue
+            return response
+        raise AssertionError("The service has not answered.")
+
+    def hammer(self, after: Callable[[int], object] = lambda answers: None) -> list[httpx.Response]:
+        """Insist from many threads at once. Calls `after` with the number of answers so far."""
+        with ThreadPoolExecutor(THREADS) as pool:
+            sent = [pool.submit(self.insist) for _ in range(RETRIES)]
+            answers = []
+            for one in as_completed(sent):
+                answers.append(one.result())
+                after(len(answers))
+            return answers
+
+    def check(self, answers: list[httpx.Response]) -> None:
+        """Check that all are one answer, and that there is one row."""
+        assert len(answers) == RETRIES
+        assert {answer.status_code for answer in answers} == {201}, [one.text for one in answers]
+        assert len({(answer.content, answer.headers["Location"]) for answer in answers}) == 1
+        assert self.rows() == (1, 1)
+
+
+OPERATIONS = pytest.mark.parametrize("operation", ["createPet", "placeOrder"])
+
+
+@OPERATIONS
+def test_200_retries_at_once_make_one_row_and_one_answer(service: Service, operation: str) -> None:
+    stall = Stall(service, operation, "At once")
+    answers = stall.hammer()
+    stall.check(answers)
+    first = [answer for answer in answers if "Idempotent-Replayed" not in answer.headers]
+    assert len(first) == 1
+
+
+@pytest.fixture(scope="module")
+def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A service of our own: killing the workers of the shared one would disturb other tests."""
+    with live_service(tmp_path_factory.mktemp("mortal"), workers=WORKERS) as service:
+        yield service
+
+
+def workers(service: Service) -> list[int]:
+    """Return the process ids of the service's workers, its children that have not ended, oldest first."""
+    assert service.process is not None
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(") ")[2].split()  # proc_pid_stat(5), from the third on.
+        except OSError:  # It has ended meanwhile.
+            continue
+        state, parent, started = fields[0], int(fields[1]), int(fields[19])
+        if parent == service.process.pid and state != "Z":
+            found.append((started, int(stat.parent.name)))
+    return [pid for _, pid in sorted(found)]
+
+
+def check_count(service: Service) -> None:
+    """Check that all workers are there."""
+    assert len(workers(service)) == WORKERS
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="No /proc tells a process's children.")
+@OPERATIONS
+def test_retries_make_one_row_though_workers_are_killed_in_between(mortal: Service, operation: str) -> None:
+    stall = Stall(mortal, operation, "Killed")
+    wait_until(lambda: check_count(mortal))
+    # The oldest: the server takes one that dies just after its start for broken code, and gives up.
+    doomed = dict(zip((1, RETRIES // 4), workers(mortal), strict=False))
+
+    def kill(answers: int) -> None:
+        if answers in doomed:
+            os.kill(doomed[answers], signal.SIGKILL)
+
+    stall.check(stall.hammer(kill))
+    assert not set(workers(mortal)) & set(doomed.values())
+    wait_until(lambda: check_count(mortal))
+
+
+# Serves one request, and dies where the record is complete, or just after the transaction is committed.
+CRASH = """
+import json, os, signal, sys
+from django.db import transaction
+from django.db.models.signals import post_save
+from django.test import Client
+from accounts.models import IdempotencyRecord
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def complete(created, **kwargs):
+    if not created:
+        {end}
+
+post_save.connect(complete, sender=IdempotencyRecord)
+Client().post(
+    "/v1{path}", {body!r}, content_type="application/json",
+    headers={{"Authorization": "Bearer {api_key}", "Idempotency-Key": {key!r}}},
+)
+"""
+
+
+def crash(stall: Stall, end: str) -> None:
+    """Serve the request in a process that dies."""
+    code = CRASH.format(
+        end=end, path=stall.path, body=json.dumps(stall.body), api_key=stall.api_key, key=stall.key
+    )
+    done = subprocess.run(
+        [python(), "manage.py", "shell", "--no-imports", "-c", code],
+        cwd=ROOT, env=stall.service.environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == -signal.SIGKILL, done.stderr
+
+
+@OPERATIONS
+def test_crash_before_the_commit_leaves_neither_row_nor_record(service: Service, operation: str) -> None:
+    stall = Stall(service, operation, "Crash before")
+    crash(stall, "die()")
+    assert stall.rows() == (0, 0)
+    answer = stall.insist()
+    assert answer.status_code == 201
+    assert "Idempotent-Replayed" not in answer.headers
+    assert stall.rows() == (1, 1)
+
+
+@OPERATIONS
+def test_crash_after_the_commit_leaves_both_and_the_retry_replays(service: Service, operation: str) -> None:
+    stall = Stall(service, operation, "Crash after")
+    crash(stall, "transaction.on_commit(die)")
+    assert stall.rows() == (1, 1)
+    answer = stall.insist()
+    assert answer.status_code == 201
+    assert answer.headers["Idempotent-Replayed"] == "true"
+    assert answer.headers["Location"].endswith(f"{stall.path}/{answer.json()['id']}")
+    assert stall.rows() == (1, 1)
+
+
+def test_running_service_refuses_malformed_keys(service: Service) -> None:
+    stall = Stall(service, "createPet", "Malformed")
+    with service.client(stall.api_key) as client:
+        for text in (b"", b"a b", b"a\tb", "é".encode(), b"\xff", b"a" * 256):
+            response = client.post(stall.path, json=stall.body, headers={b"Idempotency-Key": text})
+            assert (response.status_code, response.json()["code"]) == (400, "invalid_parameter"), text
+    assert stall.rows() == (0, 0)

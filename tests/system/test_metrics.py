@@ -1,0 +1,100 @@
+"""The numbers of all workers together: any of them tells them, and they can't end one."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import httpx
+import pytest
+from prometheus_client import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from petstore.observability.port import AllWorkers, serve_metrics
+from tests.support.live import ROOT, Service, live_service
+from tests.support.packages import python
+from tests.support.servers import free_port
+
+BLOCK = 512  # Bytes; the unit of st_blocks (stat(2)).
+
+
+def test_numbers_have_their_room_from_the_start(tmp_path: Path) -> None:
+    """A hole in a file of a full disk is a bus error for who writes to it through memory."""
+    folder = tmp_path / "numbers"
+    folder.mkdir()
+    with live_service(tmp_path, workers=1, METRICS_DIR=str(folder)) as service:
+        for path in ("/", "/docs", "/nothing", "/v1/pets"):
+            for method in ("GET", "POST", "PUT", "BREW"):
+                httpx.request(method, f"{service.url}{path}")
+        files = list(folder.glob("*/*.db"))
+        assert files
+        for file in files:
+            found = file.stat()
+            assert found.st_blocks * BLOCK >= found.st_size, f"{file.name} has holes."
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a worker that has died left in the folder of the metrics."""
+    folder = tmp_path_factory.mktemp("metrics")
+    program = (
+        "import django; django.setup(); from petstore.observability.metrics import *; "
+        "BANS.inc(3); WORKERS.set(1); STORE_UP.labels('redis').set(0)"
+    )
+    own = {"PROMETHEUS_MULTIPROC_DIR": str(folder), "DJANGO_SETTINGS_MODULE": "petstore.settings"}
+    subprocess.run([python(), "-c", program], cwd=ROOT, env=os.environ | own, check=True)
+    return folder
+
+
+def test_worker_that_died_keeps_its_counts_and_loses_its_state(folder: Path) -> None:
+    text = generate_latest(AllWorkers(str(folder))).decode()
+    assert "petstore_bans_total 3.0" in text
+    assert "petstore_workers" not in text
+    assert "petstore_quota_store_up" not in text
+
+
+LISTED = {"route": "/v1/store/orders", "method": "GET"}
+
+
+def test_any_worker_answers_for_all(service: Service) -> None:
+    def numbers() -> dict[str, float]:
+        # Other tests of this service may have sent requests of other kinds.
+        page = httpx.get(f"{service.url}/metrics").text
+        samples = (sample for family in text_string_to_metric_families(page) for sample in family.samples)
+        return {
+            sample.name: sample.value
+            for sample in samples
+            if all(sample.labels.get(name, value) == value for name, value in LISTED.items())
+        }
+
+    key = service.roomy_key("Counted")
+    before = numbers().get("petstore_http_request_duration_seconds_count", 0)
+    service.send(key, 40, threads=8, path="/store/orders?limit=1")
+    after = numbers()
+    assert after["petstore_http_request_duration_seconds_count"] == before + 40
+    assert after["petstore_workers"] == 4
+    assert after["petstore_build_info"] == 1
+    assert after["petstore_quota_store_up"] == 1
+
+
+@pytest.mark.parametrize(
+    ("allow_from", "path", "status"),
+    [
+        (["127.0.0.0/8"], "/metrics", 200),
+        (["10.0.0.0/8", "::1/128"], "/metrics", 404),
+        (["127.0.0.0/8"], "/", 404),
+        (["127.0.0.0/8"], "/metrics/", 404),
+    ],
+)
+def test_port_of_its_own_answers_allowed_networks(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, allow_from: list[str], path: str, status: int
+) -> None:
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(folder))
+    server = serve_metrics("127.0.0.1", free_port(), allow_from)
+    try:
+        host = f"http://127.0.0.1:{server.server_port}"
+        answer = httpx.get(host + path, headers={"X-Forwarded-For": "10.0.0.1"})
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert answer.status_code == status
+    assert ("petstore_bans_total" in answer.text) == (status == 200)

@@ -1,0 +1,53 @@
+"""What the service does by itself, and for whoever looks at it while something is missing."""
+
+import json
+import os
+from pathlib import Path
+
+import httpx
+
+from tests.api.test_logs import secret_of
+from tests.api.test_pages import PAGES
+from tests.support.live import Service, live_service
+from tests.support.servers import free_port, wait_until
+
+
+def test_service_counts_by_itself(service: Service) -> None:
+    script = (
+        "from inventory.models.stock_count import StockCount;"
+        "print(StockCount.objects.get().counted_at is not None)"
+    )
+
+    def counted() -> None:
+        assert service.manage("shell", "-v", "0", "-c", script).strip() == "True"
+
+    wait_until(counted)
+
+
+def test_service_has_told_of_every_request_when_it_ends(tmp_path: Path) -> None:
+    with live_service(tmp_path, workers=1) as service:
+        key = service.roomy_key("Acme")
+        answers = service.send(key, 60, threads=4, path=f"/pets?limit=1&key={key}")
+        service.stop()
+    written = (tmp_path / "serve.log").read_text().splitlines()
+    told = [json.loads(line) for line in written if line.startswith("{")]
+    ids = {line["request_id"] for line in told if line.get("route") == "/v1/pets"}
+    assert ids == {answer.headers["X-Request-Id"] for answer in answers}
+    assert not any(secret_of(key) in line for line in written)
+
+
+def test_pages_answer_while_the_database_is_away(tmp_path: Path) -> None:
+    port = str(free_port())
+    nowhere = {"PORT": port, "DATABASE_URL": "postgresql://nobody@127.0.0.1:1/nothing"}
+    service = Service(os.environ | nowhere, tmp_path)
+    service.start(1)
+    try:
+        page = httpx.get(service.url, timeout=30)
+        assert page.status_code == 200
+        assert "can't reach its database" in page.text
+        assert "<table" not in page.text
+        assert httpx.get(f"{service.url}/readyz", timeout=30).status_code == 503
+        for path in PAGES[1:-1]:
+            assert httpx.get(service.url + path, timeout=30).status_code == 200
+    finally:
+        service.stop()
