@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from petstore.api.errors import ApiError
-from petstore.serving.bodies import Parts, Room, collect, discard
+from petstore.api.errors import ApiError, ErrorCode
+from petstore.serving.bodies import Exchange, Parts, Room, collect, discard
 from tests.support.live import Service, live_service
 from tests.support.raw_http import parsed, rest
 from tests.support.servers import RedisServer, wait_until
@@ -244,10 +244,14 @@ def test_body_that_ends_while_it_waits_or_holds_leaves_all_its_room() -> None:
     assert asyncio.run(many()) == "whole"
 
 
-async def arriving(parts: list[bytes]) -> AsyncIterator[bytes]:
-    """Stand for granian's side of a request whose body comes in these parts."""
-    for part in [*parts, b""]:
-        yield part
+def arriving(*parts: bytes) -> Parts:
+    """Return the parts of a body as granian would let them come."""
+
+    async def protocol() -> AsyncIterator[bytes]:
+        for part in [*parts, b""]:
+            yield part
+
+    return Parts(Exchange(protocol()))
 
 
 @pytest.mark.parametrize(
@@ -256,21 +260,21 @@ async def arriving(parts: list[bytes]) -> AsyncIterator[bytes]:
     ids=["a thousand", "8 MiB in packets"],
 )
 def test_body_in_few_enough_parts_is_taken(parts: list[bytes], most: int) -> None:
-    body = asyncio.run(collect(Parts(arriving(parts)), most))
+    body = asyncio.run(collect(arriving(*parts), most))
     assert (body.stream.read(), body.length) == (b"".join(parts), sum(map(len, parts)))
 
 
 def test_body_in_tiny_parts_is_a_413() -> None:
     with pytest.raises(ApiError) as refused:
-        asyncio.run(collect(Parts(arriving([b"x"] * 2_000)), 65_536))
+        asyncio.run(collect(arriving(*[b"x"] * 2_000), 65_536))
     assert refused.value.status_code == 413
     assert "parts" in refused.value.message
 
 
 def test_tiny_parts_are_not_discarded_for_long() -> None:
     async def left() -> int:
-        parts = Parts(arriving([b"x"] * 10_000))
-        await discard(parts)
+        parts = arriving(*[b"x"] * 10_000)
+        await discard(parts, ApiError(ErrorCode.PAYLOAD_TOO_LARGE))
         return [part async for part in parts].count(b"x")
 
     assert asyncio.run(left()) > 7_000
