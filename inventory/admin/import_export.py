@@ -26,7 +26,7 @@ from django.views.decorators.http import require_POST
 from import_export.admin import ImportExportMixin
 from unfold.widgets import UnfoldAdminFileFieldWidget, UnfoldAdminSelectWidget
 
-from inventory.admin.changelist import BigTableAdmin
+from inventory.admin.shared import ActingAdmin
 from inventory.import_export import format_of
 from inventory.import_export.checking import Checker, Report, Row, good_rows
 from inventory.import_export.reading import READERS, lines
@@ -122,7 +122,7 @@ def check(content: bytes, file_format: str) -> tuple[Report, list[Row]]:
     return report, [row for rows in batches for row in rows]
 
 
-class PetExchange(ImportExportMixin, BigTableAdmin):  # type: ignore[misc]  # The mixin is not typed.
+class PetExchange(ImportExportMixin, ActingAdmin):  # type: ignore[misc]  # The mixin is not typed.
     def require(self, what: str, request: HttpRequest) -> None:
         """Raise PermissionDenied unless somebody may import or export."""
         if not getattr(self, f"has_{what}_permission")(request):

@@ -17,7 +17,7 @@ from django.utils import timezone
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from inventory.admin.pet_actions import NAMES_SHOWN, Outcome
-from inventory.admin.shared import staff
+from inventory.admin.shared import Verb, staff
 from inventory.models import LIVE, IllegalMoveError, Order, OrderStatus
 from petstore.backoffice.confirmation import Question, ReasonForm
 from petstore.backoffice.model_admin import PetstoreModelAdmin
@@ -43,45 +43,51 @@ class ShipDateForm(forms.Form):
         return ship_date
 
 
-@dataclass(frozen=True)
-class Verb:
-    description: str  # On buttons and in the list of actions.
-    done: str
+@dataclass(frozen=True, kw_only=True)
+class OrderVerb(Verb):
     allowed: tuple[OrderStatus, ...]
     act: Callable[[Order, str, dict[str, Any]], None]  # The order, who does it, what was filled in.
-    form: type[forms.Form] = forms.Form
-    question: Question | None = None  # Asked first.
 
 
 VERBS = {
-    "approve": Verb(
-        "Approve", "approved", (OrderStatus.PLACED,), lambda order, by, _: order.approve(by=by)
+    "approve": OrderVerb(
+        description="Approve",
+        done="approved",
+        allowed=(OrderStatus.PLACED,),
+        act=lambda order, by, _: order.approve(by=by),
     ),
-    "ship": Verb("Ship now", "shipped", (OrderStatus.APPROVED,), lambda order, by, _: order.ship(by=by)),
-    "ship_later": Verb(
-        "Ship on a date...",
-        "given a ship date",
-        (OrderStatus.APPROVED,),
-        lambda order, by, given: order.ship(by=by, ship_date=given["ship_date"]),
-        ShipDateForm,
-        Question("Ship on a date", "Set the ship date", "Clients see the ship date in their order."),
+    "ship": OrderVerb(
+        description="Ship now",
+        done="shipped",
+        allowed=(OrderStatus.APPROVED,),
+        act=lambda order, by, _: order.ship(by=by),
     ),
-    "deliver": Verb(
-        "Deliver...",
-        "delivered",
-        (OrderStatus.APPROVED,),
-        lambda order, by, _: order.deliver(by=by),
+    "ship_later": OrderVerb(
+        description="Ship on a date...",
+        done="given a ship date",
+        allowed=(OrderStatus.APPROVED,),
+        act=lambda order, by, given: order.ship(by=by, ship_date=given["ship_date"]),
+        form=ShipDateForm,
+        question=Question(
+            "Ship on a date", "Set the ship date", "Clients see the ship date in their order."
+        ),
+    ),
+    "deliver": OrderVerb(
+        description="Deliver...",
+        done="delivered",
+        allowed=(OrderStatus.APPROVED,),
+        act=lambda order, by, _: order.deliver(by=by),
         question=Question(
             "Deliver", "Deliver", "The animal is handed over and sold. A delivered order is final."
         ),
     ),
-    "cancel": Verb(
-        "Cancel...",
-        "cancelled",
-        LIVE,
-        lambda order, by, given: order.cancel(by=by, reason=given["reason"]),
-        ReasonForm,
-        Question(
+    "cancel": OrderVerb(
+        description="Cancel...",
+        done="cancelled",
+        allowed=LIVE,
+        act=lambda order, by, given: order.cancel(by=by, reason=given["reason"]),
+        form=ReasonForm,
+        question=Question(
             "Cancel",
             "Cancel the order",
             "The animal is available to others again. A cancelled order is final.",
@@ -91,14 +97,18 @@ VERBS = {
 }
 
 
-def why_not(order: Order, verb: Verb) -> str:
+def why_not(order: Order, verb: OrderVerb) -> str:
     """Return why an order can't be approved, shipped, delivered or cancelled."""
     reason = f"{order.status} orders can't be {verb.done}"
     return f"{reason}; approve them first" if order.status == OrderStatus.PLACED else reason
 
 
 def carry_out(
-    pages: PetstoreModelAdmin, request: HttpRequest, orders: list[Order], verb: Verb, given: dict[str, Any]
+    pages: PetstoreModelAdmin,
+    request: HttpRequest,
+    orders: list[Order],
+    verb: OrderVerb,
+    given: dict[str, Any],
 ) -> None:
     """Do it to each order that allows it, each in a transaction; say what was done, and what was not."""
     outcome, done = Outcome(), []
@@ -121,7 +131,7 @@ def carry_out(
 
 
 def attempt(
-    pages: PetstoreModelAdmin, request: HttpRequest, order: Order, verb: Verb, given: dict[str, Any]
+    pages: PetstoreModelAdmin, request: HttpRequest, order: Order, verb: OrderVerb, given: dict[str, Any]
 ) -> str:
     """Do it to one order and record it; return why it can't be done, if it can't."""
     try:
@@ -139,7 +149,7 @@ def attempt(
     return ""
 
 
-def stopped_at(left: list[Order], verb: Verb) -> str:
+def stopped_at(left: list[Order], verb: OrderVerb) -> str:
     """Return the sentences about what a failure of the database has left undone."""
     first, *others = left
     text = f"The database failed at {first}: check whether it is {verb.done}."

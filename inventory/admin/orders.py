@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -15,10 +13,10 @@ from unfold.contrib.filters.admin import ChoicesDropdownFilter, DropdownFilter
 from unfold.decorators import display
 
 from accounts.models import Account
-from inventory.admin.changelist import BigTableAdmin, row_id
-from inventory.admin.order_actions import VERBS, carry_out
+from inventory.admin.changelist import row_id
+from inventory.admin.order_actions import VERBS, OrderVerb, carry_out
 from inventory.admin.pet_actions import label
-from inventory.admin.shared import list_action, steps_of
+from inventory.admin.shared import ActingAdmin, steps_of
 from inventory.models import LIVE, Order, OrderStatus
 from petstore.backoffice.confirmation import Question, confirm
 from petstore.backoffice.filters import ChoiceFilter, TimeFilter
@@ -32,10 +30,6 @@ COLOURS: dict[str, str] = {
 }
 SHOWN = ("account", "pet", "status", "ship_date", "created_at", "updated_at")
 MOST_ACCOUNTS = 100  # That one search by name follows.
-
-
-def described(orders: Sequence[Order]) -> list[tuple[int, str]]:
-    return [(order.pk, f"Order {order.pk}: {label(order.pet)} for {order.account}") for order in orders]
 
 
 class WaitingFilter(ChoiceFilter, DropdownFilter):
@@ -53,7 +47,7 @@ class PlacedFilter(TimeFilter, DropdownFilter):
 
 
 @admin.register(Order)
-class OrderAdmin(BigTableAdmin):
+class OrderAdmin(ActingAdmin):
     """Orders are placed by clients. Staff approve, ship, deliver and cancel them."""
 
     can_add = can_delete = False
@@ -66,7 +60,7 @@ class OrderAdmin(BigTableAdmin):
     fields = readonly_fields = SHOWN
     change_form_outer_before_template: Any = "admin/inventory/order/next.html"
     row_pages = {"act/<slug:name>/": "act"}
-    actions = [list_action(name, verb.description) for name, verb in VERBS.items()]
+    verbs = VERBS
 
     @display(description="status", label=COLOURS)
     def status_badge(self, order: Order) -> tuple[str, str]:
@@ -116,15 +110,14 @@ class OrderAdmin(BigTableAdmin):
             carry_out(self, request, [order], verb, given)
             return HttpResponseRedirect(back)
 
-        return confirm(self, request, question, verb.form, act, back=back, rows=described([order]))
+        return confirm(
+            self, request, question, verb.form, act, back=back, rows=[(order.pk, self.in_words(order))]
+        )
 
-    def act_on_chosen(
-        self, request: HttpRequest, chosen: QuerySet[Order], name: str
-    ) -> HttpResponse | None:
-        """Do it to the chosen orders; ask first where one order would be asked about."""
-        verb, orders = VERBS[name], list(chosen)
-        act = partial(carry_out, self, request, orders, verb)
-        if verb.question is None:
-            return act({})
-        back, rows = request.get_full_path(), described(orders)
-        return confirm(self, request, verb.question, verb.form, act, back=back, rows=rows, action=name)
+    def carry_out(
+        self, request: HttpRequest, rows: list[Order], verb: OrderVerb, given: dict[str, Any]
+    ) -> None:
+        carry_out(self, request, rows, verb, given)
+
+    def in_words(self, row: Order) -> str:
+        return f"Order {row.pk}: {label(row.pet)} for {row.account}"

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from functools import partial
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin.views.main import SEARCH_VAR
 from django.db import transaction
 from django.db.models import Q, QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from unfold.contrib.filters.admin import ChoicesDropdownFilter
 from unfold.decorators import display
 from unfold.widgets import UnfoldAdminTextInputWidget
@@ -19,10 +19,10 @@ from unfold.widgets import UnfoldAdminTextInputWidget
 from inventory.admin.changelist import row_id
 from inventory.admin.import_export import PetExchange
 from inventory.admin.pet_actions import label, move_pets
-from inventory.admin.shared import SearchedFilter, list_action, staff, steps_of
+from inventory.admin.shared import SearchedFilter, Verb, staff, steps_of
 from inventory.models import IllegalMoveError, Pet, PetStatus
 from inventory.search import starting_with
-from petstore.backoffice.confirmation import Question, ReasonForm, confirm
+from petstore.backoffice.confirmation import Question, ReasonForm
 from petstore.backoffice.wording import counted
 from petstore.db.keysets import OneFilterKey, TwoFilterKey
 
@@ -61,22 +61,21 @@ class PetForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its stub
         return cleaned
 
 
-class Move(NamedTuple):
-    description: str
+@dataclass(frozen=True, kw_only=True)
+class PetVerb(Verb):
     to: PetStatus
-    done: str
-    question: Question | None = None  # Asked first, for the reason. Of sold pets alone.
 
 
-MOVES = {
-    "make_available": Move("Make available", PetStatus.AVAILABLE, "made available"),
-    "set_pending": Move("Set pending", PetStatus.PENDING, "set pending"),
-    "mark_sold": Move("Mark sold", PetStatus.SOLD, "marked sold"),
-    "return_to_stock": Move(
-        "Return to stock...",
-        PetStatus.AVAILABLE,
-        "returned to stock",
-        Question(
+VERBS = {
+    "make_available": PetVerb(description="Make available", to=PetStatus.AVAILABLE, done="made available"),
+    "set_pending": PetVerb(description="Set pending", to=PetStatus.PENDING, done="set pending"),
+    "mark_sold": PetVerb(description="Mark sold", to=PetStatus.SOLD, done="marked sold"),
+    "return_to_stock": PetVerb(
+        description="Return to stock...",
+        to=PetStatus.AVAILABLE,
+        done="returned to stock",
+        form=ReasonForm,
+        question=Question(
             "Return pets to stock",
             "Return to stock",
             "The pets that are sold become available again. Others stay as they are.",
@@ -104,7 +103,7 @@ class PetAdmin(PetExchange):
     autocomplete_fields = ["category"]
     fields = ["name", "category", "status", "reason", "created_at", "updated_at"]
     readonly_fields = ["created_at", "updated_at"]
-    actions = [list_action(name, move.description) for name, move in MOVES.items()]
+    verbs = VERBS
 
     @display(description="status", label=COLOURS)
     def status_badge(self, pet: Pet) -> tuple[str, str]:
@@ -118,12 +117,6 @@ class PetAdmin(PetExchange):
         """Search by the start of the name, all words as one, or by id."""
         pk = row_id(term)
         return starting_with(rows, term, or_else=None if pk is None else Q(pk=pk))
-
-    def get_actions(self, request: HttpRequest) -> dict[str, Any]:
-        """Return the moves; pets are deleted one by one."""
-        actions = super().get_actions(request)
-        actions.pop("delete_selected", None)
-        return actions
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         """Save what was edited; the status only by a move."""
@@ -140,26 +133,19 @@ class PetAdmin(PetExchange):
     def beside_form(self, request: HttpRequest, row: Pet | None) -> dict[str, Any]:
         return {"history_title": "History of the status", "history": steps_of(row)} if row else {}
 
-    def act_on_chosen(self, request: HttpRequest, pets: QuerySet[Pet], name: str) -> HttpResponse | None:
-        """Move the chosen pets; ask for the reason first where one is needed."""
-        move = MOVES[name]
-        act = partial(self.carry_out, request, pets, move)
-        if move.question is None:
-            return act({"reason": ""})
-        back, rows = request.get_full_path(), [(pet.pk, label(pet)) for pet in pets]
-        return confirm(self, request, move.question, ReasonForm, act, back=back, rows=rows, action=name)
-
     def carry_out(
-        self, request: HttpRequest, pets: QuerySet[Pet], move: Move, given: dict[str, Any]
+        self, request: HttpRequest, rows: list[Pet], verb: PetVerb, given: dict[str, Any]
     ) -> None:
-        """Move the pets that may, record each, and say what was done and what was not."""
-        ids, reason, returns = pets.values_list("pk", flat=True), given["reason"], move.question is not None
+        ids, reason = [pet.pk for pet in rows], given.get("reason", "")
         with transaction.atomic():
-            outcome = move_pets(ids, move.to, by=staff(request), reason=reason, returns=returns)
+            outcome = move_pets(ids, verb.to, by=staff(request), reason=reason, returns=bool(reason))
             for pet in outcome.done:
-                self.log_change(request, pet, f"{move.done.capitalize()}{f': {reason}' if reason else '.'}")
+                self.log_change(request, pet, f"{verb.done.capitalize()}{f': {reason}' if reason else '.'}")
         if outcome.done:
-            text = f"{counted(len(outcome.done), 'pet')} {move.done}."
+            text = f"{counted(len(outcome.done), 'pet')} {verb.done}."
             self.message_user(request, text, messages.SUCCESS)
         for sentence in outcome.sentences():
             self.message_user(request, sentence, messages.WARNING)
+
+    def in_words(self, row: Pet) -> str:
+        return label(row)
