@@ -64,10 +64,7 @@ class Customer:
 
 
 def add_history(choose: Random, now: datetime, days: int, count: int) -> list[Account]:
-    """Add that many accounts with so many days of history up to now; return them, the oldest first.
-
-    Call it in a transaction.
-    """
+    """Add accounts with so many days of history, in a transaction; return them, the oldest first."""
     customers = add_accounts(choose, now, days, count)
     add_keys(choose, now, customers)
     for customer in customers:
@@ -240,12 +237,10 @@ def loads(choose: Random, customer: Customer) -> Iterator[AccountDayLoad]:
             for _ in range(6):
                 some = round(mean * choose.uniform(0.5, 1.5) + choose.uniform(-0.5, 0.5))
                 minutes[min(max(0, some), per_minute)] += 10
-        bursts = min(10, refused)
-        for number in range(bursts):
+        for number in range(bursts := min(10, refused)):
             minutes[per_minute + (refused + number) // bursts] += 1
         del minutes[0]
-        spread = {str(requests): times for requests, times in sorted(minutes.items())}
-        yield AccountDayLoad(account=customer.account, day=day, minutes=spread)
+        yield AccountDayLoad(account=customer.account, day=day, minutes=dict(sorted(minutes.items())))
 
 
 def recent(customer: Customer) -> list[tuple[date, tuple[int, int]]]:

@@ -16,9 +16,9 @@ from django.http import HttpRequest
 from django.utils import timezone
 from unfold.widgets import UnfoldAdminTextInputWidget
 
+from inventory.admin.pet_actions import NAMES_SHOWN, Outcome
 from inventory.admin.shared import Verb, staff
 from inventory.models import LIVE, IllegalMoveError, Order, OrderStatus
-from inventory.transitions import NAMES_SHOWN, Outcome
 from petstore.backoffice.confirmation import Question, ReasonForm
 from petstore.backoffice.model_admin import PetstoreModelAdmin
 from petstore.backoffice.wording import counted

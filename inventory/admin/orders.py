@@ -15,9 +15,9 @@ from unfold.decorators import display
 from accounts.models import Account
 from inventory.admin.changelist import row_id
 from inventory.admin.order_actions import VERBS, OrderVerb, carry_out
+from inventory.admin.pet_actions import label
 from inventory.admin.shared import ActingAdmin, steps_of
 from inventory.models import LIVE, Order, OrderStatus
-from inventory.transitions import label
 from petstore.backoffice.confirmation import Question, confirm
 from petstore.backoffice.filters import ChoiceFilter, TimeFilter
 from petstore.db.keysets import OneFilterKey

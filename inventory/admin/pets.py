@@ -18,10 +18,10 @@ from unfold.widgets import UnfoldAdminTextInputWidget
 
 from inventory.admin.changelist import row_id
 from inventory.admin.import_export import PetExchange
+from inventory.admin.pet_actions import label, move_pets
 from inventory.admin.shared import SearchedFilter, Verb, staff, steps_of
 from inventory.models import IllegalMoveError, Pet, PetStatus
 from inventory.search import starting_with
-from inventory.transitions import label, move_pets
 from petstore.backoffice.confirmation import Question, ReasonForm
 from petstore.backoffice.wording import counted
 from petstore.db.keysets import OneFilterKey, TwoFilterKey

@@ -10,8 +10,8 @@ from django.utils import timezone
 
 from inventory.models.categories import NAME_LENGTH, Category
 from inventory.models.events import PetEvent
-from inventory.models.statuses import LIVE, PET_MOVES, IllegalMoveError, PetStatus
 from inventory.search import Folded
+from inventory.transitions import LIVE, PET_MOVES, IllegalMoveError, PetStatus
 from petstore.db.keysets import OneFilterKey, TwoFilterKey
 from petstore.loop.compiled_writes import insert, refresh, update
 

@@ -5,6 +5,7 @@ people need: there is no session, no form token, no redirect and no Host to chec
 request travels in a `Passage`. What it can't decide, because this room knows no accounts, are the `Steps`.
 """
 
+import logging
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from hashlib import md5
@@ -19,6 +20,8 @@ from petstore.api.errors import ApiError, ErrorCode, answer_to
 from petstore.api.passage import Passage, operation_of
 from petstore.observability import tracing
 from petstore.observability.requests import Measured
+
+logger = logging.getLogger(__name__)
 
 GetResponse = Callable[[HttpRequest], HttpResponseBase]
 
@@ -75,7 +78,7 @@ class ApiGate:
         headers["Vary"] = "Authorization"
         if passage.operation.deprecation is not None:
             passage.operation.deprecation.announce(response)
-        for name, value in self.steps.quota_headers(request, passage).items():
+        for name, value in self._quota_headers(request, passage).items():
             headers[name] = value
         if response.status_code == 200 and request.method in {"GET", "HEAD"}:
             be_conditional(request, response)
@@ -84,6 +87,14 @@ class ApiGate:
         if response.status_code not in {204, 304}:  # So the server need not send it in chunks.
             headers["Content-Length"] = str(len(response.content))
         return response
+
+    def _quota_headers(self, request: HttpRequest, passage: Passage) -> Mapping[str, str]:
+        """Return what is left; where even that fails, the limit, so that no answer is lost over it."""
+        try:
+            return self.steps.quota_headers(request, passage)
+        except Exception:
+            logger.exception("The quota headers of an answer failed; it shows an untouched limit.")
+            return self.steps.untouched_headers()
 
 
 resolve_kept = lru_cache(maxsize=256)(resolve)  # Finding a view took a tenth of a request.

@@ -56,7 +56,6 @@ class JsonCommand(DocumentedCommand):
     left = ""  # What it leaves if it stops midway, in a sentence.
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Add --json."""
         parser.add_argument("--json", action="store_true", help="Print JSON for programs.")
 
     def execute(self, *args: Any, **options: Any) -> str | None:

@@ -42,17 +42,34 @@ class Body(NamedTuple):
     error: ApiError | None = None  # What the stream raises instead of being read.
 
 
+class Exchange:
+    """The server's side of a request, for as long as the request lasts.
+
+    granian closes the connection of a client that hasn't sent all of its body once nobody holds its
+    protocol. It tries earlier, when a request returns, but only once, and in vain while a read that was
+    cancelled is still ending in another thread. So what may outlive a request, as its frames do when an
+    exception keeps them until the garbage collector comes, holds this and not the protocol.
+    """
+
+    def __init__(self, protocol: Any) -> None:
+        self.protocol = protocol
+
+    def end(self) -> None:
+        self.protocol = None
+
+
 class Parts:
     """The parts of a body as they come. Whoever stops in the middle may go on later."""
 
-    def __init__(self, protocol: Any) -> None:
-        self._protocol = aiter(protocol)  # granian's can be had once.
+    def __init__(self, exchange: Exchange) -> None:
+        aiter(exchange.protocol)  # granian's can be had once, and returns itself.
+        self._exchange = exchange
 
     def __aiter__(self) -> "Parts":
         return self
 
     def __anext__(self) -> Awaitable[bytes]:
-        following: Awaitable[bytes] = self._protocol.__anext__()
+        following: Awaitable[bytes] = self._exchange.protocol.__anext__()
         return following
 
 
@@ -243,11 +260,14 @@ async def collect(parts: Parts, most: int) -> Body:
     return Body(body, length)
 
 
-async def discard(parts: Parts) -> None:
-    """Take what still comes of a body that was answered, and keep nothing.
+async def discard(parts: Parts, error: ApiError) -> None:
+    """Take what still comes of a body that was answered with this Error, and keep nothing.
 
-    A client that is sending would otherwise find the connection reset, and never see its answer.
+    A client that is sending would otherwise find the connection reset, and never see its answer. Who has
+    had its time gets no more.
     """
+    if error.error is ErrorCode.REQUEST_TIMEOUT:
+        return
     left = MOST_DISCARDED
     with suppress(TimeoutError, StopAsyncIteration):
         async with patience.limit():

@@ -7,7 +7,8 @@ page may wait for whatever it likes.
 
 import asyncio
 import logging
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import cache, lru_cache, partial
 from typing import Any
 
@@ -24,7 +25,7 @@ from petstore.observability import draining
 from petstore.observability.metrics import SHED
 from petstore.observability.request_ids import request_id
 from petstore.serving import bodies
-from petstore.serving.bodies import BODILESS, SMALL, Body, Parts
+from petstore.serving.bodies import BODILESS, SMALL, Body, Exchange, Parts
 from petstore.serving.slow_readers import cut_who_takes_nothing
 from petstore.serving.wsgi import Utf8Request
 from petstore.serving.wsgi import application as wsgi
@@ -104,60 +105,62 @@ class Application:
         bodies.end_when_told(loop)
 
     async def __rsgi__(self, scope: Any, protocol: Any) -> None:
-        if is_api_path(scope.path):
-            await self._take(scope, protocol)
-        elif scope.path == "/healthz":
-            await serve_on_loop(scope, protocol, bodies.nothing())
-        else:
-            await serve_page(scope, protocol)
+        exchange = Exchange(protocol)
+        try:
+            if is_api_path(scope.path):
+                await self._take(scope, exchange)
+            elif scope.path == "/healthz":
+                await serve_on_loop(scope, exchange, bodies.nothing())
+            else:
+                await serve_page(scope, exchange)
+        finally:
+            exchange.end()
 
-    async def _take(self, scope: Any, protocol: Any) -> None:
+    async def _take(self, scope: Any, exchange: Exchange) -> None:
         """Serve a request to the API, unless too many are under way."""
         if scope.method in BODILESS:
-            await self._serve(scope, protocol, bodies.nothing())
+            await self._serve(scope, exchange, bodies.nothing())
             return
-        parts = Parts(protocol)
+        parts = Parts(exchange)
         body = await api_body(scope, parts)
-        await self._serve(scope, protocol, body)
-        if body.error is not None and body.error.error is not ErrorCode.REQUEST_TIMEOUT:
-            await bodies.discard(parts)
+        await self._serve(scope, exchange, body)
+        if body.error is not None:
+            await bodies.discard(parts, body.error)
 
-    async def _serve(self, scope: Any, protocol: Any, body: Body) -> None:
+    async def _serve(self, scope: Any, exchange: Exchange, body: Body) -> None:
         if self._under_way >= MOST_UNDER_WAY:
             SHED.inc()
-            protocol.response_bytes(503, *come_again(scope))
+            exchange.protocol.response_bytes(503, *come_again(scope))
             return
         self._under_way += 1
         try:
-            await self._serve_api(scope, protocol, body)
+            await self._serve_api(scope, exchange, body)
         finally:
             self._under_way -= 1
 
 
-async def serve_on_loop(scope: Any, protocol: Any, body: Body) -> None:
+async def serve_on_loop(scope: Any, exchange: Exchange, body: Body) -> None:
+    """Serve a request to the API in a greenlet."""
     answered = asyncio.get_running_loop().create_future()
-    entrance.enter(partial(Turn(answer).switch, LoopRequest(scope, body), protocol, answered))
-    if not answered.done():
-        await answered
+    entrance.enter(partial(Turn(answer).switch, LoopRequest(scope, body), exchange, answered))
+    await answered
 
 
-async def serve_in_thread(scope: Any, protocol: Any, body: Body) -> None:
+async def serve_in_thread(scope: Any, exchange: Exchange, body: Body, where: Executor = pages) -> None:
     loop = asyncio.get_running_loop()
-    await loop.run_in_executor(pages, InThread(scope, protocol, loop).serve, body)
+    await loop.run_in_executor(where, InThread(scope, exchange, loop).serve, body)
 
 
-async def serve_page(scope: Any, protocol: Any) -> None:
+async def serve_page(scope: Any, exchange: Exchange) -> None:
     body = bodies.nothing()
     if scope.method not in BODILESS:
-        parts = Parts(protocol)
+        parts = Parts(exchange)
         body = await page_body(scope, parts)
         if body.error is not None:
-            protocol.response_str(*refusal(scope, body.error))
-            await bodies.discard(parts)
+            exchange.protocol.response_str(*refusal(scope, body.error))
+            await bodies.discard(parts, body.error)
             return
-    loop = asyncio.get_running_loop()
-    where = probes if scope.path in PROBES else pages
-    await loop.run_in_executor(where, InThread(scope, protocol, loop).serve, body)
+    await serve_in_thread(scope, exchange, body, probes if scope.path in PROBES else pages)
 
 
 async def api_body(scope: Any, parts: Parts) -> Body:
@@ -196,27 +199,27 @@ PAGE_REFUSALS = {
 }
 
 
-def answer(request: LoopRequest, protocol: Any, answered: "asyncio.Future[None]") -> None:
+def answer(request: LoopRequest, exchange: Exchange, answered: "asyncio.Future[None]") -> None:
     """Answer a request to the API; runs in its greenlet."""
     try:
-        respond(protocol, wsgi.get_response(request))
+        respond(exchange, wsgi.get_response(request))
     except Exception:
         logger.exception("An answer could not be sent.")
-        protocol.response_bytes(500, [], b"")
+        exchange.protocol.response_bytes(500, [], b"")
     finally:
         if not answered.done():
             answered.set_result(None)
 
 
-def respond(protocol: Any, response: Any) -> None:
+def respond(exchange: Exchange, response: Any) -> None:
     """Send an answer that is complete. None of the API sets a cookie."""
     headers = [(name.lower(), value) for name, value in response.items()]
     if settings.DRAIN_SECONDS:
         part_while_draining(headers)
     if body := response.content:
-        protocol.response_bytes(response.status_code, headers, body)
+        exchange.protocol.response_bytes(response.status_code, headers, body)
     else:
-        protocol.response_empty(response.status_code, headers)
+        exchange.protocol.response_empty(response.status_code, headers)
 
 
 def part_while_draining(headers: Headers) -> None:
@@ -252,9 +255,9 @@ def come_again(scope: Any) -> tuple[Headers, bytes]:
 class InThread:
     """A request that is served in a thread: WSGI's side of it there, RSGI's on the loop."""
 
-    def __init__(self, scope: Any, protocol: Any, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, scope: Any, exchange: Exchange, loop: asyncio.AbstractEventLoop) -> None:
         self._scope = scope
-        self._protocol = protocol
+        self._exchange = exchange
         self._loop = loop
         self._status = 500
         self._headers: Headers = []
@@ -267,13 +270,12 @@ class InThread:
         response: Any = wsgi(meta | {"wsgi.input": body.stream}, self._start)
         try:
             if isinstance(response, WhiteNoiseFileResponse) and response.file_to_stream is not None:
-                self._send_file(response.file_to_stream.name)
+                # The server reads it as its client takes it: nothing of it waits in memory.
+                self._send(self._exchange.protocol.response_file, response.file_to_stream.name)
             elif response.streaming:
                 self._stream(response)
             else:
-                self._loop.call_soon_threadsafe(
-                    self._protocol.response_bytes, self._status, self._headers, response.content
-                )
+                self._send(self._exchange.protocol.response_bytes, response.content)
         finally:
             response.close()
 
@@ -282,12 +284,11 @@ class InThread:
         self._headers = [(name.lower(), value) for name, value in headers]
         part_while_draining(self._headers)
 
-    def _send_file(self, path: str) -> None:
-        """Let the server read a file as its client takes it: nothing of it waits in memory."""
-        self._loop.call_soon_threadsafe(self._protocol.response_file, self._status, self._headers, path)
+    def _send(self, respond: Callable[..., None], content: bytes | str) -> None:
+        self._loop.call_soon_threadsafe(respond, self._status, self._headers, content)
 
     def _stream(self, response: Any) -> None:
-        transport = self._protocol.response_stream(self._status, self._headers)
+        transport = self._exchange.protocol.response_stream(self._status, self._headers)
 
         async def send(part: bytes) -> None:
             await transport.send_bytes(part)

@@ -41,7 +41,6 @@ def context(page: str) -> dict[str, Any]:
 
 @require_safe
 def guide(request: HttpRequest, page: str) -> HttpResponse:
-    """Show one of GUIDES."""
     own: dict[str, Any] = {}
     if page == "errors":
         own["advice"] = ADVICE

@@ -11,10 +11,10 @@ from django.test.utils import CaptureQueriesContext
 
 from accounts.models import Account
 from inventory import stock
+from inventory.admin.pet_actions import move_pets
 from inventory.models import Category, Order, Pet, PetStatus
 from inventory.models.events import PetEvent
 from inventory.search import starting_with
-from inventory.transitions import move_pets
 from petstore.backoffice.models import AuditEntry
 
 PETS = "/admin/inventory/pet/"

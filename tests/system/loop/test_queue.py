@@ -4,7 +4,8 @@ import asyncio
 import threading
 from typing import Any
 
-from django.db import OperationalError
+import pytest
+from django.db import OperationalError, connection
 
 from petstore.api.errors import ErrorCode, as_api_error
 from petstore.loop import waiting
@@ -12,10 +13,11 @@ from petstore.loop.postgresql import Statement
 from petstore.loop.threads import in_thread
 from petstore.loop.writers import Writers
 from tests.conftest import COMMITTED
+from tests.support.servers import wait_until
 from tests.support.skips import NEEDS_POSTGRESQL
 from tests.support.turns import run, serve, turn
 
-SLEEP = Statement(b"sleep", b"SELECT pg_sleep(0.5)")
+SHARE_THE_LOCK = Statement(b"share_the_lock", b"SELECT pg_advisory_xact_lock_shared(1)")
 
 
 def test_request_that_no_thread_takes_in_time_is_a_503(settings: Any) -> None:
@@ -45,21 +47,36 @@ def test_request_that_no_thread_takes_in_time_is_a_503(settings: Any) -> None:
 
 @NEEDS_POSTGRESQL
 @COMMITTED
-def test_write_that_finds_no_connection_in_time_is_a_503(settings: Any) -> None:
-    settings.QUEUE_TIMEOUT = 10_000
+def test_write_that_finds_no_connection_in_time_is_a_503(
+    settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(settings.DATABASES["default"], "STATEMENT_TIMEOUT", 30_000)
+    settings.QUEUE_TIMEOUT = 30_000
     settings.WRITE_CONNECTIONS = count = 3
     writers = Writers("default")
+    connection.ensure_connection()
+    lock = connection.connection  # Without Django, which asks nothing on a loop.
 
-    async def at_once(requests: int) -> list[Any]:
-        turns = (turn(lambda: writers.rows(SLEEP, [])) for _ in range(requests))
-        return await asyncio.gather(*turns, return_exceptions=True)
+    def all_wait_for_the_lock() -> None:
+        here = "(SELECT oid FROM pg_database WHERE datname = current_database())"
+        kind = "locktype = 'advisory' AND NOT granted"
+        asked = lock.execute(f"SELECT count(*) FROM pg_locks WHERE database = {here} AND {kind}")
+        assert asked.fetchone() == (count,)
 
-    async def main() -> list[Any]:
-        await at_once(count)  # Every connection is open now.
+    def write() -> Any:
+        return turn(lambda: writers.rows(SHARE_THE_LOCK, []))
+
+    async def main() -> tuple[tuple[Any, Any], list[Any]]:
+        lock.execute("SELECT pg_advisory_lock(1)")
+        served = [asyncio.create_task(write()) for _ in range(count)]
+        await asyncio.to_thread(wait_until, all_wait_for_the_lock)
         settings.QUEUE_TIMEOUT = 100
-        return await at_once(count + 2)
+        refused = await asyncio.gather(write(), write(), return_exceptions=True)
+        lock.execute("SELECT pg_advisory_unlock(1)")
+        return refused, await asyncio.gather(*served)
 
-    found = run(main())
-    assert [isinstance(one, OperationalError) for one in found].count(True) == 2
-    assert len(writers._idle) == count
+    refused, served = run(main())
+    assert [str(one) for one in refused] == [waiting.QUEUED_TOO_LONG] * 2
+    assert all(isinstance(one, OperationalError) for one in refused)
+    assert len(served) == len(writers._idle) == count
     assert not writers._waiting

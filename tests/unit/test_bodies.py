@@ -1,0 +1,97 @@
+"""What bodies may take up while they come, and in how many parts they may come."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from petstore.api.errors import ApiError, ErrorCode
+from petstore.serving.bodies import Exchange, Parts, Room, collect, discard
+
+
+async def held(room: Room, go_on: asyncio.Event, size: int) -> str:
+    """Hold room for a body that is coming until told; return what became of it."""
+    try:
+        async with asyncio.timeout(60) as deadline:
+            try:
+                await room.take(deadline, size)
+                await go_on.wait()
+            finally:
+                room.leave(deadline)
+    except TimeoutError:
+        return "given up"
+    return "whole"
+
+
+def test_bodies_beyond_the_room_wait_and_none_is_given_up_that_is_quick() -> None:
+    async def four() -> list[str]:
+        room, go_on = Room(100, seconds=60), asyncio.Event()
+        tasks = [asyncio.create_task(held(room, go_on, 60)) for _ in range(4)]
+        await asyncio.sleep(0)
+        go_on.set()
+        return await asyncio.gather(*tasks)
+
+    assert asyncio.run(four()) == ["whole"] * 4
+
+
+def test_oldest_body_is_given_up_once_it_had_its_time_and_another_waits() -> None:
+    async def three() -> list[str]:
+        room, go_on, at_once = Room(100, seconds=0.01), asyncio.Event(), asyncio.Event()
+        at_once.set()
+        older = [asyncio.create_task(held(room, go_on, 40)) for _ in range(2)]
+        await asyncio.sleep(0)
+        found = [await held(room, at_once, 60), await older[0]]
+        go_on.set()
+        return [*found, await older[1]]
+
+    assert asyncio.run(three()) == ["whole", "given up", "whole"]
+
+
+def test_body_that_ends_while_it_waits_or_holds_leaves_all_its_room() -> None:
+    async def many() -> str:
+        room, never, at_once = Room(100, seconds=60), asyncio.Event(), asyncio.Event()
+        at_once.set()
+        tasks = [asyncio.create_task(held(room, never, 60)) for _ in range(4)]
+        await asyncio.sleep(0)
+        for task in tasks[::-1]:  # Those who wait, first.
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        return await held(room, at_once, 100)
+
+    assert asyncio.run(many()) == "whole"
+
+
+def arriving(*parts: bytes) -> Parts:
+    """Return the parts of a body as granian would let them come."""
+
+    async def protocol() -> AsyncIterator[bytes]:
+        for part in [*parts, b""]:
+            yield part
+
+    return Parts(Exchange(protocol()))
+
+
+@pytest.mark.parametrize(
+    ("parts", "most"),
+    [([b"x"] * 1_000, 65_536), ([b"x" * 1_400] * 5_900, 8 * 1024 * 1024)],
+    ids=["a thousand", "8 MiB in packets"],
+)
+def test_body_in_few_enough_parts_is_taken(parts: list[bytes], most: int) -> None:
+    body = asyncio.run(collect(arriving(*parts), most))
+    assert (body.stream.read(), body.length) == (b"".join(parts), sum(map(len, parts)))
+
+
+def test_body_in_tiny_parts_is_a_413() -> None:
+    with pytest.raises(ApiError) as refused:
+        asyncio.run(collect(arriving(*[b"x"] * 2_000), 65_536))
+    assert refused.value.status_code == 413
+    assert "parts" in refused.value.message
+
+
+def test_tiny_parts_are_not_discarded_for_long() -> None:
+    async def left() -> int:
+        parts = arriving(*[b"x"] * 10_000)
+        await discard(parts, ApiError(ErrorCode.PAYLOAD_TOO_LARGE))
+        return [part async for part in parts].count(b"x")
+
+    assert asyncio.run(left()) > 7_000
