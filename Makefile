@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 SBOM ?= build/sbom.json
 
-.PHONY: help setup run test lint types check pins profile audit sbom clean
+.PHONY: help setup run quick test lint types check pins profile audit sbom clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -15,6 +15,9 @@ setup: .venv/runtime.txt .env ## Make .venv with what the service needs, and .en
 run: setup ## Set up, then serve with demo data (PORT, default 8000)
 	@$(BIN)/python manage.py quickstart
 	@exec $(BIN)/python manage.py serve
+
+quick: .venv/development.txt ## Set up, then run the tests that need no other process, on SQLite
+	@$(BIN)/python -m tests.run --quick
 
 test: .venv/development.txt ## Set up, then run every test, on SQLite and on PostgreSQL
 	@$(BIN)/python -m tests.run

@@ -17,12 +17,11 @@ from django.db import OperationalError, connection, transaction
 from django.http import HttpResponse
 from django.utils import timezone
 from rest_framework.request import Request
-from rest_framework.response import Response
 
 from accounts.caller import caller_of
 from accounts.models import IdempotencyRecord
 from petstore.api.errors import ApiError, ErrorCode
-from petstore.api.parsers import FastJSONRenderer
+from petstore.api.responses import Response
 from petstore.loop.threads import in_thread
 
 KEPT = timedelta(hours=24)
@@ -66,7 +65,7 @@ def run_once(key: str, request: Request, act: Callable[[], Response]) -> Respons
         response = act()
         record.status = response.status_code
         record.location = response.get("Location", "")
-        record.body = FastJSONRenderer().render(response.data)
+        record.body = response.content
         record.save(update_fields=["status", "location", "body"])
     return response
 

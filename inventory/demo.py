@@ -1,151 +1,80 @@
-"""Invented orders, in every state, with the events that led there."""
+"""Made-up orders, in every state, with the events that led there."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from operator import attrgetter
 from random import Random
-from typing import NamedTuple
-
-from django.db.models import QuerySet
 
 from accounts.models import Account, ApiKey
 from inventory.models import Order, OrderStatus, Pet, PetStatus
 from inventory.models.events import OrderEvent, PetEvent
 
 BATCH = 2_000
-STAFF = ("maria", "tom", "ingrid")
-DELIVERED = 5_000  # At most.
-WAITING = 500
-CANCELLED = 300
-REASONS = (
-    "The customer changed their mind.",
-    "Ordered twice.",
-    "The animal is ill.",
-    "No answer for two weeks.",
-)
-
-
-# What an order's step makes of its pet.
-PETS = {
-    OrderStatus.PLACED: PetStatus.PENDING,
-    OrderStatus.DELIVERED: PetStatus.SOLD,
-    OrderStatus.CANCELLED: PetStatus.AVAILABLE,
+# The pets of each status that get an order, at most, and the ways that it may have gone.
+WAYS = {
+    PetStatus.SOLD: (5_000, [[OrderStatus.PLACED, OrderStatus.APPROVED, OrderStatus.DELIVERED]]),
+    PetStatus.PENDING: (500, [[OrderStatus.PLACED], [OrderStatus.PLACED, OrderStatus.APPROVED]]),
+    PetStatus.AVAILABLE: (40, [[OrderStatus.PLACED, OrderStatus.CANCELLED]]),
 }
-
-
-class Step(NamedTuple):
-    """Something that happened to an order."""
-
-    at: datetime
-    from_status: str
-    to_status: OrderStatus
-    by: str
-    reason: str = ""
-
-
-@dataclass
-class Story:
-    """An order and its steps, the first of which placed it."""
-
-    order: Order
-    steps: list[Step]
+# What an order's step makes of its pet.
+MOVES = {
+    OrderStatus.PLACED: (PetStatus.AVAILABLE, PetStatus.PENDING),
+    OrderStatus.DELIVERED: (PetStatus.PENDING, PetStatus.SOLD),
+    OrderStatus.CANCELLED: (PetStatus.PENDING, PetStatus.AVAILABLE),
+}
 
 
 def add_orders(choose: Random, now: datetime, days: int, accounts: list[Account]) -> int:
     """Add orders of these accounts for pets that have none; return how many.
 
-    Sold pets were delivered, pending ones are waited for, and of some available ones the order was
-    cancelled. Call it in a transaction.
+    Call it in a transaction.
     """
-    stories = list(tell(choose, now, days, accounts))
-    stories.sort(key=lambda story: story.steps[0].at)
-    Order.objects.bulk_create([story.order for story in stories], BATCH)
-    for story in stories:
-        pet = story.order.pet
-        story.order.created_at, story.order.updated_at = story.steps[0].at, story.steps[-1].at
-        pet.created_at = min(pet.created_at, story.steps[0].at - timedelta(days=choose.uniform(1, 20)))
-        pet.updated_at = story.steps[-1].at
-    Order.objects.bulk_update([story.order for story in stories], ["created_at", "updated_at"], 500)
-    Pet.objects.bulk_update([story.order.pet for story in stories], ["created_at", "updated_at"], 500)
-    of_orders = [event for story in stories for event in order_events(story)]
-    of_pets = [event for story in stories for event in pet_events(story)]
-    OrderEvent.objects.bulk_create(sorted(of_orders, key=attrgetter("at")), BATCH)
-    PetEvent.objects.bulk_create(sorted(of_pets, key=attrgetter("at")), BATCH)
-    return len(stories)
+    stories = [
+        (Order(account=choose.choice(accounts), pet=pet), choose.choice(ways))
+        for status, (most, ways) in WAYS.items()
+        for pet in Pet.objects.filter(status=status, orders=None).order_by("pk")[:most]
+    ]
+    times = [order_times(choose, order, now, days, len(way)) for order, way in stories]
+    for (order, way), at in zip(stories, times, strict=True):
+        order.status = way[-1]
+        if OrderStatus.DELIVERED in way:
+            order.ship_date = at[1] + (at[2] - at[1]) / 2
+        elif OrderStatus.APPROVED in way and choose.random() < 0.5:
+            order.ship_date = at[1] + timedelta(days=2)
+    orders = [order for order, _ in stories]
+    Order.objects.bulk_create(orders, BATCH)
+    for order, at in zip(orders, times, strict=True):
+        order.created_at, order.updated_at = at[0], at[-1]
+        order.pet.created_at = min(order.pet.created_at, at[0] - timedelta(days=3))
+        order.pet.updated_at = at[-1]
+    Order.objects.bulk_update(orders, ["created_at", "updated_at"], 500)
+    Pet.objects.bulk_update([order.pet for order in orders], ["created_at", "updated_at"], 500)
+    add_events(choose, stories, times)
+    return len(orders)
 
 
-def tell(choose: Random, now: datetime, days: int, accounts: list[Account]) -> Iterator[Story]:
-    """Yield a story for each pet that can have one."""
-    keys = dict(
-        ApiKey.objects.filter(account__in=accounts).order_by("-pk").values_list("account_id", "public_id")
-    )
-
-    def begin(pet: Pet, within: int) -> Story:
-        account = choose.choice(accounts)
-        first = max(account.created_at, now - timedelta(days=within))
-        placed_at = first + (now - first) * choose.random()
-        step = Step(placed_at, "", OrderStatus.PLACED, f"key {keys[account.pk]}")
-        return Story(Order(account=account, pet=pet), [step])
-
-    for pet in never_ordered(PetStatus.SOLD)[:DELIVERED]:
-        story = begin(pet, days)
-        approve_and_ship(choose, story, now, left=True)
-        go(choose, story, now, OrderStatus.DELIVERED)
-        yield story
-    for pet in never_ordered(PetStatus.PENDING)[:WAITING]:
-        story = begin(pet, min(days, 6))
-        fate = choose.random()
-        if fate < 0.2:
-            approve_and_ship(choose, story, now, left=False)
-        elif fate < 0.45:
-            go(choose, story, now, OrderStatus.APPROVED)
-        yield story
-    for pet in never_ordered(PetStatus.AVAILABLE)[:CANCELLED]:
-        if choose.random() < 0.25:
-            story = begin(pet, days)
-            go(choose, story, now, OrderStatus.CANCELLED, choose.choice(REASONS))
-            yield story
+def order_times(choose: Random, order: Order, now: datetime, days: int, steps: int) -> list[datetime]:
+    """Return when each step was: within nine days, and for a waiting order within the last six."""
+    first = max(order.account.created_at, now - timedelta(days=days))
+    if order.pet.status == PetStatus.PENDING:
+        first = max(first, now - timedelta(days=6))
+    placed = first + (now - first) * choose.random()
+    span = min(now - placed, timedelta(days=9))
+    return [placed, *sorted(placed + span * choose.random() for _ in range(steps - 1))]
 
 
-def never_ordered(status: PetStatus) -> QuerySet[Pet]:
-    """Return the pets of this status that were never ordered, the oldest first."""
-    return Pet.objects.filter(status=status, orders=None).order_by("pk")
-
-
-def go(choose: Random, story: Story, now: datetime, to: OrderStatus, reason: str = "") -> None:
-    """Add a step by staff, up to three days after the last one; an animal arrives after it left."""
-    last, ship_date = story.steps[-1], story.order.ship_date
-    after = max(last.at, ship_date) if ship_date else last.at
-    at = after + min(timedelta(days=3), now - after) * choose.uniform(0.1, 0.9)
-    story.steps.append(Step(at, last.to_status, to, choose.choice(STAFF), reason))
-    story.order.status = to
-
-
-def approve_and_ship(choose: Random, story: Story, now: datetime, *, left: bool) -> None:
-    """Approve the order, and say when the animal leaves: it left already, or it may leave later."""
-    go(choose, story, now, OrderStatus.APPROVED)
-    go(choose, story, now, OrderStatus.APPROVED)
-    step = story.steps[-1]
-    until = now - step.at if left else timedelta(days=2)
-    ship_date = step.at + min(timedelta(days=2), until) * choose.uniform(0.1, 0.9)
-    story.order.ship_date = ship_date
-    story.steps[-1] = step._replace(reason=f"Ships {ship_date:%Y-%m-%d %H:%M} UTC.")
-
-
-def order_events(story: Story) -> Iterator[OrderEvent]:
-    """Yield what happened to the order."""
-    for step in story.steps:
-        yield OrderEvent(order=story.order, **step._asdict())
-
-
-def pet_events(story: Story) -> Iterator[PetEvent]:
-    """Yield what happened to its pet."""
-    status = PetStatus.AVAILABLE
-    for step in story.steps:
-        if step.to_status in PETS and PETS[step.to_status] != status:
-            before, status = status, PETS[step.to_status]
-            moved = {"at": step.at, "by": step.by, "reason": step.reason}
-            yield PetEvent(
-                pet=story.order.pet, order=story.order, from_status=before, to_status=status, **moved
-            )
+def add_events(
+    choose: Random, stories: list[tuple[Order, list[OrderStatus]]], times: list[list[datetime]]
+) -> None:
+    """Add what happened to the orders and their pets, in the order of time."""
+    keys = dict(ApiKey.objects.order_by("-pk").values_list("account_id", "public_id"))
+    of_orders, of_pets = [], []
+    for (order, way), at in zip(stories, times, strict=True):
+        for number, (before, to) in enumerate(zip(["", *way], way, strict=False)):
+            by = choose.choice(("maria", "tom", "ingrid")) if number else f"key {keys[order.account_id]}"
+            reason = "The customer changed their mind." if to == OrderStatus.CANCELLED else ""
+            told = {"order": order, "at": at[number], "by": by, "reason": reason}
+            of_orders.append(OrderEvent(from_status=before, to_status=to, **told))
+            if to in MOVES:
+                was, is_now = MOVES[to]
+                of_pets.append(PetEvent(pet=order.pet, from_status=was, to_status=is_now, **told))
+    OrderEvent.objects.bulk_create(sorted(of_orders, key=lambda event: event.at), BATCH)
+    PetEvent.objects.bulk_create(sorted(of_pets, key=lambda event: event.at), BATCH)

@@ -19,7 +19,6 @@ class NameField(serializers.Field[str, Any, str, Any]):
     }
 
     def to_internal_value(self, data: Any) -> str:
-        """Return the trimmed name."""
         if not isinstance(data, str):
             self.fail("type")
         name = data.strip()
@@ -30,7 +29,6 @@ class NameField(serializers.Field[str, Any, str, Any]):
         return name
 
     def to_representation(self, value: str) -> str:
-        """Return the name."""
         return value
 
 
@@ -40,13 +38,11 @@ class Int64Field(serializers.Field[int, Any, int, Any]):
     default_error_messages = {"type": "Must be an integer from -2^63 to 2^63 - 1."}
 
     def to_internal_value(self, data: Any) -> int:
-        """Return the integer."""
         if not is_int64(data):
             self.fail("type")
         return int(data)
 
     def to_representation(self, value: int) -> int:
-        """Return the integer."""
         return value
 
 
@@ -73,7 +69,6 @@ class CategoryIdField(Int64Field):
     }
 
     def to_internal_value(self, data: Any) -> int:
-        """Return the id."""
         category_id = super().to_internal_value(data)
         if not category_exists(category_id):
             self.fail("unknown_category")
@@ -89,7 +84,6 @@ class StatusField(serializers.ChoiceField):
         super().__init__(choices=PetStatus.choices, **kwargs)
 
     def to_internal_value(self, data: Any) -> str:
-        """Return the status."""
         if not isinstance(data, str) or data not in PetStatus.values:
             self.fail("type")
         return data

@@ -1,7 +1,7 @@
 """What the API reads, in the contract's shapes, and what clients may filter its lists by."""
 
 from inventory.models import Category, Order, OrderStatus, Pet, PetStatus
-from petstore.api.filters import ChoiceFilter, Filters
+from petstore.api.filters import ChoiceFilter, Filters, Int64Filter
 from petstore.loop.compiled_reads import Read
 
 CATEGORIES = Read(Category, lambda: Category.objects.values("id", "name", "description"))
@@ -9,6 +9,7 @@ CATEGORIES = Read(Category, lambda: Category.objects.values("id", "name", "descr
 PETS = Read(Pet, Pet.objects.as_json)
 PET_FILTERS: Filters = [
     ChoiceFilter("status", "Return only animals with this status.", "status", PetStatus),
+    Int64Filter("categoryId", "Return only animals of this category.", "category_id"),  # D44
 ]
 
 ORDERS = Read(Order, Order.objects.as_json)

@@ -20,11 +20,11 @@ from inventory.models.stock_count import StockCount
 logger = logging.getLogger(__name__)
 
 COUNT_EVERY = timedelta(seconds=60)
-REST = 50  # Times as long as a count took: so it takes at most 2 % of the database's time.
-# Who counts and dies leaves the next count to others after so long.
+REST = 50  # Times as long as the last count took, so that counting takes at most 2 % of the time.
+# After so long, others count in place of a worker that died while counting.
 LEASE = timedelta(minutes=10)
 LOOK_EVERY = 15  # Seconds.
-SMALL = 50_000  # Pets that a page may count itself, if nobody has yet.
+SMALL = 50_000  # Pets. A shop with fewer is counted for the page that asks, if it never was.
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ def count_from_now_on(**kwargs: Any) -> None:
 
 
 def keep_fresh() -> None:
-    """Look for ever whether it is time to count."""
+    """Count whenever it is time, for ever."""
     pause = threading.Event()
     look()
     while not pause.wait(LOOK_EVERY):

@@ -4,11 +4,11 @@ from typing import Any
 
 from django.conf import settings
 from django.db import Error, IntegrityError
+from django.http import HttpResponse
 from django.utils import timezone
 from rest_framework import status
 from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
-from rest_framework.response import Response
 from rest_framework.viewsets import GenericViewSet
 
 from accounts.caller import caller_of
@@ -27,6 +27,7 @@ from inventory.serializers import (
 from petstore.api.errors import ApiError, ErrorCode
 from petstore.api.int64 import int64
 from petstore.api.passage import Deprecation
+from petstore.api.responses import Response
 from petstore.api.views import ApiView
 from petstore.loop.compiled_reads import Read
 
@@ -43,8 +44,6 @@ def path_id(text: str, otherwise: ErrorCode) -> int:
 
 
 class PetViewSet(ApiView, GenericViewSet[Pet]):
-    """List, add and fetch pets."""
-
     queryset = Pet.objects.all()
     serializer_class = PetSerializer
     filters = PET_FILTERS
@@ -60,14 +59,12 @@ class PetViewSet(ApiView, GenericViewSet[Pet]):
     }
     clock = staticmethod(timezone.now)  # Tests pass another.
 
-    def list(self, request: Request) -> Response:
-        """Return one page of pets, by ascending id."""
+    def list(self, request: Request) -> HttpResponse:
         pets = PETS.using(caller_of(request).database)
         return self.get_paginated_response(self.paginate_queryset(pets))  # type: ignore[arg-type]  # A Read.
 
     @idempotent
     def create(self, request: Request) -> Response:
-        """Add a pet."""
         pet = NEW_PET.create(NEW_PET.run_validation(request.data))
         headers = {"Location": f"{settings.BASE_URL}/pets/{pet.pk}"}
         return Response(pet.as_json(), status=status.HTTP_201_CREATED, headers=headers)
@@ -101,14 +98,11 @@ class PetViewSet(ApiView, GenericViewSet[Pet]):
 
 
 class CategoryViewSet(ApiView, GenericViewSet[Category]):
-    """List categories."""
-
     queryset = Category.objects.all()
     serializer_class = CategorySerializer
     required_scopes = {"list": PETS_READ}
 
-    def list(self, request: Request) -> Response:
-        """Return one page of categories, by ascending id."""
+    def list(self, request: Request) -> HttpResponse:
         categories = CATEGORIES.using(caller_of(request).database)
         return self.get_paginated_response(self.paginate_queryset(categories))  # type: ignore[arg-type]  # A Read.
 
@@ -128,17 +122,14 @@ class OrderViewSet(ApiView, GenericViewSet[Order]):
     }
 
     def own(self, request: Request) -> Read:
-        """Return the caller's orders."""
         caller = caller_of(request)
         return ORDERS.using(caller.database).where(account_id=caller.account_id)
 
-    def list(self, request: Request) -> Response:
-        """Return one page of orders, by ascending id."""
+    def list(self, request: Request) -> HttpResponse:
         return self.get_paginated_response(self.paginate_queryset(self.own(request)))  # type: ignore[arg-type]  # A Read.
 
     @idempotent
     def create(self, request: Request) -> Response:
-        """Order a pet that is available."""
         wanted = NEW_ORDER.run_validation(request.data)
         caller = caller_of(request)
         try:
@@ -155,7 +146,6 @@ class OrderViewSet(ApiView, GenericViewSet[Order]):
         return Response(order.as_json(), status=status.HTTP_201_CREATED, headers=headers)
 
     def retrieve(self, request: Request, orderId: str) -> Response:
-        """Return one order."""
         return Response(self.find(request, orderId))
 
     def destroy(self, request: Request, orderId: str) -> Response:

@@ -48,7 +48,6 @@ def integer(name: str, default: int, minimum: int, maximum: int) -> int:
 
 
 def choice(name: str, default: str, choices: tuple[str, ...]) -> str:
-    """Return one of the choices."""
     value = text(name, default)
     if value not in choices:
         raise ImproperlyConfigured(f"{name} must be one of {', '.join(choices)}, not {value!r}.")

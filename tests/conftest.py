@@ -10,98 +10,53 @@ from typing import Any
 
 import pytest
 from django.conf import settings
-from django.core.cache import cache
-from django.db import connection
-from django.db.backends.base.operations import BaseDatabaseOperations
 from django.test import Client
 
 from accounts.models import Account, Actor, ApiKey, PlanCode
 from accounts.quota.admission import QuotaStore
 from accounts.quota.database_store import DatabaseQuotaStore
-from accounts.quota.fallback import FallbackQuotaStore
 from accounts.quota.redis_store import RedisQuotaStore
-from accounts.usage.write_behind import UsageRecorder
-from inventory.fields import seen_categories
 from inventory.models import Category
-from petstore.loop.scripts import Scripts
 from tests.support.live import Service, live_service
 from tests.support.servers import RedisServer, redis_server
 
 TESTS = Path(__file__).parent
+pytest_plugins = ["tests.support.isolation"]
+settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # Fast.
 
 logging.getLogger("httpx").setLevel(logging.WARNING)  # It would log every request.
 
+DATABASE = {"db", "transactional_db", "django_db_setup"}  # Fixtures that give access to it.
 OPERATOR = Actor("tests")
-AUDIT = "backoffice_auditentry"
 
 # For tests that need real commits. What the migrations put into the database is put back for them.
 COMMITTED = pytest.mark.django_db(transaction=True, serialized_rollback=True)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark each test with the name of its folder."""
+    """Mark each test with the name of its folder, and those that touch the database of this process."""
     for item in items:
         item.add_marker(item.path.relative_to(TESTS).parts[0])
+        fixtures = getattr(item, "fixturenames", ())
+        if item.get_closest_marker("django_db") or {
+            "db",
+            "transactional_db",
+            "django_db_setup",
+        }.intersection(fixtures):
+            item.add_marker("database")
 
 
 @pytest.fixture(scope="session")
 def django_db_modify_db_settings(
-    django_db_modify_db_settings_parallel_suffix: None, tmp_path_factory: pytest.TempPathFactory
+    django_db_modify_db_settings_parallel_suffix: None,
+    audit_trail_goes_between_tests: None,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     """Keep SQLite's test database in a file, as the service does: threads then see one database."""
     database = settings.DATABASES["default"]
     if database["ENGINE"].endswith("sqlite3"):
         path = tmp_path_factory.mktemp("database") / "test.sqlite3"
         database.setdefault("TEST", {})["NAME"] = str(path)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def audit_trail_goes_between_tests() -> Iterator[None]:
-    """Empty all tables after a test that commits, the audit trail too: its triggers rest meanwhile.
-
-    In the transaction that empties the tables, and by the tables' owner: nothing of the service can do it.
-    """
-    flush = BaseDatabaseOperations.execute_sql_flush
-
-    def flush_all(operations: Any, statements: list[str]) -> None:
-        if operations.connection.vendor == "sqlite":
-            with connection.cursor() as cursor:
-                found = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"
-                triggers = cursor.execute(found).fetchall()
-            drops = [f'DROP TRIGGER "{name}"' for name, _ in triggers]
-            statements = [*drops, *statements, *(sql for _, sql in triggers)]
-        else:
-            rest, wake = (f"ALTER TABLE {AUDIT} {verb} TRIGGER USER" for verb in ("DISABLE", "ENABLE"))
-            statements = [rest, *statements, wake]
-        flush(operations, statements)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(BaseDatabaseOperations, "execute_sql_flush", flush_all)
-        yield
-
-
-@pytest.fixture(autouse=True)
-def own_counters(settings: Any, tmp_path: Any) -> Iterator[None]:
-    """Give each test counters of its own."""
-    settings.CACHES = {
-        "default": {"BACKEND": "petstore.cache.machine.MachineCounters", "LOCATION": str(tmp_path)}
-    }
-    yield
-    cache.close()
-
-
-@pytest.fixture(autouse=True)
-def no_category_was_seen() -> None:
-    """Let no test know categories of another."""
-    seen_categories.clear()
-
-
-@pytest.fixture(autouse=True)
-def own_recorder(monkeypatch: pytest.MonkeyPatch) -> UsageRecorder:
-    """Give each test a usage recorder of its own, which writes when the test says so."""
-    recorder = UsageRecorder()
-    monkeypatch.setattr("accounts.usage.write_behind.recorder", recorder)
-    return recorder
 
 
 class Api:
@@ -182,38 +137,6 @@ def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
         pytest.skip("No redis-server is installed.")
     with redis_server(tmp_path_factory.mktemp("redis")) as server:
         yield server
-
-
-@pytest.fixture(autouse=True)
-def closed_scripts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Close what a test has opened to Redis: the collector would warn of it, in whatever test it comes."""
-    made: list[Scripts] = []
-    init = Scripts.__init__
-
-    def note(scripts: Scripts, url: str) -> None:
-        init(scripts, url)
-        made.append(scripts)
-
-    monkeypatch.setattr(Scripts, "__init__", note)
-    yield
-    for scripts in made:
-        scripts.close()
-
-
-@pytest.fixture(autouse=True)
-def closed_stores(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """End the threads that look for a Redis which a test has lost: they would meet the next tests."""
-    made: list[FallbackQuotaStore] = []
-    init = FallbackQuotaStore.__init__
-
-    def note(store: FallbackQuotaStore, redis: Any, database: Any) -> None:
-        init(store, redis, database)
-        made.append(store)
-
-    monkeypatch.setattr(FallbackQuotaStore, "__init__", note)
-    yield
-    for store in made:
-        store.close()
 
 
 @pytest.fixture(params=["database", "redis"])

@@ -1,7 +1,13 @@
-"""Runs every test on each database: what `make test` calls.
+"""Runs the tests: what `make test` and `make quick` call.
 
-On SQLite always; on PostgreSQL when DATABASE_URL names one, its programs are installed, or a local one
-answers. In CI (`CI=true`) it must be there: a silent skip would be a failure nobody sees.
+    python -m tests.run [--quick] [OPTION OF PYTEST ...]
+
+On SQLite runs what needs one process, and of the rest what depends on the database; on PostgreSQL what
+touches a database, and the whole system. `--quick` runs what needs one process, on SQLite.
+
+PostgreSQL is the one that DATABASE_URL names, or one of our own where its programs are installed, or a
+local one that answers. Without any, the system runs on SQLite; not in CI (`CI=true`), where a silent skip
+would be a failure nobody sees.
 
 A process for each core shares the tests. Their order must stay, so that those which empty the database come
 last in each: what hands out whole files (`--dist loadfile`) would mix them.
@@ -22,23 +28,17 @@ from tests.support.postgresql import postgresql_server, programs
 
 # A server of our own holds the connections of many services at once, and needn't survive a crash.
 ROOMY = ("max_connections=300", "fsync=off")
-# A browser sees no difference between the databases; the others ask none, or SQLite each time.
-ONCE = (
-    "system/browser",
-    "system/simulation",
-    "system/test_readme.py",
-    "unit/test_settings.py",
-    "unit/test_supply_chain.py",
-)
+ON_SQLITE = "not system or database or each_database"
+ON_POSTGRESQL = "system or database"
 MEMORY = Path("/dev/shm")  # Where Linux keeps files in memory.
 ROOM = 4 * 1024**3  # Bytes.
 SHARED = ["-n", "auto", "--maxprocesses", "4", "--dist", "load"]  # More would want more of PostgreSQL.
 
 
-def run(name: str, arguments: list[str], **environment: str) -> int:
-    """Run pytest once; return its exit status."""
+def run(name: str, tests: str, arguments: list[str], **environment: str) -> int:
+    """Run pytest once, on the tests that an expression of markers chooses; return its exit status."""
     print(f"\n=== Tests on {name} ===", flush=True)
-    command = [sys.executable, "-m", "pytest", *SHARED, *arguments]
+    command = [sys.executable, "-m", "pytest", *SHARED, "-m", tests, *arguments]
     return subprocess.run(command, env=os.environ | environment, check=False).returncode
 
 
@@ -65,22 +65,25 @@ def postgresql() -> Iterator[str | None]:
 
 
 def main(arguments: list[str]) -> int:
-    """Run all; return the first failure's exit status."""
+    """Run the tests; return the first failure's exit status."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("Ended by SIGTERM."))  # The server ends, too.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # Starts from bytecode take a fifth less.
-    with temporary_files_in_memory(), postgresql() as url:
-        return on_each(url, arguments)
+    with temporary_files_in_memory():
+        if arguments[:1] == ["--quick"]:
+            return run("SQLite, in one process", "not system", arguments[1:], DATABASE_URL="")
+        with postgresql() as url:
+            return on_each(url, arguments)
 
 
 def on_each(postgresql: str | None, arguments: list[str]) -> int:
-    """Run all on SQLite, then on PostgreSQL; return the first failure's exit status."""
-    if postgresql is None and os.environ.get("CI") == "true":
+    """Run the tests on SQLite, then on PostgreSQL; return the first failure's exit status."""
+    if postgresql is not None:
+        failed = run("SQLite", ON_SQLITE, arguments, DATABASE_URL="")
+        return failed or run("PostgreSQL", ON_POSTGRESQL, arguments, DATABASE_URL=postgresql)
+    if os.environ.get("CI") == "true":
         print("No PostgreSQL answers, and CI must test on one. Start it, or set DATABASE_URL.")
         return 1
-    once = [] if postgresql is None else [f"--ignore=tests/{name}" for name in ONCE]
-    failed = run("SQLite", [*once, *arguments], DATABASE_URL="")
-    if postgresql is not None:
-        return failed or run("PostgreSQL", arguments, DATABASE_URL=postgresql)
+    failed = run("SQLite", "", arguments, DATABASE_URL="")
     print("SKIPPED: the tests on PostgreSQL. Start one with `docker compose up -d`.")
     return failed
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 from django.contrib import admin
@@ -16,25 +15,17 @@ from unfold.decorators import display
 from accounts.admin.badges import STATE_COLOURS, age, exact, key_state, state_badge, usage_bar
 from accounts.admin.filters import BannedFilter, ExpiresFilter, PlanFilter, StateFilter
 from accounts.admin.key_forms import IssueForm
-from accounts.admin.key_pages import KeyPages, actor
-from accounts.admin.search import without_secret
-from accounts.models import ApiKey, DailyUsage, KeyEvent
-from petstore.backoffice.model_admin import HistoryInline
-
-
-class KeyEventInline(HistoryInline):
-    """What happened to the key, the last first."""
-
-    model = KeyEvent
-    verbose_name_plural = "history of the key"
-    hide_title = True
-    fields = readonly_fields = ("at", "action", "actor_name", "reason")
+from accounts.admin.key_pages import KeyPages
+from accounts.models import ApiKey, DailyUsage
+from petstore.backoffice.audit import Actor
+from petstore.backoffice.history import entries_of
 
 
 @admin.register(ApiKey)
 class ApiKeyAdmin(KeyPages):
     """Keys are issued, renamed, rotated and revoked. They are never deleted, and their text shows once."""
 
+    can_delete = False
     list_display = ["public_id", "account", "name", "state", "today", "last_use", "ends"]
     list_select_related = ["account__plan", "standing"]
     list_filter = [StateFilter, ExpiresFilter, BannedFilter, "mode", PlanFilter]
@@ -47,30 +38,19 @@ class ApiKeyAdmin(KeyPages):
         "created_at", "expires_at", "rotated_from", "revoked_at", "revoked_reason",
     ]  # fmt: skip
 
-    class Media:
-        js = ["petstore/key-text.js"]
-
     # --- The list
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ApiKey]:
-        """Add what each key has sent today."""
         today = DailyUsage.objects.filter(key=OuterRef("pk"), day=timezone.now().date())
         keys: QuerySet[ApiKey] = super().get_queryset(request)
         return keys.annotate(requests_today=Subquery(today.values("requests")))
 
-    def get_search_results(
-        self, request: HttpRequest, queryset: QuerySet[ApiKey], search_term: str
-    ) -> tuple[QuerySet[ApiKey], bool]:
+    def search(self, request: HttpRequest, rows: QuerySet[ApiKey], term: str) -> QuerySet[ApiKey]:
         """Return the keys whose public id begins so. Those of one account all begin with its id."""
-        return queryset.filter(public_id__startswith=search_term.strip()), False
-
-    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
-        """Show the list; a key that was pasted whole is looked for by its public id."""
-        return without_secret(request) or super().changelist_view(request, extra_context)
+        return rows.filter(public_id__startswith=term)
 
     @display(description="state", label=STATE_COLOURS)
     def state(self, key: ApiKey) -> tuple[str, str]:
-        """Return the state's name and its words."""
         state, text = key_state(key, timezone.now())
         return state, text.split(" until ")[0]  # Short, as there is no room for more.
 
@@ -81,29 +61,24 @@ class ApiKeyAdmin(KeyPages):
 
     @display(description="used today")
     def today(self, key: ApiKey) -> SafeString:
-        """Return a bar of what the key has sent today."""
         sent: int | None = getattr(key, "requests_today", None)
         return usage_bar(sent or 0, key.account.limits.per_day)
 
     @display(description="last use", ordering="last_used_at")
     def last_use(self, key: ApiKey) -> SafeString:
-        """Return how long ago it was."""
         return age(key.last_used_at, timezone.now())
 
     @display(description="ends", ordering="expires_at")
     def ends(self, key: ApiKey) -> str:
-        """Return when the key ends."""
         return exact(key.expires_at) if key.expires_at else "never"
 
     @display(description="allowed networks")
     def networks(self, key: ApiKey) -> str:
-        """Return where the key may be used."""
         return ", ".join(key.allowed_networks) or "every address"
 
     # --- The form
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        """Return what a new key needs, or all that may be seen of a key."""
         return self.issue_fields if obj is None else self.shown_fields
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[str]:
@@ -113,7 +88,6 @@ class ApiKeyAdmin(KeyPages):
         return self.shown_fields if obj.revoked_at else self.shown_fields[1:]
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
-        """Return the form to issue a key, or the one to rename it."""
         if obj is None:
             kwargs["form"] = IssueForm
         return super().get_form(request, obj, change, **kwargs)
@@ -124,37 +98,23 @@ class ApiKeyAdmin(KeyPages):
         sound = account.isascii() and account.isdecimal() and len(account) < len(str(2**63))
         return {"account": int(account)} if sound else {}
 
-    def get_inlines(self, request: HttpRequest, obj: Any) -> list[type[Any]]:
-        """Show the history of a key that there is."""
-        return [] if obj is None else [KeyEventInline]
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Forbid: a key is revoked, and stays on record."""
-        return False
-
-    def render_change_form(
-        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
-    ) -> Any:
-        """Show the page, with the buttons for what can be done to the key."""
-        key = context["original"]
-        context["show_save_and_add_another"] = False
-        context["show_save_and_continue"] = False
-        if key is not None:
-            context |= self.what_can_be_done(request, key, timezone.now())
-        return super().render_change_form(request, context, *args, **kwargs)
-
-    def what_can_be_done(self, request: HttpRequest, key: ApiKey, now: datetime) -> dict[str, bool]:
-        """Return which buttons the page has."""
-        may_change, alive = self.has_change_permission(request, key), key.revoked_at is None
-        return {
+    def beside_form(self, request: HttpRequest, row: ApiKey | None) -> dict[str, Any]:
+        """Return which buttons the page has, and the key's history."""
+        shown: dict[str, Any] = {"show_save_and_add_another": False, "show_save_and_continue": False}
+        if row is None:
+            return shown
+        now = timezone.now()
+        may_change, alive = self.has_change_permission(request, row), row.revoked_at is None
+        return shown | {
             "show_save": alive,
             "may_revoke": may_change and alive,
-            "may_rotate": key.state(now) == "active" and self.may_rotate(request, key),
-            "may_unban": may_change and alive and key.ban_end(now) is not None,
+            "may_rotate": row.state(now) == "active" and self.may_rotate(request, row),
+            "may_unban": may_change and alive and row.ban_end(now) is not None,
+            "history_title": "History of the key",
+            "history": entries_of(row.events),
         }
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
-        """Issue the key, or rename it."""
         if change:
             # Nothing else, or else a key that is revoked meanwhile would come back to life.
             obj.save(update_fields=["name"])
@@ -165,11 +125,14 @@ class ApiKeyAdmin(KeyPages):
             key_scopes=obj.scopes.split(),
             expires_at=obj.expires_at,
             allowed_networks=obj.allowed_networks,
-            by=actor(request),
+            by=Actor.of(request),
         )
         obj.pk = key.pk
         obj.refresh_from_db()
         obj.text = text  # For response_add, which answers this same request; it is no field.
+
+    def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
+        """Record nothing more: `issue` has."""
 
     def response_add(self, request: HttpRequest, obj: Any, post_url_continue: Any = None) -> HttpResponse:
         """Show the new key's text: the only time."""

@@ -10,6 +10,7 @@ from django.utils.safestring import SafeString
 from django.utils.timesince import timesince
 
 from accounts.models import ApiKey, PlanCode
+from petstore.backoffice.wording import percent
 
 SOON = timedelta(days=7)  # A key that ends within it is marked.
 
@@ -42,18 +43,16 @@ def key_state(key: ApiKey, now: datetime) -> tuple[str, str]:
 
 
 def state_badge(key: ApiKey, now: datetime) -> dict[str, str]:
-    """Return what unfold's label template takes."""
     state, text = key_state(key, now)
     return {"type": STATE_COLOURS[state], "text": text}
 
 
 def exact(at: datetime) -> str:
-    """Return a time to the minute."""
     return f"{at:%Y-%m-%d %H:%M} UTC"
 
 
 def age(at: datetime | None, now: datetime) -> SafeString:
-    """Return how long ago something was, with the exact time where one points."""
+    """Return how long ago something was, with the exact time as a tooltip."""
     if at is None:
         return SafeString("never")
     seconds = (now - at).total_seconds()
@@ -63,15 +62,14 @@ def age(at: datetime | None, now: datetime) -> SafeString:
 
 
 def usage_bar(used: int, limit: int) -> SafeString:
-    """Return a bar of how many requests of a limit are used."""
     share = used / limit
     level = "full" if share >= 1 else "high" if share >= 0.8 else "low"
     return render_to_string(
         "admin/accounts/bar.html",
         {
-            "width": f"{min(share, 1) * 100:.1f}",
+            "width": f"{min(share, 1):.1%}",
             "level": level,
             "text": f"{used:,} of {limit:,}",
-            "percent": f"{share * 100:.0f}%" if share >= 0.01 or not used else "under 1%",
+            "percent": percent(share),
         },
     )

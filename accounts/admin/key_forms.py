@@ -1,4 +1,4 @@
-"""The forms of keys: issue, rotate, and the reason for what is done to one."""
+"""The forms to issue and to rotate a key."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from unfold.widgets import (
     UnfoldAdminCheckboxSelectMultipleWidget,
     UnfoldAdminIntegerFieldWidget,
     UnfoldAdminTextareaWidget,
-    UnfoldAdminTextInputWidget,
 )
 
 from accounts import networks, scopes
@@ -34,7 +33,6 @@ class ScopesField(forms.MultipleChoiceField):
     widget = UnfoldAdminCheckboxSelectMultipleWidget
 
     def clean(self, value: Any) -> str:
-        """Return the scopes in their stored form."""
         return scopes.stored_form(super().clean(value))
 
 
@@ -44,13 +42,10 @@ class NetworksField(forms.CharField):
     widget = UnfoldAdminTextareaWidget(attrs={"rows": 4})
 
     def clean(self, value: Any) -> list[str]:
-        """Return the networks in their canonical form."""
         return networks.normalise(super().clean(value).split())
 
 
 class IssueForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its stubs only.
-    """What staff decide about a new key."""
-
     scopes = ScopesField(choices=[(scope, scope) for scope in scopes.SCOPES], initial=scopes.SCOPES)
     allowed_networks = NetworksField(
         required=False,
@@ -62,7 +57,6 @@ class IssueForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its st
     )
 
     def clean_expires_at(self) -> datetime | None:
-        """Refuse an end that has passed."""
         end = cast("datetime | None", self.cleaned_data["expires_at"])
         if end is not None and end <= timezone.now():
             raise ValidationError("This time has passed. Choose a later one, or leave it empty.")
@@ -89,17 +83,7 @@ def was_sent(form_id: str) -> bool:
         return False
 
 
-class ReasonForm(forms.Form):
-    """Why something is done to a key."""
-
-    reason = forms.CharField(
-        max_length=255, widget=UnfoldAdminTextInputWidget, help_text="It is kept in the key's history."
-    )
-
-
 class RotateForm(forms.Form):
-    """How long the old key works on."""
-
     overlap_hours = forms.IntegerField(
         label="Hours that the old key works on",
         required=False,
@@ -110,7 +94,8 @@ class RotateForm(forms.Form):
         help_text=f"From 0 (it ends at once) to {LONGEST_OVERLAP}. Empty: {OVERLAP}.",
     )
 
-    def overlap(self) -> timedelta:
-        """Return the time, once the form is valid."""
-        hours = self.cleaned_data["overlap_hours"]
-        return ROTATION_OVERLAP if hours is None else timedelta(hours=hours)
+
+def overlap(given: dict[str, Any]) -> timedelta:
+    """Return how long the old key works on, by the valid RotateForm."""
+    hours = given["overlap_hours"]
+    return ROTATION_OVERLAP if hours is None else timedelta(hours=hours)

@@ -1,52 +1,40 @@
-"""The pages on which staff issue, rotate, revoke and free a key. Each asks before it does anything."""
+"""The pages on which staff revoke, rotate and unban a key, and the one that shows a new key."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple, cast
+from typing import Any
 
 from django import forms
 from django.conf import settings
-from django.contrib.admin.utils import unquote
-from django.contrib.auth.models import User
-from django.core.exceptions import PermissionDenied, ValidationError
-from django.db import transaction
 from django.db.models import Q, Sum
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
-from django.template.response import TemplateResponse
-from django.urls import URLPattern, path, reverse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
 from django.utils import timezone
+from django.utils.html import format_html
 
 from accounts.admin.badges import age, exact, state_badge
-from accounts.admin.key_forms import ReasonForm, RotateForm
+from accounts.admin.key_forms import RotateForm, overlap
+from accounts.admin.search import PastedKeyAdmin
 from accounts.admin.unpublished import warn_if_untold
-from accounts.models import Actor, ApiKey, KeyEvent
-from petstore.backoffice.model_admin import PetstoreModelAdmin
+from accounts.models import ApiKey
+from petstore.backoffice.audit import Action, Actor
+from petstore.backoffice.confirmation import Question, ReasonForm, confirm
 
-
-class Verb(NamedTuple):
-    """What can be done to a key, in the words of the page that asks."""
-
-    title: str
-    button: str
-    warning: str
-    danger: bool = False
-
-
-REVOKE = Verb(
+REVOKE = Question(
     "Revoke this key?",
     "Revoke the key",
     "Whatever uses this key stops working with its next request: it is answered with 401. "
     "This can't be undone; a revoked key can't be brought back.",
     danger=True,
 )
-UNBAN = Verb(
+UNBAN = Question(
     "Lift the ban of this key?",
     "Lift the ban",
     "It is banned because it kept sending after 429. Once the ban is lifted, its next request is served.",
 )
-ROTATE = Verb(
+ROTATE = Question(
     "Rotate this key?",
     "Rotate the key",
     "A new key with the same rights is issued and shown once. The old one works on for the hours below, "
@@ -54,102 +42,78 @@ ROTATE = Verb(
 )
 
 
-class KeyPages(PetstoreModelAdmin):
-    """The pages of one key beside its form."""
+class KeyPages(PastedKeyAdmin):
+    row_pages = {"revoke/": "revoke", "unban/": "unban", "rotate/": "rotate"}
 
     def show_text(self, request: HttpRequest, key: ApiKey, text: str) -> HttpResponse:
         """Return the page with a new key's text.
 
         It answers the POST itself: a redirect would have to keep the text in the session or a cookie.
         """
-        curl = f"curl -H 'Authorization: Bearer {text}' {settings.BASE_URL}/pets"
-        context = {"title": "Copy the new key now", "text": text, "curl": curl, "now": timezone.now()}
-        return self.page(request, key, "issued", context)
-
-    def page(self, request: HttpRequest, key: ApiKey, name: str, context: dict[str, Any]) -> HttpResponse:
-        """Return one of the key's own pages."""
-        request.current_app = self.admin_site.name  # As every page of the admin does.
-        shared = {**self.admin_site.each_context(request), "opts": self.opts, "key": key}
-        shared["may_view"] = self.has_view_permission(request, key)
-        return TemplateResponse(request, f"admin/accounts/apikey/{name}.html", shared | context)
-
-    def get_urls(self) -> list[URLPattern]:
-        """Add the pages to revoke, to rotate and to free a key."""
-        view = self.admin_site.admin_view
-        return [
-            path("<path:object_id>/revoke/", view(self.revoke_view), name="accounts_apikey_revoke"),
-            path("<path:object_id>/unban/", view(self.unban_view), name="accounts_apikey_unban"),
-            path("<path:object_id>/rotate/", view(self.rotate_view), name="accounts_apikey_rotate"),
-            *super().get_urls(),
-        ]
+        return self.page(
+            request, "accounts/apikey/issued", "Copy the new key now",
+            key=key, text=text, now=timezone.now(), may_view=self.has_view_permission(request, key),
+            curl=f"curl -H 'Authorization: Bearer {text}' {settings.BASE_URL}/pets",
+        )  # fmt: skip
 
     def may_rotate(self, request: HttpRequest, key: ApiKey) -> bool:
         """Tell whether somebody may: it changes one key and issues another."""
         return self.has_change_permission(request, key) and self.has_add_permission(request)
 
     def revoke_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Say what stops working and ask for the reason, then revoke."""
-
-        def revoke(key: ApiKey, form: forms.Form) -> HttpResponse:
-            reason = form.cleaned_data["reason"]
-            key.revoke(reason=reason, by=actor(request))
-            self.log_change(request, key, f"Revoked: {reason}")
-            self.message_user(request, f"Key {key.public_id} is revoked. It is refused from now on.")
-            return back_to(key)
-
-        return self.ask_first(request, object_id, REVOKE, ReasonForm, revoke)
+        said = "Key {} is revoked. It is refused from now on."
+        return self.ask_why(request, object_id, REVOKE, ApiKey.revoke, said)
 
     def unban_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Ask for the reason, then lift the ban."""
+        return self.ask_why(request, object_id, UNBAN, ApiKey.unban, "The ban of key {} is lifted.")
 
-        def unban(key: ApiKey, form: forms.Form) -> HttpResponse:
-            reason = form.cleaned_data["reason"]
-            key.unban(reason=reason, by=actor(request))
-            self.log_change(request, key, f"Ban lifted: {reason}")
-            self.message_user(request, f"The ban of key {key.public_id} is lifted.")
-            return back_to(key)
+    def ask_why(
+        self, request: HttpRequest, object_id: str, question: Question, verb: Callable[..., None], said: str
+    ) -> HttpResponse:
+        key = self.row(request, object_id, self.has_change_permission)
 
-        return self.ask_first(request, object_id, UNBAN, ReasonForm, unban)
+        def act(given: dict[str, Any]) -> HttpResponse:
+            verb(key, reason=given["reason"], by=Actor.of(request))
+            self.message_user(request, said.format(key.public_id))
+            return HttpResponseRedirect(address(key))
+
+        return self.ask(request, key, question, ReasonForm, act)
 
     def rotate_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Ask how long the old key works on, then rotate."""
+        key = self.row(request, object_id, self.may_rotate)
 
-        def rotate(key: ApiKey, form: forms.Form) -> HttpResponse:
-            new, text = key.rotate(by=actor(request), overlap=cast("RotateForm", form).overlap())
-            self.log_change(request, key, f"Rotated: replaced by {new.public_id}.")
-            self.log_addition(request, new, f"Issued to replace {key.public_id}.")
-            return self.show_text(request, new, text)
+        def rotate(given: dict[str, Any]) -> HttpResponse:
+            return self.show_text(request, *key.rotate(by=Actor.of(request), overlap=overlap(given)))
 
-        return self.ask_first(request, object_id, ROTATE, RotateForm, rotate, allowed=self.may_rotate)
+        return self.ask(request, key, ROTATE, RotateForm, rotate)
 
-    def ask_first(
+    def ask(
         self,
         request: HttpRequest,
-        object_id: str,
-        verb: Verb,
+        key: ApiKey,
+        question: Question,
         form_class: type[forms.Form],
-        act: Callable[[ApiKey, forms.Form], HttpResponse],
-        *,
-        allowed: Callable[[HttpRequest, ApiKey], bool] | None = None,
+        act: Callable[[dict[str, Any]], HttpResponse],
     ) -> HttpResponse:
-        """Show a page that asks; on POST do it, or say on the page why it can't be done."""
-        key = self.get_object(request, unquote(object_id))
-        if key is None:
-            raise Http404
-        if not (allowed or self.has_change_permission)(request, key):
-            raise PermissionDenied
-        form = form_class(request.POST if request.method == "POST" else None)
-        if form.is_valid():
-            try:
-                with transaction.atomic():  # With its audit: neither is there without the other.
-                    response = act(key, form)
-                warn_if_untold(self, request, pk=key.pk)
-                return response
-            except ValidationError as error:
-                form.add_error(None, error)
+        """Ask about a key, with what one should know of it; then act, and warn if Redis wasn't told."""
+
+        def act_and_warn(given: dict[str, Any]) -> HttpResponse:
+            response = act(given)
+            warn_if_untold(self, request, pk=key.pk)
+            return response
+
         now = timezone.now()
-        context = {"title": verb.title, "verb": verb, "form": form, "badge": state_badge(key, now)}
-        return self.page(request, key, "ask", context | {"facts": facts(key, now)})
+        about = format_html(
+            'Key <span class="public-id">{}</span> of <strong>{}</strong>', key.public_id, key.account
+        )
+        return confirm(
+            self, request, question, form_class, act_and_warn,
+            back=address(key), about=about, badge=state_badge(key, now), facts=facts(key, now),
+        )  # fmt: skip
+
+
+def address(key: ApiKey) -> str:
+    return reverse("admin:accounts_apikey_change", args=[key.pk])
 
 
 def facts(key: ApiKey, now: datetime) -> dict[str, Any]:
@@ -175,16 +139,6 @@ def ban_facts(key: ApiKey, now: datetime) -> dict[str, str]:
     ban_end = key.ban_end(now)
     if ban_end is None:
         return {}
-    event = key.events.filter(action=KeyEvent.Action.BANNED).first()
+    event = key.events.filter(action=Action.BANNED).first()
     since = {"Banned since": exact(event.at), "Reason of the ban": event.reason} if event else {}
     return {**since, "The ban ends": exact(ban_end)}
-
-
-def back_to(key: ApiKey) -> HttpResponseRedirect:
-    """Return the way to a key's page."""
-    return HttpResponseRedirect(reverse("admin:accounts_apikey_change", args=[key.pk]))
-
-
-def actor(request: HttpRequest) -> Actor:
-    """Return the member of staff, for the key's history."""
-    return Actor.staff(cast("User", request.user))

@@ -9,8 +9,7 @@ from django import forms
 from django.conf import settings
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
-from django.template.response import TemplateResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.http import urlencode
@@ -34,26 +33,23 @@ ADVICE = {
     Refusal.Rule.DAY: f"Wait until the day ends, at 00:00 UTC. {SHARED}",
     Refusal.Rule.BAN: (
         "Mend the program: after a 429 it must wait as Retry-After says. The key works again when the ban "
-        "ends; requests meanwhile don't prolong it. Staff can lift the ban once the program is mended."
+        "ends; requests until then don't prolong it. Staff can lift the ban once the program is mended."
     ),
 }
 
 
 class RequestIdForm(forms.Form):
-    """Which request."""
-
     q = forms.CharField(
         label="Request id",
         widget=UnfoldAdminTextInputWidget(attrs={"autocomplete": "off", "spellcheck": "false"}),
-        help_text="Every answer has it in its X-Request-Id header; ask the customer for it.",
+        help_text="It is in the X-Request-Id header of every answer; ask the customer for it.",
     )
 
     def clean_q(self) -> str:
-        """Refuse what can't be a request id."""
         request_id: str = self.cleaned_data["q"]
         if not WELL_FORMED.fullmatch(request_id):
             raise forms.ValidationError(
-                "This is no request id. One has at most 128 letters, digits, and the signs . _ ~ -"
+                "This isn't a request id: those have at most 128 letters, digits and the signs . _ ~ -"
             )
         return request_id
 
@@ -62,20 +58,10 @@ class RequestIdForm(forms.Form):
 class RefusalAdmin(PetstoreModelAdmin):
     """Instead of a list, one page that answers one question."""
 
+    can_add = can_change = can_delete = False
+
     class Media:
         js = ["petstore/key-text.js"]
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        """Forbid: the service writes them."""
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Forbid."""
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Forbid: they go by themselves."""
-        return False
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
         """Ask for a request id, and explain what is kept of it."""
@@ -86,39 +72,26 @@ class RefusalAdmin(PetstoreModelAdmin):
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
     ) -> HttpResponse:
-        """Lead to the explanation."""
-        refusal = self.get_object(request, object_id)
-        if refusal is None:
-            raise Http404
-        if not self.has_view_permission(request, refusal):
-            raise PermissionDenied
-        return HttpResponseRedirect(address(refusal))
+        query = urlencode({"q": self.row(request, object_id).request_id})
+        return HttpResponseRedirect(f"{reverse('admin:accounts_refusal_changelist')}?{query}")
 
     def explain(self, request: HttpRequest) -> HttpResponse:
-        """Return the page."""
-        asked = "q" in request.GET
-        form = RequestIdForm(request.GET if asked else None)
-        request_id = form.cleaned_data["q"] if asked and form.is_valid() else ""
+        form = RequestIdForm(request.GET if "q" in request.GET else None)
+        request_id = form.cleaned_data["q"] if form.is_valid() else ""
         now = timezone.now()
         found = Refusal.objects.for_request(request_id).select_related("account__plan", "key__standing")
-        context = {
-            **self.admin_site.each_context(request),
-            "opts": self.opts,
-            "media": self.media,
-            "title": "Why was I refused?",
-            "form": form,
-            "request_id": request_id,
-            "found": [explanation(refusal, now) for refusal in found],
-            "kept_days": settings.REFUSALS_KEPT_DAYS,
-            "sees_accounts": may_view(request, "accounts.account"),
-            "sees_keys": may_view(request, "accounts.apikey"),
-        }
-        request.current_app = self.admin_site.name  # As every page of the admin does.
-        return TemplateResponse(request, "admin/accounts/refusal/explain.html", context)
+        return self.page(
+            request, "accounts/refusal/explain", "Why was I refused?",
+            form=form,
+            request_id=request_id,
+            found=[explanation(refusal, now) for refusal in found],
+            kept_days=settings.REFUSALS_KEPT_DAYS,
+            sees_accounts=may_view(request, "accounts.account"),
+            sees_keys=may_view(request, "accounts.apikey"),
+        )  # fmt: skip
 
 
 def explanation(refusal: Refusal, now: datetime) -> dict[str, Any]:
-    """Return what the page says of one refusal."""
     rule = Refusal.Rule(refusal.rule)
     return {
         "refusal": refusal,
@@ -148,8 +121,3 @@ def windows(refusal: Refusal) -> list[dict[str, Any]]:
         }
         for name, (used, limit, ends, length) in {"Minute": minute, "Day (UTC)": day}.items()
     ]
-
-
-def address(refusal: Refusal) -> str:
-    """Return the way to the explanation of a refusal."""
-    return f"{reverse('admin:accounts_refusal_changelist')}?{urlencode({'q': refusal.request_id})}"

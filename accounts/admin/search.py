@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from django.contrib.admin.views.main import SEARCH_VAR
 from django.http import HttpRequest, HttpResponseRedirect
 
 from accounts import key_text
+from petstore.backoffice.model_admin import PetstoreModelAdmin
 
 # The public id, or what is there of it, in a key that somebody pasted whole or in part.
 PASTED = re.compile(rf"psk_(?:live|test)_([0-9A-Za-z]{{0,{key_text.PUBLIC_ID_LENGTH}}})", re.ASCII)
@@ -30,3 +32,13 @@ def without_secret(request: HttpRequest, name: str = SEARCH_VAR) -> HttpResponse
     query = request.GET.copy()
     query[name] = public_id
     return HttpResponseRedirect(f"{request.path}?{query.urlencode()}")
+
+
+class PastedKeyAdmin(PetstoreModelAdmin):
+    """A list in which a key that was pasted whole is looked for by its public id."""
+
+    class Media:
+        js = ["petstore/key-text.js"]
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
+        return without_secret(request) or super().changelist_view(request, extra_context)

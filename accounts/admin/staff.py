@@ -8,37 +8,42 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from django import forms
 from django.contrib import admin
-from django.contrib.admin.utils import unquote
 from django.contrib.auth.admin import GroupAdmin, UserAdmin
 from django.contrib.auth.models import Group, Permission, User
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
-from django.db.models import Exists, Model, OuterRef, Q, QuerySet
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
-from django.template.response import TemplateResponse
-from django.urls import URLPattern, path, reverse
+from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
 from django_otp.plugins.otp_static import admin as otp_static_pages  # noqa: F401  Registers what goes below.
 from django_otp.plugins.otp_static.models import StaticDevice
 from django_otp.plugins.otp_totp import admin as otp_totp_pages  # noqa: F401
 from django_otp.plugins.otp_totp.models import TOTPDevice
 from unfold.decorators import display
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
-from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminTextInputWidget
+from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
-from petstore.backoffice import audit, two_factor
+from petstore.backoffice import two_factor
+from petstore.backoffice.audit import Action, Actor, record
+from petstore.backoffice.confirmation import Question, ReasonForm, confirm
 from petstore.backoffice.model_admin import PetstoreModelAdmin
 
 # django-otp's own pages would show the secrets of everybody's authenticator app.
 admin.site.unregister([User, Group, TOTPDevice, StaticDevice])
 
 APPS_WITH_PAGES = ("accounts", "inventory", "auth", "backoffice")
+RESET = Question(
+    "Reset two-factor sign-in?",
+    "Reset two-factor",
+    "Their app and their recovery codes will stop working. Make sure that it is really they who ask: until "
+    "they set up a new app, their password alone will be enough to sign in.",
+    danger=True,
+)
 OWN_RIGHTS = ("is_active", "is_staff", "is_superuser", "groups", "user_permissions")
 
 
 def rights_of(request: HttpRequest) -> set[str]:
-    """Return the permissions of the member of staff who is signed in."""
     return set(cast("User", request.user).get_all_permissions())
 
 
@@ -60,33 +65,28 @@ def grantable(request: HttpRequest) -> QuerySet[Permission]:
     return found.filter(pk__in=[pk for pk, app, codename in pairs if f"{app}.{codename}" in own])
 
 
-class ReasonForm(forms.Form):
-    """Why somebody's second factor is reset."""
-
-    reason = forms.CharField(
-        max_length=255, help_text="For the audit trail.", widget=UnfoldAdminTextInputWidget
-    )
-
-
 class NobodyAboveAdmin(PetstoreModelAdmin):
     """Pages on which nobody raises anybody above themselves, or touches what stands above them."""
 
     def outranks(self, request: HttpRequest, row: Any) -> bool:
         """Tell whether the row has rights that the member of staff has not."""
+        if cast("User", request.user).is_superuser:
+            return False
+        return not names(self.rights_in(row)) <= rights_of(request)
+
+    def rights_in(self, row: Any) -> QuerySet[Permission]:
         raise NotImplementedError
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Allow it for what stands no higher."""
-        may: bool = super().has_change_permission(request, obj)
+        may = super().has_change_permission(request, obj)
         return may and (obj is None or not self.outranks(request, obj))
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Allow it for what stands no higher."""
-        may: bool = super().has_delete_permission(request, obj)
+        may = super().has_delete_permission(request, obj)
         return may and (obj is None or not self.outranks(request, obj))
 
     def formfield_for_manytomany(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        """Offer only what may be given."""
+        """Offer only what may be given, as boxes to tick: they need neither a wide screen nor a mouse."""
         if db_field.name in {"permissions", "user_permissions"}:
             kwargs["queryset"] = grantable(request)
         if db_field.name == "groups" and not cast("User", request.user).is_superuser:
@@ -98,34 +98,31 @@ class NobodyAboveAdmin(PetstoreModelAdmin):
 
 @admin.register(User)
 class StaffAdmin(UserAdmin, NobodyAboveAdmin):  # type: ignore[type-arg,misc]  # Stubs and unfold differ.
-    """Who may sign in. As in Django, but with the care of our other pages."""
-
     form = UserChangeForm
     add_form = UserCreationForm
     change_password_form = AdminPasswordChangeForm
     list_display = ("username", "email", "first_name", "last_name", "is_staff", "has_second_factor")
-    filter_horizontal = ()  # Boxes to tick, which need neither a wide screen nor a mouse.
+    filter_horizontal = ()
+    row_pages = {"two-factor/": "reset_two_factor"}
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
-        """Return the members of staff, each with whether a second factor is set up."""
         device = TOTPDevice.objects.filter(user=OuterRef("pk"), confirmed=True)
         found: QuerySet[User] = super().get_queryset(request)
         return found.annotate(second_factor=Exists(device))
 
     @display(description="two-factor", boolean=True)
     def has_second_factor(self, user: Any) -> bool:
-        """Return whether a second factor is set up."""
         return bool(user.second_factor)
 
     def outranks(self, request: HttpRequest, row: User) -> bool:
-        """Tell whether somebody has rights that the member of staff has not, active or not."""
-        if cast("User", request.user).is_superuser:
-            return False
-        given = Permission.objects.filter(Q(user=row) | Q(group__user=row))
-        return row.is_superuser or not names(given) <= rights_of(request)
+        above = row.is_superuser and not cast("User", request.user).is_superuser
+        return above or super().outranks(request, row)
+
+    def rights_in(self, row: User) -> QuerySet[Permission]:
+        """Return somebody's rights, active or not."""
+        return Permission.objects.filter(Q(user=row) | Q(group__user=row))
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Forbid to delete oneself."""
         return super().has_delete_permission(request, obj) and (obj is None or obj.pk != request.user.pk)
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
@@ -147,63 +144,38 @@ class StaffAdmin(UserAdmin, NobodyAboveAdmin):  # type: ignore[type-arg,misc]  #
         found: User | None = super().get_object(request, object_id, from_field)
         return found
 
-    def get_urls(self) -> list[URLPattern]:
-        """Add the page to reset somebody's second factor."""
-        view = self.admin_site.admin_view(self.reset_view)
-        return [path("<id>/two-factor/", view, name="auth_user_reset_two_factor"), *super().get_urls()]
-
-    def may_reset(self, request: HttpRequest, user: User | None) -> bool:
+    def may_reset(self, request: HttpRequest, user: User) -> bool:
         """Tell whether somebody may: for others only, who turn their own off with password and code."""
-        return user is not None and user.pk != request.user.pk and self.has_change_permission(request, user)
+        return user.pk != request.user.pk and self.has_change_permission(request, user)
 
-    def render_change_form(
-        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
-    ) -> Any:
-        """Show the page, with the link to reset where there is something to reset."""
-        user = context.get("original")
-        context["may_reset"] = self.may_reset(request, user) and getattr(user, "second_factor", False)
-        return super().render_change_form(request, context, *args, **kwargs)
+    def beside_form(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        return {"may_reset": row is not None and row.second_factor and self.may_reset(request, row)}
 
-    def reset_view(self, request: HttpRequest, id: str) -> HttpResponse:  # noqa: A002  As UserAdmin names it.
-        """Ask for the reason, then take away somebody's second factor."""
-        user = self.get_object(request, unquote(id))
-        if user is None:
-            raise Http404
-        if not self.may_reset(request, user):
-            raise PermissionDenied
-        form = ReasonForm(request.POST if request.method == "POST" else None)
-        if form.is_valid():
+    def reset_two_factor_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        user = self.row(request, object_id, self.may_reset)
+        back = reverse("admin:auth_user_change", args=[user.pk])
+
+        def reset(given: dict[str, Any]) -> HttpResponse:
             with transaction.atomic():
                 two_factor.remove(user)
-                reason = form.cleaned_data["reason"]
-                audit.record(request, user, audit.Action.TWO_FACTOR_RESET, reason=reason)
+                record(Actor.of(request), user, Action.TWO_FACTOR_RESET, reason=given["reason"])
             self.message_user(
-                request, f"{user} signs in with the password alone now, and can set up a new app."
+                request, f"{user} now signs in with the password alone, and can set up a new app."
             )
-            return HttpResponseRedirect(reverse("admin:auth_user_change", args=[user.pk]))
-        request.current_app = self.admin_site.name
-        shared = {
-            **self.admin_site.each_context(request),
-            "opts": self.opts,
-            "colleague": user,
-            "form": form,
-        }
-        return TemplateResponse(
-            request, "admin/two_factor/reset.html", shared | {"title": "Reset two-factor sign-in"}
-        )
+            return HttpResponseRedirect(back)
+
+        return confirm(self, request, RESET, ReasonForm, reset, back=back, about=f"Member of staff: {user}")
 
 
 @admin.register(Group)
 class StaffGroupAdmin(GroupAdmin, NobodyAboveAdmin):  # type: ignore[misc]  # Unfold has no types.
-    """What groups of staff may do."""
-
     filter_horizontal = ()
 
-    def outranks(self, request: HttpRequest, row: Model) -> bool:
+    def outranks(self, request: HttpRequest, row: Group) -> bool:
         """Tell whether the group has rights that the member of staff has not, or is one of theirs."""
         user = cast("User", request.user)
-        if user.is_superuser:
-            return False
-        if user.groups.filter(pk=row.pk).exists():
-            return True
-        return not names(Permission.objects.filter(group=row.pk)) <= rights_of(request)
+        theirs = not user.is_superuser and user.groups.filter(pk=row.pk).exists()
+        return theirs or super().outranks(request, row)
+
+    def rights_in(self, row: Group) -> QuerySet[Permission]:
+        return Permission.objects.filter(group=row.pk)

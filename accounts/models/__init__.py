@@ -3,9 +3,7 @@
 from accounts.models.api_keys import (
     MAX_LIFETIME,
     ROTATION_OVERLAP,
-    Actor,
     ApiKey,
-    KeyEvent,
     key_mode,
     signing_pepper,
 )
@@ -18,6 +16,7 @@ from accounts.models.counters import (
 )
 from accounts.models.plans import EPOCH, Account, Plan, PlanCode
 from accounts.models.records import AccountDayLoad, DeprecatedUse, MinuteLoad, Refusal
+from petstore.backoffice.audit import Actor
 
 __all__ = [
     "EPOCH",
@@ -30,7 +29,6 @@ __all__ = [
     "DailyUsage",
     "DeprecatedUse",
     "IdempotencyRecord",
-    "KeyEvent",
     "KeyStanding",
     "MinuteLoad",
     "Plan",

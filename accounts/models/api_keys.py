@@ -1,10 +1,9 @@
-"""API keys, and what happened to each."""
+"""API keys: issued, rotated, revoked, banned."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
@@ -16,9 +15,9 @@ from accounts import key_text, networks, scopes
 from accounts.models.counters import KeyStanding
 from accounts.models.plans import Account
 from accounts.models.publications import Published
-
-if TYPE_CHECKING:
-    from django.contrib.auth.models import User
+from petstore.backoffice import audit
+from petstore.backoffice.audit import Action, Actor, values_in
+from petstore.backoffice.models import AuditEntry, AuditQuerySet
 
 MAX_LIFETIME = timedelta(days=36_525)  # So that no later end overflows the calendar.
 ROTATION_OVERLAP = timedelta(hours=24)  # D19
@@ -77,7 +76,7 @@ class ApiKeyManager(models.Manager["ApiKey"]):
         key.full_clean()
         with transaction.atomic():
             key.save()
-            key.record(KeyEvent.Action.ISSUED, by)
+            audit.record(by, key, Action.ISSUED, after=values_in(key))
         return key, text.text
 
 
@@ -148,16 +147,17 @@ class ApiKey(Published):
         return ApiKey.objects.select_for_update(of=("self",)).select_related("account").get(pk=self.pk)
 
     def revoke(self, *, reason: str, by: Actor) -> None:
-        """End the key at once and for good. Raises ValidationError without a reason, or a second time."""
+        """End the key at once, and for ever. Raises ValidationError without a reason, or a second time."""
         if not reason.strip():
             raise ValidationError("Say why the key is revoked.")
         with transaction.atomic():
             key = self.locked()
             if key.revoked_at is not None:
                 raise ValidationError(f"Key {self.public_id} is revoked already.")
+            before = values_in(key)
             key.revoked_at, key.revoked_reason = timezone.now(), reason.strip()[:255]
             key.save(update_fields=["revoked_at", "revoked_reason"])
-            key.record(KeyEvent.Action.REVOKED, by, reason)
+            audit.record(by, key, Action.REVOKED, before=before, after=values_in(key), reason=reason)
         self.refresh_from_db()
 
     def rotate(self, *, by: Actor, overlap: timedelta = ROTATION_OVERLAP) -> tuple[ApiKey, str]:
@@ -185,10 +185,11 @@ class ApiKey(Published):
                 by=by,
                 rotated_from=old,
             )
-            end = now + overlap
+            before, end = values_in(old), now + overlap
             old.expires_at = min(old.expires_at, end) if old.expires_at else end
             old.save(update_fields=["expires_at"])
-            old.record(KeyEvent.Action.ROTATED, by, f"Replaced by {new.public_id}.")
+            why = f"Replaced by {new.public_id}."
+            audit.record(by, old, Action.ROTATED, before=before, after=values_in(old), reason=why)
         self.refresh_from_db()
         return new, text
 
@@ -208,53 +209,9 @@ class ApiKey(Published):
             standing.lifts += 1
             standing.strikes = standing.told_until = 0
             standing.save()
-            self.record(KeyEvent.Action.UNBANNED, by, reason)
+            audit.record(by, self, Action.UNBANNED, reason=reason)
 
-    def record(self, action: KeyEvent.Action, by: Actor, reason: str = "") -> None:
-        KeyEvent.objects.create(
-            key=self, action=action, actor=by.user, actor_name=by.name, reason=reason[:255]
-        )
-
-
-class Actor:
-    """Who does something to a key: a member of staff, or a command that an operator runs."""
-
-    def __init__(self, name: str, user: User | None = None) -> None:
-        self.name = name
-        self.user = user
-
-    @classmethod
-    def staff(cls, user: User) -> Actor:
-        return cls(user.get_username(), user)
-
-
-class KeyEvent(models.Model):
-    """What happened to a key, who did it, and why. Only ever added to."""
-
-    class Action(models.TextChoices):
-        ISSUED = "issued"
-        ROTATED = "rotated"
-        REVOKED = "revoked"
-        BANNED = "banned"
-        UNBANNED = "unbanned"
-
-    key = models.ForeignKey(ApiKey, on_delete=models.PROTECT, related_name="events")
-    action = models.CharField(max_length=10, choices=Action)
-    at = models.DateTimeField(default=timezone.now)
-    actor = models.ForeignKey(
-        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
-    )
-    actor_name = models.CharField(max_length=255)
-    reason = models.CharField(max_length=255, blank=True)
-
-    class Meta:
-        ordering = ["-id"]
-        constraints = [
-            models.CheckConstraint(
-                name="key_event_is_known",
-                condition=Q(action__in=["issued", "rotated", "revoked", "banned", "unbanned"]),
-            )
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.key_id} {self.action}"
+    @property
+    def events(self) -> AuditQuerySet:
+        """What was done to the key, the newest first."""
+        return AuditEntry.objects.about(self)

@@ -56,6 +56,11 @@ class Plan(Published):
     def __str__(self) -> str:
         return self.get_code_display()
 
+    @property
+    def limits(self) -> Limits | None:
+        """What accounts on the plan may send; None if each has numbers of its own."""
+        return Limits(self.per_minute, self.per_day) if self.per_minute and self.per_day else None
+
 
 class Account(Published):
     """A customer: its keys share one quota, and its orders are its own."""

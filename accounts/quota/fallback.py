@@ -1,12 +1,12 @@
 """What happens when Redis fails: the one place where that is decided.
 
 Requests go on, counted by the database, and none fails or waits because of Redis: those that meet the
-failure pay for one time-out, then nobody asks Redis until a thread of its own has found it well again. Each
+failure pay for one time-out, then nobody asks Redis until a thread of its own gets an answer again. Each
 node of a cluster is away or not by itself, with the accounts that it has. Logged once for each change.
 
 At each change of store an account can be admitted its minute limit once more. The day is carried over: a
-process writes what it has counted before it asks the database, and tells Redis what it has had the database
-count before it asks Redis again. docs/operating.md has what can be missed nevertheless.
+process writes what it has counted before it asks the database, and tells Redis what the database has
+counted for it before it asks Redis again. docs/operating.md has what can be missed nevertheless.
 """
 
 import asyncio

@@ -160,7 +160,7 @@ def note(published: list[KeyFacts], answers: list[tuple[bool, int]]) -> None:
 
 
 def overtake(refused: dict[int, int]) -> None:
-    """See to keys of which Redis has later versions than were just read.
+    """Deal with keys of which Redis has later versions than were just read.
 
     They are of changes that came meanwhile, as a rule; then the database has them by now. Where it has not,
     a standby has become the primary without them, and its versions must first pass those.

@@ -1,4 +1,4 @@
-"""How many requests came in each minute: what "what if" is reckoned from.
+"""How many requests came in each minute: what "what if" is calculated from.
 
 Every process adds its counts of a minute to a staging table, MinuteLoad. When a quarter of an hour is over,
 one process, whichever comes first, moves it to AccountDayLoad, a row for each account and day. So the

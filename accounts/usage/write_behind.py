@@ -23,12 +23,13 @@ from accounts.bans import Ban
 from accounts.caller import Caller
 from accounts.key_text import KeyText
 from accounts.limits import DAY, MINUTE, SECOND, Verdict, moment
-from accounts.models import EPOCH, Actor, ApiKey, KeyEvent, KeyStanding, signing_pepper
+from accounts.models import EPOCH, Actor, ApiKey, KeyStanding, signing_pepper
 from accounts.usage import deprecated_calls, loads, refusals, rehash
 from accounts.usage.deprecated_calls import Uses
 from accounts.usage.loads import Loads
 from accounts.usage.refusals import Refused
 from accounts.usage.rehash import Digests
+from petstore.backoffice import audit
 from petstore.loop.threads import in_thread
 from petstore.observability.metrics import BANS
 
@@ -272,7 +273,7 @@ def last_use(key_id: int, used_at: datetime) -> dict[str, Any]:
 
 
 def write_bans(bans: Iterable[Ban]) -> None:
-    """Record bans: the key's standing, and the event; in one order in every process."""
+    """Record bans: the key's standing, and an audit entry; in one order in every process."""
     for ban in sorted(bans, key=lambda ban: ban.key_id):
         key = ApiKey.objects.filter(pk=ban.key_id).first()
         later = Q(banned_at__gt=ban.began_at)
@@ -289,7 +290,7 @@ def write_bans(bans: Iterable[Ban]) -> None:
         )
         minutes = (ban.ends_at - ban.began_at) // (60 * SECOND)
         reason = f"{ban.strikes} requests before their Retry-After ran out. Banned for {minutes} minutes."
-        key.record(KeyEvent.Action.BANNED, SERVICE, reason)
+        audit.record(SERVICE, key, audit.Action.BANNED, reason=reason)
 
 
 recorder = UsageRecorder()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from django.contrib import admin
@@ -13,66 +14,53 @@ from inventory import stock
 from inventory.admin.changelist import BigTableAdmin, KeysetChangeList
 from inventory.models import Category
 
-BEING_COUNTED = "being counted"
+
+def count_pets(categories: Iterable[Any]) -> None:
+    """Give each category its number of pets when they were last counted; None if they never were."""
+    counted = stock.snapshot()
+    numbers = (
+        {row.category_id: row.available + row.pending + row.sold for row in counted.categories}
+        if counted
+        else {}
+    )
+    for category in categories:
+        category.number_of_pets = numbers.get(category.pk, 0) if counted else None
 
 
 class CategoryList(KeysetChangeList):
-    """Gives each category its number of pets, from the last count of the stock."""
-
     def get_results(self, request: HttpRequest) -> None:
-        """Read the page, and the count once for all of it."""
         super().get_results(request)
-        numbers = pets_by_category()
-        for category in self.result_list:
-            category.number_of_pets = numbers if numbers is None else numbers.get(category.pk, 0)
-
-
-def pets_by_category() -> dict[int, int] | None:
-    """Return how many pets each category had when they were last counted; None if they never were."""
-    counted = stock.snapshot()
-    if counted is None:
-        return None
-    return {
-        category.category_id: category.available + category.pending + category.sold
-        for category in counted.categories
-    }
+        count_pets(self.result_list)
 
 
 @admin.register(Category)
 class CategoryAdmin(BigTableAdmin):
-    """The kinds of animals."""
-
     list_display = ["name", "id", "pets", "description"]
     search_fields = ["name"]
     search_help_text = "A part of a name"
     ordering = ["name"]
     sortable_by = ["name", "id"]
     list_filter_submit = False
-    fields = ["name", "description", "pets"]
     readonly_fields = ["pets"]
     actions = None
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> Any:
-        """Return the list with the numbers of pets."""
         return CategoryList
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        """Return the fields; a new category has no pets."""
         return ["name", "description"] if obj is None else ["name", "description", "pets"]
 
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
+        category = super().get_object(request, object_id, from_field)
+        count_pets([category] if category is not None else [])
+        return category
+
     @admin.display(description="pets")
-    def pets(self, category: Category) -> str:
-        """Return how many pets there are, as a link to them."""
-        if hasattr(category, "number_of_pets"):
-            number = category.number_of_pets
-        else:
-            numbers = pets_by_category()
-            number = None if numbers is None else numbers.get(category.pk, 0)
-        url = reverse("admin:inventory_pet_changelist")
-        text = BEING_COUNTED if number is None else f"{number:,}"
+    def pets(self, category: Any) -> str:
+        number: int | None = category.number_of_pets
         return format_html(
             '<a class="text-primary-600 dark:text-primary-500" href="{}?category__id__exact={}">{}</a>',
-            url,
+            reverse("admin:inventory_pet_changelist"),
             category.pk,
-            text,
+            "being counted" if number is None else f"{number:,}",
         )

@@ -112,8 +112,6 @@ def beyond(rows: QuerySet[Any], pk: int) -> Q | None:
 
 
 class BigTableAdmin(PetstoreModelAdmin):
-    """The pages of a model with very many rows."""
-
     list_disable_select_all = True  # It would need their number.
     list_filter_submit = True
     sortable_by = ["id"]  # The only order that an index gives.
@@ -121,7 +119,6 @@ class BigTableAdmin(PetstoreModelAdmin):
     keys: Mapping[tuple[str, ...], Key] = MappingProxyType({})
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> Any:
-        """Return the list that doesn't count."""
         return KeysetChangeList
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:

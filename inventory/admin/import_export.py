@@ -8,7 +8,9 @@ from `manage.py import_pets`: the same line numbers, encodings, quotes and rules
 from __future__ import annotations
 
 import io
+import logging
 import tempfile
+from itertools import islice
 from typing import Any, BinaryIO
 
 from django import forms
@@ -17,7 +19,6 @@ from django.contrib.admin.options import IncorrectLookupParameters
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import IntegrityError, transaction
 from django.http import FileResponse, HttpRequest, HttpResponse, HttpResponseRedirect
-from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.decorators import method_decorator
@@ -25,78 +26,79 @@ from django.views.decorators.http import require_POST
 from import_export.admin import ImportExportMixin
 from unfold.widgets import UnfoldAdminFileFieldWidget, UnfoldAdminSelectWidget
 
-from inventory.admin.changelist import BigTableAdmin
-from inventory.admin.shared import counted
-from inventory.import_export import READ_FORMATS, format_of
+from inventory.admin.shared import ActingAdmin
+from inventory.import_export import format_of
 from inventory.import_export.checking import Checker, Report, Row, good_rows
-from inventory.import_export.lines import BLANKS, BOM, Lines, Records, UnreadableError
-from inventory.import_export.reading import READERS
+from inventory.import_export.reading import READERS, lines
 from inventory.import_export.storing import add, category_ids, export, snapshot
 from inventory.import_export.writing import write_csv, write_json_lines
 from inventory.models import PetQuerySet
 from inventory.models.uploads import PetUpload
+from petstore.backoffice.wording import counted
+
+logger = logging.getLogger(__name__)
 
 MOST_BYTES = 2 * 1024 * 1024
-MOST_LINES = 10_000
+MOST_PETS = 10_000
 PROBLEMS_SHOWN = 200
 PETS_SHOWN = 20
 MOST_EXPORTED = 100_000
-TITLES = {"csv": "CSV", "json": "JSON", "jsonl": "JSON Lines"}
+TITLES = {"csv": "CSV", "jsonl": "JSON Lines"}
 CONTENT_TYPES = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}
 TOO_BIG = (
-    f"The file is too big to be imported here: at most {MOST_LINES:,} lines and {MOST_BYTES // 2**20} MB. "
-    "Of a JSON array, the elements are counted. Split it, or ask whoever runs the service for "
-    "`manage.py import_pets`."
+    f"The file is too big to be imported here: at most {MOST_PETS:,} pets and {MOST_BYTES // 2**20} MB. "
+    "Split it, or ask whoever runs the service for `manage.py import_pets`."
+)
+UNKNOWN_FORMAT = "The file's name ends neither in .csv nor in .jsonl. Choose what it is."
+TOO_MANY = (
+    f"More than {MOST_EXPORTED:,} pets are in this list. Narrow it with filters, or ask whoever runs the "
+    "service for `manage.py export_pets`."
 )
 GONE = (
-    "This file no longer waits: it was imported, replaced by another one, or an hour has passed. "
+    "This file is no longer kept: it was imported or replaced by another one, or an hour has passed. "
     "If its pets are not in the list, choose the file again."
 )
 
 
-class ImportForm(forms.Form):
-    """A file and what it is."""
+class NoLongerGoodError(Exception):
+    """A file that was good when it was previewed has bad lines now."""
 
+
+class ImportForm(forms.Form):
     import_file = forms.FileField(
         label="File",
-        widget=UnfoldAdminFileFieldWidget(attrs={"accept": ".csv,.json,.jsonl"}),
-        help_text=f"At most {MOST_LINES:,} lines (in a JSON array: elements) and {MOST_BYTES // 2**20} MB.",
+        widget=UnfoldAdminFileFieldWidget(attrs={"accept": ".csv,.jsonl"}),
+        help_text=f"At most {MOST_PETS:,} pets and {MOST_BYTES // 2**20} MB.",
     )
     format = forms.ChoiceField(
         required=False,
-        choices=[("", "As the file's name ends"), *TITLES.items()],
+        choices=[("", "By the ending of its name"), *TITLES.items()],
         widget=UnfoldAdminSelectWidget,
     )
 
     def clean_import_file(self) -> Any:
-        """Refuse a file that is too big for a page."""
         file = self.cleaned_data["import_file"]
         if file.size > MOST_BYTES:
             raise ValidationError(TOO_BIG)
         return file
 
     def clean(self) -> dict[str, Any]:
-        """Find out the format, and read the file."""
+        """Find out the format, and check the pets."""
         cleaned = super().clean() or {}
-        if (file := cleaned.get("import_file")) is None:
+        if (file := cleaned.get("import_file")) is None or "format" not in cleaned:
             return cleaned
         try:
-            cleaned["format"] = format_of(file.name, cleaned.get("format"), READ_FORMATS)
+            file_format = format_of(file.name, cleaned["format"])
         except ValueError:
-            self.add_error(
-                "format",
-                "The file's name ends neither in .csv nor in .jsonl nor in .json. Choose what it is.",
-            )
-        cleaned["content"] = file.read()
-        may_be_array = cleaned.get("format") != "csv" and is_array(cleaned["content"])
-        if not may_be_array and cleaned["content"].count(b"\n") > MOST_LINES:
-            self.add_error("import_file", TOO_BIG)
-        return cleaned
+            raise ValidationError({"format": UNKNOWN_FORMAT}) from None
+        content = file.read()
+        report, rows = check(content, file_format)
+        if report.good + report.bad > MOST_PETS:
+            raise ValidationError({"import_file": TOO_BIG})
+        return cleaned | {"format": file_format, "content": content, "report": report, "rows": rows}
 
 
 class ExportForm(forms.Form):
-    """What the file shall be."""
-
     format = forms.ChoiceField(
         choices=[
             ("csv", "CSV, for spreadsheets: formulas in names are disarmed"),
@@ -112,53 +114,36 @@ def member(request: HttpRequest) -> int:
     return request.user.pk
 
 
-def is_array(content: bytes) -> bool:
-    """Tell whether JSON is an array, whose lines say nothing about the number of its elements."""
-    return content.removeprefix(BOM).lstrip(BLANKS).startswith(b"[")
-
-
-def at_most(most: int, records: Records) -> Records:
-    """Pass on so many records; refuse what follows."""
-    for number, (line, raw) in enumerate(records):
-        if number == most:
-            raise UnreadableError(line, TOO_BIG)
-        yield line, raw
-
-
 def check(content: bytes, file_format: str) -> tuple[Report, list[Row]]:
     """Return what import_pets would say of the file, and the good rows."""
     report = Report(room=PROBLEMS_SHOWN)
-    records = at_most(MOST_LINES, READERS[file_format](Lines(io.BytesIO(content))))
+    records = islice(READERS[file_format](lines(io.BytesIO(content))), MOST_PETS + 1)
     batches = good_rows(records, Checker(category_ids()), report)
     return report, [row for rows in batches for row in rows]
 
 
-class PetExchange(ImportExportMixin, BigTableAdmin):  # type: ignore[misc]  # The mixin is not typed.
-    """The pages to import pets from a file and to export them to one."""
-
-    def may(self, what: str, request: HttpRequest) -> bool:
-        """Tell whether somebody may import or export."""
-        return bool(getattr(self, f"has_{what}_permission")(request))
+class PetExchange(ImportExportMixin, ActingAdmin):  # type: ignore[misc]  # The mixin is not typed.
+    def require(self, what: str, request: HttpRequest) -> None:
+        """Raise PermissionDenied unless somebody may import or export."""
+        if not getattr(self, f"has_{what}_permission")(request):
+            raise PermissionDenied
 
     def import_action(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
         """Check a file and show what it would do; keep it if it is all good."""
-        if not self.may("import", request):
-            raise PermissionDenied
-        context: dict[str, Any] = {"formats": READ_FORMATS}
+        self.require("import", request)
         form = ImportForm(request.POST, request.FILES) if request.method == "POST" else ImportForm()
+        context: dict[str, Any] = {"form": form}
         if form.is_valid():
             given = form.cleaned_data
-            report, rows = check(given["content"], given["format"])
             name = "".join(sign for sign in given["import_file"].name if sign.isprintable())
-            context |= self.preview(report, rows, name)
-            if rows and not report.bad:
+            context |= self.preview(given["report"], given["rows"], name)
+            if given["rows"] and not given["report"].bad:
                 context["upload"] = PetUpload.objects.keep(
                     member(request), file_name=name, file_format=given["format"], content=given["content"]
                 )
-        return self.exchange_page(request, "import", "Import pets", context | {"form": form})
+        return self.page(request, "inventory/pet/import", "Import pets", **context)
 
     def preview(self, report: Report, rows: list[Row], name: str) -> dict[str, Any]:
-        """Return what the preview shows."""
         names = {pk: category for category, pk in category_ids().items()}
         return {
             "report": report,
@@ -173,28 +158,25 @@ class PetExchange(ImportExportMixin, BigTableAdmin):  # type: ignore[misc]  # Th
     @method_decorator(require_POST)
     def process_import(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
         """Import the file that was previewed: once, however often the button is pressed."""
-        if not self.may("import", request):
-            raise PermissionDenied
-        again = HttpResponseRedirect(reverse("admin:inventory_pet_import"))
+        self.require("import", request)
+        level = messages.ERROR
         try:
-            added, name = self.add_upload(request)
+            text, level = self.add_upload(request), messages.SUCCESS
         except PetUpload.DoesNotExist:
-            self.message_user(request, GONE, messages.WARNING)
-            return again
-        except IntegrityError:
-            added, name = 0, ""
-        if not added:
+            text, level = GONE, messages.WARNING
+        except NoLongerGoodError:
             text = "Nothing was imported: a category is no longer there. Check the file again."
-            self.message_user(request, text, messages.ERROR)
-            return again
-        text = f"{counted(added, 'pet')} imported from {name}."
-        self.message_user(request, text, messages.SUCCESS)
-        return HttpResponseRedirect(reverse("admin:inventory_pet_changelist"))
+        except IntegrityError:
+            logger.exception("The database refused an import.")
+            text = "Nothing was imported: the database refused it. Check the file again."
+        self.message_user(request, text, level)
+        page = "changelist" if level == messages.SUCCESS else "import"
+        return HttpResponseRedirect(reverse(f"admin:inventory_pet_{page}"))
 
-    def add_upload(self, request: HttpRequest) -> tuple[int, str]:
-        """Add the pets of the waiting file and forget it; return how many, and its name.
+    def add_upload(self, request: HttpRequest) -> str:
+        """Add the pets of the waiting file and forget it; return what was done.
 
-        Raises PetUpload.DoesNotExist, and IntegrityError if a category goes meanwhile.
+        Raises PetUpload.DoesNotExist, and NoLongerGoodError if a category has gone since the preview.
         """
         with transaction.atomic():
             waiting = PetUpload.objects.waiting(member(request), request.POST.get("upload", ""))
@@ -202,16 +184,16 @@ class PetExchange(ImportExportMixin, BigTableAdmin):  # type: ignore[misc]  # Th
             # Checked anew, since categories may have gone; nothing of it is trusted to the browser.
             report, rows = check(bytes(upload.content), upload.file_format)
             if report.bad:
-                return 0, upload.file_name
+                raise NoLongerGoodError
             add([rows])
-            self.log_addition(request, upload, f"Imported {counted(len(rows), 'pet')} from a file.")
+            pets = counted(len(rows), "pet")
+            self.log_addition(request, upload, f"Imported {pets} from a file.")
             upload.delete()
-        return len(rows), upload.file_name
+        return f"{pets} imported from {upload.file_name}."
 
     def export_action(self, request: HttpRequest) -> Any:
         """Ask for the format, then send the pets that filters and search of the list let through."""
-        if not self.may("export", request):
-            raise PermissionDenied
+        self.require("export", request)
         home = reverse("admin:inventory_pet_changelist")
         try:
             pets: PetQuerySet = self.get_export_queryset(request)  # type: ignore[no-untyped-call]
@@ -219,56 +201,21 @@ class PetExchange(ImportExportMixin, BigTableAdmin):  # type: ignore[misc]  # Th
             return HttpResponseRedirect(f"{home}?e=1")
         form = ExportForm(request.POST if request.method == "POST" else None)
         if form.is_valid():
-            if (response := exported(pets, form.cleaned_data["format"])) is not None:
-                return response
-            form.add_error(
-                None,
-                f"More than {MOST_EXPORTED:,} pets are in this list. Narrow it with filters, or ask "
-                "whoever runs the service for `manage.py export_pets`.",
-            )
+            if not pets.order_by("id")[MOST_EXPORTED : MOST_EXPORTED + 1].exists():
+                return exported(pets, form.cleaned_data["format"])
+            form.add_error(None, TOO_MANY)
         context = {"form": form, "chosen": bool(request.GET), "back": f"{home}?{request.GET.urlencode()}"}
-        return self.exchange_page(request, "export", "Export pets", context)
-
-    def exchange_page(
-        self, request: HttpRequest, name: str, title: str, context: dict[str, Any]
-    ) -> HttpResponse:
-        """Return one of the pages."""
-        request.current_app = self.admin_site.name  # As every page of the admin does.
-        shared = {**self.admin_site.each_context(request), "opts": self.opts, "title": title}
-        return TemplateResponse(request, f"admin/inventory/pet/{name}.html", shared | context)
+        return self.page(request, "inventory/pet/export", "Export pets", **context)
 
 
-def exported(pets: PetQuerySet, file_format: str) -> FileResponse | None:
-    """Return the file, or None if it would be too big.
-
-    It is written to the disk first, so that a slow reader keeps no connection to the database.
-    """
+def exported(pets: PetQuerySet, file_format: str) -> FileResponse:
+    """Return the file, from the disk: a slow reader keeps no connection to the database."""
     file: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115  The response closes it.
     with snapshot():
-        rows = export(pets)
-        written = Limited(rows)
         if file_format == "csv":
-            write_csv(written, file, for_spreadsheets=True)
+            write_csv(export(pets), file, for_spreadsheets=True)
         else:
-            write_json_lines(written, file)
-    if written.exceeded:
-        file.close()
-        return None
+            write_json_lines(export(pets), file)
     file.seek(0)
     name = f"pets-{timezone.now():%Y-%m-%d}.{file_format}"
     return FileResponse(file, as_attachment=True, filename=name, content_type=CONTENT_TYPES[file_format])
-
-
-class Limited:
-    """Passes on MOST_EXPORTED rows and notes whether there were more."""
-
-    def __init__(self, rows: Any) -> None:
-        self.rows = rows
-        self.exceeded = False
-
-    def __iter__(self) -> Any:
-        for number, row in enumerate(self.rows):
-            if number == MOST_EXPORTED:
-                self.exceeded = True
-                return
-            yield row

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -10,19 +11,19 @@ from django.contrib import admin, messages
 from django.contrib.admin.views.main import SEARCH_VAR
 from django.db import transaction
 from django.db.models import Q, QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from unfold.contrib.filters.admin import ChoicesDropdownFilter
 from unfold.decorators import display
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from inventory.admin.changelist import row_id
-from inventory.admin.confirmation import Question, ReasonForm, answered, ask
 from inventory.admin.import_export import PetExchange
-from inventory.admin.shared import LastEventsInline, SearchedFilter, counted, staff
+from inventory.admin.pet_actions import label, move_pets
+from inventory.admin.shared import SearchedFilter, Verb, staff, steps_of
 from inventory.models import IllegalMoveError, Pet, PetStatus
-from inventory.models.events import PetEvent
 from inventory.search import starting_with
-from inventory.transitions import label, move_pets
+from petstore.backoffice.confirmation import Question, ReasonForm
+from petstore.backoffice.wording import counted
 from petstore.db.keysets import OneFilterKey, TwoFilterKey
 
 COLOURS: dict[str, str] = {
@@ -60,11 +61,27 @@ class PetForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its stub
         return cleaned
 
 
-class PetEventInline(LastEventsInline):
-    """What became of the pet."""
+@dataclass(frozen=True, kw_only=True)
+class PetVerb(Verb):
+    to: PetStatus
 
-    model = PetEvent
-    verbose_name_plural = "history of the status"
+
+VERBS = {
+    "make_available": PetVerb(description="Make available", to=PetStatus.AVAILABLE, done="made available"),
+    "set_pending": PetVerb(description="Set pending", to=PetStatus.PENDING, done="set pending"),
+    "mark_sold": PetVerb(description="Mark sold", to=PetStatus.SOLD, done="marked sold"),
+    "return_to_stock": PetVerb(
+        description="Return to stock...",
+        to=PetStatus.AVAILABLE,
+        done="returned to stock",
+        form=ReasonForm,
+        question=Question(
+            "Return pets to stock",
+            "Return to stock",
+            "The pets that are sold become available again. Others stay as they are.",
+        ),
+    ),
+}
 
 
 @admin.register(Pet)
@@ -72,7 +89,6 @@ class PetAdmin(PetExchange):
     """The animals. No page of theirs grows slow with a million of them."""
 
     form = PetForm
-    inlines = [PetEventInline]
     list_display = ["name", "id", "status_badge", "category", "updated_at"]
     list_filter = [("status", ChoicesDropdownFilter), ("category", SearchedFilter)]
     keys = MappingProxyType(
@@ -87,32 +103,20 @@ class PetAdmin(PetExchange):
     autocomplete_fields = ["category"]
     fields = ["name", "category", "status", "reason", "created_at", "updated_at"]
     readonly_fields = ["created_at", "updated_at"]
-    actions = ["make_available", "set_pending", "mark_sold", "return_to_stock"]
+    verbs = VERBS
 
     @display(description="status", label=COLOURS)
     def status_badge(self, pet: Pet) -> tuple[str, str]:
-        """Return the status, for its colour, and its word."""
         return pet.status, pet.get_status_display()
 
     def get_sortable_by(self, request: HttpRequest) -> Any:
         """Sort by id, but what was searched for by name is in the order of names."""
         return [] if request.GET.get(SEARCH_VAR) else ["id"]
 
-    def get_search_results(
-        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
-    ) -> tuple[QuerySet[Any], bool]:
+    def search(self, request: HttpRequest, rows: QuerySet[Pet], term: str) -> QuerySet[Pet]:
         """Search by the start of the name, all words as one, or by id."""
-        term = search_term.strip()
-        if not term:
-            return queryset, False
         pk = row_id(term)
-        return starting_with(queryset, term, or_else=None if pk is None else Q(pk=pk)), False
-
-    def get_actions(self, request: HttpRequest) -> dict[str, Any]:
-        """Return the moves; pets are deleted one by one."""
-        actions = super().get_actions(request)
-        actions.pop("delete_selected", None)
-        return actions
+        return starting_with(rows, term, or_else=None if pk is None else Q(pk=pk))
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         """Save what was edited; the status only by a move."""
@@ -126,56 +130,22 @@ class PetAdmin(PetExchange):
             except IllegalMoveError as error:  # Somebody was faster.
                 self.message_user(request, error.message, messages.ERROR)
 
-    @admin.action(description="Make available", permissions=["change"])
-    def make_available(self, request: HttpRequest, pets: QuerySet[Pet]) -> None:
-        """Offer pending pets again."""
-        self.move(request, pets, PetStatus.AVAILABLE, "made available")
+    def beside_form(self, request: HttpRequest, row: Pet | None) -> dict[str, Any]:
+        return {"history_title": "History of the status", "history": steps_of(row)} if row else {}
 
-    @admin.action(description="Set pending", permissions=["change"])
-    def set_pending(self, request: HttpRequest, pets: QuerySet[Pet]) -> None:
-        """Hold available pets for somebody."""
-        self.move(request, pets, PetStatus.PENDING, "set pending")
-
-    @admin.action(description="Mark sold", permissions=["change"])
-    def mark_sold(self, request: HttpRequest, pets: QuerySet[Pet]) -> None:
-        """Sell pets that were sold over the counter."""
-        self.move(request, pets, PetStatus.SOLD, "marked sold")
-
-    @admin.action(description="Return to stock...", permissions=["change"])
-    def return_to_stock(self, request: HttpRequest, pets: QuerySet[Pet]) -> HttpResponse | None:
-        """Ask for the reason, then take sold pets back."""
-        form = answered(request, ReasonForm)
-        if form.is_valid():
-            reason = form.cleaned_data["reason"]
-            self.move(request, pets, PetStatus.AVAILABLE, "returned to stock", reason=reason, returns=True)
-            return None
-        question = Question(
-            "Return pets to stock",
-            "Return to stock",
-            "The pets that are sold become available again. Others stay as they are.",
-        )
-        back = request.get_full_path()
-        rows = [(pet.pk, label(pet)) for pet in pets]
-        return ask(self, request, question, form, rows, back=back, action="return_to_stock")
-
-    def move(
-        self,
-        request: HttpRequest,
-        pets: QuerySet[Pet],
-        to: PetStatus,
-        done: str,
-        *,
-        reason: str = "",
-        returns: bool = False,
+    def carry_out(
+        self, request: HttpRequest, rows: list[Pet], verb: PetVerb, given: dict[str, Any]
     ) -> None:
-        """Move the pets that may, record each, and say what was done and what was not."""
-        ids = pets.values_list("pk", flat=True)
+        ids, reason = [pet.pk for pet in rows], given.get("reason", "")
         with transaction.atomic():
-            outcome = move_pets(ids, to, by=staff(request), reason=reason, returns=returns)
+            outcome = move_pets(ids, verb.to, by=staff(request), reason=reason, returns=bool(reason))
             for pet in outcome.done:
-                self.log_change(request, pet, f"{done.capitalize()}{f': {reason}' if reason else '.'}")
+                self.log_change(request, pet, f"{verb.done.capitalize()}{f': {reason}' if reason else '.'}")
         if outcome.done:
-            text = f"{counted(len(outcome.done), 'pet')} {done}."
+            text = f"{counted(len(outcome.done), 'pet')} {verb.done}."
             self.message_user(request, text, messages.SUCCESS)
         for sentence in outcome.sentences():
             self.message_user(request, sentence, messages.WARNING)
+
+    def in_words(self, row: Pet) -> str:
+        return label(row)

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
-from django.http import HttpRequest
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from django import forms
+from django.contrib.admin.options import IS_POPUP_VAR
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.contrib.filters.forms import AutocompleteDropdownForm
 
-from petstore.backoffice.model_admin import HistoryInline, SafeAutocompleteSelect
+from inventory.admin.changelist import BigTableAdmin
+from inventory.models import Order, Pet
+from petstore.backoffice.confirmation import Question, confirm
+from petstore.backoffice.history import MOST_SHOWN, Entry
+from petstore.backoffice.model_admin import SafeAutocompleteSelect
 
 
 def staff(request: HttpRequest) -> str:
@@ -14,20 +26,64 @@ def staff(request: HttpRequest) -> str:
     return f"staff {request.user.get_username()}"
 
 
-def counted(number: int, one: str, many: str = "") -> str:
-    """Return `1 pet`, `2 pets`."""
-    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
+def steps_of(row: Order | Pet) -> list[Entry]:
+    """Return the last steps of a row, the newest first."""
+    return [
+        Entry(event.at, in_words(event.from_status, event.to_status), event.by, event.reason)
+        for event in row.events.all()[:MOST_SHOWN]
+    ]
 
 
-class LastEventsInline(HistoryInline):
-    """The last steps of a row, the newest first."""
+def in_words(before: str, after: str) -> str:
+    if before == after:
+        return "to be shipped"
+    return f"{before} → {after}" if before else after
 
-    fields = readonly_fields = ("at", "from_status", "to_status", "by", "reason")
+
+@dataclass(frozen=True, kw_only=True)
+class Verb:
+    """What staff do to rows."""
+
+    description: str  # On buttons and in the list of actions.
+    done: str
+    form: type[forms.Form] = forms.Form
+    question: Question | None = None  # Asked first.
+
+
+class ActingAdmin(BigTableAdmin):
+    """Pages of rows that staff do something to, many at once."""
+
+    verbs: Mapping[str, Any]
+
+    def get_actions(self, request: HttpRequest) -> dict[str, Any]:
+        """Return the verbs alone; what can be deleted is deleted one by one."""
+        may = self.has_change_permission(request) and IS_POPUP_VAR not in request.GET
+        do = type(self).act_on_chosen
+        return {
+            name: (partial(do, name=name), name, verb.description)
+            for name, verb in self.verbs.items()
+            if may
+        }
+
+    def act_on_chosen(self, request: HttpRequest, rows: QuerySet[Any], *, name: str) -> HttpResponse | None:
+        """Do it to the chosen rows; ask first where the verb has a question."""
+        verb, chosen = self.verbs[name], list(rows)
+        act = partial(self.carry_out, request, chosen, verb)
+        if verb.question is None:
+            return act({})
+        back, words = request.get_full_path(), [(row.pk, self.in_words(row)) for row in chosen]
+        return confirm(self, request, verb.question, verb.form, act, back=back, rows=words, action=name)
+
+    def carry_out(self, request: HttpRequest, rows: list[Any], verb: Any, given: dict[str, Any]) -> None:
+        """Do it, given what was filled in, and say what was done and what was not."""
+        raise NotImplementedError
+
+    def in_words(self, row: Any) -> str:
+        """Return a row as the page that asks shows it."""
+        raise NotImplementedError
 
 
 class SafeAutocompleteForm(AutocompleteDropdownForm):
-    """The form of a filter, with a widget that bears any value."""
-
     widget = SafeAutocompleteSelect
 
     class Media(AutocompleteDropdownForm.Media):

@@ -2,24 +2,36 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from decimal import Decimal
 from typing import Any
 
+from rest_framework.serializers import ValidationError
+
 from inventory.fields import Int64Field, NameField, StatusField
-from inventory.import_export.lines import ABSENT, Raw, Records, UnreadableError, shown
-from inventory.models import NAME_LENGTH, PetStatus
-from petstore.api.int64 import is_int64
+from inventory.models import PetStatus
 
 BATCH = 5_000
+COLUMNS = ("name", "category", "categoryId", "status")
 
-# Name, category id, status.
-Row = tuple[str, int, str]
+Members = dict[str, Any]  # What a file says of an animal: COLUMNS that are there, any type, and others.
+Row = tuple[str, int, str]  # Name, category id, status.
+Records = Iterator[tuple[int, Members | str]]
 
-STATUSES = frozenset(PetStatus.values)
-NOT_A_NAME = NameField.default_error_messages
-NOT_AN_INTEGER = Int64Field.default_error_messages["type"]
-NOT_A_STATUS = StatusField.default_error_messages["type"]
-MISSING = "Is missing."
+NAME, INT64, STATUS = NameField(), Int64Field(), StatusField()
+
+
+def shown(value: str) -> str:
+    """Return a value as a report may show it: short, and without control characters."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+class UnreadableError(Exception):
+    """From this line on, nobody can tell what the file says."""
+
+    def __init__(self, line: int, reason: str) -> None:
+        super().__init__(reason)
+        self.line = line
+        self.reason = reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,84 +53,76 @@ class Report:
     readable: bool = True  # To the end.
 
     def refuse(self, line: int, reason: str) -> None:
-        """Count a bad line."""
         self.bad += 1
         if len(self.problems) < self.room:
             self.problems.append(Problem(line, reason))
 
 
 class Checker:
-    """Checks raw values against the rules and the categories that there are."""
+    """Checks members against the rules and the categories that there are."""
 
     def __init__(self, categories: dict[str, int]) -> None:
         self.ids = frozenset(categories.values())
         # Blanks around a name in a file mean nothing, but a name as it stands comes first.
         self.by_name = {name.strip(): number for name, number in categories.items()} | categories
 
-    def check(self, raw: Raw) -> Row | str:
+    def check(self, members: Members) -> Row | str:
         """Return the row to add, or all that is wrong with it."""
-        name, category, category_id, status = raw
+        by_id = "categoryId" in members and "category" not in members
+        rules = (
+            ("name", self.name),
+            ("categoryId", self.category_id) if by_id else ("category", self.category),
+            ("status", STATUS.to_internal_value),
+        )
+        row: list[Any] = []
         problems: list[str] = []
-        if not isinstance(name, str):
-            problems.append(f"name: {MISSING if name is ABSENT else NOT_A_NAME['type']}")
-        else:
-            name = name.strip()
-            if not name:
-                problems.append(f"name: {NOT_A_NAME['blank']}")
-            elif len(name) > NAME_LENGTH:
-                problems.append(f"name: {NOT_A_NAME['length']}")
-            elif "\0" in name:
-                problems.append("name: Must have no NUL character.")
-        number = self.by_name.get(category) if isinstance(category, str) else None
-        if number is None:
-            if category is ABSENT and self.is_id(category_id):
-                number = int(category_id)
-            else:
-                problems.append(self.no_category(category, category_id))
-        if status is ABSENT:
-            status = PetStatus.AVAILABLE.value
-        elif not isinstance(status, str) or status not in STATUSES:
-            problems.append(f"status: {NOT_A_STATUS}")
-        if problems:
-            return " ".join(problems)
-        assert number is not None
-        return name, number, status
+        for column, rule in rules:
+            try:
+                row.append(rule(members[column]) if column in members else self.default(column))
+            except ValidationError as error:
+                problems += [f"{column}: {reason}" for reason in error.detail]
+        return " ".join(problems) or (row[0], row[1], row[2])
 
-    def is_id(self, value: Any) -> bool:
-        """Tell whether a category has this id. `true` is no number, though Python's bool is an int."""
-        return isinstance(value, int | Decimal) and not isinstance(value, bool) and value in self.ids
+    def default(self, column: str) -> str:
+        if column != "status":
+            raise ValidationError("Is missing.")
+        return PetStatus.AVAILABLE.value
 
-    def no_category(self, category: Any, category_id: Any) -> str:
-        """Return why these name no category."""
-        if category is not ABSENT:
-            if not isinstance(category, str):
-                return "category: Must be a string."
-            return f"category: No category has the name {shown(category)}."
-        if category_id is ABSENT:
-            return f"category: {MISSING}"
-        if not is_int64(category_id):
-            return f"categoryId: {NOT_AN_INTEGER}"
-        return f"categoryId: No category has the id {int(category_id)}."
+    def name(self, value: Any) -> str:
+        name = NAME.to_internal_value(value)
+        if "\0" in name:  # The API's parser of JSON refuses it everywhere.
+            raise ValidationError("Must have no NUL character.")
+        return name
+
+    def category(self, value: Any) -> int:
+        if not isinstance(value, str):
+            raise ValidationError(NAME.error_messages["type"])
+        if value not in self.by_name:
+            raise ValidationError(f"No category has the name {shown(value)}.")
+        return self.by_name[value]
+
+    def category_id(self, value: Any) -> int:
+        number = INT64.to_internal_value(value)
+        if number not in self.ids:
+            raise ValidationError(f"No category has the id {number}.")
+        return number
 
 
 def good_rows(records: Records, checker: Checker, report: Report) -> Iterator[list[Row]]:
-    """Check every record; yield the good rows of each BATCH records, and report the rest."""
+    """Check every record; yield the good rows in batches, the last of which may be empty."""
     rows: list[Row] = []
-    seen = 0
     try:
-        for line, raw in records:
-            checked = raw if isinstance(raw, str) else checker.check(raw)
+        for line, members in records:
+            checked = members if isinstance(members, str) else checker.check(members)
             if isinstance(checked, str):
                 report.refuse(line, checked)
-            else:
-                rows.append(checked)
-            seen += 1
-            if seen == BATCH:
-                report.good += len(rows)
+                continue
+            rows.append(checked)
+            report.good += 1
+            if len(rows) == BATCH:
                 yield rows
-                rows, seen = [], 0
+                rows = []
     except UnreadableError as error:
         report.readable = False
         report.refuse(error.line, error.reason)
-    report.good += len(rows)
     yield rows

@@ -1,18 +1,150 @@
-"""Reading animals from files, one record at a time. Pure.
+"""Reading animals from text in pieces, one record at a time. Pure.
 
-A reader yields, for each record, the number of the line on which it begins and either its raw values or a
+A reader yields, for each record, the number of the line on which it begins and either its members or a
 sentence that says what is wrong with it. It raises UnreadableError where nothing that follows can be
 trusted.
 """
 
-from collections.abc import Callable
+import csv
+import io
+import re
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import BinaryIO
 
-from inventory.import_export.csv_reading import read_csv
-from inventory.import_export.json_reading import read_json, read_json_lines
-from inventory.import_export.lines import Lines, Records
+from inventory.import_export.checking import COLUMNS, Members, Records, UnreadableError, shown
+from petstore.api.errors import ApiError
+from petstore.api.parsers import parse_json
 
-READERS: dict[str, Callable[[Lines], Records]] = {
-    "csv": read_csv,
-    "json": read_json,
-    "jsonl": read_json_lines,
-}
+LONGEST = 64 * 1024  # Characters of a line.
+BLANKS = " \t\r\n"  # Between the values of JSON (RFC 8259 section 2).
+
+
+UTF_16 = "The file is in UTF-16. Save it as UTF-8."
+TOO_LONG = f"The line is longer than {LONGEST:,} characters. What follows was not read."
+
+
+def lines(stream: BinaryIO) -> Iterator[str]:
+    """Yield the lines of a stream in UTF-8. Raises UnreadableError for one that is longer than LONGEST.
+
+    Bytes that are no UTF-8 come as lone surrogates, as Python's `surrogateescape` makes them.
+    """
+    text = io.TextIOWrapper(stream, "utf-8-sig", errors="surrogateescape", newline="\n")
+    try:
+        for number, line in enumerate(iter(partial(text.readline, LONGEST + 1), ""), 1):
+            if number == 1 and (line.startswith(("\udcff\udcfe", "\udcfe\udcff")) or "\0" in line[:2]):
+                raise UnreadableError(1, UTF_16)
+            if len(line) > LONGEST:
+                raise UnreadableError(number, TOO_LONG)
+            yield line
+    finally:
+        text.detach()  # Or it would close the stream.
+
+
+# --- CSV -----------------------------------------------------------------------------------------
+
+EMPTY = "The file is empty. Its first line must name the columns."
+NOT_UTF8 = "The line is not text in UTF-8."
+UNCLOSED = (
+    'A value in quotes starts here and does not end as it should (a " inside a value is written ""). '
+    "What follows can't be told apart: correct this first."
+)
+LONE_CR = "Lines must end with LF or CRLF; a CR stands alone here."
+MISPLACED_QUOTE = 'A quote is misplaced. Inside a value in quotes, " is written "".'
+NO_UTF8 = re.compile("[\udc80-\udcff]")
+
+
+def read_csv(lines: Iterator[str]) -> Records:
+    """Read CSV (RFC 4180) whose first line names the columns."""
+    rows = csv_rows(lines)
+    line, names = next(rows, (1, EMPTY))
+    if isinstance(names, str):
+        raise UnreadableError(line, names)
+    columns = known_columns(names, line)
+    for line, cells in rows:
+        if isinstance(cells, str):
+            yield line, cells
+        elif len(cells) != len(columns):
+            yield (
+                line,
+                f"The line has {len(cells):,} values, but the first line names {len(columns)} columns.",
+            )
+        else:
+            yield line, csv_members(dict(zip(columns, cells, strict=True)))
+
+
+def csv_rows(lines: Iterator[str]) -> Iterator[tuple[int, list[str] | str]]:
+    """Yield each record that is not empty: its first line, and its cells or what is wrong with it."""
+    rows = csv.reader(lines, strict=True)
+    while True:
+        line = rows.line_num + 1
+        try:
+            cells = next(rows, None)
+        except csv.Error as error:
+            # Quotes that go wrong within a line spoil that line; beyond it, they spoil all that follows.
+            if rows.line_num > line or "end of data" in str(error):
+                raise UnreadableError(line, UNCLOSED) from None
+            yield line, LONE_CR if "new-line" in str(error) else MISPLACED_QUOTE
+            continue
+        if cells is None:
+            return
+        if any(cells):
+            yield line, NOT_UTF8 if NO_UTF8.search("".join(cells)) else cells
+
+
+def known_columns(names: list[str], line: int) -> list[str]:
+    """Return the columns that the first line names. Raises UnreadableError for others."""
+    known = {column.lower(): column for column in (*COLUMNS, "id")}
+    columns: list[str] = []
+    for name in names:
+        column = known.get(name.strip().lower())
+        if column is None:
+            wanted = f"{', '.join(COLUMNS)} and id, with commas between them"
+            text = f"The column {shown(name)} is unknown. The first line must name columns among {wanted}."
+            raise UnreadableError(line, text)
+        if column in columns:
+            raise UnreadableError(line, f"The column {column} is named twice.")
+        columns.append(column)
+    if "name" not in columns or not {"category", "categoryId"} & {*columns}:
+        text = "The first line must name the columns name, and category or categoryId."
+        raise UnreadableError(line, text)
+    return columns
+
+
+def csv_members(cells: dict[str, str]) -> Members:
+    """Return what the cells say; an empty one says nothing, but a name is there in any case."""
+    members: Members = {column: cell.strip() for column, cell in cells.items() if cell.strip()}
+    if re.fullmatch(r"-?[0-9]{1,19}", number := members.get("categoryId", "")):
+        members["categoryId"] = int(number)  # int() alone would take `1_0` and other scripts' digits.
+    return {"name": ""} | members
+
+
+# --- JSON ----------------------------------------------------------------------------------------
+
+AN_ARRAY = (
+    "The file holds an array. JSON Lines has an object in each line: `jq -c '.[]'` makes them of an array."
+)
+
+
+def read_json_lines(lines: Iterator[str]) -> Records:
+    """Read JSON Lines: in each line one of the contract's NewPets, or an animal as the export writes it."""
+    begun = False
+    for number, line in enumerate(lines, 1):
+        if not line.strip(BLANKS):
+            continue
+        if not begun and line.lstrip(BLANKS).startswith("["):
+            raise UnreadableError(number, AN_ARRAY)
+        begun = True
+        yield number, json_members(line.rstrip("\r\n"))
+
+
+def json_members(text: str) -> Members | str:
+    """Return the members of a JSON object, or what is wrong with this line."""
+    try:
+        value = parse_json(text.encode("utf-8", "surrogateescape"))
+    except ApiError as error:
+        return error.message.replace("The body", "The line").replace("line 1, ", "")
+    return value if isinstance(value, dict) else "The line is not a JSON object."
+
+
+READERS: dict[str, Callable[[Iterator[str]], Records]] = {"csv": read_csv, "jsonl": read_json_lines}

@@ -1,11 +1,11 @@
 """Writing animals as CSV and JSON Lines. Pure."""
 
+import codecs
 import csv
-import io
 import os
 import shutil
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -27,25 +27,17 @@ def write_csv(pets: Pets, stream: BinaryIO, *, for_spreadsheets: bool = False) -
     """Write CSV (RFC 4180) in UTF-8. The category's name goes with it, its id means nothing elsewhere."""
     if for_spreadsheets:
         pets = ((pk, harmless(name), no, harmless(kind), status) for pk, name, no, kind, status in pets)
-    text = io.TextIOWrapper(stream, encoding="utf-8-sig" if for_spreadsheets else "utf-8", newline="")
-    try:
-        # Its line ending is CRLF: with LF alone it would leave a CR inside a name without quotes.
-        writer = csv.writer(text)
-        writer.writerow(["id", "name", "category", "status"])
-        writer.writerows((pk, name, category, status) for pk, name, _, category, status in pets)
-        text.flush()
-    finally:
-        with suppress(OSError):  # Detaching flushes again what could not be written.
-            text.detach()
+    # Its line ending is CRLF: with LF alone it would leave a CR inside a name without quotes.
+    writer = csv.writer(codecs.getwriter("utf-8-sig" if for_spreadsheets else "utf-8")(stream))
+    writer.writerow(["id", "name", "category", "status"])
+    writer.writerows((pk, name, category, status) for pk, name, _, category, status in pets)
 
 
 def write_json_lines(pets: Pets, stream: BinaryIO) -> None:
     """Write one of the contract's Pets in each line, and with it the name of its category."""
-    for pk, name, category_id, category, status in pets:
-        pet = {
-            "id": pk, "name": name, "categoryId": category_id, "category": category, "status": status,
-        }  # fmt: skip
-        stream.write(orjson.dumps(pet, option=orjson.OPT_APPEND_NEWLINE))
+    columns = ("id", "name", "categoryId", "category", "status")
+    for pet in pets:
+        stream.write(orjson.dumps(dict(zip(columns, pet, strict=True)), option=orjson.OPT_APPEND_NEWLINE))
 
 
 @contextmanager
@@ -66,6 +58,5 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
             if path.exists():
                 shutil.copymode(path, part)
             part.replace(path)
-        except BaseException:
+        finally:
             part.unlink(missing_ok=True)
-            raise

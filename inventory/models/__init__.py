@@ -4,7 +4,9 @@ from inventory.models.categories import NAME_LENGTH, Category
 from inventory.models.events import OrderEvent, PetEvent
 from inventory.models.orders import Order, OrderQuerySet
 from inventory.models.pets import Pet, PetQuerySet
-from inventory.models.statuses import (
+from inventory.models.stock_count import StockCount
+from inventory.models.uploads import PetUpload
+from inventory.transitions import (
     LIVE,
     ORDER_MOVES,
     PET_MOVES,
@@ -12,8 +14,6 @@ from inventory.models.statuses import (
     OrderStatus,
     PetStatus,
 )
-from inventory.models.stock_count import StockCount
-from inventory.models.uploads import PetUpload
 
 __all__ = [
     "LIVE",

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from inventory.models.events import OrderEvent, PetEvent
 from inventory.models.pets import Pet
-from inventory.models.statuses import LIVE, ORDER_MOVES, IllegalMoveError, OrderStatus, PetStatus
+from inventory.transitions import LIVE, ORDER_MOVES, IllegalMoveError, OrderStatus, PetStatus
 from petstore.db.keysets import OneFilterKey, TwoFilterKey
 from petstore.loop.compiled_writes import atomic, insert, refresh, update
 

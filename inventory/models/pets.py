@@ -10,15 +10,13 @@ from django.utils import timezone
 
 from inventory.models.categories import NAME_LENGTH, Category
 from inventory.models.events import PetEvent
-from inventory.models.statuses import LIVE, PET_MOVES, IllegalMoveError, PetStatus
 from inventory.search import Folded
+from inventory.transitions import LIVE, PET_MOVES, IllegalMoveError, PetStatus
 from petstore.db.keysets import OneFilterKey, TwoFilterKey
 from petstore.loop.compiled_writes import insert, refresh, update
 
 
 class PetQuerySet(QuerySet["Pet"]):
-    """Reads of pets."""
-
     def as_json(self) -> QuerySet[Pet, Any]:
         """Return rows as the contract's Pet: the API needs no model instances."""
         renamed = self.annotate(categoryId=F("category_id"))

@@ -44,7 +44,6 @@ class Filter(ABC):
         """The value's schema in the OpenAPI document."""
 
     def parameter(self) -> dict[str, Any]:
-        """Return the parameter for the OpenAPI document."""
         return {"in": "query", "name": self.name, "schema": self.schema, "description": self.sentence}
 
 
@@ -55,12 +54,10 @@ class ChoiceFilter(Filter):
     choices: type[TextChoices]
 
     def value(self, text: str) -> str | None:
-        """Return the word."""
         return text if text in self.choices.values else None
 
     @property
     def wanted(self) -> str:
-        """The words."""
         return f"one of {', '.join(self.choices.values)}"
 
     @property
@@ -77,7 +74,6 @@ class Int64Filter(Filter):
     schema = {"type": "integer", "format": "int64"}
 
     def value(self, text: str) -> int | None:
-        """Return the id."""
         return int64(text)
 
 

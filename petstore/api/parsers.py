@@ -1,16 +1,14 @@
-"""Strict JSON in, fast JSON out, and nothing else: DRF's parser, renderer and negotiation."""
+"""Strict JSON in, and nothing else: DRF's parser and negotiation."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from typing import IO, Any
 
-import orjson
 from django.conf import settings
 from rest_framework.exceptions import UnsupportedMediaType
 from rest_framework.negotiation import BaseContentNegotiation
 from rest_framework.parsers import BaseParser
-from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
 
 from petstore.api.errors import ApiError, ErrorCode
@@ -112,37 +110,11 @@ class StrictJSONParser(BaseParser):
         return parse_json(body)
 
 
-class FastJSONRenderer(BaseRenderer):
-    """Writes UTF-8 JSON with orjson."""
-
-    media_type = "application/json"
-    format = "json"
-    charset = None
-
-    def render(
-        self,
-        data: Any,
-        accepted_media_type: str | None = None,
-        renderer_context: Mapping[str, Any] | None = None,
-    ) -> bytes:
-        """Return the bytes of a body; an answer without data has none."""
-        return b"" if data is None else orjson.dumps(data, option=orjson.OPT_UTC_Z)
-
-
 class AlwaysJSON(BaseContentNegotiation):
-    """Takes no notice of Accept: the answer is always `application/json` (D2)."""
+    """Chooses the parser. Nobody chooses by Accept: the answer is always `application/json` (D2)."""
 
     def select_parser(self, request: Request, parsers: Iterable[BaseParser]) -> BaseParser | None:
         """Return the JSON parser if the body says that it is JSON."""
         sent = (request.content_type or "").partition(";")[0].strip().lower()
         parser = next(iter(parsers))
         return parser if sent == parser.media_type else None
-
-    def select_renderer(  # type: ignore[override]  # The stub wants the suffix to be a str.
-        self,
-        request: Request,
-        renderers: Sequence[BaseRenderer],
-        format_suffix: str | None = None,
-    ) -> tuple[BaseRenderer, str]:
-        """Return the one renderer."""
-        return renderers[0], str(renderers[0].media_type)

@@ -8,7 +8,6 @@ from petstore.api.errors import ApiError, ErrorCode
 
 
 def invalid_parameter(message: str) -> ApiError:
-    """Return the Error for a query parameter."""
     return ApiError(ErrorCode.INVALID_PARAMETER, message)
 
 

@@ -4,8 +4,6 @@ from django.apps import AppConfig
 
 
 class BackOfficeConfig(AppConfig):
-    """What staff may do, and what they did."""
-
     name = "petstore.backoffice"
     label = "backoffice"
     verbose_name = "Back office"

@@ -1,14 +1,14 @@
-"""Writing the audit trail: who did what to which row, from where, and which values it changed.
+"""The one record of what was done: by whom, from where, why, and which values it changed.
 
-`PetstoreModelAdmin` records every change made through its pages; sign-ins and sign-outs come from Django's
-signals. What else staff do is recorded with `record`.
+`PetstoreModelAdmin` records what its pages change; verbs of models that say who acts record themselves.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Any, cast
+from typing import Any
 
 from django.contrib.auth.models import User
 from django.contrib.auth.signals import user_logged_in, user_logged_out, user_login_failed
@@ -24,46 +24,74 @@ from petstore.observability import logs
 Action = AuditEntry.Action
 Values = dict[str, Any]
 
-# Fields whose values never reach the trail, in whichever model.
+# Fields whose values are never recorded, in whichever model.
 SECRET = {"password", "digest", "pepper_number", "key", "token", "secret", "session_data", "session_key"}
 HIDDEN, HIDDEN_NEW = "(not shown)", "(not shown, but changed)"
 LONGEST_VALUE = 2000  # Characters.
+EMPTY: tuple[Any, ...] = (None, "", [])
+
+
+@dataclass(frozen=True)
+class Actor:
+    """Who does something: a member of staff, a command that an operator runs, the service itself."""
+
+    name: str
+    user_id: int | None = None
+    address: str = str(NOWHERE)
+
+    @classmethod
+    def of(cls, request: HttpRequest | None, user: User | None = None) -> Actor:
+        """Return the user, if given, or whoever is signed in; without a name where that is nobody."""
+        user = user or getattr(request, "user", None)
+        known = user is not None and user.is_authenticated
+        return cls(
+            user.get_username() if user is not None and known else "",
+            user.pk if user is not None and known else None,
+            str(client_address(request) if request is not None else NOWHERE),
+        )
 
 
 def record(
-    request: HttpRequest | None,
+    by: Actor,
     obj: models.Model | None,
-    action: str,
+    action: Action,
     *,
     before: Values | None = None,
     after: Values | None = None,
     reason: str = "",
-    actor: User | None = None,
-) -> AuditEntry:
-    """Add an entry.
-
-    The actor is the member of staff who is signed in, unless another is named. `before` and `after` hold
-    the values of the fields that changed; values of secret fields are hidden here.
-    """
-    user = actor if actor is not None else getattr(request, "user", None)
-    known = isinstance(user, User) or bool(getattr(user, "is_authenticated", False))
-    return AuditEntry.objects.create(
-        actor_id=user.pk if user is not None and known else None,
-        actor_name=user.get_username() if user is not None and known else "",
-        action=action,
+) -> None:
+    """Add an entry, with the values that differ before and after; those of secret fields are hidden."""
+    before, after = difference(before or {}, after or {})
+    AuditEntry.objects.create(
+        actor_id=by.user_id,
+        actor_name=by.name[:150],
+        action=Action(action),
         model=obj._meta.label_lower if obj is not None else "",
         object_id=str(obj.pk)[:255] if obj is not None else "",
         object_text=str(obj)[:255] if obj is not None else "",
-        before=hide(before or {}, HIDDEN),
-        after=hide(after or {}, HIDDEN_NEW),
+        before=hide(before, HIDDEN),
+        after=hide(after, HIDDEN_NEW),
         reason=reason[:500],
-        address=str(client_address(request) if request is not None else NOWHERE),
+        address=by.address,
         request_id=logs.request_id.get(""),
     )
 
 
+def difference(before: Values, after: Values) -> tuple[Values, Values]:
+    """Return what was there and is no more, and what is new."""
+    differing = {
+        name
+        for name in before | after
+        if before.get(name) != after.get(name)
+        and not (before.get(name) in EMPTY and after.get(name) in EMPTY)
+    }
+    return (
+        {name: value for name, value in before.items() if name in differing},
+        {name: value for name, value in after.items() if name in differing},
+    )
+
+
 def hide(values: Values, shown: str) -> Values:
-    """Return the values as JSON takes them, without secrets."""
     return {name: shown if name in SECRET else as_json(value) for name, value in values.items()}
 
 
@@ -78,7 +106,7 @@ def as_json(value: Any) -> Any:
     return str(value)[:LONGEST_VALUE]
 
 
-# --- Old and new values --------------------------------------------------------------------------
+# --- Values of rows ------------------------------------------------------------------------------
 
 
 def values_in(row: models.Model) -> Values:
@@ -96,49 +124,19 @@ def stored_values(obj: models.Model) -> Values:
     return values_in(stored) if stored is not None else {}
 
 
-def changed(before: Values, after: Values) -> tuple[Values, Values]:
-    """Return the old and the new values of the fields that differ."""
-    names = [name for name in after if before.get(name) != after[name]]
-    return {name: before.get(name) for name in names}, {name: after[name] for name in names}
-
-
-def filled(values: Values) -> Values:
-    """Return the values that say something."""
-    return {name: value for name, value in values.items() if value not in (None, "", [])}
-
-
-def snapshots(request: HttpRequest) -> dict[tuple[str, str], Values]:
-    """Return what rows held when this request began with them, by model and id."""
-    found: dict[tuple[str, str], Values] = request.__dict__.setdefault("_petstore_before", {})
-    return found
-
-
 def remember(request: HttpRequest, rows: Iterable[models.Model]) -> None:
-    """Keep what rows hold that were just read, before they are changed.
-
-    `PetstoreModelAdmin` does it for the row of a page and for the rows of an action.
-    """
+    """Keep what rows hold that were just read, before this request changes them."""
+    remembered = request.__dict__.setdefault("_petstore_before", {})
     for row in rows:
-        snapshots(request)[row._meta.label_lower, str(row.pk)] = values_in(row)
-
-
-def record_addition(request: HttpRequest, obj: models.Model, reason: str) -> None:
-    """Record that a row is new."""
-    record(request, obj, Action.ADDED, after=filled(stored_values(obj)), reason=reason)
+        remembered[row._meta.label_lower, row.pk] = values_in(row)
 
 
 def record_change(request: HttpRequest, obj: models.Model, reason: str) -> None:
-    """Record that a row changed since it was remembered; the next change starts from here."""
-    now, place = stored_values(obj), (obj._meta.label_lower, str(obj.pk))
-    before, after = changed(snapshots(request).get(place, now), now)
-    snapshots(request)[place] = now
-    record(request, obj, Action.CHANGED, before=before, after=after, reason=reason)
-
-
-def record_deletion(request: HttpRequest, obj: models.Model) -> None:
-    """Record that a row goes; call it before."""
-    reason = request.POST.get("reason", "")
-    record(request, obj, Action.DELETED, before=filled(stored_values(obj)), reason=reason)
+    """Record that a row changed since it was remembered; what changed nothing needs a reason."""
+    now = stored_values(obj)
+    before = request.__dict__.get("_petstore_before", {}).get((obj._meta.label_lower, obj.pk), now)
+    if before != now or reason:
+        record(Actor.of(request), obj, Action.CHANGED, before=before, after=now, reason=reason)
 
 
 # --- Signing in and out --------------------------------------------------------------------------
@@ -146,31 +144,23 @@ def record_deletion(request: HttpRequest, obj: models.Model) -> None:
 
 @receiver(user_logged_in, dispatch_uid="audit of sign-ins")
 def signed_in(request: HttpRequest | None, user: User, **kwargs: Any) -> None:
-    """Record the sign-in; with two-factor, its first half."""
+    """Record a sign-in; with two-factor, its first half."""
     half = user_has_device(user)
-    record(request, user, Action.PASSWORD_ACCEPTED if half else Action.SIGNED_IN, actor=user)
+    record(Actor.of(request, user), user, Action.PASSWORD_ACCEPTED if half else Action.SIGNED_IN)
 
 
 @receiver(user_logged_out, dispatch_uid="audit of sign-outs")
 def signed_out(request: HttpRequest | None, user: User | None, **kwargs: Any) -> None:
-    """Record the sign-out."""
     if user is not None:
-        record(request, user, Action.SIGNED_OUT, actor=user)
+        record(Actor.of(request, user), user, Action.SIGNED_OUT)
 
 
 @receiver(user_login_failed, dispatch_uid="audit of failed sign-ins")
 def sign_in_failed(credentials: dict[str, Any], request: HttpRequest | None = None, **kwargs: Any) -> None:
-    """Record the attempt, and on whose name it was made; who made it is not known.
+    """Record the attempt, and for whose name; who made it is not known.
 
     A name that nobody has is not kept: people type passwords there by mistake, and entries stay for good.
     """
     user = User.objects.filter(username=str(credentials.get("username", ""))).first()
-    reason = "Wrong password, or not allowed in." if user else "A name that nobody has."
-    record(request, user, Action.SIGN_IN_FAILED, reason=reason)
-
-
-def record_password_change(request: HttpRequest) -> None:
-    """Record that somebody changed their own password."""
-    user = cast("User", request.user)
-    secret = {"password": ""}
-    record(request, user, Action.CHANGED, before=secret, after=secret, reason="Their own password.")
+    reason = "Wrong password, or not allowed in." if user else "Nobody has this name."
+    record(Actor.of(request), user, Action.SIGN_IN_FAILED, reason=reason)

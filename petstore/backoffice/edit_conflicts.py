@@ -2,8 +2,7 @@
 
 A change form carries the version of what it shows: a keyed hash of the stored values of its fields. When it
 comes back, the row is locked, and the form is not saved if those values are others by then. Fields that the
-form doesn't offer have no part in it: the last use of a key changes every minute and concerns nobody who
-renames it.
+form doesn't offer don't count: the last use of a key changes every minute, which no rename minds.
 """
 
 from __future__ import annotations
@@ -36,31 +35,28 @@ def plain(value: Any) -> str:
 
 
 def lock(row: models.Model, request: HttpRequest) -> bool:
-    """Hold the row until the form is saved, so that what is compared stays true; tell if it was needed.
+    """Lock the row until the form is saved, so that what is compared stays true; tell if it was needed.
 
-    SQLite holds all rows of a transaction that writes, from its start.
+    Rows that refer to it are still written meanwhile: usage, for one, by a writer which may hold what the
+    save needs next. SQLite locks all rows of a transaction that writes, from its start.
     """
     if FIELD not in request.POST or not connection.features.has_select_for_update:
         return False
     if not connection.in_atomic_block:  # Not a page with a form of the row's own.
         return False
-    rows = type(row)._base_manager.select_for_update().filter(pk=row.pk)
+    rows = type(row)._base_manager.select_for_update(no_key=True).filter(pk=row.pk)
     return bool(rows.values_list("pk"))
 
 
 def checked(form_class: type[Any], row: models.Model, request: HttpRequest) -> type[Any]:
     """Return the form, which refuses if the row is no longer as it was shown."""
     sent = request.POST.get(FIELD)
-    if sent is None or constant_time_compare(
-        sent.encode(), version_of(row, form_class.base_fields).encode()
-    ):
+    now = version_of(row, form_class.base_fields)
+    if sent is None or constant_time_compare(sent.encode(), now.encode()):
         return form_class
 
     class OutdatedForm(form_class):  # type: ignore[misc]  # A class that is known at run time only.
-        """The same form, which tells what changed meanwhile."""
-
         def clean(self) -> Any:
-            """Refuse."""
             cleaned = super().clean()
             self.add_error(None, what_changed(self, row))
             return cleaned
@@ -70,7 +66,7 @@ def checked(form_class: type[Any], row: models.Model, request: HttpRequest) -> t
 
 def what_changed(form: forms.ModelForm[Any], row: models.Model) -> str:
     """Return the sentences that tell who was faster, and what is stored where something else was typed."""
-    last = AuditEntry.objects.filter(model=row._meta.label_lower, object_id=str(row.pk)).first()
+    last = AuditEntry.objects.about(row).filter(action=AuditEntry.Action.CHANGED).first()
     who = last.actor_name if last is not None and last.actor_name else "Somebody"
     stored = "; ".join(
         f"{form.fields[name].label or name}: {shown(form, name)}"

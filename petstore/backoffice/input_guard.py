@@ -12,6 +12,8 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.template.response import SimpleTemplateResponse
 
+from petstore.backoffice.sessions import end_if_due
+
 logger = logging.getLogger(__name__)
 
 View = Callable[..., HttpResponse]
@@ -50,7 +52,6 @@ def why_unusable(request: HttpRequest) -> str:
 
 
 def refusal(request: HttpRequest, status: int, text: str) -> HttpResponse:
-    """Return a page that says why nothing was done."""
     return render(request, "error.html", {"title": "Not done", "text": text}, status=status)
 
 
@@ -74,3 +75,14 @@ def guarded(view: View) -> View:
         return response
 
     return guarded_view
+
+
+def protected(view: View) -> View:
+    """Guard a view, and answer a session that is over as a stranger is answered."""
+
+    @wraps(view)
+    def protected_view(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        end_if_due(request)
+        return view(request, *args, **kwargs)
+
+    return guarded(protected_view)

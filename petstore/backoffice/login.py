@@ -11,6 +11,7 @@ from django_ratelimit.core import get_usage
 from unfold.forms import AuthenticationForm
 
 from petstore.api.client_ip import client_network
+from petstore.backoffice.wording import counted
 
 logger = logging.getLogger(__name__)
 
@@ -42,9 +43,7 @@ def count_attempt(request: HttpRequest, name: str) -> int:
 
 def in_words(seconds: int) -> str:
     """Return a wait as people say it, rounded up."""
-    if seconds > 90:
-        return f"{-(-seconds // 60)} minutes"
-    return "1 second" if seconds == 1 else f"{seconds} seconds"
+    return counted(-(-seconds // 60), "minute") if seconds > 90 else counted(seconds, "second")
 
 
 class LoginForm(AuthenticationForm):
@@ -53,11 +52,9 @@ class LoginForm(AuthenticationForm):
     seconds_to_wait = 0
 
     def clean(self) -> dict[str, Any]:
-        """Count the attempt, then check name and password."""
         assert self.request is not None
         self.seconds_to_wait = count_attempt(self.request, self.request.POST.get("username", ""))
         if self.seconds_to_wait:
-            raise ValidationError(
-                f"Too many attempts to sign in. Try again in {in_words(self.seconds_to_wait)}."
-            )
+            wait = in_words(self.seconds_to_wait)
+            raise ValidationError(f"Too many attempts to sign in. Try again in {wait}.")
         return super().clean()

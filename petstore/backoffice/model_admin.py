@@ -1,25 +1,36 @@
-"""The pages of one model: what every ModelAdmin of ours starts from."""
+"""What every ModelAdmin of ours starts from: lists of any size, and a record of what is done."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from django import forms
 from django.contrib import admin
+from django.contrib.admin.utils import unquote
 from django.contrib.admin.widgets import AutocompleteSelect
+from django.core.exceptions import PermissionDenied
 from django.db import models
-from django.http import HttpRequest
-from unfold.admin import ModelAdmin, TabularInline
+from django.http import Http404, HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.urls import path
+from unfold.admin import ModelAdmin
 
 from petstore.backoffice import audit, edit_conflicts
+from petstore.backoffice.audit import Action, Actor
+from petstore.backoffice.history import entries_of
+from petstore.backoffice.models import AuditEntry
+from petstore.backoffice.site import PetstoreAdminSite
+
+MOST_REMEMBERED = 500  # Rows of one action whose old values are kept; more are recorded without them.
+EXAMPLES = 10
 
 
 class SafeAutocompleteSelect(AutocompleteSelect):
-    """Shows a value that can be no id as nothing chosen; Django's own raises while it is shown again."""
+    """Shows a value that can't be an id as nothing chosen; Django's own raises while it is shown again."""
 
     def optgroups(self, name: str, value: Sequence[str], attr: Any = None) -> Any:
-        """Return the option that is chosen."""
         try:
             return super().optgroups(name, value, attr)
         except (ValueError, OverflowError):
@@ -27,12 +38,25 @@ class SafeAutocompleteSelect(AutocompleteSelect):
 
 
 class PetstoreModelAdmin(ModelAdmin):
-    """The pages of one model, for tables of any size."""
-
+    admin_site: PetstoreAdminSite
+    # What nobody may do here is False, whatever permissions they have.
+    can_add = can_change = can_delete = True
     actions: Any = None  # An action on a whole list would load all of it.
     list_per_page = 50
     show_full_result_count = False
     show_facets = admin.ShowFacets.NEVER
+    # Pages about one row: what follows the row's id in their address, and their names. `revoke` is shown by
+    # `revoke_view(request, object_id)`.
+    row_pages: Mapping[str, str] = MappingProxyType({})
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return self.can_add and super().has_add_permission(request)
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return self.can_change and super().has_change_permission(request, obj)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return self.can_delete and super().has_delete_permission(request, obj)
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
         """Allow the list's own filters only: any other lookup would also find what isn't shown."""
@@ -42,6 +66,15 @@ class PetstoreModelAdmin(ModelAdmin):
         filters = [entry for entry in entries if isinstance(entry, str)]
         return lookup.split("__", maxsplit=1)[0] in filters and lookup.endswith(("__exact", "__isnull"))
 
+    def get_search_results(
+        self, request: HttpRequest, queryset: models.QuerySet[Any], search_term: str
+    ) -> tuple[models.QuerySet[Any], bool]:
+        term = search_term.strip()
+        return (self.search(request, queryset, term) if term else queryset), False
+
+    def search(self, request: HttpRequest, rows: models.QuerySet[Any], term: str) -> models.QuerySet[Any]:
+        return super().get_search_results(request, rows, term)[0]
+
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
         """Fill in nothing from the address: Django would hand its text to the widgets unchecked."""
         return {}
@@ -49,13 +82,14 @@ class PetstoreModelAdmin(ModelAdmin):
     def formfield_for_foreignkey(
         self, db_field: models.ForeignKey[Any], request: HttpRequest, **kwargs: Any
     ) -> forms.ModelChoiceField[Any] | None:
-        """Return the form field, with a widget that bears any input."""
         if db_field.name in self.get_autocomplete_fields(request):
             kwargs["widget"] = SafeAutocompleteSelect(db_field, self.admin_site)
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
 
+    # --- Two who edit the same row
+
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
-        """Return a row; before a change, note for the audit trail what it holds, and hold it still."""
+        """Return a row; before a change, remember what it holds for the audit trail, and lock it."""
         row = super().get_object(request, object_id, from_field)
         if row is not None and request.method == "POST":
             if edit_conflicts.lock(row, request):
@@ -73,32 +107,35 @@ class PetstoreModelAdmin(ModelAdmin):
     def render_change_form(
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
     ) -> Any:
-        """Show the form, with the version of what it shows."""
+        """Show the form, with the version of what it shows, and what else the page shows."""
         if row := context.get("original"):
             stored = self.model._base_manager.get(pk=row.pk)
             context["version"] = edit_conflicts.version_of(stored, context["adminform"].form.fields)
+        context |= self.beside_form(request, row)
         return super().render_change_form(request, context, *args, **kwargs)
 
+    def beside_form(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        """Return what the page of a row shows beside its form; `row` is None for a new one."""
+        return {}
+
+    # --- The record of what is done: ours, not Django's LogEntry
+
     def response_action(self, request: HttpRequest, queryset: Any, *args: Any, **kwargs: Any) -> Any:
-        """Do an action; note first for the audit trail what its rows hold."""
         audit.remember(request, queryset[:MOST_REMEMBERED])
         return super().response_action(request, queryset, *args, **kwargs)
 
     def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
-        """Record a new row."""
-        audit.record_addition(request, obj, reason(request, message))
-        return super().log_addition(request, obj, message)
+        values = audit.stored_values(obj)
+        audit.record(Actor.of(request), obj, Action.ADDED, after=values, reason=reason(request, message))
 
     def log_change(self, request: HttpRequest, obj: Any, message: Any) -> Any:
         """Record a change, with old and new values; a text as the message is the reason."""
         audit.record_change(request, obj, reason(request, message))
-        return super().log_change(request, obj, message)
 
     def log_deletions(self, request: HttpRequest, queryset: Any) -> Any:
-        """Record what will be deleted."""
         for row in queryset:
-            audit.record_deletion(request, row)
-        return super().log_deletions(request, queryset)
+            values = audit.stored_values(row)
+            audit.record(Actor.of(request), row, Action.DELETED, before=values, reason=reason(request))
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
         """Return what would be deleted, or some of what forbids it: Django would load and list it all."""
@@ -106,14 +143,48 @@ class PetstoreModelAdmin(ModelAdmin):
             return [], {}, set(), examples
         return super().get_deleted_objects(objs, request)
 
+    def history_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:
+        """Show the newest of what was done to a row."""
+        row = self.row(request, object_id)
+        history = entries_of(AuditEntry.objects.about(row))
+        return self.page(request, "object_history", f"History of {row}", object=row, history=history)
 
-def reason(request: HttpRequest, message: Any) -> str:
+    # --- Pages of our own
+
+    def get_urls(self) -> list[Any]:
+        pages = [
+            path(
+                f"<path:object_id>/{tail}",
+                self.admin_site.admin_view(getattr(self, f"{name}_view")),
+                name=f"{self.opts.app_label}_{self.opts.model_name}_{name}",
+            )
+            for tail, name in self.row_pages.items()
+        ]
+        return [*pages, *super().get_urls()]
+
+    def row(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        allowed: Callable[[HttpRequest, Any], bool] | None = None,
+    ) -> Any:
+        """Return the row that a page is about. Raises Http404; PermissionDenied unless it is allowed."""
+        row = self.get_object(request, unquote(object_id))
+        if row is None:
+            raise Http404
+        if not (allowed or self.has_view_permission)(request, row):
+            raise PermissionDenied
+        return row
+
+    def page(self, request: HttpRequest, template: str, title: str, **context: Any) -> TemplateResponse:
+        """Return a page in the frame of the back office; `template` stands in templates/admin."""
+        shared = {"opts": self.opts, "media": self.media}
+        return self.admin_site.page(request, template, title, **shared | context)
+
+
+def reason(request: HttpRequest, message: Any = None) -> str:
     """Return why something was done: the verb's words, or what staff wrote into the form's field for it."""
     return message if isinstance(message, str) else request.POST.get("reason", "")
-
-
-MOST_REMEMBERED = 500  # Rows of one action whose old values are kept; more are recorded without them.
-EXAMPLES = 10
 
 
 def protecting(model: type[models.Model], objs: Iterable[models.Model]) -> Iterator[str]:
@@ -126,47 +197,3 @@ def protecting(model: type[models.Model], objs: Iterable[models.Model]) -> Itera
             yield from found[:EXAMPLES]
             if len(found) > EXAMPLES:
                 yield "and more"
-
-
-# --- Histories -----------------------------------------------------------------------------------
-
-
-EVENTS_SHOWN = 100
-
-
-class EventFormSet(forms.BaseInlineFormSet):  # type: ignore[type-arg]  # Generic in its stubs only.
-    """Shows what happened and reads nothing: forged form counts would make Django's own fail."""
-
-    def __init__(self, data: Any = None, files: Any = None, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-
-    def get_queryset(self) -> models.QuerySet[Any]:
-        """Return the last events, read once: a row may have thousands."""
-        if not hasattr(self, "_queryset"):
-            self._queryset = super().get_queryset()[:EVENTS_SHOWN]
-        return self._queryset
-
-    def is_valid(self) -> bool:
-        """Accept: there is nothing to check."""
-        return True
-
-    def save(self, commit: bool = True) -> list[Any]:
-        """Save nothing."""
-        self.new_objects, self.changed_objects, self.deleted_objects = [], [], []
-        return []
-
-
-class HistoryInline(TabularInline):
-    """What happened to a row, the last first. Shown, never written: the models' verbs do that."""
-
-    formset: Any = EventFormSet
-    can_delete = False
-    extra = 0
-
-    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Forbid."""
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Forbid: what happened has happened."""
-        return False

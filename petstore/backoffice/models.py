@@ -1,12 +1,12 @@
-"""The audit trail: what staff did. It only ever grows."""
+"""The audit trail: what was done to keys, orders, staff and the rest. It only ever grows."""
 
 from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from django.contrib.auth.models import User
 from django.db import models
 from django.db.models import QuerySet
+from django.utils import timezone
 
 APPEND_ONLY = "The audit trail is append-only: an entry is never changed or deleted."
 
@@ -21,8 +21,6 @@ def refuse(*args: Any, **options: Any) -> NoReturn:
 
 
 class AuditQuerySet(QuerySet["AuditEntry"]):
-    """Adds and reads."""
-
     update = refuse
     aupdate = refuse
     bulk_update = refuse
@@ -30,20 +28,27 @@ class AuditQuerySet(QuerySet["AuditEntry"]):
     adelete = refuse
     update_or_create = refuse
 
+    def about(self, row: models.Model) -> AuditQuerySet:
+        """Return what was done to a row, the newest first."""
+        return self.filter(model=row._meta.label_lower, object_id=str(row.pk))
+
 
 class AuditEntry(models.Model):
-    """What one member of staff did to one thing.
+    """What somebody did to one thing.
 
     A trigger in the database refuses UPDATE and DELETE as well. So an entry has no foreign key: it outlives
-    the member of staff and the thing, and says in words who and what they were.
+    the person and the thing, and says in words who and what they were.
     """
 
     class Action(models.TextChoices):
-        """What was done."""
-
         ADDED = "added", "Added"
         CHANGED = "changed", "Changed"
         DELETED = "deleted", "Deleted"
+        ISSUED = "issued", "Issued"
+        ROTATED = "rotated", "Rotated"
+        REVOKED = "revoked", "Revoked"
+        BANNED = "banned", "Banned"
+        UNBANNED = "unbanned", "Unbanned"
         PASSWORD_ACCEPTED = "password_accepted", "Gave the password"
         SIGNED_IN = "signed_in", "Signed in"
         SIGN_IN_FAILED = "sign_in_failed", "Failed to sign in"
@@ -53,9 +58,9 @@ class AuditEntry(models.Model):
         TWO_FACTOR_RESET = "two_factor_reset", "Reset a colleague's two-factor"
         RECOVERY_CODES = "recovery_codes", "Made new recovery codes"
 
-    at = models.DateTimeField(auto_now_add=True, db_index=True)
+    at = models.DateTimeField(default=timezone.now, db_index=True)
     actor_id = models.BigIntegerField(null=True, help_text="The id of the member of staff, where known.")
-    actor_name = models.CharField("staff", max_length=150, blank=True)
+    actor_name = models.CharField("by", max_length=150, blank=True)
     action = models.CharField(max_length=20, choices=Action)
     model = models.CharField(max_length=100, blank=True)
     object_id = models.CharField("object's id", max_length=255, blank=True)
@@ -93,10 +98,4 @@ class AuditEntry(models.Model):
         super().save(*args, **options | {"force_insert": True})
 
     def delete(self, *args: Any, **options: Any) -> NoReturn:
-        """Raise AppendOnlyError."""
         refuse()
-
-    @property
-    def actor(self) -> User | None:
-        """The member of staff, if still there."""
-        return User.objects.filter(pk=self.actor_id).first() if self.actor_id is not None else None

@@ -9,56 +9,46 @@ from django.conf import settings
 from django.http import HttpRequest
 from django.urls import reverse
 
-# Groups of the navigation: a title, and for each page its title, icon and model.
-PAGES = (
-    (
-        "Shop",
-        (
-            ("Orders", "receipt_long", "inventory.order"),
-            ("Pets", "pets", "inventory.pet"),
-            ("Categories", "category", "inventory.category"),
-        ),
-    ),
-    (
-        "Customers",
-        (
-            ("Accounts", "storefront", "accounts.account"),
-            ("API keys", "key", "accounts.apikey"),
-            ("Plans", "speed", "accounts.plan"),
-            ("Why refused?", "help", "accounts.refusal"),
-        ),
-    ),
-    (
-        "Staff",
-        (
-            ("Staff", "badge", "auth.user"),
-            ("Groups", "group", "auth.group"),
-            ("Audit trail", "history", "backoffice.auditentry"),
-        ),
-    ),
-)
+# Groups of the navigation; for each page its model, title and icon.
+PAGES = {
+    "Shop": [
+        ("inventory.order", "Orders", "receipt_long"),
+        ("inventory.pet", "Pets", "pets"),
+        ("inventory.category", "Categories", "category"),
+    ],
+    "Customers": [
+        ("accounts.account", "Accounts", "storefront"),
+        ("accounts.apikey", "API keys", "key"),
+        ("accounts.plan", "Plans", "speed"),
+        ("accounts.refusal", "Why refused?", "help"),
+    ],
+    "Staff": [
+        ("auth.user", "Staff", "badge"),
+        ("auth.group", "Groups", "group"),
+        ("backoffice.auditentry", "Audit trail", "history"),
+    ],
+}
 
 
 def navigation(request: HttpRequest) -> list[dict[str, Any]]:
     """Return the groups of links that the member of staff may follow."""
     home = {"title": "Home", "icon": "home", "link": reverse("admin:index")}
     groups: list[dict[str, Any]] = [{"items": [home]}]
-    for title, pages in PAGES:
+    for group, pages in PAGES.items():
         items = [
-            {"title": name, "icon": icon, "link": reverse(f"admin:{model.replace('.', '_')}_changelist")}
-            for name, icon, model in pages
+            {"title": title, "icon": icon, "link": reverse(f"admin:{model.replace('.', '_')}_changelist")}
+            for model, title, icon in pages
             if may_view(request, model)
         ]
         if items:
-            groups.append({"title": title, "separator": True, "items": items})
+            groups.append({"title": group, "separator": True, "items": items})
     return groups
 
 
 def may_view(request: HttpRequest, model: str) -> bool:
     """Tell whether the member of staff may see, or change, a model's rows."""
     app, name = model.split(".")
-    user = request.user
-    return user.has_perm(f"{app}.view_{name}") or user.has_perm(f"{app}.change_{name}")
+    return any(request.user.has_perm(f"{app}.{verb}_{name}") for verb in ("view", "change"))
 
 
 def account_links(request: HttpRequest) -> list[dict[str, str]]:

@@ -40,21 +40,18 @@ def is_signed_in(cookies: str) -> bool:
 
 
 def touch(session: SessionBase, now: float) -> None:
-    """Note that the session is in use, at most once a minute."""
     if now - session.get(SEEN, 0) >= SEEN_EVERY:
         session[SEEN] = now
 
 
 @receiver(user_logged_in, dispatch_uid="start of sessions")
 def start(request: HttpRequest | None, **kwargs: Any) -> None:
-    """Note when the session began."""
     session: SessionBase | None = getattr(request, "session", None)
     if session is not None:
         session[STARTED] = session[SEEN] = time.time()
 
 
 def end_if_due(request: HttpRequest) -> None:
-    """Sign out whose session has ended."""
     if settings.SESSION_COOKIE_NAME in request.COOKIES and request.user.is_authenticated:
         now = time.time()
         if has_ended(request.session, now):

@@ -24,6 +24,9 @@ class Session:
         self.budget = budget
         self.keep = keep
         self.answers: list[Answer] = []  # Those under /v1.
+        self.first_pages: dict[
+            str, list[dict[str, Any]]
+        ] = {}  # Of the lists, by path: no need to ask again.
         self.left_behind: list[str] = []
         self.spent = 0  # Requests with the key.
         self.remaining: int | None = None

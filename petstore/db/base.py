@@ -47,7 +47,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         server = self.server
         if server is None:
             return params
-        if params["prepare_threshold"] is not None:  # A pooler, for whom it is None, takes no options.
+        if params["prepare_threshold"] is not None:  # It is None for a pooler, which takes no options.
             limits = {"statement_timeout": self.settings_dict["STATEMENT_TIMEOUT"], **SESSION}
             options = [f"-c {name}={value}" for name, value in limits.items()]
             params["options"] = " ".join([params.get("options", ""), *options]).strip()

@@ -2,7 +2,7 @@
 
 A thread for each server asks it one question, three times a second, on a connection of its own. A server
 that refuses connections, or leaves the question open for ANSWER_SECONDS, is away: from then on those who
-wait for it give up and nobody connects (see base.py), until the thread finds it well again. So a request
+wait for it give up and nobody connects (see base.py), until the thread gets an answer again. So a request
 fails at most LOOK_EVERY + ANSWER_SECONDS and a moment after its server fell silent, whatever else waits.
 
 Where DATABASE_URL names several hosts, the thread also finds the one that takes writes, and the others
@@ -71,7 +71,7 @@ class Server:
     def __init__(self, alias: str) -> None:
         self.alias = alias
         self.away = False
-        self.generation = 0  # Goes up whenever the server was away: older connections are of no use.
+        self.generation = 0  # Goes up whenever the server was away: older connections can't be used.
         self.place: dict[str, Any] = {}  # Parameters of the host that answered, where there are several.
         self.asked_at = 0.0  # When the open question was asked, by the monotonic clock; 0 if none is open.
         self.is_standby = False

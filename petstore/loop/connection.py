@@ -1,7 +1,7 @@
 """A connection of the event loop: it lives once, and owns those who wait for its answers.
 
 It is open, then it is lost, and never comes back: another connection is another object. Whoever asks a
-lost one gets an error, so nobody can stand in a row that no answer will come to, or in somebody else's row.
+lost one gets an error, so nobody can wait in a queue that no answer will reach, or in somebody else's.
 Where many share a connection, what they ask in one turn of the loop leaves in one write.
 
 Time is counted in ticks of the loop, not by the clock: a process that stood still blames nobody for it.
@@ -43,7 +43,7 @@ class Waiter(Protocol):
 
 
 class Answer(asyncio.Future[Any]):
-    """A place in the row for a coroutine."""
+    """A place in the queue for a coroutine."""
 
     def switch(self, result: Any) -> None:
         """Take the answer, unless nobody waits for it any more."""
@@ -57,7 +57,7 @@ class Answer(asyncio.Future[Any]):
 
 
 class Nobody:
-    """Stands in the row for whoever does not wait any more."""
+    """Keeps the place of whoever has stopped waiting."""
 
     def switch(self, result: Any) -> None: ...
 
@@ -79,7 +79,7 @@ class Connection(ABC):
         self._now = 0  # In ticks.
         self._row: deque[tuple[Waiter, int]] = deque()  # Who waits for an answer, and since when.
         self._sent = 0  # How many of them have asked; the others' questions have not left.
-        self._moved = 0  # When the first of them came to the head of the row.
+        self._moved = 0  # When the first of them came to the head of the queue.
         self._loop = asyncio.get_running_loop()
         self._next_tick: asyncio.TimerHandle | None = None
 
@@ -131,7 +131,7 @@ class Connection(ABC):
             self._loop.call_soon(self._end, error)
 
     def _end(self, error: PipeError) -> None:
-        """Disconnect, and give everybody in the row an exception of their own."""
+        """Disconnect, and give everybody in the queue an exception of their own."""
         try:
             self._disconnect()
         finally:
@@ -143,7 +143,7 @@ class Connection(ABC):
         self.lose(LostError("It was closed."))
 
     def _enter(self, waiter: Waiter, put: Callable[..., object], *arguments: Any) -> None:
-        """Put a question, and take a place in the row for its answer: both, or neither."""
+        """Put a question, and take a place in the queue for its answer: both, or neither."""
         if self.error is not None:
             raise LostError(*self.error.args)
         try:
@@ -159,7 +159,7 @@ class Connection(ABC):
             return
         try:
             self._flush()
-        except Exception as error:  # noqa: BLE001  Whatever it is, the connection is of no use any more.
+        except Exception as error:  # noqa: BLE001  Whatever it is, the connection can't be used again.
             self.lose(LostError(str(error)))
         if not self._sent:
             self._moved = self._now

@@ -157,7 +157,7 @@ class PostgresqlConnection(Connection):
             self._prepared.pop(statement.name, None)
 
     def check(self, statement: Statement, result: Any) -> None:
-        """Raise what a result says that is no success, and close what is of no use any more."""
+        """Raise what a result says that is no success, and close what can't be used again."""
         if result.status in DONE:
             return
         if result.status == pq.ExecStatus.PIPELINE_ABORTED:

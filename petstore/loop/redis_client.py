@@ -117,7 +117,7 @@ class RedisClient:
 
 
 def is_readable(socket: Any) -> bool:
-    """Tell whether there is anything to read: where nobody has asked, that is the end, or of no use."""
+    """Tell whether there is anything to read. Where nobody has asked, that is the end, or noise."""
     poll = select.poll()
     poll.register(socket, select.POLLIN)
     return bool(poll.poll(0))

@@ -95,7 +95,7 @@ class Scripts:
         return self._client.node(name) if self._client is not None else ""
 
     def drop(self) -> None:
-        """Close the connection that this caller uses; where others use it for him, all of them."""
+        """Close the connection that this caller uses; where it is shared, all of them."""
         pipe = self._pipe
         if pipe is not None and on_loop():
             pipe.close()

@@ -26,7 +26,7 @@ ROLLED_BACK = "The transaction was rolled back."
 
 
 class Later:
-    """Stands in the row for a statement that nobody waits for; keeps its failure."""
+    """Stands in the queue for a statement that nobody waits for, and keeps its failure."""
 
     def __init__(self, transaction: "Transaction", statement: Statement) -> None:
         self._transaction = transaction

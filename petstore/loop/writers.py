@@ -130,7 +130,7 @@ class Writers:
         return None
 
     def _wait_for_one(self, seconds: float) -> PostgresqlConnection:
-        """Wait in the row. Raises OperationalError after so many seconds, PipeError if none can be had."""
+        """Wait in the queue. Raises OperationalError after that long, PipeError if none can be had."""
         turn = this_turn()
         self._waiting.append(turn)
         in_time = Alarm(seconds, partial(self._give_up, turn))

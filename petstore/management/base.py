@@ -1,12 +1,19 @@
-"""The manners of every command of ours: help with examples and exit statuses, and --json."""
+"""What our commands have in common: help with examples and exit statuses, and --json."""
+
+from __future__ import annotations
 
 import json
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from textwrap import dedent, fill
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from django.core.management.base import BaseCommand, DjangoHelpFormatter
+from django.core.management.base import BaseCommand, CommandError, DjangoHelpFormatter
+from django.db import OperationalError
 
+if TYPE_CHECKING:
+    from tqdm import tqdm
+
+INTERRUPTED = 130  # The exit status that shells give to what Ctrl-C stopped: 128 and the signal's number.
 # What every command answers beside what it says of its own.
 STATUSES = {0: "Done.", 1: "It could not be done; standard error says why.", 2: "Wrong options."}
 WIDTH = 80
@@ -46,10 +53,29 @@ class DocumentedCommand(BaseCommand):
 class JsonCommand(DocumentedCommand):
     """A command that tells what it did to people, and with --json to programs."""
 
+    left = ""  # What it leaves if it stops midway, in a sentence.
+
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Add --json."""
         parser.add_argument("--json", action="store_true", help="Print JSON for programs.")
+
+    def execute(self, *args: Any, **options: Any) -> str | None:
+        """Run; say in a sentence what Ctrl-C, or a database that is away, has left."""
+        try:
+            return super().execute(*args, **options)
+        except KeyboardInterrupt:
+            raise CommandError(f"Stopped. {self.left}".strip(), returncode=INTERRUPTED) from None
+        except OperationalError as error:
+            raise CommandError(f"The database failed. {self.left} {error}") from None
 
     def answer(self, options: dict[str, Any], data: Any, text: str) -> None:
         """Print the data for programs, or the text for people."""
         self.stdout.write(json.dumps(data) if options["json"] else text)
+
+    def bar(self, doing: str, total: int | None, options: dict[str, Any]) -> tqdm[Any]:
+        """Return a progress bar for people at a terminal, on standard error; it is wiped at the end.
+
+        `total` is None where the end is unknown.
+        """
+        from tqdm import tqdm  # Takes 0.1 seconds that few commands need.
+
+        return tqdm(desc=doing, total=total, leave=False, disable=True if options["json"] else None)

@@ -46,8 +46,8 @@ def config(form: str, level: str) -> dict[str, Any]:
                 ],
             }
         },
-        "filters": {"failures": {"()": "petstore.observability.logs.FailureFilter"}},
-        "handlers": {"output": {"class": "petstore.observability.logs.OutputHandler", "formatter": "line"}},
+        "filters": {"failures": {"()": FailureFilter}},
+        "handlers": {"output": {"()": OutputHandler, "formatter": "line"}},
         "root": {"handlers": ["output"], "level": level.upper()},
         "loggers": {
             # Every 4xx as a warning would drown the log; the 5xx are logged where they are answered.

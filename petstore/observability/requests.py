@@ -68,7 +68,6 @@ class Measured:
         self._write = logs.WRITE_REQUEST[settings.LOG_FORMAT] if settings.ACCESS_LOG else None
 
     def __call__(self, request: HttpRequest, passage: Passage) -> HttpResponseBase:
-        """Answer one."""
         start = perf_counter()
         next(begun)
         token = logs.request_id.set(passage.id)

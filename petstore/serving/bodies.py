@@ -1,4 +1,4 @@
-"""Bodies of requests, which are read before anybody serves them: slow clients hold nobody up.
+"""Bodies of requests are read before the requests are served, so slow clients hold nobody up.
 
 A body that is not there, because it was too large, too slow or cut, is a stream that raises its Error when
 a view reads it. So the key still comes first (D17), and the Error is counted and shaped like any other.
@@ -133,7 +133,7 @@ class Room:
         self._next: asyncio.TimerHandle | None = None  # When the oldest is to be given up.
 
     async def take(self, deadline: asyncio.Timeout, size: int) -> None:
-        """Wait for room for the body with this deadline; its time begins then."""
+        """Wait until there is room for the body with this deadline, whose time begins then."""
         turn = asyncio.get_running_loop().create_future()
         self._waiting[deadline] = size, turn
         postpone(deadline, patience.until(WAITING_SECONDS))
@@ -141,7 +141,7 @@ class Room:
         await turn
 
     def leave(self, deadline: asyncio.Timeout) -> None:
-        """Hold nothing of a body any more, and wait for nothing."""
+        """Give back what a body holds, and its place among those that wait."""
         self._waiting.pop(deadline, None)
         size, _ = self._held.pop(deadline, (0, 0.0))
         self._free += size

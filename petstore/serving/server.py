@@ -14,8 +14,8 @@ from granian.constants import HTTPModes, Interfaces, Loops, RuntimeModes
 from granian.http import HTTP1Settings
 from granian.log import LogLevels
 
-from petstore.observability.files import take_room
-from petstore.observability.parent import LOG_CONFIG
+from petstore.observability.metrics_files import take_room
+from petstore.observability.parent_logs import LOG_CONFIG
 from petstore.serving.draining_server import DrainingServer
 
 STOP_SECONDS = 10  # What a worker has to finish its requests when the service is told to stop.
@@ -78,7 +78,7 @@ def main() -> None:
         os.environ["PROMETHEUS_MULTIPROC_DIR"] = shared
         os.register_at_fork(after_in_child=take_room)  # Before the library makes files of its own.
         if options.metrics_port:
-            from petstore.observability.port import serve_metrics  # Its library takes 3 MB.
+            from petstore.observability.metrics_port import serve_metrics  # Its library takes 3 MB.
 
             serve_metrics(options.host, options.metrics_port, options.metrics_allow_from.split(","))
         DrainingServer(

@@ -1,4 +1,4 @@
-"""Clients that ask, and don't take the answer: the kernel ends their connections."""
+"""Clients that send requests and don't read the answers: the kernel ends their connections."""
 
 import os
 import socket
@@ -7,11 +7,11 @@ from pathlib import Path
 
 
 def cut_who_takes_nothing(seconds: int) -> None:
-    """End each connection to this process whose client leaves what was sent to it untaken for so long.
+    """End each connection to this process whose client reads nothing of what was sent to it for so long.
 
-    A connection has this from its listening socket. It holds as well for a client that says again and again
-    that it has no room (TCP_USER_TIMEOUT, tcp(7)). The server has no such limit, nor a setting for this.
-    Who takes a little again and again is not cut: it holds a connection, and MOST_BUFFERED of its answer.
+    A connection inherits this from its listening socket. It also holds for a client that keeps saying that
+    it has no room (TCP_USER_TIMEOUT, tcp(7)). The server has no such limit, and no setting for this.
+    One that reads a little now and then is not cut off: it holds a connection, and MOST_BUFFERED bytes.
     """
     for entry in Path("/proc/self/fd").iterdir():
         if entry.is_socket():

@@ -9,6 +9,7 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
+from petstore.api.openapi.lists import lists
 from petstore.web.changelog import releases
 from petstore.web.error_help import ADVICE
 
@@ -40,10 +41,11 @@ def context(page: str) -> dict[str, Any]:
 
 @require_safe
 def guide(request: HttpRequest, page: str) -> HttpResponse:
-    """Show one of GUIDES."""
     own: dict[str, Any] = {}
     if page == "errors":
         own["advice"] = ADVICE
+    elif page == "pagination":
+        own["lists"] = lists()
     elif page == "changes":
         own["releases"] = releases()
     return render(request, f"docs/{page}.html", context(page) | own)

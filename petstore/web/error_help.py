@@ -58,7 +58,7 @@ ADVICE = {
     ),
     Code.INVALID_PARAMETER: Advice(
         "A query parameter or header has a value that the operation does not take: `limit` outside 1 to "
-        "100, a status that there is none of, a parameter that comes twice, a cursor that was changed.",
+        "100, a value that a filter does not take, a parameter sent twice, a cursor that was changed.",
         "The message names the parameter. Take cursors from the `Link` header as they are.",
     ),
     Code.PET_NOT_FOUND: Advice(

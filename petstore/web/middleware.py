@@ -39,7 +39,6 @@ class ContentLengthMiddleware:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        """Answer, with the length."""
         response = self.get_response(request)
         response["X-Content-Type-Options"] = "nosniff"
         if isinstance(response, HttpResponse) and response.status_code not in {204, 304}:
@@ -69,7 +68,6 @@ class PermissionsPolicyMiddleware:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        """Answer, with the policy."""
         response = self.get_response(request)
         response["Permissions-Policy"] = settings.PERMISSIONS_POLICY
         return response

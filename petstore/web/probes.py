@@ -11,7 +11,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, generate_latest
 from petstore.api.client_ip import client_address
 from petstore.observability.draining import is_draining
 from petstore.observability.health import OK, readiness
-from petstore.observability.port import AllWorkers
+from petstore.observability.metrics_port import AllWorkers
 
 
 @require_safe

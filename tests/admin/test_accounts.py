@@ -15,8 +15,9 @@ from django.utils import timezone
 
 from accounts.admin.account_page import KEYS_SHOWN
 from accounts.admin.timeline import SHOWN
-from accounts.models import EPOCH, Account, ApiKey, DailyUsage, KeyEvent, KeyStanding, QuotaCounter, Refusal
+from accounts.models import EPOCH, Account, ApiKey, DailyUsage, KeyStanding, QuotaCounter, Refusal
 from inventory.models import Category, Order, Pet
+from petstore.backoffice import audit
 from tests.conftest import OPERATOR, Api
 
 LIST = "/admin/accounts/account/"
@@ -144,7 +145,7 @@ def test_the_page_shows_plan_use_keys_bans_orders_and_refusals(
     banned, _ = issue(name="Tills")
     now = round(timezone.now().timestamp() * 1_000_000)
     KeyStanding.objects.create(key=banned, banned_at=now, banned_until=now + 3_600_000_000)
-    banned.record(KeyEvent.Action.BANNED, OPERATOR, "30 requests too early.")
+    audit.record(OPERATOR, banned, audit.Action.BANNED, reason="30 requests too early.")
     order_by(account)
     refuse(key)
     page = staff.get(page_of(account))
@@ -203,7 +204,7 @@ def test_the_page_asks_no_more_for_more_rows(
     panels = page.context["panels"]
     assert len(panels["keys"]) == KEYS_SHOWN
     assert len(panels["timeline"]) == SHOWN
-    assert len(panels["orders"]) == len(panels["refusals"]) == 10
+    assert len(panels["more"][0].rows) == len(panels["refusals"]) == 10
     assert f"/admin/accounts/apikey/?q={account.public_id}" in page.text
 
 
@@ -245,7 +246,7 @@ def test_other_accounts_are_not_on_the_page(
     page = staff.get(page_of(account))
     assert "Stranger" not in page.text
     panels = page.context["panels"]
-    assert (panels["usage"], panels["orders"], list(panels["refusals"])) == (None, [], [])
+    assert (panels["usage"], panels["more"][0].rows, list(panels["refusals"])) == (None, [], [])
     assert len(panels["timeline"]) == 1
 
 

@@ -6,16 +6,19 @@ import re
 from typing import Any
 
 import pytest
+from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Group, User
 from django.contrib.sessions.models import Session
 from django.db import DatabaseError, connection, transaction
+from django.db.migrations.loader import MigrationLoader
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from accounts.models import Account, ApiKey
 from inventory.models import Category, Order, Pet
 from petstore.backoffice.models import AppendOnlyError, AuditEntry
-from tests.support.staff import FAST_HASHERS, PASSWORD, member_of, signed_in, superuser
+from tests.support.staff import PASSWORD, member_of, signed_in, superuser
 
 LIST = "/admin/backoffice/auditentry/"
 
@@ -73,7 +76,7 @@ def test_a_deletion_is_recorded_with_what_was_there(staff: Client) -> None:
 def test_a_verb_is_recorded_with_its_reason_and_its_effect(staff: Client, key: ApiKey) -> None:
     staff.post(f"/admin/accounts/apikey/{key.pk}/revoke/", {"reason": "Leaked"})
     entry = last()
-    assert (entry.action, entry.reason) == ("changed", "Revoked: Leaked")
+    assert (entry.action, entry.reason, entry.address) == ("revoked", "Leaked", "192.0.2.7")
     assert entry.before == {"revoked_at": None, "revoked_reason": ""}
     assert entry.after["revoked_reason"] == "Leaked"
 
@@ -117,8 +120,7 @@ def test_what_was_refused_is_not_recorded_as_done(staff: Client, category: Categ
 # --- Secrets -------------------------------------------------------------------------------------
 
 
-def test_no_secret_gets_into_the_trail(staff: Client, account: Account, settings: Any) -> None:
-    settings.PASSWORD_HASHERS = FAST_HASHERS
+def test_no_secret_gets_into_the_trail(staff: Client, account: Account) -> None:
     text = staff.post("/admin/accounts/apikey/add/", {"account": account.pk, "scopes": ["pets:read"]}).text
     key = ApiKey.objects.get()
     secret = re.search(rf"psk_live_{key.public_id}_(\w+)", text)
@@ -146,8 +148,7 @@ def attempt(name: str, password: str) -> Client:
     return client
 
 
-def test_sign_ins_sign_outs_and_failed_ones_are_recorded(db: None, settings: Any) -> None:
-    settings.PASSWORD_HASHERS = FAST_HASHERS
+def test_sign_ins_sign_outs_and_failed_ones_are_recorded(db: None) -> None:
     User.objects.create_superuser("boss", password=PASSWORD)
     attempt("boss", "wrong")
     client = attempt("boss", PASSWORD)
@@ -166,8 +167,7 @@ def test_a_password_typed_as_a_name_is_not_kept(db: None) -> None:
     assert PASSWORD not in repr(AuditEntry.objects.values().get())
 
 
-def test_a_change_of_ones_own_password_is_recorded(db: None, settings: Any) -> None:
-    settings.PASSWORD_HASHERS = FAST_HASHERS
+def test_a_change_of_ones_own_password_is_recorded(db: None) -> None:
     User.objects.create_superuser("boss", password=PASSWORD)
     client, new = attempt("boss", PASSWORD), "another horse, another battery"
     sent = {"old_password": "wrong", "new_password1": new, "new_password2": new}
@@ -295,3 +295,91 @@ def test_only_owners_see_the_trail(db: None) -> None:
     groups = ("Viewer", "Support", "Stock", "Owner")
     seen = [signed_in(member_of(group)).get(LIST).status_code for group in groups]
     assert seen == [403, 403, 403, 200]
+
+
+# --- One history ---------------------------------------------------------------------------------
+
+
+def test_one_act_is_recorded_once(staff: Client, account: Account, key: ApiKey, category: Category) -> None:
+    pet = Pet.objects.create(name="Rex", category=category)
+    order = Order.objects.place(account_id=account.pk, pet_id=pet.pk, by="x")
+    acts: list[tuple[str, dict[str, Any]]] = [
+        (f"accounts/apikey/{key.pk}/change/", {"name": "Tills"}),
+        (f"accounts/apikey/{key.pk}/rotate/", {}),
+        (f"accounts/apikey/{key.pk}/revoke/", {"reason": "Leaked"}),
+        (f"inventory/order/{order.pk}/act/approve/", {}),
+        ("inventory/category/add/", {"name": "Newts"}),
+    ]
+    for path, sent in acts:
+        before = AuditEntry.objects.count()
+        assert staff.post(f"/admin/{path}", sent).status_code < 400
+        issued = path.endswith("rotate/")  # A second act: the successor.
+        assert AuditEntry.objects.count() == before + 1 + issued, path
+    assert not LogEntry.objects.exists()
+
+
+def test_saving_what_is_there_already_is_not_recorded(staff: Client, category: Category) -> None:
+    same = {"name": category.name, "description": category.description}
+    assert staff.post(f"/admin/inventory/category/{category.pk}/change/", same).status_code == 302
+    assert not AuditEntry.objects.about(category).exists()
+
+
+def test_the_history_button_of_an_object_shows_who_changed_what_and_why(
+    staff: Client, key: ApiKey, account: Account
+) -> None:
+    staff.post(f"/admin/accounts/account/{account.pk}/change/", {"name": account.name, "plan": "free"})
+    staff.post(f"/admin/accounts/apikey/{key.pk}/revoke/", {"reason": "Leaked"})
+    history = staff.get(f"/admin/accounts/account/{account.pk}/history/").text
+    assert "Changed" in history
+    assert "by boss" in history
+    assert "plan: business → free" in history
+    history = staff.get(f"/admin/accounts/apikey/{key.pk}/history/").text
+    assert history.index("Revoked") < history.index("Issued")
+    assert "Leaked" in history
+    assert "by tests" in history
+    assert f"revoked at: none → {timezone.now():%Y-%m-%d}" in history
+
+
+def test_the_history_of_an_object_is_for_who_may_see_the_object(key: ApiKey) -> None:
+    path = f"/admin/accounts/apikey/{key.pk}/history/"
+    assert signed_in(member_of("Viewer")).get(path).status_code == 200
+    assert signed_in(member_of("Stock")).get(path).status_code == 403
+
+
+# --- Key events of the version before ------------------------------------------------------------
+
+
+def old_event(key: ApiKey, action: str, at: str) -> None:
+    """Write a key event as the version before this one does."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO accounts_keyevent (key_id, action, at, actor_id, actor_name, reason)"
+            " VALUES (%s, %s, %s, NULL, 'ann', 'Old')",
+            [key.pk, action, at],
+        )
+
+
+def carry_over() -> Any:
+    return MigrationLoader(connection).get_migration("accounts", "0009_key_events_in_the_audit_trail")
+
+
+def test_what_the_version_before_writes_during_an_upgrade_is_in_the_trail(key: ApiKey) -> None:
+    old_event(key, "banned", "2026-11-22 10:00:00+00:00")
+    entry = key.events.latest("id")
+    found = (entry.action, entry.actor_name, entry.reason, entry.object_text, f"{entry.at:%H:%M}")
+    assert found == ("banned", "ann", "Old", key.public_id, "10:00")
+    assert (entry.before, entry.after, entry.address) == ({}, {}, "0.0.0.0")
+
+
+def test_old_key_events_are_carried_over_once_and_stay_older_than_all_entries(key: ApiKey) -> None:
+    (operation,), editor = carry_over().operations, connection.schema_editor()
+    operation.reverse_code(None, editor)
+    old_event(key, "issued", "2026-01-01 10:00:00+00:00")
+    old_event(key, "revoked", "2026-02-01 10:00:00+00:00")
+    operation.code(None, editor)
+    operation.reverse_code(None, editor)
+    operation.code(None, editor)
+    found = list(key.events.values_list("action", "actor_name"))
+    assert found == [("issued", "tests"), ("revoked", "ann"), ("issued", "ann")]
+    old_event(key, "banned", "2026-03-01 10:00:00+00:00")
+    assert key.events.latest("id").action == "banned"

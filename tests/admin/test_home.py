@@ -177,12 +177,13 @@ def test_charts_have_the_numbers_in_words_and_in_a_table(
 
 def test_accounts_are_ranked_by_their_share_of_the_day(boss: Client, busy: None, account: Account) -> None:
     page = boss.get("/admin/")
-    top = page.context["accounts"]["top"]
+    top = page.context["cards"]["quota"].facts["top"]
     assert [(line["percent"], line["text"]) for line in top] == [
         ("95%", "950 of 1,000"),
         ("20%", "20,000 of 100,000"),
     ]
-    assert top[1]["link"] == f"/admin/accounts/account/{account.pk}/change/"
+    assert f"/admin/accounts/account/{account.pk}/change/" in links(page)
+    assert top[1]["account"].account_id == account.pk
 
 
 def test_callers_of_get_pet_are_named_with_its_end(boss: Client, busy: None) -> None:
@@ -264,7 +265,7 @@ def test_before_the_first_count_the_page_says_that_it_is_being_counted(
 
 # --- Who sees what -------------------------------------------------------------------------------
 
-SECTIONS = {"orders", "pets", "keys", "accounts"}
+SECTIONS = {"orders", "pets", "keys", "traffic", "quota", "deprecated"}
 
 
 @pytest.mark.parametrize(
@@ -273,14 +274,14 @@ SECTIONS = {"orders", "pets", "keys", "accounts"}
         (["inventory.view_pet", "inventory.view_order"], {"orders", "pets"}),
         (["inventory.view_pet"], {"pets"}),
         (["accounts.view_apikey"], {"keys"}),
-        (["accounts.change_account"], {"accounts"}),
+        (["accounts.change_account"], {"traffic", "quota", "deprecated"}),
         (["inventory.view_category"], set()),
         ([], set()),
     ],
 )
 def test_sections_are_for_who_may_see_them(busy: None, permissions: list[str], seen: set[str]) -> None:
     page: Any = client_of(*permissions).get("/admin/")
-    assert {name for name in SECTIONS if name in page.context} == seen
+    assert set(page.context["cards"]) == seen
     if not seen:
         assert "Ask an Owner" in page.text
 
@@ -298,7 +299,7 @@ def test_each_group_sees_its_own_part(busy: None, group: str, seen: set[str]) ->
     client = client_of()
     User.objects.latest("id").groups.add(Group.objects.get(name=group))
     page: Any = client.get("/admin/")
-    assert {name for name in SECTIONS if name in page.context} == seen
+    assert set(page.context["cards"]) == seen
     for path in links(page):
         assert client.get(path).status_code == 200, path
 

@@ -37,8 +37,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 @pytest.fixture(autouse=True)
-def boss(db: None, settings: Any) -> User:
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # Fast.
+def boss(db: None) -> User:
     return User.objects.create_superuser("boss", password=PASSWORD)
 
 

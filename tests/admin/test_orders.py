@@ -1,18 +1,19 @@
 """Orders and the moves of pets in the back office: D15."""
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Permission, User
-from django.db import connection
+from django.db import OperationalError, connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from accounts.models import Account
 from inventory.models import Category, Order, OrderStatus, Pet
+from petstore.backoffice.models import AuditEntry
 
 ORDERS = "/admin/inventory/order/"
 
@@ -143,7 +144,45 @@ def test_buttons_of_an_order_do_what_they_say(staff: Client, order: Order, pet: 
     pet.refresh_from_db()
     assert (status_of(order), pet.status) == ("delivered", "sold")
     assert order.ship_date is not None
-    assert LogEntry.objects.filter(object_id=str(order.pk)).count() == 3
+    assert AuditEntry.objects.about(order).count() == 3
+
+
+@pytest.fixture
+def failing(monkeypatch: pytest.MonkeyPatch) -> Callable[[Order], None]:
+    """Lets the database fail when an order is approved."""
+    approve = Order.approve
+
+    def fail_at(bad: Order) -> None:
+        def approve_or_fail(self: Order, **options: Any) -> None:
+            if self == bad:
+                raise OperationalError("server closed the connection unexpectedly")
+            approve(self, **options)
+
+        monkeypatch.setattr(Order, "approve", approve_or_fail)
+
+    return fail_at
+
+
+def test_where_the_database_fails_midway_staff_read_what_was_done_and_what_was_not(
+    staff: Client, account: Account, category: Category, failing: Callable[[Order], None]
+) -> None:
+    pets = [Pet.objects.create(name=f"Pet {number}", category=category) for number in range(4)]
+    orders = [Order.objects.place(account_id=account.pk, pet_id=pet.pk, by="tests") for pet in pets]
+    failing(orders[2])  # The list has the newest first.
+    page = act(staff, "approve", *orders)
+    assert f"Order {orders[3].pk} is approved." in page
+    assert f"The database failed at order {orders[2].pk}: check whether it is approved." in page
+    left = f"(order {orders[1].pk}, order {orders[0].pk})"
+    assert f"Nothing was done to 2 other orders {left}: try again." in page
+    assert [status_of(order) for order in orders] == ["placed", "placed", "placed", "approved"]
+
+
+def test_where_the_database_fails_at_one_order_its_page_says_so(
+    staff: Client, order: Order, failing: Callable[[Order], None]
+) -> None:
+    failing(order)
+    assert f"The database failed at order {order.pk}: check whether" in press(staff, order, "approve")
+    assert status_of(order) == "placed"
 
 
 def test_looking_at_a_verb_does_nothing(staff: Client, order: Order) -> None:

@@ -126,13 +126,13 @@ def test_other_numbers_are_compared_with_todays(staff: Client, loads: None, path
         "of them for the day": ("", "100"),
         "Accounts refused at least once": ("", "1 of 1"),
     }
-    assert "These numbers would have refused 1,900 requests more than today&#x27;s." in page.text
+    assert "These numbers would have refused 1,900 more requests than today&#x27;s." in page.text
 
 
 @pytest.mark.parametrize(
     ("numbers", "verdict"),
     [
-        ((2_000, 100_000), "refused 1,000 requests fewer than today's"),
+        ((2_000, 100_000), "refused 1,000 fewer requests than today's"),
         ((1_000, 100_000), "refused as many requests as today's"),
     ],
 )
@@ -152,7 +152,7 @@ def test_the_form_starts_with_the_numbers_that_hold(staff: Client, path: str) ->
 
 def test_where_nothing_came_nothing_is_refused(staff: Client, path: str) -> None:
     page = staff.get(path, {"per_minute": 1, "per_day": 1})
-    assert "No request came in the last 30 days" in page.text
+    assert "There were no requests in the last 30 days" in page.text
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,11 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from django.test import Client
 
-from accounts.models import Account, ApiKey
+from accounts.models import Account, Actor, ApiKey
+from accounts.usage.write_behind import Tally, write_tallies
+from inventory.admin.pet_actions import move_pets
 from inventory.models import Category, IllegalMoveError, Order, OrderStatus, Pet, PetStatus
 from inventory.models.events import PetEvent
-from inventory.transitions import move_pets
 from petstore.management.commands.quickstart import staff_login
 from tests.conftest import COMMITTED
 
@@ -141,3 +142,34 @@ def test_account_that_many_staff_add_at_once_is_added_once_and_the_others_are_to
     assert len(told) == STAFF - 1
     assert all("already exists" in text or "Somebody changed the same" in text for text in told)
     assert Account.objects.get().name == "Acme Pets"
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has one writer at a time.")
+@pytest.mark.parametrize("by", ["form", "command"])
+def test_usage_is_written_while_an_account_is_being_saved(by: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or else the writer, which may hold keys that the save is about to publish, would wait for it."""
+    account = Account.objects.create(name="Acme Pets", plan_id="free")
+    key, _ = ApiKey.objects.issue(account, by=Actor("tests"))
+    save = Account.save
+
+    def write_usage() -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("SET lock_timeout = '2s'")
+        write_tallies({(key.pk, 20_000): Tally(account.pk, requests=1, elsewhere=1)})
+
+    def save_meanwhile(self: Account, *args: Any, **options: Any) -> None:
+        at_once(write_usage)
+        save(self, *args, **options)
+
+    monkeypatch.setattr(Account, "save", save_meanwhile)
+    if by == "form":
+        boss = Client()
+        boss.force_login(User.objects.create(username="boss", is_staff=True, is_superuser=True))
+        page = f"/admin/accounts/account/{account.pk}/change/"
+        (version,) = re.findall(r'name="_version" value="(\w+)"', boss.get(page).text)
+        form = {"name": "Acme Pets", "plan": "pro", "_version": version}
+        assert boss.post(page, form).status_code == 302
+    else:
+        assert run("issue_key", "--account", "Acme Pets", "--plan", "pro")["plan"] == "pro"
+    assert key.usage.get().requests == 1
+    assert Account.objects.get().plan_id == "pro"

@@ -13,7 +13,7 @@ from django.contrib.sessions.models import Session
 from django.test import Client
 
 from petstore.backoffice.sessions import SEEN, STARTED, has_ended, touch
-from tests.support.staff import FAST_HASHERS, PASSWORD, signed_in
+from tests.support.staff import PASSWORD, signed_in
 from tests.unit.test_settings import setting
 
 HOUR = 3600
@@ -21,8 +21,7 @@ LIST = "/admin/inventory/pet/"
 
 
 @pytest.fixture(autouse=True)
-def boss(db: None, settings: Any) -> User:
-    settings.PASSWORD_HASHERS = FAST_HASHERS
+def boss(db: None) -> User:
     return User.objects.create_superuser("boss", password=PASSWORD)
 
 

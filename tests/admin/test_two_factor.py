@@ -14,15 +14,10 @@ from django_otp.plugins.otp_static.models import StaticDevice, StaticToken
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
 from petstore.backoffice.models import AuditEntry
-from tests.support.staff import FAST_HASHERS, PASSWORD, member_of, signed_in
+from tests.support.staff import PASSWORD, member_of, signed_in
 
 LOGIN, CODE, PAGE = "/admin/login/", "/admin/two-factor/code/", "/admin/two-factor/"
 PAGES = ("/admin/", "/admin/inventory/pet/", "/admin/password_change/", "/admin/autocomplete/", PAGE)
-
-
-@pytest.fixture(autouse=True)
-def fast(settings: Any) -> None:
-    settings.PASSWORD_HASHERS = FAST_HASHERS
 
 
 @pytest.fixture

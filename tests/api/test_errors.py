@@ -1,6 +1,6 @@
 """One Error shape for every response of 400 and up under /v1, whoever raised it: D1, D17, D29, D30."""
 
-from typing import Any
+from typing import Any, NoReturn
 
 import psycopg
 import pytest
@@ -9,6 +9,7 @@ from psycopg import errors
 
 from inventory.models import Category
 from petstore.api.errors import ErrorCode, as_api_error
+from petstore.api.gate import ApiGate
 from tests.conftest import Api
 
 QUOTA_HEADERS = ("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset")
@@ -114,6 +115,17 @@ def test_bug_outside_the_views_is_the_same_500(api: Api, monkeypatch: pytest.Mon
 
     monkeypatch.setattr("petstore.api.views.ApiView.initialize_request", fail)
     assert_error(api.get("/pets"), 500, "internal_error")
+
+
+def test_answer_is_not_lost_when_its_quota_headers_fail(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*of: object) -> NoReturn:
+        raise OSError("No space left on device.")
+
+    monkeypatch.setattr(ApiGate, "steps", ApiGate.steps._replace(quota_headers=fail))
+    response = api.get("/pets")
+    assert response.status_code == 200
+    assert response.headers["X-Request-Id"]
+    assert int(response.headers["X-RateLimit-Limit"]) > 0
 
 
 def test_database_that_fails_is_a_503_with_retry_after(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,10 +1,8 @@
 """GET /v1/pets/{petId}: the contract's deprecated operation, D7, D33."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
-from django.test import RequestFactory
 
 from inventory.models import Category, Pet
 from inventory.views import PetViewSet
@@ -77,10 +75,11 @@ def test_deprecation_is_announced_whatever_the_answer(api: Api, stranger: Api, p
     ("moment", "status"),
     [(REMOVAL - timedelta(microseconds=1), 200), (REMOVAL, 410), (REMOVAL + timedelta(days=400), 410)],
 )
-def test_operation_is_gone_from_its_removal_on(key: Any, pet: Pet, moment: datetime, status: int) -> None:
-    view = PetViewSet.as_view({"get": "retrieve"}, clock=lambda: moment)
-    request = RequestFactory().get("/v1/pets/1", headers={"Authorization": f"Bearer {key.text}"})
-    response = view(request, petId=str(pet.id))
+def test_operation_is_gone_from_its_removal_on(
+    api: Api, pet: Pet, moment: datetime, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PetViewSet, "clock", lambda view: moment)
+    response = api.get(f"/pets/{pet.id}")
     assert response.status_code == status
     if status == 410:
-        assert response.data["code"] == "endpoint_removed"
+        assert response.json()["code"] == "endpoint_removed"

@@ -1,4 +1,4 @@
-"""GET /v1/pets: the contract's "List animals", D6, D9, D10."""
+"""GET /v1/pets: the contract's "List animals", D6, D9, D10, D44."""
 
 import re
 from collections.abc import Iterator
@@ -69,7 +69,9 @@ def test_limit_outside_its_bounds_is_an_invalid_parameter(api: Api, limit: str) 
     assert "limit" in response.json()["message"]
 
 
-@pytest.mark.parametrize("query", ["limit=5&limit=5", "status=sold&status=sold"])
+@pytest.mark.parametrize(
+    "query", ["limit=5&limit=5", "status=sold&status=sold", "categoryId=1&categoryId=1"]
+)
 def test_parameter_sent_twice_is_invalid(api: Api, query: str) -> None:
     assert api.get(f"/pets?{query}").json()["code"] == "invalid_parameter"
 
@@ -83,6 +85,52 @@ def test_status_filters(api: Api, pets: list[Pet], status: str) -> None:
 @pytest.mark.parametrize("status", ["", "lost", "SOLD", "sold ", "%00", "%ff", "sold,pending"])
 def test_unknown_status_is_an_invalid_parameter(api: Api, status: str) -> None:
     assert api.get(f"/pets?status={status}").json()["code"] == "invalid_parameter"
+
+
+@pytest.fixture
+def cat(pets: list[Pet]) -> Pet:
+    """The only pet of another category."""
+    return Pet.objects.create(name="Cat", category=Category.objects.latest("id"), status=PetStatus.SOLD)
+
+
+def test_category_filters_alone_and_with_a_status(api: Api, pets: list[Pet], cat: Pet) -> None:
+    assert api.get(f"/pets?categoryId={cat.category_id}").json() == [cat.as_json()]
+    assert api.get(f"/pets?categoryId={cat.category_id}&status=sold").json() == [cat.as_json()]
+    assert api.get(f"/pets?categoryId={cat.category_id}&status=pending").json() == []
+    sold = [pet.as_json() for pet in pets if pet.status == PetStatus.SOLD]
+    assert api.get(f"/pets?status=sold&categoryId={pets[0].category_id}").json() == sold
+
+
+@pytest.mark.parametrize("category_id", [999_999, 0, -1, 2**63 - 1, -(2**63)])
+def test_category_that_does_not_exist_has_an_empty_list(
+    api: Api, pets: list[Pet], category_id: int
+) -> None:
+    response = api.get(f"/pets?categoryId={category_id}")
+    assert (response.status_code, response.json(), next_url(response)) == (200, [], None)
+
+
+@pytest.mark.parametrize(
+    "category_id",
+    ["", "dogs", "1.0", "01", "+1", "-0", "1,2", "%00", "%ff", "%D9%A1", str(2**63), "9" * 5000],
+)
+def test_malformed_category_is_an_invalid_parameter(api: Api, category_id: str) -> None:
+    response = api.get(f"/pets?categoryId={category_id}")
+    assert (response.status_code, response.json()["code"]) == (400, "invalid_parameter")
+    assert "`categoryId`" in response.json()["message"]
+
+
+def test_category_is_no_filter_of_another_list(api: Api, category: Category) -> None:
+    for path in ("/categories", "/store/orders"):
+        assert api.get(f"{path}?categoryId=dogs").json() == api.get(path).json()
+
+
+def test_pages_of_a_category_keep_both_filters(api: Api, pets: list[Pet], cat: Pet) -> None:
+    path = f"/pets?limit=4&status=available&categoryId={pets[0].category_id}"
+    url = next_url(api.get(path))
+    assert url is not None
+    query = dict(parse_qsl(urlsplit(url).query))
+    assert (query["status"], query["categoryId"]) == ("available", str(pets[0].category_id))
+    assert [len(page) for page in pages(api, path)] == [4] * 7 + [2]
 
 
 def test_unknown_parameters_are_ignored(api: Api, pets: list[Pet]) -> None:

@@ -19,7 +19,7 @@ from accounts import key_text
 from accounts.models import ApiKey
 from petstore.observability import logs
 from petstore.observability.output import MOST_WAITING, Output
-from petstore.observability.parent import JsonFormatter
+from petstore.observability.parent_logs import JsonFormatter
 from petstore.observability.redaction import redact
 from tests.conftest import Api
 

@@ -8,11 +8,12 @@ import pytest
 from accounts.bans import BAN_LENGTHS, strikes_to_ban
 from accounts.key_text import checksum
 from accounts.limits import DAY, MINUTE, SECOND, Verdict
-from accounts.models import KeyEvent, KeyStanding, PlanCode
+from accounts.models import KeyStanding, PlanCode
 from accounts.quota.admission import QuotaStore
 from accounts.quota.key_record import KeyRefusal
 from accounts.usage import write_behind
 from petstore.api.errors import ErrorCode
+from petstore.backoffice.models import AuditEntry
 from tests.conftest import OPERATOR
 from tests.support.quota import NOON, Desk, day, minute
 
@@ -293,8 +294,8 @@ def test_bans_grow_for_repeats_and_step_back_for_clean_days(desk: Callable[..., 
 def test_ban_is_recorded_once_for_staff(desk: Callable[..., Desk]) -> None:
     acme = desk(per_minute=5)
     acme.admitted(30)
-    event = KeyEvent.objects.get(action=KeyEvent.Action.BANNED)
-    assert (event.key, event.actor_name) == (acme.keys[0], "the service")
+    event = acme.keys[0].events.get(action=AuditEntry.Action.BANNED)
+    assert event.actor_name == "the service"
     assert "5 minutes" in event.reason
     assert KeyStanding.objects.get(key=acme.keys[0]).banned_until == NOON + BAN_LENGTHS[0]
 
@@ -307,7 +308,7 @@ def test_lifted_ban_ends_at_once_and_takes_its_step_back(desk: Callable[..., Des
     acme.wait(61)
     assert acme.send().admitted
     assert get_banned(acme) == 300
-    event = KeyEvent.objects.get(action=KeyEvent.Action.UNBANNED)
+    event = acme.keys[0].events.get(action=AuditEntry.Action.UNBANNED)
     assert event.reason == "A loop in their code, mended."
 
 

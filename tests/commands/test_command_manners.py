@@ -14,8 +14,7 @@ from django.utils import timezone
 
 from accounts.models import Account, IdempotencyRecord
 from inventory.models import Pet
-from petstore.management.base import DocumentedCommand
-from petstore.progress import Progress
+from petstore.management.base import DocumentedCommand, JsonCommand
 from tests.support.live import ROOT
 
 OURS = sorted(
@@ -136,11 +135,13 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_bar_is_drawn_on_a_terminal_only_and_wiped_at_the_end() -> None:
+def test_bar_is_drawn_on_a_terminal_only_and_wiped_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     for stream, drawn in ((Terminal(), True), (io.StringIO(), False)):
-        with Progress("Adding", 10, stream) as progress:
-            progress.show(5)
-        assert ("Adding [###############" in stream.getvalue()) is drawn
+        monkeypatch.setattr(sys, "stderr", stream)
+        with JsonCommand().bar("Adding", 10, {"json": False}) as bar:
+            bar.update(5)
+            bar.refresh()
+        assert ("Adding:  50%|" in stream.getvalue()) is drawn
         assert (stream.getvalue().endswith(" \r")) is drawn
 
 

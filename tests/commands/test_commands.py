@@ -13,8 +13,9 @@ from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
-from accounts.models import Account, ApiKey, KeyEvent
+from accounts.models import Account, ApiKey
 from inventory.models import Category, Pet
+from petstore.backoffice.models import AuditEntry
 from tests.conftest import OPERATOR, Api
 
 Issue = Callable[..., tuple[ApiKey, str]]
@@ -112,7 +113,7 @@ def test_enterprise_account_keeps_its_numbers_or_gets_new_ones() -> None:
 
 def test_history_names_the_operator() -> None:
     run("issue_key", "--account", "Acme Pets")
-    assert KeyEvent.objects.get().actor_name.endswith(" (command)")
+    assert AuditEntry.objects.get().actor_name.endswith(" (command)")
 
 
 ENTERPRISE = ("--plan", "enterprise")

@@ -211,7 +211,7 @@ def test_progress_is_shown_on_a_terminal_and_wiped(
     terminal = Terminal()
     monkeypatch.setattr("sys.stderr", terminal)
     run(tmp_path / "pets.csv")
-    assert f"Writing [{'#' * 30}] 100%" in terminal.getvalue()
+    assert "Writing: " in terminal.getvalue()
     assert terminal.getvalue().split("\r")[-2].strip() == ""
 
 

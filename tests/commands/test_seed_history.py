@@ -19,12 +19,12 @@ from accounts.models import (
     ApiKey,
     DailyUsage,
     DeprecatedUse,
-    KeyEvent,
     PlanCode,
     Refusal,
 )
 from inventory.models import Order, OrderStatus, Pet
 from inventory.models.events import OrderEvent, PetEvent
+from petstore.backoffice.models import AuditEntry
 
 pytestmark = pytest.mark.django_db
 
@@ -72,7 +72,7 @@ def test_history_agrees_with_itself() -> None:
             assert order.ship_date is not None
             assert steps[-2].at <= order.ship_date <= steps[-1].at
     assert not Order.objects.filter(created_at__lt=F("account__created_at")).exists()
-    for events in (OrderEvent, PetEvent, KeyEvent):
+    for events in (OrderEvent, PetEvent, AuditEntry):
         assert not events._default_manager.filter(at__gt=now).exists()
     assert not Refusal.objects.filter(at__gt=now).exists()
     assert not Refusal.objects.exclude(key__account=F("account")).exists()

@@ -7,7 +7,6 @@ from typing import Any
 from django.contrib.auth.models import Group, User
 from django.test import Client
 
-FAST_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 PASSWORD = "correct horse battery staple"
 
 

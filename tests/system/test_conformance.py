@@ -47,6 +47,7 @@ def named(report: dict[str, Any], outcome: str) -> list[str]:
 # --- What passes ---------------------------------------------------------------------------------
 
 
+@pytest.mark.each_database
 def test_running_service_conforms_and_nothing_is_written(shop: Service, key: str) -> None:
     before = shop.manage("shell", "--no-imports", "-c", COUNT)
     status, report = conformance(f"{shop.url}/v1", key)

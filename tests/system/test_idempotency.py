@@ -15,6 +15,8 @@ from tests.support.live import ROOT, Service, live_service
 from tests.support.packages import python
 from tests.support.servers import wait_until
 
+pytestmark = pytest.mark.each_database
+
 RETRIES = 200
 THREADS = 20
 WORKERS = 4

@@ -9,7 +9,7 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from petstore.observability.port import AllWorkers, serve_metrics
+from petstore.observability.metrics_port import AllWorkers, serve_metrics
 from tests.support.live import ROOT, Service, live_service
 from tests.support.packages import python
 from tests.support.servers import free_port

@@ -19,6 +19,8 @@ from inventory.models import Category, IllegalMoveError, Order, Pet, PetStatus
 from tests.conftest import COMMITTED
 from tests.support.live import Service
 
+pytestmark = pytest.mark.each_database
+
 BUYERS = 64
 PETS = 50
 ROUNDS = 20

@@ -1,12 +1,10 @@
 """SECRET_KEY and peppers are rotated while the service runs: nobody notices, and the old secrets can go."""
 
-import io
 import json
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
-from datetime import timedelta
 from itertools import pairwise
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -14,146 +12,9 @@ from urllib.parse import urlsplit
 import httpx
 import psycopg
 import pytest
-from django.core.management import call_command
-from django.utils import timezone
 
-from accounts import key_text
-from accounts.models import ApiKey
-from accounts.quota.admission import QuotaStore
-from accounts.quota.key_record import KeyRefusal
-from accounts.usage import rehash, write_behind
-from tests.conftest import OPERATOR
 from tests.support.live import Service, own_database
-from tests.support.quota import ADDRESS
 from tests.support.servers import RedisServer, free_port, wait_until
-
-Issue = Callable[..., tuple[ApiKey, str]]
-BOTH = {1: b"an older pepper", 2: b"a newer pepper"}
-
-
-# --- A key moves to the pepper that signs --------------------------------------------------------
-
-
-def old_key(issue: Issue, settings: Any) -> tuple[ApiKey, str]:
-    """Issue a key under pepper 1; then 2 comes, and signs."""
-    settings.API_KEY_PEPPERS = {1: BOTH[1]}
-    made = issue()
-    settings.API_KEY_PEPPERS = BOTH
-    return made
-
-
-def use(store: QuotaStore, text: str) -> KeyRefusal | None:
-    """Send one request with the key, and have what it leaves to be written written."""
-    key = key_text.split(text)
-    assert key is not None
-    refusal = store.admit(key, ADDRESS).refusal
-    write_behind.recorder.write()
-    return refusal
-
-
-def test_key_moves_to_the_signing_pepper_when_it_is_used(
-    issue: Issue, store: QuotaStore, settings: Any
-) -> None:
-    key, text = old_key(issue, settings)
-    assert use(store, text) is None
-    key.refresh_from_db()
-    parts = key_text.split(text)
-    assert parts is not None
-    assert (key.pepper_number, key.digest) == (2, key_text.digest(parts, BOTH[2]))
-
-
-def test_moved_key_works_without_the_old_pepper(issue: Issue, store: QuotaStore, settings: Any) -> None:
-    _, text = old_key(issue, settings)
-    use(store, text)
-    settings.API_KEY_PEPPERS = {2: BOTH[2]}
-    assert use(store, text) is None
-
-
-def test_key_that_nobody_used_stays_and_is_refused_without_its_pepper(
-    issue: Issue, store: QuotaStore, settings: Any
-) -> None:
-    _, text = old_key(issue, settings)
-    settings.API_KEY_PEPPERS = {2: BOTH[2]}
-    assert use(store, text) is KeyRefusal.UNKNOWN
-
-
-def test_wrong_secret_moves_no_key(issue: Issue, store: QuotaStore, settings: Any) -> None:
-    key, text = old_key(issue, settings)
-    start = text[: text.rindex("_") + 1] + "x" * key_text.SECRET_LENGTH
-    assert use(store, start + key_text.checksum(start)) is KeyRefusal.UNKNOWN
-    key.refresh_from_db()
-    assert key.pepper_number == 1
-
-
-def test_key_never_moves_back_to_an_older_pepper(issue: Issue, store: QuotaStore, settings: Any) -> None:
-    settings.API_KEY_PEPPERS = BOTH
-    key, text = issue()
-    settings.API_KEY_PEPPER_NUMBER = 1
-    assert use(store, text) is None
-    key.refresh_from_db()
-    assert key.pepper_number == 2
-
-
-def test_older_pepper_signs_while_the_newer_one_is_made_known(
-    issue: Issue, store: QuotaStore, settings: Any
-) -> None:
-    settings.API_KEY_PEPPERS, settings.API_KEY_PEPPER_NUMBER = BOTH, 1
-    key, text = issue()
-    assert key.pepper_number == 1
-    settings.API_KEY_PEPPERS = {1: BOTH[1]}  # An instance that has not heard of the newer one.
-    assert use(store, text) is None
-
-
-def test_one_write_moves_so_many_keys_and_the_others_with_their_next_use(
-    issue: Issue, store: QuotaStore, settings: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(rehash, "MOST", 2)
-    made = [old_key(issue, settings)[1] for _ in range(3)]
-    for left in (1, 0):
-        for text in made:
-            key = key_text.split(text)
-            assert key is not None
-            store.admit(key, ADDRESS)
-        write_behind.recorder.write()
-        assert ApiKey.objects.filter(pepper_number=1).count() == left
-
-
-# --- What an operator sees -----------------------------------------------------------------------
-
-
-def list_peppers(*options: str) -> str:
-    out = io.StringIO()
-    call_command("list_peppers", *options, stdout=out)
-    return out.getvalue()
-
-
-def test_list_of_peppers_counts_the_keys_that_can_still_be_used(issue: Issue, settings: Any) -> None:
-    old_key(issue, settings)[0].revoke(reason="Lost", by=OPERATOR)
-    key, _ = old_key(issue, settings)
-    ApiKey.objects.filter(pk=key.pk).update(
-        created_at=timezone.now() - timedelta(days=2), expires_at=timezone.now() - timedelta(days=1)
-    )
-    old_key(issue, settings)
-    issue()
-    one, two = json.loads(list_peppers("--json"))
-    assert one == {"number": 1, "known": True, "signs": False, "keys": 1, "last_used_at": None}
-    assert (two["number"], two["signs"], two["keys"]) == (2, True, 1)
-    assert "Pepper 1: 1 key. Keep it" in list_peppers()
-
-
-def test_list_of_peppers_says_which_one_may_go(db: None, settings: Any) -> None:
-    settings.API_KEY_PEPPERS = BOTH
-    assert "Pepper 1: 0 keys. It may be taken out" in list_peppers()
-
-
-def test_list_of_peppers_fails_when_keys_hang_on_one_that_is_gone(issue: Issue, settings: Any) -> None:
-    old_key(issue, settings)
-    settings.API_KEY_PEPPERS = {2: BOTH[2]}
-    with pytest.raises(SystemExit, match="1"):
-        list_peppers()
-
-
-# --- Instances of the old and the new configuration, side by side --------------------------------
 
 PEPPERS = {1: "the-first-pepper-that-is-long-enough-here", 2: "the-second-pepper-that-is-long-enough"}
 OLD, NEW = "the-old-secret-key-that-is-long-enough-for-tests", "the-new-secret-key-that-is-long-enough-too"

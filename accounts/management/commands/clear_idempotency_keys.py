@@ -1,6 +1,5 @@
 """Forget answers that are no longer replayed."""
 
-import sys
 from typing import Any
 
 from django.utils import timezone
@@ -8,7 +7,6 @@ from django.utils import timezone
 from accounts.idempotency import KEPT
 from accounts.models import IdempotencyRecord
 from petstore.management.base import JsonCommand
-from petstore.progress import Progress
 
 BATCH = 10_000
 
@@ -23,8 +21,8 @@ class Command(JsonCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         old = IdempotencyRecord.objects.filter(created_at__lte=timezone.now() - KEPT)
         deleted = 0
-        with Progress("Deleting", None, None if options["json"] else sys.stderr) as progress:
+        with self.bar("Deleting", None, options) as bar:
             while batch := list(old.values_list("pk", flat=True)[:BATCH]):
                 deleted += IdempotencyRecord.objects.filter(pk__in=batch).delete()[0]
-                progress.show(deleted)
+                bar.update(len(batch))
         self.answer(options, {"deleted": deleted}, f"Done. Deleted {deleted} answers.")

@@ -79,8 +79,8 @@ class Command(KeyCommand):
         if not 1 <= len(name) <= NAME_LENGTH:
             raise CommandError(f"--account must be a name of 1 to {NAME_LENGTH} characters.")
         # Whoever comes second waits for the first to commit, and then has the same account. It is locked,
-        # so that a plan that staff choose at this moment is not written over.
-        of_that_name = Account.objects.select_for_update()
+        # so that a plan that staff choose at this moment is not written over; usage is written meanwhile.
+        of_that_name = Account.objects.select_for_update(no_key=True)
         account, _ = of_that_name.get_or_create(name=name, defaults={"plan_id": PlanCode.FREE})
         plan = options["plan"] or account.plan_id
         numbers = (options["per_minute"], options["per_day"])

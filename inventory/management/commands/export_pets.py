@@ -5,19 +5,17 @@ import os
 import sys
 from argparse import ArgumentParser
 from collections.abc import Generator, Iterator
-from contextlib import AbstractContextManager, closing, nullcontext, suppress
+from contextlib import closing, nullcontext, suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from django.core.management.base import CommandError
-from django.db import DatabaseError
 
-from inventory.import_export import FORMATS, INTERRUPTED, STREAM, format_of
+from inventory.import_export import FORMATS, STREAM, format_of
 from inventory.import_export.storing import Exported, export, snapshot
 from inventory.import_export.writing import whole_file, write_csv, write_json_lines
 from inventory.models import Category, Pet, PetQuerySet, PetStatus
-from petstore.management.base import JsonCommand
-from petstore.progress import Progress
+from petstore.management.base import INTERRUPTED, JsonCommand
 
 
 class Command(JsonCommand):
@@ -31,6 +29,7 @@ class Command(JsonCommand):
         manage.py export_pets --format jsonl --status available | gzip > pets.jsonl.gz
         manage.py export_pets dogs.csv --category Dogs --for-spreadsheets
         """
+    left = "The export is not complete."
     statuses = {INTERRUPTED: "Stopped by Ctrl-C; the export is not complete."}
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -61,50 +60,31 @@ class Command(JsonCommand):
         if options["for_spreadsheets"] and file_format != "csv":
             raise CommandError("--for-spreadsheets is for CSV.")
         pets = chosen(options["status"], options["category"])
-        bars = None if options["json"] else sys.stderr
         self.count = 0
         try:
-            total = pets.count() if bars is not None and bars.isatty() else None
-            with (
-                opened(file) as stream,
-                snapshot(),
-                Progress("Writing", total, bars) as progress,
-                closing(self.counted(export(pets), progress)) as rows,
-            ):
+            opened = nullcontext(sys.stdout.buffer) if file == STREAM else whole_file(Path(file))
+            with opened as stream, snapshot(), closing(self.counted(export(pets), options)) as rows:
                 if file_format == "csv":
                     write_csv(rows, stream, for_spreadsheets=options["for_spreadsheets"])
                 else:
                     write_json_lines(rows, stream)
                 stream.flush()
-        except BrokenPipeError:
-            forget_output(file)
-            raise CommandError("The reader of the export went away before its end.") from None
         except OSError as error:
             forget_output(file)
             name = "Standard output" if file == STREAM else file
             raise CommandError(f"{name} can't be written: {error.strerror}.") from None
-        except DatabaseError as error:
-            raise CommandError(f"The database failed. The export is not complete. {error}") from None
-        except KeyboardInterrupt:
-            raise CommandError("Stopped. The export is not complete.", returncode=INTERRUPTED) from None
-        self.tell(file, file_format, options)
-
-    def counted(self, rows: Iterator[Exported], progress: Progress) -> Generator[Exported, None, None]:
-        """Pass the rows on, and count them."""
-        for number, row in enumerate(rows, start=1):
-            yield row
-            self.count = number
-            if number % 1_000 == 0:
-                progress.show(number)
-
-    def tell(self, file: str, file_format: str, options: dict[str, Any]) -> None:
-        """Print what was done; beside the export, not in it."""
+        # Beside the export, not in it; standard error would be red.
         out = self.stdout if file != STREAM else self.stderr
-        if options["json"]:
-            text = json.dumps({"file": file, "format": file_format, "pets": self.count})
-        else:
-            text = f"Done. Wrote {self.count:,} animals."
-        out.write(text, lambda text: text)  # Standard error would be red.
+        told = json.dumps({"file": file, "format": file_format, "pets": self.count})
+        out.write(told if options["json"] else f"Done. Wrote {self.count:,} animals.", lambda text: text)
+
+    def counted(self, rows: Iterator[Exported], options: dict[str, Any]) -> Generator[Exported, None, None]:
+        """Pass the rows on, and count them."""
+        with self.bar("Writing", None, options) as bar:
+            for row in rows:
+                yield row
+                self.count += 1
+                bar.update()
 
 
 def chosen(status: str | None, category: str | None) -> PetQuerySet:
@@ -125,12 +105,3 @@ def forget_output(file: str) -> None:
     if file == STREAM:
         with Path(os.devnull).open("wb") as nowhere, suppress(OSError):  # No fileno in tests.
             os.dup2(nowhere.fileno(), sys.stdout.fileno())
-
-
-def opened(file: str) -> AbstractContextManager[BinaryIO]:
-    """Open the file, or standard output."""
-    if file != STREAM:
-        return whole_file(Path(file))
-    if sys.stdout is None:
-        raise CommandError("There is no standard output.")
-    return nullcontext(sys.stdout.buffer)

@@ -1,11 +1,10 @@
 """Fill the shop with believable pets."""
 
 import random
-import sys
 from argparse import ArgumentParser
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any, TextIO
+from typing import Any
 
 from django.core.management.base import CommandError
 from django.db import IntegrityError, transaction
@@ -16,7 +15,6 @@ from accounts.models import Account
 from inventory.demo import add_orders
 from inventory.models import Category, Pet, PetStatus
 from petstore.management.base import JsonCommand
-from petstore.progress import Progress
 
 BATCH = 5_000
 QUICKSTART_ACCOUNT = "Demo"  # The one that `quickstart` makes; nobody's.
@@ -24,12 +22,8 @@ MOST_DAYS = 730
 MOST_ACCOUNTS = 5_000
 NAMES = """
 Apollo Bella Biscuit Blue Bramble Bruno Buttons Casper Charlie Chester Clover Coco Cookie Daisy
-Dexter Domino Echo Ember Fern Finn Flash Freckles Ginger Goldie Hazel Honey Hugo Indie Jasper Juno
-Kiwi Leo Loki Lola Lucky Luna Mango Maple Marble Max Midnight Millie Milo Mocha Nala Nemo Noodle
-Nova Olive Oreo Oscar Otis Peanut Pearl Pepper Percy Pickle Pip Pippin Pixie Poppy Pumpkin Queenie
-Radar Remy River Rocky Romeo Rosie Ruby Rusty Sage Sasha Scout Shadow Simba Smokey Snowball Socks
-Sooty Sparky Sprout Sunny Teddy Thistle Tiger Toby Truffle Tux Velvet Waffles Whiskers Willow Winnie
-Ziggy
+Dexter Echo Ember Finn Ginger Hazel Honey Hugo Jasper Kiwi Leo Lola Lucky Luna Mango Maple Max Millie
+Milo Mocha Nala Nemo Olive Oreo Oscar Peanut Pepper Pip Poppy Rocky Rosie Ruby Rusty Scout Teddy Toby
 """.split()
 # Of ten pets six are available, one is on its way to a buyer, three are sold.
 STATUSES = [PetStatus.AVAILABLE] * 6 + [PetStatus.PENDING] + [PetStatus.SOLD] * 3
@@ -96,8 +90,7 @@ class Command(JsonCommand):
         if options["if_empty"] and Pet.objects.exists():
             self.answer(options, {"added": 0}, "Done. The shop has pets already.")
             return
-        bars = None if options["json"] else sys.stderr
-        self.add_pets(options["pets"], bars)
+        self.add_pets(options["pets"], options)
         made = {"added": options["pets"]} | (self.add_history(days, count) if days else {})
         text = f"Done. Added {options['pets']} pets."
         if days:
@@ -106,13 +99,12 @@ class Command(JsonCommand):
             )
         self.answer(options, made, text)
 
-    def add_pets(self, count: int, bars: TextIO | None) -> None:
+    def add_pets(self, count: int, options: dict[str, Any]) -> None:
         """Add so many pets."""
         rows = pets(count)
-        with Progress("Adding", count, bars) as progress:
-            for done in range(BATCH, count + BATCH, BATCH):
-                Pet.objects.bulk_create(islice(rows, BATCH))
-                progress.show(done)
+        with self.bar("Adding", count, options) as bar:
+            while batch := Pet.objects.bulk_create(islice(rows, BATCH)):
+                bar.update(len(batch))
 
     def add_history(self, days: int, count: int) -> dict[str, int]:
         """Add customers, what they sent, and their orders: all of it or nothing.

@@ -1,13 +1,16 @@
 """What the OpenAPI document says of the whole service: settings of drf-spectacular.
 
-The operations are described beside their views (inventory/openapi.py); hooks.py completes the document.
+The apps describe their operations (inventory/openapi/operations.py); hooks.py completes the document.
 """
 
 from typing import Any
 
 
-def openapi_settings(base_url: str, staging_url: str) -> dict[str, Any]:
-    """Return SPECTACULAR_SETTINGS for a service at these addresses; no staging_url: there is none."""
+def openapi_settings(base_url: str, staging_url: str, enums: dict[str, str]) -> dict[str, Any]:
+    """Return SPECTACULAR_SETTINGS for a service at these addresses; no staging_url: there is none.
+
+    `enums`: the schemas' names of choices, and where these are.
+    """
     return {
         "TITLE": "Pet Store",
         "DESCRIPTION": (
@@ -47,10 +50,7 @@ def openapi_settings(base_url: str, staging_url: str) -> dict[str, Any]:
         "SWAGGER_UI_SETTINGS": {"deepLinking": True, "validatorUrl": None},
         "COMPONENT_SPLIT_REQUEST": False,
         "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
-        "ENUM_NAME_OVERRIDES": {
-            "PetStatus": "inventory.models.PetStatus",
-            "OrderStatus": "inventory.models.OrderStatus",
-        },
+        "ENUM_NAME_OVERRIDES": enums,
         "PREPROCESSING_HOOKS": ["petstore.api.openapi.hooks.only_v1"],
         "POSTPROCESSING_HOOKS": [
             "drf_spectacular.hooks.postprocess_schema_enums",

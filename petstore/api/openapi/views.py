@@ -15,7 +15,6 @@ BUILDING = Lock()  # drf-spectacular fails where two threads build a document at
 
 
 def document() -> dict[str, Any]:
-    """Return the document."""
     with BUILDING:
         return built()
 

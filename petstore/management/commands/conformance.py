@@ -3,6 +3,7 @@
 import os
 import sys
 from argparse import ArgumentParser
+from collections import Counter
 from typing import Any
 
 from django.core.management.base import CommandError
@@ -12,13 +13,15 @@ from petstore.conformance.findings import UnreachableError
 from petstore.conformance.run import chosen, run
 from petstore.conformance.session import Session
 from petstore.environment import is_api_url
-from petstore.management.base import JsonCommand
-from petstore.progress import Progress
+from petstore.management.base import INTERRUPTED, JsonCommand
 
-BUDGET = 100
-KEEP = 2
 INCOMPLETE = 2
-INTERRUPTED = 130  # As shells say it: 128 and the number of the signal.
+STYLES = {
+    Outcome.PASSED: "SUCCESS",
+    Outcome.FAILED: "ERROR",
+    Outcome.SKIPPED: "NOTICE",
+    Outcome.NOT_RUN: "WARNING",
+}
 
 
 class Command(JsonCommand):
@@ -50,36 +53,31 @@ class Command(JsonCommand):
             "--key", help="An API key with all scopes. Better in PETSTORE_KEY: a shell remembers options."
         )
         parser.add_argument(
-            "--write",
-            action="store_true",
+            "--write", action="store_true",
             help="Also add an animal, order it, and cancel the order. The animal stays.",
-        )
-        parser.add_argument(
-            "--budget", type=int, default=BUDGET, metavar="N",
-            help=f"Send at most so many requests with the key. Default {BUDGET}.",
         )  # fmt: skip
         parser.add_argument(
-            "--keep", type=int, default=KEEP, metavar="N",
-            help=f"Stop when only so many requests are left of the quota. Default {KEEP}.",
+            "--budget", type=int, default=100, metavar="N",
+            help="Send at most so many requests with the key. Default 100.",
+        )  # fmt: skip
+        parser.add_argument(
+            "--keep", type=int, default=2, metavar="N",
+            help="Stop when only so many requests are left of the quota. Default 2.",
         )  # fmt: skip
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["budget"] < 1 or options["keep"] < 0:
             raise CommandError("--budget must be 1 or more, --keep 0 or more.", returncode=INCOMPLETE)
-        session = Session(
-            address(options["url"]), api_key(options["key"]),
-            budget=options["budget"], keep=options["keep"],
-        )  # fmt: skip
+        url, key = address(options["url"]), api_key(options["key"])
+        session = Session(url, key, budget=options["budget"], keep=options["keep"])
         results: list[Result] = []
         try:
-            self.check_key(session)
-            bars = None if options["json"] else sys.stderr
-            with Progress("Checking", len(chosen(write=options["write"])), bars) as progress:
+            check_key(session)
+            checks = len(chosen(write=options["write"]))
+            with self.bar("Checking", checks, options) as bar:
                 for result in run(session, write=options["write"]):
                     results.append(result)
-                    progress.show(len(results))
-        except KeyboardInterrupt:
-            raise CommandError("Stopped.", returncode=INTERRUPTED) from None
+                    bar.update()
         except UnreachableError as error:
             raise CommandError(str(error), returncode=INCOMPLETE) from None
         finally:
@@ -87,20 +85,13 @@ class Command(JsonCommand):
                 self.stderr.write(f"Left behind: {left}.", lambda text: text)
         self.tell(session, results, options)
 
-    def check_key(self, session: Session) -> None:
-        """Send the first request. Raises CommandError for a key that is refused."""
-        answer = session.send("GET", "/categories?limit=1")
-        if answer.status == 401:
-            text = f"{session.url} refuses the key (401). Is it complete, and for this deployment?"
-            raise CommandError(text, returncode=INCOMPLETE)
-
     def tell(self, session: Session, results: list[Result], options: dict[str, Any]) -> None:
         """Print the results; exit with 1 if a check failed, with 2 if one could not run."""
-        count = {outcome: sum(result.outcome is outcome for result in results) for outcome in Outcome}
+        count = Counter(result.outcome for result in results)
         data = {
             "url": session.url,
             "requests": session.spent,
-            "counts": {outcome.value: number for outcome, number in count.items()},
+            "counts": {outcome.value: count[outcome] for outcome in Outcome},
             "left_behind": session.left_behind,
             "checks": [
                 {
@@ -114,7 +105,7 @@ class Command(JsonCommand):
                 for result in results
             ],
         }
-        numbers = ", ".join(f"{number} {outcome.value}" for outcome, number in count.items() if number)
+        numbers = ", ".join(f"{count[outcome]} {outcome.value}" for outcome in Outcome if count[outcome])
         summary = f"{session.url}: {numbers}. {session.spent} requests with the key."
         self.answer(options, data, "\n".join([*map(self.line, results), "", summary]))
         if count[Outcome.FAILED]:
@@ -124,12 +115,7 @@ class Command(JsonCommand):
 
     def line(self, result: Result) -> str:
         """Return what is printed of one result."""
-        style = {
-            Outcome.PASSED: self.style.SUCCESS,
-            Outcome.FAILED: self.style.ERROR,
-            Outcome.SKIPPED: self.style.NOTICE,
-            Outcome.NOT_RUN: self.style.WARNING,
-        }[result.outcome]
+        style = getattr(self.style, STYLES[result.outcome])
         lines = [f"{style(f'{result.outcome.value:8}')} {result.check.title} ({result.check.rule})"]
         if result.detail:
             lines.append(result.detail)
@@ -152,3 +138,10 @@ def api_key(option: str | None) -> str:
     if not key or not (key.isascii() and key.isprintable()):
         raise CommandError("Name a key with --key, or in PETSTORE_KEY.", returncode=INCOMPLETE)
     return key
+
+
+def check_key(session: Session) -> None:
+    """Send the first request. Raises CommandError for a key that is refused."""
+    if session.send("GET", "/categories?limit=1").status == 401:
+        text = f"{session.url} refuses the key (401). Is it complete, and for this deployment?"
+        raise CommandError(text, returncode=INCOMPLETE)

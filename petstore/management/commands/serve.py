@@ -32,7 +32,7 @@ def check_free(host: str, port: int) -> None:
 class Command(DocumentedCommand):
     """`manage.py serve`."""
 
-    requires_system_checks: list[str] = []  # What they look at is no setting's matter: `make check` did.
+    requires_system_checks: list[str] = []  # They look at the code, as `make check` has.
     help = "Serve with the production server until it is told to stop (SIGTERM or Ctrl-C)."
     examples = """
         manage.py serve

@@ -302,7 +302,7 @@ def test_outage_of_the_database_charges_no_address(
     def fail(*arguments: Any, **options: Any) -> Any:
         raise OperationalError("away")
 
-    monkeypatch.setattr("accounts.quota.database_store.key_facts.read", fail)
+    monkeypatch.setattr("accounts.quota.database_store.key_record.read", fail)
     answers = [api.get("/pets") for _ in range(8)]
     assert {answer.status_code for answer in answers} == {503}
     assert all(int(answer.headers["Retry-After"]) >= 1 for answer in answers)

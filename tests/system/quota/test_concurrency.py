@@ -17,8 +17,10 @@ from tests.support.live import ROOT, Service, live_service
 from tests.support.postgresql import postgresql_server, programs
 from tests.support.servers import RedisServer, free_port
 
+COUNTED_IN = [pytest.param("database", marks=pytest.mark.each_database), "redis"]
 
-@pytest.fixture(scope="module", params=["database", "redis"])
+
+@pytest.fixture(scope="module", params=COUNTED_IN)
 def service(
     request: pytest.FixtureRequest, redis: RedisServer, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Service]:

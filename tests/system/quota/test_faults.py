@@ -141,7 +141,6 @@ def test_key_that_vanished_from_the_database_ends_with_its_facts(
     acme = Desk(RedisQuotaStore(redis.url), per_minute=5, per_day=100)
     acme.send()
     key = acme.keys[0]
-    key.events.all().delete()
     ApiKey.objects.filter(pk=key.pk)._raw_delete("default")
     own_recorder.write()  # Its usage has no place any more, and stops nothing.
     left = redis.client.pttl(names(key.public_id)[0])

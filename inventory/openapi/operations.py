@@ -1,11 +1,8 @@
-"""What the OpenAPI document says of the inventory's operations and fields, beyond what it infers.
-
-Loaded when the document is built, not with the service: drf-spectacular takes long to import.
-"""
+"""What the OpenAPI document says of the inventory's operations, beyond what it infers."""
 
 from typing import Any
 
-from drf_spectacular.extensions import OpenApiSerializerFieldExtension, OpenApiViewExtension
+from drf_spectacular.extensions import OpenApiViewExtension
 from drf_spectacular.utils import (
     OpenApiExample,
     OpenApiParameter,
@@ -14,7 +11,6 @@ from drf_spectacular.utils import (
     extend_schema_view,
 )
 
-from inventory.models import NAME_LENGTH
 from inventory.serializers import (
     CategorySerializer,
     NewOrderSerializer,
@@ -83,7 +79,7 @@ LIST_PETS: dict[str, Any] = {
     "operation_id": "listPets",
     "summary": "List animals",
     "description": (
-        "Returns animals by ascending id, optionally those of one status. "
+        "Returns animals by ascending id, optionally those of one status, of one category, or both. "
         'Follow `Link: rel="next"` for the next page. Needs the scope `pets:read`.'
     ),
     "tags": ["pets"],
@@ -291,28 +287,3 @@ class OrderOperations(OpenApiViewExtension):  # type: ignore[no-untyped-call]
             retrieve=extend_schema(**GET_ORDER),
             destroy=extend_schema(**CANCEL_ORDER),
         )(self.target)
-
-
-# What str.strip() takes away. Not `\s`: Python, ECMAScript and Rust each mean something else by it.
-BLANKS = r"\u0009-\u000d\u001c-\u0020\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
-
-
-class Name(OpenApiSerializerFieldExtension):  # type: ignore[no-untyped-call]
-    target_class = "inventory.fields.NameField"
-
-    def map_serializer_field(self, auto_schema: Any, direction: str) -> dict[str, Any]:
-        return {
-            "type": "string",
-            "minLength": 1,
-            "maxLength": NAME_LENGTH,
-            # At least one character that is no blank, and no NUL.
-            "pattern": rf"^[^\u0000]*[^\u0000{BLANKS}][^\u0000]*$",
-        }
-
-
-class Int64(OpenApiSerializerFieldExtension):  # type: ignore[no-untyped-call]
-    target_class = "inventory.fields.Int64Field"
-    match_subclasses = True
-
-    def map_serializer_field(self, auto_schema: Any, direction: str) -> dict[str, Any]:
-        return {"type": "integer", "format": "int64"}

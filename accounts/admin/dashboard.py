@@ -1,0 +1,115 @@
+"""The cards about keys and accounts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from django.conf import settings
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils import timezone
+
+from accounts import reports
+from accounts.models import Account, PlanCode
+from petstore.backoffice.charts import BarChart, Series
+from petstore.backoffice.dashboard import Card, Step, listing, makes_cards
+from petstore.backoffice.navigation import may_view
+from petstore.backoffice.wording import counted, percent
+
+DAYS = 30
+TOP_ACCOUNTS = 10
+LONGEST_LIST = 5
+NEARLY_ALL = 0.9  # The share of a daily limit from which an account is about to be refused.
+
+
+@makes_cards
+def cards(request: HttpRequest) -> Iterator[Card]:
+    if may_view(request, "accounts.apikey"):
+        yield keys(request)
+    if may_view(request, "accounts.account"):
+        top = reports.top_accounts(TOP_ACCOUNTS)
+        yield traffic(request, used_today=bool(top))
+        yield quota(top)
+        yield callers_of_get_pet()
+
+
+def keys(request: HttpRequest) -> Card:
+    banned = reports.banned_keys(LONGEST_LIST)
+    ending = reports.expiring_keys(limit=LONGEST_LIST)
+    to_replace = ending.to_replace_in_7_days  # A key that was rotated needs nothing more.
+    see, in_7_days = listing("accounts_apikey", banned="now"), listing("accounts_apikey", expires="7")
+    changes = request.user.has_perm("accounts.change_apikey")
+    steps = []
+    if banned.total:
+        text = counted(banned.total, "key is banned now.", "keys are banned now.")
+        steps.append(Step(2, "gavel", text, "See why" if changes else "See the keys", see))
+    if to_replace > 0:
+        text = counted(to_replace, "key ends within 7 days", "keys end within 7 days")
+        verb = "Rotate in time" if changes else "See the keys"
+        steps.append(Step(2, "key", f"{text}, without a successor.", verb, in_7_days))
+    links = {"banned": see, "in_7_days": in_7_days, "in_30_days": listing("accounts_apikey", expires="30")}
+    return Card("keys", "right", 2, {"banned": banned, "ending": ending, "links": links}, steps)
+
+
+def traffic(request: HttpRequest, *, used_today: bool) -> Card:
+    days = reports.requests_by_plan(DAYS)
+    charts = [traffic_chart(days, column) for column in ("requests", "refusals")]
+    requests, refusals = (chart if chart.total else None for chart in charts)
+    quiet = not (requests or refusals)
+    none = quiet and not used_today and not Account.objects.exists()
+    facts = {
+        "days": DAYS, "requests": requests, "refusals": refusals, "quiet": quiet, "none": none,
+        "link": listing("accounts_account"),
+        "why_refused": listing("accounts_refusal") if may_view(request, "accounts.refusal") else "",
+    }  # fmt: skip
+    add = reverse("admin:accounts_account_add")
+    step = Step(3, "storefront", "There is no account yet.", "Add the first account", add)
+    asks = none and request.user.has_perm("accounts.add_account")
+    return Card("traffic", "top", 1, facts, [step] if asks else [])
+
+
+def traffic_chart(days: list[reports.PlanDay], column: str) -> BarChart:
+    series = [
+        Series(
+            plan.label,
+            f"--chart-{number}",
+            [getattr(day, column) for day in days if day.plan == plan],
+            listing("accounts_account", plan__code__exact=plan.value),
+        )
+        for number, plan in enumerate(PlanCode, start=1)
+    ]
+    title = f"{column.capitalize()} per day, last {DAYS} days"
+    labels = [f"{day.day:%b} {day.day.day}" for day in days if day.plan == PlanCode.FREE]
+    return BarChart(title, column, "Day (UTC)", labels, series, newest_last=True)
+
+
+def quota(top: list[reports.AccountToday]) -> Card:
+    """Return who has used most of the daily limit, each as a bar and in words."""
+    steps = []
+    if nearly := sum(account.share >= NEARLY_ALL for account in top):
+        at_least = "or more " if nearly == TOP_ACCOUNTS else ""
+        text = counted(nearly, "account has", f"accounts {at_least}have")
+        steps.append(Step(3, "speed", f"{text} used 90% of today's quota, or more.", "See which", "#quota"))
+    lines = [
+        {
+            "account": account,
+            "plan": PlanCode(account.plan).label,
+            "width": f"{min(account.share, 1):.1%}",
+            "percent": percent(account.share),
+            "text": f"{account.requests:,} of {account.per_day:,}",
+            "high": account.share >= NEARLY_ALL,
+        }
+        for account in top
+    ]
+    return Card("quota", "left", 2, {"top": lines, "link": listing("accounts_account")}, steps)
+
+
+def callers_of_get_pet() -> Card:
+    callers = reports.deprecated_callers(DAYS, TOP_ACCOUNTS)
+    facts = {
+        "days": DAYS,
+        "callers": [(caller, f"{caller.requests:,}") for caller in callers],
+        "removed_at": settings.GET_PET_REMOVED_AT,
+        "removed": timezone.now() >= settings.GET_PET_REMOVED_AT,
+    }
+    return Card("deprecated", "left", 3, facts)

@@ -1,0 +1,300 @@
+"""A made-up history for demonstrations: accounts, keys, and what they sent on each day.
+
+The same choices give the same history. Nobody has the text of its keys: their digests are random.
+"""
+
+import secrets
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time, timedelta
+from itertools import product
+from random import Random
+from typing import Any
+
+from django.conf import settings
+
+from accounts.bans import BAN_LENGTHS
+from accounts.key_text import ACCOUNT_ID_LENGTH, BASE62, PUBLIC_ID_LENGTH
+from accounts.limits import MINUTE, moment
+from accounts.models import (
+    EPOCH,
+    ROTATION_OVERLAP,
+    Account,
+    AccountDayLoad,
+    ApiKey,
+    DailyUsage,
+    DeprecatedUse,
+    KeyStanding,
+    Plan,
+    PlanCode,
+    QuotaCounter,
+    Refusal,
+    key_mode,
+    signing_pepper,
+)
+from accounts.quota.key_record import microseconds
+from petstore.api.client_ip import NOWHERE
+from petstore.backoffice.models import AuditEntry
+
+BATCH = 2_000
+PLACES = "Amber Brook Cedar Coast Elm Harbour Hill Island Juniper Lake Meadow Orchard River Station".split()
+KINDS = "Pets|Rescue|Animal Clinic|Pet Supplies|Adoption|Kennels".split("|")
+STAFF = ("maria", "tom", "ingrid")
+PLANS = [  # Of eight accounts, four pay nothing.
+    PlanCode.FREE, PlanCode.PRO, PlanCode.FREE, PlanCode.BUSINESS,
+    PlanCode.FREE, PlanCode.PRO, PlanCode.FREE, PlanCode.ENTERPRISE,
+]  # fmt: skip
+SECOND_KEYS = ("in use", "revoked", "rotated", "ends in 3 days", "ends in 20 days", "ended 9 days ago")
+BANNED = 3  # Keys that are banned now,
+BANNED_AGO = 12 * MINUTE  # and since when.
+WEEKDAYS = (1.0, 1.05, 1.02, 1.0, 0.9, 0.5, 0.4)  # From Monday on.
+HOURS = (1, 1, 1, 1, 1, 2, 3, 5, 7, 8, 8, 7, 6, 7, 8, 8, 7, 6, 4, 3, 2, 2, 1, 1)  # Shares, in UTC.
+RECENT_DAYS = 30  # For which there are loads and deprecated calls.
+REFUSALS_OF_A_DAY = 5  # At most, for each account.
+
+
+@dataclass
+class Customer:
+    """An account, and what it sent: admitted and refused requests by day."""
+
+    account: Account
+    keys: list[ApiKey] = field(default_factory=list)
+    sent: dict[date, tuple[int, int]] = field(default_factory=dict)
+
+
+def add_history(choose: Random, now: datetime, days: int, count: int) -> list[Account]:
+    """Add accounts with so many days of history, in a transaction; return them, the oldest first."""
+    customers = add_accounts(choose, now, days, count)
+    add_keys(choose, now, customers)
+    for customer in customers:
+        customer.sent = demand(choose, customer, now, days)
+    today = (now.date() - EPOCH).days
+    unused = {"minute_ends": 0, "minute_used": 0, "seen_at": 0, "admitted": True, "day": today}
+    QuotaCounter.objects.bulk_create(
+        QuotaCounter(account=customer.account, day_used=customer.sent[now.date()][0], **unused)
+        for customer in customers
+    )
+    DailyUsage.objects.bulk_create((row for one in customers for row in daily_usage(one)), BATCH)
+    AccountDayLoad.objects.bulk_create((row for one in customers for row in loads(choose, one)), BATCH)
+    DeprecatedUse.objects.bulk_create(
+        (row for one in customers[1::5] for row in deprecated_calls(choose, one, now)), BATCH
+    )
+    standings = ban(now, customers)
+    refused = [row for one in customers for row in refusals(choose, one, now)]
+    refused += [row for standing in standings for row in ban_refusals(choose, standing, now)]
+    refused.sort(key=lambda row: row.at)
+    Refusal.objects.bulk_create(refused[-settings.REFUSALS_KEPT_MOST :], BATCH)
+    return [customer.account for customer in customers]
+
+
+def public_id(choose: Random, length: int) -> str:
+    return "".join(choose.choices(BASE62, k=length))
+
+
+def add_accounts(choose: Random, now: datetime, days: int, count: int) -> list[Customer]:
+    """Add accounts on all plans; the first third is as old as the history."""
+    plans = {plan.code: plan for plan in Plan.objects.all()}
+    taken = set(Account.objects.values_list("name", flat=True))
+    names = [f"{place} {kind}" for place, kind in product(PLACES, KINDS)]
+    choose.shuffle(names)
+    names += [f"Branch {number}" for number in range(1, count + len(taken) + 1)]
+    accounts = [
+        Account(public_id=public_id(choose, ACCOUNT_ID_LENGTH), name=name, plan=plans[PLANS[number % 8]])
+        for number, name in enumerate([name for name in names if name not in taken][:count])
+    ]
+    for account in accounts[7::8]:  # Enterprise has numbers of its own.
+        account.per_minute, account.per_day = 3_000, 120_000
+    Account.objects.bulk_create(accounts, BATCH)
+    for number, account in enumerate(accounts):
+        joined = days if number < count / 3 else choose.randint(1, days)
+        account.created_at = now - timedelta(days=joined, minutes=5)
+    Account.objects.bulk_update(accounts, ["created_at"], BATCH)
+    return [Customer(account) for account in accounts]
+
+
+def add_keys(choose: Random, now: datetime, customers: list[Customer]) -> None:
+    """Add a key for each customer and a second one for most, in every state; and what happened to them."""
+    successors: list[ApiKey] = []
+    for number, customer in enumerate(customers):
+        customer.keys.append(new_key(choose, now, customer.account, "Production"))
+        if number % 4 == 3:
+            continue
+        second = new_key(choose, now, customer.account, choose.choice(("Website", "Till", "Reports")))
+        customer.keys.append(second)
+        match SECOND_KEYS[number % len(SECOND_KEYS)].split():
+            case ["revoked"]:
+                second.revoked_at = now - (now - second.created_at) * choose.uniform(0.1, 0.6)
+                second.revoked_reason = "Found in a public repository."
+            case ["rotated"]:
+                second.expires_at = now + timedelta(hours=10)
+                successor = new_key(choose, now, customer.account, second.name)
+                successor.created_at, successor.rotated_from = second.expires_at - ROTATION_OVERLAP, second
+                successors.append(successor)
+            case ["ends", "in", days, _]:
+                second.expires_at = now + timedelta(days=int(days))
+            case ["ended", days, *_]:
+                end = now - timedelta(days=int(days))
+                second.expires_at = max(end, second.created_at + timedelta(hours=1))
+        if end_at := second.revoked_at or second.expires_at:
+            second.last_used_at = min(now, end_at) - timedelta(minutes=3)
+    keys = [key for customer in customers for key in customer.keys]
+    ApiKey.objects.bulk_create(keys, BATCH)
+    ApiKey.objects.bulk_create(successors, BATCH)
+    events = [event for key in keys + successors for event in key_events(choose, key)]
+    AuditEntry.objects.bulk_create(sorted(events, key=lambda event: event.at), BATCH)
+
+
+def new_key(choose: Random, now: datetime, account: Account, name: str) -> ApiKey:
+    """Return a key about as old as its account. Its digest is random: no text has it."""
+    return ApiKey(
+        account=account,
+        public_id=account.public_id + public_id(choose, PUBLIC_ID_LENGTH - ACCOUNT_ID_LENGTH),
+        mode=key_mode(),
+        name=name,
+        digest=secrets.token_hex(32),
+        pepper_number=signing_pepper(),
+        created_at=account.created_at + timedelta(minutes=2),
+        last_used_at=now - timedelta(minutes=choose.uniform(1, 600)),
+    )
+
+
+def key_events(choose: Random, key: ApiKey) -> Iterator[AuditEntry]:
+    """Yield what staff did with a key."""
+    by = choose.choice(STAFF)
+    yield entry(key, AuditEntry.Action.ISSUED, at=key.created_at, actor_name=by)
+    if key.revoked_at is not None:
+        told = {"at": key.revoked_at, "actor_name": by, "reason": key.revoked_reason}
+        yield entry(key, AuditEntry.Action.REVOKED, **told)
+    if key.rotated_from is not None:
+        told = {"at": key.created_at, "reason": f"Replaced by {key.public_id}."}
+        yield entry(key.rotated_from, AuditEntry.Action.ROTATED, actor_name=by, **told)
+
+
+def entry(key: ApiKey, action: AuditEntry.Action, **told: Any) -> AuditEntry:
+    """Return an entry of the audit trail that is not stored yet."""
+    row = {"model": key._meta.label_lower, "object_id": str(key.pk), "object_text": str(key)}
+    return AuditEntry(**row, action=action, address=str(NOWHERE), **told)
+
+
+def ban(now: datetime, customers: list[Customer]) -> list[KeyStanding]:
+    """Ban some keys, as the service does after many requests that came too early."""
+    began = microseconds(now) - BANNED_AGO
+    keys = [customer.keys[0] for customer in customers[2::4]][:BANNED]
+    standings = [
+        KeyStanding(
+            key=key, banned_at=began, banned_until=began + BAN_LENGTHS[number], ban_level=number + 1
+        )
+        for number, key in enumerate(keys, 1)
+    ]
+    KeyStanding.objects.bulk_create(standings)
+    for standing in standings:
+        minutes = (standing.banned_until - began) // MINUTE
+        reason = f"30 requests before their Retry-After ran out. Banned for {minutes} minutes."
+        told = {"at": moment(began), "actor_name": "the service", "reason": reason}
+        entry(standing.key, AuditEntry.Action.BANNED, **told).save()
+    return standings
+
+
+def demand(choose: Random, customer: Customer, now: datetime, days: int) -> dict[date, tuple[int, int]]:
+    """Return what was admitted and refused on each day: growing, less at weekends; today until now."""
+    sent = {}
+    limits = customer.account.limits
+    level = choose.betavariate(1.6, 3.2) * 1.4  # Share of the daily limit that is wanted today.
+    bursts = choose.random() < 0.3
+    so_far = (sum(HOURS[: now.hour]) + HOURS[now.hour] * now.minute / 60) / sum(HOURS)
+    joined = (now - customer.account.created_at).days
+    for back in range(min(days, joined) - 1, -1, -1):
+        day = now.date() - timedelta(days=back)
+        share = level * (1 - 0.5 * back / days) * WEEKDAYS[day.weekday()] * choose.uniform(0.85, 1.15)
+        wanted = round(limits.per_day * share * (so_far if back == 0 else 1))
+        admitted = min(wanted, limits.per_day)
+        refused = wanted - admitted + (admitted // choose.randint(30, 300) if bursts else 0)
+        sent[day] = admitted, refused
+    return sent
+
+
+def daily_usage(customer: Customer) -> Iterator[DailyUsage]:
+    """Share what an account sent among the keys that worked on that day."""
+    for day, (admitted, refused) in customer.sent.items():
+        keys = [
+            key
+            for key in customer.keys
+            if (end := key.revoked_at or key.expires_at) is None or day <= end.date()
+        ]
+        for number, key in enumerate(keys):
+            requests = admitted // len(keys) + (admitted % len(keys) if number == 0 else 0)
+            yield DailyUsage(key=key, day=day, requests=requests, refusals=0 if number else refused)
+
+
+def loads(choose: Random, customer: Customer) -> Iterator[AccountDayLoad]:
+    """Yield how many requests came in how many minutes, for the last days."""
+    per_minute = customer.account.limits.per_minute
+    for day, (admitted, refused) in recent(customer):
+        minutes: Counter[int] = Counter()
+        for hour_share in HOURS:
+            mean = admitted * hour_share / sum(HOURS) / 60
+            for _ in range(6):
+                some = round(mean * choose.uniform(0.5, 1.5) + choose.uniform(-0.5, 0.5))
+                minutes[min(max(0, some), per_minute)] += 10
+        for number in range(bursts := min(10, refused)):
+            minutes[per_minute + (refused + number) // bursts] += 1
+        del minutes[0]
+        yield AccountDayLoad(account=customer.account, day=day, minutes=dict(sorted(minutes.items())))
+
+
+def recent(customer: Customer) -> list[tuple[date, tuple[int, int]]]:
+    return list(customer.sent.items())[-RECENT_DAYS:]
+
+
+def deprecated_calls(choose: Random, customer: Customer, now: datetime) -> Iterator[DeprecatedUse]:
+    """Yield calls of getPet in the last days."""
+    for day, (admitted, _) in recent(customer):
+        if requests := round(admitted * choose.uniform(0, 0.02)):
+            last = now if day == now.date() else datetime.combine(day, time(17), UTC)
+            use = {"day": day, "requests": requests, "last_call_at": last}
+            yield DeprecatedUse(account=customer.account, operation="getPet", **use)
+
+
+def refusals(choose: Random, customer: Customer, now: datetime) -> Iterator[Refusal]:
+    """Yield some refusals of each day: by the day's limit where that is used up, else by the minute's."""
+    first = now.date() - timedelta(days=settings.REFUSALS_KEPT_DAYS - 1)
+    limits = customer.account.limits
+    for day, (admitted, refused) in customer.sent.items():
+        begins = datetime.combine(day, time(), UTC)
+        ends = min(begins + timedelta(days=1), now)
+        for _ in range(min(refused, REFUSALS_OF_A_DAY) if day >= first else 0):
+            row = refusal(choose, customer.keys[0], ends - (ends - begins) * choose.uniform(0, 0.2))
+            if admitted >= limits.per_day:
+                row.rule, row.day_used = Refusal.Rule.DAY, limits.per_day
+            else:
+                row.minute_used, row.day_used = limits.per_minute, max(limits.per_minute, admitted)
+            yield row
+
+
+def ban_refusals(choose: Random, standing: KeyStanding, now: datetime) -> Iterator[Refusal]:
+    began = moment(standing.banned_at)
+    for _ in range(REFUSALS_OF_A_DAY):
+        row = refusal(choose, standing.key, began + (now - began) * choose.random())
+        row.rule, row.ban_ends_at = Refusal.Rule.BAN, moment(standing.banned_until)
+        yield row
+
+
+def refusal(choose: Random, key: ApiKey, at: datetime) -> Refusal:
+    """Return a refusal for the minute; nothing is used yet."""
+    limits = key.account.limits
+    return Refusal(
+        request_id=f"{choose.getrandbits(128):032x}",
+        at=at,
+        account=key.account,
+        key=key,
+        rule=Refusal.Rule.MINUTE,
+        method="GET",
+        route=choose.choice(("/v1/pets", "/v1/pets/{petId}", "/v1/categories")),
+        minute_limit=limits.per_minute,
+        minute_used=0,
+        minute_ends_at=at + timedelta(seconds=choose.uniform(1, 50)),
+        day_limit=limits.per_day,
+        day_used=0,
+        day_ends_at=datetime.combine(at.date() + timedelta(days=1), time(), UTC),
+    )

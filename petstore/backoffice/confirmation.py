@@ -1,0 +1,63 @@
+"""The page that asks before something is done, for its reason if there is one to give."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from django import forms
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.core.exceptions import ValidationError
+from django.http import HttpRequest, HttpResponse
+from unfold.widgets import UnfoldAdminTextInputWidget
+
+from petstore.backoffice.model_admin import PetstoreModelAdmin
+
+CONFIRMED = "confirmed"
+Answer = TypeVar("Answer", bound=HttpResponse | None)
+
+
+class ReasonForm(forms.Form):
+    reason = forms.CharField(
+        max_length=255, widget=UnfoldAdminTextInputWidget, help_text="It is kept in the history."
+    )
+
+
+@dataclass(frozen=True)
+class Question:
+    title: str
+    button: str
+    warning: str
+    danger: bool = False
+
+
+def confirm(
+    admin: PetstoreModelAdmin,
+    request: HttpRequest,
+    question: Question,
+    form_class: type[forms.Form],
+    act: Callable[[dict[str, Any]], Answer],
+    *,
+    back: str,
+    rows: Sequence[tuple[int, str]] = (),
+    action: str = "",
+    **context: Any,
+) -> Answer | HttpResponse:
+    """Return the page, or what `act` returns once the form came back from it without a mistake.
+
+    `act` raises ValidationError for what can't be done; the page says it. `rows` are ids and words;
+    `action` names the list's action that gets these rows again.
+    """
+    answered = CONFIRMED in request.POST if action else request.method == "POST"
+    form = form_class(request.POST if answered else None)
+    if form.is_valid():
+        try:
+            return act(form.cleaned_data)
+        except ValidationError as error:
+            form.add_error(None, error)
+    return admin.page(
+        request, "confirm", question.title,
+        question=question, form=form, back=back, rows=rows, action=action,
+        checkbox=ACTION_CHECKBOX_NAME, confirmed=CONFIRMED, **context,
+    )  # fmt: skip

@@ -1,0 +1,8 @@
+"""Pages of the back office, in this process."""
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def each_test(apart: None) -> None:
+    """Leave nothing to the next one."""

@@ -1,0 +1,8 @@
+"""Requests to the API, in this process."""
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def each_test(apart: None) -> None:
+    """Leave nothing to the next one."""
