@@ -73,7 +73,7 @@ def test_write_that_finds_no_connection_in_time_is_a_503(
         settings.QUEUE_TIMEOUT = 100
         refused = await asyncio.gather(write(), write(), return_exceptions=True)
         lock.execute("SELECT pg_advisory_unlock(1)")
-        return refused, await asyncio.gather(*served)
+        return list(refused), await asyncio.gather(*served)
 
     refused, served = run(main())
     assert [str(one) for one in refused] == [waiting.QUEUED_TOO_LONG] * 2

@@ -191,11 +191,14 @@ def own_writes(of: Shop, writes: int) -> list[Figure]:
 def reads_from_standby(of: Shop) -> list[Figure]:
     """An account that wrote nothing lately reads from the standby; once it writes, from the primary."""
     with of.client(of.key("Reader")) as client:
-        soon(from_standby(of, client))
-        before = of.reads("replica1"), of.reads("default")
-        for _ in range(100):
-            client.get("/pets?limit=1").raise_for_status()
-        standby, primary = of.reads("replica1") - before[0], of.reads("default") - before[1]
+        for _ in range(5):  # If the watch is held up for MAX_LAG, by a slow machine, the primary is read.
+            soon(from_standby(of, client))
+            before = of.reads("replica1"), of.reads("default")
+            for _ in range(100):
+                client.get("/pets?limit=1").raise_for_status()
+            standby, primary = of.reads("replica1") - before[0], of.reads("default") - before[1]
+            if not primary:
+                break
         made = client.post("/pets", json=PET).json()
         before = of.reads("replica1"), of.reads("default")
         for _ in range(20):
@@ -218,12 +221,13 @@ def paused_replay(of: Shop) -> list[Figure]:
         standby.execute("SELECT pg_wal_replay_pause()")
         made = writer.post("/pets", json=PET).json()
         path = f"/pets/{made['id']}"
-        began = time.monotonic()
-        own = 0
+        began = asked_at = time.monotonic()
+        missed_at, own = 0.0, 0
         while other.get(path).status_code != 200:
+            missed_at = asked_at - began
             own += writer.get(path).status_code != 200
             assert time.monotonic() - began < 15
-        others = time.monotonic() - began
+            asked_at = time.monotonic()
         end = began + HOLD + 1  # From now on only the standby's lag keeps the writer from it.
         asked = 0
         while time.monotonic() < end:
@@ -235,7 +239,7 @@ def paused_replay(of: Shop) -> list[Figure]:
         soon(from_standby(of, other))
         back = time.monotonic() - resumed
     return [
-        Figure("replay paused: others see a write after", f"{others:.2f} s", others < MAX_LAG + 1),
+        Figure("replay paused: others miss a write until", f"{missed_at:.2f} s", missed_at < MAX_LAG),
         Figure("its writer missed it", f"{own} times of {asked}", own == 0),
         Figure("the instances say of the standby", ", ".join(sorted(states)), states == {"behind"}),
         Figure("read again after replay went on", f"{back:.2f} s", back < 5),
