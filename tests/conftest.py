@@ -23,6 +23,7 @@ from tests.support.servers import RedisServer, redis_server
 TESTS = Path(__file__).parent
 pytest_plugins = ["tests.support.isolation"]
 settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # Fast.
+settings.WHITENOISE_AUTOREFRESH = True  # Each new client would look at every static file.
 
 logging.getLogger("httpx").setLevel(logging.WARNING)  # It would log every request.
 
