@@ -66,7 +66,7 @@ def test_write_that_finds_no_connection_in_time_is_a_503(
     def write() -> Any:
         return turn(lambda: writers.rows(SHARE_THE_LOCK, []))
 
-    async def main() -> tuple[tuple[Any, Any], list[Any]]:
+    async def main() -> tuple[list[Any], list[Any]]:
         lock.execute("SELECT pg_advisory_lock(1)")
         served = [asyncio.create_task(write()) for _ in range(count)]
         await asyncio.to_thread(wait_until, all_wait_for_the_lock)
