@@ -4,9 +4,24 @@ import signal
 import threading
 from typing import Any
 
-from granian.server.mp import MPServer
+from granian.server.mp import MPServer, WorkerProcess
 
 from petstore.observability import draining
+
+
+class Worker(WorkerProcess):
+    """A worker for whose end one thread alone waits.
+
+    The system tells only one of two that wait. Until that one has noted it, the other takes the worker for
+    alive: granian would log that it kills a worker, which has ended by itself.
+    """
+
+    def _watch(self) -> None:
+        self._watching = threading.Thread(target=self._watcher)
+        self._watching.start()
+
+    def join(self, timeout: float | None = None) -> None:
+        self._watching.join(timeout)
 
 
 class DrainingServer(MPServer):
@@ -18,6 +33,11 @@ class DrainingServer(MPServer):
     def __init__(self, *args: Any, drain_seconds: int, **options: Any) -> None:
         super().__init__(*args, **options)
         self.drain_seconds = drain_seconds
+
+    def _spawn_worker(self, *args: Any, **options: Any) -> Any:
+        worker: Any = super()._spawn_worker(*args, **options)
+        worker.__class__ = Worker  # The server has no setting for it.
+        return worker
 
     def signal_handler_interrupt(self, *args: Any, **options: Any) -> None:
         """Begin to drain, or stop; the first argument is the signal's number."""

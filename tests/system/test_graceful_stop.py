@@ -2,12 +2,15 @@
 
 import json
 import mmap
+import os
 import signal
 import socket
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from http.client import HTTPConnection
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -152,3 +155,28 @@ def test_ctrl_c_and_a_service_without_a_time_to_drain_stop_at_once(
     told.signal_handler_interrupt(by, None)
     assert told.interrupt_signal
     assert not draining.is_draining()
+
+
+def nothing(*_: object) -> None:
+    """Stand for what a worker does."""
+
+
+def test_worker_that_has_ended_is_not_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever is told by the system that it has ended comes to note it only later, as on a busy machine."""
+    reap = os.waitpid
+
+    def reap_and_dawdle(pid: int, options: int) -> tuple[int, int]:
+        found = reap(pid, options)
+        if found[0]:
+            time.sleep(0.2)
+        return found
+
+    monkeypatch.setattr(os, "waitpid", reap_and_dawdle)
+    of = server(monkeypatch, 0)
+    for socket_of_all in ("_ssp", "_shd", "_sso"):
+        monkeypatch.setattr(of, socket_of_all, None, raising=False)
+    worker: Any = of._spawn_worker(0, nothing, nothing)
+    worker.interrupt_by_parent = True
+    worker.start()
+    worker.join(STOP_SECONDS)
+    assert not worker.is_alive()
