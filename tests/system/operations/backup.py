@@ -46,7 +46,10 @@ WRONG = {
     """,
     "keys without a history": """
         SELECT count(*) FROM accounts_apikey AS k
-        WHERE NOT EXISTS (SELECT FROM accounts_keyevent AS e WHERE e.key_id = k.id)
+        WHERE NOT EXISTS (
+            SELECT FROM backoffice_auditentry AS e
+            WHERE e.model = 'accounts.apikey' AND e.object_id = k.id::text
+        )
     """,
 }
 
