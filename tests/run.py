@@ -67,6 +67,8 @@ def postgresql() -> Iterator[str | None]:
 def main(arguments: list[str]) -> int:
     """Run the tests; return the first failure's exit status."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("Ended by SIGTERM."))  # The server ends, too.
+    # In the background of a shell it is ignored, by commands that tests interrupt as well.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # Starts from bytecode take a fifth less.
     with temporary_files_in_memory():
         if arguments[:1] == ["--quick"]:

@@ -5,8 +5,6 @@ from datetime import timedelta
 from html import unescape
 from typing import Any
 
-import pytest
-from django.contrib.auth.models import Permission, User
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -19,27 +17,13 @@ from accounts.models import EPOCH, Account, ApiKey, DailyUsage, KeyStanding, Quo
 from inventory.models import Category, Order, Pet
 from petstore.backoffice import audit
 from tests.conftest import OPERATOR, Api
+from tests.support.staff import clerk_who_may
 
 LIST = "/admin/accounts/account/"
 
 
 def page_of(account: Account) -> str:
     return reverse("admin:accounts_account_change", args=[account.pk])
-
-
-@pytest.fixture
-def staff(db: None) -> Client:
-    client = Client(raise_request_exception=False)
-    client.force_login(User.objects.create(username="boss", is_staff=True, is_superuser=True))
-    return client
-
-
-def clerk_who_may(*codenames: str) -> Client:
-    clerk = User.objects.create(username="clerk", is_staff=True)
-    clerk.user_permissions.set(Permission.objects.filter(codename__in=codenames))
-    client = Client(raise_request_exception=False)
-    client.force_login(clerk)
-    return client
 
 
 def use(account: Account, used: int) -> None:

@@ -24,11 +24,6 @@ LIST = "/admin/backoffice/auditentry/"
 
 
 @pytest.fixture
-def boss(db: None) -> User:
-    return superuser()
-
-
-@pytest.fixture
 def staff(boss: User) -> Client:
     return signed_in(boss, REMOTE_ADDR="192.0.2.7", headers={"X-Request-Id": "try-1"})
 

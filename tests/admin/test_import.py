@@ -31,18 +31,6 @@ THREE_BAD = (
 )
 
 
-@pytest.fixture
-def boss(db: None) -> User:
-    return User.objects.create(username="boss", is_staff=True, is_superuser=True)
-
-
-@pytest.fixture
-def staff(boss: User) -> Client:
-    client = Client(raise_request_exception=False)
-    client.force_login(boss)
-    return client
-
-
 def upload(staff: Client, content: bytes, name: str = "pets.csv", **fields: str) -> Any:
     return staff.post(IMPORT, {"import_file": SimpleUploadedFile(name, content), **fields})
 

@@ -10,7 +10,7 @@ from unittest.mock import ANY
 
 import pytest
 from django.contrib.admin.models import LogEntry
-from django.contrib.auth.models import Permission, User
+from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
 from django.db import IntegrityError, connection
 from django.test import Client
@@ -22,6 +22,7 @@ from accounts import key_text, scopes
 from accounts.models import Account, ApiKey, DailyUsage, KeyStanding
 from petstore.backoffice.models import AuditEntry
 from tests.conftest import OPERATOR, Api
+from tests.support.staff import clerk_who_may
 
 LIST = "/admin/accounts/apikey/"
 ADD = f"{LIST}add/"
@@ -39,16 +40,6 @@ def signed_in(user: User, **options: Any) -> Client:
 
 
 @pytest.fixture
-def boss(db: None) -> User:
-    return User.objects.create(username="boss", is_staff=True, is_superuser=True)
-
-
-@pytest.fixture
-def staff(boss: User) -> Client:
-    return signed_in(boss)
-
-
-@pytest.fixture
 def form(account: Account) -> dict[str, Any]:
     """What staff fill in to issue a key."""
     return {"account": account.pk, "name": "Shop", "scopes": list(scopes.SCOPES)}
@@ -62,12 +53,6 @@ def public_id_in(text: str) -> str:
 
 def found(staff: Client, **query: str) -> list[ApiKey]:
     return list(staff.get(LIST, query).context["cl"].result_list)
-
-
-def clerk_who_may(*codenames: str) -> Client:
-    clerk = User.objects.create(username="clerk", is_staff=True)
-    clerk.user_permissions.set(Permission.objects.filter(codename__in=codenames))
-    return signed_in(clerk)
 
 
 # --- Issuing -------------------------------------------------------------------------------------

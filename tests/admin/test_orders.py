@@ -19,13 +19,6 @@ ORDERS = "/admin/inventory/order/"
 
 
 @pytest.fixture
-def staff(db: None) -> Client:
-    client = Client(raise_request_exception=False)
-    client.force_login(User.objects.create(username="boss", is_staff=True, is_superuser=True))
-    return client
-
-
-@pytest.fixture
 def pet(category: Category) -> Pet:
     return Pet.objects.create(name="Biscuit", category=category)
 

@@ -35,14 +35,6 @@ def url(page: str, *arguments: Any) -> str:
 
 
 @pytest.fixture
-def staff(db: None) -> Client:
-    """A client of a signed-in superuser, which gets a 500 as a browser does."""
-    client = Client(raise_request_exception=False)
-    client.force_login(User.objects.create(username="boss", is_staff=True, is_superuser=True))
-    return client
-
-
-@pytest.fixture
 def pet(category: Category) -> Pet:
     return Pet.objects.create(name="Rex", category=category)
 

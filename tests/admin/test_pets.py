@@ -22,13 +22,6 @@ CONFIRMED = {"confirmed": "1"}
 
 
 @pytest.fixture
-def staff(db: None) -> Client:
-    client = Client(raise_request_exception=False)
-    client.force_login(User.objects.create(username="boss", is_staff=True, is_superuser=True))
-    return client
-
-
-@pytest.fixture
 def pets(category: Category) -> dict[str, Pet]:
     """One pet of each status, by status."""
     return {

@@ -5,7 +5,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import Permission, User
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -14,6 +13,7 @@ from django.utils import timezone
 
 from accounts.models import Account, AccountDayLoad, ApiKey, Plan
 from tests.conftest import OPERATOR, Api
+from tests.support.staff import clerk_who_may
 
 
 def page_of(plan: str, page: str = "change") -> str:
@@ -22,21 +22,6 @@ def page_of(plan: str, page: str = "change") -> str:
 
 def what_if_of(account: Account) -> str:
     return reverse("admin:accounts_account_what_if", args=[account.pk])
-
-
-@pytest.fixture
-def staff(db: None) -> Client:
-    client = Client(raise_request_exception=False)
-    client.force_login(User.objects.create(username="boss", is_staff=True, is_superuser=True))
-    return client
-
-
-def clerk_who_may(*codenames: str) -> Client:
-    clerk = User.objects.create(username="clerk", is_staff=True)
-    clerk.user_permissions.set(Permission.objects.filter(codename__in=codenames))
-    client = Client(raise_request_exception=False)
-    client.force_login(clerk)
-    return client
 
 
 # --- Changing ------------------------------------------------------------------------------------

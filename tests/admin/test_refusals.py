@@ -19,13 +19,6 @@ PAGE = "/admin/accounts/refusal/"
 AT = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
 
 
-@pytest.fixture
-def staff(db: None) -> Client:
-    client = Client(raise_request_exception=False)
-    client.force_login(User.objects.create(username="boss", is_staff=True, is_superuser=True))
-    return client
-
-
 def refuse(key: ApiKey, **values: Any) -> Refusal:
     known: dict[str, Any] = {
         "request_id": "req-1", "at": AT, "account": key.account, "key": key, "rule": "rate_limit_exceeded",

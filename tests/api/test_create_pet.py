@@ -10,6 +10,7 @@ from django.db import OperationalError, connection
 from inventory.fields import seen_categories
 from inventory.models import Category, Pet
 from tests.conftest import COMMITTED, Api
+from tests.support.int64_texts import NOT_INT64_IN_JSON
 
 INT64_MAX = 2**63 - 1
 
@@ -66,30 +67,9 @@ def test_number_with_an_integers_value_is_an_integer(api: Api, category: Categor
     assert (response.status_code, response.json().get("categoryId")) == (201, 1)
 
 
-@pytest.mark.parametrize(
-    "written",
-    [
-        '"1"',
-        "true",
-        "false",
-        "null",
-        "1.5",
-        "[1]",
-        "{}",
-        str(2**63),
-        str(-(2**63) - 1),
-        "1e400",
-        "1e999999",
-        "1" * 5000,
-        "-" + "1" * 5000,
-        "1e-400",
-        '"\\u0661"',
-        '"1_0"',
-        "9223372036854775807.5",
-    ],
-)
+@pytest.mark.parametrize("written", NOT_INT64_IN_JSON)
 def test_category_id_must_be_an_int64(api: Api, db: None, written: str) -> None:
-    response = api.post("/pets", f'{{"name": "x", "categoryId": {written}}}'.encode())
+    response = api.post("/pets", f'{{"name": "x", "categoryId": {written.format(1)}}}'.encode())
     assert (response.status_code, response.json()["code"]) == (400, "invalid_field")
     assert response.json()["details"][0]["field"] == "categoryId"
 

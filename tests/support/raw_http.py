@@ -1,6 +1,18 @@
-"""Answers read from a socket: what no client of HTTP would send, or show."""
+"""HTTP by a plain socket: what no client of HTTP would send, or show."""
 
 import socket
+from urllib.parse import urlsplit
+
+from tests.support.live import Service
+
+
+def connect(service: Service, *sent: bytes, timeout: float) -> socket.socket:
+    """Return a connection on which these bytes were sent, and nothing more comes."""
+    port = urlsplit(service.url).port
+    assert port is not None
+    connection = socket.create_connection(("127.0.0.1", port), timeout)
+    connection.sendall(b"".join(sent))
+    return connection
 
 
 def rest(connection: socket.socket) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import Group, Permission, User
 from django.test import Client
 
 PASSWORD = "correct horse battery staple"
@@ -28,3 +28,10 @@ def signed_in(user: User, **options: Any) -> Client:
     client = Client(raise_request_exception=False, **options)
     client.force_login(user)
     return client
+
+
+def clerk_who_may(*codenames: str) -> Client:
+    """Return a client of a new member of staff who has these permissions."""
+    clerk = User.objects.create(username="clerk", is_staff=True)
+    clerk.user_permissions.set(Permission.objects.filter(codename__in=codenames))
+    return signed_in(clerk)

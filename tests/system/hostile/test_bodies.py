@@ -1,50 +1,34 @@
 """What becomes of bodies that don't arrive whole, in time, or at a size that anybody needs."""
 
 import json
-import os
 import re
 import socket
 import time
-from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from select import select
-from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
-from tests.support.live import Service, live_service
+from tests.support import raw_http
+from tests.support.live import Service
 from tests.support.raw_http import parsed, rest
-from tests.support.servers import RedisServer, wait_until
+from tests.support.servers import wait_until
 
 CLIENT_SECONDS = 5
-MODES = ["threads"] if os.environ["DATABASE_URL"].startswith("sqlite") else ["loop", "threads"]
+connect = partial(raw_http.connect, timeout=CLIENT_SECONDS + 8)
 HOLDERS = 300  # 19 MiB: more than a worker keeps of bodies that are coming.
 
 
-@pytest.fixture(scope="module", params=MODES)
-def service(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, redis: RedisServer
-) -> Iterator[Service]:
-    """The service on one worker, with little patience."""
-    mode: str = request.param
-    environment = {"REDIS_URL": redis.url, "SERVE_MODE": mode, "CLIENT_SECONDS": str(CLIENT_SECONDS)}
-    with live_service(tmp_path_factory.mktemp("bodies"), workers=1, **environment) as service:
-        yield service
+@pytest.fixture(scope="module")
+def service(impatient_service: Service) -> Service:
+    return impatient_service
 
 
 @pytest.fixture(scope="module")
 def key(service: Service) -> str:
     return service.roomy_key("Bodies")
-
-
-def connect(service: Service, *sent: bytes) -> socket.socket:
-    """Return a connection on which these bytes were sent."""
-    port = urlsplit(service.url).port
-    assert port is not None
-    connection = socket.create_connection(("127.0.0.1", port), timeout=CLIENT_SECONDS + 8)
-    connection.sendall(b"".join(sent))
-    return connection
 
 
 def head(path: str, framing: str, key: str = "", method: str = "POST", more: str = "") -> bytes:

@@ -1,46 +1,29 @@
 """Slow clients lose their connections in time, and hold nobody up meanwhile (RFC 9110 section 15.5.9)."""
 
-import os
 import re
 import socket
 import time
-from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
-from tests.support.live import Service, live_service
+from tests.support import raw_http
+from tests.support.live import Service
 from tests.support.raw_http import rest
-from tests.support.servers import RedisServer, wait_until
+from tests.support.servers import wait_until
 
 CLIENT_SECONDS = 1
+connect = partial(raw_http.connect, timeout=CLIENT_SECONDS + 5)
 MANY = 300  # More than a worker has under way at once.
 POST = b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 
 
-MODES = ["threads"] if os.environ["DATABASE_URL"].startswith("sqlite") else ["loop", "threads"]
-
-
-@pytest.fixture(scope="module", params=MODES)
-def service(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, redis: RedisServer
-) -> Iterator[Service]:
-    """The service on one worker, with little patience."""
-    mode: str = request.param
-    environment = {"REDIS_URL": redis.url, "SERVE_MODE": mode, "CLIENT_SECONDS": str(CLIENT_SECONDS)}
-    with live_service(tmp_path_factory.mktemp("slow"), workers=1, **environment) as service:
-        yield service
-
-
-def connect(service: Service, *sent: bytes) -> socket.socket:
-    """Return a connection on which these bytes were sent, and nothing more comes."""
-    port = urlsplit(service.url).port
-    assert port is not None
-    connection = socket.create_connection(("127.0.0.1", port), timeout=CLIENT_SECONDS + 5)
-    connection.sendall(b"".join(sent))
-    return connection
+@pytest.fixture(scope="module")
+def service(impatient_service: Service) -> Service:
+    return impatient_service
 
 
 def test_connection_without_a_whole_head_is_closed(service: Service) -> None:

@@ -52,12 +52,7 @@ class RedisScenario(Scenario):
         self.redis.heal()
 
     def check_end(self) -> None:
-        held = self.pipe._connection
-        count = 1 if held is not None and held.error is None else 0
-        if len(self.network.open) != count:
-            self.world.violate(f"{len(self.network.open)} sockets are open, {count} have an owner.")
-        if held is not None and held._row:
-            self.world.violate("A place in the row outlives its owner.")
+        self.check_that_one_is_held(self.pipe._connection)
 
     def close(self) -> None:
         self.pipe.close()

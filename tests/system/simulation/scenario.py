@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple, cast
 
+from petstore.loop.connection import Connection
 from petstore.loop.waiting import QUEUED_TOO_LONG, TICK, Turn, ticks
 from tests.system.simulation.loop import Loop
 from tests.system.simulation.network import Network
@@ -79,6 +80,14 @@ class Scenario:
 
     def check_end(self) -> None:
         """Check what must hold when nobody asks any more."""
+
+    def check_that_one_is_held(self, held: Connection | None) -> None:
+        """Check that no socket is open but the held connection's, in whose row nobody stands."""
+        count = 1 if held is not None and held.error is None else 0
+        if len(self.network.open) != count:
+            self.world.violate(f"{len(self.network.open)} sockets are open, {count} have an owner.")
+        if held is not None and held._row:
+            self.world.violate("A place in the row outlives its owner.")
 
     def close(self) -> None:
         """Close what was opened."""

@@ -1,0 +1,25 @@
+"""Services for clients that mean no good, or are slow."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.live import Service, live_service
+from tests.support.servers import RedisServer
+
+MODES = ["threads"] if os.environ["DATABASE_URL"].startswith("sqlite") else ["loop", "threads"]
+
+
+@pytest.fixture(scope="module", params=MODES)
+def impatient_service(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, redis: RedisServer
+) -> Iterator[Service]:
+    """The service on one worker, which gives clients the CLIENT_SECONDS of the test's module."""
+    environment = {
+        "REDIS_URL": redis.url,
+        "SERVE_MODE": request.param,
+        "CLIENT_SECONDS": str(request.module.CLIENT_SECONDS),
+    }
+    with live_service(tmp_path_factory.mktemp("impatient"), workers=1, **environment) as service:
+        yield service
