@@ -14,7 +14,6 @@ from datetime import timedelta
 from typing import Any
 
 from django.db import OperationalError, connection, transaction
-from django.http import HttpResponse
 from django.utils import timezone
 from rest_framework.request import Request
 
@@ -55,7 +54,7 @@ def idempotent(create: View) -> View:
     return wrapper
 
 
-def run_once(key: str, request: Request, act: Callable[[], Response]) -> Response | HttpResponse:
+def run_once(key: str, request: Request, act: Callable[[], Response]) -> Response:
     """Act and keep the answer, or replay the one that is kept. What raises keeps nothing."""
     sent = fingerprint(request)
     with transaction.atomic():
@@ -64,7 +63,7 @@ def run_once(key: str, request: Request, act: Callable[[], Response]) -> Respons
             return replay(record, sent)
         response = act()
         record.status = response.status_code
-        record.location = response.get("Location", "")
+        record.location = response.headers.get("Location", "")
         record.body = response.content
         record.save(update_fields=["status", "location", "body"])
     return response
@@ -100,15 +99,13 @@ def short_wait() -> Iterator[None]:
         cursor.execute("SELECT set_config('lock_timeout', %s, true)", [before])
 
 
-def replay(record: IdempotencyRecord, sent: str) -> HttpResponse:
+def replay(record: IdempotencyRecord, sent: str) -> Response:
     """Return the first answer, byte for byte. Raises ApiError 422 for another request."""
     if record.fingerprint != sent:
         raise ApiError(ErrorCode.IDEMPOTENCY_KEY_REUSED)
-    response = HttpResponse(bytes(record.body), status=record.status, content_type="application/json")
-    if record.location:
-        response["Location"] = record.location
-    response["Idempotent-Replayed"] = "true"
-    return response
+    headers = {"Location": record.location} if record.location else {}
+    headers["Idempotent-Replayed"] = "true"
+    return Response.of_bytes(bytes(record.body), record.status or 0, headers)
 
 
 def fingerprint(request: Request) -> str:

@@ -7,7 +7,6 @@ psk_live_0Zl4dF9kQ2mXa7_<32 characters of secret><6 of checksum>
 prefix that secret scanners look for
 """
 
-import hashlib
 import hmac
 import re
 import secrets
@@ -76,7 +75,7 @@ def split(text: str) -> KeyText | None:
 
 def digest(key: KeyText, pepper: bytes) -> str:
     """Return the HMAC-SHA256 of the key, in hexadecimal: what is stored of it."""
-    return hmac.new(pepper, key.text.encode(), hashlib.sha256).hexdigest()
+    return hmac.digest(pepper, key.text.encode(), "sha256").hex()
 
 
 def match(key: KeyText, pepper: bytes, stored: str) -> bool:

@@ -7,12 +7,12 @@ from petstore.loop.compiled_reads import Read
 CATEGORIES = Read(Category, lambda: Category.objects.values("id", "name", "description"))
 
 PETS = Read(Pet, Pet.objects.as_json)
-PET_FILTERS: Filters = [
+PET_FILTERS: Filters = (
     ChoiceFilter("status", "Return only animals with this status.", "status", PetStatus),
     Int64Filter("categoryId", "Return only animals of this category.", "category_id"),  # D44
-]
+)
 
 ORDERS = Read(Order, Order.objects.as_json)
-ORDER_FILTERS: Filters = [
+ORDER_FILTERS: Filters = (
     ChoiceFilter("status", "Return only orders with this status.", "status", OrderStatus),
-]
+)

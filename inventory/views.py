@@ -4,7 +4,6 @@ from typing import Any
 
 from django.conf import settings
 from django.db import Error, IntegrityError
-from django.http import HttpResponse
 from django.utils import timezone
 from rest_framework import status
 from rest_framework.exceptions import ValidationError
@@ -59,9 +58,9 @@ class PetViewSet(ApiView, GenericViewSet[Pet]):
     }
     clock = staticmethod(timezone.now)  # Tests pass another.
 
-    def list(self, request: Request) -> HttpResponse:
+    def list(self, request: Request) -> Response:
         pets = PETS.using(caller_of(request).database)
-        return self.get_paginated_response(self.paginate_queryset(pets))  # type: ignore[arg-type]  # A Read.
+        return self.page_of(pets, request)
 
     @idempotent
     def create(self, request: Request) -> Response:
@@ -102,9 +101,9 @@ class CategoryViewSet(ApiView, GenericViewSet[Category]):
     serializer_class = CategorySerializer
     required_scopes = {"list": PETS_READ}
 
-    def list(self, request: Request) -> HttpResponse:
+    def list(self, request: Request) -> Response:
         categories = CATEGORIES.using(caller_of(request).database)
-        return self.get_paginated_response(self.paginate_queryset(categories))  # type: ignore[arg-type]  # A Read.
+        return self.page_of(categories, request)
 
 
 class OrderViewSet(ApiView, GenericViewSet[Order]):
@@ -125,8 +124,8 @@ class OrderViewSet(ApiView, GenericViewSet[Order]):
         caller = caller_of(request)
         return ORDERS.using(caller.database).where(account_id=caller.account_id)
 
-    def list(self, request: Request) -> HttpResponse:
-        return self.get_paginated_response(self.paginate_queryset(self.own(request)))  # type: ignore[arg-type]  # A Read.
+    def list(self, request: Request) -> Response:
+        return self.page_of(self.own(request), request)
 
     @idempotent
     def create(self, request: Request) -> Response:

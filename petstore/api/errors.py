@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Any, TypedDict, cast
 
-import orjson
 import psycopg
 from django.core.exceptions import (
     PermissionDenied,
@@ -13,11 +12,12 @@ from django.core.exceptions import (
     SuspiciousOperation,
 )
 from django.db import DatabaseError, IntegrityError, InterfaceError, OperationalError
-from django.http import Http404, HttpResponse
+from django.http import Http404
 from psycopg.errors import IdleInTransactionSessionTimeout, ReadOnlySqlTransaction
 from rest_framework import exceptions, status
 
 from petstore.api.links import link, page_url
+from petstore.api.responses import Response
 from petstore.db.monitor import DatabaseAwayError
 from petstore.observability import logs
 
@@ -217,14 +217,14 @@ def help_link(code: ErrorCode) -> str:
     return link(page_url(f"docs/errors#{code.value}"), "help")
 
 
-def answer_to(exc: Exception) -> HttpResponse:
+def answer_to(exc: Exception) -> Response:
     """Answer whatever was raised with an Error."""
     error = exc if isinstance(exc, ApiError) else as_api_error(exc)
     if error.error.status >= 500:
         log_failure(exc, error.error)
-    body = orjson.dumps(error_body(error.error, error.message, error.details))
+    body = error_body(error.error, error.message, error.details)
     headers = {**error.headers, "Link": help_link(error.error)}
-    return HttpResponse(body, content_type="application/json", status=error.error.status, headers=headers)
+    return Response(body, error.error.status, headers)
 
 
 def log_failure(exc: Exception, error: ErrorCode) -> None:

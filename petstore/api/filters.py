@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import TextChoices
-from rest_framework.request import Request
+from django.http import QueryDict
 
 from petstore.api.int64 import int64
 from petstore.api.query_params import invalid_parameter, single
@@ -77,10 +76,10 @@ class Int64Filter(Filter):
         return int64(text)
 
 
-Filters = Sequence[Filter]
+Filters = tuple[Filter, ...]
 
 
-def chosen(request: Request, filters: Filters) -> dict[Filter, Any]:
+def chosen(query: QueryDict, filters: Filters) -> dict[Filter, Any]:
     """Return the value of each filter that was sent, in the order in which the list declares them."""
-    texts = {one: single(request, one.name) for one in filters}
+    texts = {one: single(query, one.name) for one in filters}
     return {one: one.read(text) for one, text in texts.items() if text is not None}

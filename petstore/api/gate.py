@@ -12,12 +12,13 @@ from hashlib import md5
 from typing import ClassVar, NamedTuple
 
 from django.conf import settings
-from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.http import HttpRequest, HttpResponseBase
 from django.urls import ResolverMatch, resolve
 from django.utils.http import parse_etags
 
 from petstore.api.errors import ApiError, ErrorCode, answer_to
 from petstore.api.passage import Passage, operation_of
+from petstore.api.responses import Response
 from petstore.observability import tracing
 from petstore.observability.requests import Measured
 
@@ -52,12 +53,14 @@ class ApiGate:
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         """Answer, or go on."""
-        if not is_api_path(request.path_info):
-            return self._go_on(request)
+        return self.answer(request).as_django() if is_api_path(request.path_info) else self._go_on(request)
+
+    def answer(self, request: HttpRequest) -> Response:
+        """Answer a request under /v1. The event loop asks here, past Django's handler."""
         passage = Passage.begin(request)  # With its id.
         return self._measured(request, passage)  # Answers, then writes the log line and the metrics.
 
-    def _answer(self, request: HttpRequest) -> HttpResponse:
+    def _answer(self, request: HttpRequest) -> Response:
         """Return the whole answer: what the view says or an Error, and the headers of every answer."""
         passage = Passage.of(request)
         try:
@@ -69,7 +72,7 @@ class ApiGate:
                 self.steps.throttle(request, passage)  # Without a valid key it counts for its address.
             check_url_length(request)
             check_scope(operation.scope, passage)
-            response: HttpResponse = match.func(request, *match.args, **match.kwargs)
+            response: Response = match.func(request, *match.args, **match.kwargs)
         except Exception as error:  # noqa: BLE001  Whatever it is, the answer is an Error (D29).
             response = answer_to(error)
         headers = response.headers
@@ -119,7 +122,7 @@ def check_scope(scope: str | None, passage: Passage) -> None:
         raise ApiError(ErrorCode.INSUFFICIENT_SCOPE, message)
 
 
-def be_conditional(request: HttpRequest, response: HttpResponse) -> None:
+def be_conditional(request: HttpRequest, response: Response) -> None:
     """Give a read its ETag, and answer If-None-Match with 304 (D32, RFC 9110 section 13.1.2)."""
     etag = response.headers["ETag"] = f'"{md5(response.content, usedforsecurity=False).hexdigest()}"'
     response.headers["Cache-Control"] = "private, no-cache"  # A client may keep it, and must ask again.

@@ -1,7 +1,8 @@
 """Web links in the Link header (RFC 8288), and addresses of the pages for people."""
 
 from django.conf import settings
-from django.http import HttpResponseBase
+
+from petstore.api.responses import Response
 
 
 def page_url(path: str) -> str:
@@ -14,7 +15,7 @@ def link(url: str, rel: str) -> str:
     return f'<{url}>; rel="{rel}"'
 
 
-def add_link(response: HttpResponseBase, url: str, rel: str) -> None:
+def add_link(response: Response, url: str, rel: str) -> None:
     """Add a link to those that the response has."""
-    links = [response["Link"]] if "Link" in response else []
-    response["Link"] = ", ".join([*links, link(url, rel)])
+    links = [response.headers["Link"]] if "Link" in response.headers else []
+    response.headers["Link"] = ", ".join([*links, link(url, rel)])

@@ -9,11 +9,12 @@ from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
 from django.conf import settings
-from django.http import HttpRequest, HttpResponseBase
+from django.http import HttpRequest
 from django.utils.http import http_date
 
 from petstore.api.client_ip import client_address
 from petstore.api.links import add_link
+from petstore.api.responses import Response
 from petstore.observability import requests
 from petstore.observability.request_ids import request_id
 
@@ -26,10 +27,10 @@ class Deprecation(NamedTuple):
     removed: datetime
     successor: str  # A URL.
 
-    def announce(self, response: HttpResponseBase) -> None:
+    def announce(self, response: Response) -> None:
         """Write Deprecation (RFC 9745), Sunset (RFC 8594) and the link to the successor."""
-        response["Deprecation"] = f"@{int(self.since.timestamp())}"
-        response["Sunset"] = http_date(self.removed.timestamp())
+        response.headers["Deprecation"] = f"@{int(self.since.timestamp())}"
+        response.headers["Sunset"] = http_date(self.removed.timestamp())
         add_link(response, self.successor, "successor-version")
 
 

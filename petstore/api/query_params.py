@@ -2,7 +2,7 @@
 
 import re
 
-from rest_framework.request import Request
+from django.http import QueryDict
 
 from petstore.api.errors import ApiError, ErrorCode
 
@@ -11,17 +11,17 @@ def invalid_parameter(message: str) -> ApiError:
     return ApiError(ErrorCode.INVALID_PARAMETER, message)
 
 
-def single(request: Request, name: str) -> str | None:
+def single(query: QueryDict, name: str) -> str | None:
     """Return the parameter's value, or None if it was not sent."""
-    values = request.query_params.getlist(name)
+    values = query.getlist(name)
     if len(values) > 1:
         raise invalid_parameter(f"`{name}` was sent {len(values)} times. Send it once.")
     return values[0] if values else None
 
 
-def bounded(request: Request, name: str, default: int, minimum: int, maximum: int) -> int:
+def bounded(query: QueryDict, name: str, default: int, minimum: int, maximum: int) -> int:
     """Return a whole number within the bounds, both included."""
-    value = single(request, name)
+    value = single(query, name)
     if value is None:
         return default
     if not re.fullmatch(r"[1-9][0-9]{0,9}", value) or not minimum <= int(value) <= maximum:

@@ -5,11 +5,15 @@ from types import MappingProxyType
 from typing import Any, NoReturn
 
 from django.http import HttpRequest
+from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from petstore.api.errors import ApiError, ErrorCode, answer_to
 from petstore.api.filters import Filters
+from petstore.api.pagination import KeysetPagination
 from petstore.api.passage import Deprecation
+from petstore.api.responses import Response
+from petstore.loop.compiled_reads import Read
 
 
 class ApiView(APIView):
@@ -22,6 +26,10 @@ class ApiView(APIView):
     required_scopes: Mapping[str, str] = MappingProxyType({})
     deprecations: Mapping[str, Deprecation] = MappingProxyType({})
     filters: Filters = ()  # Of the list, where there is one.
+    # One of each for all requests: they keep nothing of them.
+    parsers = tuple(parser() for parser in APIView.parser_classes)
+    authenticators = tuple(one() for one in APIView.authentication_classes)
+    negotiator = APIView.content_negotiation_class()
     http_method_names = ["get", "post", "put", "patch", "delete", "head", "trace", "connect"]
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
@@ -42,6 +50,22 @@ class ApiView(APIView):
         finally:
             mine.parser_context.clear()
             vars(self).clear()
+
+    def initialize_request(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Request:
+        """Return DRF's request, without making all that it needs anew."""
+        return Request(
+            request,
+            parsers=self.parsers,
+            authenticators=self.authenticators,
+            negotiator=self.negotiator,
+            parser_context=self.get_parser_context(request),
+        )
+
+    def page_of(self, rows: Read, request: Request) -> Response:
+        """Answer with the page of a list that is asked for. Raises ApiError 400."""
+        pages = KeysetPagination()
+        page: Response = pages.get_paginated_response(pages.paginate_queryset(rows, request, self))
+        return page
 
     def http_method_not_allowed(self, request: Any, *args: Any, **kwargs: Any) -> NoReturn:
         """Answer 405, which must name the methods that are allowed (RFC 9110 section 15.5.6)."""

@@ -2,7 +2,7 @@
 
 What others may use of it, and how:
 
-- `Read` (compiled_reads) names rows once, at import. `where`, `after` and `using` narrow it; `first` and
+- `Read` (compiled_reads) names rows once, at import. `where` and `using` narrow it; `first` and
   `one` run it. Not under `atomic`, whose own writes it would miss.
 - `insert`, `update`, `refresh` (compiled_writes) are Django's `save`, `filter().update()` and
   `refresh_from_db()` for one row or one condition, without signals. Each is a transaction of its own or

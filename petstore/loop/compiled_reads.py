@@ -8,7 +8,7 @@ own values, and PostgreSQL has it prepared.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 from django.db import DEFAULT_DB_ALIAS, connections, models
@@ -52,18 +52,15 @@ class Read:
 
     def where(self, **filters: Any) -> Read:
         """Return those of the rows that meet these lookups; each value must suit its field."""
-        narrower = self.using(self._alias)
-        narrower._filters = self._filters | filters
-        return narrower
-
-    def after(self, last_id: int) -> Read:
-        """Return those of the rows that come after this id."""
-        return self.where(key__gt=last_id)
+        return self._narrowed(self._filters | filters, self._alias)
 
     def using(self, alias: str) -> Read:
         """Return the same rows of this database; while that fails, of the primary."""
+        return self._narrowed(self._filters, alias)
+
+    def _narrowed(self, filters: dict[str, Any], alias: str) -> Read:
         other = Read(self._model, self._source)
-        other._filters, other._statements, other._alias = self._filters, self._statements, alias
+        other._filters, other._statements, other._alias = filters, self._statements, alias
         return other
 
     def first(self, count: int) -> Rows:
@@ -91,7 +88,8 @@ class Read:
     def _compiled(self, alias: str) -> CompiledRead:
         # A choice stands in the SQL itself, so that PostgreSQL takes the partial index that was made for it
         # even in a prepared statement; there are as many statements as choices.
-        choices = {name: value for name, value in self._filters.items() if self._is_choice(name)}
+        known = choice_fields(self._model)
+        choices = {name: value for name, value in self._filters.items() if name in known}
         form = (alias, *self._filters, *choices.values())
         if form not in self._statements:
             self._statements[form] = compile_read(self._in_order(), alias, tuple(self._filters), choices)
@@ -103,8 +101,11 @@ class Read:
         rows: QuerySet[Any, Any] = self._source().alias(key=order_for(self._model, columns))
         return rows
 
-    def _is_choice(self, name: str) -> bool:
-        return "__" not in name and bool(getattr(self._model._meta.get_field(name), "choices", None))
+
+@cache
+def choice_fields(model: type[models.Model]) -> frozenset[str]:
+    """Return the names of a model's fields that have one of a few values."""
+    return frozenset(field.name for field in model._meta.concrete_fields if field.choices)
 
 
 def compile_read(

@@ -9,10 +9,10 @@ import re
 from collections.abc import Callable
 from itertools import count
 from time import perf_counter
-from typing import NamedTuple, Protocol
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from django.conf import settings
-from django.http import HttpRequest, HttpResponseBase
+from django.http import HttpRequest
 
 from petstore.observability import logs
 from petstore.observability.metrics import REQUEST_SECONDS, REQUESTS
@@ -50,6 +50,15 @@ class Passage(Protocol):
         """None without a valid key."""
 
 
+class Answered(Protocol):
+    """What the line says of an answer: Django's are such, and the API's."""
+
+    status_code: int
+
+
+Answer = TypeVar("Answer", bound=Answered)
+
+
 class Kind(NamedTuple):
     route: str
     method: str
@@ -60,14 +69,14 @@ class Kind(NamedTuple):
 _kinds: dict[tuple[str | None, str | None, int], Kind] = {}
 
 
-class Measured:
+class Measured(Generic[Answer]):
     """Answers requests with a function, and tells of each."""
 
-    def __init__(self, answer: Callable[[HttpRequest], HttpResponseBase]) -> None:
+    def __init__(self, answer: Callable[[HttpRequest], Answer]) -> None:
         self._answer = answer
         self._write = logs.WRITE_REQUEST[settings.LOG_FORMAT] if settings.ACCESS_LOG else None
 
-    def __call__(self, request: HttpRequest, passage: Passage) -> HttpResponseBase:
+    def __call__(self, request: HttpRequest, passage: Passage) -> Answer:
         start = perf_counter()
         next(begun)
         token = logs.request_id.set(passage.id)

@@ -10,13 +10,11 @@ from multiprocessing.util import Finalize
 from typing import Any
 
 from django.conf import settings
-from django.http import HttpRequest, HttpResponseBase
+from django.http import HttpRequest
 
 from petstore.observability import logs
 from petstore.observability.redaction import redact
-from petstore.observability.requests import kind_of
-
-Answer = Callable[[HttpRequest], HttpResponseBase]
+from petstore.observability.requests import Answer, kind_of
 
 
 def send_spans(**kwargs: Any) -> None:
@@ -35,7 +33,7 @@ def send_spans(**kwargs: Any) -> None:
     Finalize(None, provider.shutdown, exitpriority=1)  # A worker process ends without atexit.
 
 
-def traced(answer: Answer) -> Answer:
+def traced(answer: Callable[[HttpRequest], Answer]) -> Callable[[HttpRequest], Answer]:
     """Return what gives each request a span, which continues the caller's trace (W3C Trace Context)."""
     if not settings.OTEL_EXPORTER_OTLP_ENDPOINT:
         return answer
@@ -44,7 +42,7 @@ def traced(answer: Answer) -> Answer:
 
     tracer = trace.get_tracer("petstore")
 
-    def answer_in_span(request: HttpRequest) -> HttpResponseBase:
+    def answer_in_span(request: HttpRequest) -> Answer:
         sent = {
             name: request.META.get(f"HTTP_{name.upper()}", "") for name in ("traceparent", "tracestate")
         }

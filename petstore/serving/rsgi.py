@@ -34,12 +34,14 @@ from petstore.web.middleware import PROBES
 logger = logging.getLogger(__name__)
 
 Headers = list[tuple[str, str]]
+Answer = Callable[["LoopRequest"], Any]  # Returns a response, the API's or Django's.
 
 MOST_UNDER_WAY = 512  # Requests to the API in a worker; those beyond are told to come again.
 MOST_UPLOADED = 8 * 1024 * 1024  # Bytes of a body to a page, from staff: more than any form takes.
 
 pages = ThreadPoolExecutor(settings.THREADS, thread_name_prefix="page")
 entrance = Entrance()
+gate = ApiGate(wsgi.get_response)
 probes = ThreadPoolExecutor(1, thread_name_prefix="probe")  # Pages that hang hold up no load balancer.
 
 
@@ -110,7 +112,7 @@ class Application:
             if is_api_path(scope.path):
                 await self._take(scope, exchange)
             elif scope.path == "/healthz":
-                await serve_on_loop(scope, exchange, bodies.nothing())
+                await serve_on_loop(scope, exchange, bodies.nothing(), wsgi.get_response)
             else:
                 await serve_page(scope, exchange)
         finally:
@@ -139,10 +141,11 @@ class Application:
             self._under_way -= 1
 
 
-async def serve_on_loop(scope: Any, exchange: Exchange, body: Body) -> None:
-    """Serve a request to the API in a greenlet."""
+async def serve_on_loop(scope: Any, exchange: Exchange, body: Body, answer: Answer = gate.answer) -> None:
+    """Serve a request to the API in a greenlet: past Django's handler, whose middleware is for pages."""
     answered = asyncio.get_running_loop().create_future()
-    entrance.enter(partial(Turn(answer).switch, LoopRequest(scope, body), exchange, answered))
+    request = LoopRequest(scope, body)
+    entrance.enter(partial(Turn(run).switch, partial(answer, request), exchange, answered))
     await answered
 
 
@@ -199,10 +202,10 @@ PAGE_REFUSALS = {
 }
 
 
-def answer(request: LoopRequest, exchange: Exchange, answered: "asyncio.Future[None]") -> None:
-    """Answer a request to the API; runs in its greenlet."""
+def run(answer: Callable[[], Any], exchange: Exchange, answered: "asyncio.Future[None]") -> None:
+    """Send what a request is answered with; runs in its greenlet."""
     try:
-        respond(exchange, wsgi.get_response(request))
+        respond(exchange, answer())
     except Exception:
         logger.exception("An answer could not be sent.")
         exchange.protocol.response_bytes(500, [], b"")
@@ -213,7 +216,7 @@ def answer(request: LoopRequest, exchange: Exchange, answered: "asyncio.Future[N
 
 def respond(exchange: Exchange, response: Any) -> None:
     """Send an answer that is complete. None of the API sets a cookie."""
-    headers = [(name.lower(), value) for name, value in response.items()]
+    headers = [(name.lower(), value) for name, value in response.headers.items()]
     if settings.DRAIN_SECONDS:
         part_while_draining(headers)
     if body := response.content:

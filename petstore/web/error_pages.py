@@ -19,7 +19,7 @@ PAGE_TEXTS = {
 def error_page(request: HttpRequest, status: int, code: ErrorCode) -> HttpResponse:
     """Return the Error under /v1, and a page for people elsewhere."""
     if is_api_path(request.path_info):  # The gate itself has failed.
-        return answer_to(ApiError(code))
+        return answer_to(ApiError(code)).as_django()
     context = {"title": HTTPStatus(status).phrase, "text": PAGE_TEXTS[status]}
     return render(request, "error.html", context, status=status)
 
