@@ -28,7 +28,6 @@ from petstore.api.int64 import int64
 from petstore.api.passage import Deprecation
 from petstore.api.responses import Response
 from petstore.api.views import ApiView
-from petstore.loop.compiled_reads import Read
 
 # One for all requests: they keep nothing of them, and DRF copies every field for each new one.
 NEW_PET, NEW_ORDER = NewPetSerializer(), NewOrderSerializer()
@@ -59,8 +58,7 @@ class PetViewSet(ApiView, GenericViewSet[Pet]):
     clock = staticmethod(timezone.now)  # Tests pass another.
 
     def list(self, request: Request) -> Response:
-        pets = PETS.using(caller_of(request).database)
-        return self.page_of(pets, request)
+        return self.page_of(PETS, request, caller_of(request).database)
 
     @idempotent
     def create(self, request: Request) -> Response:
@@ -72,8 +70,8 @@ class PetViewSet(ApiView, GenericViewSet[Pet]):
         """Return one pet; deprecated, and gone from its removal date on (D33)."""
         if self.clock() >= settings.GET_PET_REMOVED_AT:
             raise ApiError(ErrorCode.ENDPOINT_REMOVED)
-        pets = PETS.using(caller_of(request).database)
-        pet = pets.where(id=path_id(petId, ErrorCode.PET_NOT_FOUND)).one()
+        number = path_id(petId, ErrorCode.PET_NOT_FOUND)
+        pet = PETS.where(id=number).one(caller_of(request).database)
         if pet is None:
             raise ApiError(ErrorCode.PET_NOT_FOUND)
         return Response(pet)
@@ -102,8 +100,7 @@ class CategoryViewSet(ApiView, GenericViewSet[Category]):
     required_scopes = {"list": PETS_READ}
 
     def list(self, request: Request) -> Response:
-        categories = CATEGORIES.using(caller_of(request).database)
-        return self.page_of(categories, request)
+        return self.page_of(CATEGORIES, request, caller_of(request).database)
 
 
 class OrderViewSet(ApiView, GenericViewSet[Order]):
@@ -120,12 +117,10 @@ class OrderViewSet(ApiView, GenericViewSet[Order]):
         "destroy": ORDERS_WRITE,
     }
 
-    def own(self, request: Request) -> Read:
-        caller = caller_of(request)
-        return ORDERS.using(caller.database).where(account_id=caller.account_id)
-
     def list(self, request: Request) -> Response:
-        return self.page_of(self.own(request), request)
+        caller = caller_of(request)
+        own = ORDERS.where(account_id=caller.account_id)
+        return self.page_of(own, request, caller.database)
 
     @idempotent
     def create(self, request: Request) -> Response:
@@ -158,7 +153,9 @@ class OrderViewSet(ApiView, GenericViewSet[Order]):
 
     def find(self, request: Request, order_id: str) -> dict[str, Any]:
         """Return the caller's order with this id. Raises ApiError 404, for somebody else's too."""
-        order = self.own(request).where(id=path_id(order_id, ErrorCode.ORDER_NOT_FOUND)).one()
+        number = path_id(order_id, ErrorCode.ORDER_NOT_FOUND)
+        caller = caller_of(request)
+        order = ORDERS.where(account_id=caller.account_id, id=number).one(caller.database)
         if order is None:
             raise ApiError(ErrorCode.ORDER_NOT_FOUND)
         return order

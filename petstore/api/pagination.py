@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from django.conf import settings
 from django.core.signing import BadSignature, Signer, b62_decode, b62_encode
+from django.db import DEFAULT_DB_ALIAS
 from django.http import QueryDict
 from rest_framework.pagination import BasePagination
 from rest_framework.request import Request
@@ -15,11 +16,6 @@ from rest_framework.request import Request
 from petstore.api.filters import Filters, chosen
 from petstore.api.query_params import bounded, invalid_parameter, single
 from petstore.api.responses import Response
-
-if TYPE_CHECKING:
-    from rest_framework.views import APIView
-
-    from petstore.api.views import ApiView
 
 DEFAULT_LIMIT = 20
 MAX_LIMIT = 100
@@ -42,12 +38,16 @@ class KeysetPagination(BasePagination):
 
     next_url: str | None = None
 
-    def paginate_queryset(self, queryset: Any, request: Request, view: APIView | None = None) -> list[Any]:
+    def __init__(self, using: str = DEFAULT_DB_ALIAS) -> None:
+        """Take the name of the database that is read."""
+        self._using = using
+
+    def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list[Any]:
         """Return those of a `Read` that the view's filters keep, one page of them. Raises ApiError 400."""
         path, query = request.path_info, request.META.get("QUERY_STRING", "")
         read = asked_page if len(query) <= LONGEST_KEPT else asked_page.__wrapped__
-        asked = read(cast("ApiView", view).filters, path, query)
-        rows: list[Any] = queryset.where(**asked.where).first(asked.limit + 1)
+        asked = read(view.filters, path, query)
+        rows: list[Any] = queryset.where(**asked.where).first(asked.limit + 1, self._using)
         if len(rows) > asked.limit:
             rows.pop()
             # From BASE_URL and never from the Host header (D10).
@@ -62,9 +62,9 @@ class KeysetPagination(BasePagination):
     def get_paginated_response_schema(self, schema: dict[str, Any]) -> dict[str, Any]:
         return schema
 
-    def get_schema_operation_parameters(self, view: APIView) -> list[dict[str, Any]]:
+    def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
         return [
-            *(one.parameter() for one in cast("ApiView", view).filters),
+            *(one.parameter() for one in view.filters),
             {
                 "name": "limit",
                 "in": "query",

@@ -61,9 +61,9 @@ class ApiView(APIView):
             parser_context=self.get_parser_context(request),
         )
 
-    def page_of(self, rows: Read, request: Request) -> Response:
-        """Answer with the page of a list that is asked for. Raises ApiError 400."""
-        pages = KeysetPagination()
+    def page_of(self, rows: Read, request: Request, using: str) -> Response:
+        """Answer with the page of a list that is asked for, from this database. Raises ApiError 400."""
+        pages = KeysetPagination(using)
         page: Response = pages.get_paginated_response(pages.paginate_queryset(rows, request, self))
         return page
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, Error
@@ -64,13 +64,13 @@ def alias_for_read(account_id: int, since_write: int) -> str:
     return well[account_id % len(well)] if well else DEFAULT_DB_ALIAS
 
 
-def read(alias: str, run: Callable[[str], Result]) -> Result:
-    """Return what the read gives on this database; if a replica fails, on the primary."""
+def read(alias: str, run: Callable[..., Result], *rest: Any) -> Result:
+    """Return what `run` reads, given an alias and the rest; if a replica fails, on the primary."""
     if not ALIASES:
-        return run(alias)
+        return run(alias, *rest)
     if alias != DEFAULT_DB_ALIAS:
         try:
-            result = run(alias)
+            result = run(alias, *rest)
         except Error as error:  # It went away, or replay cancelled the statement, or lacks a new table.
             FAILED_READS.labels(alias).inc()
             logger.warning("A read on %s failed, the primary is asked: %s", alias, error)
@@ -78,7 +78,7 @@ def read(alias: str, run: Callable[[str], Result]) -> Result:
             READS.labels(alias).inc()
             return result
     READS.labels(DEFAULT_DB_ALIAS).inc()
-    return run(DEFAULT_DB_ALIAS)
+    return run(DEFAULT_DB_ALIAS, *rest)
 
 
 def state(alias: str) -> str:

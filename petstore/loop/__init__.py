@@ -2,8 +2,8 @@
 
 What others may use of it, and how:
 
-- `Read` (compiled_reads) names rows once, at import. `where` and `using` narrow it; `first` and
-  `one` run it. Not under `atomic`, whose own writes it would miss.
+- `Read` (compiled_reads) names rows once, at import. `where` narrows it; `first` and `one` run it. Not
+  under `atomic`, whose own writes it would miss.
 - `insert`, `update`, `refresh` (compiled_writes) are Django's `save`, `filter().update()` and
   `refresh_from_db()` for one row or one condition, without signals. Each is a transaction of its own or
   part of the one that `atomic` makes of a function. `OwnSql` is one statement that Django can't say.

@@ -8,7 +8,7 @@ own values, and PostgreSQL has it prepared.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache
 from typing import Any, NamedTuple
 
 from django.db import DEFAULT_DB_ALIAS, connections, models
@@ -43,30 +43,27 @@ class Read:
     quick today would be slow with other rows.
     """
 
-    def __init__(self, model: type[models.Model], source: Source) -> None:
+    def __init__(
+        self, model: type[models.Model], source: Source, wider: Read | None = None, /, **filters: Any
+    ) -> None:
         self._model = model
         self._source = source
-        self._filters: dict[str, Any] = {}
-        self._alias = DEFAULT_DB_ALIAS
-        self._statements: dict[tuple[Any, ...], CompiledRead] = {}
+        self._filters = filters
+        self._statements: dict[tuple[Any, ...], CompiledRead] = wider._statements if wider else {}
 
     def where(self, **filters: Any) -> Read:
         """Return those of the rows that meet these lookups; each value must suit its field."""
-        return self._narrowed(self._filters | filters, self._alias)
+        return Read(self._model, self._source, self, **(self._filters | filters))
 
-    def using(self, alias: str) -> Read:
-        """Return the same rows of this database; while that fails, of the primary."""
-        return self._narrowed(self._filters, alias)
+    def first(self, count: int, using: str = DEFAULT_DB_ALIAS) -> Rows:
+        """Return so many rows of this database; while that fails, of the primary."""
+        return replicas.read(using, self._first, count)
 
-    def _narrowed(self, filters: dict[str, Any], alias: str) -> Read:
-        other = Read(self._model, self._source)
-        other._filters, other._statements, other._alias = filters, self._statements, alias
-        return other
+    def one(self, using: str = DEFAULT_DB_ALIAS) -> dict[str, Any] | None:
+        rows = replicas.read(using, self._first, 1)
+        return rows[0] if rows else None
 
-    def first(self, count: int) -> Rows:
-        return replicas.read(self._alias, partial(self._first, count))
-
-    def _first(self, count: int, alias: str) -> Rows:
+    def _first(self, alias: str, count: int) -> Rows:
         read = self._compiled(alias)
         values = [value if name is None else self._filters[name] for name, value in read.parameters]
         if on_loop():
@@ -81,17 +78,13 @@ class Read:
             rows = read.convert(rows)
         return [dict(zip(read.columns, row, strict=True)) for row in rows]
 
-    def one(self) -> dict[str, Any] | None:
-        rows = self.first(1)
-        return rows[0] if rows else None
-
     def _compiled(self, alias: str) -> CompiledRead:
         # A choice stands in the SQL itself, so that PostgreSQL takes the partial index that was made for it
         # even in a prepared statement; there are as many statements as choices.
         known = choice_fields(self._model)
-        choices = {name: value for name, value in self._filters.items() if name in known}
-        form = (alias, *self._filters, *choices.values())
+        form = (alias, *(item if item[0] in known else item[0] for item in self._filters.items()))
         if form not in self._statements:
+            choices = {name: value for name, value in self._filters.items() if name in known}
             self._statements[form] = compile_read(self._in_order(), alias, tuple(self._filters), choices)
         return self._statements[form]
 

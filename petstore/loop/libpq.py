@@ -21,17 +21,19 @@ ENCODE: dict[type, Callable[[Any], bytes | None]] = {
 
 
 def kind(value: Value) -> type:
-    """Return the type that a value is sent as; Django's choices are texts, its numbers psycopg's own."""
-    found = type(value)
-    return found if found in OIDS else str if isinstance(value, str) else int
+    """Return what another value is sent as: Django's choices are texts, its numbers psycopg's own."""
+    return str if isinstance(value, str) else int
 
 
 def encoded(values: Sequence[Value]) -> tuple[Types, Parameters]:
     """Return the values' types, and the values, as libpq takes them."""
-    kinds = [kind(value) for value in values]
-    return [OIDS[one] for one in kinds], [
-        ENCODE[one](value) for one, value in zip(kinds, values, strict=True)
-    ]
+    types: Types = []
+    parameters: Parameters = []
+    for value in values:
+        found = type(value) if type(value) in OIDS else kind(value)
+        types.append(OIDS[found])
+        parameters.append(ENCODE[found](value))
+    return types, parameters
 
 
 def results(libpq: Any) -> list[Any]:

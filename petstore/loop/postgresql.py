@@ -7,8 +7,7 @@ committed, and may still fail. A Sync for each read would cost a tenth of a requ
 """
 
 from collections import deque
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from itertools import count
 from typing import Any, NamedTuple, Self
 
@@ -278,13 +277,9 @@ class PostgresqlConnection(Connection):
         super()._end(error)
 
 
-@contextmanager
-def as_django(alias: str) -> Iterator[None]:
-    """Turn PipeErrors into what Django raises while the database can't be reached."""
-    try:
-        yield
-    except PipeError as error:
-        raise (DatabaseAwayError if is_away(alias) else OperationalError)(str(error)) from error
+def as_django(alias: str, error: PipeError) -> OperationalError:
+    """Return what Django raises while the database can't be reached."""
+    return (DatabaseAwayError if is_away(alias) else OperationalError)(str(error))
 
 
 def compiled(sql: str) -> Statement:

@@ -3,10 +3,11 @@
 import asyncio
 from collections.abc import Sequence
 from functools import cache
+from itertools import count
 
 from petstore.db.monitor import is_away
 from petstore.loop.connecting import Connect, connect_in_thread, opening_limit
-from petstore.loop.connection import LostError
+from petstore.loop.connection import LostError, PipeError
 from petstore.loop.libpq import Value
 from petstore.loop.pipe import Pipe
 from petstore.loop.postgresql import (
@@ -34,16 +35,14 @@ class Reader(Pipe[PostgresqlConnection]):
         """Return a statement's rows. Raises what Django raises for a query."""
         loop = asyncio.get_running_loop()
         began = loop.time()
-        with as_django(self._alias):
-            for attempt in range(1, ATTEMPTS + 1):
-                try:
-                    return self.connected().rows(statement, values, alone=attempt > 1)
-                except (ForgottenError, AbortedError):
-                    if attempt == ATTEMPTS:
-                        raise
-                except LostError:
-                    if attempt == ATTEMPTS or loop.time() - began > REPEAT_WITHIN:
-                        raise
+        for attempt in count(1):
+            try:
+                return self.connected().rows(statement, values, alone=attempt > 1)
+            except PipeError as error:
+                lost = isinstance(error, LostError) and loop.time() - began <= REPEAT_WITHIN
+                repeats = lost or isinstance(error, ForgottenError | AbortedError)
+                if attempt == ATTEMPTS or not repeats:
+                    raise as_django(self._alias, error) from error
         raise AssertionError  # The last attempt raises.
 
     def _is_away(self) -> bool:

@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
+from itertools import count
 
 from django.conf import settings
 from django.db import OperationalError
@@ -48,24 +49,25 @@ class Writers:
     def rows(self, statement: Statement, values: Sequence[Value]) -> Rows:
         """Return a statement's rows. Raises what Django raises for a query."""
         held: Transaction | None = this_turn().transaction
-        with as_django(self._alias):
-            if held is not None:
-                return held.rows(statement, values)
-            for attempt in range(1, ATTEMPTS + 1):
-                try:
-                    with self._one() as connection:
-                        return connection.rows(statement, values)
-                except ForgottenError:
-                    if attempt == ATTEMPTS:
-                        raise
+        for attempt in count(1):
+            try:
+                if held is not None:
+                    return held.rows(statement, values)
+                with self._one() as connection:
+                    return connection.rows(statement, values)
+            except PipeError as error:
+                if held is not None or attempt == ATTEMPTS or not isinstance(error, ForgottenError):
+                    raise as_django(self._alias, error) from error
         raise AssertionError  # The last attempt raises.
 
     def send(self, statement: Statement, values: Sequence[Value]) -> None:
         """Ask without waiting, in a transaction: what is asked next raises what this should have raised."""
         held: Transaction | None = this_turn().transaction
         assert held is not None
-        with as_django(self._alias):
+        try:
             held.send(statement, values)
+        except PipeError as error:
+            raise as_django(self._alias, error) from error
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -81,17 +83,19 @@ class Writers:
                 turn.transaction.doomed = True
                 raise
             return
-        with as_django(self._alias), self._one() as connection:
-            transaction = Transaction(connection)
-            turn.transaction = transaction
-            try:
-                yield
-                transaction.commit()
-            except BaseException:
-                transaction.roll_back()
-                raise
-            finally:
-                turn.transaction = None
+        try:
+            with self._one() as connection:
+                transaction = turn.transaction = Transaction(connection)
+                try:
+                    yield
+                    transaction.commit()
+                except BaseException:
+                    transaction.roll_back()
+                    raise
+                finally:
+                    turn.transaction = None
+        except PipeError as error:
+            raise as_django(self._alias, error) from error
 
     @contextmanager
     def _one(self) -> Iterator[PostgresqlConnection]:

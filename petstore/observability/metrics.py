@@ -4,11 +4,17 @@
 of them answers for all. Without it, as in tests and commands, a process speaks for itself alone.
 """
 
+import os
 from collections.abc import Callable
 from functools import cache
 from typing import Literal
 
-from prometheus_client import Counter, Gauge, Histogram
+from prometheus_client import Counter, Gauge, Histogram, values
+
+from petstore.observability.metrics_files import Process
+
+if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
+    values.ValueClass = values.MultiProcessValue(lambda: Process.id)  # type: ignore[no-untyped-call]
 
 REQUESTS = Counter(
     "petstore_http_requests_total", "Requests that were answered.", ["route", "method", "status"]

@@ -17,11 +17,24 @@ BYTES = {
 }
 
 
+class Process:
+    """This process: prometheus_client would ask the kernel for its id with each number."""
+
+    id = os.getpid()
+
+    @classmethod
+    def look(cls) -> None:
+        cls.id = os.getpid()
+
+
+os.register_at_fork(after_in_child=Process.look)
+
+
 def take_room() -> None:
     """Make this process's files, with their room. Raises OSError where there is none."""
     folder = os.environ.get("PROMETHEUS_MULTIPROC_DIR")
     if not folder:
         return
     for kind, size in BYTES.items():
-        with (Path(folder) / f"{kind}_{os.getpid()}.db").open("ab") as file:
+        with (Path(folder) / f"{kind}_{Process.id}.db").open("ab") as file:
             os.posix_fallocate(file.fileno(), 0, size)

@@ -53,7 +53,10 @@ class LoopRequest(Utf8Request):
         self.META["CONTENT_LENGTH"] = str(body.length)
         self.path = self.path_info = scope.path
         self.method = scope.method.upper()
-        self._set_content_type_params(self.META)
+        if "CONTENT_TYPE" in self.META:
+            self._set_content_type_params(self.META)
+        else:
+            self.content_type, self.content_params = "", {}
         self._stream = body.stream
         self._read_started = False
         self.resolver_match = None
@@ -109,20 +112,16 @@ class Application:
     async def __rsgi__(self, scope: Any, protocol: Any) -> None:
         exchange = Exchange(protocol)
         try:
-            if is_api_path(scope.path):
-                await self._take(scope, exchange)
-            elif scope.path == "/healthz":
-                await serve_on_loop(scope, exchange, bodies.nothing(), wsgi.get_response)
-            else:
+            if not is_api_path(scope.path):
                 await serve_page(scope, exchange)
+            elif scope.method in BODILESS:
+                await self._serve(scope, exchange, bodies.nothing())
+            else:
+                await self._receive(scope, exchange)
         finally:
             exchange.end()
 
-    async def _take(self, scope: Any, exchange: Exchange) -> None:
-        """Serve a request to the API, unless too many are under way."""
-        if scope.method in BODILESS:
-            await self._serve(scope, exchange, bodies.nothing())
-            return
+    async def _receive(self, scope: Any, exchange: Exchange) -> None:
         parts = Parts(exchange)
         body = await api_body(scope, parts)
         await self._serve(scope, exchange, body)
@@ -130,6 +129,7 @@ class Application:
             await bodies.discard(parts, body.error)
 
     async def _serve(self, scope: Any, exchange: Exchange, body: Body) -> None:
+        """Serve a request to the API, unless too many are under way."""
         if self._under_way >= MOST_UNDER_WAY:
             SHED.inc()
             exchange.protocol.response_bytes(503, *come_again(scope))
@@ -156,6 +156,9 @@ async def serve_in_thread(scope: Any, exchange: Exchange, body: Body, where: Exe
 
 async def serve_page(scope: Any, exchange: Exchange) -> None:
     body = bodies.nothing()
+    if scope.path == "/healthz":  # Whether the process lives, not whether it has a thread to spare.
+        await serve_on_loop(scope, exchange, body, wsgi.get_response)
+        return
     if scope.method not in BODILESS:
         parts = Parts(exchange)
         body = await page_body(scope, parts)
