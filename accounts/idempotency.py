@@ -8,12 +8,11 @@ import functools
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
-from django.db import OperationalError, connection, transaction
+from django.db import IntegrityError, OperationalError, connection
 from django.utils import timezone
 from rest_framework.request import Request
 
@@ -21,91 +20,114 @@ from accounts.caller import caller_of
 from accounts.models import IdempotencyRecord
 from petstore.api.errors import ApiError, ErrorCode
 from petstore.api.responses import Response
-from petstore.loop.threads import in_thread
+from petstore.loop.compiled_reads import Read
+from petstore.loop.compiled_writes import OwnSql, atomic, insert, update
 
 KEPT = timedelta(hours=24)
 WELL_FORMED = re.compile(r"[\x21-\x7e]{1,255}")
 WAIT_FOR_TWIN = 2_000  # Milliseconds: PostgreSQL's lock_timeout. SQLite has its own, of the connection.
 LOCK_NOT_AVAILABLE = "55P03"  # PostgreSQL's code for it; its words depend on the server's language.
 
-# The wait must end before the statement does, whose end would look like a failing database.
-SHARE_OF_STATEMENT = 0.5
-LIMITS = """
-SELECT current_setting('lock_timeout'),
-    (extract(epoch FROM current_setting('statement_timeout')::interval) * 1000)::bigint
-"""
+# The wait ends before the statement does, whose end would look like a failing database. What comes after
+# waits as it always does.
+WAIT_BRIEFLY = OwnSql("""
+SELECT set_config('petstore.lock_timeout', current_setting('lock_timeout'), true),
+    set_config('lock_timeout', (
+        CASE WHEN most = 0 THEN %(twin)s ELSE least(%(twin)s, greatest(1, most / 2)) END)::text, true)
+FROM (
+    SELECT (extract(epoch FROM current_setting('statement_timeout')::interval) * 1000)::bigint AS most
+) AS statement
+""")
+WAIT_AS_BEFORE = OwnSql("SELECT set_config('lock_timeout', current_setting('petstore.lock_timeout'), true)")
 
-View = Callable[..., Response]
+ANSWERS = Read(
+    IdempotencyRecord,
+    lambda: IdempotencyRecord.objects.values(
+        "id", "fingerprint", "status", "location", "body", "created_at"
+    ),
+)
+
+Row = dict[str, Any]
+Write = Callable[[], Response]
 
 
-def idempotent(create: View) -> View:
-    """Decorate a viewset's method that creates: with an Idempotency-Key it runs once."""
+def idempotent(create: Callable[..., Write]) -> Callable[..., Response]:
+    """Decorate a viewset's method that creates: with an Idempotency-Key it writes once.
+
+    The method checks the request, and returns what writes and answers, as one transaction with the key's.
+    """
 
     @functools.wraps(create)
-    def wrapper(self: Any, request: Request, *args: Any, **kwargs: Any) -> Any:
+    def wrapper(self: Any, request: Request, *args: Any, **kwargs: Any) -> Response:
         key = request.META.get("HTTP_IDEMPOTENCY_KEY")
         if key is None:
-            return create(self, request, *args, **kwargs)
+            return create(self, request, *args, **kwargs)()
         if not WELL_FORMED.fullmatch(key):
             message = "`Idempotency-Key` must have 1 to 255 visible ASCII characters."
             raise ApiError(ErrorCode.INVALID_PARAMETER, message)
-        return in_thread(run_once, key, request, lambda: create(self, request, *args, **kwargs))
+        sent = fingerprint(request)
+        account_id = caller_of(request).account_id
+        kept = ANSWERS.where(account_id=account_id, key=key).one()
+        if kept is not None and is_fresh(kept):
+            return replay(kept, sent)
+        write = create(self, request, *args, **kwargs)
+        try:
+            return write_once(write, account_id, key, sent, kept)
+        except IntegrityError:
+            twin = ANSWERS.where(account_id=account_id, key=key).one()
+            if twin is None or not is_fresh(twin):  # What was written is at fault itself.
+                raise
+            return replay(twin, sent)
+        except OperationalError as error:
+            if getattr(error.__cause__, "sqlstate", None) != LOCK_NOT_AVAILABLE:
+                raise
+            raise ApiError(ErrorCode.IDEMPOTENCY_KEY_IN_USE) from None
 
     return wrapper
 
 
-def run_once(key: str, request: Request, act: Callable[[], Response]) -> Response:
-    """Act and keep the answer, or replay the one that is kept. What raises keeps nothing."""
-    sent = fingerprint(request)
-    with transaction.atomic():
-        record, is_new = claim(caller_of(request).account_id, key, sent)
-        if not is_new:
-            return replay(record, sent)
-        response = act()
-        record.status = response.status_code
-        record.location = response.headers.get("Location", "")
-        record.body = response.content
-        record.save(update_fields=["status", "location", "body"])
+@atomic
+def write_once(write: Write, account_id: int, key: str, sent: str, old: Row | None) -> Response:
+    """Write, and keep the answer. Raises IntegrityError if a twin has done so; what raises keeps nothing.
+
+    `old`: the key's record of more than a day ago, which is used again.
+    """
+    waits_by_setting = connection.vendor == "postgresql"
+    if waits_by_setting:
+        WAIT_BRIEFLY.row(wait=False, twin=WAIT_FOR_TWIN)
+    now = timezone.now()
+    if old is None:
+        record = IdempotencyRecord(account_id=account_id, key=key, fingerprint=sent, created_at=now)
+        insert(record, wait=False)
+    else:
+        same = {"pk": old["id"], "created_at": old["created_at"]}
+        if not update(IdempotencyRecord, same, fingerprint=sent, created_at=now):
+            raise IntegrityError("A twin has used the key again.")
+    if waits_by_setting:
+        WAIT_AS_BEFORE.row(wait=False)
+    response = write()
+    answer = {
+        "status": response.status_code,
+        "location": response.headers.get("Location", ""),
+        "body": response.content,
+    }
+    update(IdempotencyRecord, {"account": account_id, "key": key}, wait=False, **answer)
     return response
 
 
-def claim(account_id: int, key: str, sent: str) -> tuple[IdempotencyRecord, bool]:
-    """Return the key's record, and whether this request has just made it. Raises ApiError 409."""
-    records = IdempotencyRecord.objects.filter(account_id=account_id, key=key)
-    try:
-        with short_wait():
-            records.filter(created_at__lte=timezone.now() - KEPT).delete()
-            return records.get_or_create(account_id=account_id, key=key, defaults={"fingerprint": sent})
-    except OperationalError as error:
-        if getattr(error.__cause__, "sqlstate", None) != LOCK_NOT_AVAILABLE:
-            raise
-        raise ApiError(ErrorCode.IDEMPOTENCY_KEY_IN_USE) from None
+def is_fresh(kept: Row) -> bool:
+    """Tell whether an answer is still replayed."""
+    made_at: Any = kept["created_at"]
+    return bool(made_at > timezone.now() - KEPT)
 
 
-@contextmanager
-def short_wait() -> Iterator[None]:
-    """Wait only a while for a locked row, on PostgreSQL; what comes after waits as it always does."""
-    if connection.vendor != "postgresql":
-        yield
-        return
-    with connection.cursor() as cursor:
-        cursor.execute(LIMITS)
-        before, statement_timeout = cursor.fetchone()
-        wait = WAIT_FOR_TWIN
-        if statement_timeout:  # 0 is no limit.
-            wait = max(1, min(wait, int(statement_timeout * SHARE_OF_STATEMENT)))
-        cursor.execute("SELECT set_config('lock_timeout', %s, true)", [str(wait)])
-        yield  # An error ends the transaction, and the setting with it.
-        cursor.execute("SELECT set_config('lock_timeout', %s, true)", [before])
-
-
-def replay(record: IdempotencyRecord, sent: str) -> Response:
+def replay(kept: Row, sent: str) -> Response:
     """Return the first answer, byte for byte. Raises ApiError 422 for another request."""
-    if record.fingerprint != sent:
+    if kept["fingerprint"] != sent:
         raise ApiError(ErrorCode.IDEMPOTENCY_KEY_REUSED)
-    headers = {"Location": record.location} if record.location else {}
+    headers = {"Location": kept["location"]} if kept["location"] else {}
     headers["Idempotent-Replayed"] = "true"
-    return Response.of_bytes(bytes(record.body), record.status or 0, headers)
+    return Response.of_bytes(bytes(kept["body"]), kept["status"], headers)
 
 
 def fingerprint(request: Request) -> str:

@@ -11,7 +11,7 @@ from rest_framework.request import Request
 from rest_framework.viewsets import GenericViewSet
 
 from accounts.caller import caller_of
-from accounts.idempotency import idempotent
+from accounts.idempotency import Write, idempotent
 from accounts.scopes import ORDERS_READ, ORDERS_WRITE, PETS_READ, PETS_WRITE
 from inventory.fields import seen_categories
 from inventory.models import Category, IllegalMoveError, Order, Pet
@@ -61,10 +61,15 @@ class PetViewSet(ApiView, GenericViewSet[Pet]):
         return self.page_of(PETS, request, caller_of(request).database)
 
     @idempotent
-    def create(self, request: Request) -> Response:
-        pet = NEW_PET.create(NEW_PET.run_validation(request.data))
-        headers = {"Location": f"{settings.BASE_URL}/pets/{pet.pk}"}
-        return Response(pet.as_json(), status=status.HTTP_201_CREATED, headers=headers)
+    def create(self, request: Request) -> Write:
+        wanted = NEW_PET.run_validation(request.data)
+
+        def write() -> Response:
+            pet = NEW_PET.create(wanted)
+            headers = {"Location": f"{settings.BASE_URL}/pets/{pet.pk}"}
+            return Response(pet.as_json(), status=status.HTTP_201_CREATED, headers=headers)
+
+        return write
 
     def retrieve(self, request: Request, petId: str) -> Response:
         """Return one pet; deprecated, and gone from its removal date on (D33)."""
@@ -123,21 +128,25 @@ class OrderViewSet(ApiView, GenericViewSet[Order]):
         return self.page_of(own, request, caller.database)
 
     @idempotent
-    def create(self, request: Request) -> Response:
+    def create(self, request: Request) -> Write:
         wanted = NEW_ORDER.run_validation(request.data)
         caller = caller_of(request)
-        try:
-            order = Order.objects.place(
-                account_id=caller.account_id,
-                pet_id=wanted["pet_id"],
-                by=f"key {caller.public_id}",
-            )
-        except Pet.DoesNotExist:
-            raise ApiError(ErrorCode.PET_NOT_FOUND) from None
-        except IllegalMoveError:
-            raise ApiError(ErrorCode.PET_NOT_AVAILABLE) from None
-        headers = {"Location": f"{settings.BASE_URL}/store/orders/{order.pk}"}
-        return Response(order.as_json(), status=status.HTTP_201_CREATED, headers=headers)
+
+        def write() -> Response:
+            try:
+                order = Order.objects.place(
+                    account_id=caller.account_id,
+                    pet_id=wanted["pet_id"],
+                    by=f"key {caller.public_id}",
+                )
+            except Pet.DoesNotExist:
+                raise ApiError(ErrorCode.PET_NOT_FOUND) from None
+            except IllegalMoveError:
+                raise ApiError(ErrorCode.PET_NOT_AVAILABLE) from None
+            headers = {"Location": f"{settings.BASE_URL}/store/orders/{order.pk}"}
+            return Response(order.as_json(), status=status.HTTP_201_CREATED, headers=headers)
+
+        return write
 
     def retrieve(self, request: Request, orderId: str) -> Response:
         return Response(self.find(request, orderId))

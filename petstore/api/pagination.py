@@ -95,7 +95,7 @@ def asked_page(filters: Filters, path: str, query: str) -> AskedPage:
     cursor = single(parameters, "cursor")
     if cursor is not None:
         try:
-            where["key__gt"] = b62_decode(signer(path).unsign(cursor))
+            where["keyset__gt"] = b62_decode(signer(path).unsign(cursor))
         except BadSignature:
             raise invalid_parameter(
                 '`cursor` is not one that this list gave. Take it from Link: rel="next".'

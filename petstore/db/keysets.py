@@ -34,11 +34,15 @@ def order_for(model: type[Model], columns: frozenset[str]) -> Combinable:
     Raises LookupError if no index gives that order: some pages of the list would be slow.
     """
     fields: dict[str, Any] = {name: model._meta.get_field(name) for name in columns}
+    asked = {field.name for field in fields.values()}
+    unique = model._meta.total_unique_constraints
     if not fields or any(field.unique for field in fields.values()):
+        return F("id")
+    if any(asked >= set(constraint.fields) for constraint in unique):
         return F("id")
     for index in model._meta.indexes:
         *names, key = index.expressions or ("",)
-        if isinstance(key, Key) and {F(field.name) for field in fields.values()} == set(names):
+        if isinstance(key, Key) and set(map(F, asked)) == set(names):
             return key
     # Or one column, with an index of the ids for each of its values.
     by_id = [index.condition for index in model._meta.indexes if index.fields == ["id"]]

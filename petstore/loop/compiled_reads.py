@@ -89,9 +89,9 @@ class Read:
         return self._statements[form]
 
     def _in_order(self) -> QuerySet[Any, Any]:
-        """Return the queryset, which may be filtered and ordered by `key` now."""
+        """Return the queryset, which may be filtered and ordered by `keyset` now."""
         columns = frozenset(name for name in self._filters if "__" not in name)
-        rows: QuerySet[Any, Any] = self._source().alias(key=order_for(self._model, columns))
+        rows: QuerySet[Any, Any] = self._source().alias(keyset=order_for(self._model, columns))
         return rows
 
 
@@ -104,9 +104,9 @@ def choice_fields(model: type[models.Model]) -> frozenset[str]:
 def compile_read(
     queryset: QuerySet[Any, Any], alias: str, filters: tuple[str, ...], choices: dict[str, str]
 ) -> CompiledRead:
-    """Compile a queryset with a `key` for a database; each filter that is no choice gets a placeholder."""
+    """Compile a queryset with a `keyset` for a database; filters that are no choices get placeholders."""
     marks = {name: choices.get(name, FIRST_MARK - number) for number, name in enumerate(filters)}
-    compiler = queryset.filter(**marks).order_by("key").query.get_compiler(alias)
+    compiler = queryset.filter(**marks).order_by("keyset").query.get_compiler(alias)
     sql, values = compiler.as_sql()
     names: dict[Any, str] = {mark: name for name, mark in marks.items()}
     names |= {str(mark): name for name, mark in marks.items()}  # As the field of a text has it.

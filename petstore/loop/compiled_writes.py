@@ -57,8 +57,16 @@ class OwnSql:
             numbered = numbered.replace(f"%({name})s", f"${number}")
         self._on_loop = compiled(numbered)
 
-    def row(self, **parameters: int) -> tuple[Any, ...]:
-        """Run, in a transaction of its own where none is open. Raises what Django raises for a query."""
+    def row(self, *, wait: bool = True, **parameters: int) -> tuple[Any, ...]:
+        """Run, in a transaction of its own where none is open. Raises what Django raises for a query.
+
+        Under `atomic`, `wait=False` saves time: no row is returned, and what is raised is raised later.
+        """
+        if not wait:
+            check_atomic(DEFAULT_DB_ALIAS)
+        if on_loop() and not wait:
+            writers(DEFAULT_DB_ALIAS).send(self._on_loop, [parameters[name] for name in self._names])
+            return ()
         if on_loop():
             values = [parameters[name] for name in self._names]
             (row,) = writers(DEFAULT_DB_ALIAS).rows(self._on_loop, values)

@@ -4,19 +4,21 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
-from psycopg import pq
+from psycopg import Binary, pq
 
 Types = list[int]
 Parameters = list[bytes | None]
-Value = int | str | bool | datetime | None
+Value = int | str | bool | datetime | Binary | None
 
-OIDS = {int: 20, str: 25, bool: 16, datetime: 1184, type(None): 0}  # int8, text, bool, timestamptz, any
+# int8, text, bool, timestamptz, bytea, any
+OIDS = {int: 20, str: 25, bool: 16, datetime: 1184, Binary: 17, type(None): 0}
 ENCODE: dict[type, Callable[[Any], bytes | None]] = {
     type(None): lambda value: None,
     int: b"%d".__mod__,
     str: lambda value: str(value).encode(),
     bool: lambda value: b"t" if value else b"f",
     datetime: lambda value: value.isoformat().encode(),
+    Binary: lambda value: b"\\x" + value.obj.hex().encode(),  # Of a BinaryField.
 }
 
 

@@ -154,23 +154,23 @@ def test_retries_make_one_row_though_workers_are_killed_in_between(mortal: Servi
 # Serves one request, and dies where the record is complete, or just after the transaction is committed.
 CRASH = """
 import json, os, signal, sys
-from django.db import transaction
-from django.db.models.signals import post_save
+from django.db import connection, transaction
 from django.test import Client
-from accounts.models import IdempotencyRecord
 
 def die():
     os.kill(os.getpid(), signal.SIGKILL)
 
-def complete(created, **kwargs):
-    if not created:
+def complete(execute, sql, *rest):
+    done = execute(sql, *rest)
+    if sql.startswith('UPDATE "accounts_idempotencyrecord"'):
         {end}
+    return done
 
-post_save.connect(complete, sender=IdempotencyRecord)
-Client().post(
-    "/v1{path}", {body!r}, content_type="application/json",
-    headers={{"Authorization": "Bearer {api_key}", "Idempotency-Key": {key!r}}},
-)
+with connection.execute_wrapper(complete):
+    Client().post(
+        "/v1{path}", {body!r}, content_type="application/json",
+        headers={{"Authorization": "Bearer {api_key}", "Idempotency-Key": {key!r}}},
+    )
 """
 
 
