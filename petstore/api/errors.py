@@ -7,11 +7,7 @@ from typing import Any, TypedDict, cast
 
 import orjson
 import psycopg
-from django.core.exceptions import (
-    PermissionDenied,
-    RequestDataTooBig,
-    SuspiciousOperation,
-)
+from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
 from django.db import DatabaseError, IntegrityError, InterfaceError, OperationalError
 from django.http import Http404, HttpResponse
 from psycopg.errors import IdleInTransactionSessionTimeout, ReadOnlySqlTransaction

@@ -1,6 +1,6 @@
 """What the OpenAPI document says of the whole service: settings of drf-spectacular.
 
-The apps describe their operations (inventory/openapi/operations.py); hooks.py completes the document.
+The apps describe their operations (inventory/openapi.py); hooks.py completes the document.
 """
 
 from typing import Any
