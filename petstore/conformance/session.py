@@ -6,10 +6,10 @@ from urllib.parse import urlencode, urlsplit
 
 import orjson
 
-from petstore.conformance.answers import Answer, exchange
+from petstore.conformance.answers import Answer, NotRunError, exchange
 from petstore.conformance.contract import check_answer
-from petstore.conformance.findings import BrokenError, NotRunError, expect
 
+AGENT = "petstore-conformance"
 NEXT = re.compile(r'<([^<>]*)>; rel="next"')
 
 
@@ -24,9 +24,7 @@ class Session:
         self.budget = budget
         self.keep = keep
         self.answers: list[Answer] = []  # Those under /v1.
-        self.first_pages: dict[
-            str, list[dict[str, Any]]
-        ] = {}  # Of the lists, by path: no need to ask again.
+        self.first_pages: dict[str, Any] = {}  # Of the lists, rows by path: no need to ask again.
         self.left_behind: list[str] = []
         self.spent = 0  # Requests with the key.
         self.remaining: int | None = None
@@ -45,18 +43,16 @@ class Session:
 
         Raises NotRunError rather than use up the budget or the quota, or where the key lacks a scope.
         """
+        sent = {"User-Agent": AGENT}
         if keyed:
             self.spare_quota()
-        sent = {"User-Agent": "petstore-conformance"}
-        if keyed:
             sent["Authorization"] = f"Bearer {self.key}"
         if body is not None:
             sent["Content-Type"] = "application/json"
             body = body if isinstance(body, bytes) else orjson.dumps(body)
-        answer = exchange(
-            self.server, method, self.server.path + path,
-            headers=sent | (headers or {}), body=body, keyed=keyed,
-        )  # fmt: skip
+        sent |= headers or {}
+        path = self.server.path + path
+        answer = exchange(self.server, method, path, headers=sent, body=body, keyed=keyed)
         self.answers.append(answer)
         if keyed:
             self.note(answer)
@@ -68,15 +64,12 @@ class Session:
 
     def page(self, path: str) -> Answer:
         """Fetch a page outside /v1, without the key; that costs no quota."""
-        return exchange(
-            self.server, "GET", self.server.path.removesuffix("/v1") + path,
-            headers={"User-Agent": "petstore-conformance"}, body=None, keyed=False,
-        )  # fmt: skip
+        path = self.server.path.removesuffix("/v1") + path
+        return exchange(self.server, "GET", path, headers={"User-Agent": AGENT})
 
     def rows(self, operation_id: str, path: str, **query: object) -> tuple[list[dict[str, Any]], Answer]:
         """Fetch one page of a list; return its rows and the answer."""
-        answer = self.call(operation_id, "GET", f"{path}?{urlencode(query)}")
-        expect(answer.status == 200, f"{answer.sent}: answers {answer.status}, not 200.")
+        answer = self.call(operation_id, "GET", f"{path}?{urlencode(query)}").expect_status(200)
         return answer.json(), answer
 
     def next_path(self, answer: Answer) -> str | None:
@@ -84,8 +77,8 @@ class Session:
         link = NEXT.search(answer.headers["Link"] or "")
         if link is None:
             return None
-        if not link[1].startswith(f"{self.url}/"):
-            raise BrokenError(f"{answer.sent}: the next page is at {link[1]}, not under {self.url}.")
+        ours = link[1].startswith(f"{self.url}/")
+        answer.expect(ours, f"the next page is at {link[1]}, not under {self.url}.")
         return link[1].removeprefix(self.url)
 
     def spare_quota(self, needed: int = 1) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from petstore.conformance.run import CHECKS
+from petstore.conformance import CHECKS
 from tests.support.live import Service
 from tests.support.servers import free_port
 from tests.system.broken import VARIANTS, Reply, Variant, broken, too_soon
