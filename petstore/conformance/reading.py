@@ -20,13 +20,6 @@ def ids(rows: list[dict[str, Any]]) -> list[int]:
     return [row["id"] for row in rows]
 
 
-def some_pet(session: Session) -> dict[str, Any]:
-    rows, _ = session.rows("listPets", "/pets", limit=1)
-    if not rows:
-        raise NothingToCheckError("There are no animals.")
-    return rows[0]
-
-
 def removed(answer: Answer) -> bool:
     """Tell whether `getPet` is gone by now, as the contract has it, and answers so (D33)."""
     if answer.now < settings.GET_PET_REMOVED_AT.timestamp():
@@ -157,7 +150,7 @@ def head_is_get_without_a_body(session: Session) -> None:
 @check('The contract, "Get an animal"')
 def pet_is_found_by_its_id(session: Session) -> None:
     """An animal is the same alone as in the list; only its status may have changed meanwhile."""
-    pet = some_pet(session)
+    pet = session.first("listPets", "/pets", "animals")
     answer = session.call("getPet", "GET", f"/pets/{pet['id']}")
     if not removed(answer):
         answer.expect_status(200)

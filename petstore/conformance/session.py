@@ -6,7 +6,7 @@ from urllib.parse import urlencode, urlsplit
 
 import orjson
 
-from petstore.conformance.answers import Answer, NotRunError, exchange
+from petstore.conformance.answers import Answer, NothingToCheckError, NotRunError, exchange
 from petstore.conformance.contract import check_answer
 
 AGENT = "petstore-conformance"
@@ -71,6 +71,13 @@ class Session:
         """Fetch one page of a list; return its rows and the answer."""
         answer = self.call(operation_id, "GET", f"{path}?{urlencode(query)}").expect_status(200)
         return answer.json(), answer
+
+    def first(self, operation_id: str, path: str, noun: str) -> dict[str, Any]:
+        """Return a list's first row. Raises NothingToCheckError if there are none of these."""
+        rows, _ = self.rows(operation_id, path, limit=1)
+        if not rows:
+            raise NothingToCheckError(f"There are no {noun}.")
+        return rows[0]
 
     def next_path(self, answer: Answer) -> str | None:
         """Return the next page's path and query, or None on the last page. Raises BrokenError (D10)."""
