@@ -1,17 +1,12 @@
-"""One request to a deployment and its answer, with the standard library's HTTP client."""
+"""An answer of a deployment, and how a check ends that does not pass."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from email.message import Message
 from email.utils import parsedate_to_datetime
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from time import time
 from typing import Any
-from urllib.parse import SplitResult
 
 import orjson
-
-TIMEOUT_SECONDS = 30
 
 
 class BrokenError(Exception):
@@ -79,27 +74,3 @@ class Answer:
             return orjson.loads(self.body)
         except orjson.JSONDecodeError as error:
             raise BrokenError(f"{self.sent}: the body is not JSON: {error}.") from None
-
-
-def exchange(
-    server: SplitResult,
-    method: str,
-    path: str,
-    *,
-    headers: Mapping[str, str],
-    body: bytes | None = None,
-    keyed: bool = False,
-) -> Answer:
-    """Send one request and return its answer; redirects are not followed. Raises UnreachableError."""
-    kind = HTTPSConnection if server.scheme == "https" else HTTPConnection
-    connection = kind(server.netloc, timeout=TIMEOUT_SECONDS)
-    try:
-        connection.request(method, path, body=body, headers=dict(headers))
-        response = connection.getresponse()
-        content = response.read()
-    except (OSError, HTTPException, ValueError) as error:
-        reason = str(error) or type(error).__name__
-        raise UnreachableError(f"{server.geturl()} gives no answer to {method}: {reason}.") from None
-    finally:
-        connection.close()
-    return Answer(f"{method} {path[:200]}", response.status, response.headers, content, keyed)

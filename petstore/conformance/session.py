@@ -1,15 +1,18 @@
 """The requests of one run: with the key, within a budget, never against a quota that is nearly used up."""
 
 import re
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 import orjson
 
-from petstore.conformance.answers import Answer, NothingToCheckError, NotRunError, exchange
+from petstore.conformance.answers import Answer, NothingToCheckError, NotRunError, UnreachableError
 from petstore.conformance.contract import check_answer
 
-AGENT = "petstore-conformance"
+Headers = dict[str, str]
+NONE: Headers = {}
+TIMEOUT_SECONDS = 30
 NEXT = re.compile(r'<([^<>]*)>; rel="next"')
 
 
@@ -31,28 +34,20 @@ class Session:
         self.refused = False
 
     def send(
-        self,
-        method: str,
-        path: str,
-        body: Any = None,
-        *,
-        headers: dict[str, str] | None = None,
-        keyed: bool = True,
+        self, method: str, path: str, body: Any = None, *, headers: Headers = NONE, keyed: bool = True
     ) -> Answer:
         """Send a request under the base URL; a body that is not bytes goes as JSON.
 
         Raises NotRunError rather than use up the budget or the quota, or where the key lacks a scope.
         """
-        sent = {"User-Agent": AGENT}
+        sent: Headers = {}
         if keyed:
             self.spare_quota()
             sent["Authorization"] = f"Bearer {self.key}"
         if body is not None:
             sent["Content-Type"] = "application/json"
             body = body if isinstance(body, bytes) else orjson.dumps(body)
-        sent |= headers or {}
-        path = self.server.path + path
-        answer = exchange(self.server, method, path, headers=sent, body=body, keyed=keyed)
+        answer = self.exchange(method, self.server.path + path, sent | headers, body, keyed=keyed)
         self.answers.append(answer)
         if keyed:
             self.note(answer)
@@ -64,8 +59,24 @@ class Session:
 
     def page(self, path: str) -> Answer:
         """Fetch a page outside /v1, without the key; that costs no quota."""
-        path = self.server.path.removesuffix("/v1") + path
-        return exchange(self.server, "GET", path, headers={"User-Agent": AGENT})
+        return self.exchange("GET", self.server.path.removesuffix("/v1") + path, NONE)
+
+    def exchange(
+        self, method: str, path: str, headers: Headers, body: bytes | None = None, *, keyed: bool = False
+    ) -> Answer:
+        """Send one request and return its answer; redirects are not followed. Raises UnreachableError."""
+        kind = HTTPSConnection if self.server.scheme == "https" else HTTPConnection
+        connection = kind(self.server.netloc, timeout=TIMEOUT_SECONDS)
+        try:
+            connection.request(method, path, body, headers | {"User-Agent": "petstore-conformance"})
+            response = connection.getresponse()
+            content = response.read()
+        except (OSError, HTTPException, ValueError) as error:
+            reason = str(error) or type(error).__name__
+            raise UnreachableError(f"{self.url} gives no answer to {method}: {reason}.") from None
+        finally:
+            connection.close()
+        return Answer(f"{method} {path[:200]}", response.status, response.headers, content, keyed)
 
     def rows(self, operation_id: str, path: str, **query: object) -> tuple[list[dict[str, Any]], Answer]:
         """Fetch one page of a list; return its rows and the answer."""
