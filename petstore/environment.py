@@ -6,51 +6,51 @@ from importlib.util import find_spec
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
 TRUE = {"1", "true", "yes", "on"}
 FALSE = {"0", "false", "no", "off"}
+POSTGRESQL = {"postgres", "postgresql"}  # Schemes.
 
 TRACING_PACKAGES = ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")
 REPLICA_STATEMENT_TIMEOUT = 1000  # Milliseconds; the primary is asked next.
 
 
+def require(holds: object, name: str, otherwise: str) -> None:
+    """Stop the start with what is wrong with a variable, unless something holds."""
+    if not holds:
+        raise ImproperlyConfigured(f"{name} {otherwise}")
+
+
 def text(name: str, default: str | None = None) -> str:
     """Return the variable; an empty one counts as absent. Absent without a default stops the start."""
-    value = os.environ.get(name, "").strip()
-    if any("\ud800" <= letter <= "\udfff" for letter in value):  # How Python keeps a stray byte.
-        raise ImproperlyConfigured(f"{name} is not text in UTF-8.")
-    if value:
-        return value
-    if default is None:
-        raise ImproperlyConfigured(f"{name} is not set. Set it in the environment or in .env.")
-    return default
+    value = os.environ.get(name, "").strip() or default
+    require(value is not None, name, "is not set. Set it in the environment or in .env.")
+    stray = re.search("[\ud800-\udfff]", value or "")  # How Python keeps a stray byte.
+    require(not stray, name, "is not text in UTF-8.")
+    return value or ""
 
 
 def flag(name: str, default: bool) -> bool:
     """Return a boolean written as 1/0, true/false, yes/no or on/off."""
     value = text(name, str(default)).lower()
-    if value not in TRUE | FALSE:
-        raise ImproperlyConfigured(f"{name} must be true or false, not {value!r}.")
+    require(value in TRUE | FALSE, name, f"must be true or false, not {value!r}.")
     return value in TRUE
 
 
 def integer(name: str, default: int, minimum: int, maximum: int) -> int:
     """Return a whole number within the bounds, both included."""
     value = text(name, str(default))
-    if not re.fullmatch(r"-?[0-9]{1,18}", value) or not minimum <= int(value) <= maximum:
-        raise ImproperlyConfigured(
-            f"{name} must be a whole number from {minimum} to {maximum}, not {value!r}."
-        )
+    sound = re.fullmatch(r"-?[0-9]{1,18}", value) and minimum <= int(value) <= maximum
+    require(sound, name, f"must be a whole number from {minimum} to {maximum}, not {value!r}.")
     return int(value)
 
 
 def choice(name: str, default: str, choices: tuple[str, ...]) -> str:
     value = text(name, default)
-    if value not in choices:
-        raise ImproperlyConfigured(f"{name} must be one of {', '.join(choices)}, not {value!r}.")
+    require(value in choices, name, f"must be one of {', '.join(choices)}, not {value!r}.")
     return value
 
 
@@ -63,8 +63,8 @@ def hosts(name: str, default: str) -> list[str]:
     """Return a comma-separated list of host names, as Django's ALLOWED_HOSTS takes them."""
     found = words(name, default)
     for host in found:
-        if not re.fullmatch(r"\*|\.?[A-Za-z0-9_-][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\]", host):
-            raise ImproperlyConfigured(f"{name} must list host names without scheme or port, not {host!r}.")
+        sound = re.fullmatch(r"\*|\.?[A-Za-z0-9_-][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\]", host)
+        require(sound, name, f"must list host names without scheme or port, not {host!r}.")
     return found
 
 
@@ -72,40 +72,41 @@ def networks(name: str, default: str) -> list[str]:
     """Return a comma-separated list of networks in CIDR form."""
     found = words(name, default)
     for network in found:
-        try:
-            ip_network(network)
-        except ValueError:
-            raise ImproperlyConfigured(
-                f"{name} must list networks in CIDR form, not {network!r}."
-            ) from None
+        require(is_network(network), name, f"must list networks in CIDR form, not {network!r}.")
     return found
 
 
+def is_network(value: str) -> bool:
+    try:
+        ip_network(value)
+    except ValueError:
+        return False
+    return True
+
+
 def api_url(name: str, default: str) -> str:
-    """Return the absolute URL of an API base, which ends in /v1, without a trailing slash."""
+    """Return the absolute URL of an API base, which ends in /v1, without a trailing slash; or nothing."""
     value = text(name, default).rstrip("/")
-    if not value:
-        return ""
-    if not is_api_url(value):
-        raise ImproperlyConfigured(
-            f"{name} must be an absolute http(s) URL that ends in /v1, not {value!r}."
-        )
+    sound = not value or is_api_url(value)
+    require(sound, name, f"must be an absolute http(s) URL that ends in /v1, not {value!r}.")
     return value
 
 
 def is_api_url(value: str) -> bool:
     """Tell whether the text is http(s)://HOST[:PORT][/PATH]/v1."""
-    try:
-        parts = urlsplit(value)
-        return (
-            parts.scheme in {"http", "https"}
-            and bool(parts.hostname)
-            and parts.port != 0  # Reading it raises ValueError for one that is no number or too large.
-            and parts.path.endswith("/v1")
-            and not re.search(r"[?#@\\\s]", value)
-        )
-    except ValueError:
+    parts = parts_of(value)
+    if parts is None or parts.scheme not in {"http", "https"} or not parts.hostname:
         return False
+    return parts.path.endswith("/v1") and not re.search(r"[?#@\\\s]", value)
+
+
+def parts_of(url: str) -> SplitResult | None:
+    """Return a URL's parts; None where its host is malformed, or its port no number from 1 to 65535."""
+    try:
+        parts = urlsplit(url)
+        return parts if parts.port != 0 else None
+    except ValueError:
+        return None
 
 
 def collector(name: str) -> str:
@@ -115,27 +116,17 @@ def collector(name: str) -> str:
         missing = [package for package in TRACING_PACKAGES if value and find_spec(package) is None]
     except ModuleNotFoundError as error:
         missing = [error.name or TRACING_PACKAGES[0]]
-    if missing:
-        raise ImproperlyConfigured(
-            f"{name} is set, but {missing[0]} is not installed: "
-            "pip install --require-hashes -r requirements-otel.txt, or unset it."
-        )
+    how = "pip install --require-hashes -r requirements-otel.txt, or unset it."
+    require(not missing, name, f"is set, but {', '.join(missing[:1])} is not installed: {how}")
     return value
 
 
 def redis_url(name: str) -> str:
     """Return the URL of a Redis server, or of any node of a cluster; empty where none is used."""
     value = text(name, "")
-    if not value:
-        return ""
-    if value.partition("://")[0] not in {"redis", "rediss", "unix"}:
-        raise ImproperlyConfigured(f"{name} must start with redis://, rediss:// or unix://.")
-    try:
-        sound = urlsplit(value).port != 0  # Raises ValueError for one that is no number or too large.
-    except ValueError:
-        sound = False
-    if not sound:
-        raise ImproperlyConfigured(f"{name} is not a Redis URL: its host or its port is wrong.")
+    known = not value or value.partition("://")[0] in {"redis", "rediss", "unix"}
+    require(known, name, "must start with redis://, rediss:// or unix://.")
+    require(parts_of(value), name, "is not a Redis URL: its host or its port is wrong.")
     return value
 
 
@@ -144,10 +135,8 @@ def peppers(name: str, default: str | None) -> dict[int, bytes]:
     found: dict[int, bytes] = {}
     for part in text(name, default).split(","):
         number, _, secret = part.strip().partition(":")
-        if not re.fullmatch(r"[1-9][0-9]{0,3}", number) or not secret or int(number) in found:
-            raise ImproperlyConfigured(
-                f"{name} must look like 1:secret,2:secret with numbers from 1 to 9999, each once."
-            )
+        sound = re.fullmatch(r"[1-9][0-9]{0,3}", number) and secret and int(number) not in found
+        require(sound, name, "must look like 1:secret,2:secret with numbers from 1 to 9999, each once.")
         found[int(number)] = secret.encode()
     return found
 
@@ -155,8 +144,8 @@ def peppers(name: str, default: str | None) -> dict[int, bytes]:
 def pepper_number(name: str, among: dict[int, bytes]) -> int | None:
     """Return the number of one of the peppers; None where the variable is absent."""
     number = integer(name, 0, 0, 9999)
-    if number and number not in among:
-        raise ImproperlyConfigured(f"{name} must be the number of one of API_KEY_PEPPERS, not {number}.")
+    known = not number or number in among
+    require(known, name, f"must be the number of one of API_KEY_PEPPERS, not {number}.")
     return number or None
 
 
@@ -170,17 +159,16 @@ def database(name: str, default: str) -> dict[str, Any]:
     scheme = url.partition("://")[0]
     if scheme == "sqlite":
         return sqlite(name, url)
-    if scheme in {"postgres", "postgresql"}:
-        return postgresql(name, url)
-    raise ImproperlyConfigured(f"{name} must start with sqlite:/// or postgresql://.")
+    require(scheme in POSTGRESQL, name, "must start with sqlite:/// or postgresql://.")
+    return postgresql(name, url)
 
 
 def sqlite(name: str, url: str) -> dict[str, Any]:
     """SQLite for one machine: readers never wait, writers queue instead of failing."""
     path = unquote(url.removeprefix("sqlite:///"))
     file = Path(path)
-    if not url.startswith("sqlite:///") or not path or file.is_dir() or not file.parent.is_dir():
-        raise ImproperlyConfigured(f"{name} must be sqlite:///FILE, with FILE in a folder that exists.")
+    sound = url.startswith("sqlite:///") and path and not file.is_dir() and file.parent.is_dir()
+    require(sound, name, "must be sqlite:///FILE, with FILE in a folder that exists.")
     return {
         "ENGINE": "django.db.backends.sqlite3",
         "NAME": path,
@@ -204,22 +192,19 @@ def replicas(name: str) -> dict[str, dict[str, Any]]:
     value = text(name, "")
     found = []
     for url in re.split(r",(?=postgres(?:ql)?://)", value) if value else []:
-        if url.partition("://")[0] not in {"postgres", "postgresql"}:
-            raise ImproperlyConfigured(f"{name} must start with postgresql://.")
+        require(url.partition("://")[0] in POSTGRESQL, name, "must start with postgresql://.")
         settings = postgresql(name, url)
         settings["STATEMENT_TIMEOUT"] = min(settings["STATEMENT_TIMEOUT"], REPLICA_STATEMENT_TIMEOUT)
         settings["TEST"] = {"MIRROR": "default"}
         hosts, ports = settings["HOST"].split(","), settings["PORT"].split(",")
-        if len(ports) not in {1, len(hosts)}:
-            raise ImproperlyConfigured(f"{name} must give each host a port, or one port to all.")
+        require(len(ports) in {1, len(hosts)}, name, "must give each host a port, or one port to all.")
         ports *= len(hosts) if len(ports) == 1 else 1
         found += [settings | {"HOST": host, "PORT": port} for host, port in zip(hosts, ports, strict=True)]
-    if found and not text("DATABASE_URL", "").startswith("postgres"):
-        raise ImproperlyConfigured(f"{name} needs a DATABASE_URL of PostgreSQL.")
-    if found and not text("REDIS_URL", ""):
-        raise ImproperlyConfigured(
-            f"{name} needs REDIS_URL: Redis remembers for all workers which account wrote just now."
-        )
+    if found:
+        needed = text("DATABASE_URL", "").startswith("postgres")
+        require(needed, name, "needs a DATABASE_URL of PostgreSQL.")
+        why = "Redis remembers for all workers which account wrote just now."
+        require(text("REDIS_URL", ""), name, f"needs REDIS_URL: {why}")
     return {f"replica{number}": settings for number, settings in enumerate(found, 1)}
 
 
@@ -234,10 +219,9 @@ def postgresql(name: str, url: str) -> dict[str, Any]:
         reason = str(error).partition(': "')[0].strip()  # What follows may hold the password.
         raise ImproperlyConfigured(f"{name} is not a PostgreSQL URL: {reason}.") from None
     for port in str(parameters.get("port") or "").split(","):
-        if port and not (re.fullmatch(r"[0-9]{1,5}", port) and 1 <= int(port) <= 65535):
-            raise ImproperlyConfigured(f"{name} has a port that is no number from 1 to 65535: {port!r}.")
-    if not parameters.get("dbname"):
-        raise ImproperlyConfigured(f"{name} names no database: end it with /NAME.")
+        sound = not port or (re.fullmatch(r"[0-9]{1,5}", port) and 1 <= int(port) <= 65535)
+        require(sound, name, f"has a port that is no number from 1 to 65535: {port!r}.")
+    require(parameters.get("dbname"), name, "names no database: end it with /NAME.")
     settings = {
         key.upper(): str(parameters.pop(key, None) or "") for key in ("user", "password", "host", "port")
     }

@@ -160,9 +160,8 @@ REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": ["accounts.authentication.BearerKeyAuthentication"],
     "DEFAULT_PERMISSION_CLASSES": [],  # petstore/api/gate.py has checked the quota and the scope.
     "DEFAULT_PARSER_CLASSES": ["petstore.api.parsers.StrictJSONParser"],
-    "DEFAULT_RENDERER_CLASSES": [
-        "rest_framework.renderers.JSONRenderer"
-    ],  # For the document; see responses.py.
+    # For the document; see responses.py.
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_CONTENT_NEGOTIATION_CLASS": "petstore.api.parsers.AlwaysJSON",
     "DEFAULT_PAGINATION_CLASS": "petstore.api.pagination.KeysetPagination",
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",

@@ -6,11 +6,7 @@ from enum import Enum
 from typing import Any, TypedDict, cast
 
 import psycopg
-from django.core.exceptions import (
-    PermissionDenied,
-    RequestDataTooBig,
-    SuspiciousOperation,
-)
+from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
 from django.db import DatabaseError, IntegrityError, InterfaceError, OperationalError
 from django.http import Http404
 from psycopg.errors import IdleInTransactionSessionTimeout, ReadOnlySqlTransaction
@@ -29,152 +25,51 @@ RETRY_SECONDS = 2  # What a client waits before it tries again after 503.
 class ErrorCode(Enum):
     """Each code with its HTTP status and its sentence: what happened, and what to do next."""
 
-    status: int
-    sentence: str
+    def __init__(self, status: int, sentence: str) -> None:
+        self.status = status
+        self.sentence = sentence
 
-    def __new__(cls, code: str, status: int, sentence: str) -> "ErrorCode":
-        """Keep the code as the value, the rest as attributes."""
-        member = object.__new__(cls)
-        member._value_ = code
-        member.status = status
-        member.sentence = sentence
-        return member
+    @property
+    def value(self) -> str:
+        """The code: the name in lower case."""
+        return self.name.lower()
 
-    MISSING_API_KEY = (
-        "missing_api_key",
-        401,
-        "No API key was sent. Send it as `Authorization: Bearer <key>`.",
-    )
-    INVALID_API_KEY = (
-        "invalid_api_key",
-        401,
-        "The API key is not valid. Check that it is complete and has not been revoked.",
-    )
-    EXPIRED_API_KEY = (
-        "expired_api_key",
-        401,
-        "The API key has expired. Ask for a new one.",
-    )
-    INSUFFICIENT_SCOPE = (
-        "insufficient_scope",
-        403,
-        "The API key lacks the scope for this operation. Use a key that has it.",
-    )
-    MALFORMED_JSON = (
-        "malformed_json",
-        400,
-        "The body is not valid JSON. Send one JSON object in UTF-8.",
-    )
-    MISSING_FIELD = (
-        "missing_field",
-        400,
-        "A required field is missing. See `details`.",
-    )
-    INVALID_FIELD = (
-        "invalid_field",
-        400,
-        "A field has an invalid value. See `details`.",
-    )
-    UNKNOWN_CATEGORY = (
-        "unknown_category",
-        400,
-        "`categoryId` names no category. List them with GET /categories.",
-    )
-    INVALID_PARAMETER = (
-        "invalid_parameter",
-        400,
-        "A parameter has an invalid value. Correct it and send the request again.",
-    )
-    PET_NOT_FOUND = (
-        "pet_not_found",
-        404,
-        "No pet has this id. List the pets with GET /pets.",
-    )
-    ORDER_NOT_FOUND = (
-        "order_not_found",
-        404,
-        "Your account has no order with this id. List yours with GET /store/orders.",
-    )
-    RESOURCE_NOT_FOUND = (
-        "resource_not_found",
-        404,
-        "Nothing is found at this path. See the paths in /docs.",
-    )
-    METHOD_NOT_ALLOWED = (
-        "method_not_allowed",
-        405,
-        "This path does not take this method. The Allow header lists those it takes.",
-    )
-    REQUEST_TIMEOUT = (
-        "request_timeout",
-        408,
-        "The body did not come in time. Send the request again, without pauses.",
-    )
-    UNSUPPORTED_MEDIA_TYPE = (
-        "unsupported_media_type",
-        415,
-        "The body must be JSON. Send it with `Content-Type: application/json`.",
-    )
-    PAYLOAD_TOO_LARGE = (
-        "payload_too_large",
-        413,
-        "The body is larger than 64 KiB. Send a smaller one.",
-    )
-    PET_NOT_AVAILABLE = (
-        "pet_not_available",
-        409,
-        "The pet is not available. Choose one with GET /pets?status=available.",
-    )
-    ORDER_NOT_CANCELLABLE = (
-        "order_not_cancellable",
-        409,
-        "The order can no longer be cancelled: it is approved or delivered.",
-    )
-    IDEMPOTENCY_KEY_REUSED = (
-        "idempotency_key_reused",
-        422,
-        "This Idempotency-Key came before with another request. Use a new one.",
-    )
+    MISSING_API_KEY = 401, "No API key was sent. Send it as `Authorization: Bearer <key>`."
+    INVALID_API_KEY = 401, "The API key is not valid. Check that it is complete and has not been revoked."
+    EXPIRED_API_KEY = 401, "The API key has expired. Ask for a new one."
+    INSUFFICIENT_SCOPE = 403, "The API key lacks the scope for this operation. Use a key that has it."
+    MALFORMED_JSON = 400, "The body is not valid JSON. Send one JSON object in UTF-8."
+    MISSING_FIELD = 400, "A required field is missing. See `details`."
+    INVALID_FIELD = 400, "A field has an invalid value. See `details`."
+    UNKNOWN_CATEGORY = 400, "`categoryId` names no category. List them with GET /categories."
+    INVALID_PARAMETER = 400, "A parameter has an invalid value. Correct it and send the request again."
+    PET_NOT_FOUND = 404, "No pet has this id. List the pets with GET /pets."
+    ORDER_NOT_FOUND = 404, "Your account has no order with this id. List yours with GET /store/orders."
+    RESOURCE_NOT_FOUND = 404, "Nothing is found at this path. See the paths in /docs."
+    METHOD_NOT_ALLOWED = 405, "This path does not take this method. The Allow header lists those it takes."
+    REQUEST_TIMEOUT = 408, "The body did not come in time. Send the request again, without pauses."
+    UNSUPPORTED_MEDIA_TYPE = 415, "The body must be JSON. Send it with `Content-Type: application/json`."
+    PAYLOAD_TOO_LARGE = 413, "The body is larger than 64 KiB. Send a smaller one."
+    PET_NOT_AVAILABLE = 409, "The pet is not available. Choose one with GET /pets?status=available."
+    ORDER_NOT_CANCELLABLE = 409, "The order can no longer be cancelled: it is approved or delivered."
+    IDEMPOTENCY_KEY_REUSED = 422, "This Idempotency-Key came before with another request. Use a new one."
     IDEMPOTENCY_KEY_IN_USE = (
-        "idempotency_key_in_use",
         409,
         "The first request with this Idempotency-Key is still running. Try again in a moment.",
     )
-    RATE_LIMIT_EXCEEDED = (
-        "rate_limit_exceeded",
-        429,
-        "The limit of requests per minute is used up. Wait as Retry-After says.",
-    )
-    DAILY_QUOTA_EXCEEDED = (
-        "daily_quota_exceeded",
-        429,
-        "The limit of requests per day is used up. Wait as Retry-After says.",
-    )
+    RATE_LIMIT_EXCEEDED = 429, "The limit of requests per minute is used up. Wait as Retry-After says."
+    DAILY_QUOTA_EXCEEDED = 429, "The limit of requests per day is used up. Wait as Retry-After says."
     API_KEY_BANNED = (
-        "api_key_banned",
         429,
         "The API key is banned because it kept sending after 429. Wait as Retry-After says.",
     )
-    ENDPOINT_REMOVED = (
-        "endpoint_removed",
-        410,
-        "This operation was removed. Use GET /pets with the `status` filter.",
-    )
-    URI_TOO_LONG = (
-        "uri_too_long",
-        414,
-        "The URL is longer than 8,192 bytes. Send a shorter one.",
-    )
+    ENDPOINT_REMOVED = 410, "This operation was removed. Use GET /pets with the `status` filter."
+    URI_TOO_LONG = 414, "The URL is longer than 8,192 bytes. Send a shorter one."
     SERVICE_UNAVAILABLE = (
-        "service_unavailable",
         503,
         "The service can't answer just now. Wait as Retry-After says, then try again.",
     )
-    INTERNAL_ERROR = (
-        "internal_error",
-        500,
-        "The service failed. Try again later, and report the X-Request-Id if it stays.",
-    )
+    INTERNAL_ERROR = 500, "The service failed. Try again later, and report the X-Request-Id if it stays."
 
 
 class Detail(TypedDict):

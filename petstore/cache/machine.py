@@ -79,7 +79,10 @@ class MachineCounters(BaseCache):
             " SET value = excluded.value, expires = excluded.expires WHERE expires <= ?",
             (self.make_key(key, version), int(value), self._expires(timeout), time.time()),
         ).rowcount
-        self._sweep(added)
+        self._added += added
+        if self._added >= SWEEP_EVERY:
+            self._added = 0
+            self._connection.execute("DELETE FROM counter WHERE expires <= ?", (time.time(),))
         return bool(added)
 
     @blocking
@@ -122,9 +125,3 @@ class MachineCounters(BaseCache):
     @blocking
     def clear(self) -> None:
         self._connection.execute("DELETE FROM counter")
-
-    def _sweep(self, added: int) -> None:
-        self._added += added
-        if self._added >= SWEEP_EVERY:
-            self._added = 0
-            self._connection.execute("DELETE FROM counter WHERE expires <= ?", (time.time(),))

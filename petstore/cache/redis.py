@@ -2,9 +2,11 @@
 
 import logging
 import time
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
-from django.core.cache.backends.base import DEFAULT_TIMEOUT, BaseCache
+from django.core.cache.backends.base import DEFAULT_TIMEOUT
 
 from petstore.cache.machine import MachineCounters
 from petstore.loop.scripts import RedisUnavailableError, Script, Scripts, script
@@ -31,12 +33,29 @@ return redis.call('INCRBY', KEYS[1], ARGV[1])
 DELETE = script("return redis.call('DEL', KEYS[1])")
 
 
-class RedisCounters(BaseCache):
-    """Integers by name in Redis, each in one round trip. Every method raises RedisUnavailableError."""
+def else_here(ask: Callable[..., Any]) -> Any:
+    """Have this machine's own file answer while Redis is away, and for a while after a question failed."""
 
-    def __init__(self, url: str, params: dict[str, Any]) -> None:
-        super().__init__(params)
-        self._scripts = Scripts(url)
+    @wraps(ask)
+    def asked(self: "SharedCounters", *arguments: Any, **named: Any) -> Any:
+        if time.monotonic() >= self._away_until:
+            try:
+                return ask(self, *arguments, **named)
+            except RedisUnavailableError as error:
+                self._away_until = time.monotonic() + ASK_AGAIN_AFTER
+                logger.warning("Redis fails, so this machine counts by itself: %s", error)
+        return getattr(super(SharedCounters, self), ask.__name__)(*arguments, **named)
+
+    return asked
+
+
+class SharedCounters(MachineCounters):
+    """Integers by name in Redis, each in one round trip; `OPTIONS["redis"]` is its URL."""
+
+    def __init__(self, location: str, params: dict[str, Any]) -> None:
+        super().__init__(location, params)
+        self._scripts = Scripts(params["OPTIONS"]["redis"])
+        self._away_until = 0.0
 
     def _run(self, script: Script, key: str, version: int | None, *arguments: int | str) -> Any:
         return self._scripts.run(script, [self.make_key(key, version)], arguments)
@@ -45,21 +64,25 @@ class RedisCounters(BaseCache):
         seconds = self.default_timeout if timeout is DEFAULT_TIMEOUT else timeout
         return "" if seconds is None else int(seconds * 1000)
 
+    @else_here
     def add(
         self, key: str, value: int, timeout: float | None = DEFAULT_TIMEOUT, version: int | None = None
     ) -> bool:
         """Set the counter unless it runs already; True if this call set it."""
         return bool(self._run(ADD, key, version, value, self._milliseconds(timeout)))
 
+    @else_here
     def set(
         self, key: str, value: int, timeout: float | None = DEFAULT_TIMEOUT, version: int | None = None
     ) -> None:
         self._run(SET, key, version, value, self._milliseconds(timeout))
 
+    @else_here
     def get(self, key: str, default: Any = None, version: int | None = None) -> Any:
         found = self._run(GET, key, version)
         return default if found is None else int(found)
 
+    @else_here
     def incr(self, key: str, delta: int = 1, version: int | None = None) -> int:
         """Add to a running counter and return the sum. Raises ValueError when it doesn't run."""
         found = self._run(INCREASE, key, version, delta)
@@ -67,46 +90,9 @@ class RedisCounters(BaseCache):
             raise ValueError(f"No counter runs under {key!r}.")
         return int(found)
 
+    @else_here
     def delete(self, key: str, version: int | None = None) -> bool:
         return bool(self._run(DELETE, key, version))
-
-
-class SharedCounters(MachineCounters):
-    """The same over all machines, in Redis; in the machine's own file while Redis is away.
-
-    `OPTIONS["redis"]` is Redis's URL. What fails once is not asked again for a few seconds, so that a dead
-    Redis holds nobody up.
-    """
-
-    def __init__(self, location: str, params: dict[str, Any]) -> None:
-        super().__init__(location, params)
-        self._redis = RedisCounters(params["OPTIONS"]["redis"], params)
-        self._away_until = 0.0
-
-    def add(self, *arguments: Any, **named: Any) -> bool:
-        return bool(self._ask("add", *arguments, **named))
-
-    def set(self, *arguments: Any, **named: Any) -> None:
-        self._ask("set", *arguments, **named)
-
-    def get(self, *arguments: Any, **named: Any) -> Any:
-        return self._ask("get", *arguments, **named)
-
-    def incr(self, *arguments: Any, **named: Any) -> int:
-        return int(self._ask("incr", *arguments, **named))
-
-    def delete(self, *arguments: Any, **named: Any) -> bool:
-        return bool(self._ask("delete", *arguments, **named))
-
-    def _ask(self, name: str, *arguments: Any, **named: Any) -> Any:
-        """Return Redis's answer, or this machine's own while Redis is away."""
-        if time.monotonic() >= self._away_until:
-            try:
-                return getattr(self._redis, name)(*arguments, **named)
-            except RedisUnavailableError as error:
-                self._away_until = time.monotonic() + ASK_AGAIN_AFTER
-                logger.warning("Redis fails, so this machine counts by itself: %s", error)
-        return getattr(super(), name)(*arguments, **named)
 
 
 _of_this_process: dict[str, SharedCounters] = {}

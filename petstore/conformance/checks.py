@@ -1,10 +1,11 @@
-"""What a check is, and its result."""
+"""What a check is, its result, and carrying it out."""
 
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from petstore.conformance.answers import BrokenError, NothingToCheckError, NotRunError
 from petstore.conformance.session import Session
 
 SECTION = re.compile(r'contract, "([^"]+)"')
@@ -35,6 +36,20 @@ class Check:
         return [f"docs/contract.md#{section}" for section in sections] + [
             f"docs/decisions.md#{number.lower()}" for number in DECISION.findall(self.rule)
         ]
+
+    def run(self, session: Session) -> "Result":
+        """Carry it out. Raises UnreachableError where no answer comes."""
+        try:
+            self.look(session)
+        except BrokenError as error:
+            return Result(self, Outcome.FAILED, str(error))
+        except NothingToCheckError as error:
+            return Result(self, Outcome.SKIPPED, str(error))
+        except NotRunError as error:
+            return Result(self, Outcome.NOT_RUN, str(error))
+        except (LookupError, TypeError, ValueError, AttributeError) as error:  # A body of another shape.
+            return Result(self, Outcome.FAILED, f"An answer has an unexpected shape: {error!r}.")
+        return Result(self, Outcome.PASSED)
 
 
 @dataclass(frozen=True)

@@ -4,15 +4,12 @@ from datetime import datetime
 from functools import cache
 from typing import Any
 
-from jsonschema import (  # type: ignore[import-untyped]
-    Draft202012Validator,
-    FormatChecker,
-)
+from jsonschema import Draft202012Validator, FormatChecker  # type: ignore[import-untyped]
 
+from petstore.api.errors import ErrorCode
 from petstore.api.int64 import is_int64
 from petstore.api.openapi.views import document
 from petstore.conformance.answers import Answer
-from petstore.conformance.findings import BrokenError, expect
 
 formats = FormatChecker(formats=())
 
@@ -70,27 +67,33 @@ def problem(schema: dict[str, Any], value: Any) -> str:
 def check_answer(operation_id: str, answer: Answer) -> Answer:
     """Return the answer. Raises BrokenError for a status, header or body that the document doesn't have."""
     responses = operations()[operation_id]["responses"]
-    if str(answer.status) not in responses:
-        raise BrokenError(f"{answer.sent}: {operation_id} doesn't answer {answer.status}.")
+    answer.expect(str(answer.status) in responses, f"{operation_id} doesn't answer {answer.status}.")
     response = responses[str(answer.status)]
     components = document()["components"]["headers"]
     for name, reference in response.get("headers", {}).items():
         if components[reference["$ref"].rpartition("/")[2]].get("required", False):
             answer.header(name)
     if "content" not in response:
-        expect(not answer.body, f"{answer.sent}: {answer.status} has a body, and must have none.")
+        answer.expect(not answer.body, f"{answer.status} has a body, and must have none.")
     elif not answer.sent.startswith("HEAD "):
         found = problem(response["content"]["application/json"]["schema"], answer.json())
-        expect(not found, f"{answer.sent}: the body is not as documented. {found[:300]}")
+        answer.expect(not found, f"the body is not as documented. {found[:300]}")
     return answer
 
 
-def check_error(answer: Answer, status: int, code: str) -> Answer:
-    """Return the answer. Raises BrokenError unless it is this Error (D29)."""
-    expect(answer.status == status, f"{answer.sent}: answers {answer.status}, not {status} {code}.")
-    found = problem({"$ref": "#/components/schemas/Error"}, answer.json())
-    expect(not found, f"{answer.sent}: the body is no Error. {found[:300]}")
+def check_is_error(answer: Answer) -> Any:
+    """Return the body. Raises BrokenError unless it is an Error with the answer's own status (D29)."""
     body = answer.json()
-    expect(body["code"] == code, f"{answer.sent}: the code is {body['code']!r}, not {code!r}.")
-    expect(body["status"] == status, f"{answer.sent}: the body's status is {body['status']}, not {status}.")
+    found = problem({"$ref": "#/components/schemas/Error"}, body)
+    answer.expect(not found, f"the body is no Error. {found[:300]}")
+    status = body["status"]
+    answer.expect(status == answer.status, f"the body's status is {status}, not {answer.status}.")
+    return body
+
+
+def check_error(answer: Answer, code: ErrorCode) -> Answer:
+    """Return the answer. Raises BrokenError unless it is this Error (D29)."""
+    answer.expect(answer.status == code.status, f"answers {answer.status}, not {code.status} {code.value}.")
+    came = check_is_error(answer)["code"]
+    answer.expect(came == code.value, f"the code is {came!r}, not {code.value!r}.")
     return answer

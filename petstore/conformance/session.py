@@ -1,15 +1,18 @@
 """The requests of one run: with the key, within a budget, never against a quota that is nearly used up."""
 
 import re
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 import orjson
 
-from petstore.conformance.answers import Answer, exchange
+from petstore.conformance.answers import Answer, NothingToCheckError, NotRunError, UnreachableError
 from petstore.conformance.contract import check_answer
-from petstore.conformance.findings import BrokenError, NotRunError, expect
 
+Headers = dict[str, str]
+NONE: Headers = {}
+TIMEOUT_SECONDS = 30
 NEXT = re.compile(r'<([^<>]*)>; rel="next"')
 
 
@@ -24,39 +27,27 @@ class Session:
         self.budget = budget
         self.keep = keep
         self.answers: list[Answer] = []  # Those under /v1.
-        self.first_pages: dict[
-            str, list[dict[str, Any]]
-        ] = {}  # Of the lists, by path: no need to ask again.
+        self.first_pages: dict[str, Any] = {}  # Of the lists, rows by path: no need to ask again.
         self.left_behind: list[str] = []
         self.spent = 0  # Requests with the key.
         self.remaining: int | None = None
         self.refused = False
 
     def send(
-        self,
-        method: str,
-        path: str,
-        body: Any = None,
-        *,
-        headers: dict[str, str] | None = None,
-        keyed: bool = True,
+        self, method: str, path: str, body: Any = None, *, headers: Headers = NONE, keyed: bool = True
     ) -> Answer:
         """Send a request under the base URL; a body that is not bytes goes as JSON.
 
         Raises NotRunError rather than use up the budget or the quota, or where the key lacks a scope.
         """
+        sent: Headers = {}
         if keyed:
             self.spare_quota()
-        sent = {"User-Agent": "petstore-conformance"}
-        if keyed:
             sent["Authorization"] = f"Bearer {self.key}"
         if body is not None:
             sent["Content-Type"] = "application/json"
             body = body if isinstance(body, bytes) else orjson.dumps(body)
-        answer = exchange(
-            self.server, method, self.server.path + path,
-            headers=sent | (headers or {}), body=body, keyed=keyed,
-        )  # fmt: skip
+        answer = self.exchange(method, self.server.path + path, sent | headers, body, keyed=keyed)
         self.answers.append(answer)
         if keyed:
             self.note(answer)
@@ -68,24 +59,44 @@ class Session:
 
     def page(self, path: str) -> Answer:
         """Fetch a page outside /v1, without the key; that costs no quota."""
-        return exchange(
-            self.server, "GET", self.server.path.removesuffix("/v1") + path,
-            headers={"User-Agent": "petstore-conformance"}, body=None, keyed=False,
-        )  # fmt: skip
+        return self.exchange("GET", self.server.path.removesuffix("/v1") + path, NONE)
+
+    def exchange(
+        self, method: str, path: str, headers: Headers, body: bytes | None = None, *, keyed: bool = False
+    ) -> Answer:
+        """Send one request and return its answer; redirects are not followed. Raises UnreachableError."""
+        kind = HTTPSConnection if self.server.scheme == "https" else HTTPConnection
+        connection = kind(self.server.netloc, timeout=TIMEOUT_SECONDS)
+        try:
+            connection.request(method, path, body, headers | {"User-Agent": "petstore-conformance"})
+            response = connection.getresponse()
+            content = response.read()
+        except (OSError, HTTPException, ValueError) as error:
+            reason = str(error) or type(error).__name__
+            raise UnreachableError(f"{self.url} gives no answer to {method}: {reason}.") from None
+        finally:
+            connection.close()
+        return Answer(f"{method} {path[:200]}", response.status, response.headers, content, keyed)
 
     def rows(self, operation_id: str, path: str, **query: object) -> tuple[list[dict[str, Any]], Answer]:
         """Fetch one page of a list; return its rows and the answer."""
-        answer = self.call(operation_id, "GET", f"{path}?{urlencode(query)}")
-        expect(answer.status == 200, f"{answer.sent}: answers {answer.status}, not 200.")
+        answer = self.call(operation_id, "GET", f"{path}?{urlencode(query)}").expect_status(200)
         return answer.json(), answer
+
+    def first(self, operation_id: str, path: str, noun: str) -> dict[str, Any]:
+        """Return a list's first row. Raises NothingToCheckError if there are none of these."""
+        rows, _ = self.rows(operation_id, path, limit=1)
+        if not rows:
+            raise NothingToCheckError(f"There are no {noun}.")
+        return rows[0]
 
     def next_path(self, answer: Answer) -> str | None:
         """Return the next page's path and query, or None on the last page. Raises BrokenError (D10)."""
         link = NEXT.search(answer.headers["Link"] or "")
         if link is None:
             return None
-        if not link[1].startswith(f"{self.url}/"):
-            raise BrokenError(f"{answer.sent}: the next page is at {link[1]}, not under {self.url}.")
+        ours = link[1].startswith(f"{self.url}/")
+        answer.expect(ours, f"the next page is at {link[1]}, not under {self.url}.")
         return link[1].removeprefix(self.url)
 
     def spare_quota(self, needed: int = 1) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any, NamedTuple
 
 import psycopg
@@ -44,8 +44,6 @@ UP = Gauge(
     ["database"],
     multiprocess_mode="livemin",
 )
-
-
 LAG = Gauge(
     "petstore_replica_lag_seconds",
     "How far this replica is behind the primary, by the worker that sees it furthest behind.",
@@ -82,11 +80,10 @@ class Server:
         self._connection: Connection | None = None
 
     def watch(self) -> None:
-        pause = threading.Event()
         while True:
             self.look()
             self.looked.set()
-            pause.wait(LOOK_EVERY)
+            sleep(LOOK_EVERY)
 
     def look(self) -> None:
         try:

@@ -13,8 +13,6 @@ from django.db.migrations.operations.base import Operation
 from django.db.migrations.state import ProjectState
 from django.db.models import Index
 
-POSTGRESQL = "postgresql"
-
 # An index of this name on this table. The table is named as a text, so that the search path finds it.
 LEFT_BEHIND = """
 SELECT 1 FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid
@@ -27,27 +25,25 @@ class PlainElsewhere(Operation):
 
     plain: type[Operation]
 
-    def database_forwards(
-        self, app_label: str, schema_editor: Any, from_state: ProjectState, to_state: ProjectState
-    ) -> None:
-        if schema_editor.connection.vendor == POSTGRESQL:
-            super().database_forwards(app_label, schema_editor, from_state, to_state)
+    def database_forwards(self, *args: Any, **kwargs: Any) -> None:
+        if on_postgresql(*args):
+            super().database_forwards(*args, **kwargs)
         else:
-            self.plain.database_forwards(self, app_label, schema_editor, from_state, to_state)
+            self.plain.database_forwards(self, *args, **kwargs)
 
-    def database_backwards(
-        self, app_label: str, schema_editor: Any, from_state: ProjectState, to_state: ProjectState
-    ) -> None:
-        if schema_editor.connection.vendor == POSTGRESQL:
-            super().database_backwards(app_label, schema_editor, from_state, to_state)
+    def database_backwards(self, *args: Any, **kwargs: Any) -> None:
+        if on_postgresql(*args):
+            super().database_backwards(*args, **kwargs)
         else:
-            self.plain.database_backwards(self, app_label, schema_editor, from_state, to_state)
+            self.plain.database_backwards(self, *args, **kwargs)
+
+
+def on_postgresql(app_label: str, schema_editor: Any, *states: Any) -> bool:
+    return bool(schema_editor.connection.vendor == "postgresql")
 
 
 class Nothing(Operation):
-    def database_forwards(
-        self, app_label: str, schema_editor: Any, from_state: ProjectState, to_state: ProjectState
-    ) -> None: ...
+    def database_forwards(self, *args: Any, **kwargs: Any) -> None: ...
 
     database_backwards = database_forwards
 
@@ -65,7 +61,7 @@ class AddIndexConcurrently(PlainElsewhere, operations.AddIndexConcurrently):
     def database_forwards(
         self, app_label: str, schema_editor: Any, from_state: ProjectState, to_state: ProjectState
     ) -> None:
-        if schema_editor.connection.vendor == POSTGRESQL:
+        if on_postgresql(app_label, schema_editor):
             self._ensure_not_in_transaction(schema_editor)
             model = to_state.apps.get_model(app_label, self.model_name)
             if self.allow_migrate_model(schema_editor.connection.alias, model):

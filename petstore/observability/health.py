@@ -8,8 +8,7 @@ it runs gets that one's answer. So however many ask and however long a check han
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
-from time import monotonic
+from concurrent.futures import Future, wait
 
 logger = logging.getLogger(__name__)
 
@@ -48,15 +47,9 @@ class Check:
 
 def states(checks: Mapping[str, Check], limit: float) -> dict[str, str]:
     """Run the checks side by side; after that many seconds the state of the others is `no answer`."""
-    end = monotonic() + limit
     runs = {name: check.start() for name, check in checks.items()}
-    found = {}
-    for name, run in runs.items():
-        try:
-            found[name] = run.result(max(0, end - monotonic()))
-        except TimeoutError:
-            found[name] = NO_ANSWER
-    return found
+    wait(runs.values(), limit)
+    return {name: run.result() if run.done() else NO_ANSWER for name, run in runs.items()}
 
 
 checks: dict[str, Check] = {}

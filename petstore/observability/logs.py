@@ -46,7 +46,13 @@ def config(form: str, level: str) -> dict[str, Any]:
                 ],
             }
         },
-        "filters": {"failures": {"()": FailureFilter}},
+        # Tracebacks only: that an answer was a 5xx, the request's own line says.
+        "filters": {
+            "failures": {
+                "()": "django.utils.log.CallbackFilter",
+                "callback": lambda record: record.exc_info,
+            }
+        },
         "handlers": {"output": {"()": OutputHandler, "formatter": "line"}},
         "root": {"handlers": ["output"], "level": level.upper()},
         "loggers": {
@@ -87,13 +93,6 @@ def as_text(logger: Any, method: str, event: Event) -> str:
     exception = event.pop("exception", None)
     rest = "".join(f" {name}={value}" for name, value in event.items())
     return line + rest + (f"\n{exception}" if exception else "")
-
-
-class FailureFilter(logging.Filter):
-    """Lets tracebacks through: that an answer was a 5xx, the request's own line says."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        return record.exc_info is not None
 
 
 class OutputHandler(logging.Handler):

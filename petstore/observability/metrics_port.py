@@ -36,12 +36,8 @@ class AllWorkers(CollectorRegistry):
         return super().collect()
 
 
-class Server(ThreadingWSGIServer):
-    """Answers each client in a thread of its own."""
-
-
-class SixServer(Server):
-    """The same for a host that is an IPv6 address."""
+class SixServer(ThreadingWSGIServer):
+    """For a host that is an IPv6 address."""
 
     address_family = socket.AF_INET6
 
@@ -54,7 +50,7 @@ class QuietHandler(WSGIRequestHandler):
     def log_message(self, *args: Any) -> None: ...
 
 
-def serve_metrics(host: str, port: int, allow_from: Iterable[str]) -> Server:
+def serve_metrics(host: str, port: int, allow_from: Iterable[str]) -> ThreadingWSGIServer:
     """Serve the numbers of all workers, in a thread, to these networks. Raises OSError for a taken port.
 
     The peer's own address decides: nobody's X-Forwarded-For is believed here.
@@ -70,7 +66,7 @@ def serve_metrics(host: str, port: int, allow_from: Iterable[str]) -> Server:
         start_response("404 Not Found", [("Content-Type", "text/plain")])
         return [b"There is no such page.\n"]
 
-    kind = SixServer if ":" in host else Server
+    kind = SixServer if ":" in host else ThreadingWSGIServer
     server = make_server(host, port, application, kind, QuietHandler)
     os.register_at_fork(after_in_child=server.socket.close)  # A worker has nothing to do with it.
     threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()

@@ -2,6 +2,7 @@
 
 import platform
 import threading
+from time import sleep
 from typing import Any
 from weakref import WeakSet
 
@@ -47,21 +48,15 @@ def observe(**kwargs: Any) -> None:
     output.start(descriptor=1)
     connection_created.connect(connections.add)
     WORKERS.set(1)
-    BUILD.labels(
-        settings.SPECTACULAR_SETTINGS["VERSION"], platform.python_version(), django.get_version()
-    ).set(1)
+    version = settings.SPECTACULAR_SETTINGS["VERSION"]
+    BUILD.labels(version, platform.python_version(), django.get_version()).set(1)
     threading.Thread(target=run, name="samples", daemon=True).start()
 
 
 def run() -> None:
-    pause = threading.Event()
+    """Take, all the time, the numbers that requests would pay for."""
     while True:
-        sample()
-        pause.wait(SAMPLE_EVERY)
-
-
-def sample() -> None:
-    """Take the numbers that requests would pay for."""
-    IN_FLIGHT.set(in_flight())
-    for alias, number in connections.count().items():
-        DATABASE_CONNECTIONS.labels(alias).set(number)
+        IN_FLIGHT.set(in_flight())
+        for alias, number in connections.count().items():
+            DATABASE_CONNECTIONS.labels(alias).set(number)
+        sleep(SAMPLE_EVERY)

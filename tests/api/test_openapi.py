@@ -456,6 +456,7 @@ def test_every_operation_names_its_scope_and_its_cost(spec: dict[str, Any]) -> N
 
 @pytest.mark.django_db
 def test_rate_limits_of_the_document_are_the_plans_of_a_new_database(spec: dict[str, Any]) -> None:
+    assert "`x-rate-limits` are those on delivery" in spec["info"]["description"]
     told = dict(spec["info"]["x-rate-limits"])
     assert told.pop("enterprise") == "agreed with each account"
     plans = Plan.objects.exclude(pk=PlanCode.ENTERPRISE)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from petstore.conformance.run import CHECKS
+from petstore.conformance import CHECKS
 from tests.support.live import Service
 from tests.support.servers import free_port
 from tests.system.broken import VARIANTS, Reply, Variant, broken, too_soon
@@ -201,7 +201,7 @@ def test_ctrl_c_ends_a_run_without_a_traceback(monkeypatch: pytest.MonkeyPatch) 
     def stop(*args: object, **options: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("petstore.conformance.session.exchange", stop)
+    monkeypatch.setattr("petstore.conformance.session.Session.exchange", stop)
     error = refusal("http://localhost/v1", "--key", "psk_live_x")
     assert (str(error), error.returncode) == ("Stopped.", 130)
 

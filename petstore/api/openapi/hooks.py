@@ -4,74 +4,64 @@ from typing import Any
 
 from django.utils.module_loading import autodiscover_modules
 
-from petstore.api.errors import DETAIL_CODES, ErrorCode, error_body
+from petstore.api.errors import DETAIL_CODES, error_body
+from petstore.api.errors import ErrorCode as Code
 from petstore.api.openapi.headers import HEADERS, Schema, headers
 
+PAGE = "Paginated"  # So begin the names that drf-spectacular gives to schemas of paged lists.
+
 EVERYWHERE = [
-    ErrorCode.MISSING_API_KEY,
-    ErrorCode.INVALID_API_KEY,
-    ErrorCode.EXPIRED_API_KEY,
-    ErrorCode.INSUFFICIENT_SCOPE,
-    ErrorCode.URI_TOO_LONG,
-    ErrorCode.RATE_LIMIT_EXCEEDED,
-    ErrorCode.DAILY_QUOTA_EXCEEDED,
-    ErrorCode.API_KEY_BANNED,
-    ErrorCode.INTERNAL_ERROR,
-    ErrorCode.SERVICE_UNAVAILABLE,
+    Code.MISSING_API_KEY,
+    Code.INVALID_API_KEY,
+    Code.EXPIRED_API_KEY,
+    Code.INSUFFICIENT_SCOPE,
+    Code.URI_TOO_LONG,
+    Code.RATE_LIMIT_EXCEEDED,
+    Code.DAILY_QUOTA_EXCEEDED,
+    Code.API_KEY_BANNED,
+    Code.INTERNAL_ERROR,
+    Code.SERVICE_UNAVAILABLE,
 ]
-LISTS = [ErrorCode.INVALID_PARAMETER]
-RETRIES = [
-    ErrorCode.INVALID_PARAMETER,
-    ErrorCode.IDEMPOTENCY_KEY_IN_USE,
-    ErrorCode.IDEMPOTENCY_KEY_REUSED,
-]
+LISTS = [Code.INVALID_PARAMETER]
+RETRIES = [Code.INVALID_PARAMETER, Code.IDEMPOTENCY_KEY_IN_USE, Code.IDEMPOTENCY_KEY_REUSED]
 BODIES = [
-    ErrorCode.MALFORMED_JSON,
-    ErrorCode.MISSING_FIELD,
-    ErrorCode.INVALID_FIELD,
-    ErrorCode.REQUEST_TIMEOUT,
-    ErrorCode.PAYLOAD_TOO_LARGE,
-    ErrorCode.UNSUPPORTED_MEDIA_TYPE,
+    Code.MALFORMED_JSON,
+    Code.MISSING_FIELD,
+    Code.INVALID_FIELD,
+    Code.REQUEST_TIMEOUT,
+    Code.PAYLOAD_TOO_LARGE,
+    Code.UNSUPPORTED_MEDIA_TYPE,
 ]
 
-ERROR: Schema = {
-    "type": "object",
-    "description": "The body of every answer of 400 and above.",
-    "required": ["code", "message", "status"],
-    "properties": {
-        "code": {
-            "type": "string",
-            "enum": [code.value for code in ErrorCode],
-            "description": "Machine-readable error code.",
-        },
-        "message": {"type": "string", "description": "Human-readable description."},
-        "status": {
-            "type": "integer",
-            "minimum": 400,
-            "maximum": 599,
-            "description": "The HTTP status code.",
-        },
-        "details": {
-            "type": "array",
-            "description": "For a body with bad fields: every problem in it, all at once.",
-            "items": {"$ref": "#/components/schemas/ErrorDetail"},
-        },
+
+def text(description: str, **more: Any) -> Schema:
+    return {"type": "string", **more, "description": description}
+
+
+def an_object(description: str, **properties: Schema) -> Schema:
+    """Return the schema of an object that has these members; only `details` may be absent."""
+    required = [name for name in properties if name != "details"]
+    return {"type": "object", "description": description, "required": required, "properties": properties}
+
+
+CODE, MESSAGE = "Machine-readable error code.", "Human-readable description."
+ERROR = an_object(
+    "The body of every answer of 400 and above.",
+    code=text(CODE, enum=[code.value for code in Code]),
+    message=text(MESSAGE),
+    status={"type": "integer", "minimum": 400, "maximum": 599, "description": "The HTTP status code."},
+    details={
+        "type": "array",
+        "description": "For a body with bad fields: every problem in it, all at once.",
+        "items": {"$ref": "#/components/schemas/ErrorDetail"},
     },
-}
-ERROR_DETAIL: Schema = {
-    "type": "object",
-    "description": "One problem of a body.",
-    "required": ["field", "code", "message"],
-    "properties": {
-        "field": {"type": "string", "description": "The member of the body."},
-        "code": {
-            "type": "string",
-            "enum": sorted({code.value for code in [ErrorCode.INVALID_FIELD, *DETAIL_CODES.values()]}),
-            "description": "Machine-readable error code.",
-        },
-        "message": {"type": "string", "description": "Human-readable description."},
-    },
-}
+)
+ERROR_DETAIL = an_object(
+    "One problem of a body.",
+    field=text("The member of the body."),
+    code=text(CODE, enum=sorted({code.value for code in [Code.INVALID_FIELD, *DETAIL_CODES.values()]})),
+    message=text(MESSAGE),
+)
 # What one request costs, whatever its answer; the plans' numbers are in the document's `info` (D21).
 RATE_LIMIT: Schema = {"cost": 1, "per": "account", "windows": ["minute", "day"], "refused-cost": 0}
 IF_NONE_MATCH: Schema = {
@@ -81,8 +71,6 @@ IF_NONE_MATCH: Schema = {
     "schema": {"type": "string"},
     "example": HEADERS["ETag"]["example"],
 }
-
-
 IDEMPOTENCY_KEY: Schema = {
     "in": "header",
     "name": "Idempotency-Key",
@@ -95,14 +83,10 @@ IDEMPOTENCY_KEY: Schema = {
     "example": "5f0c2c4e-8c0e-4e57-9d3b-6f1f6f1c7a10",
 }
 # Messages that say more than their code's sentence; the operation adds those of its own fields.
-EXAMPLES: dict[ErrorCode, Schema] = {
-    ErrorCode.MALFORMED_JSON: {"message": "The body is not valid JSON: see line 1, column 10."}
-}
-BAD_LIMIT = {ErrorCode.INVALID_PARAMETER: {"message": "`limit` must be a whole number from 1 to 100."}}
+EXAMPLES = {Code.MALFORMED_JSON: {"message": "The body is not valid JSON: see line 1, column 10."}}
+BAD_LIMIT = {Code.INVALID_PARAMETER: {"message": "`limit` must be a whole number from 1 to 100."}}
 BAD_KEY = {
-    ErrorCode.INVALID_PARAMETER: {
-        "message": "`Idempotency-Key` must have 1 to 255 visible ASCII characters."
-    }
+    Code.INVALID_PARAMETER: {"message": "`Idempotency-Key` must have 1 to 255 visible ASCII characters."}
 }
 
 
@@ -121,14 +105,9 @@ def complete(result: Schema, generator: Any, request: Any, public: bool) -> Sche
         for method, operation in path.items():
             inline_list(operation, schemas)
             complete_operation(method, operation)
-    schemas = {name: schema for name, schema in schemas.items() if not is_list(name)}
+    schemas = {name: schema for name, schema in schemas.items() if not name.startswith(PAGE)}
     components["schemas"] = schemas | {"Error": ERROR, "ErrorDetail": ERROR_DETAIL}
     return result
-
-
-def is_list(name: str) -> bool:
-    """Tell whether a schema is one that drf-spectacular made of a paged list."""
-    return name.startswith("Paginated")
 
 
 def inline_list(operation: Schema, schemas: Schema) -> None:
@@ -139,7 +118,7 @@ def inline_list(operation: Schema, schemas: Schema) -> None:
     for response in operation["responses"].values():
         for media in response.get("content", {}).values():
             name = media["schema"].get("$ref", "").rpartition("/")[2]
-            if is_list(name):
+            if name.startswith(PAGE):
                 media["schema"] = schemas[name]
                 for example in media["examples"].values():
                     (example["value"],) = example["value"]
@@ -174,7 +153,7 @@ def complete_operation(method: str, operation: Schema) -> None:
     operation["responses"] = dict(sorted(responses.items()))
 
 
-def error_response(codes: list[ErrorCode], examples: dict[ErrorCode, Schema]) -> Schema:
+def error_response(codes: list[Code], examples: dict[Code, Schema]) -> Schema:
     """Return the response object for the codes of one status, each with an example."""
     told = {
         code.value: {

@@ -1,17 +1,15 @@
 """The lists that the OpenAPI document has, and their filters: for whatever goes through all of them."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from petstore.api.openapi.views import document
 
 OF_EVERY_LIST = {"limit", "cursor"}
 
 
-@dataclass(frozen=True)
-class ListFilter:
+class ListFilter(NamedTuple):
     """A query parameter that filters a list."""
 
     name: str
@@ -19,8 +17,7 @@ class ListFilter:
     words: tuple[str, ...]  # That it takes; none where it takes any int64.
 
 
-@dataclass(frozen=True)
-class List:
+class List(NamedTuple):
     """An operation whose answers are pages."""
 
     operation_id: str

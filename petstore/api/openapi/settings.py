@@ -1,6 +1,6 @@
 """What the OpenAPI document says of the whole service: settings of drf-spectacular.
 
-The apps describe their operations (inventory/openapi/operations.py); hooks.py completes the document.
+The apps describe their operations (inventory/openapi.py); hooks.py completes the document.
 """
 
 from typing import Any
@@ -17,7 +17,8 @@ def openapi_settings(base_url: str, staging_url: str, enums: dict[str, str]) -> 
             "List the animals of a pet store, add one, order one.\n\n"
             "Every operation needs an API key, sent as `Authorization: Bearer <key>`. Each request with a "
             "valid key costs one of its account's quota; every answer says in its headers what is left. "
-            "After 429, wait as `Retry-After` says.\n\n"
+            "After 429, wait as `Retry-After` says. The numbers in `x-rate-limits` are those on delivery: "
+            "what holds for your account, the headers say.\n\n"
             "Every answer of 400 and above is an Error: `code` is for programs, `message` for people. "
             'Lists come in pages: follow `Link: rel="next"`. A POST with an `Idempotency-Key` can safely '
             "be sent again. Within `/v1` there are only additive changes."

@@ -21,7 +21,6 @@ def document() -> dict[str, Any]:
 
 @cache
 def built() -> dict[str, Any]:
-    """Build the document."""
     from drf_spectacular.generators import SchemaGenerator
 
     return dict(SchemaGenerator().get_schema(public=True))  # type: ignore[no-untyped-call]
@@ -29,13 +28,11 @@ def built() -> dict[str, Any]:
 
 @cache
 def as_json() -> bytes:
-    """Return the document as JSON."""
     return orjson.dumps(document(), option=orjson.OPT_INDENT_2)
 
 
 @cache
 def as_yaml() -> bytes:
-    """Return the document as YAML."""
     from drf_spectacular.renderers import OpenApiYamlRenderer
 
     return bytes(OpenApiYamlRenderer().render(document()))  # type: ignore[no-untyped-call]
@@ -43,7 +40,6 @@ def as_yaml() -> bytes:
 
 @require_safe
 def openapi_json(request: HttpRequest) -> HttpResponse:
-    """Serve the document as JSON."""
     return HttpResponse(as_json(), content_type="application/json")
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
+from petstore.conformance import CHECKS
+from petstore.conformance.answers import UnreachableError
 from petstore.conformance.checks import Outcome, Result
-from petstore.conformance.findings import UnreachableError
-from petstore.conformance.run import chosen, run
 from petstore.conformance.session import Session
 from petstore.environment import is_api_url
 from petstore.management.base import INTERRUPTED, JsonCommand
@@ -48,38 +48,31 @@ class Command(JsonCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
-        parser.add_argument("url", metavar="URL", help="The API's address, which ends in /v1.")
-        parser.add_argument(
-            "--key", help="An API key with all scopes. Better in PETSTORE_KEY: a shell remembers options."
-        )
-        parser.add_argument(
-            "--write", action="store_true",
-            help="Also add an animal, order it, and cancel the order. The animal stays.",
-        )  # fmt: skip
-        parser.add_argument(
-            "--budget", type=int, default=100, metavar="N",
-            help="Send at most so many requests with the key. Default 100.",
-        )  # fmt: skip
-        parser.add_argument(
-            "--keep", type=int, default=2, metavar="N",
-            help="Stop when only so many requests are left of the quota. Default 2.",
-        )  # fmt: skip
+        add = parser.add_argument
+        add("url", metavar="URL", help="The API's address, which ends in /v1.")
+        add("--key", help="An API key with all scopes. Better in PETSTORE_KEY: a shell remembers options.")
+        text = "Also add an animal, order it, and cancel the order. The animal stays."
+        add("--write", action="store_true", help=text)
+        text = "Send at most so many requests with the key. Default 100."
+        add("--budget", type=int, default=100, metavar="N", help=text)
+        text = "Stop when only so many requests are left of the quota. Default 2."
+        add("--keep", type=int, default=2, metavar="N", help=text)
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["budget"] < 1 or options["keep"] < 0:
-            raise CommandError("--budget must be 1 or more, --keep 0 or more.", returncode=INCOMPLETE)
+            raise incomplete("--budget must be 1 or more, --keep 0 or more.")
         url, key = address(options["url"]), api_key(options["key"])
         session = Session(url, key, budget=options["budget"], keep=options["keep"])
         results: list[Result] = []
         try:
             check_key(session)
-            checks = len(chosen(write=options["write"]))
-            with self.bar("Checking", checks, options) as bar:
-                for result in run(session, write=options["write"]):
-                    results.append(result)
+            checks = [check for check in CHECKS if options["write"] or not check.writes]
+            with self.bar("Checking", len(checks), options) as bar:
+                for check in checks:
+                    results.append(check.run(session))
                     bar.update()
         except UnreachableError as error:
-            raise CommandError(str(error), returncode=INCOMPLETE) from None
+            raise incomplete(str(error)) from None
         finally:
             for left in session.left_behind:
                 self.stderr.write(f"Left behind: {left}.", lambda text: text)
@@ -124,11 +117,14 @@ class Command(JsonCommand):
         return "\n         ".join(lines)
 
 
+def incomplete(reason: str) -> CommandError:
+    return CommandError(reason, returncode=INCOMPLETE)
+
+
 def address(url: str) -> str:
     """Return the API's address. Raises CommandError for what is none."""
     if not is_api_url(url.rstrip("/")):
-        text = f"{url!r} is not the address of an API, such as https://api.example.com/v1."
-        raise CommandError(text, returncode=INCOMPLETE)
+        raise incomplete(f"{url!r} is not the address of an API, such as https://api.example.com/v1.")
     return url.rstrip("/")
 
 
@@ -136,7 +132,7 @@ def api_key(option: str | None) -> str:
     """Return the key from the option or from PETSTORE_KEY. Raises CommandError without one."""
     key = (option or os.environ.get("PETSTORE_KEY", "")).strip()
     if not key or not (key.isascii() and key.isprintable()):
-        raise CommandError("Name a key with --key, or in PETSTORE_KEY.", returncode=INCOMPLETE)
+        raise incomplete("Name a key with --key, or in PETSTORE_KEY.")
     return key
 
 
@@ -144,4 +140,4 @@ def check_key(session: Session) -> None:
     """Send the first request. Raises CommandError for a key that is refused."""
     if session.send("GET", "/categories?limit=1").status == 401:
         text = f"{session.url} refuses the key (401). Is it complete, and for this deployment?"
-        raise CommandError(text, returncode=INCOMPLETE)
+        raise incomplete(text)

@@ -30,8 +30,6 @@ def check_free(host: str, port: int) -> None:
 
 
 class Command(DocumentedCommand):
-    """`manage.py serve`."""
-
     requires_system_checks: list[str] = []  # They look at the code, as `make check` has.
     help = "Serve with the production server until it is told to stop (SIGTERM or Ctrl-C)."
     examples = """
@@ -41,20 +39,16 @@ class Command(DocumentedCommand):
         """
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Add the options."""
         parser.add_argument("--host", default="127.0.0.1", help="Address to listen on.")
         parser.add_argument("--port", type=int, default=settings.PORT, help="Port to listen on.")
         parser.add_argument("--workers", type=int, default=2, help="Processes that answer.")
         parser.add_argument(
-            "--threads",
-            type=int,
-            default=settings.THREADS,
+            "--threads", type=int, default=settings.THREADS,
             help="Threads of a process for requests that wait: all of them in threads mode, else pages and "
             "what blocks.",
-        )
+        )  # fmt: skip
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Serve."""
         check_free(options["host"], options["port"])
         if settings.METRICS_PORT:
             check_free(options["host"], settings.METRICS_PORT)
@@ -71,11 +65,10 @@ class Command(DocumentedCommand):
 def become_server(options: dict[str, Any]) -> None:
     """Go on as petstore.serving.server: this process has loaded much that only the workers need."""
     told = {name: options[name] for name in ("host", "port", "workers")}
-    told |= {"client-seconds": settings.CLIENT_SECONDS}
-    told |= {"drain-seconds": settings.DRAIN_SECONDS}
+    told |= {"client-seconds": settings.CLIENT_SECONDS, "drain-seconds": settings.DRAIN_SECONDS}
     told |= {"log-format": settings.LOG_FORMAT, "metrics-port": settings.METRICS_PORT}
-    told |= {"metrics-allow-from": ",".join(settings.METRICS_ALLOW_FROM)}
-    told |= {"metrics-dir": settings.METRICS_DIR}
+    networks = ",".join(settings.METRICS_ALLOW_FROM)
+    told |= {"metrics-allow-from": networks, "metrics-dir": settings.METRICS_DIR}
     arguments = [part for name, value in told.items() for part in (f"--{name}", str(value))]
     os.environ |= {"THREADS": str(options["threads"]), "PYTHONSAFEPATH": ""}
     os.environ.setdefault("MALLOC_ARENA_MAX", "1")  # One heap for all threads keeps less.

@@ -129,7 +129,7 @@ def before_load_schema(context: schemathesis.HookContext, raw_schema: dict[str, 
         for parameter in paths[path]["post"]["parameters"]:
             if parameter["name"] == "Idempotency-Key":
                 del parameter["example"]  # It is good for one request only.
-    # Schemathesis knows expressions in a body; OpenAPI 3.0 doesn't: see inventory/openapi/operations.py.
+    # Schemathesis knows expressions in a body; OpenAPI 3.0 doesn't: see inventory/openapi.py.
     link = paths["/pets"]["post"]["responses"]["201"]["links"]["placeOrder"]
     link["requestBody"] = link["x-request-body"]
     # `ensure_resource_availability` looks only where the link gives every parameter.
