@@ -75,7 +75,7 @@ def split(text: str) -> KeyText | None:
 
 def digest(key: KeyText, pepper: bytes) -> str:
     """Return the HMAC-SHA256 of the key, in hexadecimal: what is stored of it."""
-    return hmac.digest(pepper, key.text.encode(), "sha256").hex()
+    return hmac.new(pepper, key.text.encode(), "sha256").hexdigest()
 
 
 def match(key: KeyText, pepper: bytes, stored: str) -> bool:

@@ -84,6 +84,6 @@ class StatusField(serializers.ChoiceField):
         super().__init__(choices=PetStatus.choices, **kwargs)
 
     def to_internal_value(self, data: Any) -> str:
-        if not isinstance(data, str) or data not in PetStatus.values:
+        if not isinstance(data, str) or data not in self.choices:
             self.fail("type")
         return data

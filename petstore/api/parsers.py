@@ -60,6 +60,11 @@ def check_strings(value: Any) -> None:
             raise malformed("a string has a lone surrogate")
 
 
+DECODER = json.JSONDecoder(
+    object_pairs_hook=unique_members, parse_constant=no_constant, parse_float=Decimal, parse_int=integer
+)
+
+
 def parse_json(body: bytes) -> Any:
     """Return the value of a JSON text. Numbers with a point or exponent are exact Decimals.
 
@@ -68,13 +73,7 @@ def parse_json(body: bytes) -> Any:
     """
     try:
         text = body.decode("utf-8")
-        value = json.loads(
-            text,
-            object_pairs_hook=unique_members,
-            parse_constant=no_constant,
-            parse_float=Decimal,
-            parse_int=integer,
-        )
+        value = DECODER.decode(text)
     except UnicodeDecodeError:
         raise malformed("it is not UTF-8") from None
     except RecursionError:

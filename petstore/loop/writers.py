@@ -53,8 +53,11 @@ class Writers:
             try:
                 if held is not None:
                     return held.rows(statement, values)
-                with self._one() as connection:
+                connection = self._take()
+                try:
                     return connection.rows(statement, values)
+                finally:
+                    self._give(connection)
             except PipeError as error:
                 if held is not None or attempt == ATTEMPTS or not isinstance(error, ForgottenError):
                     raise as_django(self._alias, error) from error
@@ -123,7 +126,8 @@ class Writers:
         elif not connection.is_idle:
             connection.close()
         self._idle.append(connection)
-        self._attend()
+        if self._waiting:
+            self._attend()
 
     def _next_idle(self) -> PostgresqlConnection | None:
         while self._idle:
