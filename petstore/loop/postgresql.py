@@ -19,7 +19,7 @@ from psycopg.adapt import Transformer
 
 from petstore.db.monitor import DatabaseAwayError, is_away, patience, servers
 from petstore.loop.connecting import Connect
-from petstore.loop.connection import Connection, LostError, PipeError, Waiter
+from petstore.loop.connection import Answer, Connection, LostError, PipeError, Waiter
 from petstore.loop.libpq import Parameters, Types, Value, encoded, results
 
 Rows = list[tuple[Any, ...]]
@@ -50,6 +50,18 @@ class AbortedError(PipeError):
     """Another's statement failed and took this one along: nothing was done."""
 
 
+class Undone:
+    """Stands for the result of a statement that another's failure has undone."""
+
+    status = pq.ExecStatus.PIPELINE_ABORTED
+
+    def error_field(self, field: pq.DiagnosticField) -> None:
+        """Return no detail: the failure is another's."""
+
+
+UNDONE = Undone()
+
+
 class Preparation:
     """Once that a statement was prepared on a connection; those who come later stand behind it."""
 
@@ -57,9 +69,13 @@ class Preparation:
 class PostgresqlConnection(Connection):
     """One connection in pipeline mode, with Django's settings for the alias."""
 
-    def __init__(self, wrapper: BaseDatabaseWrapper, *, shared: bool) -> None:
-        """Take over a connection that is open. `shared`: many read on it; else one has it to itself."""
-        super().__init__(patience(wrapper.alias), gathers=shared)
+    def __init__(self, wrapper: BaseDatabaseWrapper, *, shared: bool, writes: bool = False) -> None:
+        """Take over a connection that is open. `shared`: many read on it; else one has it to itself.
+
+        `writes`: many write on it. What fails for one of a batch is then undone for all.
+        """
+        super().__init__(patience(wrapper.alias), gathers=shared, in_turn=writes)
+        self._all_or_none = writes
         self._alias = wrapper.alias
         self._wrapper = wrapper
         self._connection: Any = wrapper.connection
@@ -78,11 +94,11 @@ class PostgresqlConnection(Connection):
         self._begin()
 
     @classmethod
-    async def open(cls, alias: str, connect: Connect, *, shared: bool) -> Self:
+    async def open(cls, alias: str, connect: Connect, *, shared: bool, writes: bool = False) -> Self:
         """Return a new connection. Raises any exception."""
         wrapper = await connect(alias)
         try:
-            return cls(wrapper, shared=shared)
+            return cls(wrapper, shared=shared, writes=writes)
         except BaseException:
             wrapper.connection.pgconn.finish()
             raise
@@ -145,6 +161,13 @@ class PostgresqlConnection(Connection):
     def unprepared(self, sql: bytes) -> Any:
         """Return libpq's result of a statement without parameters, whatever it says; it is not kept."""
         return self.ask(self._put_unprepared, sql, [], [])
+
+    async def tell(self, sql: bytes) -> None:
+        """Run a statement without parameters, for whoever is no request. Raises what Django raises."""
+        answer = Answer()
+        self._enter(answer, self._put_unprepared, sql, [], [])
+        self._send()
+        self.check(Statement(b"", sql), await answer)
 
     def knows(self, statement: Statement) -> bool:
         """Tell whether a statement may be sent at once."""
@@ -266,6 +289,8 @@ class PostgresqlConnection(Connection):
             found = [found[size]] * size
         if len(found) != size:
             raise LostError("The server gave fewer results than were asked for.")
+        if self._all_or_none and size > 1 and any(result.status not in DONE for result in found):
+            found = [UNDONE] * size
         for result in found:
             self._answer(result)
 
