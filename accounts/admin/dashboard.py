@@ -1,7 +1,5 @@
 """The cards about keys and accounts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from django.conf import settings
@@ -10,11 +8,12 @@ from django.urls import reverse
 from django.utils import timezone
 
 from accounts import reports
+from accounts.admin.badges import bar
 from accounts.models import Account, PlanCode
 from petstore.backoffice.charts import BarChart, Series
 from petstore.backoffice.dashboard import Card, Step, listing, makes_cards
 from petstore.backoffice.navigation import may_view
-from petstore.backoffice.wording import counted, percent
+from petstore.backoffice.wording import counted
 
 DAYS = 30
 TOP_ACCOUNTS = 10
@@ -48,7 +47,10 @@ def keys(request: HttpRequest) -> Card:
         verb = "Rotate in time" if changes else "See the keys"
         steps.append(Step(2, "key", f"{text}, without a successor.", verb, in_7_days))
     links = {"banned": see, "in_7_days": in_7_days, "in_30_days": listing("accounts_apikey", expires="30")}
-    return Card("keys", "right", 2, {"banned": banned, "ending": ending, "links": links}, steps)
+    now = timezone.now()
+    bans = [(key, key.ban_end(now)) for key in banned.keys]
+    facts = {"bans": bans, "banned": banned.total, "ending": ending, "links": links}
+    return Card("keys", "right", 2, facts, steps)
 
 
 def traffic(request: HttpRequest, *, used_today: bool) -> Card:
@@ -92,11 +94,9 @@ def quota(top: list[reports.AccountToday]) -> Card:
         steps.append(Step(3, "speed", f"{text} used 90% of today's quota, or more.", "See which", "#quota"))
     lines = [
         {
+            **bar(account.requests, account.per_day),
             "account": account,
             "plan": PlanCode(account.plan).label,
-            "width": f"{min(account.share, 1):.1%}",
-            "percent": percent(account.share),
-            "text": f"{account.requests:,} of {account.per_day:,}",
             "high": account.share >= NEARLY_ALL,
         }
         for account in top

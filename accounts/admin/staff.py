@@ -4,8 +4,6 @@ Nobody edits somebody who may do more than they, or gives what they don't have; 
 rights. So the right to edit staff never leads to more rights, and the last who can let others in stays in.
 """
 
-from __future__ import annotations
-
 from typing import Any, cast
 
 from django.contrib import admin

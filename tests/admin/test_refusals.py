@@ -79,7 +79,9 @@ def test_each_rule_is_explained_in_words_with_what_to_do(
 def test_an_id_that_came_twice_has_all_its_refusals_the_newest_first(staff: Client, key: ApiKey) -> None:
     refuse(key)
     refuse(key, rule="daily_quota_exceeded")
-    assert [item["rule"] for item in staff.get(PAGE, {"q": "req-1"}).context["found"]] == [
+    assert [
+        item["refusal"].get_rule_display() for item in staff.get(PAGE, {"q": "req-1"}).context["found"]
+    ] == [
         "Daily quota",
         "Minute limit",
     ]
