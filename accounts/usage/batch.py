@@ -1,0 +1,170 @@
+"""What gathers in a process between two writes, and how the database gets it.
+
+Days and minutes are whole ones since the epoch; times are microseconds since it.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from django.db import connection
+from django.db.models import Q
+
+from accounts.bans import Ban
+from accounts.limits import MINUTE, moment
+from accounts.models import EPOCH, Actor, ApiKey, KeyStanding
+from petstore.backoffice import audit
+
+Rows = list[dict[str, Any]]
+
+LOADS_KEPT = 100_000  # Accounts' minutes that may wait for a database that is away; the oldest go first.
+LAST_USE_WRITTEN_EVERY = timedelta(minutes=1)  # It is for people.
+SERVICE = Actor("the service")
+
+# A key or an account that was deleted meanwhile has no usage to keep.
+ADD_USAGE = """
+INSERT INTO accounts_dailyusage AS u (key_id, day, requests, refusals)
+SELECT id, %(day)s, %(requests)s, %(refusals)s FROM accounts_apikey WHERE id = %(key)s
+ON CONFLICT (key_id, day) DO UPDATE SET
+    requests = u.requests + excluded.requests, refusals = u.refusals + excluded.refusals
+"""
+# What the database's own counter does not know yet, because another store counts: see QuotaStore.
+ADD_QUOTA = """
+INSERT INTO accounts_quotacounter AS q
+    (account_id, minute_ends, minute_used, day, day_used, seen_at, admitted)
+SELECT id, 0, 0, %(day)s, %(requests)s, 0, %(yes)s FROM accounts_account WHERE id = %(account)s
+ON CONFLICT (account_id) DO UPDATE SET
+    day_used = CASE WHEN excluded.day > q.day THEN excluded.day_used
+        WHEN excluded.day = q.day THEN q.day_used + excluded.day_used ELSE q.day_used END,
+    day_here = CASE WHEN excluded.day > q.day THEN 0 ELSE q.day_here END,
+    day = CASE WHEN excluded.day > q.day THEN excluded.day ELSE q.day END
+"""
+NOTE_USE = """
+UPDATE accounts_apikey SET last_used_at = %(at)s
+WHERE id = %(key)s AND (last_used_at IS NULL OR last_used_at <= %(before)s)
+"""
+ADD_LOAD = """
+INSERT INTO accounts_minuteload AS l (account_id, minute, requests, written_at)
+SELECT id, %(minute)s, %(requests)s, %(now)s FROM accounts_account WHERE id = %(account)s
+ON CONFLICT (account_id, minute) DO UPDATE SET
+    requests = l.requests + excluded.requests, written_at = excluded.written_at
+"""
+ADD_CALLS = """
+INSERT INTO accounts_deprecateduse AS u (account_id, operation, day, requests, last_call_at)
+SELECT id, %(operation)s, %(day)s, %(requests)s, %(last)s FROM accounts_account WHERE id = %(account)s
+ON CONFLICT (account_id, operation, day) DO UPDATE SET
+    requests = u.requests + excluded.requests,
+    last_call_at = CASE WHEN excluded.last_call_at > u.last_call_at
+        THEN excluded.last_call_at ELSE u.last_call_at END
+"""
+
+
+@dataclass(slots=True)
+class Batch:
+    """What one write takes."""
+
+    requests: Counter[tuple[int, int]] = field(default_factory=Counter)  # Admitted, by key id and day.
+    refusals: Counter[tuple[int, int]] = field(default_factory=Counter)  # By key id and day.
+    last_used: dict[int, int] = field(default_factory=dict)  # By key id.
+    # Of the requests, those that a store beside the database has counted; by account id and day.
+    elsewhere: Counter[tuple[int, int]] = field(default_factory=Counter)
+    # Requests by account id and minute: what "what if" is calculated from.
+    loads: Counter[tuple[int, int]] = field(default_factory=Counter)
+    # Calls of operations that will be removed, by account id, operation and day; and the last one.
+    calls: Counter[tuple[int, str, int]] = field(default_factory=Counter)
+    last_called: dict[tuple[int, str, int], int] = field(default_factory=dict)
+    # By key id, for keys under an older pepper: the number of the one that signs, and the digest with it.
+    digests: dict[int, tuple[int, str]] = field(default_factory=dict)
+    bans: list[Ban] = field(default_factory=list)
+
+    def add(self, newer: "Batch") -> None:
+        """Take in what has gathered since; but loads only so many, and digests only the newer ones."""
+        self.requests.update(newer.requests)
+        self.refusals.update(newer.refusals)
+        self.last_used |= newer.last_used
+        self.elsewhere.update(newer.elsewhere)
+        self.loads.update(newer.loads)
+        if len(self.loads) > LOADS_KEPT:
+            latest = sorted(self.loads, key=lambda place: place[1])[-LOADS_KEPT:]
+            self.loads = Counter({place: self.loads[place] for place in latest})
+        self.calls.update(newer.calls)
+        self.last_called |= newer.last_called
+        self.digests = newer.digests  # The others come again with the keys' next use.
+        self.bans += newer.bans
+
+    def write(self, now: int) -> None:
+        """Add to the tables all but the bans; in one order in every process: no two wait for each other.
+
+        To be called in a transaction. Each table takes one round trip, however many rows there are.
+        """
+        adapt = connection.ops.adapt_datetimefield_value
+        usage: Rows = [
+            {
+                "key": key_id,
+                "day": EPOCH + timedelta(days=day),
+                "requests": self.requests[key_id, day],
+                "refusals": self.refusals[key_id, day],
+            }
+            for key_id, day in sorted(self.requests.keys() | self.refusals.keys())
+        ]
+        quota: Rows = [
+            {"account": account_id, "day": day, "requests": requests, "yes": True}
+            for (account_id, day), requests in sorted(self.elsewhere.items())
+        ]
+        uses: Rows = [
+            {"key": key_id, "at": adapt(at), "before": adapt(at - LAST_USE_WRITTEN_EVERY)}
+            for key_id, at in sorted((key_id, moment(last)) for key_id, last in self.last_used.items())
+        ]
+        loads: Rows = [
+            {"account": account_id, "minute": minute, "requests": requests, "now": now}
+            for (account_id, minute), requests in sorted(self.loads.items())
+        ]
+        calls: Rows = [
+            {
+                "account": account_id,
+                "operation": operation,
+                "day": EPOCH + timedelta(days=day),
+                "requests": requests,
+                "last": adapt(moment(self.last_called[account_id, operation, day])),
+            }
+            for (account_id, operation, day), requests in sorted(self.calls.items())
+        ]
+        steps = [
+            (ADD_USAGE, usage),
+            (ADD_QUOTA, quota),
+            (NOTE_USE, uses),
+            (ADD_LOAD, loads),
+            (ADD_CALLS, calls),
+        ]
+        with connection.cursor() as cursor:
+            for statement, rows in steps:
+                if rows:
+                    cursor.executemany(statement, rows)
+        write_digests(self.digests)
+
+
+def write_digests(digests: dict[int, tuple[int, str]]) -> None:
+    """Store the digests. A key that is further already stays there."""
+    if not digests:
+        return
+    for key in ApiKey.objects.select_for_update().filter(pk__in=digests).order_by("pk"):
+        number, digest = digests[key.pk]
+        if key.pepper_number < number:
+            key.pepper_number, key.digest = number, digest
+            key.save(update_fields=["pepper_number", "digest"])  # Which tells Redis: see publishing.py.
+
+
+def write_bans(bans: list[Ban]) -> None:
+    """Record bans: the key's standing, and an audit entry; in one order in every process."""
+    for ban in sorted(bans, key=lambda ban: ban.key_id):
+        key = ApiKey.objects.filter(pk=ban.key_id).first()
+        later = Q(banned_at__gt=ban.began_at)
+        lifted = Q(banned_at=ban.began_at, banned_until__lt=ban.ends_at)
+        if key is None or KeyStanding.objects.filter(later | lifted, key=key).exists():
+            continue
+        facts = {"banned_at": ban.began_at, "banned_until": ban.ends_at, "ban_level": ban.level}
+        KeyStanding.objects.update_or_create(key=key, defaults=facts)
+        minutes = (ban.ends_at - ban.began_at) // MINUTE
+        reason = f"{ban.strikes} requests before their Retry-After ran out. Banned for {minutes} minutes."
+        audit.record(SERVICE, key, audit.Action.BANNED, reason=reason)
