@@ -1,21 +1,18 @@
 """Plans, accounts and API keys, and what is counted for them."""
 
-from accounts.models.api_keys import (
-    MAX_LIFETIME,
-    ROTATION_OVERLAP,
-    ApiKey,
-    key_mode,
-    signing_pepper,
-)
-from accounts.models.counters import (
+from accounts.models.api_keys import MAX_LIFETIME, ROTATION_OVERLAP, ApiKey, key_mode, signing_pepper
+from accounts.models.plans import EPOCH, Account, Plan, PlanCode
+from accounts.models.records import (
+    AccountDayLoad,
     DailyUsage,
+    DeprecatedUse,
     IdempotencyRecord,
     KeyStanding,
+    MinuteLoad,
     Publication,
     QuotaCounter,
+    Refusal,
 )
-from accounts.models.plans import EPOCH, Account, Plan, PlanCode
-from accounts.models.records import AccountDayLoad, DeprecatedUse, MinuteLoad, Refusal
 from petstore.backoffice.audit import Actor
 
 __all__ = [

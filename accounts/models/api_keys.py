@@ -12,9 +12,8 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from accounts import key_text, networks, scopes
-from accounts.models.counters import KeyStanding
 from accounts.models.plans import Account
-from accounts.models.publications import Published
+from accounts.models.records import KeyStanding, Published
 from petstore.backoffice import audit
 from petstore.backoffice.audit import Action, Actor, values_in
 from petstore.backoffice.models import AuditEntry, AuditQuerySet

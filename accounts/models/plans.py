@@ -1,9 +1,6 @@
 """Plans and accounts: who may send how much."""
 
-from __future__ import annotations
-
 from datetime import date, timedelta
-from typing import TYPE_CHECKING
 
 from django.core.exceptions import ValidationError
 from django.core.validators import MinValueValidator
@@ -12,13 +9,11 @@ from django.db.models import F, Q
 
 from accounts import key_text
 from accounts.limits import Limits
-from accounts.models.publications import Published
-
-if TYPE_CHECKING:
-    from accounts.models.counters import QuotaCounter
+from accounts.models.records import Published, QuotaCounter
 
 EPOCH = date(1970, 1, 1)
 POSITIVE = [MinValueValidator(1)]
+AGREED = "Enterprise only: the number agreed with this customer."
 
 
 class PlanCode(models.TextChoices):
@@ -71,18 +66,10 @@ class Account(Published):
     name = models.CharField(max_length=255, unique=True)
     plan = models.ForeignKey(Plan, on_delete=models.PROTECT)
     per_minute = models.BigIntegerField(
-        "requests per minute",
-        null=True,
-        blank=True,
-        validators=POSITIVE,
-        help_text="Enterprise only: the number agreed with this customer.",
+        "requests per minute", null=True, blank=True, validators=POSITIVE, help_text=AGREED
     )
     per_day = models.BigIntegerField(
-        "requests per day",
-        null=True,
-        blank=True,
-        validators=POSITIVE,
-        help_text="Enterprise only: the number agreed with this customer.",
+        "requests per day", null=True, blank=True, validators=POSITIVE, help_text=AGREED
     )
     created_at = models.DateTimeField(auto_now_add=True)
 
