@@ -17,7 +17,6 @@ from accounts.models import (
     AccountDayLoad,
     ApiKey,
     DailyUsage,
-    DeprecatedUse,
     Plan,
     PlanCode,
     QuotaCounter,
@@ -81,52 +80,24 @@ def sums(usage: QuerySet[DailyUsage], days: list[date], *by: str) -> dict[tuple[
     return {tuple(place): (requests, refusals) for *place, requests, refusals in rows}
 
 
-class AccountToday(NamedTuple):
-    """How much of its daily limit an account has used."""
-
-    account_id: int
-    name: str
-    plan: str
-    requests: int  # Admitted.
-    per_day: int
-    share: float  # 1.0 is all of it; more where the limit was lowered meanwhile.
-
-
-def top_accounts(limit: int = 10, today: date | None = None) -> list[AccountToday]:
-    """Return the accounts that have used the largest share of today's limit, the largest first."""
+def top_accounts(limit: int = 10, today: date | None = None) -> list[QuotaCounter]:
+    """Return what accounts have used of today's limit, the largest share first."""
     day = ((today or timezone.now().date()) - EPOCH).days
     per_day = Coalesce("account__per_day", "account__plan__per_day")
-    rows = (
-        QuotaCounter.objects.filter(day=day, day_used__gt=0)
-        .annotate(limit=per_day, share=Cast("day_used", FloatField()) / Cast(per_day, FloatField()))
-        .order_by("-share", "account__name")
-        .values_list("account_id", "account__name", "account__plan", "day_used", "limit", "share")
-    )
-    return [AccountToday(*row) for row in rows[:limit]]
-
-
-class DeprecatedCaller(NamedTuple):
-    """An account that still calls an operation that will be removed."""
-
-    account_id: int
-    account_name: str
-    plan: str
-    requests: int  # Admitted.
-    last_call_at: datetime
+    share = Cast("day_used", FloatField()) / Cast(per_day, FloatField())
+    used = QuotaCounter.objects.filter(day=day, day_used__gt=0).select_related("account__plan")
+    return list(used.order_by(share.desc(), "account__name")[:limit])
 
 
 def deprecated_callers(
     days: int = 30, limit: int = 20, today: date | None = None, operation: str = "getPet"
-) -> list[DeprecatedCaller]:
-    """Return who called the operation in these days, who calls most first."""
+) -> list[Account]:
+    """Return who called it in these days, who calls most first, each with `calls` and `last_call_at`."""
     wanted = last_days(days, today)
-    rows = (
-        DeprecatedUse.objects.filter(operation=operation, day__range=(wanted[0], wanted[-1]))
-        .values_list("account_id", "account__name", "account__plan")
-        .annotate(sent=Sum("requests"), last=Max("last_call_at"))
-        .order_by("-sent", "account__name")
-    )
-    return [DeprecatedCaller(*row) for row in rows[:limit]]
+    callers = Account.objects.filter(
+        deprecated_uses__operation=operation, deprecated_uses__day__range=(wanted[0], wanted[-1])
+    ).annotate(calls=Sum("deprecated_uses__requests"), last_call_at=Max("deprecated_uses__last_call_at"))
+    return list(callers.order_by("-calls", "name")[:limit])
 
 
 # --- Keys ----------------------------------------------------------------------------------------

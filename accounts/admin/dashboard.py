@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from accounts import reports
 from accounts.admin.badges import bar
-from accounts.models import Account, PlanCode
+from accounts.models import Account, PlanCode, QuotaCounter
 from petstore.backoffice.charts import BarChart, Series
 from petstore.backoffice.dashboard import Card, Step, listing, makes_cards
 from petstore.backoffice.navigation import may_view
@@ -85,30 +85,25 @@ def traffic_chart(days: list[reports.PlanDay], column: str) -> BarChart:
     return BarChart(title, column, "Day (UTC)", labels, series, newest_last=True)
 
 
-def quota(top: list[reports.AccountToday]) -> Card:
+def quota(top: list[QuotaCounter]) -> Card:
     """Return who has used most of the daily limit, each as a bar and in words."""
+    shares = [(used.account, used.day_used, used.account.limits.per_day) for used in top]
+    lines = [
+        {"account": account, "high": used >= NEARLY_ALL * limit, **bar(used, limit)}
+        for account, used, limit in shares
+    ]
     steps = []
-    if nearly := sum(account.share >= NEARLY_ALL for account in top):
+    if nearly := sum(used >= NEARLY_ALL * limit for _, used, limit in shares):
         at_least = "or more " if nearly == TOP_ACCOUNTS else ""
         text = counted(nearly, "account has", f"accounts {at_least}have")
         steps.append(Step(3, "speed", f"{text} used 90% of today's quota, or more.", "See which", "#quota"))
-    lines = [
-        {
-            **bar(account.requests, account.per_day),
-            "account": account,
-            "plan": PlanCode(account.plan).label,
-            "high": account.share >= NEARLY_ALL,
-        }
-        for account in top
-    ]
     return Card("quota", "left", 2, {"top": lines, "link": listing("accounts_account")}, steps)
 
 
 def callers_of_get_pet() -> Card:
-    callers = reports.deprecated_callers(DAYS, TOP_ACCOUNTS)
     facts = {
         "days": DAYS,
-        "callers": [(caller, f"{caller.requests:,}") for caller in callers],
+        "callers": reports.deprecated_callers(DAYS, TOP_ACCOUNTS),
         "removed_at": settings.GET_PET_REMOVED_AT,
         "removed": timezone.now() >= settings.GET_PET_REMOVED_AT,
     }

@@ -97,21 +97,11 @@ def explanation(refusal: Refusal, now: datetime) -> dict[str, Any]:
     }
 
 
-def windows(refusal: Refusal) -> list[dict[str, Any]]:
-    """Return both windows as they were. A window's end is the first moment after it."""
+def windows(refusal: Refusal) -> list[tuple[str, int, int, datetime, datetime]]:
+    """Return of both windows, as they were: name, used, limit, start, and the first moment after it."""
+    minute_ends, day_ends = refusal.minute_ends_at, refusal.day_ends_at
     minute, day = timedelta(minutes=1), timedelta(days=1)
-    both = [
-        ("Minute", refusal.minute_used, refusal.minute_limit, refusal.minute_ends_at, minute),
-        ("Day (UTC)", refusal.day_used, refusal.day_limit, refusal.day_ends_at, day),
-    ]
     return [
-        {
-            "name": name,
-            "used": f"{used:,}",
-            "limit": f"{limit:,}",
-            "full": used >= limit,
-            "began": f"{ends - length:%Y-%m-%d %H:%M:%S} UTC",
-            "ends": f"{ends:%Y-%m-%d %H:%M:%S} UTC",
-        }
-        for name, used, limit, ends, length in both
+        ("Minute", refusal.minute_used, refusal.minute_limit, minute_ends - minute, minute_ends),
+        ("Day (UTC)", refusal.day_used, refusal.day_limit, day_ends - day, day_ends),
     ]

@@ -94,10 +94,10 @@ def test_top_accounts_come_by_the_share_of_their_own_daily_limit(
     QuotaCounter.objects.create(
         account=idle, minute_ends=0, minute_used=0, day=today - 1, day_used=9, seen_at=0, admitted=True
     )
-    assert reports.top_accounts(today=TODAY) == [
-        (custom.pk, "Big Cats", "enterprise", 45_000, 50_000, 0.9),
-        (free.pk, "Small Paws", "free", 900, 1_000, 0.9),
-        (account.pk, "Acme Pets", "business", 1_000, 100_000, 0.01),
+    assert [(used.account, used.day_used) for used in reports.top_accounts(today=TODAY)] == [
+        (custom, 45_000),  # Of 50,000.
+        (free, 900),  # Of 1,000: the same share, and a later name.
+        (account, 1_000),  # Of 100,000.
     ]
     assert len(reports.top_accounts(limit=1, today=TODAY)) == 1
 
@@ -118,9 +118,10 @@ def test_callers_of_a_deprecated_operation_come_with_count_and_last_call(
     call(account, 30, 1_000)  # Too long ago.
     call(free, 0, 9)
     call(free, 0, 9, operation="somethingElse")
-    assert reports.deprecated_callers(today=TODAY) == [
-        (free.pk, "Small Paws", "free", 9, NOW),
-        (account.pk, "Acme Pets", "business", 5, NOW - timedelta(1)),
+    callers: list[Any] = reports.deprecated_callers(today=TODAY)
+    assert [(caller, caller.calls, caller.last_call_at) for caller in callers] == [
+        (free, 9, NOW),
+        (account, 5, NOW - timedelta(1)),
     ]
 
 
