@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import UTC, datetime, timedelta
 
 from django.conf import settings
@@ -44,7 +44,7 @@ class ApiKeyManager(models.Manager["ApiKey"]):
         account: Account,
         *,
         name: str = "",
-        key_scopes: Iterable[str] = scopes.SCOPES,
+        key_scopes: Collection[str] = scopes.SCOPES,
         expires_at: datetime | None = None,
         allowed_networks: Iterable[str] = (),
         by: Actor,
@@ -56,10 +56,6 @@ class ApiKeyManager(models.Manager["ApiKey"]):
         """
         text = key_text.make(key_mode(), account.public_id)
         pepper_number = signing_pepper()
-        try:
-            stored_scopes = scopes.stored_form(list(key_scopes))
-        except ValueError as error:
-            raise ValidationError(str(error)) from None
         key = self.model(
             account=account,
             public_id=text.public_id,
@@ -67,7 +63,7 @@ class ApiKeyManager(models.Manager["ApiKey"]):
             name=name,
             digest=key_text.digest(text, settings.API_KEY_PEPPERS[pepper_number]),
             pepper_number=pepper_number,
-            scopes=stored_scopes,
+            scopes=scopes.stored_form(key_scopes),
             allowed_networks=networks.normalise(allowed_networks),
             expires_at=expires_at,
             rotated_from=rotated_from,

@@ -16,7 +16,7 @@ from accounts.limits import MINUTE, moment
 from accounts.models import EPOCH, Actor, ApiKey, KeyStanding
 from petstore.backoffice import audit
 
-Rows = list[dict[str, Any]]
+Rows = list[tuple[Any, ...]]  # The parameters of a statement, in its order.
 
 LOADS_KEPT = 100_000  # Accounts' minutes that may wait for a database that is away; the oldest go first.
 LAST_USE_WRITTEN_EVERY = timedelta(minutes=1)  # It is for people.
@@ -25,7 +25,7 @@ SERVICE = Actor("the service")
 # A key or an account that was deleted meanwhile has no usage to keep.
 ADD_USAGE = """
 INSERT INTO accounts_dailyusage AS u (key_id, day, requests, refusals)
-SELECT id, %(day)s, %(requests)s, %(refusals)s FROM accounts_apikey WHERE id = %(key)s
+SELECT id, %s, %s, %s FROM accounts_apikey WHERE id = %s
 ON CONFLICT (key_id, day) DO UPDATE SET
     requests = u.requests + excluded.requests, refusals = u.refusals + excluded.refusals
 """
@@ -33,7 +33,7 @@ ON CONFLICT (key_id, day) DO UPDATE SET
 ADD_QUOTA = """
 INSERT INTO accounts_quotacounter AS q
     (account_id, minute_ends, minute_used, day, day_used, seen_at, admitted)
-SELECT id, 0, 0, %(day)s, %(requests)s, 0, %(yes)s FROM accounts_account WHERE id = %(account)s
+SELECT id, 0, 0, %s, %s, 0, %s FROM accounts_account WHERE id = %s
 ON CONFLICT (account_id) DO UPDATE SET
     day_used = CASE WHEN excluded.day > q.day THEN excluded.day_used
         WHEN excluded.day = q.day THEN q.day_used + excluded.day_used ELSE q.day_used END,
@@ -41,18 +41,18 @@ ON CONFLICT (account_id) DO UPDATE SET
     day = CASE WHEN excluded.day > q.day THEN excluded.day ELSE q.day END
 """
 NOTE_USE = """
-UPDATE accounts_apikey SET last_used_at = %(at)s
-WHERE id = %(key)s AND (last_used_at IS NULL OR last_used_at <= %(before)s)
+UPDATE accounts_apikey SET last_used_at = %s
+WHERE id = %s AND (last_used_at IS NULL OR last_used_at <= %s)
 """
 ADD_LOAD = """
 INSERT INTO accounts_minuteload AS l (account_id, minute, requests, written_at)
-SELECT id, %(minute)s, %(requests)s, %(now)s FROM accounts_account WHERE id = %(account)s
+SELECT id, %s, %s, %s FROM accounts_account WHERE id = %s
 ON CONFLICT (account_id, minute) DO UPDATE SET
     requests = l.requests + excluded.requests, written_at = excluded.written_at
 """
 ADD_CALLS = """
 INSERT INTO accounts_deprecateduse AS u (account_id, operation, day, requests, last_call_at)
-SELECT id, %(operation)s, %(day)s, %(requests)s, %(last)s FROM accounts_account WHERE id = %(account)s
+SELECT id, %s, %s, %s, %s FROM accounts_account WHERE id = %s
 ON CONFLICT (account_id, operation, day) DO UPDATE SET
     requests = u.requests + excluded.requests,
     last_call_at = CASE WHEN excluded.last_call_at > u.last_call_at
@@ -100,34 +100,29 @@ class Batch:
         """
         adapt = connection.ops.adapt_datetimefield_value
         usage: Rows = [
-            {
-                "key": key_id,
-                "day": EPOCH + timedelta(days=day),
-                "requests": self.requests[key_id, day],
-                "refusals": self.refusals[key_id, day],
-            }
+            (EPOCH + timedelta(days=day), self.requests[key_id, day], self.refusals[key_id, day], key_id)
             for key_id, day in sorted(self.requests.keys() | self.refusals.keys())
         ]
         quota: Rows = [
-            {"account": account_id, "day": day, "requests": requests, "yes": True}
+            (day, requests, True, account_id)
             for (account_id, day), requests in sorted(self.elsewhere.items())
         ]
         uses: Rows = [
-            {"key": key_id, "at": adapt(at), "before": adapt(at - LAST_USE_WRITTEN_EVERY)}
+            (adapt(at), key_id, adapt(at - LAST_USE_WRITTEN_EVERY))
             for key_id, at in sorted((key_id, moment(last)) for key_id, last in self.last_used.items())
         ]
         loads: Rows = [
-            {"account": account_id, "minute": minute, "requests": requests, "now": now}
+            (minute, requests, now, account_id)
             for (account_id, minute), requests in sorted(self.loads.items())
         ]
         calls: Rows = [
-            {
-                "account": account_id,
-                "operation": operation,
-                "day": EPOCH + timedelta(days=day),
-                "requests": requests,
-                "last": adapt(moment(self.last_called[account_id, operation, day])),
-            }
+            (
+                operation,
+                EPOCH + timedelta(days=day),
+                requests,
+                adapt(moment(self.last_called[account_id, operation, day])),
+                account_id,
+            )
             for (account_id, operation, day), requests in sorted(self.calls.items())
         ]
         steps = [

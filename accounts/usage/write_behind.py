@@ -116,12 +116,11 @@ class UsageRecorder:
         while not self._stopping.is_set():
             self._wake.wait(WRITE_EVERY)
             self._wake.clear()
-            steps = [self.write, chore]
+            do(self.write)
+            do(chore)
             if time.monotonic() - tidied >= TIDY_EVERY:
                 tidied = time.monotonic()
-                steps.append(tidy)
-            for step in steps:
-                do(step)
+                do(tidy)
 
     def wake(self) -> None:
         """Write, and do the chore, now; in the thread that does so every few seconds."""
