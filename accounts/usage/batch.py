@@ -14,6 +14,7 @@ from django.db.models import Q
 from accounts.bans import Ban
 from accounts.limits import MINUTE, moment
 from accounts.models import EPOCH, Actor, ApiKey, KeyStanding
+from accounts.usage.refusals import KEPT_FOR_A_WRITE, Refused
 from petstore.backoffice import audit
 
 Rows = list[tuple[Any, ...]]  # The parameters of a statement, in its order.
@@ -77,9 +78,11 @@ class Batch:
     # By key id, for keys under an older pepper: the number of the one that signs, and the digest with it.
     digests: dict[int, tuple[int, str]] = field(default_factory=dict)
     bans: list[Ban] = field(default_factory=list)
+    refused: list[Refused] = field(default_factory=list)
+    dropped: int = 0  # Refusals that are not kept: there were too many.
 
     def add(self, newer: "Batch") -> None:
-        """Take in what has gathered since; but loads only so many, and digests only the newer ones."""
+        """Take in what has gathered since; of loads and refusals only so many, of digests the newer."""
         self.requests.update(newer.requests)
         self.refusals.update(newer.refusals)
         self.last_used |= newer.last_used
@@ -92,9 +95,12 @@ class Batch:
         self.last_called |= newer.last_called
         self.digests = newer.digests  # The others come again with the keys' next use.
         self.bans += newer.bans
+        refused = self.refused + newer.refused
+        self.refused = refused[:KEPT_FOR_A_WRITE]
+        self.dropped += newer.dropped + len(refused) - len(self.refused)
 
     def write(self, now: int) -> None:
-        """Add to the tables all but the bans; in one order in every process: no two wait for each other.
+        """Add to the tables all but bans and refusals; in one order, so that no process blocks another.
 
         To be called in a transaction. Each table takes one round trip, however many rows there are.
         """

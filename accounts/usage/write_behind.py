@@ -9,6 +9,7 @@ import atexit
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.util import Finalize
@@ -20,13 +21,13 @@ from accounts import key_text
 from accounts.bans import Ban
 from accounts.caller import Caller
 from accounts.key_text import KeyText
-from accounts.limits import DAY, MINUTE, Verdict
+from accounts.limits import DAY, HOUR, MINUTE, Verdict
 from accounts.models import signing_pepper
 from accounts.usage import loads, refusals
 from accounts.usage.batch import Batch, write_bans
-from accounts.usage.refusals import Refused
+from accounts.usage.refusals import KEPT_FOR_A_WRITE, KEPT_OF_A_KEY_AND_HOUR, Refused
 from petstore.loop.threads import in_thread
-from petstore.observability.metrics import BANS
+from petstore.observability.metrics import BANS, REFUSALS_NOT_KEPT
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +39,8 @@ MOST_REHASHED = 500  # Keys in one write; the others come with their next use.
 class UsageRecorder:
     def __init__(self) -> None:
         self._batch = Batch()
-        self._refusals = refusals.RefusalBuffer()
+        self._hour = 0
+        self._kept: Counter[int] = Counter()  # Refusals of this hour, by the id of the key.
         self._lock = threading.Lock()
         self._writing = threading.Lock()
         self._stopping = threading.Event()
@@ -80,7 +82,17 @@ class UsageRecorder:
                     digests[key_id] = number, key_text.digest(key, settings.API_KEY_PEPPERS[number])
 
     def refuse(self, refused: Refused) -> None:
-        self._refusals.add(refused)
+        """Keep a refusal for staff to look up, or count it if too many are kept already."""
+        key_id, hour = refused.caller.key_id, refused.verdict.now // HOUR
+        with self._lock:
+            if hour != self._hour:
+                self._hour, self._kept = hour, Counter()
+            batch = self._batch
+            if self._kept[key_id] < KEPT_OF_A_KEY_AND_HOUR and len(batch.refused) < KEPT_FOR_A_WRITE:
+                self._kept[key_id] += 1
+                batch.refused.append(refused)
+            else:
+                batch.dropped += 1
 
     def call_deprecated(self, caller: Caller, operation: str, now: int) -> None:
         """Note an admitted call of a deprecated operation; `count` has counted it."""
@@ -94,7 +106,7 @@ class UsageRecorder:
         BANS.inc()
         with self._lock:
             self._batch.bans.append(ban)
-        in_thread(self._write_usage)
+        in_thread(self.write)
         self.wake()  # Redis is told there: who was banned need not wait for that.
 
     def start(self, chore: Callable[[], object]) -> None:
@@ -128,21 +140,21 @@ class UsageRecorder:
 
     def write(self) -> None:
         """Write what has gathered; keep it if the database doesn't take it."""
-        self._write_usage()
-        self._refusals.write()
-
-    def _write_usage(self) -> None:
         with self._writing:
             with self._lock:
                 batch, self._batch = self._batch, Batch()
             if batch == Batch():
                 return
+            REFUSALS_NOT_KEPT.inc(batch.dropped)
+            batch.dropped = 0
             try:
                 with transaction.atomic():
                     write_bans(batch.bans)
                 batch.bans = []
                 with transaction.atomic():
                     batch.write(time.time_ns() // 1000)
+                batch = Batch(refused=batch.refused)
+                refusals.store(batch.refused)
             except Error:
                 logger.warning("Usage could not be written; it is kept for the next write.", exc_info=True)
                 with self._lock:
