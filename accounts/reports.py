@@ -33,40 +33,27 @@ def last_days(days: int, today: date | None) -> list[date]:
 # --- Requests ------------------------------------------------------------------------------------
 
 
-class PlanDay(NamedTuple):
-    """What the accounts of a plan sent on one day."""
-
-    day: date
-    plan: str
-    requests: int  # Admitted.
-    refusals: int
-
-
-class UsageDay(NamedTuple):
-    """What one account sent on one day."""
-
+class Day(NamedTuple):
     day: date
     requests: int  # Admitted.
     refusals: int
 
 
-def requests_by_plan(days: int = 30, today: date | None = None) -> list[PlanDay]:
-    """Return requests and refusals for every day and plan, also where there were none, in that order.
+def requests_by_plan(days: int = 30, today: date | None = None) -> dict[PlanCode, list[Day]]:
+    """Return what the accounts of each plan sent, for every day, the oldest first.
 
     An account counts for the plan that it has now, on days before it had it as well.
     """
     wanted = last_days(days, today)
     found = sums(DailyUsage.objects.all(), wanted, "key__account__plan")
-    return [
-        PlanDay(day, plan, *found.get((day, plan), (0, 0))) for day in wanted for plan in PlanCode.values
-    ]
+    return {plan: [Day(day, *found.get((day, plan), (0, 0))) for day in wanted] for plan in PlanCode}
 
 
-def account_usage(account_id: int, days: int = 30, today: date | None = None) -> list[UsageDay]:
+def account_usage(account_id: int, days: int = 30, today: date | None = None) -> list[Day]:
     """Return what an account sent with all its keys, for every day, the oldest first."""
     wanted = last_days(days, today)
     found = sums(DailyUsage.objects.filter(key__account=account_id), wanted)
-    return [UsageDay(day, *found.get((day,), (0, 0))) for day in wanted]
+    return [Day(day, *found.get((day,), (0, 0))) for day in wanted]
 
 
 def sums(usage: QuerySet[DailyUsage], days: list[date], *by: str) -> dict[tuple[Any, ...], tuple[int, int]]:

@@ -15,7 +15,7 @@ from accounts import reports
 from accounts.admin.badges import SOON, STATE_COLOURS, age, exact, key_state, state_badge, usage_bar
 from accounts.admin.base import with_use_of_today
 from accounts.admin.key_pages import IssueForm, KeyPages
-from accounts.models import ApiKey, PlanCode
+from accounts.models import ApiKey, PlanCode, active
 from petstore.backoffice.audit import Actor
 from petstore.backoffice.filters import ChoiceFilter
 from petstore.backoffice.history import entries_of
@@ -36,14 +36,9 @@ class StateFilter(ChoiceFilter):
         now = timezone.now()
         if chosen == "revoked":
             return Q(revoked_at__isnull=False)
-        return (
-            Q(revoked_at=None)
-            & {
-                "active": Q(expires_at=None) | Q(expires_at__gt=now),
-                "soon": Q(expires_at__gt=now, expires_at__lte=now + SOON),
-                "expired": Q(expires_at__lte=now),
-            }[chosen]
-        )
+        if chosen == "expired":
+            return Q(revoked_at=None, expires_at__lte=now)
+        return active(now) & Q(expires_at__lte=now + SOON) if chosen == "soon" else active(now)
 
 
 class ExpiresFilter(ChoiceFilter):

@@ -54,8 +54,8 @@ def keys(request: HttpRequest) -> Card:
 
 
 def traffic(request: HttpRequest, *, used_today: bool) -> Card:
-    days = reports.requests_by_plan(DAYS)
-    charts = [traffic_chart(days, column) for column in ("requests", "refusals")]
+    by_plan = reports.requests_by_plan(DAYS)
+    charts = [traffic_chart(by_plan, column) for column in ("requests", "refusals")]
     requests, refusals = (chart if chart.total else None for chart in charts)
     quiet = not (requests or refusals)
     none = quiet and not used_today and not Account.objects.exists()
@@ -70,18 +70,18 @@ def traffic(request: HttpRequest, *, used_today: bool) -> Card:
     return Card("traffic", "top", 1, facts, [step] if asks else [])
 
 
-def traffic_chart(days: list[reports.PlanDay], column: str) -> BarChart:
+def traffic_chart(by_plan: dict[PlanCode, list[reports.Day]], column: str) -> BarChart:
     series = [
         Series(
             plan.label,
             f"--chart-{number}",
-            [getattr(day, column) for day in days if day.plan == plan],
+            [getattr(day, column) for day in days],
             listing("accounts_account", plan__code__exact=plan.value),
         )
-        for number, plan in enumerate(PlanCode, start=1)
+        for number, (plan, days) in enumerate(by_plan.items(), start=1)
     ]
     title = f"{column.capitalize()} per day, last {DAYS} days"
-    labels = [f"{day.day:%b} {day.day.day}" for day in days if day.plan == PlanCode.FREE]
+    labels = [f"{day.day:%b} {day.day.day}" for day in by_plan[PlanCode.FREE]]
     return BarChart(title, column, "Day (UTC)", labels, series, newest_last=True)
 
 

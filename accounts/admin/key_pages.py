@@ -25,7 +25,7 @@ from unfold.widgets import (
 from accounts import networks, scopes
 from accounts.admin.badges import age, exact, state_badge
 from accounts.admin.base import PastedKeyAdmin, warn_if_untold
-from accounts.models import ROTATION_OVERLAP, ApiKey
+from accounts.models import ROTATION_OVERLAP, ApiKey, active
 from petstore.backoffice.audit import Action, Actor
 from petstore.backoffice.confirmation import Question, ReasonForm, confirm
 
@@ -195,8 +195,7 @@ def facts(key: ApiKey, now: datetime) -> dict[str, Any]:
     today = now.date()
     in_week = key.usage.filter(day__gt=today - timedelta(days=7), day__lte=today)
     sent = in_week.aggregate(today=Sum("requests", filter=Q(day=today)), week=Sum("requests"))
-    others = ApiKey.objects.filter(account=key.account_id, revoked_at=None).exclude(pk=key.pk)
-    working = others.filter(Q(expires_at=None) | Q(expires_at__gt=now)).count()
+    working = ApiKey.objects.filter(active(now), account=key.account_id).exclude(pk=key.pk).count()
     ban_end = key.ban_end(now)
     event = key.events.filter(action=Action.BANNED).first() if ban_end else None
     since = {"Banned since": exact(event.at), "Reason of the ban": event.reason} if event else {}

@@ -5,7 +5,7 @@ from typing import Any
 from django import forms
 from django.contrib import admin
 from django.core.exceptions import ValidationError
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Count, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from unfold.decorators import display
@@ -15,7 +15,7 @@ from accounts import reports
 from accounts.admin.badges import PLAN_COLOURS
 from accounts.admin.base import WarnsIfUntold
 from accounts.limits import Limits
-from accounts.models import Account, ApiKey, Plan, PlanCode
+from accounts.models import Account, ApiKey, Plan, PlanCode, active
 from petstore.backoffice.wording import counted
 
 NUMBERS = ("per_minute", "per_day")
@@ -87,8 +87,7 @@ class PlanForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its stu
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        alive = Q(expires_at=None) | Q(expires_at__gt=timezone.now())
-        keys = ApiKey.objects.filter(alive, revoked_at=None, account__plan=self.instance)
+        keys = ApiKey.objects.filter(active(timezone.now()), account__plan=self.instance)
         self.accounts = Account.objects.filter(plan=self.instance).count()
         self.reach = f"{counted(self.accounts, 'account')} with {counted(keys.count(), 'active key')}"
         if "confirmed" in self.fields:

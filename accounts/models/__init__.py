@@ -1,6 +1,13 @@
 """Plans, accounts and API keys, and what is counted for them."""
 
-from accounts.models.api_keys import MAX_LIFETIME, ROTATION_OVERLAP, ApiKey, key_mode, signing_pepper
+from accounts.models.api_keys import (
+    MAX_LIFETIME,
+    ROTATION_OVERLAP,
+    ApiKey,
+    active,
+    key_mode,
+    signing_pepper,
+)
 from accounts.models.plans import EPOCH, Account, Plan, PlanCode
 from accounts.models.records import (
     AccountDayLoad,
@@ -33,6 +40,7 @@ __all__ = [
     "Publication",
     "QuotaCounter",
     "Refusal",
+    "active",
     "key_mode",
     "signing_pepper",
 ]

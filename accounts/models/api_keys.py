@@ -38,6 +38,11 @@ def validate_end(value: datetime) -> None:
         raise ValidationError("A key must end within 100 years.")
 
 
+def active(now: datetime) -> Q:
+    """Return the condition of the keys whose state is active."""
+    return Q(revoked_at=None) & (Q(expires_at=None) | Q(expires_at__gt=now))
+
+
 class ApiKeyManager(models.Manager["ApiKey"]):
     def issue(
         self,

@@ -60,14 +60,13 @@ def test_requests_are_summed_for_each_day_and_plan_with_zeros_between(
     use(second, 0, 5)
     use(small, 2, 7, 7)
     use(small, 3, 99)  # Too long ago.
-    rows = reports.requests_by_plan(days=3, today=TODAY)
-    assert [(row.day, row.plan) for row in rows] == [
-        (ago(back), plan) for back in (2, 1, 0) for plan in PlanCode.values
-    ]
-    assert [row for row in rows if row.requests] == [
-        (ago(2), "free", 7, 7),
-        (ago(0), "business", 15, 1),
-    ]
+    idle = [(ago(2), 0, 0), (ago(1), 0, 0), (ago(0), 0, 0)]
+    assert reports.requests_by_plan(days=3, today=TODAY) == {
+        PlanCode.FREE: [(ago(2), 7, 7), *idle[1:]],
+        PlanCode.PRO: idle,
+        PlanCode.BUSINESS: [*idle[:2], (ago(0), 15, 1)],
+        PlanCode.ENTERPRISE: idle,
+    }
 
 
 def test_usage_of_an_account_takes_in_all_its_keys_and_no_other(
