@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.db import models, transaction
-from django.db.models import F, Q
+from django.db.models import CheckConstraint, F, Q
 from django.utils import timezone
 
 from accounts import key_text, networks, scopes
@@ -89,7 +89,7 @@ class ApiKey(Published):
         LIVE = "live"
         TEST = "test"
 
-    account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="keys")
+    account = models.ForeignKey(Account, models.PROTECT, related_name="keys")
     public_id = models.CharField(max_length=key_text.PUBLIC_ID_LENGTH, unique=True, editable=False)
     mode = models.CharField(max_length=4, choices=Mode, editable=False)
     name = models.CharField(max_length=255, blank=True, help_text="What the key is for.")
@@ -102,7 +102,7 @@ class ApiKey(Published):
     revoked_at = models.DateTimeField(null=True, blank=True, editable=False)
     revoked_reason = models.CharField(max_length=255, blank=True, editable=False)
     rotated_from = models.OneToOneField(
-        "self", on_delete=models.PROTECT, null=True, blank=True, editable=False, related_name="rotated_to"
+        "self", models.PROTECT, null=True, blank=True, editable=False, related_name="rotated_to"
     )
     last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
 
@@ -112,16 +112,14 @@ class ApiKey(Published):
         verbose_name = "API key"
         ordering = ["-id"]
         constraints = [
-            models.CheckConstraint(name="key_has_a_mode", condition=Q(mode__in=["live", "test"])),
-            models.CheckConstraint(
-                name="key_scopes_are_known", condition=Q(scopes__in=scopes.STORED_FORMS)
-            ),
-            models.CheckConstraint(
+            CheckConstraint(name="key_has_a_mode", condition=Q(mode__in=["live", "test"])),
+            CheckConstraint(name="key_scopes_are_known", condition=Q(scopes__in=scopes.STORED_FORMS)),
+            CheckConstraint(
                 name="key_ends_after_it_began",
                 condition=Q(expires_at__isnull=True) | Q(expires_at__gt=F("created_at")),
                 violation_error_message="A key must end later than it begins.",
             ),
-            models.CheckConstraint(
+            CheckConstraint(
                 name="key_revoked_with_a_reason",
                 condition=Q(revoked_at__isnull=True, revoked_reason="")
                 | (Q(revoked_at__isnull=False) & ~Q(revoked_reason="")),

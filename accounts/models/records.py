@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.db import models, transaction
-from django.db.models import F, Q, QuerySet
+from django.db.models import CheckConstraint, F, Index, Q, QuerySet, UniqueConstraint
 from django.utils import timezone
 
 from petstore.observability.request_ids import WELL_FORMED
@@ -48,7 +48,7 @@ class QuotaCounter(Record):
     """
 
     account = models.OneToOneField(
-        "accounts.Account", on_delete=models.CASCADE, primary_key=True, related_name="quota"
+        "accounts.Account", models.CASCADE, primary_key=True, related_name="quota"
     )
     minute_ends = models.BigIntegerField()
     minute_used = models.BigIntegerField()
@@ -62,9 +62,7 @@ class QuotaCounter(Record):
 
     class Meta:
         constraints = [
-            models.CheckConstraint(
-                name="quota_counts_from_zero", condition=Q(minute_used__gte=0, day_used__gte=0)
-            )
+            CheckConstraint(name="quota_counts_from_zero", condition=Q(minute_used__gte=0, day_used__gte=0))
         ]
 
 
@@ -74,9 +72,7 @@ class KeyStanding(Published):
     Times are whole microseconds since the epoch.
     """
 
-    key = models.OneToOneField(
-        "accounts.ApiKey", on_delete=models.CASCADE, primary_key=True, related_name="standing"
-    )
+    key = models.OneToOneField("accounts.ApiKey", models.CASCADE, primary_key=True, related_name="standing")
     told_until = models.BigIntegerField(default=0, help_text="When the last Retry-After runs out.")
     strikes = models.BigIntegerField(default=0)
     strikes_end = models.BigIntegerField(default=0, help_text="When the strikes are forgotten.")
@@ -89,12 +85,10 @@ class KeyStanding(Published):
 
     class Meta:
         constraints = [
-            models.CheckConstraint(
+            CheckConstraint(
                 name="standing_counts_from_zero", condition=Q(strikes__gte=0, ban_level__gte=0)
             ),
-            models.CheckConstraint(
-                name="ban_ends_after_it_began", condition=Q(banned_until__gte=F("banned_at"))
-            ),
+            CheckConstraint(name="ban_ends_after_it_began", condition=Q(banned_until__gte=F("banned_at"))),
         ]
 
 
@@ -107,7 +101,7 @@ class Publication(Record):
 
     key = models.OneToOneField(
         "accounts.ApiKey",
-        on_delete=models.CASCADE,
+        models.CASCADE,
         primary_key=True,
         related_name="publication",
         db_constraint=False,  # It holds no key back, and no change waits for another.
@@ -116,34 +110,30 @@ class Publication(Record):
     told = models.BigIntegerField(help_text="The version that Redis was told last.")
 
     class Meta:
-        indexes = [
-            models.Index(fields=["key"], name="publication_untold", condition=Q(told__lt=F("version")))
-        ]
+        indexes = [Index(fields=["key"], name="publication_untold", condition=Q(told__lt=F("version")))]
 
 
 class DailyUsage(Record):
     """How many requests a key sent on one UTC day. Written behind, every few seconds."""
 
-    key = models.ForeignKey("accounts.ApiKey", on_delete=models.CASCADE, related_name="usage")
+    key = models.ForeignKey("accounts.ApiKey", models.CASCADE, related_name="usage")
     day = models.DateField()
     requests = models.BigIntegerField(default=0, help_text="Those that were admitted.")
     refusals = models.BigIntegerField(default=0, help_text="Those that were answered with 429.")
 
     class Meta:
         verbose_name_plural = "daily usage"
-        indexes = [models.Index(fields=["day"], name="usage_by_day")]
+        indexes = [Index(fields=["day"], name="usage_by_day")]
         constraints = [
-            models.UniqueConstraint(name="one_usage_for_each_key_and_day", fields=["key", "day"]),
-            models.CheckConstraint(
-                name="usage_counts_from_zero", condition=Q(requests__gte=0, refusals__gte=0)
-            ),
+            UniqueConstraint(name="one_usage_for_each_key_and_day", fields=["key", "day"]),
+            CheckConstraint(name="usage_counts_from_zero", condition=Q(requests__gte=0, refusals__gte=0)),
         ]
 
 
 class IdempotencyRecord(Record):
     """The first answer to a request that may be sent again (D31). Written with what the request wrote."""
 
-    account = models.ForeignKey("accounts.Account", on_delete=models.CASCADE, related_name="+")
+    account = models.ForeignKey("accounts.Account", models.CASCADE, related_name="+")
     key = models.CharField(max_length=255)
     fingerprint = models.CharField(max_length=64, help_text="Of method, path and body.")
     status = models.PositiveSmallIntegerField(null=True)
@@ -153,7 +143,7 @@ class IdempotencyRecord(Record):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(name="one_answer_for_an_idempotency_key", fields=["account", "key"])
+            UniqueConstraint(name="one_answer_for_an_idempotency_key", fields=["account", "key"])
         ]
 
 
@@ -181,10 +171,8 @@ class Refusal(Record):
 
     request_id = models.CharField(max_length=128)
     at = models.DateTimeField(db_index=True)
-    account = models.ForeignKey(
-        "accounts.Account", on_delete=models.CASCADE, related_name="refusals", db_index=False
-    )
-    key = models.ForeignKey("accounts.ApiKey", on_delete=models.CASCADE, related_name="refusals")
+    account = models.ForeignKey("accounts.Account", models.CASCADE, related_name="refusals", db_index=False)
+    key = models.ForeignKey("accounts.ApiKey", models.CASCADE, related_name="refusals")
     rule = models.CharField(max_length=20, choices=Rule)
     method = models.CharField(max_length=8)
     route = models.CharField(max_length=100)
@@ -201,15 +189,15 @@ class Refusal(Record):
     class Meta:
         ordering = ["-id"]
         indexes = [
-            models.Index(fields=["request_id", "-id"], name="refusal_by_request"),
-            models.Index(fields=["account", "-id"], name="refusal_by_account"),
+            Index(fields=["request_id", "-id"], name="refusal_by_request"),
+            Index(fields=["account", "-id"], name="refusal_by_account"),
         ]
         constraints = [
-            models.CheckConstraint(
+            CheckConstraint(
                 name="refusal_rule_is_known",
                 condition=Q(rule__in=["rate_limit_exceeded", "daily_quota_exceeded", "api_key_banned"]),
             ),
-            models.CheckConstraint(
+            CheckConstraint(
                 name="refusal_by_ban_has_its_end",
                 condition=~Q(rule="api_key_banned") | Q(ban_ends_at__isnull=False),
             ),
@@ -220,7 +208,7 @@ class DeprecatedUse(Record):
     """How often an account called a deprecated operation on one UTC day."""
 
     account = models.ForeignKey(
-        "accounts.Account", on_delete=models.CASCADE, related_name="deprecated_uses", db_index=False
+        "accounts.Account", models.CASCADE, related_name="deprecated_uses", db_index=False
     )
     operation = models.CharField(max_length=50, help_text="Its name in the OpenAPI document.")
     day = models.DateField(db_index=True)
@@ -229,7 +217,7 @@ class DeprecatedUse(Record):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(
+            UniqueConstraint(
                 name="one_use_for_each_account_operation_and_day", fields=["account", "operation", "day"]
             )
         ]
@@ -238,18 +226,14 @@ class DeprecatedUse(Record):
 class MinuteLoad(Record):
     """How many requests an account sent in one UTC minute, until that is rolled up: see loads.py."""
 
-    account = models.ForeignKey(
-        "accounts.Account", on_delete=models.CASCADE, related_name="+", db_index=False
-    )
+    account = models.ForeignKey("accounts.Account", models.CASCADE, related_name="+", db_index=False)
     minute = models.BigIntegerField(help_text="Whole minutes since the epoch.")
     requests = models.BigIntegerField(help_text="Admitted, or refused for the quota.")
     written_at = models.BigIntegerField(help_text="The last write; microseconds since the epoch.")
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(
-                name="one_load_for_each_account_and_minute", fields=["account", "minute"]
-            )
+            UniqueConstraint(name="one_load_for_each_account_and_minute", fields=["account", "minute"])
         ]
 
 
@@ -257,7 +241,7 @@ class AccountDayLoad(Record):
     """In how many minutes of a UTC day an account sent how many requests."""
 
     account = models.ForeignKey(
-        "accounts.Account", on_delete=models.CASCADE, related_name="day_loads", db_index=False
+        "accounts.Account", models.CASCADE, related_name="day_loads", db_index=False
     )
     day = models.DateField(db_index=True)
     minutes = models.JSONField(
@@ -266,5 +250,5 @@ class AccountDayLoad(Record):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(name="one_load_for_each_account_and_day", fields=["account", "day"])
+            UniqueConstraint(name="one_load_for_each_account_and_day", fields=["account", "day"])
         ]
