@@ -45,7 +45,7 @@ PLANS = [  # Of eight accounts, four pay nothing.
     PlanCode.FREE, PlanCode.PRO, PlanCode.FREE, PlanCode.BUSINESS,
     PlanCode.FREE, PlanCode.PRO, PlanCode.FREE, PlanCode.ENTERPRISE,
 ]  # fmt: skip
-SECOND_KEYS = ("in use", "revoked", "rotated", "ends in 3 days", "ends in 20 days", "ended 9 days ago")
+SECOND_KEYS = ("in use", "revoked", "rotated", 3, 20, -9)  # Or how many days from now they end.
 BANNED = 3  # Keys that are banned now,
 BANNED_AGO = 12 * MINUTE  # and since when.
 WEEKDAYS = (1.0, 1.05, 1.02, 1.0, 0.9, 0.5, 0.4)  # From Monday on.
@@ -80,9 +80,8 @@ def add_history(choose: Random, now: datetime, days: int, count: int) -> list[Ac
     DeprecatedUse.objects.bulk_create(
         (row for one in customers[1::5] for row in deprecated_calls(choose, one, now)), BATCH
     )
-    standings = ban(now, customers)
     refused = [row for one in customers for row in refusals(choose, one, now)]
-    refused += [row for standing in standings for row in ban_refusals(choose, standing, now)]
+    refused += ban(choose, now, customers)
     refused.sort(key=lambda row: row.at)
     Refusal.objects.bulk_create(refused[-settings.REFUSALS_KEPT_MOST :], BATCH)
     return [customer.account for customer in customers]
@@ -122,19 +121,17 @@ def add_keys(choose: Random, now: datetime, customers: list[Customer]) -> None:
             continue
         second = new_key(choose, now, customer.account, choose.choice(("Website", "Till", "Reports")))
         customer.keys.append(second)
-        match SECOND_KEYS[number % len(SECOND_KEYS)].split():
-            case ["revoked"]:
+        match SECOND_KEYS[number % len(SECOND_KEYS)]:
+            case "revoked":
                 second.revoked_at = now - (now - second.created_at) * choose.uniform(0.1, 0.6)
                 second.revoked_reason = "Found in a public repository."
-            case ["rotated"]:
+            case "rotated":
                 second.expires_at = now + timedelta(hours=10)
                 successor = new_key(choose, now, customer.account, second.name)
                 successor.created_at, successor.rotated_from = second.expires_at - ROTATION_OVERLAP, second
                 successors.append(successor)
-            case ["ends", "in", days, _]:
-                second.expires_at = now + timedelta(days=int(days))
-            case ["ended", days, *_]:
-                end = now - timedelta(days=int(days))
+            case int(days):
+                end = now + timedelta(days=days)
                 second.expires_at = max(end, second.created_at + timedelta(hours=1))
         if end_at := ends_at(second):
             second.last_used_at = min(now, end_at) - timedelta(minutes=3)
@@ -179,18 +176,22 @@ def entry(key: ApiKey, action: Action, at: datetime, by: str, reason: str = "") 
     return AuditEntry(**row, action=action, at=at, actor_name=by, reason=reason, address=str(NOWHERE))
 
 
-def ban(now: datetime, customers: list[Customer]) -> list[KeyStanding]:
-    """Ban some keys, as the service does after many requests that came too early."""
-    began = microseconds(now) - BANNED_AGO
-    standings = []
+def ban(choose: Random, now: datetime, customers: list[Customer]) -> list[Refusal]:
+    """Ban some keys, as the service does after many requests that came too early; return those refused."""
+    began, refused = microseconds(now) - BANNED_AGO, []
     for level, customer in enumerate(customers[2::4][:BANNED], 1):
         key, length = customer.keys[0], BAN_LENGTHS[level]
         until = began + length
-        standings.append(KeyStanding(key=key, banned_at=began, banned_until=until, ban_level=level + 1))
+        KeyStanding.objects.bulk_create(
+            [KeyStanding(key=key, banned_at=began, banned_until=until, ban_level=level + 1)]
+        )
         reason = f"30 requests before their Retry-After ran out. Banned for {length // MINUTE} minutes."
         entry(key, Action.BANNED, moment(began), "the service", reason).save()
-    KeyStanding.objects.bulk_create(standings)
-    return standings
+        for _ in range(REFUSALS_OF_A_DAY):
+            row = refusal(choose, key, moment(began + round(BANNED_AGO * choose.random())))
+            row.rule, row.ban_ends_at = Refusal.Rule.BAN, moment(until)
+            refused.append(row)
+    return refused
 
 
 def demand(choose: Random, customer: Customer, now: datetime, days: int) -> dict[date, tuple[int, int]]:
@@ -259,14 +260,6 @@ def refusals(choose: Random, customer: Customer, now: datetime) -> Iterator[Refu
             else:
                 row.minute_used, row.day_used = limits.per_minute, max(limits.per_minute, admitted)
             yield row
-
-
-def ban_refusals(choose: Random, standing: KeyStanding, now: datetime) -> Iterator[Refusal]:
-    began = moment(standing.banned_at)
-    for _ in range(REFUSALS_OF_A_DAY):
-        row = refusal(choose, standing.key, began + (now - began) * choose.random())
-        row.rule, row.ban_ends_at = Refusal.Rule.BAN, moment(standing.banned_until)
-        yield row
 
 
 def refusal(choose: Random, key: ApiKey, at: datetime) -> Refusal:
