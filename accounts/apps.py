@@ -3,7 +3,6 @@
 from django.apps import AppConfig
 
 from petstore.observability import health
-from petstore.serving.signals import worker_started
 
 
 class AccountsConfig(AppConfig):
@@ -14,7 +13,7 @@ class AccountsConfig(AppConfig):
     def ready(self) -> None:
         """Take the app's part at the gate, register its checks, and who hears of what."""
         from accounts import authentication, checks, throttling  # noqa: F401
-        from accounts.quota import headers, publishing, store, worker  # noqa: F401
+        from accounts.quota import headers, publishing, store  # noqa: F401
         from petstore.api.gate import ApiGate, Steps
 
         ApiGate.steps = Steps(
@@ -26,4 +25,3 @@ class AccountsConfig(AppConfig):
         )
         # `database` although Redis is set up means that Redis is away, which stops nobody.
         health.tell(lambda: {"quota": store.state()})
-        worker_started.connect(worker.begin)

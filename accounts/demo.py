@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from itertools import product
 from random import Random
-from typing import Any
 
 from django.conf import settings
 
@@ -35,6 +34,7 @@ from accounts.models import (
 )
 from accounts.quota.key_record import microseconds
 from petstore.api.client_ip import NOWHERE
+from petstore.backoffice.audit import Action
 from petstore.backoffice.models import AuditEntry
 
 BATCH = 2_000
@@ -45,7 +45,7 @@ PLANS = [  # Of eight accounts, four pay nothing.
     PlanCode.FREE, PlanCode.PRO, PlanCode.FREE, PlanCode.BUSINESS,
     PlanCode.FREE, PlanCode.PRO, PlanCode.FREE, PlanCode.ENTERPRISE,
 ]  # fmt: skip
-SECOND_KEYS = ("in use", "revoked", "rotated", "ends in 3 days", "ends in 20 days", "ended 9 days ago")
+SECOND_KEYS = ("in use", "revoked", "rotated", 3, 20, -9)  # Or how many days from now they end.
 BANNED = 3  # Keys that are banned now,
 BANNED_AGO = 12 * MINUTE  # and since when.
 WEEKDAYS = (1.0, 1.05, 1.02, 1.0, 0.9, 0.5, 0.4)  # From Monday on.
@@ -80,9 +80,8 @@ def add_history(choose: Random, now: datetime, days: int, count: int) -> list[Ac
     DeprecatedUse.objects.bulk_create(
         (row for one in customers[1::5] for row in deprecated_calls(choose, one, now)), BATCH
     )
-    standings = ban(now, customers)
     refused = [row for one in customers for row in refusals(choose, one, now)]
-    refused += [row for standing in standings for row in ban_refusals(choose, standing, now)]
+    refused += ban(choose, now, customers)
     refused.sort(key=lambda row: row.at)
     Refusal.objects.bulk_create(refused[-settings.REFUSALS_KEPT_MOST :], BATCH)
     return [customer.account for customer in customers]
@@ -122,21 +121,19 @@ def add_keys(choose: Random, now: datetime, customers: list[Customer]) -> None:
             continue
         second = new_key(choose, now, customer.account, choose.choice(("Website", "Till", "Reports")))
         customer.keys.append(second)
-        match SECOND_KEYS[number % len(SECOND_KEYS)].split():
-            case ["revoked"]:
+        match SECOND_KEYS[number % len(SECOND_KEYS)]:
+            case "revoked":
                 second.revoked_at = now - (now - second.created_at) * choose.uniform(0.1, 0.6)
                 second.revoked_reason = "Found in a public repository."
-            case ["rotated"]:
+            case "rotated":
                 second.expires_at = now + timedelta(hours=10)
                 successor = new_key(choose, now, customer.account, second.name)
                 successor.created_at, successor.rotated_from = second.expires_at - ROTATION_OVERLAP, second
                 successors.append(successor)
-            case ["ends", "in", days, _]:
-                second.expires_at = now + timedelta(days=int(days))
-            case ["ended", days, *_]:
-                end = now - timedelta(days=int(days))
+            case int(days):
+                end = now + timedelta(days=days)
                 second.expires_at = max(end, second.created_at + timedelta(hours=1))
-        if end_at := second.revoked_at or second.expires_at:
+        if end_at := ends_at(second):
             second.last_used_at = min(now, end_at) - timedelta(minutes=3)
     keys = [key for customer in customers for key in customer.keys]
     ApiKey.objects.bulk_create(keys, BATCH)
@@ -159,41 +156,42 @@ def new_key(choose: Random, now: datetime, account: Account, name: str) -> ApiKe
     )
 
 
+def ends_at(key: ApiKey) -> datetime | None:
+    return key.revoked_at or key.expires_at
+
+
 def key_events(choose: Random, key: ApiKey) -> Iterator[AuditEntry]:
     """Yield what staff did with a key."""
     by = choose.choice(STAFF)
-    yield entry(key, AuditEntry.Action.ISSUED, at=key.created_at, actor_name=by)
+    yield entry(key, Action.ISSUED, key.created_at, by)
     if key.revoked_at is not None:
-        told = {"at": key.revoked_at, "actor_name": by, "reason": key.revoked_reason}
-        yield entry(key, AuditEntry.Action.REVOKED, **told)
+        yield entry(key, Action.REVOKED, key.revoked_at, by, key.revoked_reason)
     if key.rotated_from is not None:
-        told = {"at": key.created_at, "reason": f"Replaced by {key.public_id}."}
-        yield entry(key.rotated_from, AuditEntry.Action.ROTATED, actor_name=by, **told)
+        yield entry(key.rotated_from, Action.ROTATED, key.created_at, by, f"Replaced by {key.public_id}.")
 
 
-def entry(key: ApiKey, action: AuditEntry.Action, **told: Any) -> AuditEntry:
+def entry(key: ApiKey, action: Action, at: datetime, by: str, reason: str = "") -> AuditEntry:
     """Return an entry of the audit trail that is not stored yet."""
     row = {"model": key._meta.label_lower, "object_id": str(key.pk), "object_text": str(key)}
-    return AuditEntry(**row, action=action, address=str(NOWHERE), **told)
+    return AuditEntry(**row, action=action, at=at, actor_name=by, reason=reason, address=str(NOWHERE))
 
 
-def ban(now: datetime, customers: list[Customer]) -> list[KeyStanding]:
-    """Ban some keys, as the service does after many requests that came too early."""
-    began = microseconds(now) - BANNED_AGO
-    keys = [customer.keys[0] for customer in customers[2::4]][:BANNED]
-    standings = [
-        KeyStanding(
-            key=key, banned_at=began, banned_until=began + BAN_LENGTHS[number], ban_level=number + 1
+def ban(choose: Random, now: datetime, customers: list[Customer]) -> list[Refusal]:
+    """Ban some keys, as the service does after many requests that came too early; return those refused."""
+    began, refused = microseconds(now) - BANNED_AGO, []
+    for level, customer in enumerate(customers[2::4][:BANNED], 1):
+        key, length = customer.keys[0], BAN_LENGTHS[level]
+        until = began + length
+        KeyStanding.objects.bulk_create(
+            [KeyStanding(key=key, banned_at=began, banned_until=until, ban_level=level + 1)]
         )
-        for number, key in enumerate(keys, 1)
-    ]
-    KeyStanding.objects.bulk_create(standings)
-    for standing in standings:
-        minutes = (standing.banned_until - began) // MINUTE
-        reason = f"30 requests before their Retry-After ran out. Banned for {minutes} minutes."
-        told = {"at": moment(began), "actor_name": "the service", "reason": reason}
-        entry(standing.key, AuditEntry.Action.BANNED, **told).save()
-    return standings
+        reason = f"30 requests before their Retry-After ran out. Banned for {length // MINUTE} minutes."
+        entry(key, Action.BANNED, moment(began), "the service", reason).save()
+        for _ in range(REFUSALS_OF_A_DAY):
+            row = refusal(choose, key, moment(began + round(BANNED_AGO * choose.random())))
+            row.rule, row.ban_ends_at = Refusal.Rule.BAN, moment(until)
+            refused.append(row)
+    return refused
 
 
 def demand(choose: Random, customer: Customer, now: datetime, days: int) -> dict[date, tuple[int, int]]:
@@ -217,11 +215,7 @@ def demand(choose: Random, customer: Customer, now: datetime, days: int) -> dict
 def daily_usage(customer: Customer) -> Iterator[DailyUsage]:
     """Share what an account sent among the keys that worked on that day."""
     for day, (admitted, refused) in customer.sent.items():
-        keys = [
-            key
-            for key in customer.keys
-            if (end := key.revoked_at or key.expires_at) is None or day <= end.date()
-        ]
+        keys = [key for key in customer.keys if (end := ends_at(key)) is None or day <= end.date()]
         for number, key in enumerate(keys):
             requests = admitted // len(keys) + (admitted % len(keys) if number == 0 else 0)
             yield DailyUsage(key=key, day=day, requests=requests, refusals=0 if number else refused)
@@ -230,7 +224,7 @@ def daily_usage(customer: Customer) -> Iterator[DailyUsage]:
 def loads(choose: Random, customer: Customer) -> Iterator[AccountDayLoad]:
     """Yield how many requests came in how many minutes, for the last days."""
     per_minute = customer.account.limits.per_minute
-    for day, (admitted, refused) in recent(customer):
+    for day, (admitted, refused) in list(customer.sent.items())[-RECENT_DAYS:]:
         minutes: Counter[int] = Counter()
         for hour_share in HOURS:
             mean = admitted * hour_share / sum(HOURS) / 60
@@ -243,13 +237,9 @@ def loads(choose: Random, customer: Customer) -> Iterator[AccountDayLoad]:
         yield AccountDayLoad(account=customer.account, day=day, minutes=dict(sorted(minutes.items())))
 
 
-def recent(customer: Customer) -> list[tuple[date, tuple[int, int]]]:
-    return list(customer.sent.items())[-RECENT_DAYS:]
-
-
 def deprecated_calls(choose: Random, customer: Customer, now: datetime) -> Iterator[DeprecatedUse]:
     """Yield calls of getPet in the last days."""
-    for day, (admitted, _) in recent(customer):
+    for day, (admitted, _) in list(customer.sent.items())[-RECENT_DAYS:]:
         if requests := round(admitted * choose.uniform(0, 0.02)):
             last = now if day == now.date() else datetime.combine(day, time(17), UTC)
             use = {"day": day, "requests": requests, "last_call_at": last}
@@ -270,14 +260,6 @@ def refusals(choose: Random, customer: Customer, now: datetime) -> Iterator[Refu
             else:
                 row.minute_used, row.day_used = limits.per_minute, max(limits.per_minute, admitted)
             yield row
-
-
-def ban_refusals(choose: Random, standing: KeyStanding, now: datetime) -> Iterator[Refusal]:
-    began = moment(standing.banned_at)
-    for _ in range(REFUSALS_OF_A_DAY):
-        row = refusal(choose, standing.key, began + (now - began) * choose.random())
-        row.rule, row.ban_ends_at = Refusal.Rule.BAN, moment(standing.banned_until)
-        yield row
 
 
 def refusal(choose: Random, key: ApiKey, at: datetime) -> Refusal:

@@ -1,6 +1,9 @@
 """What a key may be allowed to do (D18)."""
 
+from collections.abc import Collection
 from itertools import combinations
+
+from django.core.exceptions import ValidationError
 
 PETS_READ = "pets:read"
 PETS_WRITE = "pets:write"
@@ -17,9 +20,11 @@ STORED_FORMS = tuple(
 )
 
 
-def stored_form(scopes: list[str] | tuple[str, ...]) -> str:
-    """Return the scopes as they are stored. Raises ValueError for none, or an unknown one."""
+def stored_form(scopes: Collection[str]) -> str:
+    """Return the scopes as they are stored. Raises ValidationError for none, or an unknown one."""
     unknown = sorted(set(scopes) - set(SCOPES))
     if unknown or not scopes:
-        raise ValueError(f"{unknown[0]!r} is no scope." if unknown else "At least one scope is needed.")
+        raise ValidationError(
+            f"{unknown[0]!r} is no scope." if unknown else "At least one scope is needed."
+        )
     return " ".join(scope for scope in SCOPES if scope in scopes)

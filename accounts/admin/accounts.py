@@ -1,29 +1,46 @@
-"""Accounts in the back office."""
+"""Accounts in the back office: the list, and the page of one with what it shows beside the form."""
 
-from __future__ import annotations
-
-from typing import Any
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from typing import Any, NamedTuple
 
 from django.contrib import admin
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import CharField, Exists, OuterRef, Q, QuerySet
+from django.db.models.functions import Cast
 from django.http import HttpRequest
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
-from accounts import key_text
-from accounts.admin.account_page import panels
-from accounts.admin.badges import PLAN_COLOURS, usage_bar
-from accounts.admin.search import PastedKeyAdmin, public_id_in
-from accounts.admin.what_if import WhatIfAdmin
-from accounts.models import Account, ApiKey
+from accounts import key_text, reports
+from accounts.admin.badges import PLAN_COLOURS, age, state_badge, usage_bar
+from accounts.admin.base import PastedKeyAdmin, public_id_in, with_use_of_today
+from accounts.admin.plans import WhatIfAdmin
+from accounts.models import Account, ApiKey, PlanCode
+from petstore.backoffice.audit import Action
+from petstore.backoffice.charts import BarChart, Series
+from petstore.backoffice.history import Entry
+from petstore.backoffice.models import AuditEntry
+from petstore.backoffice.navigation import may_view
+
+KEYS_SHOWN = 20
+LATEST = 10  # Refusals, bans.
+TIMELINE_SHOWN = 30
+BANS = {Action.BANNED: "gavel", Action.UNBANNED: "lock_open"}
+ICONS = {Action.ISSUED: "key", Action.ROTATED: "autorenew", Action.REVOKED: "block"} | BANS
+# The fields of an account that staff change, in the words of its form.
+FIELDS = {
+    "name": "name",
+    "plan": "plan",
+    "per_minute": "requests per minute",
+    "per_day": "requests per day",
+}
 
 
 @admin.register(Account)
 class AccountAdmin(PastedKeyAdmin, WhatIfAdmin):  # type: ignore[misc]  # Unfold has no types.
     keys_lookup = "account"
-    reported_as = "account_id"
-
     list_display = ["name", "plan_badge", "today", "requests_per_minute", "requests_per_day", "created_at"]
     list_filter = ["plan"]
     list_select_related = ["plan", "quota"]
@@ -31,8 +48,6 @@ class AccountAdmin(PastedKeyAdmin, WhatIfAdmin):  # type: ignore[misc]  # Unfold
     search_help_text = "A name, or the public id of an account or key"
     fields = ["name", "plan", "per_minute", "per_day", "public_id", "created_at"]
     readonly_fields = ["public_id", "created_at"]
-
-    # --- The list
 
     def search(self, request: HttpRequest, rows: QuerySet[Account], term: str) -> QuerySet[Account]:
         """Return the accounts with this in the name, or whose public id, or a key's, begins so."""
@@ -60,8 +75,6 @@ class AccountAdmin(PastedKeyAdmin, WhatIfAdmin):  # type: ignore[misc]  # Unfold
     def requests_per_day(self, account: Account) -> int:
         return account.limits.per_day
 
-    # --- The page of one
-
     def get_queryset(self, request: HttpRequest) -> QuerySet[Account]:
         accounts: QuerySet[Account] = super().get_queryset(request)
         return accounts.select_related("plan", "quota")
@@ -69,3 +82,109 @@ class AccountAdmin(PastedKeyAdmin, WhatIfAdmin):  # type: ignore[misc]  # Unfold
     def beside_form(self, request: HttpRequest, row: Account | None) -> dict[str, Any]:
         # Read again: a form with a mistake has changed the one at hand.
         return {"panels": panels(self.get_queryset(request).get(pk=row.pk), request)} if row else {}
+
+
+class Panel(NamedTuple):
+    """What another app knows of an account: a panel, and its part in the timeline."""
+
+    template: str
+    rows: list[Any]
+    entries: list[Entry]
+
+
+# Each returns its panel, or None for who may not see it. Other apps append theirs.
+more_panels: list[Callable[[Account, HttpRequest], Panel | None]] = []
+
+
+def panels(account: Account, request: HttpRequest) -> dict[str, Any]:
+    """Return all that the templates show, of what the member of staff may see. Each list is short."""
+    now = timezone.now()
+    sees_keys = may_view(request, "accounts.apikey")
+    more = [panel for make in more_panels if (panel := make(account, request)) is not None]
+    entries = of_keys(account) if sees_keys else []
+    timeline = [*entries, *of_account(account), *(entry for panel in more for entry in panel.entries)]
+    own = with_use_of_today(account.keys.select_related("standing"))
+    keys = list(own[: KEYS_SHOWN + 1]) if sees_keys else []
+    banned = own.filter(reports.banned_now(now))[:KEYS_SHOWN] if sees_keys else []
+    return {
+        "plan_badge": {"type": PLAN_COLOURS[account.plan_id], "text": str(account.plan)},
+        "today": usage_bar(account.used_on(now.date()), account.limits.per_day),
+        "usage": usage_chart(account, now),
+        "sees_keys": sees_keys,
+        "sees_refusals": may_view(request, "accounts.refusal"),
+        "may_issue": request.user.has_perm("accounts.add_apikey"),
+        "issue": f"{reverse('admin:accounts_apikey_add')}?account={account.pk}",
+        "limits": account.limits,
+        "keys": [shown(key, account, now) for key in keys[:KEYS_SHOWN]],
+        "more_keys": len(keys) > KEYS_SHOWN,
+        "banned": [shown(key, account, now) for key in banned],
+        "bans": [entry for entry in entries if entry.icon in BANS.values()][:LATEST],
+        "refusals": account.refusals.select_related("key")[:LATEST],
+        "more": more,
+        "timeline": sorted(timeline, key=lambda entry: entry.at, reverse=True)[:TIMELINE_SHOWN],
+        "timeline_length": TIMELINE_SHOWN,
+    }
+
+
+def shown(key: ApiKey, account: Account, now: datetime) -> dict[str, Any]:
+    return {
+        "key": key,
+        "badge": state_badge(key, now),
+        "last_use": age(key.last_used_at, now),
+        "today": usage_bar(getattr(key, "requests_today", 0), account.limits.per_day),
+    }
+
+
+def usage_chart(account: Account, now: datetime) -> BarChart | None:
+    days = reports.account_usage(account.pk, days=30, today=now.date())
+    if not any(day.requests or day.refusals for day in days):
+        return None
+    labels = [f"{day.day:%Y-%m-%d}" for day in days]
+    admitted = Series("Admitted", "--chart-1", [day.requests for day in days])
+    refused = Series("Refused", "--chart-4", [day.refusals for day in days])
+    title = "Use in the last 30 days"
+    return BarChart(title, "requests", "Day", labels, [admitted, refused], newest_last=True)
+
+
+def of_keys(account: Account) -> list[Entry]:
+    """Return the newest that was done to its keys."""
+    ids = account.keys.values_list(Cast("pk", CharField()))
+    found = AuditEntry.objects.filter(model=ApiKey._meta.label_lower, object_id__in=ids, action__in=ICONS)
+    newest = list(found[:TIMELINE_SHOWN])
+    names = dict(ApiKey.objects.filter(pk__in={one.object_id for one in newest}).values_list("pk", "name"))
+    return [
+        Entry(
+            one.at,
+            f"Key {names.get(int(one.object_id)) or one.object_text}: {one.get_action_display().lower()}",
+            one.actor_name,
+            one.reason,
+            link=reverse("admin:accounts_apikey_change", args=[one.object_id]),
+            icon=ICONS[Action(one.action)],
+        )
+        for one in newest
+    ]
+
+
+def of_account(account: Account) -> Iterator[Entry]:
+    """Yield what staff changed of the account itself, with old and new values."""
+    for entry in AuditEntry.objects.about(account)[:TIMELINE_SHOWN]:
+        changes = [
+            f"{label} from {in_words(name, entry.before.get(name))} to {in_words(name, entry.after[name])}"
+            for name, label in FIELDS.items()
+            if name in entry.after
+        ]
+        if entry.action == Action.ADDED:
+            what, icon = f"Added, on {in_words('plan', entry.after.get('plan'))}", "add_business"
+        elif changes:
+            what, icon = f"Changed {', '.join(changes)}", "speed"
+        else:
+            continue
+        yield Entry(entry.at, what, entry.actor_name, entry.reason, icon=icon)
+
+
+def in_words(name: str, value: Any) -> str:
+    if value in (None, ""):
+        return "none"
+    if name == "plan":
+        return PlanCode(value).label if value in PlanCode.values else str(value)
+    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -1,24 +1,72 @@
-"""API keys in the back office: the list, and the form of one."""
+"""API keys in the back office: the list with its filters, and the form of one."""
 
-from __future__ import annotations
-
+from datetime import timedelta
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import OuterRef, QuerySet, Subquery
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 from django.utils import timezone
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
-from accounts.admin.badges import STATE_COLOURS, age, exact, key_state, state_badge, usage_bar
-from accounts.admin.filters import BannedFilter, ExpiresFilter, PlanFilter, StateFilter
-from accounts.admin.key_forms import IssueForm
-from accounts.admin.key_pages import KeyPages
-from accounts.models import ApiKey, DailyUsage
+from accounts import reports
+from accounts.admin.badges import SOON, STATE_COLOURS, age, exact, key_state, state_badge, usage_bar
+from accounts.admin.base import with_use_of_today
+from accounts.admin.key_pages import IssueForm, KeyPages
+from accounts.models import ApiKey, PlanCode, active
 from petstore.backoffice.audit import Actor
+from petstore.backoffice.filters import ChoiceFilter
 from petstore.backoffice.history import entries_of
+
+
+class StateFilter(ChoiceFilter):
+    title = "state"
+    parameter_name = "state"
+    offered = (
+        ("active", "Active"),
+        ("soon", "Expires soon"),
+        ("expired", "Expired"),
+        ("revoked", "Revoked"),
+    )
+
+    def condition(self, chosen: str) -> Q:
+        """Return the condition; `active` has those that expire soon, and those that are banned now."""
+        now = timezone.now()
+        if chosen == "revoked":
+            return Q(revoked_at__isnull=False)
+        if chosen == "expired":
+            return Q(revoked_at=None, expires_at__lte=now)
+        return active(now) & Q(expires_at__lte=now + SOON) if chosen == "soon" else active(now)
+
+
+class ExpiresFilter(ChoiceFilter):
+    title = "end"
+    parameter_name = "expires"
+    offered = (("7", "Within 7 days"), ("30", "Within 30 days"))
+
+    def condition(self, chosen: str) -> Q:
+        now = timezone.now()
+        return Q(revoked_at=None, expires_at__gt=now, expires_at__lte=now + timedelta(days=int(chosen)))
+
+
+class BannedFilter(ChoiceFilter):
+    title = "ban"
+    parameter_name = "banned"
+    offered = (("now", "Banned now"),)
+
+    def condition(self, chosen: str) -> Q:
+        return reports.banned_now(timezone.now())
+
+
+class PlanFilter(ChoiceFilter):
+    title = "plan of the account"
+    parameter_name = "plan"
+    offered = tuple(PlanCode.choices)
+
+    def condition(self, chosen: str) -> Q:
+        return Q(account__plan=chosen)
 
 
 @admin.register(ApiKey)
@@ -41,9 +89,7 @@ class ApiKeyAdmin(KeyPages):
     # --- The list
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ApiKey]:
-        today = DailyUsage.objects.filter(key=OuterRef("pk"), day=timezone.now().date())
-        keys: QuerySet[ApiKey] = super().get_queryset(request)
-        return keys.annotate(requests_today=Subquery(today.values("requests")))
+        return with_use_of_today(super().get_queryset(request))
 
     def search(self, request: HttpRequest, rows: QuerySet[ApiKey], term: str) -> QuerySet[ApiKey]:
         """Return the keys whose public id begins so. Those of one account all begin with its id."""
@@ -61,8 +107,7 @@ class ApiKeyAdmin(KeyPages):
 
     @display(description="used today")
     def today(self, key: ApiKey) -> SafeString:
-        sent: int | None = getattr(key, "requests_today", None)
-        return usage_bar(sent or 0, key.account.limits.per_day)
+        return usage_bar(getattr(key, "requests_today", 0), key.account.limits.per_day)
 
     @display(description="last use", ordering="last_used_at")
     def last_use(self, key: ApiKey) -> SafeString:

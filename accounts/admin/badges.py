@@ -1,7 +1,5 @@
 """How a state, a limit and a time look to staff: a badge, a bar, an age. Each says it in words as well."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 
 from django.template.loader import render_to_string
@@ -55,21 +53,17 @@ def age(at: datetime | None, now: datetime) -> SafeString:
     """Return how long ago something was, with the exact time as a tooltip."""
     if at is None:
         return SafeString("never")
-    seconds = (now - at).total_seconds()
-    text = "just now" if seconds < 60 else f"{timesince(at, now, depth=1)} ago"
+    text = "just now" if now - at < timedelta(minutes=1) else f"{timesince(at, now, depth=1)} ago"
     title = f"{at:%Y-%m-%d %H:%M:%S} UTC"
     return format_html('<time datetime="{}" title="{}">{}</time>', at.isoformat(), title, text)
 
 
-def usage_bar(used: int, limit: int) -> SafeString:
+def bar(used: int, limit: int) -> dict[str, str]:
+    """Return how a share of a limit is drawn, and its words."""
     share = used / limit
-    level = "full" if share >= 1 else "high" if share >= 0.8 else "low"
-    return render_to_string(
-        "admin/accounts/bar.html",
-        {
-            "width": f"{min(share, 1):.1%}",
-            "level": level,
-            "text": f"{used:,} of {limit:,}",
-            "percent": percent(share),
-        },
-    )
+    return {"width": f"{min(share, 1):.1%}", "percent": percent(share), "text": f"{used:,} of {limit:,}"}
+
+
+def usage_bar(used: int, limit: int) -> SafeString:
+    level = "full" if used >= limit else "high" if used / limit >= 0.8 else "low"
+    return render_to_string("admin/accounts/bar.html", bar(used, limit) | {"level": level})

@@ -1,7 +1,5 @@
 """The cards about keys and accounts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from django.conf import settings
@@ -10,11 +8,12 @@ from django.urls import reverse
 from django.utils import timezone
 
 from accounts import reports
-from accounts.models import Account, PlanCode
+from accounts.admin.badges import bar
+from accounts.models import Account, PlanCode, QuotaCounter
 from petstore.backoffice.charts import BarChart, Series
 from petstore.backoffice.dashboard import Card, Step, listing, makes_cards
 from petstore.backoffice.navigation import may_view
-from petstore.backoffice.wording import counted, percent
+from petstore.backoffice.wording import counted
 
 DAYS = 30
 TOP_ACCOUNTS = 10
@@ -48,12 +47,15 @@ def keys(request: HttpRequest) -> Card:
         verb = "Rotate in time" if changes else "See the keys"
         steps.append(Step(2, "key", f"{text}, without a successor.", verb, in_7_days))
     links = {"banned": see, "in_7_days": in_7_days, "in_30_days": listing("accounts_apikey", expires="30")}
-    return Card("keys", "right", 2, {"banned": banned, "ending": ending, "links": links}, steps)
+    now = timezone.now()
+    bans = [(key, key.ban_end(now)) for key in banned.keys]
+    facts = {"bans": bans, "banned": banned.total, "ending": ending, "links": links}
+    return Card("keys", "right", 2, facts, steps)
 
 
 def traffic(request: HttpRequest, *, used_today: bool) -> Card:
-    days = reports.requests_by_plan(DAYS)
-    charts = [traffic_chart(days, column) for column in ("requests", "refusals")]
+    by_plan = reports.requests_by_plan(DAYS)
+    charts = [traffic_chart(by_plan, column) for column in ("requests", "refusals")]
     requests, refusals = (chart if chart.total else None for chart in charts)
     quiet = not (requests or refusals)
     none = quiet and not used_today and not Account.objects.exists()
@@ -68,47 +70,40 @@ def traffic(request: HttpRequest, *, used_today: bool) -> Card:
     return Card("traffic", "top", 1, facts, [step] if asks else [])
 
 
-def traffic_chart(days: list[reports.PlanDay], column: str) -> BarChart:
+def traffic_chart(by_plan: dict[PlanCode, list[reports.Day]], column: str) -> BarChart:
     series = [
         Series(
             plan.label,
             f"--chart-{number}",
-            [getattr(day, column) for day in days if day.plan == plan],
+            [getattr(day, column) for day in days],
             listing("accounts_account", plan__code__exact=plan.value),
         )
-        for number, plan in enumerate(PlanCode, start=1)
+        for number, (plan, days) in enumerate(by_plan.items(), start=1)
     ]
     title = f"{column.capitalize()} per day, last {DAYS} days"
-    labels = [f"{day.day:%b} {day.day.day}" for day in days if day.plan == PlanCode.FREE]
+    labels = [f"{day.day:%b} {day.day.day}" for day in by_plan[PlanCode.FREE]]
     return BarChart(title, column, "Day (UTC)", labels, series, newest_last=True)
 
 
-def quota(top: list[reports.AccountToday]) -> Card:
+def quota(top: list[QuotaCounter]) -> Card:
     """Return who has used most of the daily limit, each as a bar and in words."""
+    shares = [(used.account, used.day_used, used.account.limits.per_day) for used in top]
+    lines = [
+        {"account": account, "high": used >= NEARLY_ALL * limit, **bar(used, limit)}
+        for account, used, limit in shares
+    ]
     steps = []
-    if nearly := sum(account.share >= NEARLY_ALL for account in top):
+    if nearly := sum(used >= NEARLY_ALL * limit for _, used, limit in shares):
         at_least = "or more " if nearly == TOP_ACCOUNTS else ""
         text = counted(nearly, "account has", f"accounts {at_least}have")
         steps.append(Step(3, "speed", f"{text} used 90% of today's quota, or more.", "See which", "#quota"))
-    lines = [
-        {
-            "account": account,
-            "plan": PlanCode(account.plan).label,
-            "width": f"{min(account.share, 1):.1%}",
-            "percent": percent(account.share),
-            "text": f"{account.requests:,} of {account.per_day:,}",
-            "high": account.share >= NEARLY_ALL,
-        }
-        for account in top
-    ]
     return Card("quota", "left", 2, {"top": lines, "link": listing("accounts_account")}, steps)
 
 
 def callers_of_get_pet() -> Card:
-    callers = reports.deprecated_callers(DAYS, TOP_ACCOUNTS)
     facts = {
         "days": DAYS,
-        "callers": [(caller, f"{caller.requests:,}") for caller in callers],
+        "callers": reports.deprecated_callers(DAYS, TOP_ACCOUNTS),
         "removed_at": settings.GET_PET_REMOVED_AT,
         "removed": timezone.now() >= settings.GET_PET_REMOVED_AT,
     }

@@ -1,27 +1,38 @@
-"""The pages on which staff revoke, rotate and unban a key, and the one that shows a new key."""
+"""The pages on which staff revoke, rotate and unban a key, the one that shows a new key, and the forms."""
 
-from __future__ import annotations
-
+import logging
+import secrets
+import sqlite3
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 from django import forms
 from django.conf import settings
+from django.core.cache import cache
+from django.core.exceptions import ValidationError
 from django.db.models import Q, Sum
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
+from unfold.widgets import (
+    UnfoldAdminCheckboxSelectMultipleWidget,
+    UnfoldAdminIntegerFieldWidget,
+    UnfoldAdminTextareaWidget,
+)
 
+from accounts import networks, scopes
 from accounts.admin.badges import age, exact, state_badge
-from accounts.admin.key_forms import RotateForm, overlap
-from accounts.admin.search import PastedKeyAdmin
-from accounts.admin.unpublished import warn_if_untold
-from accounts.models import ApiKey
+from accounts.admin.base import PastedKeyAdmin, warn_if_untold
+from accounts.models import ROTATION_OVERLAP, ApiKey, active
 from petstore.backoffice.audit import Action, Actor
 from petstore.backoffice.confirmation import Question, ReasonForm, confirm
 
+logger = logging.getLogger(__name__)
+
+LONGEST_OVERLAP = 720  # Hours: 30 days.
+OVERLAP = int(ROTATION_OVERLAP.total_seconds() // 3600)
 REVOKE = Question(
     "Revoke this key?",
     "Revoke the key",
@@ -40,6 +51,67 @@ ROTATE = Question(
     "A new key with the same rights is issued and shown once. The old one keeps working for the hours "
     "below, unless it ends earlier anyway.",
 )
+
+
+class IssueForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its stubs only.
+    scopes = forms.MultipleChoiceField(
+        choices=[(scope, scope) for scope in scopes.SCOPES],
+        initial=scopes.SCOPES,
+        widget=UnfoldAdminCheckboxSelectMultipleWidget,
+    )
+    allowed_networks = forms.CharField(
+        required=False,
+        max_length=2000,
+        widget=UnfoldAdminTextareaWidget(attrs={"rows": 4}),
+        help_text="One on each line, such as 203.0.113.0/24. Leave empty to allow every address.",
+    )
+    form_id = forms.CharField(
+        required=False, max_length=64, widget=forms.HiddenInput, initial=lambda: secrets.token_urlsafe(16)
+    )
+
+    def clean_scopes(self) -> str:
+        return scopes.stored_form(self.cleaned_data["scopes"])
+
+    def clean_allowed_networks(self) -> list[str]:
+        return networks.normalise(self.cleaned_data["allowed_networks"].split())
+
+    def clean_expires_at(self) -> datetime | None:
+        end = cast("datetime | None", self.cleaned_data["expires_at"])
+        if end is not None and end <= timezone.now():
+            raise ValidationError("This time has passed. Choose a later one, or leave it empty.")
+        return end
+
+    def _post_clean(self) -> None:
+        """Refuse a form that was sent before: a second click or a reload must not issue a second key.
+
+        The last check of all: a form that is refused for something else may be sent again.
+        """
+        super()._post_clean()  # type: ignore[misc]  # The stubs lack it.
+        form_id = self.cleaned_data.get("form_id")
+        if form_id and not self.errors and was_sent(form_id):
+            text = "This form was sent before, and a key was issued. To issue another, open the form again."
+            self.add_error(None, text)
+
+
+def was_sent(form_id: str) -> bool:
+    """Tell whether a form was sent before, and note that it is sent now."""
+    try:
+        return not cache.add(f"issued by form {form_id}", 1, 24 * 60 * 60)
+    except sqlite3.Error:  # Keys must be issued while the counters are away.
+        logger.exception("The counters can't be reached, so a second click would issue a second key.")
+        return False
+
+
+class RotateForm(forms.Form):
+    overlap_hours = forms.IntegerField(
+        label="Hours for which the old key keeps working",
+        required=False,
+        min_value=0,
+        max_value=LONGEST_OVERLAP,
+        initial=OVERLAP,
+        widget=UnfoldAdminIntegerFieldWidget,
+        help_text=f"From 0 (it ends at once) to {LONGEST_OVERLAP}. If left empty: {OVERLAP}.",
+    )
 
 
 class KeyPages(PastedKeyAdmin):
@@ -83,7 +155,9 @@ class KeyPages(PastedKeyAdmin):
         key = self.row(request, object_id, self.may_rotate)
 
         def rotate(given: dict[str, Any]) -> HttpResponse:
-            return self.show_text(request, *key.rotate(by=Actor.of(request), overlap=overlap(given)))
+            hours = given["overlap_hours"]
+            overlap = timedelta(hours=OVERLAP if hours is None else hours)
+            return self.show_text(request, *key.rotate(by=Actor.of(request), overlap=overlap))
 
         return self.ask(request, key, ROTATE, RotateForm, rotate)
 
@@ -121,24 +195,17 @@ def facts(key: ApiKey, now: datetime) -> dict[str, Any]:
     today = now.date()
     in_week = key.usage.filter(day__gt=today - timedelta(days=7), day__lte=today)
     sent = in_week.aggregate(today=Sum("requests", filter=Q(day=today)), week=Sum("requests"))
-    others = ApiKey.objects.filter(account=key.account_id, revoked_at=None).exclude(pk=key.pk)
-    working = others.filter(Q(expires_at=None) | Q(expires_at__gt=now)).count()
-    shown = {
+    working = ApiKey.objects.filter(active(now), account=key.account_id).exclude(pk=key.pk).count()
+    ban_end = key.ban_end(now)
+    event = key.events.filter(action=Action.BANNED).first() if ban_end else None
+    since = {"Banned since": exact(event.at), "Reason of the ban": event.reason} if event else {}
+    return {
         "Name of the key": key.name or "none",
         "May": ", ".join(key.scopes.split()),
         "Last use": age(key.last_used_at, now),
         "Requests today": f"{sent['today'] or 0:,}",
         "Requests in the last 7 days": f"{sent['week'] or 0:,}",
         "Other active keys of the account": working or "None. This is its only one.",
+        **since,
+        **({"The ban ends": exact(ban_end)} if ban_end else {}),
     }
-    return shown | ban_facts(key, now)
-
-
-def ban_facts(key: ApiKey, now: datetime) -> dict[str, str]:
-    """Return since when, until when and why a key is banned, if it is."""
-    ban_end = key.ban_end(now)
-    if ban_end is None:
-        return {}
-    event = key.events.filter(action=Action.BANNED).first()
-    since = {"Banned since": exact(event.at), "Reason of the ban": event.reason} if event else {}
-    return {**since, "The ban ends": exact(ban_end)}

@@ -1,24 +1,83 @@
-"""Plans in the back office."""
-
-from __future__ import annotations
+"""Plans in the back office, and what other limits would have refused."""
 
 from typing import Any
 
 from django import forms
 from django.contrib import admin
 from django.core.exceptions import ValidationError
-from django.db.models import Count, Q, QuerySet
-from django.http import HttpRequest
+from django.db.models import Count, QuerySet
+from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from unfold.decorators import display
-from unfold.widgets import UnfoldBooleanWidget
+from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldBooleanWidget
 
+from accounts import reports
 from accounts.admin.badges import PLAN_COLOURS
-from accounts.admin.what_if import WhatIfAdmin
-from accounts.models import Account, ApiKey, Plan, PlanCode
+from accounts.admin.base import WarnsIfUntold
+from accounts.limits import Limits
+from accounts.models import Account, ApiKey, Plan, PlanCode, active
 from petstore.backoffice.wording import counted
 
 NUMBERS = ("per_minute", "per_day")
+DAYS = 30
+
+
+def number_field(label: str) -> forms.IntegerField:
+    widget = UnfoldAdminIntegerFieldWidget
+    return forms.IntegerField(label=label, min_value=1, max_value=2**63 - 1, widget=widget)
+
+
+class LimitsForm(forms.Form):
+    per_minute = number_field("Requests per minute")
+    per_day = number_field("Requests per day")
+
+
+class WhatIfAdmin(WarnsIfUntold):
+    """The pages of a plan or an account, with one that asks what other limits would have refused."""
+
+    row_pages = {"what-if/": "what_if"}
+
+    def what_if_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Ask for two numbers, and say how many of the last requests they would have refused."""
+        row = self.row(request, object_id)
+        limits: Limits | None = row.limits
+        sent = request.GET if LimitsForm.base_fields.keys() & request.GET.keys() else None
+        form = LimitsForm(sent, initial=limits._asdict() if limits else None)
+        answer = {}
+        if form.is_valid():
+            other = Limits(**form.cleaned_data)
+            found = reports.what_if(row, other, days=DAYS)
+            answer = {
+                "found": found, "verdict": in_words(found), "requests": f"{found.requests:,}",
+                "rows": rows(found, other, limits),
+            }  # fmt: skip
+        title = f"What if {row} had other numbers?"
+        return self.page(request, "accounts/what_if", title, whose=row, form=form, **answer)
+
+
+def rows(found: reports.WhatIf, other: Limits, limits: Limits | None) -> list[tuple[str, str, str]]:
+    """Return what is compared, by today's numbers and the others. Without `limits`, each account's own."""
+    minute, day = (f"{limits.per_minute:,}", f"{limits.per_day:,}") if limits else ("its own", "its own")
+    share = f"{found.refused / found.requests:.1%}" if found.requests else "0%"
+    return [
+        ("Requests per minute", minute, f"{other.per_minute:,}"),
+        ("Requests per day", day, f"{other.per_day:,}"),
+        ("Refused", f"{found.refused_now:,}", f"{found.refused:,} ({share})"),
+        ("of them for the minute", "", f"{found.refused_by_minute:,}"),
+        ("of them for the day", "", f"{found.refused_by_day:,}"),
+        ("Accounts refused at least once", "", f"{found.accounts_refused:,} of {found.accounts:,}"),
+    ]
+
+
+def in_words(found: reports.WhatIf) -> str:
+    """Return the comparison with today's numbers, in a sentence."""
+    difference = found.refused - found.refused_now
+    if not found.requests:
+        return f"There were no requests in the last {found.days} days, so nothing would have been refused."
+    if not difference:
+        return "These numbers would have refused as many requests as today's."
+    more_or_fewer = "more" if difference > 0 else "fewer"
+    return f"These numbers would have refused {abs(difference):,} {more_or_fewer} requests than today's."
 
 
 class PlanForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its stubs only.
@@ -28,8 +87,7 @@ class PlanForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its stu
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        alive = Q(expires_at=None) | Q(expires_at__gt=timezone.now())
-        keys = ApiKey.objects.filter(alive, revoked_at=None, account__plan=self.instance)
+        keys = ApiKey.objects.filter(active(timezone.now()), account__plan=self.instance)
         self.accounts = Account.objects.filter(plan=self.instance).count()
         self.reach = f"{counted(self.accounts, 'account')} with {counted(keys.count(), 'active key')}"
         if "confirmed" in self.fields:
@@ -54,7 +112,6 @@ class PlanAdmin(WhatIfAdmin):
     can_add = can_delete = False
     form = PlanForm
     keys_lookup = "account__plan"
-    reported_as = "plan"
     list_display = ["badge", "per_minute", "per_day", "accounts_on_it"]
     readonly_fields = ["code"]
 

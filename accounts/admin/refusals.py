@@ -1,7 +1,5 @@
 """Why was a request refused? Staff paste its id and read what the service knew at that moment."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -15,10 +13,9 @@ from django.utils import timezone
 from django.utils.http import urlencode
 from unfold.widgets import UnfoldAdminTextInputWidget
 
-from accounts.admin.badges import age, exact, state_badge
-from accounts.admin.search import without_secret
+from accounts.admin.badges import age, state_badge
+from accounts.admin.base import PastedKeyAdmin, without_secret
 from accounts.models import Refusal
-from petstore.backoffice.model_admin import PetstoreModelAdmin
 from petstore.backoffice.navigation import may_view
 from petstore.observability.request_ids import WELL_FORMED
 
@@ -55,13 +52,10 @@ class RequestIdForm(forms.Form):
 
 
 @admin.register(Refusal)
-class RefusalAdmin(PetstoreModelAdmin):
+class RefusalAdmin(PastedKeyAdmin):
     """Instead of a list, one page that answers one question."""
 
     can_add = can_change = can_delete = False
-
-    class Media:
-        js = ["petstore/key-text.js"]
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
         """Ask for a request id, and explain what is kept of it."""
@@ -95,29 +89,19 @@ def explanation(refusal: Refusal, now: datetime) -> dict[str, Any]:
     rule = Refusal.Rule(refusal.rule)
     return {
         "refusal": refusal,
-        "rule": rule.label,
         "reason": REASONS[rule],
         "advice": ADVICE[rule],
-        "at": f"{refusal.at:%Y-%m-%d %H:%M:%S} UTC",
         "age": age(refusal.at, now),
         "key_badge": state_badge(refusal.key, now),
         "windows": windows(refusal),
-        "ban_ends": exact(refusal.ban_ends_at) if refusal.ban_ends_at else "",
     }
 
 
-def windows(refusal: Refusal) -> list[dict[str, Any]]:
-    """Return both windows as they were. A window's end is the first moment after it."""
-    minute = (refusal.minute_used, refusal.minute_limit, refusal.minute_ends_at, timedelta(minutes=1))
-    day = (refusal.day_used, refusal.day_limit, refusal.day_ends_at, timedelta(days=1))
+def windows(refusal: Refusal) -> list[tuple[str, int, int, datetime, datetime]]:
+    """Return of both windows, as they were: name, used, limit, start, and the first moment after it."""
+    minute_ends, day_ends = refusal.minute_ends_at, refusal.day_ends_at
+    minute, day = timedelta(minutes=1), timedelta(days=1)
     return [
-        {
-            "name": name,
-            "used": f"{used:,}",
-            "limit": f"{limit:,}",
-            "full": used >= limit,
-            "began": f"{ends - length:%Y-%m-%d %H:%M:%S} UTC",
-            "ends": f"{ends:%Y-%m-%d %H:%M:%S} UTC",
-        }
-        for name, (used, limit, ends, length) in {"Minute": minute, "Day (UTC)": day}.items()
+        ("Minute", refusal.minute_used, refusal.minute_limit, minute_ends - minute, minute_ends),
+        ("Day (UTC)", refusal.day_used, refusal.day_limit, day_ends - day, day_ends),
     ]

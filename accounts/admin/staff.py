@@ -4,8 +4,6 @@ Nobody edits somebody who may do more than they, or gives what they don't have; 
 rights. So the right to edit staff never leads to more rights, and the last who can let others in stays in.
 """
 
-from __future__ import annotations
-
 from typing import Any, cast
 
 from django.contrib import admin
@@ -43,26 +41,17 @@ RESET = Question(
 OWN_RIGHTS = ("is_active", "is_staff", "is_superuser", "groups", "user_permissions")
 
 
-def rights_of(request: HttpRequest) -> set[str]:
-    return set(cast("User", request.user).get_all_permissions())
-
-
-def names(permissions: QuerySet[Permission]) -> set[str]:
-    """Return permissions as app_label.codename."""
-    pairs = permissions.values_list("content_type__app_label", "codename")
-    return {f"{app}.{codename}" for app, codename in pairs}
+def rights_of(user: User) -> QuerySet[Permission]:
+    """Return what was given to somebody, active or not."""
+    return Permission.objects.filter(Q(user=user) | Q(group__user=user))
 
 
 def grantable(request: HttpRequest) -> QuerySet[Permission]:
     """Return the permissions that somebody may give to others: their own, as far as a page needs them."""
-    found = Permission.objects.filter(content_type__app_label__in=APPS_WITH_PAGES).select_related(
-        "content_type"
-    )
-    if cast("User", request.user).is_superuser:
-        return found
-    own = rights_of(request)
-    pairs = found.values_list("pk", "content_type__app_label", "codename")
-    return found.filter(pk__in=[pk for pk, app, codename in pairs if f"{app}.{codename}" in own])
+    found = Permission.objects.filter(content_type__app_label__in=APPS_WITH_PAGES)
+    user = cast("User", request.user)
+    own = found if user.is_superuser else found.filter(pk__in=rights_of(user).values("pk"))
+    return own.select_related("content_type")
 
 
 class NobodyAboveAdmin(PetstoreModelAdmin):
@@ -70,9 +59,9 @@ class NobodyAboveAdmin(PetstoreModelAdmin):
 
     def outranks(self, request: HttpRequest, row: Any) -> bool:
         """Tell whether the row has rights that the member of staff has not."""
-        if cast("User", request.user).is_superuser:
-            return False
-        return not names(self.rights_in(row)) <= rights_of(request)
+        user = cast("User", request.user)
+        above = self.rights_in(row).exclude(pk__in=rights_of(user).values("pk"))
+        return not user.is_superuser and above.exists()
 
     def rights_in(self, row: Any) -> QuerySet[Permission]:
         raise NotImplementedError
@@ -119,8 +108,7 @@ class StaffAdmin(UserAdmin, NobodyAboveAdmin):  # type: ignore[type-arg,misc]  #
         return above or super().outranks(request, row)
 
     def rights_in(self, row: User) -> QuerySet[Permission]:
-        """Return somebody's rights, active or not."""
-        return Permission.objects.filter(Q(user=row) | Q(group__user=row))
+        return rights_of(row)
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return super().has_delete_permission(request, obj) and (obj is None or obj.pk != request.user.pk)

@@ -4,18 +4,22 @@ from accounts.models.api_keys import (
     MAX_LIFETIME,
     ROTATION_OVERLAP,
     ApiKey,
+    active,
     key_mode,
     signing_pepper,
 )
-from accounts.models.counters import (
+from accounts.models.plans import EPOCH, Account, Plan, PlanCode
+from accounts.models.records import (
+    AccountDayLoad,
     DailyUsage,
+    DeprecatedUse,
     IdempotencyRecord,
     KeyStanding,
+    MinuteLoad,
     Publication,
     QuotaCounter,
+    Refusal,
 )
-from accounts.models.plans import EPOCH, Account, Plan, PlanCode
-from accounts.models.records import AccountDayLoad, DeprecatedUse, MinuteLoad, Refusal
 from petstore.backoffice.audit import Actor
 
 __all__ = [
@@ -36,6 +40,7 @@ __all__ = [
     "Publication",
     "QuotaCounter",
     "Refusal",
+    "active",
     "key_mode",
     "signing_pepper",
 ]

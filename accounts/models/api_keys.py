@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import UTC, datetime, timedelta
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.db import models, transaction
-from django.db.models import F, Q
+from django.db.models import CheckConstraint, F, Q
 from django.utils import timezone
 
 from accounts import key_text, networks, scopes
-from accounts.models.counters import KeyStanding
 from accounts.models.plans import Account
-from accounts.models.publications import Published
+from accounts.models.records import KeyStanding, Published
 from petstore.backoffice import audit
 from petstore.backoffice.audit import Action, Actor, values_in
 from petstore.backoffice.models import AuditEntry, AuditQuerySet
@@ -39,13 +38,18 @@ def validate_end(value: datetime) -> None:
         raise ValidationError("A key must end within 100 years.")
 
 
+def active(now: datetime) -> Q:
+    """Return the condition of the keys whose state is active."""
+    return Q(revoked_at=None) & (Q(expires_at=None) | Q(expires_at__gt=now))
+
+
 class ApiKeyManager(models.Manager["ApiKey"]):
     def issue(
         self,
         account: Account,
         *,
         name: str = "",
-        key_scopes: Iterable[str] = scopes.SCOPES,
+        key_scopes: Collection[str] = scopes.SCOPES,
         expires_at: datetime | None = None,
         allowed_networks: Iterable[str] = (),
         by: Actor,
@@ -57,10 +61,6 @@ class ApiKeyManager(models.Manager["ApiKey"]):
         """
         text = key_text.make(key_mode(), account.public_id)
         pepper_number = signing_pepper()
-        try:
-            stored_scopes = scopes.stored_form(list(key_scopes))
-        except ValueError as error:
-            raise ValidationError(str(error)) from None
         key = self.model(
             account=account,
             public_id=text.public_id,
@@ -68,7 +68,7 @@ class ApiKeyManager(models.Manager["ApiKey"]):
             name=name,
             digest=key_text.digest(text, settings.API_KEY_PEPPERS[pepper_number]),
             pepper_number=pepper_number,
-            scopes=stored_scopes,
+            scopes=scopes.stored_form(key_scopes),
             allowed_networks=networks.normalise(allowed_networks),
             expires_at=expires_at,
             rotated_from=rotated_from,
@@ -89,7 +89,7 @@ class ApiKey(Published):
         LIVE = "live"
         TEST = "test"
 
-    account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="keys")
+    account = models.ForeignKey(Account, models.PROTECT, related_name="keys")
     public_id = models.CharField(max_length=key_text.PUBLIC_ID_LENGTH, unique=True, editable=False)
     mode = models.CharField(max_length=4, choices=Mode, editable=False)
     name = models.CharField(max_length=255, blank=True, help_text="What the key is for.")
@@ -102,7 +102,7 @@ class ApiKey(Published):
     revoked_at = models.DateTimeField(null=True, blank=True, editable=False)
     revoked_reason = models.CharField(max_length=255, blank=True, editable=False)
     rotated_from = models.OneToOneField(
-        "self", on_delete=models.PROTECT, null=True, blank=True, editable=False, related_name="rotated_to"
+        "self", models.PROTECT, null=True, blank=True, editable=False, related_name="rotated_to"
     )
     last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
 
@@ -112,16 +112,14 @@ class ApiKey(Published):
         verbose_name = "API key"
         ordering = ["-id"]
         constraints = [
-            models.CheckConstraint(name="key_has_a_mode", condition=Q(mode__in=["live", "test"])),
-            models.CheckConstraint(
-                name="key_scopes_are_known", condition=Q(scopes__in=scopes.STORED_FORMS)
-            ),
-            models.CheckConstraint(
+            CheckConstraint(name="key_has_a_mode", condition=Q(mode__in=["live", "test"])),
+            CheckConstraint(name="key_scopes_are_known", condition=Q(scopes__in=scopes.STORED_FORMS)),
+            CheckConstraint(
                 name="key_ends_after_it_began",
                 condition=Q(expires_at__isnull=True) | Q(expires_at__gt=F("created_at")),
                 violation_error_message="A key must end later than it begins.",
             ),
-            models.CheckConstraint(
+            CheckConstraint(
                 name="key_revoked_with_a_reason",
                 condition=Q(revoked_at__isnull=True, revoked_reason="")
                 | (Q(revoked_at__isnull=False) & ~Q(revoked_reason="")),

@@ -1,24 +1,19 @@
 """Plans and accounts: who may send how much."""
 
-from __future__ import annotations
-
 from datetime import date, timedelta
-from typing import TYPE_CHECKING
 
 from django.core.exceptions import ValidationError
 from django.core.validators import MinValueValidator
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import CheckConstraint, F, Q
 
 from accounts import key_text
 from accounts.limits import Limits
-from accounts.models.publications import Published
-
-if TYPE_CHECKING:
-    from accounts.models.counters import QuotaCounter
+from accounts.models.records import Published, QuotaCounter
 
 EPOCH = date(1970, 1, 1)
 POSITIVE = [MinValueValidator(1)]
+AGREED = "Enterprise only: the number agreed with this customer."
 
 
 class PlanCode(models.TextChoices):
@@ -46,8 +41,8 @@ class Plan(Published):
     class Meta:
         ordering = [F("per_day").asc(nulls_last=True)]
         constraints = [
-            models.CheckConstraint(name="plan_is_known", condition=Q(code__in=PlanCode.values)),
-            models.CheckConstraint(
+            CheckConstraint(name="plan_is_known", condition=Q(code__in=PlanCode.values)),
+            CheckConstraint(
                 name="plan_has_numbers_unless_enterprise",
                 condition=both_or_neither(custom=~Q(code=PlanCode.ENTERPRISE)),
             ),
@@ -69,28 +64,20 @@ class Account(Published):
         max_length=key_text.ACCOUNT_ID_LENGTH, unique=True, editable=False, default=key_text.new_account_id
     )
     name = models.CharField(max_length=255, unique=True)
-    plan = models.ForeignKey(Plan, on_delete=models.PROTECT)
+    plan = models.ForeignKey(Plan, models.PROTECT)
     per_minute = models.BigIntegerField(
-        "requests per minute",
-        null=True,
-        blank=True,
-        validators=POSITIVE,
-        help_text="Enterprise only: the number agreed with this customer.",
+        "requests per minute", null=True, blank=True, validators=POSITIVE, help_text=AGREED
     )
     per_day = models.BigIntegerField(
-        "requests per day",
-        null=True,
-        blank=True,
-        validators=POSITIVE,
-        help_text="Enterprise only: the number agreed with this customer.",
+        "requests per day", null=True, blank=True, validators=POSITIVE, help_text=AGREED
     )
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
         ordering = ["name"]
         constraints = [
-            models.CheckConstraint(name="account_has_a_name", condition=~Q(name="")),
-            models.CheckConstraint(
+            CheckConstraint(name="account_has_a_name", condition=~Q(name="")),
+            CheckConstraint(
                 name="account_has_numbers_if_enterprise",
                 condition=both_or_neither(custom=Q(plan=PlanCode.ENTERPRISE)),
             ),

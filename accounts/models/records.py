@@ -1,16 +1,150 @@
-"""What staff look up later: refusals, calls of deprecated operations, how many requests came in a minute.
+"""What is kept about requests: quota, strikes and bans, what Redis was told, and what staff look up later.
 
-Written behind by accounts/usage, and kept for some time only.
+What staff look up is written behind by accounts/usage, and kept for some time only.
 """
 
 from __future__ import annotations
 
-from django.db import models
-from django.db.models import Q, QuerySet
+from typing import Any
+
+from django.db import models, transaction
+from django.db.models import CheckConstraint, F, Index, Q, QuerySet, UniqueConstraint
+from django.utils import timezone
 
 from petstore.observability.request_ids import WELL_FORMED
 
 EXPLAINED_AT_MOST = 50
+
+
+class Record(models.Model):
+    class Meta:
+        abstract = True
+
+    def __str__(self) -> str:
+        return f"{self._meta.verbose_name} {self.pk}"
+
+
+class Published(Record):
+    """A row of which the facts of keys are made: see Publication.
+
+    A save is one transaction with what answers to its signals, also where the caller has opened none: that
+    Redis has to be told is stored with the change, or neither is.
+    """
+
+    class Meta:
+        abstract = True
+
+    def save(self, *args: Any, **options: Any) -> None:
+        """Save, and put on record that Redis has to be told."""
+        with transaction.atomic(savepoint=False):
+            super().save(*args, **options)
+
+
+class QuotaCounter(Record):
+    """What an account has used of its two windows. Written by accounts/quota alone.
+
+    Times are whole microseconds since the epoch, days whole days, so that one SQL text can calculate with
+    them on every database.
+    """
+
+    account = models.OneToOneField(
+        "accounts.Account", models.CASCADE, primary_key=True, related_name="quota"
+    )
+    minute_ends = models.BigIntegerField()
+    minute_used = models.BigIntegerField()
+    day = models.BigIntegerField()
+    day_used = models.BigIntegerField()
+    day_here = models.BigIntegerField(
+        default=0, db_default=0, help_text="Of day_used, what the database itself admitted; Redis the rest."
+    )
+    seen_at = models.BigIntegerField()
+    admitted = models.BooleanField(help_text="Whether the request that wrote the row was admitted.")
+
+    class Meta:
+        constraints = [
+            CheckConstraint(name="quota_counts_from_zero", condition=Q(minute_used__gte=0, day_used__gte=0))
+        ]
+
+
+class KeyStanding(Published):
+    """A key's refusals, strikes and ban (D26). Written by accounts/quota alone, but for lifting a ban.
+
+    Times are whole microseconds since the epoch.
+    """
+
+    key = models.OneToOneField("accounts.ApiKey", models.CASCADE, primary_key=True, related_name="standing")
+    told_until = models.BigIntegerField(default=0, help_text="When the last Retry-After runs out.")
+    strikes = models.BigIntegerField(default=0)
+    strikes_end = models.BigIntegerField(default=0, help_text="When the strikes are forgotten.")
+    banned_at = models.BigIntegerField(default=0)
+    banned_until = models.BigIntegerField(default=0, db_index=True)
+    ban_level = models.BigIntegerField(default=0, help_text="How many steps the next ban starts from.")
+    lifts = models.BigIntegerField(
+        default=0, db_default=0, help_text="Bans lifted by staff: what Redis knows from before is void."
+    )
+
+    class Meta:
+        constraints = [
+            CheckConstraint(
+                name="standing_counts_from_zero", condition=Q(strikes__gte=0, ban_level__gte=0)
+            ),
+            CheckConstraint(name="ban_ends_after_it_began", condition=Q(banned_until__gte=F("banned_at"))),
+        ]
+
+
+class Publication(Record):
+    """What Redis has to be told of a key, and has been told. Written by accounts/quota/publishing.py alone.
+
+    Whatever changes the facts of a key raises its version in the same transaction. So whoever read a lower
+    version read earlier, whatever any clock says; and what was not told stays on record until it is.
+    """
+
+    key = models.OneToOneField(
+        "accounts.ApiKey",
+        models.CASCADE,
+        primary_key=True,
+        related_name="publication",
+        db_constraint=False,  # It holds no key back, and no change waits for another.
+    )
+    version = models.BigIntegerField()
+    told = models.BigIntegerField(help_text="The version that Redis was told last.")
+
+    class Meta:
+        indexes = [Index(fields=["key"], name="publication_untold", condition=Q(told__lt=F("version")))]
+
+
+class DailyUsage(Record):
+    """How many requests a key sent on one UTC day. Written behind, every few seconds."""
+
+    key = models.ForeignKey("accounts.ApiKey", models.CASCADE, related_name="usage")
+    day = models.DateField()
+    requests = models.BigIntegerField(default=0, help_text="Those that were admitted.")
+    refusals = models.BigIntegerField(default=0, help_text="Those that were answered with 429.")
+
+    class Meta:
+        verbose_name_plural = "daily usage"
+        indexes = [Index(fields=["day"], name="usage_by_day")]
+        constraints = [
+            UniqueConstraint(name="one_usage_for_each_key_and_day", fields=["key", "day"]),
+            CheckConstraint(name="usage_counts_from_zero", condition=Q(requests__gte=0, refusals__gte=0)),
+        ]
+
+
+class IdempotencyRecord(Record):
+    """The first answer to a request that may be sent again (D31). Written with what the request wrote."""
+
+    account = models.ForeignKey("accounts.Account", models.CASCADE, related_name="+")
+    key = models.CharField(max_length=255)
+    fingerprint = models.CharField(max_length=64, help_text="Of method, path and body.")
+    status = models.PositiveSmallIntegerField(null=True)
+    location = models.CharField(max_length=1024, blank=True)
+    body = models.BinaryField(default=bytes)
+    created_at = models.DateTimeField(default=timezone.now, db_index=True)
+
+    class Meta:
+        constraints = [
+            UniqueConstraint(name="one_answer_for_an_idempotency_key", fields=["account", "key"])
+        ]
 
 
 class RefusalQuerySet(QuerySet["Refusal"]):
@@ -25,7 +159,7 @@ class RefusalQuerySet(QuerySet["Refusal"]):
         return found.select_related("account__plan", "key")[:EXPLAINED_AT_MOST]
 
 
-class Refusal(models.Model):
+class Refusal(Record):
     """A request with a valid key that was answered with 429, and both windows at that moment."""
 
     class Rule(models.TextChoices):
@@ -37,10 +171,8 @@ class Refusal(models.Model):
 
     request_id = models.CharField(max_length=128)
     at = models.DateTimeField(db_index=True)
-    account = models.ForeignKey(
-        "accounts.Account", on_delete=models.CASCADE, related_name="refusals", db_index=False
-    )
-    key = models.ForeignKey("accounts.ApiKey", on_delete=models.CASCADE, related_name="refusals")
+    account = models.ForeignKey("accounts.Account", models.CASCADE, related_name="refusals", db_index=False)
+    key = models.ForeignKey("accounts.ApiKey", models.CASCADE, related_name="refusals")
     rule = models.CharField(max_length=20, choices=Rule)
     method = models.CharField(max_length=8)
     route = models.CharField(max_length=100)
@@ -57,29 +189,26 @@ class Refusal(models.Model):
     class Meta:
         ordering = ["-id"]
         indexes = [
-            models.Index(fields=["request_id", "-id"], name="refusal_by_request"),
-            models.Index(fields=["account", "-id"], name="refusal_by_account"),
+            Index(fields=["request_id", "-id"], name="refusal_by_request"),
+            Index(fields=["account", "-id"], name="refusal_by_account"),
         ]
         constraints = [
-            models.CheckConstraint(
+            CheckConstraint(
                 name="refusal_rule_is_known",
                 condition=Q(rule__in=["rate_limit_exceeded", "daily_quota_exceeded", "api_key_banned"]),
             ),
-            models.CheckConstraint(
+            CheckConstraint(
                 name="refusal_by_ban_has_its_end",
                 condition=~Q(rule="api_key_banned") | Q(ban_ends_at__isnull=False),
             ),
         ]
 
-    def __str__(self) -> str:
-        return f"{self.rule} of request {self.request_id}"
 
-
-class DeprecatedUse(models.Model):
+class DeprecatedUse(Record):
     """How often an account called a deprecated operation on one UTC day."""
 
     account = models.ForeignKey(
-        "accounts.Account", on_delete=models.CASCADE, related_name="deprecated_uses", db_index=False
+        "accounts.Account", models.CASCADE, related_name="deprecated_uses", db_index=False
     )
     operation = models.CharField(max_length=50, help_text="Its name in the OpenAPI document.")
     day = models.DateField(db_index=True)
@@ -88,41 +217,31 @@ class DeprecatedUse(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(
+            UniqueConstraint(
                 name="one_use_for_each_account_operation_and_day", fields=["account", "operation", "day"]
             )
         ]
 
-    def __str__(self) -> str:
-        return f"{self.operation} by account {self.account_id} on {self.day}"
 
-
-class MinuteLoad(models.Model):
+class MinuteLoad(Record):
     """How many requests an account sent in one UTC minute, until that is rolled up: see loads.py."""
 
-    account = models.ForeignKey(
-        "accounts.Account", on_delete=models.CASCADE, related_name="+", db_index=False
-    )
+    account = models.ForeignKey("accounts.Account", models.CASCADE, related_name="+", db_index=False)
     minute = models.BigIntegerField(help_text="Whole minutes since the epoch.")
     requests = models.BigIntegerField(help_text="Admitted, or refused for the quota.")
     written_at = models.BigIntegerField(help_text="The last write; microseconds since the epoch.")
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(
-                name="one_load_for_each_account_and_minute", fields=["account", "minute"]
-            )
+            UniqueConstraint(name="one_load_for_each_account_and_minute", fields=["account", "minute"])
         ]
 
-    def __str__(self) -> str:
-        return f"load of account {self.account_id} in minute {self.minute}"
 
-
-class AccountDayLoad(models.Model):
+class AccountDayLoad(Record):
     """In how many minutes of a UTC day an account sent how many requests."""
 
     account = models.ForeignKey(
-        "accounts.Account", on_delete=models.CASCADE, related_name="day_loads", db_index=False
+        "accounts.Account", models.CASCADE, related_name="day_loads", db_index=False
     )
     day = models.DateField(db_index=True)
     minutes = models.JSONField(
@@ -131,8 +250,5 @@ class AccountDayLoad(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(name="one_load_for_each_account_and_day", fields=["account", "day"])
+            UniqueConstraint(name="one_load_for_each_account_and_day", fields=["account", "day"])
         ]
-
-    def __str__(self) -> str:
-        return f"load of account {self.account_id} on {self.day}"

@@ -1,4 +1,4 @@
-"""How many requests a client address may send without a valid key (D25)."""
+"""How many requests a client address may send without a valid key (D25), and what it costs to send more."""
 
 import logging
 import sqlite3
@@ -9,10 +9,48 @@ from django.http import HttpRequest
 from django_ratelimit.core import get_usage
 
 from accounts.limits import MINUTE, SECOND, Verdict, Window
-from accounts.quota.lookup_throttle import lookups
-from petstore.api.client_ip import client_network
+from petstore.api.client_ip import Address, client_network, network_of
 
 logger = logging.getLogger(__name__)
+
+
+LOOKUPS_EACH_SECOND = 20  # For one worker.
+MOST_NETWORKS = 10_000  # Of some hundred bytes each; beyond it the oldest are forgiven.
+
+
+class Lookups:
+    """Which keys the database is asked about, so that a flood of invented keys is no flood of queries.
+
+    Redis remembers for a moment that there is no such key (see redis_store.py), but a flood repeats none.
+    So the addresses that have used up their requests without a valid key share a few lookups a second. A
+    valid key waits for one of them only where such an address sends it and nobody has used it for a minute:
+    Redis knows the others. Each worker decides for itself, from the 429s that it gave.
+    """
+
+    def __init__(self) -> None:
+        self._over: dict[str, int] = {}
+        self._second = 0
+        self._left = 0
+
+    def restrict(self, network: str, until: int) -> None:
+        """Note a network that is over its limit until then, in microseconds since the epoch."""
+        self._over.pop(network, None)  # So that it comes last.
+        self._over[network] = until
+        if len(self._over) > MOST_NETWORKS:
+            self._over.pop(next(iter(self._over)), None)
+
+    def take(self, address: Address, now: int | None = None) -> bool:
+        """Tell whether the database may be asked about a key from this address."""
+        now = time.time_ns() // 1000 if now is None else now
+        if self._over.get(network_of(address), 0) <= now:
+            return True
+        if now // SECOND != self._second:
+            self._second, self._left = now // SECOND, LOOKUPS_EACH_SECOND
+        self._left -= 1
+        return self._left >= 0
+
+
+lookups = Lookups()
 
 
 def untouched() -> Verdict:
@@ -37,11 +75,7 @@ def ask(request: HttpRequest, *, counts: bool) -> Verdict:
     used, ends_at, admitted = 0, time.time_ns() // 1000 + MINUTE, True
     try:
         usage = get_usage(
-            request,
-            group="anonymous",
-            key=lambda group, request: network,
-            rate=f"{limit}/m",
-            increment=counts,
+            request, group="anonymous", key=lambda *_: network, rate=f"{limit}/m", increment=counts
         )
     except sqlite3.Error:  # The counters are a convenience: losing them refuses nobody.
         logger.exception("The counters of client addresses can't be reached.")

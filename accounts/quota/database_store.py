@@ -130,7 +130,9 @@ class DatabaseQuotaStore:
 
 
 def refuse(key: KeyText, facts: KeyFacts, address: Address, now: int) -> KeyRefusal | None:
-    if not proven(key, facts):
+    # One digest, whatever is known of the key.
+    pepper = settings.API_KEY_PEPPERS.get(facts.pepper_number, b"")
+    if not (key_text.match(key, pepper, facts.digest) and pepper):
         return KeyRefusal.UNKNOWN
     if facts.revoked:
         return KeyRefusal.REVOKED
@@ -139,12 +141,6 @@ def refuse(key: KeyText, facts: KeyFacts, address: Address, now: int) -> KeyRefu
     if not networks.allowed(address, facts.networks):
         return KeyRefusal.ELSEWHERE
     return None
-
-
-def proven(key: KeyText, facts: KeyFacts) -> bool:
-    """Tell whether the key's secret is the stored one: one digest, whatever is known of the key."""
-    pepper = settings.API_KEY_PEPPERS.get(facts.pepper_number, b"")
-    return key_text.match(key, pepper, facts.digest) and bool(pepper)
 
 
 def take(facts: KeyFacts, now: int) -> Verdict:

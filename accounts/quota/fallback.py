@@ -39,11 +39,11 @@ WRITE_SECONDS = 1.0  # What a request waits for the write of what its process ha
 TOLD_AT_ONCE = 500  # Accounts.
 
 
+@dataclass(eq=False, slots=True)
 class Debt:
     """An account's requests that the database has counted and Redis was not told of: by one of its keys."""
 
-    def __init__(self, public_id: str) -> None:
-        self.public_id = public_id
+    public_id: str
 
 
 @dataclass(slots=True)
@@ -100,12 +100,12 @@ class FallbackQuotaStore:
         admission = self._database.admit(key, address, now)
         if admission.verdict is not None and admission.verdict.admitted:
             with self._lock:
-                self._debts[account_of(key.public_id)] = Debt(key.public_id)
+                self._debts[key.public_id[:ACCOUNT_ID_LENGTH]] = Debt(key.public_id)
         return admission
 
     def _pay(self, public_id: str) -> None:
         """Tell Redis what the database has counted of this account."""
-        account = account_of(public_id)
+        account = public_id[:ACCOUNT_ID_LENGTH]
         debt = self._debts.get(account)
         if debt is not None:
             self._redis.refresh(debt.public_id)
@@ -190,10 +190,6 @@ def wait_for(written: "Future[None]", seconds: float) -> None:
     else:
         with suppress(TimeoutError):
             written.result(seconds)
-
-
-def account_of(public_id: str) -> str:
-    return public_id[:ACCOUNT_ID_LENGTH]
 
 
 def called(name: str) -> str:

@@ -20,7 +20,7 @@ class KeyRefusal(Enum):
     UNKNOWN = "unknown"  # Or its secret is wrong: nobody is told which.
     REVOKED = "revoked"
     EXPIRED = "expired"
-    UNCHECKED = "unchecked"  # From an address that sent too many unknown ones: see lookup_throttle.py.
+    UNCHECKED = "unchecked"  # From an address that sent too many unknown ones: see anonymous.py.
     ELSEWHERE = "elsewhere"  # Sent from a network that the key does not allow.
 
 

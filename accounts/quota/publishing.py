@@ -21,8 +21,10 @@ from accounts.models import Account, ApiKey, KeyStanding, Plan, Publication
 from accounts.quota import key_record, store
 from accounts.quota.key_record import KeyFacts
 from accounts.quota.redis_store import FACTS_KEPT, RedisQuotaStore
-from accounts.usage.write_behind import WRITE_EVERY
+from accounts.usage import write_behind
 from petstore.loop.scripts import RedisUnavailableError
+from petstore.observability.metrics import STORE_UP
+from petstore.serving.signals import worker_started
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +34,7 @@ TELLING_SECONDS = 10.0  # What a change with many keys waits for; the rest is to
 NOT_TOLD = (
     "The change is saved, but Redis could not be told of all of it. Until it is, workers that reach Redis "
     f"may go on with the old state, for up to {FACTS_KEPT // 1000} seconds. It is tried again every "
-    f"{WRITE_EVERY} seconds."
+    f"{write_behind.WRITE_EVERY} seconds."
 )
 
 # In the order of the keys, so that two changes never wait for each other.
@@ -210,3 +212,10 @@ def key_deleted(instance: ApiKey, **kwargs: Any) -> None:
     """Drop a key that somebody deleted by hand: the application itself never does."""
     if store.redis is not None:
         transaction.on_commit(partial(store.redis.forget, instance.public_id), robust=True)
+
+
+@receiver(worker_started)
+def begin(**kwargs: Any) -> None:
+    """Write usage behind from now on, and tell Redis of what it was not told of."""
+    STORE_UP.labels("redis" if store.redis else "database").set(1)
+    write_behind.recorder.start(tell_all)

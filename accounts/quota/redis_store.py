@@ -22,9 +22,9 @@ from accounts.key_text import ACCOUNT_ID_LENGTH, KeyText
 from accounts.limits import DAY, MINUTE, SECOND, Limits, Verdict, account_windows
 from accounts.quota import key_record
 from accounts.quota.admission import Admission
+from accounts.quota.anonymous import lookups
 from accounts.quota.database_store import NIGHT_SKEW, SKEW
 from accounts.quota.key_record import KeyFacts, KeyRefusal
-from accounts.quota.lookup_throttle import lookups
 from accounts.usage import write_behind
 from petstore.api.client_ip import Address
 from petstore.loop.scripts import RedisUnavailableError, Script, Scripts, script

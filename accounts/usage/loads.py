@@ -8,41 +8,23 @@ staging table holds a few thousand rows, and a day's row is rewritten 96 times, 
 from collections import Counter, defaultdict
 from datetime import date, timedelta
 
-from django.db import connection, transaction
+from django.db import transaction
+from django.db.models import Model
 
 from accounts.limits import DAY, MINUTE, moment
-from accounts.models import EPOCH, AccountDayLoad, MinuteLoad
+from accounts.models import EPOCH, AccountDayLoad, DeprecatedUse, MinuteLoad
 
 QUARTER = 15  # Minutes.
 # A minute is moved when nobody has written to it for so long: also after a time in which no process could
 # write, each has time to bring its share.
 QUIET = 2 * MINUTE
 MOVED_AT_ONCE = 10_000
-# "What if" looks back 30 days; a quarter leaves room for more. A year would be four times as much to keep,
-# for a question about next month's numbers.
-KEPT_DAYS = 92
-
-# Requests by account id and minute since the epoch.
-Loads = dict[tuple[int, int], int]
-
-# An account that was deleted meanwhile has no load to keep.
-ADD_LOAD = """
-INSERT INTO accounts_minuteload AS l (account_id, minute, requests, written_at)
-SELECT id, %(minute)s, %(requests)s, %(now)s FROM accounts_account WHERE id = %(account)s
-ON CONFLICT (account_id, minute) DO UPDATE SET
-    requests = l.requests + excluded.requests, written_at = excluded.written_at
-"""
-
-
-def write(loads: Loads, now: int) -> None:
-    """Add to the staging table, in one order in every process. `now`: microseconds since the epoch."""
-    rows = [
-        {"account": account_id, "minute": minute, "requests": requests, "now": now}
-        for (account_id, minute), requests in sorted(loads.items())
-    ]
-    if rows:
-        with connection.cursor() as cursor:
-            cursor.executemany(ADD_LOAD, rows)
+KEPT_DAYS: dict[type[Model], int] = {
+    # "What if" looks back 30 days; a quarter leaves room for more. A year would be four times as much to
+    # keep, for a question about next month's numbers.
+    AccountDayLoad: 92,
+    DeprecatedUse: 400,  # Somebody who calls once a year is still found.
+}
 
 
 def roll_up(now: int) -> int:
@@ -86,5 +68,6 @@ def add_to_days(rows: list[MinuteLoad]) -> None:
 
 
 def prune(now: int) -> None:
-    """Delete the days that are kept no longer."""
-    AccountDayLoad.objects.filter(day__lt=moment(now).date() - timedelta(days=KEPT_DAYS)).delete()
+    """Delete the days that are kept no longer. `now`: microseconds since the epoch."""
+    for model, days in KEPT_DAYS.items():
+        model._default_manager.filter(day__lt=moment(now).date() - timedelta(days=days)).delete()

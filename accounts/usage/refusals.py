@@ -5,22 +5,17 @@ and writes at most that many rows every few seconds. The others are counted, not
 """
 
 import functools
-import logging
 import re
-import threading
 from datetime import timedelta
 from typing import NamedTuple
 
 from django.conf import settings
-from django.db import Error, transaction
+from django.db import transaction
 from django.db.models import Max
 
 from accounts.caller import Caller
-from accounts.limits import HOUR, Verdict, moment
+from accounts.limits import Verdict, moment
 from accounts.models import ApiKey, Refusal
-from petstore.observability.metrics import REFUSALS_NOT_KEPT
-
-logger = logging.getLogger(__name__)
 
 KEPT_FOR_A_WRITE = 1_000
 # Of one key, by one process: a client that floods for days must not push out what others are asked about.
@@ -40,48 +35,10 @@ class Refused(NamedTuple):
     route: str
 
 
-class RefusalBuffer:
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._waiting: list[Refused] = []
-        self._dropped = 0
-        self._hour = 0
-        self._kept: dict[int, int] = {}  # In this hour, by the id of the key.
-
-    def add(self, refused: Refused) -> None:
-        """Keep a refusal for the next write, or count it if too many are kept already."""
-        with self._lock:
-            hour = refused.verdict.now // HOUR
-            if hour != self._hour:
-                self._hour, self._kept = hour, {}
-            kept = self._kept.get(refused.caller.key_id, 0)
-            if kept >= KEPT_OF_A_KEY_AND_HOUR or len(self._waiting) >= KEPT_FOR_A_WRITE:
-                self._dropped += 1
-                return
-            self._kept[refused.caller.key_id] = kept + 1
-            self._waiting.append(refused)
-
-    def write(self) -> None:
-        """Write what waits, in one statement; if the database doesn't take it, the first of it waits on."""
-        with self._lock:
-            waiting, self._waiting = self._waiting, []
-            dropped, self._dropped = self._dropped, 0
-        if dropped:
-            REFUSALS_NOT_KEPT.inc(dropped)
-        if not waiting:
-            return
-        try:
-            store(waiting)
-        except Error:
-            logger.warning("Refusals could not be written; they wait for the next write.", exc_info=True)
-            with self._lock:
-                both = waiting + self._waiting
-                self._waiting = both[:KEPT_FOR_A_WRITE]
-                self._dropped += len(both) - len(self._waiting)
-
-
 def store(refusals: list[Refused]) -> None:
     """Write these refusals; those of a key that was deleted meanwhile have no place."""
+    if not refusals:
+        return
     key_ids = {refused.caller.key_id for refused in refusals}
     with transaction.atomic():
         there = set(ApiKey.objects.filter(pk__in=key_ids).values_list("pk", flat=True))

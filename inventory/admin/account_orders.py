@@ -5,8 +5,8 @@ from __future__ import annotations
 from django.http import HttpRequest
 from django.urls import reverse
 
-from accounts.admin import account_page
-from accounts.admin.account_page import Panel
+from accounts.admin import accounts
+from accounts.admin.accounts import Panel
 from accounts.models import Account
 from inventory.models import Order
 from petstore.backoffice.history import Entry
@@ -41,4 +41,4 @@ def steps(order: Order) -> list[Entry]:
     ]
 
 
-account_page.more_panels.append(orders_of)
+accounts.more_panels.append(orders_of)

@@ -11,8 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from accounts.admin.account_page import KEYS_SHOWN
-from accounts.admin.timeline import SHOWN
+from accounts.admin.accounts import KEYS_SHOWN, TIMELINE_SHOWN
 from accounts.models import EPOCH, Account, ApiKey, DailyUsage, KeyStanding, QuotaCounter, Refusal
 from inventory.models import Category, Order, Pet
 from petstore.backoffice import audit
@@ -187,7 +186,7 @@ def test_the_page_asks_no_more_for_more_rows(
     page = staff.get(page_of(account))
     panels = page.context["panels"]
     assert len(panels["keys"]) == KEYS_SHOWN
-    assert len(panels["timeline"]) == SHOWN
+    assert len(panels["timeline"]) == TIMELINE_SHOWN
     assert len(panels["more"][0].rows) == len(panels["refusals"]) == 10
     assert f"/admin/accounts/apikey/?q={account.public_id}" in page.text
 

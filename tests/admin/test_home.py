@@ -183,7 +183,7 @@ def test_accounts_are_ranked_by_their_share_of_the_day(boss: Client, busy: None,
         ("20%", "20,000 of 100,000"),
     ]
     assert f"/admin/accounts/account/{account.pk}/change/" in links(page)
-    assert top[1]["account"].account_id == account.pk
+    assert top[1]["account"] == account
 
 
 def test_callers_of_get_pet_are_named_with_its_end(boss: Client, busy: None) -> None:

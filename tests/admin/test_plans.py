@@ -98,7 +98,7 @@ def path(request: pytest.FixtureRequest, account: Account) -> str:
 
 
 def cells(page: Any) -> dict[str, tuple[str, str]]:
-    return {row.name: (row.today, row.other) for row in page.context["rows"]}
+    return {name: (today, other) for name, today, other in page.context["rows"]}
 
 
 def test_other_numbers_are_compared_with_todays(staff: Client, loads: None, path: str) -> None:

@@ -3,6 +3,7 @@
 import json
 import re
 import threading
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from io import StringIO
@@ -16,7 +17,7 @@ from django.db import connection
 from django.test import Client
 
 from accounts.models import Account, Actor, ApiKey
-from accounts.usage.write_behind import Tally, write_tallies
+from accounts.usage.batch import Batch
 from inventory.admin.pet_actions import move_pets
 from inventory.models import Category, IllegalMoveError, Order, OrderStatus, Pet, PetStatus
 from inventory.models.events import PetEvent
@@ -155,7 +156,8 @@ def test_usage_is_written_while_an_account_is_being_saved(by: str, monkeypatch: 
     def write_usage() -> None:
         with connection.cursor() as cursor:
             cursor.execute("SET lock_timeout = '2s'")
-        write_tallies({(key.pk, 20_000): Tally(account.pk, requests=1, elsewhere=1)})
+        requests, elsewhere = Counter([(key.pk, 20_000)]), Counter([(account.pk, 20_000)])
+        Batch(requests=requests, last_used={key.pk: 0}, elsewhere=elsewhere).write(0)
 
     def save_meanwhile(self: Account, *args: Any, **options: Any) -> None:
         at_once(write_usage)

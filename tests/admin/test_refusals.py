@@ -1,5 +1,6 @@
 """Staff paste a request id and read why the request was refused."""
 
+import re
 from datetime import UTC, datetime, timedelta
 from html import unescape
 from typing import Any
@@ -42,8 +43,9 @@ def test_a_refused_request_is_explained_from_the_id_of_its_answer(
     (item,) = page.context["found"]
     assert item["reason"] == "The account had used up the requests of the minute."
     minute, day = item["windows"]
-    assert (minute["used"], minute["limit"], minute["full"]) == ("1", "1", True)
-    assert (day["used"], day["limit"], day["full"]) == ("1", "500", False)
+    assert minute[:3] == ("Minute", 1, 1)
+    assert day[:3] == ("Day (UTC)", 1, 500)
+    assert len(re.findall(r">\s*full\s*<", page.text)) == 1  # The minute's.
     for shown in ("Acme Pets", key.public_id, "GET /v1/pets/{petId}", "rate_limit_exceeded"):
         assert shown in unescape(page.text)
 
@@ -79,7 +81,9 @@ def test_each_rule_is_explained_in_words_with_what_to_do(
 def test_an_id_that_came_twice_has_all_its_refusals_the_newest_first(staff: Client, key: ApiKey) -> None:
     refuse(key)
     refuse(key, rule="daily_quota_exceeded")
-    assert [item["rule"] for item in staff.get(PAGE, {"q": "req-1"}).context["found"]] == [
+    assert [
+        item["refusal"].get_rule_display() for item in staff.get(PAGE, {"q": "req-1"}).context["found"]
+    ] == [
         "Daily quota",
         "Minute limit",
     ]

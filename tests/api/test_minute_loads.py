@@ -1,6 +1,7 @@
 """How many requests came in each minute, and who calls what is deprecated."""
 
 import threading
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -10,7 +11,8 @@ from django.db import DatabaseError, connection
 from accounts.caller import Caller
 from accounts.limits import DAY, MINUTE, SECOND, Limits, Verdict, account_windows
 from accounts.models import EPOCH, Account, AccountDayLoad, ApiKey, DeprecatedUse, MinuteLoad
-from accounts.usage import deprecated_calls, loads, write_behind
+from accounts.usage import batch, loads, write_behind
+from accounts.usage.batch import Batch
 from accounts.usage.write_behind import UsageRecorder
 from tests.conftest import COMMITTED, Api
 from tests.support.quota import NOON
@@ -33,7 +35,7 @@ def caller_with(key: ApiKey) -> Caller:
 def put(minutes: dict[int, int], account: Account, written_at: int = NOON) -> None:
     """Write loads: requests by the number of the minute after NOON."""
     place = {(account.pk, NOON // MINUTE + minute): requests for minute, requests in minutes.items()}
-    loads.write(place, written_at)
+    Batch(loads=Counter(place)).write(written_at)
 
 
 def test_minutes_of_all_processes_add_up(account: Account) -> None:
@@ -124,7 +126,7 @@ def test_load_and_deprecated_calls_outlive_a_write_that_fails(
 
     use(NOON)
     with monkeypatch.context() as patched:
-        patched.setattr(deprecated_calls, "write", fail)
+        patched.setattr(batch, "write_digests", fail)  # The last step.
         own_recorder.write()
     assert not MinuteLoad.objects.exists()  # One transaction: nothing was written, nothing counts twice.
     use(NOON + SECOND)
@@ -137,13 +139,13 @@ def test_load_and_deprecated_calls_outlive_a_write_that_fails(
 def test_loads_that_wait_for_the_database_are_bounded(
     key: ApiKey, own_recorder: UsageRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(write_behind, "LOADS_KEPT", 3)
+    monkeypatch.setattr(batch, "LOADS_KEPT", 3)
 
     def fail(*_: Any) -> None:
         raise DatabaseError("away")
 
     with monkeypatch.context() as patched:
-        patched.setattr(loads, "write", fail)
+        patched.setattr(batch, "write_digests", fail)
         for minute in range(6):
             own_recorder.count(caller_with(key), verdict(NOON + minute * MINUTE))
             own_recorder.write()
@@ -180,14 +182,16 @@ def test_each_admitted_call_of_the_deprecated_operation_is_counted(
 def test_deprecated_calls_of_processes_add_up_and_the_last_one_stays(account: Account) -> None:
     day = NOON // DAY
     for requests, at in ((2, NOON + 9), (5, NOON + 3)):
-        deprecated_calls.write({(account.pk, "getPet", day): (requests, at)})
+        call = (account.pk, "getPet", day)
+        Batch(calls=Counter({call: requests}), last_called={call: at}).write(NOON)
     used = DeprecatedUse.objects.get()
     assert (used.requests, used.last_call_at.microsecond) == (7, 9)
 
 
 def test_deprecated_calls_of_a_deleted_account_stop_nothing(account: Account) -> None:
     day = NOON // DAY
-    deprecated_calls.write({(0, "getPet", day): (1, NOON), (account.pk, "getPet", day): (1, NOON)})
+    calls = [(0, "getPet", day), (account.pk, "getPet", day)]
+    Batch(calls=Counter(calls), last_called=dict.fromkeys(calls, NOON)).write(NOON)
     assert DeprecatedUse.objects.get().account == account
 
 
@@ -195,7 +199,7 @@ def test_deprecated_calls_are_kept_for_400_days(account: Account) -> None:
     for days in (0, 400, 401):
         day, now = TODAY - timedelta(days=days), datetime.now(UTC)
         account.deprecated_uses.create(operation="getPet", day=day, requests=1, last_call_at=now)
-    deprecated_calls.prune(NOON)
+    loads.prune(NOON)
     assert {(TODAY - use.day).days for use in DeprecatedUse.objects.all()} == {0, 400}
 
 

@@ -13,7 +13,7 @@ from accounts.limits import DAY, HOUR, MINUTE, Limits, Verdict, account_windows,
 from accounts.models import Account, ApiKey, PlanCode, Refusal
 from accounts.quota.key_record import microseconds
 from accounts.usage import refusals
-from accounts.usage.refusals import KEPT_FOR_A_WRITE, KEPT_OF_A_KEY_AND_HOUR, RefusalBuffer, Refused
+from accounts.usage.refusals import KEPT_FOR_A_WRITE, KEPT_OF_A_KEY_AND_HOUR, Refused
 from accounts.usage.write_behind import UsageRecorder
 from petstore.observability.metrics import REFUSALS_NOT_KEPT
 from tests.conftest import Api
@@ -128,61 +128,61 @@ def test_no_refused_request_waits_for_a_write(api: Api, small: None, own_recorde
 
 
 def test_of_a_flood_of_one_key_so_many_an_hour_are_kept_and_the_others_counted(key: ApiKey) -> None:
-    buffer, before = RefusalBuffer(), not_kept()
+    recorder, before = UsageRecorder(), not_kept()
     for _ in range(KEPT_OF_A_KEY_AND_HOUR + 20):
-        buffer.add(refused(key))
-    buffer.write()
+        recorder.refuse(refused(key))
+    recorder.write()
     assert Refusal.objects.count() == KEPT_OF_A_KEY_AND_HOUR
-    buffer.add(refused(key, now=NOON + HOUR))
-    buffer.write()
+    recorder.refuse(refused(key, now=NOON + HOUR))
+    recorder.write()
     assert Refusal.objects.count() == KEPT_OF_A_KEY_AND_HOUR + 1
     assert not_kept() - before == 20
 
 
 def test_of_a_flood_of_many_keys_so_many_a_write_are_kept(key: ApiKey) -> None:
-    buffer, before = RefusalBuffer(), not_kept()
+    recorder, before = UsageRecorder(), not_kept()
     one = refused(key)
     for number in range(KEPT_FOR_A_WRITE + 7):
-        buffer.add(one._replace(caller=one.caller._replace(key_id=number)))
-    assert len(buffer._waiting) == KEPT_FOR_A_WRITE
-    buffer.write()
+        recorder.refuse(one._replace(caller=one.caller._replace(key_id=number)))
+    assert len(recorder._batch.refused) == KEPT_FOR_A_WRITE
+    recorder.write()
     assert not_kept() - before == 7
 
 
 def test_write_that_fails_loses_nothing_within_the_bound(
     key: ApiKey, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    buffer = RefusalBuffer()
-    buffer.add(refused(key, request_id="early"))
+    recorder = UsageRecorder()
+    recorder.refuse(refused(key, request_id="early"))
 
     def fail(_: Any) -> None:
         raise DatabaseError("away")
 
     with monkeypatch.context() as patched:
         patched.setattr(refusals, "store", fail)
-        buffer.write()
-        buffer.add(refused(key, request_id="late"))
-        buffer.write()
-    buffer.write()
+        recorder.write()
+        recorder.refuse(refused(key, request_id="late"))
+        recorder.write()
+    recorder.write()
     assert [refusal.request_id for refusal in Refusal.objects.order_by("id")] == ["early", "late"]
-    assert "wait for the next write" in caplog.text
+    assert "kept for the next write" in caplog.text
 
 
 def test_refusals_of_a_deleted_key_stop_no_others(key: ApiKey, issue: Any) -> None:
     other = issue()[0]
-    buffer = RefusalBuffer()
-    buffer.add(refused(key, request_id="gone"))
-    buffer.add(refused(other, request_id="stays"))
+    recorder = UsageRecorder()
+    recorder.refuse(refused(key, request_id="gone"))
+    recorder.refuse(refused(other, request_id="stays"))
     ApiKey.objects.filter(pk=key.pk)._raw_delete("default")
-    buffer.write()
+    recorder.write()
     assert [refusal.request_id for refusal in Refusal.objects.all()] == ["stays"]
 
 
 def test_refusals_go_after_some_days(key: ApiKey, settings: Any) -> None:
-    buffer = RefusalBuffer()
+    recorder = UsageRecorder()
     for days in (0, 6, 8):
-        buffer.add(refused(key, now=NOON - days * DAY, request_id=f"days-{days}"))
-    buffer.write()
+        recorder.refuse(refused(key, now=NOON - days * DAY, request_id=f"days-{days}"))
+    recorder.write()
     refusals.prune(NOON)
     assert {refusal.request_id for refusal in Refusal.objects.all()} == {"days-0", "days-6"}
     settings.REFUSALS_KEPT_DAYS = 5
@@ -192,26 +192,26 @@ def test_refusals_go_after_some_days(key: ApiKey, settings: Any) -> None:
 
 def test_oldest_refusals_go_where_there_are_too_many(key: ApiKey, settings: Any) -> None:
     settings.REFUSALS_KEPT_MOST = 3
-    buffer = RefusalBuffer()
+    recorder = UsageRecorder()
     for number in range(5):
-        buffer.add(refused(key, request_id=str(number)))
-    buffer.write()
+        recorder.refuse(refused(key, request_id=str(number)))
+    recorder.write()
     refusals.prune(NOON)
     assert [refusal.request_id for refusal in Refusal.objects.all()] == ["4", "3", "2"]
 
 
 def test_unknown_method_is_kept_as_other(key: ApiKey) -> None:
-    buffer = RefusalBuffer()
-    buffer.add(refused(key)._replace(method="X\0" * 99))
-    buffer.write()
+    recorder = UsageRecorder()
+    recorder.refuse(refused(key)._replace(method="X\0" * 99))
+    recorder.write()
     assert Refusal.objects.get().method == "(other)"
 
 
 def test_refusal_goes_with_its_ban_end_only_while_banned(key: ApiKey) -> None:
-    buffer = RefusalBuffer()
-    buffer.add(refused(key, banned_until=NOON - 1))
-    buffer.add(refused(key, banned_until=NOON + 1))
-    buffer.write()
+    recorder = UsageRecorder()
+    recorder.refuse(refused(key, banned_until=NOON - 1))
+    recorder.refuse(refused(key, banned_until=NOON + 1))
+    recorder.write()
     assert [refusal.rule for refusal in Refusal.objects.order_by("id")] == [
         "rate_limit_exceeded",
         "api_key_banned",

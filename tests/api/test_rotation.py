@@ -14,7 +14,7 @@ from accounts import key_text
 from accounts.models import ApiKey
 from accounts.quota.admission import QuotaStore
 from accounts.quota.key_record import KeyRefusal
-from accounts.usage import rehash, write_behind
+from accounts.usage import write_behind
 from tests.conftest import OPERATOR
 from tests.support.quota import ADDRESS
 
@@ -98,7 +98,7 @@ def test_older_pepper_signs_while_the_newer_one_is_made_known(
 def test_one_write_moves_so_many_keys_and_the_others_with_their_next_use(
     issue: Issue, store: QuotaStore, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rehash, "MOST", 2)
+    monkeypatch.setattr(write_behind, "MOST_REHASHED", 2)
     made = [old_key(issue, settings)[1] for _ in range(3)]
     for left in (1, 0):
         for text in made:

@@ -18,11 +18,10 @@ from accounts import key_text
 from accounts.key_text import KeyText
 from accounts.limits import MINUTE, SECOND
 from accounts.models import Account, ApiKey
-from accounts.quota import key_record
-from accounts.quota import lookup_throttle as limits
+from accounts.quota import anonymous, key_record
 from accounts.quota.admission import QuotaStore
+from accounts.quota.anonymous import LOOKUPS_EACH_SECOND, Lookups
 from accounts.quota.key_record import KeyRefusal
-from accounts.quota.lookup_throttle import Lookups
 from accounts.quota.redis_store import RedisQuotaStore
 from petstore.cache.machine import MachineCounters
 from tests.conftest import OPERATOR, Api
@@ -221,7 +220,7 @@ def test_addresses_over_their_limit_share_a_few_lookups_a_second() -> None:
     for last in range(5):
         lookups.restrict(f"192.0.2.{last}/32", NOW + MINUTE)
     taken = sum(lookups.take(IPv4Address(f"192.0.2.{number % 5}"), NOW) for number in range(500))
-    assert taken == limits.EACH_SECOND
+    assert taken == LOOKUPS_EACH_SECOND
     assert not lookups.take(IPv4Address("192.0.2.1"), NOW + SECOND - 1)
     assert lookups.take(IPv4Address("192.0.2.1"), NOW + SECOND)
     assert lookups.take(IPv4Address("203.0.113.1"), NOW)
@@ -237,18 +236,18 @@ def test_neighbours_in_one_ipv6_network_count_as_one() -> None:
     lookups = Lookups()
     lookups.restrict("2001:db8::/64", NOW + MINUTE)
     taken = sum(lookups.take(IPv6Address(f"2001:db8::{number:x}"), NOW) for number in range(100))
-    assert taken == limits.EACH_SECOND
+    assert taken == LOOKUPS_EACH_SECOND
 
 
 def test_memory_of_addresses_is_bounded_and_forgives_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "MOST_NETWORKS", 3)
+    monkeypatch.setattr(anonymous, "MOST_NETWORKS", 3)
     lookups = Lookups()
     for last in (1, 2, 3, 1, 4):
         lookups.restrict(f"192.0.2.{last}/32", NOW + MINUTE)
     asked = {
         last: sum(lookups.take(IPv4Address(f"192.0.2.{last}"), NOW) for _ in range(50)) for last in (1, 2)
     }
-    assert asked[1] <= limits.EACH_SECOND
+    assert asked[1] <= LOOKUPS_EACH_SECOND
     assert asked[2] == 50
 
 
@@ -260,7 +259,7 @@ def test_flood_of_unknown_keys_is_told_429_and_stops_asking_the_database(
     django_assert_num_queries: DjangoAssertNumQueries,
 ) -> None:
     settings.ANONYMOUS_PER_MINUTE = 5
-    monkeypatch.setattr(limits, "EACH_SECOND", 0)
+    monkeypatch.setattr(anonymous, "LOOKUPS_EACH_SECOND", 0)
     flood = [Api(key_text.make("live", "00000000").text) for _ in range(30)]
     with django_assert_num_queries(6):  # The last of them before the first 429.
         statuses = [api.get("/pets").status_code for api in flood]

@@ -1,4 +1,4 @@
-"""Finding leaked keys: accounts/leak_scan.py and the command scan_keys."""
+"""Finding leaked keys: the command scan_keys."""
 
 import io
 import json
@@ -13,7 +13,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from accounts import key_text
-from accounts.leak_scan import GITLEAKS, LONGEST, PIECE, find
+from accounts.management.commands.scan_keys import GITLEAKS, LONGEST, PIECE, find
 from accounts.models import ApiKey
 from tests.conftest import OPERATOR
 

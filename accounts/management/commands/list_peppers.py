@@ -4,11 +4,11 @@ import sys
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Count, Max, Q
+from django.db.models import Count, Max
 from django.utils import timezone
 
 from accounts.management.base import KeyCommand
-from accounts.models import ApiKey, signing_pepper
+from accounts.models import ApiKey, active, signing_pepper
 
 
 class Command(KeyCommand):
@@ -31,22 +31,19 @@ class Command(KeyCommand):
 
 def peppers() -> list[dict[str, Any]]:
     """Return each pepper that is set or that a key hangs on, the lowest number first."""
-    usable = Q(revoked_at=None) & (Q(expires_at=None) | Q(expires_at__gt=timezone.now()))
-    hanging = ApiKey.objects.filter(usable).order_by("pepper_number").values("pepper_number")
-    found = {
-        row["pepper_number"]: row for row in hanging.annotate(keys=Count("pk"), last=Max("last_used_at"))
-    }
+    usable = ApiKey.objects.filter(active(timezone.now())).order_by("pepper_number")
+    hanging = usable.values_list("pepper_number").annotate(Count("pk"), Max("last_used_at"))
+    found = {number: (keys, last) for number, keys, last in hanging}
     return [
         {
             "number": number,
             "known": number in settings.API_KEY_PEPPERS,
             "signs": number == signing_pepper(),
-            "keys": found[number]["keys"] if number in found else 0,
-            "last_used_at": found[number]["last"].isoformat()
-            if number in found and found[number]["last"]
-            else None,
+            "keys": keys,
+            "last_used_at": last.isoformat() if last else None,
         }
         for number in sorted(found.keys() | settings.API_KEY_PEPPERS.keys())
+        for keys, last in [found.get(number, (0, None))]
     ]
 
 

@@ -1,0 +1,74 @@
+"""What several pages do: find a key that was pasted, and warn of what not every worker knows yet."""
+
+import re
+from functools import partial
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.admin.views.main import SEARCH_VAR
+from django.db import transaction
+from django.db.models import OuterRef, QuerySet, Subquery
+from django.db.models.functions import Coalesce
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.utils import timezone
+
+from accounts import key_text
+from accounts.models import ApiKey, DailyUsage
+from accounts.quota import publishing
+from petstore.backoffice.model_admin import PetstoreModelAdmin
+
+# The public id, or what is there of it, in a key that somebody pasted whole or in part.
+PASTED = re.compile(rf"psk_(?:live|test)_([0-9A-Za-z]{{0,{key_text.PUBLIC_ID_LENGTH}}})", re.ASCII)
+
+
+def public_id_in(text: str) -> str | None:
+    """Return the public id of a key that was pasted, or None if there is no key in the text."""
+    found = PASTED.search(text)
+    return found[1] if found else None
+
+
+def without_secret(request: HttpRequest) -> HttpResponseRedirect | None:
+    """Return a redirect to the search for the public id alone, if a key was pasted.
+
+    key-text.js does the same in the browser, before anything is sent: this is for those without it.
+    """
+    public_id = public_id_in(request.GET.get(SEARCH_VAR, ""))
+    if public_id is None:
+        return None
+    query = request.GET.copy()
+    query[SEARCH_VAR] = public_id
+    return HttpResponseRedirect(f"{request.path}?{query.urlencode()}")
+
+
+class PastedKeyAdmin(PetstoreModelAdmin):
+    """A list in which a key that was pasted whole is looked for by its public id."""
+
+    class Media:
+        js = ["petstore/key-text.js"]
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
+        return without_secret(request) or super().changelist_view(request, extra_context)
+
+
+def with_use_of_today(keys: QuerySet[ApiKey]) -> QuerySet[ApiKey]:
+    """Return the keys, each with its `requests_today`."""
+    today = DailyUsage.objects.filter(key=OuterRef("pk"), day=timezone.now().date()).values("requests")
+    return keys.annotate(requests_today=Coalesce(Subquery(today), 0))
+
+
+class WarnsIfUntold(PetstoreModelAdmin):
+    """Warns after a form of the model was saved, if Redis could not be told of it."""
+
+    keys_lookup: str  # From a key to the model.
+
+    def response_change(self, request: HttpRequest, obj: Any) -> HttpResponse:
+        """Answer; the commit, and what is told after it, are still to come."""
+        warn = partial(warn_if_untold, self, request, **{self.keys_lookup: obj.pk})
+        transaction.on_commit(warn, robust=True)
+        return super().response_change(request, obj)
+
+
+def warn_if_untold(admin: PetstoreModelAdmin, request: HttpRequest, **keys: Any) -> None:
+    """Warn after the commit if Redis could not be told of these keys."""
+    if text := publishing.warning(**keys):
+        admin.message_user(request, text, messages.WARNING)
