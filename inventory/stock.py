@@ -14,8 +14,7 @@ from django.db import DatabaseError, connection
 from django.db.models import Count, QuerySet
 from django.utils import timezone
 
-from inventory.models import LIVE, Category, Order, OrderStatus, Pet, PetStatus
-from inventory.models.stock_count import StockCount
+from inventory.models import LIVE, Category, Order, OrderStatus, Pet, PetStatus, StockCount
 
 logger = logging.getLogger(__name__)
 

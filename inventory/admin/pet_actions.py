@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from django.db import transaction
 from django.utils import timezone
 
-from inventory.models import LIVE, PET_MOVES, Order, Pet, PetStatus
-from inventory.models.events import PetEvent
+from inventory.models import LIVE, PET_MOVES, Order, Pet, PetEvent, PetStatus
 
 NAMES_SHOWN = 5
 NAME_SHOWN = 40  # Characters.

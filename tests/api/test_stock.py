@@ -11,8 +11,7 @@ from django.utils import timezone
 
 from accounts.models import Account
 from inventory import stock
-from inventory.models import Category, Order, Pet, PetStatus
-from inventory.models.stock_count import StockCount
+from inventory.models import Category, Order, Pet, PetStatus, StockCount
 from tests.conftest import COMMITTED
 
 
