@@ -17,7 +17,7 @@ from django.test import Client
 
 from accounts.models import Account, Actor, ApiKey
 from accounts.usage.write_behind import Tally, write_tallies
-from inventory.admin.pet_actions import move_pets
+from inventory.admin.pets import move_pets
 from inventory.models import Category, IllegalMoveError, Order, OrderStatus, Pet, PetEvent, PetStatus
 from petstore.management.commands.quickstart import staff_login
 from tests.conftest import COMMITTED
