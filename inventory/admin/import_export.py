@@ -31,7 +31,7 @@ from inventory.import_export import format_of
 from inventory.import_export.checking import Checker, Report, Row, good_rows
 from inventory.import_export.reading import READERS, lines
 from inventory.import_export.storing import add, category_ids, export, snapshot
-from inventory.import_export.writing import write_csv, write_json_lines
+from inventory.import_export.writing import write
 from inventory.models import PetQuerySet
 from inventory.models.uploads import PetUpload
 from petstore.backoffice.wording import counted
@@ -212,10 +212,7 @@ def exported(pets: PetQuerySet, file_format: str) -> FileResponse:
     """Return the file, from the disk: a slow reader keeps no connection to the database."""
     file: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115  The response closes it.
     with snapshot():
-        if file_format == "csv":
-            write_csv(export(pets), file, for_spreadsheets=True)
-        else:
-            write_json_lines(export(pets), file)
+        write(export(pets), file, file_format, for_spreadsheets=True)
     file.seek(0)
     name = f"pets-{timezone.now():%Y-%m-%d}.{file_format}"
     return FileResponse(file, as_attachment=True, filename=name, content_type=CONTENT_TYPES[file_format])

@@ -2,34 +2,13 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from typing import IO, Any
+from typing import Any
 
-import orjson
 from django.db import connection, transaction
 
 from inventory.import_export.checking import BATCH, Row
+from inventory.import_export.writing import Exported
 from inventory.models import Category, Pet, PetQuerySet
-
-# Id, name, category id, category name, status.
-Exported = tuple[int, str, int, str, str]
-
-
-class Spool:
-    """Checked rows on disk until all are checked, so that the database is not kept busy meanwhile.
-
-    SQLite has one writer: a slow file would make every request wait.
-    """
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self.file = file
-
-    def put(self, rows: list[Row]) -> None:
-        self.file.write(orjson.dumps(rows) + b"\n")
-
-    def batches(self) -> Iterator[list[Row]]:
-        """Yield what was put, in that order."""
-        self.file.seek(0)
-        return map(orjson.loads, self.file)
 
 
 def category_ids() -> dict[str, int]:
