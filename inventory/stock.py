@@ -36,6 +36,10 @@ class CategoryStock:
     pending: int
     sold: int
 
+    @property
+    def total(self) -> int:
+        return self.available + self.pending + self.sold
+
 
 @dataclass(frozen=True, slots=True)
 class Stock:
@@ -46,20 +50,8 @@ class Stock:
     orders_placed: int
     orders_approved: int
 
-    @property
-    def available(self) -> int:
-        """Pets that can be ordered."""
-        return sum(category.available for category in self.categories)
-
-    @property
-    def pending(self) -> int:
-        """Pets that somebody is about to get."""
-        return sum(category.pending for category in self.categories)
-
-    @property
-    def sold(self) -> int:
-        """Pets that are sold."""
-        return sum(category.sold for category in self.categories)
+    def pets(self, status: str) -> int:
+        return sum(getattr(category, status) for category in self.categories)
 
 
 def snapshot() -> Stock | None:
