@@ -18,7 +18,8 @@ from django.contrib import messages
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import IntegrityError, transaction
-from django.http import FileResponse, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import FileResponse, HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.decorators import method_decorator
@@ -54,14 +55,11 @@ TOO_MANY = (
     f"More than {MOST_EXPORTED:,} pets are in this list. Narrow it with filters, or ask whoever runs the "
     "service for `manage.py export_pets`."
 )
+NOT_IMPORTED = "Nothing was imported: {}. Check the file again."
 GONE = (
     "This file is no longer kept: it was imported or replaced by another one, or an hour has passed. "
     "If its pets are not in the list, choose the file again."
 )
-
-
-class NoLongerGoodError(Exception):
-    """A file that was good when it was previewed has bad lines now."""
 
 
 class ImportForm(forms.Form):
@@ -159,24 +157,23 @@ class PetExchange(ImportExportMixin, ActingAdmin):  # type: ignore[misc]  # The 
     def process_import(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
         """Import the file that was previewed: once, however often the button is pressed."""
         self.require("import", request)
-        level = messages.ERROR
+        page = "import"
         try:
-            text, level = self.add_upload(request), messages.SUCCESS
+            text, level, page = self.add_upload(request), messages.SUCCESS, "changelist"
         except PetUpload.DoesNotExist:
             text, level = GONE, messages.WARNING
-        except NoLongerGoodError:
-            text = "Nothing was imported: a category is no longer there. Check the file again."
+        except ValidationError as error:
+            text, level = str(error.message), messages.ERROR
         except IntegrityError:
             logger.exception("The database refused an import.")
-            text = "Nothing was imported: the database refused it. Check the file again."
+            text, level = NOT_IMPORTED.format("the database refused it"), messages.ERROR
         self.message_user(request, text, level)
-        page = "changelist" if level == messages.SUCCESS else "import"
-        return HttpResponseRedirect(reverse(f"admin:inventory_pet_{page}"))
+        return redirect(f"admin:inventory_pet_{page}")
 
     def add_upload(self, request: HttpRequest) -> str:
         """Add the pets of the waiting file and forget it; return what was done.
 
-        Raises PetUpload.DoesNotExist, and NoLongerGoodError if a category has gone since the preview.
+        Raises PetUpload.DoesNotExist, and ValidationError if a category has gone since the preview.
         """
         with transaction.atomic():
             waiting = PetUpload.objects.waiting(member(request), request.POST.get("upload", ""))
@@ -184,7 +181,7 @@ class PetExchange(ImportExportMixin, ActingAdmin):  # type: ignore[misc]  # The 
             # Checked again, since categories may have gone; nothing of it is trusted to the browser.
             report, rows = check(bytes(upload.content), upload.file_format)
             if report.bad:
-                raise NoLongerGoodError
+                raise ValidationError(NOT_IMPORTED.format("a category is no longer there"))
             add([rows])
             pets = counted(len(rows), "pet")
             self.log_addition(request, upload, f"Imported {pets} from a file.")
@@ -198,7 +195,7 @@ class PetExchange(ImportExportMixin, ActingAdmin):  # type: ignore[misc]  # The 
         try:
             pets: PetQuerySet = self.get_export_queryset(request)  # type: ignore[no-untyped-call]
         except IncorrectLookupParameters:
-            return HttpResponseRedirect(f"{home}?e=1")
+            return redirect(f"{home}?e=1")
         form = ExportForm(request.POST if request.method == "POST" else None)
         if form.is_valid():
             if not pets.order_by("id")[MOST_EXPORTED : MOST_EXPORTED + 1].exists():
