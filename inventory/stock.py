@@ -28,8 +28,6 @@ SMALL = 50_000  # Pets. A shop with fewer is counted for the page that asks, if 
 
 @dataclass(frozen=True, slots=True)
 class CategoryStock:
-    """The pets of one category."""
-
     category_id: int
     name: str
     available: int
@@ -112,7 +110,6 @@ def count_from_now_on(**kwargs: Any) -> None:
 
 
 def keep_fresh() -> None:
-    """Count whenever it is time, for ever."""
     pause = threading.Event()
     look()
     while not pause.wait(LOOK_EVERY):

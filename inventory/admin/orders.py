@@ -57,7 +57,7 @@ class ShipDateForm(forms.Form):
         return ship_date
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class OrderVerb(Verb):
     allowed: tuple[OrderStatus, ...]
     act: Callable[[Order, str, dict[str, Any]], None]  # The order, who does it, what was filled in.
@@ -65,41 +65,35 @@ class OrderVerb(Verb):
 
 VERBS = {
     "approve": OrderVerb(
-        description="Approve",
-        done="approved",
-        allowed=(OrderStatus.PLACED,),
-        act=lambda order, by, _: order.approve(by=by),
+        "Approve", "approved", (OrderStatus.PLACED,), lambda order, by, _: order.approve(by=by)
     ),
     "ship": OrderVerb(
-        description="Ship now",
-        done="shipped",
-        allowed=(OrderStatus.APPROVED,),
-        act=lambda order, by, _: order.ship(by=by),
+        "Ship now", "shipped", (OrderStatus.APPROVED,), lambda order, by, _: order.ship(by=by)
     ),
     "ship_later": OrderVerb(
-        description="Ship on a date...",
-        done="given a ship date",
-        allowed=(OrderStatus.APPROVED,),
-        act=lambda order, by, given: order.ship(by=by, ship_date=given["ship_date"]),
+        "Ship on a date...",
+        "given a ship date",
+        (OrderStatus.APPROVED,),
+        lambda order, by, given: order.ship(by=by, ship_date=given["ship_date"]),
         form=ShipDateForm,
         question=Question(
             "Ship on a date", "Set the ship date", "Clients see the ship date in their order."
         ),
     ),
     "deliver": OrderVerb(
-        description="Deliver...",
-        done="delivered",
-        allowed=(OrderStatus.APPROVED,),
-        act=lambda order, by, _: order.deliver(by=by),
+        "Deliver...",
+        "delivered",
+        (OrderStatus.APPROVED,),
+        lambda order, by, _: order.deliver(by=by),
         question=Question(
             "Deliver", "Deliver", "The animal is handed over and sold. A delivered order is final."
         ),
     ),
     "cancel": OrderVerb(
-        description="Cancel...",
-        done="cancelled",
-        allowed=LIVE,
-        act=lambda order, by, given: order.cancel(by=by, reason=given["reason"]),
+        "Cancel...",
+        "cancelled",
+        LIVE,
+        lambda order, by, given: order.cancel(by=by, reason=given["reason"]),
         form=ReasonForm,
         question=Question(
             "Cancel",

@@ -103,19 +103,19 @@ def refusal(pet: Pet, to: PetStatus, *, returns: bool, order: int | None) -> str
     return ""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class PetVerb(Verb):
     to: PetStatus
 
 
 VERBS = {
-    "make_available": PetVerb(description="Make available", to=PetStatus.AVAILABLE, done="made available"),
-    "set_pending": PetVerb(description="Set pending", to=PetStatus.PENDING, done="set pending"),
-    "mark_sold": PetVerb(description="Mark sold", to=PetStatus.SOLD, done="marked sold"),
+    "make_available": PetVerb("Make available", "made available", PetStatus.AVAILABLE),
+    "set_pending": PetVerb("Set pending", "set pending", PetStatus.PENDING),
+    "mark_sold": PetVerb("Mark sold", "marked sold", PetStatus.SOLD),
     "return_to_stock": PetVerb(
-        description="Return to stock...",
-        to=PetStatus.AVAILABLE,
-        done="returned to stock",
+        "Return to stock...",
+        "returned to stock",
+        PetStatus.AVAILABLE,
         form=ReasonForm,
         question=Question(
             "Return pets to stock",

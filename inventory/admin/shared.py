@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import Any
 
@@ -65,12 +65,13 @@ def a_few(rows: Sequence[str]) -> str:
     return ", ".join(rows[:NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Verb:
     """What staff do to rows."""
 
     description: str  # On buttons and in the list of actions.
     done: str
+    _: KW_ONLY
     form: type[forms.Form] = forms.Form
     question: Question | None = None  # Asked first.
 

@@ -16,8 +16,6 @@ from petstore.loop.compiled_writes import atomic, insert, refresh, update
 
 
 class OrderEvent(Event):
-    """A step in the life of an order."""
-
     order = models.ForeignKey("inventory.Order", on_delete=models.CASCADE, related_name="events")
 
 

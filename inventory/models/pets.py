@@ -17,8 +17,6 @@ NAME_LENGTH = 255
 
 
 class Category(models.Model):
-    """A kind of animal."""
-
     name = models.CharField(max_length=NAME_LENGTH, unique=True)
     description = models.TextField(blank=True)
 
@@ -65,8 +63,6 @@ class PetQuerySet(QuerySet["Pet"]):
 
 
 class Pet(models.Model):
-    """One animal."""
-
     name = models.CharField(max_length=NAME_LENGTH)
     category = models.ForeignKey(Category, on_delete=models.PROTECT, related_name="pets", db_index=False)
     status = models.CharField(max_length=9, choices=PetStatus, default=PetStatus.AVAILABLE)

@@ -9,15 +9,11 @@ from django.conf import settings
 
 
 class Group(NamedTuple):
-    """Changes of one kind."""
-
     title: str
     changes: list[str]
 
 
 class Release(NamedTuple):
-    """What changed in one version."""
-
     title: str
     groups: list[Group]
 

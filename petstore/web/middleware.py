@@ -22,7 +22,6 @@ class MeasuringMiddleware:
         self._measured = Measured(tracing.traced(get_response))
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        """Answer, with the id."""
         passage = Passage.begin(request)
         response = self._measured(request, passage)
         response["X-Request-Id"] = passage.id
@@ -53,7 +52,6 @@ class ProbesMiddleware:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        """Answer with the view, or go on."""
         if request.path_info not in PROBES:
             return self.get_response(request)
         view = request.resolver_match = resolve(request.path_info)
