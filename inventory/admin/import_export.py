@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import logging
 import tempfile
+from functools import partial
 from itertools import islice
 from typing import Any, BinaryIO
 
@@ -35,6 +36,7 @@ from inventory.import_export.storing import add, category_ids, export, snapshot
 from inventory.import_export.writing import write
 from inventory.models import PetQuerySet
 from inventory.models.uploads import PetUpload
+from petstore.backoffice.confirmation import Question, confirm
 from petstore.backoffice.wording import counted
 
 logger = logging.getLogger(__name__)
@@ -56,6 +58,7 @@ TOO_MANY = (
     "service for `manage.py export_pets`."
 )
 NOT_IMPORTED = "Nothing was imported: {}. Check the file again."
+EXPORT = Question("Export pets", "Export", "")
 GONE = (
     "This file is no longer kept: it was imported or replaced by another one, or an hour has passed. "
     "If its pets are not in the list, choose the file again."
@@ -196,17 +199,20 @@ class PetExchange(ImportExportMixin, ActingAdmin):  # type: ignore[misc]  # The 
             pets: PetQuerySet = self.get_export_queryset(request)  # type: ignore[no-untyped-call]
         except IncorrectLookupParameters:
             return redirect(f"{home}?e=1")
-        form = ExportForm(request.POST if request.method == "POST" else None)
-        if form.is_valid():
-            if not pets.order_by("id")[MOST_EXPORTED : MOST_EXPORTED + 1].exists():
-                return exported(pets, form.cleaned_data["format"])
-            form.add_error(None, TOO_MANY)
-        context = {"form": form, "chosen": bool(request.GET), "back": f"{home}?{request.GET.urlencode()}"}
-        return self.page(request, "inventory/pet/export", "Export pets", **context)
+        which = "All pages of the list, with its filters and search." if request.GET else "All pets."
+        about = f"{which} Each pet has its id, name, category and status."
+        act, back = partial(exported, pets), f"{home}?{request.GET.urlencode()}"
+        return confirm(self, request, EXPORT, ExportForm, act, back=back, about=about)
 
 
-def exported(pets: PetQuerySet, file_format: str) -> FileResponse:
-    """Return the file, from the disk: a slow reader keeps no connection to the database."""
+def exported(pets: PetQuerySet, given: dict[str, Any]) -> FileResponse:
+    """Return the file, from the disk: a slow reader keeps no connection to the database.
+
+    Raises ValidationError for more pets than one file may have.
+    """
+    if pets.order_by("id")[MOST_EXPORTED : MOST_EXPORTED + 1].exists():
+        raise ValidationError(TOO_MANY)
+    file_format = given["format"]
     file: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115  The response closes it.
     with snapshot():
         write(export(pets), file, file_format, for_spreadsheets=True)
