@@ -11,7 +11,6 @@ import io
 import logging
 import tempfile
 from functools import partial
-from itertools import islice
 from typing import Any, BinaryIO
 
 from django import forms
@@ -30,9 +29,8 @@ from unfold.widgets import UnfoldAdminFileFieldWidget, UnfoldAdminSelectWidget
 
 from inventory.admin.shared import ActingAdmin
 from inventory.import_export import format_of
-from inventory.import_export.checking import Checker, Report, Row, good_rows
-from inventory.import_export.reading import READERS, lines
-from inventory.import_export.storing import add, category_ids, export, snapshot
+from inventory.import_export.checking import Report, Row
+from inventory.import_export.storing import add, category_ids, checked, export, snapshot
 from inventory.import_export.writing import write
 from inventory.models import PetQuerySet
 from inventory.models.uploads import PetUpload
@@ -118,8 +116,7 @@ def member(request: HttpRequest) -> int:
 def check(content: bytes, file_format: str) -> tuple[Report, list[Row]]:
     """Return what import_pets would say of the file, and the good rows."""
     report = Report(room=PROBLEMS_SHOWN)
-    records = islice(READERS[file_format](lines(io.BytesIO(content))), MOST_PETS + 1)
-    batches = good_rows(records, Checker(category_ids()), report)
+    batches = checked(io.BytesIO(content), file_format, report, MOST_PETS + 1)
     return report, [row for rows in batches for row in rows]
 
 

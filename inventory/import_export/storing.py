@@ -2,11 +2,13 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from itertools import islice
+from typing import Any, BinaryIO
 
 from django.db import connection, transaction
 
-from inventory.import_export.checking import BATCH, Row
+from inventory.import_export.checking import BATCH, Checker, Report, Row, good_rows
+from inventory.import_export.reading import READERS, lines
 from inventory.import_export.writing import Exported
 from inventory.models import Category, Pet, PetQuerySet
 
@@ -14,6 +16,14 @@ from inventory.models import Category, Pet, PetQuerySet
 def category_ids() -> dict[str, int]:
     """Return the id of each category by its name."""
     return dict(Category.objects.values_list("name", "id"))
+
+
+def checked(
+    stream: BinaryIO, file_format: str, report: Report, most: int | None = None
+) -> Iterator[list[Row]]:
+    """Yield the good rows of a file in batches; read `most` records of it, if that is said."""
+    records = READERS[file_format](lines(stream))
+    return good_rows(islice(records, most), Checker(category_ids()), report)
 
 
 def add(batches: Iterable[list[Row]]) -> None:

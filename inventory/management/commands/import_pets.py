@@ -17,9 +17,8 @@ from django.core.management.base import CommandError
 from django.db import IntegrityError
 
 from inventory.import_export import FORMATS, STREAM, format_of
-from inventory.import_export.checking import Checker, Report, Row, good_rows
-from inventory.import_export.reading import READERS, lines
-from inventory.import_export.storing import add, category_ids
+from inventory.import_export.checking import Report, Row
+from inventory.import_export.storing import add, checked
 from petstore.management.base import INTERRUPTED, JsonCommand
 
 if TYPE_CHECKING:
@@ -88,9 +87,8 @@ class Command(JsonCommand):
         file = options["file"]
         opened = nullcontext(sys.stdin.buffer) if file == STREAM else Path(file).open("rb")  # noqa: SIM115
         with opened as stream, tempfile.TemporaryFile() as spool:
-            records = READERS[file_format](lines(stream))
             with self.bar("Checking", None, options) as bar:
-                for rows in good_rows(records, Checker(category_ids()), report):
+                for rows in checked(stream, file_format, report):
                     bar.update(len(rows))
                     if not options["dry_run"] and (options["skip_bad"] or not report.bad):
                         spool.write(orjson.dumps(rows) + b"\n")
