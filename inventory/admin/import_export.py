@@ -28,9 +28,8 @@ from import_export.admin import ImportExportMixin
 from unfold.widgets import UnfoldAdminFileFieldWidget, UnfoldAdminSelectWidget
 
 from inventory.admin.shared import ActingAdmin
-from inventory.import_export import format_of
+from inventory.import_export import add, category_ids, checked, export, format_of, snapshot
 from inventory.import_export.checking import Report, Row
-from inventory.import_export.storing import add, category_ids, checked, export, snapshot
 from inventory.import_export.writing import write
 from inventory.models import PetQuerySet
 from inventory.models.uploads import PetUpload

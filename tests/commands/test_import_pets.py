@@ -15,9 +15,9 @@ from django.core.management import CommandError, call_command
 from django.db import IntegrityError, OperationalError
 from django.utils import timezone
 
+from inventory.import_export import add
 from inventory.import_export.checking import BATCH, Row
 from inventory.import_export.reading import LONGEST
-from inventory.import_export.storing import add
 from inventory.models import Category, Pet
 from tests.conftest import COMMITTED, Api
 

@@ -11,8 +11,7 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from inventory.import_export import FORMATS, STREAM, format_of
-from inventory.import_export.storing import export, snapshot
+from inventory.import_export import FORMATS, STREAM, export, format_of, snapshot
 from inventory.import_export.writing import Exported, whole_file, write
 from inventory.models import Category, Pet, PetQuerySet, PetStatus
 from petstore.management.base import INTERRUPTED, JsonCommand

@@ -16,9 +16,8 @@ import orjson
 from django.core.management.base import CommandError
 from django.db import IntegrityError
 
-from inventory.import_export import FORMATS, STREAM, format_of
+from inventory.import_export import FORMATS, STREAM, add, checked, format_of
 from inventory.import_export.checking import Report, Row
-from inventory.import_export.storing import add, checked
 from petstore.management.base import INTERRUPTED, JsonCommand
 
 if TYPE_CHECKING:
