@@ -6,8 +6,6 @@ from petstore.serving.signals import worker_started
 
 
 class InventoryConfig(AppConfig):
-    """What the shop keeps and sells."""
-
     name = "inventory"
 
     def ready(self) -> None:

@@ -4,8 +4,7 @@ from datetime import datetime, timedelta
 from random import Random
 
 from accounts.models import Account, ApiKey
-from inventory.models import Order, OrderStatus, Pet, PetStatus
-from inventory.models.events import OrderEvent, PetEvent
+from inventory.models import Order, OrderEvent, OrderStatus, Pet, PetEvent, PetStatus
 
 BATCH = 2_000
 # The pets of each status that get an order, at most, and the ways that it may have gone.

@@ -14,8 +14,7 @@ from django.db import DatabaseError, connection
 from django.db.models import Count, QuerySet
 from django.utils import timezone
 
-from inventory.models import LIVE, Category, Order, OrderStatus, Pet, PetStatus
-from inventory.models.stock_count import StockCount
+from inventory.models import LIVE, Category, Order, OrderStatus, Pet, PetStatus, StockCount
 
 logger = logging.getLogger(__name__)
 
@@ -29,13 +28,15 @@ SMALL = 50_000  # Pets. A shop with fewer is counted for the page that asks, if 
 
 @dataclass(frozen=True, slots=True)
 class CategoryStock:
-    """The pets of one category."""
-
     category_id: int
     name: str
     available: int
     pending: int
     sold: int
+
+    @property
+    def total(self) -> int:
+        return self.available + self.pending + self.sold
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,20 +48,8 @@ class Stock:
     orders_placed: int
     orders_approved: int
 
-    @property
-    def available(self) -> int:
-        """Pets that can be ordered."""
-        return sum(category.available for category in self.categories)
-
-    @property
-    def pending(self) -> int:
-        """Pets that somebody is about to get."""
-        return sum(category.pending for category in self.categories)
-
-    @property
-    def sold(self) -> int:
-        """Pets that are sold."""
-        return sum(category.sold for category in self.categories)
+    def pets(self, status: str) -> int:
+        return sum(getattr(category, status) for category in self.categories)
 
 
 def snapshot() -> Stock | None:
@@ -70,7 +59,7 @@ def snapshot() -> Stock | None:
     """
     counted = StockCount.objects.exclude(counted_at=None)
     last = counted.first()
-    if last is None and is_small() and refresh():
+    if last is None and not Pet.objects.filter(pk__gt=SMALL).exists() and refresh():  # Ids only grow.
         last = counted.first()
     if last is None or last.counted_at is None:
         return None
@@ -80,12 +69,6 @@ def snapshot() -> Stock | None:
         for pk, name in Category.objects.order_by("name").values_list("pk", "name")
     )
     return Stock(last.counted_at, categories, last.orders_placed, last.orders_approved)
-
-
-def is_small() -> bool:
-    """Tell whether there are few pets, without counting: ids only grow."""
-    newest = Pet.objects.order_by("-pk").values_list("pk", flat=True).first()
-    return (newest or 0) <= SMALL
 
 
 def due(now: datetime) -> QuerySet[StockCount]:
@@ -121,7 +104,6 @@ def count_from_now_on(**kwargs: Any) -> None:
 
 
 def keep_fresh() -> None:
-    """Count whenever it is time, for ever."""
     pause = threading.Event()
     look()
     while not pause.wait(LOOK_EVERY):

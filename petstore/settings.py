@@ -14,7 +14,7 @@ from dotenv import load_dotenv
 
 from petstore import environment as env
 from petstore.api.openapi.settings import openapi_settings
-from petstore.backoffice import theme
+from petstore.backoffice import navigation
 from petstore.observability import logs
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -182,7 +182,7 @@ SPECTACULAR_SETTINGS = openapi_settings(
 STAFF_TWO_FACTOR = env.choice("STAFF_TWO_FACTOR", "optional", ("optional", "required"))
 OTP_TOTP_ISSUER = "Pet Store" if ENVIRONMENT == "production" else "Pet Store (staging)"
 
-UNFOLD = theme.UNFOLD
+UNFOLD = navigation.UNFOLD
 
 # Pets come from and go to files (inventory/admin/import_export.py) for who may add or see single pets.
 IMPORT_EXPORT_IMPORT_PERMISSION_CODE = "add"

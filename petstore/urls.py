@@ -1,5 +1,7 @@
 """The whole map of the service."""
 
+from functools import partial
+
 from django.contrib import admin
 from django.templatetags.static import static
 from django.urls import path, re_path
@@ -10,7 +12,8 @@ from inventory.views import CategoryViewSet, OrderViewSet, PetViewSet
 from petstore.api.openapi import views
 from petstore.api.views import NothingHere
 from petstore.observability.health import readiness
-from petstore.web import docs, error_pages, home, probes
+from petstore.web import docs, home, probes
+from petstore.web.error_pages import error_page
 
 api = [
     path("v1/pets", PetViewSet.as_view({"get": "list", "post": "create"}), name="pets"),
@@ -39,7 +42,7 @@ urlpatterns = [
     path("admin/", admin.site.urls),
 ]
 
-handler400 = error_pages.bad_request
-handler403 = error_pages.permission_denied
-handler404 = error_pages.page_not_found
-handler500 = error_pages.server_error
+handler400 = partial(error_page, status=400)
+handler403 = partial(error_page, status=403)
+handler404 = partial(error_page, status=404)
+handler500 = partial(error_page, status=500)

@@ -18,11 +18,7 @@ from inventory.models import Category
 def count_pets(categories: Iterable[Any]) -> None:
     """Give each category its number of pets when they were last counted; None if they never were."""
     counted = stock.snapshot()
-    numbers = (
-        {row.category_id: row.available + row.pending + row.sold for row in counted.categories}
-        if counted
-        else {}
-    )
+    numbers = {row.category_id: row.total for row in counted.categories} if counted else {}
     for category in categories:
         category.number_of_pets = numbers.get(category.pk, 0) if counted else None
 

@@ -71,8 +71,8 @@ def pets(request: HttpRequest, stock: Stock | None) -> Card:
 
 def stock_chart(stock: Stock) -> BarChart:
     """Return the animals of the largest categories, a bar for each; the totals are of all."""
-    sizes = {row: row.available + row.pending + row.sold for row in stock.categories}
-    shown = sorted((row for row in sizes if sizes[row]), key=lambda row: -sizes[row])[:MOST_CATEGORIES]
+    kept = [row for row in stock.categories if row.total]
+    shown = sorted(kept, key=lambda row: -row.total)[:MOST_CATEGORIES]
 
     def series(status: PetStatus) -> Series:
         return Series(
@@ -84,7 +84,7 @@ def stock_chart(stock: Stock) -> BarChart:
                 listing("inventory_pet", category__id__exact=row.category_id, status__exact=status.value)
                 for row in shown
             ],
-            getattr(stock, status.value),
+            stock.pets(status.value),
         )
 
     return BarChart(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import logging
 import tempfile
-from itertools import islice
+from functools import partial
 from typing import Any, BinaryIO
 
 from django import forms
@@ -18,7 +18,8 @@ from django.contrib import messages
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import IntegrityError, transaction
-from django.http import FileResponse, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import FileResponse, HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.decorators import method_decorator
@@ -27,13 +28,12 @@ from import_export.admin import ImportExportMixin
 from unfold.widgets import UnfoldAdminFileFieldWidget, UnfoldAdminSelectWidget
 
 from inventory.admin.shared import ActingAdmin
-from inventory.import_export import format_of
-from inventory.import_export.checking import Checker, Report, Row, good_rows
-from inventory.import_export.reading import READERS, lines
-from inventory.import_export.storing import add, category_ids, export, snapshot
-from inventory.import_export.writing import write_csv, write_json_lines
+from inventory.import_export import add, category_ids, checked, export, format_of, snapshot
+from inventory.import_export.checking import Report, Row
+from inventory.import_export.writing import write
 from inventory.models import PetQuerySet
 from inventory.models.uploads import PetUpload
+from petstore.backoffice.confirmation import Question, confirm
 from petstore.backoffice.wording import counted
 
 logger = logging.getLogger(__name__)
@@ -54,14 +54,12 @@ TOO_MANY = (
     f"More than {MOST_EXPORTED:,} pets are in this list. Narrow it with filters, or ask whoever runs the "
     "service for `manage.py export_pets`."
 )
+NOT_IMPORTED = "Nothing was imported: {}. Check the file again."
+EXPORT = Question("Export pets", "Export", "")
 GONE = (
     "This file is no longer kept: it was imported or replaced by another one, or an hour has passed. "
     "If its pets are not in the list, choose the file again."
 )
-
-
-class NoLongerGoodError(Exception):
-    """A file that was good when it was previewed has bad lines now."""
 
 
 class ImportForm(forms.Form):
@@ -117,8 +115,7 @@ def member(request: HttpRequest) -> int:
 def check(content: bytes, file_format: str) -> tuple[Report, list[Row]]:
     """Return what import_pets would say of the file, and the good rows."""
     report = Report(room=PROBLEMS_SHOWN)
-    records = islice(READERS[file_format](lines(io.BytesIO(content))), MOST_PETS + 1)
-    batches = good_rows(records, Checker(category_ids()), report)
+    batches = checked(io.BytesIO(content), file_format, report, MOST_PETS + 1)
     return report, [row for rows in batches for row in rows]
 
 
@@ -159,24 +156,23 @@ class PetExchange(ImportExportMixin, ActingAdmin):  # type: ignore[misc]  # The 
     def process_import(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
         """Import the file that was previewed: once, however often the button is pressed."""
         self.require("import", request)
-        level = messages.ERROR
+        page = "import"
         try:
-            text, level = self.add_upload(request), messages.SUCCESS
+            text, level, page = self.add_upload(request), messages.SUCCESS, "changelist"
         except PetUpload.DoesNotExist:
             text, level = GONE, messages.WARNING
-        except NoLongerGoodError:
-            text = "Nothing was imported: a category is no longer there. Check the file again."
+        except ValidationError as error:
+            text, level = str(error.message), messages.ERROR
         except IntegrityError:
             logger.exception("The database refused an import.")
-            text = "Nothing was imported: the database refused it. Check the file again."
+            text, level = NOT_IMPORTED.format("the database refused it"), messages.ERROR
         self.message_user(request, text, level)
-        page = "changelist" if level == messages.SUCCESS else "import"
-        return HttpResponseRedirect(reverse(f"admin:inventory_pet_{page}"))
+        return redirect(f"admin:inventory_pet_{page}")
 
     def add_upload(self, request: HttpRequest) -> str:
         """Add the pets of the waiting file and forget it; return what was done.
 
-        Raises PetUpload.DoesNotExist, and NoLongerGoodError if a category has gone since the preview.
+        Raises PetUpload.DoesNotExist, and ValidationError if a category has gone since the preview.
         """
         with transaction.atomic():
             waiting = PetUpload.objects.waiting(member(request), request.POST.get("upload", ""))
@@ -184,7 +180,7 @@ class PetExchange(ImportExportMixin, ActingAdmin):  # type: ignore[misc]  # The 
             # Checked again, since categories may have gone; nothing of it is trusted to the browser.
             report, rows = check(bytes(upload.content), upload.file_format)
             if report.bad:
-                raise NoLongerGoodError
+                raise ValidationError(NOT_IMPORTED.format("a category is no longer there"))
             add([rows])
             pets = counted(len(rows), "pet")
             self.log_addition(request, upload, f"Imported {pets} from a file.")
@@ -198,24 +194,24 @@ class PetExchange(ImportExportMixin, ActingAdmin):  # type: ignore[misc]  # The 
         try:
             pets: PetQuerySet = self.get_export_queryset(request)  # type: ignore[no-untyped-call]
         except IncorrectLookupParameters:
-            return HttpResponseRedirect(f"{home}?e=1")
-        form = ExportForm(request.POST if request.method == "POST" else None)
-        if form.is_valid():
-            if not pets.order_by("id")[MOST_EXPORTED : MOST_EXPORTED + 1].exists():
-                return exported(pets, form.cleaned_data["format"])
-            form.add_error(None, TOO_MANY)
-        context = {"form": form, "chosen": bool(request.GET), "back": f"{home}?{request.GET.urlencode()}"}
-        return self.page(request, "inventory/pet/export", "Export pets", **context)
+            return redirect(f"{home}?e=1")
+        which = "All pages of the list, with its filters and search." if request.GET else "All pets."
+        about = f"{which} Each pet has its id, name, category and status."
+        act, back = partial(exported, pets), f"{home}?{request.GET.urlencode()}"
+        return confirm(self, request, EXPORT, ExportForm, act, back=back, about=about)
 
 
-def exported(pets: PetQuerySet, file_format: str) -> FileResponse:
-    """Return the file, from the disk: a slow reader keeps no connection to the database."""
+def exported(pets: PetQuerySet, given: dict[str, Any]) -> FileResponse:
+    """Return the file, from the disk: a slow reader keeps no connection to the database.
+
+    Raises ValidationError for more pets than one file may have.
+    """
+    if pets.order_by("id")[MOST_EXPORTED : MOST_EXPORTED + 1].exists():
+        raise ValidationError(TOO_MANY)
+    file_format = given["format"]
     file: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115  The response closes it.
     with snapshot():
-        if file_format == "csv":
-            write_csv(export(pets), file, for_spreadsheets=True)
-        else:
-            write_json_lines(export(pets), file)
+        write(export(pets), file, file_format, for_spreadsheets=True)
     file.seek(0)
     name = f"pets-{timezone.now():%Y-%m-%d}.{file_format}"
     return FileResponse(file, as_attachment=True, filename=name, content_type=CONTENT_TYPES[file_format])

@@ -1,35 +1,108 @@
-"""Orders in the back office: staff approve, ship, deliver and cancel them."""
+"""Orders in the back office: what staff do to them, what they are asked first, and what they are told."""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any
 
+from django import forms
 from django.contrib import admin, messages
+from django.core.exceptions import ValidationError
+from django.db import Error, transaction
 from django.db.models import Q, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
+from django.utils import timezone
 from unfold.contrib.filters.admin import ChoicesDropdownFilter, DropdownFilter
-from unfold.decorators import display
+from unfold.widgets import UnfoldAdminTextInputWidget
 
+from accounts.admin import accounts
+from accounts.admin.accounts import Panel
 from accounts.models import Account
 from inventory.admin.changelist import row_id
-from inventory.admin.order_actions import VERBS, OrderVerb, carry_out
-from inventory.admin.pet_actions import label
-from inventory.admin.shared import ActingAdmin, steps_of
-from inventory.models import LIVE, Order, OrderStatus
-from petstore.backoffice.confirmation import Question, confirm
+from inventory.admin.shared import COLOURS, ActingAdmin, Outcome, Verb, a_few, label, staff, steps_of
+from inventory.models import LIVE, IllegalMoveError, Order, OrderStatus
+from petstore.backoffice.confirmation import Question, ReasonForm, confirm
 from petstore.backoffice.filters import ChoiceFilter, TimeFilter
+from petstore.backoffice.history import Entry
+from petstore.backoffice.navigation import may_view
+from petstore.backoffice.wording import counted
 from petstore.db.keysets import OneFilterKey
 
-COLOURS: dict[str, str] = {
-    OrderStatus.PLACED: "warning",
-    OrderStatus.APPROVED: "info",
-    OrderStatus.DELIVERED: "success",
-    OrderStatus.CANCELLED: "default",
-}
+logger = logging.getLogger(__name__)
+
 SHOWN = ("account", "pet", "status", "ship_date", "created_at", "updated_at")
 MOST_ACCOUNTS = 100  # That one search by name follows.
+ON_ACCOUNT = 10  # Orders on the page of an account,
+IN_TIMELINE = 30  # and those whose steps are in its timeline.
+A_YEAR = timedelta(days=365)
+
+
+class ShipDateForm(forms.Form):
+    ship_date = forms.DateTimeField(
+        label="Leaves at",
+        widget=UnfoldAdminTextInputWidget(attrs={"type": "datetime-local"}),
+        help_text="Date and time in UTC, within a year from now.",
+    )
+
+    def clean_ship_date(self) -> datetime:
+        """Refuse a date that is likely mistyped."""
+        ship_date: datetime = self.cleaned_data["ship_date"]
+        if abs(ship_date - timezone.now()) > A_YEAR:
+            raise ValidationError("This is more than a year from now. Choose another date.")
+        return ship_date
+
+
+@dataclass(frozen=True)
+class OrderVerb(Verb):
+    allowed: tuple[OrderStatus, ...]
+    act: Callable[[Order, str, dict[str, Any]], None]  # The order, who does it, what was filled in.
+
+
+VERBS = {
+    "approve": OrderVerb(
+        "Approve", "approved", (OrderStatus.PLACED,), lambda order, by, _: order.approve(by=by)
+    ),
+    "ship": OrderVerb(
+        "Ship now", "shipped", (OrderStatus.APPROVED,), lambda order, by, _: order.ship(by=by)
+    ),
+    "ship_later": OrderVerb(
+        "Ship on a date...",
+        "given a ship date",
+        (OrderStatus.APPROVED,),
+        lambda order, by, given: order.ship(by=by, ship_date=given["ship_date"]),
+        form=ShipDateForm,
+        question=Question(
+            "Ship on a date", "Set the ship date", "Clients see the ship date in their order."
+        ),
+    ),
+    "deliver": OrderVerb(
+        "Deliver...",
+        "delivered",
+        (OrderStatus.APPROVED,),
+        lambda order, by, _: order.deliver(by=by),
+        question=Question(
+            "Deliver", "Deliver", "The animal is handed over and sold. A delivered order is final."
+        ),
+    ),
+    "cancel": OrderVerb(
+        "Cancel...",
+        "cancelled",
+        LIVE,
+        lambda order, by, given: order.cancel(by=by, reason=given["reason"]),
+        form=ReasonForm,
+        question=Question(
+            "Cancel",
+            "Cancel the order",
+            "The animal is available to others again. A cancelled order is final.",
+            danger=True,
+        ),
+    ),
+}
 
 
 class WaitingFilter(ChoiceFilter, DropdownFilter):
@@ -61,10 +134,6 @@ class OrderAdmin(ActingAdmin):
     change_form_outer_before_template: Any = "admin/inventory/order/next.html"
     row_pages = {"act/<slug:name>/": "act"}
     verbs = VERBS
-
-    @display(description="status", label=COLOURS)
-    def status_badge(self, order: Order) -> tuple[str, str]:
-        return order.status, order.get_status_display()
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         """Save nothing: orders change by their verbs alone."""
@@ -107,7 +176,7 @@ class OrderAdmin(ActingAdmin):
         question = verb.question or Question(verb.description, verb.description, "The order goes on.")
 
         def act(given: dict[str, Any]) -> HttpResponse:
-            carry_out(self, request, [order], verb, given)
+            self.carry_out(request, [order], verb, given)
             return HttpResponseRedirect(back)
 
         return confirm(
@@ -117,7 +186,76 @@ class OrderAdmin(ActingAdmin):
     def carry_out(
         self, request: HttpRequest, rows: list[Order], verb: OrderVerb, given: dict[str, Any]
     ) -> None:
-        carry_out(self, request, rows, verb, given)
+        """Do it to each order that allows it, each in a transaction, and say what was done."""
+        outcome = Outcome()
+        for place, order in enumerate(rows):
+            try:
+                self.attempt(request, order, verb, given)
+            except IllegalMoveError:
+                outcome.skip(why_not(order, verb), str(order))
+            except Error:
+                logger.exception("The database failed while %s was to be %s.", order, verb.done)
+                self.message_user(request, stopped_at(rows[place:], verb), messages.ERROR)
+                break
+            else:
+                outcome.done.append(order)
+        one = f"{str(outcome.done[0]).capitalize()} is" if len(outcome.done) == 1 else ""
+        self.tell(request, outcome, f"{one or counted(len(outcome.done), 'order')} {verb.done}.")
+
+    @transaction.atomic
+    def attempt(self, request: HttpRequest, order: Order, verb: OrderVerb, given: dict[str, Any]) -> None:
+        """Do it to one order, and record it. Raises IllegalMoveError."""
+        # As it is now: a client may have cancelled it since the page was shown.
+        order.refresh_from_db(from_queryset=Order.objects.select_for_update())
+        if order.status == OrderStatus.CANCELLED:  # A second time would pass in silence.
+            raise IllegalMoveError("")
+        verb.act(order, staff(request), given)
+        why = f": {given['reason']}" if given.get("reason") else "."
+        self.log_change(request, order, f"{verb.done.capitalize()}{why}")
 
     def in_words(self, row: Order) -> str:
         return f"Order {row.pk}: {label(row.pet)} for {row.account}"
+
+
+def why_not(order: Order, verb: OrderVerb) -> str:
+    """Return why an order can't be approved, shipped, delivered or cancelled."""
+    reason = f"{order.status} orders can't be {verb.done}"
+    return f"{reason}; approve them first" if order.status == OrderStatus.PLACED else reason
+
+
+def stopped_at(left: list[Order], verb: OrderVerb) -> str:
+    """Return the sentences about what a failure of the database has left undone."""
+    first, *others = left
+    text = f"The database failed at {first}: check whether it is {verb.done}."
+    if not others:
+        return text
+    names = a_few([str(order) for order in others])
+    return f"{text} Nothing was done to {counted(len(others), 'other order')} ({names}): try again."
+
+
+# --- On the page of an account
+
+
+def orders_of(account: Account, request: HttpRequest) -> Panel | None:
+    """Return the latest orders of an account, for who may see orders."""
+    if not may_view(request, "inventory.order"):
+        return None
+    latest = Order.objects.filter(account=account).newest_first()
+    orders = list(latest.prefetch_related("events").select_related("pet")[:IN_TIMELINE])
+    entries = [
+        Entry(
+            event.at,
+            f"Order {order.pk}: "
+            f"{event.to_status if event.to_status != event.from_status else 'to be shipped'}",
+            event.by,
+            event.reason,
+            link=reverse("admin:inventory_order_change", args=[order.pk]),
+            icon="receipt_long",
+        )
+        for order in orders
+        for event in order.events.all()
+    ]
+    return Panel("admin/inventory/account_orders.html", orders[:ON_ACCOUNT], entries)
+
+
+accounts.more_panels.append(orders_of)

@@ -1,7 +1,8 @@
-"""Pets in the back office."""
+"""Pets in the back office, and moving many of them at once."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -12,25 +13,18 @@ from django.contrib.admin.views.main import SEARCH_VAR
 from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
+from django.utils import timezone
 from unfold.contrib.filters.admin import ChoicesDropdownFilter
-from unfold.decorators import display
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from inventory.admin.changelist import row_id
 from inventory.admin.import_export import PetExchange
-from inventory.admin.pet_actions import label, move_pets
-from inventory.admin.shared import SearchedFilter, Verb, staff, steps_of
-from inventory.models import IllegalMoveError, Pet, PetStatus
+from inventory.admin.shared import Outcome, SearchedFilter, Verb, label, staff, steps_of
+from inventory.models import LIVE, PET_MOVES, IllegalMoveError, Order, Pet, PetEvent, PetStatus
 from inventory.search import starting_with
 from petstore.backoffice.confirmation import Question, ReasonForm
 from petstore.backoffice.wording import counted
 from petstore.db.keysets import OneFilterKey, TwoFilterKey
-
-COLOURS: dict[str, str] = {
-    PetStatus.AVAILABLE: "success",
-    PetStatus.PENDING: "warning",
-    PetStatus.SOLD: "default",
-}
 
 
 class PetForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its stubs only.
@@ -61,19 +55,67 @@ class PetForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its stub
         return cleaned
 
 
-@dataclass(frozen=True, kw_only=True)
+def move_pets(
+    ids: Iterable[int], to: PetStatus, *, by: str, reason: str = "", returns: bool = False
+) -> Outcome:
+    """Move the pets that may go there, in five queries however many they are.
+
+    A sold pet is moved only where `returns` says so, and then no other is: taking stock back is never a
+    side effect. Raises ValueError for returns without a reason.
+    """
+    if returns and not reason.strip():
+        raise ValueError("A return needs a reason.")
+    outcome = Outcome()
+    wanted = set(ids)
+    with transaction.atomic():
+        # Locked in the order of ids, so that two of these never wait for each other.
+        pets = list(Pet.objects.select_for_update().filter(pk__in=wanted).order_by("pk"))
+        held = dict(Order.objects.filter(pet__in=pets, status__in=LIVE).values_list("pet_id", "pk"))
+        for pet in pets:
+            order = held.get(pet.pk)
+            if why_not := refusal(pet, to, returns=returns, order=order):
+                outcome.skip(why_not, f"{label(pet)}: order {order}" if order else label(pet))
+            else:
+                outcome.done.append(pet)
+        now = timezone.now()
+        PetEvent.objects.bulk_create(
+            PetEvent(pet=pet, from_status=pet.status, to_status=to, by=by, reason=reason[:255], at=now)
+            for pet in outcome.done
+        )
+        Pet.objects.filter(pk__in=[pet.pk for pet in outcome.done]).update(status=to, updated_at=now)
+    for pet in outcome.done:
+        pet.status, pet.updated_at = to, now
+    for gone in sorted(wanted - {pet.pk for pet in pets}):
+        outcome.skip("they are no longer there", f"pet {gone}")
+    return outcome
+
+
+def refusal(pet: Pet, to: PetStatus, *, returns: bool, order: int | None) -> str:
+    """Return why the pet stays as it is, or nothing. Mirrors PET_MOVES and Pet.check_move."""
+    if order is not None:
+        return "a waiting order holds them; cancel or deliver it"
+    if returns:
+        return "" if pet.status == PetStatus.SOLD else "only sold pets can be returned"
+    if pet.status == to:
+        return f"they are {to.value} already"
+    if pet.status == PetStatus.SOLD or to not in PET_MOVES[PetStatus(pet.status)]:
+        return "sold pets can only be returned"
+    return ""
+
+
+@dataclass(frozen=True)
 class PetVerb(Verb):
     to: PetStatus
 
 
 VERBS = {
-    "make_available": PetVerb(description="Make available", to=PetStatus.AVAILABLE, done="made available"),
-    "set_pending": PetVerb(description="Set pending", to=PetStatus.PENDING, done="set pending"),
-    "mark_sold": PetVerb(description="Mark sold", to=PetStatus.SOLD, done="marked sold"),
+    "make_available": PetVerb("Make available", "made available", PetStatus.AVAILABLE),
+    "set_pending": PetVerb("Set pending", "set pending", PetStatus.PENDING),
+    "mark_sold": PetVerb("Mark sold", "marked sold", PetStatus.SOLD),
     "return_to_stock": PetVerb(
-        description="Return to stock...",
-        to=PetStatus.AVAILABLE,
-        done="returned to stock",
+        "Return to stock...",
+        "returned to stock",
+        PetStatus.AVAILABLE,
         form=ReasonForm,
         question=Question(
             "Return pets to stock",
@@ -104,10 +146,6 @@ class PetAdmin(PetExchange):
     fields = ["name", "category", "status", "reason", "created_at", "updated_at"]
     readonly_fields = ["created_at", "updated_at"]
     verbs = VERBS
-
-    @display(description="status", label=COLOURS)
-    def status_badge(self, pet: Pet) -> tuple[str, str]:
-        return pet.status, pet.get_status_display()
 
     def get_sortable_by(self, request: HttpRequest) -> Any:
         """Sort by id, but what was searched for by name is in the order of names."""
@@ -141,11 +179,7 @@ class PetAdmin(PetExchange):
             outcome = move_pets(ids, verb.to, by=staff(request), reason=reason, returns=bool(reason))
             for pet in outcome.done:
                 self.log_change(request, pet, f"{verb.done.capitalize()}{f': {reason}' if reason else '.'}")
-        if outcome.done:
-            text = f"{counted(len(outcome.done), 'pet')} {verb.done}."
-            self.message_user(request, text, messages.SUCCESS)
-        for sentence in outcome.sentences():
-            self.message_user(request, sentence, messages.WARNING)
+        self.tell(request, outcome, f"{counted(len(outcome.done), 'pet')} {verb.done}.")
 
     def in_words(self, row: Pet) -> str:
         return label(row)

@@ -2,28 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import Any
 
 from django import forms
+from django.contrib import messages
 from django.contrib.admin.options import IS_POPUP_VAR
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.contrib.filters.forms import AutocompleteDropdownForm
+from unfold.decorators import display
 
 from inventory.admin.changelist import BigTableAdmin
-from inventory.models import Order, Pet
+from inventory.models import Order, OrderStatus, Pet, PetStatus
 from petstore.backoffice.confirmation import Question, confirm
 from petstore.backoffice.history import MOST_SHOWN, Entry
 from petstore.backoffice.model_admin import SafeAutocompleteSelect
+
+COLOURS: dict[str, str] = {
+    PetStatus.AVAILABLE: "success",
+    PetStatus.PENDING: "warning",
+    PetStatus.SOLD: "default",
+    OrderStatus.PLACED: "warning",
+    OrderStatus.APPROVED: "info",
+    OrderStatus.DELIVERED: "success",
+    OrderStatus.CANCELLED: "default",
+}
+NAMES_SHOWN = 5
+NAME_SHOWN = 40  # Characters.
 
 
 def staff(request: HttpRequest) -> str:
     """Return the member of staff, for histories."""
     return f"staff {request.user.get_username()}"
+
+
+def label(pet: Pet) -> str:
+    name = pet.name if len(pet.name) <= NAME_SHOWN else f"{pet.name[: NAME_SHOWN - 3]}..."
+    return f"{name} {pet.pk}"
 
 
 def steps_of(row: Order | Pet) -> list[Entry]:
@@ -40,20 +59,46 @@ def in_words(before: str, after: str) -> str:
     return f"{before} → {after}" if before else after
 
 
-@dataclass(frozen=True, kw_only=True)
+def a_few(rows: Sequence[str]) -> str:
+    """Return the first rows, and how many more there are."""
+    more = len(rows) - NAMES_SHOWN
+    return ", ".join(rows[:NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+@dataclass(frozen=True)
 class Verb:
     """What staff do to rows."""
 
     description: str  # On buttons and in the list of actions.
     done: str
+    _: KW_ONLY
     form: type[forms.Form] = forms.Form
     question: Question | None = None  # Asked first.
 
 
+@dataclass
+class Outcome:
+    """What a verb was done to, and why not to the others."""
+
+    done: list[Any] = field(default_factory=list)
+    skipped: dict[str, list[str]] = field(default_factory=dict)  # The rows as people read them, by reason.
+
+    def skip(self, reason: str, row: str) -> None:
+        self.skipped.setdefault(reason, []).append(row)
+
+    def sentences(self) -> list[str]:
+        """Return one for each reason: `2 skipped: sold pets can only be returned (Bella 12, Max 14)`."""
+        return [f"{len(rows)} skipped: {reason} ({a_few(rows)})." for reason, rows in self.skipped.items()]
+
+
 class ActingAdmin(BigTableAdmin):
-    """Pages of rows that staff do something to, many at once."""
+    """Pages of rows that have a status, and that staff do something to, many at once."""
 
     verbs: Mapping[str, Any]
+
+    @display(description="status", label=COLOURS)
+    def status_badge(self, row: Order | Pet) -> tuple[str, str]:
+        return row.status, row.get_status_display()
 
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
         """Return the verbs alone; what can be deleted is deleted one by one."""
@@ -81,6 +126,13 @@ class ActingAdmin(BigTableAdmin):
     def in_words(self, row: Any) -> str:
         """Return a row as the page that asks shows it."""
         raise NotImplementedError
+
+    def tell(self, request: HttpRequest, outcome: Outcome, done: str) -> None:
+        """Say what was done, if anything was, and what was not."""
+        if outcome.done:
+            self.message_user(request, done, messages.SUCCESS)
+        for sentence in outcome.sentences():
+            self.message_user(request, sentence, messages.WARNING)
 
 
 class SafeAutocompleteForm(AutocompleteDropdownForm):

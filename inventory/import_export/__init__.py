@@ -1,6 +1,17 @@
-"""Animals in files: reading, checking and writing are pure; `storing` knows the database."""
+"""Animals in files, and between files and the database. Checking, reading and writing are pure."""
 
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from itertools import islice
 from pathlib import Path
+from typing import Any, BinaryIO
+
+from django.db import connection, transaction
+
+from inventory.import_export.checking import BATCH, Checker, Report, Row, good_rows
+from inventory.import_export.reading import READERS, lines
+from inventory.import_export.writing import Exported
+from inventory.models import Category, Pet, PetQuerySet
 
 FORMATS = ("csv", "jsonl")
 STREAM = "-"
@@ -16,3 +27,40 @@ def format_of(file: str, chosen: str | None) -> str:
         endings = " nor in ".join(f".{one}" for one in FORMATS)
         raise ValueError(f"The file's name ends neither in {endings}. Say what it is, with --format.")
     return chosen or suffix
+
+
+def category_ids() -> dict[str, int]:
+    """Return the id of each category by its name."""
+    return dict(Category.objects.values_list("name", "id"))
+
+
+def checked(
+    stream: BinaryIO, file_format: str, report: Report, most: int | None = None
+) -> Iterator[list[Row]]:
+    """Yield the good rows of a file in batches; read `most` records of it, if that is said."""
+    records = READERS[file_format](lines(stream))
+    return good_rows(islice(records, most), Checker(category_ids()), report)
+
+
+def add(batches: Iterable[list[Row]]) -> None:
+    """Add the animals of all batches, or none of them."""
+    with transaction.atomic():
+        for rows in batches:
+            Pet.objects.bulk_create(
+                Pet(name=name, category_id=category_id, status=status) for name, category_id, status in rows
+            )
+
+
+def snapshot() -> AbstractContextManager[Any]:
+    """Return what an export runs in, so that it streams and sees one moment only.
+
+    PostgreSQL streams inside a transaction, and outside of one it would first make a copy of it all. In
+    SQLite a query sees one moment by itself, and a transaction of ours would lock out writers.
+    """
+    return transaction.atomic() if connection.vendor == "postgresql" else nullcontext()
+
+
+def export(pets: PetQuerySet) -> Iterator[Exported]:
+    """Yield the animals by ascending id. One query, so one moment; call it within `snapshot`."""
+    shown = pets.order_by("id").values_list("id", "name", "category_id", "category__name", "status")
+    return shown.iterator(chunk_size=BATCH)

@@ -26,12 +26,7 @@ def shown(value: str) -> str:
 
 
 class UnreadableError(Exception):
-    """From this line on, nobody can tell what the file says."""
-
-    def __init__(self, line: int, reason: str) -> None:
-        super().__init__(reason)
-        self.line = line
-        self.reason = reason
+    """From this line on, nobody can tell what the file says; has the line and the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,5 +119,5 @@ def good_rows(records: Records, checker: Checker, report: Report) -> Iterator[li
                 rows = []
     except UnreadableError as error:
         report.readable = False
-        report.refuse(error.line, error.reason)
+        report.refuse(*error.args)
     yield rows

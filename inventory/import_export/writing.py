@@ -11,8 +11,7 @@ from typing import BinaryIO
 
 import orjson
 
-# Id, name, category id, category name, status.
-Pets = Iterable[tuple[int, str, int, str, str]]
+Exported = tuple[int, str, int, str, str]  # Id, name, category id, category name, status.
 
 # What makes a spreadsheet take a cell for a formula (OWASP, "CSV Injection").
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -23,7 +22,15 @@ def harmless(cell: str) -> str:
     return f"'{cell}" if cell.startswith(FORMULA) else cell
 
 
-def write_csv(pets: Pets, stream: BinaryIO, *, for_spreadsheets: bool = False) -> None:
+def write(pets: Iterable[Exported], stream: BinaryIO, file_format: str, *, for_spreadsheets: bool) -> None:
+    """Write one of FORMATS; `for_spreadsheets` is for CSV alone."""
+    if file_format == "csv":
+        write_csv(pets, stream, for_spreadsheets=for_spreadsheets)
+    else:
+        write_json_lines(pets, stream)
+
+
+def write_csv(pets: Iterable[Exported], stream: BinaryIO, *, for_spreadsheets: bool = False) -> None:
     """Write CSV (RFC 4180) in UTF-8. The category's name goes with it, its id means nothing elsewhere."""
     if for_spreadsheets:
         pets = ((pk, harmless(name), no, harmless(kind), status) for pk, name, no, kind, status in pets)
@@ -33,7 +40,7 @@ def write_csv(pets: Pets, stream: BinaryIO, *, for_spreadsheets: bool = False) -
     writer.writerows((pk, name, category, status) for pk, name, _, category, status in pets)
 
 
-def write_json_lines(pets: Pets, stream: BinaryIO) -> None:
+def write_json_lines(pets: Iterable[Exported], stream: BinaryIO) -> None:
     """Write one of the contract's Pets in each line, and with it the name of its category."""
     columns = ("id", "name", "categoryId", "category", "status")
     for pet in pets:

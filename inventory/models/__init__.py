@@ -1,19 +1,9 @@
 """What the shop keeps and sells: categories, pets and orders, with their legal moves."""
 
-from inventory.models.categories import NAME_LENGTH, Category
-from inventory.models.events import OrderEvent, PetEvent
-from inventory.models.orders import Order, OrderQuerySet
-from inventory.models.pets import Pet, PetQuerySet
-from inventory.models.stock_count import StockCount
+from inventory.models.orders import Order, OrderEvent, OrderQuerySet
+from inventory.models.pets import NAME_LENGTH, Category, Pet, PetEvent, PetQuerySet, StockCount
 from inventory.models.uploads import PetUpload
-from inventory.transitions import (
-    LIVE,
-    ORDER_MOVES,
-    PET_MOVES,
-    IllegalMoveError,
-    OrderStatus,
-    PetStatus,
-)
+from inventory.transitions import LIVE, ORDER_MOVES, PET_MOVES, IllegalMoveError, OrderStatus, PetStatus
 
 __all__ = [
     "LIVE",

@@ -9,11 +9,14 @@ from django.db import models
 from django.db.models import Case, F, Q, QuerySet, Value, When
 from django.utils import timezone
 
-from inventory.models.events import OrderEvent, PetEvent
-from inventory.models.pets import Pet
+from inventory.models.pets import Event, Pet, PetEvent
 from inventory.transitions import LIVE, ORDER_MOVES, IllegalMoveError, OrderStatus, PetStatus
 from petstore.db.keysets import OneFilterKey, TwoFilterKey
 from petstore.loop.compiled_writes import atomic, insert, refresh, update
+
+
+class OrderEvent(Event):
+    order = models.ForeignKey("inventory.Order", on_delete=models.CASCADE, related_name="events")
 
 
 class OrderQuerySet(QuerySet["Order"]):

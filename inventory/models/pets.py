@@ -1,4 +1,4 @@
-"""The animals, and how they change their status by hand."""
+"""The animals and their kinds: what happened to them, and how many there are."""
 
 from __future__ import annotations
 
@@ -8,12 +8,51 @@ from django.db import models, transaction
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
-from inventory.models.categories import NAME_LENGTH, Category
-from inventory.models.events import PetEvent
 from inventory.search import Folded
 from inventory.transitions import LIVE, PET_MOVES, IllegalMoveError, PetStatus
 from petstore.db.keysets import OneFilterKey, TwoFilterKey
 from petstore.loop.compiled_writes import insert, refresh, update
+
+NAME_LENGTH = 255
+
+
+class Category(models.Model):
+    name = models.CharField(max_length=NAME_LENGTH, unique=True)
+    description = models.TextField(blank=True)
+
+    class Meta:
+        verbose_name_plural = "categories"
+        ordering = ["id"]
+        constraints = [models.CheckConstraint(name="category_has_a_name", condition=~Q(name=""))]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Event(models.Model):
+    """Who changed what, when, and why. Only ever added to."""
+
+    at = models.DateTimeField(default=timezone.now)
+    from_status = models.CharField(max_length=9, blank=True)
+    to_status = models.CharField(max_length=9)
+    by = models.CharField(max_length=255)
+    reason = models.CharField(max_length=255, blank=True)
+
+    class Meta:
+        abstract = True
+        ordering = ["-id"]
+
+    def __str__(self) -> str:
+        return f"{self.from_status} -> {self.to_status}"
+
+
+class PetEvent(Event):
+    """A change of a pet's status; by an order, or by hand."""
+
+    pet = models.ForeignKey("inventory.Pet", on_delete=models.CASCADE, related_name="events")
+    order = models.ForeignKey(
+        "inventory.Order", on_delete=models.PROTECT, null=True, blank=True, related_name="+"
+    )
 
 
 class PetQuerySet(QuerySet["Pet"]):
@@ -24,8 +63,6 @@ class PetQuerySet(QuerySet["Pet"]):
 
 
 class Pet(models.Model):
-    """One animal."""
-
     name = models.CharField(max_length=NAME_LENGTH)
     category = models.ForeignKey(Category, on_delete=models.PROTECT, related_name="pets", db_index=False)
     status = models.CharField(max_length=9, choices=PetStatus, default=PetStatus.AVAILABLE)
@@ -88,3 +125,20 @@ class Pet(models.Model):
         insert(PetEvent(pet_id=self.pk, order_id=order_id, **step), wait=False)
         self.status, self.updated_at = to, timezone.now()
         update(Pet, {"pk": self.pk}, wait=False, status=to, updated_at=self.updated_at)
+
+
+class StockCount(models.Model):
+    """How many pets and waiting orders there were: one row, for everybody."""
+
+    due_at = models.DateTimeField(help_text="When the next count may begin. Who counts moves it first.")
+    counted_at = models.DateTimeField(null=True)
+    took_ms = models.PositiveIntegerField(default=0)
+    pets = models.JSONField(default=list, help_text="[category id, status, number of pets] of each.")
+    orders_placed = models.BigIntegerField(default=0)
+    orders_approved = models.BigIntegerField(default=0)
+
+    class Meta:
+        constraints = [models.CheckConstraint(name="stock_count_is_one_row", condition=Q(id=1))]
+
+    def __str__(self) -> str:
+        return f"stock at {self.counted_at}"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 
-from django.contrib.auth.models import User
+from django.contrib.auth.models import AnonymousUser, User
 from django.contrib.auth.signals import user_logged_in, user_logged_out, user_login_failed
 from django.db import models
 from django.dispatch import receiver
@@ -42,13 +42,9 @@ class Actor:
     @classmethod
     def of(cls, request: HttpRequest | None, user: User | None = None) -> Actor:
         """Return the user, if given, or whoever is signed in; without a name where that is nobody."""
-        user = user or getattr(request, "user", None)
-        known = user is not None and user.is_authenticated
-        return cls(
-            user.get_username() if user is not None and known else "",
-            user.pk if user is not None and known else None,
-            str(client_address(request) if request is not None else NOWHERE),
-        )
+        known = user or getattr(request, "user", None) or AnonymousUser()
+        address = client_address(request) if request is not None else NOWHERE
+        return cls(known.get_username(), known.pk, str(address))
 
 
 def record(

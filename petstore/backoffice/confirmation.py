@@ -28,7 +28,7 @@ class ReasonForm(forms.Form):
 class Question:
     title: str
     button: str
-    warning: str
+    warning: str  # Or nothing, where nothing is at stake.
     danger: bool = False
 
 

@@ -1,4 +1,4 @@
-"""What no page can use is refused with a page that says so, never with a failure."""
+"""What no page can use is refused with a page that says so, and a session that is over is ended."""
 
 import logging
 import re
@@ -56,13 +56,17 @@ def refusal(request: HttpRequest, status: int, text: str) -> HttpResponse:
 
 
 def guarded(view: View) -> View:
-    """Make a view answer with a page, not a failure, when the database can't take what was sent."""
+    """Make a view answer with a page, not a failure, when the database can't take what was sent.
+
+    A session that is over is answered as a stranger is.
+    """
 
     @wraps(view)
     def guarded_view(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         if reason := why_unusable(request):
             return refusal(request, 400, reason)
         try:
+            end_if_due(request)
             response = view(request, *args, **kwargs)
             if isinstance(response, SimpleTemplateResponse):
                 response.render()  # Here, since a list is read from the database while it is shown.
@@ -75,14 +79,3 @@ def guarded(view: View) -> View:
         return response
 
     return guarded_view
-
-
-def protected(view: View) -> View:
-    """Guard a view, and answer a session that is over as a stranger is answered."""
-
-    @wraps(view)
-    def protected_view(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        end_if_due(request)
-        return view(request, *args, **kwargs)
-
-    return guarded(protected_view)

@@ -1,13 +1,11 @@
-"""What unfold asks for to draw the frame of a page: the navigation and the environment's label.
+"""The frame of every page: the navigation, the environment's label, and the other settings of Unfold."""
 
-`settings.UNFOLD` names both.
-"""
-
+from collections.abc import Callable
 from typing import Any
 
 from django.conf import settings
 from django.http import HttpRequest
-from django.urls import reverse
+from django.urls import reverse, reverse_lazy
 
 # Groups of the navigation; for each page its model, title and icon.
 PAGES = {
@@ -51,14 +49,39 @@ def may_view(request: HttpRequest, model: str) -> bool:
     return any(request.user.has_perm(f"{app}.{verb}_{name}") for verb in ("view", "change"))
 
 
-def account_links(request: HttpRequest) -> list[dict[str, str]]:
-    """Return what the member of staff may do about their own sign-in."""
-    return [
-        {"title": "Two-factor sign-in", "link": reverse("admin:two_factor")},
-        {"title": "Change password", "link": reverse("admin:password_change")},
-    ]
-
-
 def environment(request: HttpRequest) -> list[str]:
     """Return the label that tells production from staging, and unfold's name of its colour."""
     return ["Staging", "warning"] if settings.ENVIRONMENT == "staging" else ["Production", "danger"]
+
+
+def static(path: str) -> Callable[[Any], str]:
+    """Return what finds the address of a file of ours, once a request asks for it."""
+
+    def address(request: Any) -> str:
+        from django.templatetags.static import static  # With the settings it would load all of templates.
+
+        return static(path)
+
+    return address
+
+
+UNFOLD: dict[str, Any] = {
+    "SITE_TITLE": "Pet Store",
+    "SITE_HEADER": "Pet Store",
+    "SITE_SUBHEADER": "Back office",
+    "SITE_SYMBOL": "pets",
+    "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": static("petstore/favicon.svg")}],
+    "SHOW_BACK_BUTTON": True,
+    "SHOW_VIEW_ON_SITE": False,
+    "ENVIRONMENT": "petstore.backoffice.navigation.environment",
+    "DASHBOARD_CALLBACK": "petstore.backoffice.dashboard.home",
+    "SIDEBAR": {"navigation": "petstore.backoffice.navigation.navigation"},
+    "ACCOUNT": {
+        "navigation": [
+            {"title": "Two-factor sign-in", "link": reverse_lazy("admin:two_factor")},
+            {"title": "Change password", "link": reverse_lazy("admin:password_change")},
+        ]
+    },
+    "STYLES": [static("petstore/backoffice.css")],
+    "SCRIPTS": [static(f"petstore/{name}.js") for name in ("expressions", "keyboard", "labels")],
+}

@@ -7,7 +7,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 
 from petstore.backoffice.audit import Action, Actor, record
-from petstore.backoffice.input_guard import protected
+from petstore.backoffice.input_guard import guarded
 from petstore.backoffice.login import LoginForm
 from petstore.backoffice.two_factor import TwoFactorSite, slowed_down
 
@@ -19,12 +19,11 @@ class PetstoreAdminSite(TwoFactorSite):
     login_form = LoginForm
 
     def admin_view(self, view: Any, cacheable: bool = False) -> Any:
-        """Guard every page."""
-        return protected(super().admin_view(view, cacheable))
+        return guarded(super().admin_view(view, cacheable))
 
     def login(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         """Show the login, or check it. Too many attempts: 429, and when to come back."""
-        return protected(self.checked_login)(request, extra_context)
+        return guarded(self.checked_login)(request, extra_context)
 
     def checked_login(self, request: HttpRequest, extra_context: dict[str, Any] | None) -> HttpResponse:
         """Sign in; who has given the password already is led to the page that comes next."""

@@ -32,7 +32,7 @@ from unfold.sites import UnfoldAdminSite
 from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextInputWidget
 
 from petstore.backoffice.audit import Action, Actor, record
-from petstore.backoffice.input_guard import View, protected
+from petstore.backoffice.input_guard import View, guarded
 from petstore.backoffice.login import count_attempt, in_words
 
 RECOVERY_CODES = 10
@@ -186,10 +186,10 @@ class TwoFactorSite(UnfoldAdminSite):
             def half_view(request: HttpRequest) -> HttpResponse:
                 return view(request) if self.half_signed_in(request) else redirect("admin:login")
 
-            return protected(never_cache(half_view))
+            return guarded(never_cache(half_view))
 
         return [
-            path("logout/", protected(never_cache(self.logout)), name="logout"),
+            path("logout/", guarded(never_cache(self.logout)), name="logout"),
             path("two-factor/", half(self.overview), name="two_factor"),
             path("two-factor/code/", half(self.ask_code), name="two_factor_code"),
             *super().get_urls(),

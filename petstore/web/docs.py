@@ -1,7 +1,10 @@
-"""The documentation: guides, and the reference in which every operation can be tried."""
+"""The documentation: guides, the change log, and the reference in which every operation can be tried."""
 
 import json
-from typing import Any
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import Any, NamedTuple
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
@@ -10,7 +13,6 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from petstore.api.openapi.lists import lists
-from petstore.web.changelog import releases
 from petstore.web.error_help import ADVICE
 
 GUIDES = {
@@ -56,3 +58,35 @@ def reference(request: HttpRequest) -> HttpResponse:
     """Show Swagger UI from the sidecar, in a page of ours that keeps the Content-Security-Policy."""
     options = json.dumps(settings.SPECTACULAR_SETTINGS["SWAGGER_UI_SETTINGS"])
     return render(request, "docs/reference.html", context("") | {"settings": options})
+
+
+# --- The change log
+
+
+class Group(NamedTuple):
+    title: str
+    changes: list[str]
+
+
+class Release(NamedTuple):
+    title: str
+    groups: list[Group]
+
+
+@cache
+def releases() -> list[Release]:
+    """Return the releases of CHANGELOG.md, the newest first."""
+    return list(releases_in((settings.BASE_DIR / "CHANGELOG.md").read_text(encoding="utf-8")))
+
+
+def releases_in(text: str) -> Iterator[Release]:
+    """Yield the releases of a change log: `## version`, under it `### kind` and its list."""
+    for part in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
+        title, *groups = re.split(r"^### ", part, flags=re.MULTILINE)
+        yield Release(title.strip(), [changes_of(one) for one in groups])
+
+
+def changes_of(text: str) -> Group:
+    """Return a kind of change, each change on one line."""
+    title, *changes = re.split(r"^- ", text, flags=re.MULTILINE)
+    return Group(title.strip(), [" ".join(change.split()) for change in changes])

@@ -6,8 +6,6 @@ from petstore.api.errors import ErrorCode as Code
 
 
 class Advice(NamedTuple):
-    """One code's part of the page."""
-
     happened: str
     to_do: str
 

@@ -1,6 +1,7 @@
 """The home page."""
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -24,21 +25,16 @@ class Home(TemplateView):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         """Return what the page shows; without the database, all but the plans."""
-        ready = self.readiness().get("status") == "ok"
+        ready, plans = self.readiness().get("status") == "ok", []
+        with suppress(DatabaseError):
+            plans = list(self.plans()) if ready else []
         return super().get_context_data(
             **kwargs,
             base_url=settings.BASE_URL,
             staging_base_url=settings.STAGING_BASE_URL,
             environment=settings.ENVIRONMENT,
             ready=ready,
-            plans=self.read_plans() if ready else [],
+            plans=plans,
             get_pet_removed_at=settings.GET_PET_REMOVED_AT,
             get_pet_is_removed=self.clock() >= settings.GET_PET_REMOVED_AT,
         )
-
-    def read_plans(self) -> list[Any]:
-        """Return the plans; none while the database is away."""
-        try:
-            return list(self.plans())
-        except DatabaseError:
-            return []

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.urls import resolve
+from django.utils.deprecation import MiddlewareMixin
 
 from petstore.api.passage import Passage
 from petstore.observability import tracing
@@ -22,52 +23,39 @@ class MeasuringMiddleware:
         self._measured = Measured(tracing.traced(get_response))
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        """Answer, with the id."""
         passage = Passage.begin(request)
         response = self._measured(request, passage)
         response["X-Request-Id"] = passage.id
         return response
 
 
-class ContentLengthMiddleware:
+class ContentLengthMiddleware(MiddlewareMixin):
     """Says how long an answer is, so that the server need not send it in chunks (RFC 9110 section 8.6).
 
     And that its type is no guess.
     """
 
-    def __init__(self, get_response: GetResponse) -> None:
-        self.get_response = get_response
-
-    def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        response = self.get_response(request)
+    def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
         response["X-Content-Type-Options"] = "nosniff"
         if isinstance(response, HttpResponse) and response.status_code not in {204, 304}:
             response["Content-Length"] = str(len(response.content))
         return response
 
 
-class ProbesMiddleware:
+class ProbesMiddleware(MiddlewareMixin):
     """Answers load balancers and Prometheus at once: they ask by address, so they don't know our Host."""
 
-    def __init__(self, get_response: GetResponse) -> None:
-        self.get_response = get_response
-
-    def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        """Answer with the view, or go on."""
+    def process_request(self, request: HttpRequest) -> HttpResponse | None:
         if request.path_info not in PROBES:
-            return self.get_response(request)
+            return None
         view = request.resolver_match = resolve(request.path_info)
         response: HttpResponse = view.func(request, *view.args, **view.kwargs)
         return response
 
 
-class PermissionsPolicyMiddleware:
+class PermissionsPolicyMiddleware(MiddlewareMixin):
     """Denies the pages what none of them uses, whatever may come to run in one (W3C Permissions Policy)."""
 
-    def __init__(self, get_response: GetResponse) -> None:
-        self.get_response = get_response
-
-    def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        response = self.get_response(request)
+    def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
         response["Permissions-Policy"] = settings.PERMISSIONS_POLICY
         return response

@@ -11,9 +11,8 @@ from django.test.utils import CaptureQueriesContext
 
 from accounts.models import Account
 from inventory import stock
-from inventory.admin.pet_actions import move_pets
-from inventory.models import Category, Order, Pet, PetStatus
-from inventory.models.events import PetEvent
+from inventory.admin.pets import move_pets
+from inventory.models import Category, Order, Pet, PetEvent, PetStatus
 from inventory.search import starting_with
 from petstore.backoffice.models import AuditEntry
 

@@ -18,9 +18,8 @@ from django.test import Client
 
 from accounts.models import Account, Actor, ApiKey
 from accounts.usage.batch import Batch
-from inventory.admin.pet_actions import move_pets
-from inventory.models import Category, IllegalMoveError, Order, OrderStatus, Pet, PetStatus
-from inventory.models.events import PetEvent
+from inventory.admin.pets import move_pets
+from inventory.models import Category, IllegalMoveError, Order, OrderStatus, Pet, PetEvent, PetStatus
 from petstore.management.commands.quickstart import staff_login
 from tests.conftest import COMMITTED
 

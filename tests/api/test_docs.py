@@ -13,8 +13,7 @@ from accounts.limits import HOUR, MINUTE, SECOND
 from accounts.models.api_keys import ROTATION_OVERLAP
 from accounts.scopes import SCOPES
 from petstore.api.errors import ErrorCode
-from petstore.web import changelog
-from petstore.web.docs import GUIDES
+from petstore.web.docs import GUIDES, Group, Release, releases_in
 from petstore.web.error_help import ADVICE
 from tests.conftest import Api
 
@@ -97,7 +96,7 @@ def test_change_log_is_shown_whole(client: Client) -> None:
 
 def test_change_log_is_read_by_release_and_kind() -> None:
     text = "# Changes\n\nText.\n\n## 2\n\n### Added\n\n- One\n  more.\n- Two.\n\n### Fixed\n\n- Three.\n"
-    assert list(changelog.read(text + "\n## 1\n")) == [
+    assert list(releases_in(text + "\n## 1\n")) == [
         ("2", [("Added", ["One more.", "Two."]), ("Fixed", ["Three."])]),
         ("1", []),
     ]
@@ -112,7 +111,7 @@ def test_guide_is_marked_as_the_current_page(client: Client, name: str) -> None:
 
 
 def test_text_of_an_advice_or_a_change_can_not_be_markup(client: Client, monkeypatch: Any) -> None:
-    evil = [changelog.Release("<b>", [changelog.Group("<i>", ["<script>`<script>`"])])]
+    evil = [Release("<b>", [Group("<i>", ["<script>`<script>`"])])]
     monkeypatch.setattr("petstore.web.docs.releases", lambda: evil)
     page = guide(client, "changes")
     assert "<li>&lt;script&gt;<code>&lt;script&gt;</code></li>" in page

@@ -16,8 +16,7 @@ from hypothesis.stateful import (
 )
 
 from accounts.models import Account, Actor, ApiKey, PlanCode
-from inventory.models import Category, IllegalMoveError, Order, Pet, PetStatus
-from inventory.models.events import OrderEvent, PetEvent
+from inventory.models import Category, IllegalMoveError, Order, OrderEvent, Pet, PetEvent, PetStatus
 from tests.conftest import Api
 
 PETS = 3

@@ -8,8 +8,7 @@ import pytest
 from django.db import IntegrityError, connection, transaction
 
 from accounts.models import Account, PlanCode
-from inventory.models import Category, IllegalMoveError, Order, OrderStatus, Pet, PetStatus
-from inventory.models.events import PetEvent
+from inventory.models import Category, IllegalMoveError, Order, OrderStatus, Pet, PetEvent, PetStatus
 
 BUYER, STAFF = "key buyer", "staff ann"
 PLACED, APPROVED, DELIVERED, CANCELLED = OrderStatus

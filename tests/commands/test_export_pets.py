@@ -14,8 +14,8 @@ from django.core.management import CommandError, call_command
 from django.db import OperationalError, connection
 from django.test.utils import CaptureQueriesContext
 
+from inventory.import_export import export, snapshot
 from inventory.import_export.checking import BATCH
-from inventory.import_export.storing import export, snapshot
 from inventory.import_export.writing import write_csv
 from inventory.models import Category, Pet
 from tests.conftest import COMMITTED, Api

@@ -15,10 +15,9 @@ from django.core.management import CommandError, call_command
 from django.db import IntegrityError, OperationalError
 from django.utils import timezone
 
-from inventory.import_export import storing
+from inventory.import_export import add
 from inventory.import_export.checking import BATCH, Row
 from inventory.import_export.reading import LONGEST
-from inventory.import_export.storing import add
 from inventory.models import Category, Pet
 from tests.conftest import COMMITTED, Api
 
@@ -388,14 +387,10 @@ def test_command_refuses_with_a_sentence(arguments: tuple[str, ...], sentence: s
 # --- What goes wrong midway ----------------------------------------------------------------------
 
 
-def interrupted(error: BaseException) -> Callable[..., Iterator[list[Row]]]:
-    """Return what sends one batch to the database and then fails."""
-
-    def batches(*_: Any) -> Iterator[list[Row]]:
-        yield [("Rex", 1, "sold")] * BATCH
-        raise error
-
-    return batches
+def interrupted(error: BaseException) -> Iterator[list[Row]]:
+    """Yield one batch, then fail."""
+    yield [("Rex", 1, "sold")] * BATCH
+    raise error
 
 
 @pytest.mark.parametrize(
@@ -410,7 +405,9 @@ def interrupted(error: BaseException) -> Callable[..., Iterator[list[Row]]]:
 def test_failure_midway_leaves_nothing(
     write: Write, monkeypatch: pytest.MonkeyPatch, error: BaseException, sentence: str, status: int
 ) -> None:
-    monkeypatch.setattr(storing.Spool, "batches", interrupted(error))
+    monkeypatch.setattr(
+        "inventory.management.commands.import_pets.add", lambda batches: add(interrupted(error))
+    )
     with pytest.raises(CommandError) as refused:
         run(write(GOOD))
     assert sentence in str(refused.value)

@@ -24,8 +24,7 @@ from accounts.models import (
     PlanCode,
     Refusal,
 )
-from inventory.models import Order, OrderStatus, Pet
-from inventory.models.events import OrderEvent, PetEvent
+from inventory.models import Order, OrderEvent, OrderStatus, Pet, PetEvent
 from petstore.backoffice.models import AuditEntry
 
 pytestmark = pytest.mark.django_db

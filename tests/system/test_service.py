@@ -14,8 +14,7 @@ from tests.support.servers import free_port, wait_until
 
 def test_service_counts_by_itself(service: Service) -> None:
     script = (
-        "from inventory.models.stock_count import StockCount;"
-        "print(StockCount.objects.get().counted_at is not None)"
+        "from inventory.models import StockCount;print(StockCount.objects.get().counted_at is not None)"
     )
 
     def counted() -> None:

@@ -11,9 +11,8 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from inventory.import_export import FORMATS, STREAM, format_of
-from inventory.import_export.storing import Exported, export, snapshot
-from inventory.import_export.writing import whole_file, write_csv, write_json_lines
+from inventory.import_export import FORMATS, STREAM, export, format_of, snapshot
+from inventory.import_export.writing import Exported, whole_file, write
 from inventory.models import Category, Pet, PetQuerySet, PetStatus
 from petstore.management.base import INTERRUPTED, JsonCommand
 
@@ -34,22 +33,18 @@ class Command(JsonCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
-        parser.add_argument(
-            "file", nargs="?", default=STREAM, metavar="FILE",
-            help="The file; without it, or with -, standard output.",
-        )  # fmt: skip
-        parser.add_argument(
-            "--format", choices=FORMATS, help="Default: as the file's name ends; CSV for standard output."
-        )
+        text = "The file; without it, or with -, standard output."
+        parser.add_argument("file", nargs="?", default=STREAM, metavar="FILE", help=text)
+        text = "Default: as the file's name ends; CSV for standard output."
+        parser.add_argument("--format", choices=FORMATS, help=text)
         parser.add_argument("--status", choices=PetStatus.values, help="Only animals with this status.")
         parser.add_argument("--category", metavar="NAME", help="Only animals of this category.")
-        parser.add_argument(
-            "--for-spreadsheets",
-            action="store_true",
-            help="For a CSV file that people open: put a ' before each name that a spreadsheet would "
-            "calculate (it starts with = + - @), and a byte order mark before everything. Such names come "
-            "back changed if the file is imported.",
+        text = (
+            "For a CSV file that people open: put a ' before each name that a spreadsheet would calculate "
+            "(it starts with = + - @), and a byte order mark before everything. Such names come back "
+            "changed if the file is imported."
         )
+        parser.add_argument("--for-spreadsheets", action="store_true", help=text)
 
     def handle(self, *args: Any, **options: Any) -> None:
         file = options["file"]
@@ -64,17 +59,13 @@ class Command(JsonCommand):
         try:
             opened = nullcontext(sys.stdout.buffer) if file == STREAM else whole_file(Path(file))
             with opened as stream, snapshot(), closing(self.counted(export(pets), options)) as rows:
-                if file_format == "csv":
-                    write_csv(rows, stream, for_spreadsheets=options["for_spreadsheets"])
-                else:
-                    write_json_lines(rows, stream)
+                write(rows, stream, file_format, for_spreadsheets=options["for_spreadsheets"])
                 stream.flush()
         except OSError as error:
             forget_output(file)
             name = "Standard output" if file == STREAM else file
             raise CommandError(f"{name} can't be written: {error.strerror}.") from None
-        # Beside the export, not in it; standard error would be red.
-        out = self.stdout if file != STREAM else self.stderr
+        out = self.stdout if file != STREAM else self.stderr  # Beside the export, not in it; nor in red.
         told = json.dumps({"file": file, "format": file_format, "pets": self.count})
         out.write(told if options["json"] else f"Done. Wrote {self.count:,} animals.", lambda text: text)
 
@@ -89,15 +80,10 @@ class Command(JsonCommand):
 
 def chosen(status: str | None, category: str | None) -> PetQuerySet:
     """Return the animals to be written. Raises CommandError for an unknown category."""
-    pets = Pet.objects.all()
-    if status is not None:
-        pets = pets.filter(status=status)
-    if category is not None:
-        found = Category.objects.filter(name=category).first()
-        if found is None:
-            raise CommandError(f"No category has the name {category!r}.")
-        pets = pets.filter(category=found)
-    return pets
+    if category is not None and not Category.objects.filter(name=category).exists():
+        raise CommandError(f"No category has the name {category!r}.")
+    wanted = {"status": status, "category__name": category}
+    return Pet.objects.filter(**{name: value for name, value in wanted.items() if value is not None})
 
 
 def forget_output(file: str) -> None:

@@ -12,13 +12,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import orjson
 from django.core.management.base import CommandError
 from django.db import IntegrityError
 
-from inventory.import_export import FORMATS, STREAM, format_of
-from inventory.import_export.checking import Checker, Report, Row, good_rows
-from inventory.import_export.reading import READERS, lines
-from inventory.import_export.storing import Spool, add, category_ids
+from inventory.import_export import FORMATS, STREAM, add, checked, format_of
+from inventory.import_export.checking import Report, Row
 from petstore.management.base import INTERRUPTED, JsonCommand
 
 if TYPE_CHECKING:
@@ -52,16 +51,12 @@ class Command(JsonCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
         parser.add_argument("file", metavar="FILE", help="The file, or - for standard input.")
-        parser.add_argument(
-            "--format", choices=FORMATS,
-            help="Default: as the file's name ends; CSV for standard input.",
-        )  # fmt: skip
+        text = "Default: as the file's name ends; CSV for standard input."
+        parser.add_argument("--format", choices=FORMATS, help=text)
         parser.add_argument("--skip-bad", action="store_true", help="Add the good lines, report the bad.")
         parser.add_argument("--dry-run", action="store_true", help="Only check; add nothing.")
-        parser.add_argument(
-            "--max-errors", type=int, default=100, metavar="N",
-            help="Report at most so many bad lines; all are counted. Default 100.",
-        )  # fmt: skip
+        text = "Report at most so many bad lines; all are counted. Default 100."
+        parser.add_argument("--max-errors", type=int, default=100, metavar="N", help=text)
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["max_errors"] < 0:
@@ -83,21 +78,24 @@ class Command(JsonCommand):
         self.tell(file_format, report, added, options)
 
     def run(self, file_format: str, report: Report, options: dict[str, Any]) -> int:
-        """Check the file, then add what is to be added; return how many that is."""
+        """Check the file, then add what is to be added; return how many that is.
+
+        Good rows wait on the disk until all are checked: SQLite has one writer, and while a slow file kept
+        it busy, every request would wait.
+        """
         file = options["file"]
         opened = nullcontext(sys.stdin.buffer) if file == STREAM else Path(file).open("rb")  # noqa: SIM115
-        with opened as stream, tempfile.TemporaryFile() as spooled:
-            spool = Spool(spooled)
-            records = READERS[file_format](lines(stream))
+        with opened as stream, tempfile.TemporaryFile() as spool:
             with self.bar("Checking", None, options) as bar:
-                for rows in good_rows(records, Checker(category_ids()), report):
+                for rows in checked(stream, file_format, report):
                     bar.update(len(rows))
                     if not options["dry_run"] and (options["skip_bad"] or not report.bad):
-                        spool.put(rows)
+                        spool.write(orjson.dumps(rows) + b"\n")
             if options["dry_run"] or not report.readable or (report.bad and not options["skip_bad"]):
                 return 0
+            spool.seek(0)
             with self.bar("Adding", report.good, options) as bar:
-                add(self.sent(spool.batches(), bar))
+                add(self.sent(map(orjson.loads, spool), bar))
         return report.good
 
     def sent(self, batches: Iterator[list[Row]], bar: tqdm[Any]) -> Iterator[list[Row]]:

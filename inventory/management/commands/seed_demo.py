@@ -36,11 +36,8 @@ def pets(count: int) -> Iterator[Pet]:
     if not category_ids:
         raise CommandError("There is no category to put pets in. Add one in the back office.")
     for _ in range(count):
-        yield Pet(
-            name=choose.choice(NAMES),
-            category_id=choose.choice(category_ids),
-            status=choose.choice(STATUSES),
-        )
+        name, category_id = choose.choice(NAMES), choose.choice(category_ids)
+        yield Pet(name=name, category_id=category_id, status=choose.choice(STATUSES))
 
 
 class Command(JsonCommand):
@@ -57,22 +54,14 @@ class Command(JsonCommand):
         parser.add_argument("--pets", type=int, default=300, metavar="N", help="How many; default 300.")
         parser.add_argument("--if-empty", action="store_true", help="Do nothing if there are pets.")
         history = parser.add_mutually_exclusive_group()
-        history.add_argument(
-            "--history-days",
-            type=int,
-            default=0,
-            metavar="N",
-            help="Add customers whose keys, requests, refusals and orders go back so many days.",
-        )
-        history.add_argument(
-            "--year", action="store_const", const=365, dest="history_days", help="A history of 365 days."
-        )
-        parser.add_argument(
-            "--accounts", type=int, default=40, metavar="N", help="Customers of the history; default 40."
-        )
-        parser.add_argument(
-            "--force", action="store_true", help="Add the history even where there are customers."
-        )
+        text = "Add customers whose keys, requests, refusals and orders go back so many days."
+        history.add_argument("--history-days", type=int, default=0, metavar="N", help=text)
+        text = "A history of 365 days."
+        history.add_argument("--year", action="store_const", const=365, dest="history_days", help=text)
+        text = "Customers of the history; default 40."
+        parser.add_argument("--accounts", type=int, default=40, metavar="N", help=text)
+        text = "Add the history even where there are customers."
+        parser.add_argument("--force", action="store_true", help=text)
 
     def handle(self, *args: Any, **options: Any) -> None:
         days, count = options["history_days"], options["accounts"]
@@ -90,21 +79,16 @@ class Command(JsonCommand):
         if options["if_empty"] and Pet.objects.exists():
             self.answer(options, {"added": 0}, "Done. The shop has pets already.")
             return
-        self.add_pets(options["pets"], options)
+        rows = pets(options["pets"])
+        with self.bar("Adding", options["pets"], options) as bar:
+            while batch := Pet.objects.bulk_create(islice(rows, BATCH)):
+                bar.update(len(batch))
         made = {"added": options["pets"]} | (self.add_history(days, count) if days else {})
         text = f"Done. Added {options['pets']} pets."
         if days:
-            text += (
-                f"\nDone. Added {made['accounts']} accounts with {days} days, and {made['orders']} orders."
-            )
+            orders = made["orders"]
+            text += f"\nDone. Added {made['accounts']} accounts with {days} days, and {orders} orders."
         self.answer(options, made, text)
-
-    def add_pets(self, count: int, options: dict[str, Any]) -> None:
-        """Add so many pets."""
-        rows = pets(count)
-        with self.bar("Adding", count, options) as bar:
-            while batch := Pet.objects.bulk_create(islice(rows, BATCH)):
-                bar.update(len(batch))
 
     def add_history(self, days: int, count: int) -> dict[str, int]:
         """Add customers, what they sent, and their orders: all of it or nothing.
