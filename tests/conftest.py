@@ -35,16 +35,16 @@ COMMITTED = pytest.mark.django_db(transaction=True, serialized_rollback=True)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark each test with the name of its folder, and those that touch the database of this process."""
+    """Mark each test with the name of its folder, and those that touch the database of this process.
+
+    The system's others come first. They take long and share services: a process gets many of them in a row,
+    and what is handed out at the end is short.
+    """
     for item in items:
         item.add_marker(item.path.relative_to(TESTS).parts[0])
-        fixtures = getattr(item, "fixturenames", ())
-        if item.get_closest_marker("django_db") or {
-            "db",
-            "transactional_db",
-            "django_db_setup",
-        }.intersection(fixtures):
+        if item.get_closest_marker("django_db") or DATABASE.intersection(getattr(item, "fixturenames", ())):
             item.add_marker("database")
+    items.sort(key=lambda item: "system" not in item.keywords or "database" in item.keywords)
 
 
 @pytest.fixture(scope="session")

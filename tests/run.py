@@ -9,8 +9,8 @@ PostgreSQL is the one that DATABASE_URL names, or one of our own where its progr
 local one that answers. Without any, the system runs on SQLite; not in CI (`CI=true`), where a silent skip
 would be a failure nobody sees.
 
-A process for each core shares the tests. Their order must stay, so that those which empty the database come
-last in each: what hands out whole files (`--dist loadfile`) would mix them.
+A process for each core shares the tests. Their order (tests/conftest.py) must stay, so that those which
+empty the database come last in each: what hands out whole files (`--dist loadfile`) would mix them.
 """
 
 import os

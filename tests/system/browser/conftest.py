@@ -42,16 +42,16 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """A running service of the module's own, with demo data and a member of each group of staff."""
+    """A running service with demo data and a member of each group of staff."""
     with live_service(tmp_path_factory.mktemp("shop"), workers=2) as service:
         service.manage("seed_demo", "--pets", "300")
         service.manage("shell", "--no-imports", "-c", MAKE_STAFF)
         yield service
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def signed_in(shop: Service) -> dict[str, Any]:
     """The cookies of each member of staff who has signed in: more than ten a minute are refused."""
     return {}

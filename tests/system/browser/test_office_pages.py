@@ -68,7 +68,6 @@ def test_no_page_has_a_serious_finding_or_breaks_the_policy(open_page: Open, loo
         response = page.goto(path)
         assert response is not None
         assert response.status == 200, path
-        page.wait_for_load_state("networkidle")
         found = serious_findings(page)
         if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
             found.append("The page scrolls sideways.")
