@@ -22,6 +22,7 @@ from psycopg import sql
 
 from tests.support.clerk import Clerk
 from tests.support.packages import python
+from tests.support.postgresql import PostgreSQLServer, postgresql_server
 from tests.support.servers import START_SECONDS, free_port, redis_server
 
 ROOT = Path(__file__).parents[2]
@@ -160,6 +161,17 @@ def migrated_database() -> str:
     url = until_the_end.enter_context(own_database(folder))
     manage(os.environ | {"DATABASE_URL": url}, "migrate", "--verbosity", "0")
     return url
+
+
+@cache
+def migrated_server() -> PostgreSQLServer:
+    """Return a stopped PostgreSQL server to copy, with a migrated database; as above."""
+    until_the_end = ExitStack()
+    atexit.register(until_the_end.close)
+    server = until_the_end.enter_context(postgresql_server("fsync=off"))
+    manage(os.environ | {"DATABASE_URL": server.url}, "migrate", "--verbosity", "0")
+    server.stop()
+    return server
 
 
 @contextmanager

@@ -81,7 +81,11 @@ class PostgreSQLServer:
         """Make an empty cluster."""
         run("initdb", "-D", str(self.data), "-U", OWNER, "-A", "trust", "-E", "UTF8", "--no-sync")
 
-    def copy(self, primary: PostgreSQLServer) -> None:
+    def copy(self, stopped: PostgreSQLServer) -> None:
+        """Begin with what a server has that was stopped in order."""
+        subprocess.run(["cp", "-a", str(stopped.data), str(self.data)], check=True)
+
+    def follow(self, primary: PostgreSQLServer) -> None:
         """Become a streaming standby of a running server."""
         run("pg_basebackup", "-D", str(self.data), "-d", primary.url, "-R", "-X", "stream", "-c", "fast")
 
@@ -133,11 +137,14 @@ def server_folder() -> Iterator[Path]:
 
 
 @contextmanager
-def postgresql_server(*options: str) -> Iterator[PostgreSQLServer]:
-    """Yield a running server of our own."""
+def postgresql_server(*options: str, copy_of: PostgreSQLServer | None = None) -> Iterator[PostgreSQLServer]:
+    """Yield a running server of our own, empty or with what a stopped one has."""
     with server_folder() as folder:
         server = PostgreSQLServer(folder, *options)
-        server.make()
+        if copy_of is None:
+            server.make()
+        else:
+            server.copy(copy_of)
         try:
             server.start()
             yield server
@@ -150,7 +157,7 @@ def standby_server(primary: PostgreSQLServer, *options: str) -> Iterator[Postgre
     """Yield a running streaming standby of a server."""
     with server_folder() as folder:
         server = PostgreSQLServer(folder, *options)
-        server.copy(primary)
+        server.follow(primary)
         try:
             server.start()
             yield server

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import httpx
 import psycopg
 
-from tests.support.live import Service
+from tests.support.live import Service, migrated_server
 from tests.support.postgresql import IMMEDIATE, PostgreSQLServer, postgresql_server, standby_server
 from tests.support.servers import free_port, redis_server, wait_until
 from tests.system.operations.machines import Customers, instance
@@ -129,7 +129,7 @@ def proxy(folder: Path, services: list[Service]) -> Iterator[str]:
 def shop(folder: Path) -> Iterator[Shop]:
     """Start everything."""
     with ExitStack() as stack:
-        primary = stack.enter_context(postgresql_server())
+        primary = stack.enter_context(postgresql_server(copy_of=migrated_server()))
         standby = stack.enter_context(standby_server(primary))
         redis = stack.enter_context(redis_server(folder))
         settings = {

@@ -10,7 +10,7 @@ import httpx
 import psycopg
 import pytest
 
-from tests.support.live import Service
+from tests.support.live import Service, migrated_server
 from tests.support.postgresql import (
     FAST,
     IMMEDIATE,
@@ -30,7 +30,7 @@ CUSTOMERS = 16  # More than there are threads: the others wait in line.
 
 @pytest.fixture(scope="module")
 def postgresql() -> Iterator[PostgreSQLServer]:
-    with postgresql_server() as server:
+    with postgresql_server(copy_of=migrated_server()) as server:
         yield server
 
 
@@ -137,7 +137,9 @@ def test_service_goes_on_with_a_standby_that_is_promoted(
 ) -> None:
     with ExitStack() as stack:
         # What is acknowledged is on the standby as well.
-        primary = stack.enter_context(postgresql_server("synchronous_standby_names=*"))
+        primary = stack.enter_context(
+            postgresql_server("synchronous_standby_names=*", copy_of=migrated_server())
+        )
         standby = stack.enter_context(standby_server(primary))
         url = (
             f"postgresql://postgres@127.0.0.1:{primary.port},127.0.0.1:{standby.port}/postgres"

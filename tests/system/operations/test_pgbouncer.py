@@ -12,6 +12,7 @@ import httpx
 import psycopg
 import pytest
 
+from tests.support.live import migrated_server
 from tests.support.postgresql import PostgreSQLServer, owner, postgresql_server, server_folder
 from tests.support.servers import RedisServer, free_port, wait_until
 from tests.support.skips import needs_program
@@ -64,7 +65,7 @@ def test_service_works_behind_pgbouncer_in_transaction_mode(
     redis: RedisServer, tmp_path: Path, mode: str
 ) -> None:
     with (
-        postgresql_server() as server,
+        postgresql_server(copy_of=migrated_server()) as server,
         pgbouncer(server) as url,
         instance(
             tmp_path, url, REDIS_URL=redis.url, SERVE_MODE=mode, DATABASE_PREPARED_STATEMENTS="false"

@@ -1,7 +1,6 @@
 """The deployed proxy before real instances: it sees paths as they do, and answers as they do."""
 
 import json
-import os
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -13,7 +12,7 @@ import httpx
 import pytest
 
 from petstore.api.errors import ErrorCode, error_body
-from tests.support.live import live_service, manage
+from tests.support.live import live_service, migrated_server
 from tests.support.postgresql import postgresql_server, programs
 from tests.support.raw_http import parsed, rest
 from tests.support.servers import free_port, wait_until
@@ -33,9 +32,8 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]
     """PostgreSQL, an instance on it, and the proxy; the second instance is not there."""
     folder = tmp_path_factory.mktemp("proxy")
     with ExitStack() as stack:
-        server = stack.enter_context(postgresql_server("fsync=off"))
+        server = stack.enter_context(postgresql_server("fsync=off", copy_of=migrated_server()))
         environment = {"DATABASE_URL": server.url, "TRUSTED_PROXY_COUNT": "1"}
-        manage(os.environ | environment, "migrate", "--verbosity", "0")
         service = stack.enter_context(live_service(folder, workers=1, **environment))
         port = free_port()
         instance = int(service.environment["PORT"])

@@ -13,7 +13,7 @@ import pytest
 from django.db import connection
 
 from accounts.limits import DAY
-from tests.support.live import ROOT, Service, live_service
+from tests.support.live import ROOT, Service, live_service, migrated_server
 from tests.support.postgresql import postgresql_server, programs
 from tests.support.servers import RedisServer, free_port
 
@@ -28,7 +28,8 @@ def service(
     own = {"REDIS_URL": redis.url if request.param == "redis" else ""}
     with ExitStack() as stack:
         if connection.vendor == "postgresql" and programs() is not None:
-            own["DATABASE_URL"] = stack.enter_context(postgresql_server("max_connections=300")).url
+            server = postgresql_server("max_connections=300", copy_of=migrated_server())
+            own["DATABASE_URL"] = stack.enter_context(server).url
         yield stack.enter_context(live_service(tmp_path_factory.mktemp("service"), workers=4, **own))
 
 
