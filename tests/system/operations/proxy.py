@@ -20,6 +20,7 @@ IN_THE_CLEAR: Changes = {  # As behind another proxy that ends TLS.
     ' ssl crt "${PETSTORE_CERTIFICATE}" alpn h2,http/1.1': "",
     "    http-request redirect scheme https code 308 unless { ssl_fc }\n": "",
 }
+SHORT_BODY: Changes = {"wait-for-body time 10s": "wait-for-body time 2s"}  # A test waits for its end.
 LONG_QUEUE: Changes = {"timeout queue 2s": "timeout queue 30s"}  # For machines that are slow themselves.
 WHERE = f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin"  # Debian puts it beside root's programs.
 

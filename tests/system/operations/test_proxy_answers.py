@@ -37,7 +37,8 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]
         service = stack.enter_context(live_service(folder, workers=1, **environment))
         port = free_port()
         instance = int(service.environment["PORT"])
-        stack.enter_context(proxy.haproxy(folder, instance, free_port(), port, proxy.IN_THE_CLEAR))
+        changes = proxy.IN_THE_CLEAR | proxy.SHORT_BODY
+        stack.enter_context(proxy.haproxy(folder, instance, free_port(), port, changes))
         url = f"http://127.0.0.1:{port}"
         key = service.roomy_key("Behind a proxy")
         wait_until(lambda: httpx.get(f"{url}/readyz").raise_for_status())

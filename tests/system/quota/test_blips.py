@@ -2,7 +2,7 @@
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from accounts.quota.redis_store import (
 )
 from accounts.usage import write_behind
 from accounts.usage.write_behind import UsageRecorder
-from petstore.loop.scripts import Script
+from petstore.loop.scripts import Script, Scripts
 from petstore.observability.metrics import FOREIGN_REPLIES
 from tests.conftest import Api
 from tests.support.quota import ADDRESS, NOON, Desk, day
@@ -241,16 +241,16 @@ def test_facts_that_never_stay_make_the_database_count_and_nothing_flip(
 
 def end_facts(desk: Desk, server: RedisServer, monkeypatch: pytest.MonkeyPatch, after: Any) -> None:
     """Let the key's facts end after these steps, counted from 1."""
-    run, steps = RedisQuotaStore._run, [0]
+    run, steps = Scripts.run, [0]
 
-    def run_and_end(store: RedisQuotaStore, script: Script, public_id: str, arguments: Any) -> Any:
-        reply = run(store, script, public_id, arguments)
+    def run_and_end(scripts: Scripts, script: Script, of: Sequence[str], arguments: Sequence[Any]) -> Any:
+        reply = run(scripts, script, of, arguments)
         steps[0] += 1
         if steps[0] in after:
             server.client.delete(names(desk.keys[0].public_id)[0])
         return reply
 
-    monkeypatch.setattr(RedisQuotaStore, "_run", run_and_end)
+    monkeypatch.setattr(Scripts, "run", run_and_end)
 
 
 # --- Whose reply is it? --------------------------------------------------------------------------

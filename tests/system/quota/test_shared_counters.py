@@ -76,7 +76,7 @@ def test_requests_on_the_event_loop_count_without_a_thread(
 
     redis.client.flushall()
     machine = machine_of("a", redis.url)
-    monkeypatch.setattr(machine._scripts, "_run_in_thread", refuse)
+    monkeypatch.setattr("petstore.loop.scripts.in_thread", refuse)
     assert serve(lambda: machine.add("visits", 1, 60)) == [True]
     assert sorted(serve(*[lambda: machine.incr("visits")] * 50)) == list(range(2, 52))
 
