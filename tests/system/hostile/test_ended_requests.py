@@ -16,6 +16,7 @@ from django.conf import settings
 from django.http import HttpResponse
 
 from petstore.api.errors import ApiError
+from petstore.api.gate import ApiGate
 
 CLIENT_SECONDS = 0.05
 
@@ -44,28 +45,30 @@ class SilentClient:
 
 
 class Handler:
-    """Stands for Django; it keeps each error that it meets, and with it the frames of the request."""
+    """Stands for the service; it keeps each error that it meets, and with it the frames of the request."""
 
     def __init__(self) -> None:
         self._kept: list[Exception] = []
 
-    def get_response(self, request: Any) -> HttpResponse:
-        """Answer on the loop."""
-        return self._answer(request.read)
+    def authenticate(self, request: Any, _passage: Any) -> None:
+        """Refuse on the loop, where the gate asks this first."""
+        self._read(request.read)
 
     def __call__(self, environment: dict[str, Any], start: Callable[..., object]) -> HttpResponse:
         """Answer in a thread."""
-        response = self._answer(environment["wsgi.input"].read)
-        start(f"{response.status_code} ", [])
-        return response
+        try:
+            self._read(environment["wsgi.input"].read)
+        except ApiError as error:
+            start(f"{error.status_code} ", [])
+            return HttpResponse("No.", status=error.status_code)
+        raise AssertionError
 
-    def _answer(self, read: Callable[[], bytes]) -> HttpResponse:
+    def _read(self, read: Callable[[], bytes]) -> None:
         try:
             read()
         except ApiError as error:
             self._kept.append(error)
-            return HttpResponse("No.", status=error.status_code)
-        raise AssertionError
+            raise
 
 
 class Found(NamedTuple):
@@ -81,7 +84,9 @@ def serve(mode: str, path: str, length: int) -> Found:
 
     settings.SERVE_MODE = mode
     settings.CLIENT_SECONDS = CLIENT_SECONDS
-    rsgi.wsgi = Handler()  # type: ignore[assignment, attr-defined]
+    handler = Handler()
+    rsgi.wsgi = handler  # type: ignore[assignment, attr-defined]
+    ApiGate.steps = ApiGate.steps._replace(authenticate=handler.authenticate)
     scope = SimpleNamespace(
         method="POST", path=path, query_string="", headers={"content-length": str(length)}, authority=None,
         scheme="http", http_version="1.1", client="127.0.0.1:50000", server="127.0.0.1:8000",
