@@ -64,7 +64,8 @@ class ApiGate:
         """Return the whole answer: what the view says or an Error, and the headers of every answer."""
         passage = Passage.of(request)
         try:
-            match = request.resolver_match = find_view(request.path_info)
+            match, parameters = find_view(request.path_info)
+            request.resolver_match = match
             operation = passage.operation = operation_of(match.func, request.method)
             try:
                 self.steps.authenticate(request, passage)  # First of all, on unknown paths too (D17).
@@ -72,7 +73,7 @@ class ApiGate:
                 self.steps.throttle(request, passage)  # Without a valid key it counts for its address.
             check_url_length(request)
             check_scope(operation.scope, passage)
-            response: Response = match.func(request, *match.args, **match.kwargs)
+            response: Response = match.func(request, **parameters)
         except Exception as error:  # noqa: BLE001  Whatever it is, the answer is an Error (D29).
             response = answer_to(error)
         headers = response.headers
@@ -103,9 +104,20 @@ class ApiGate:
 resolve_kept = lru_cache(maxsize=256)(resolve)  # Finding a view took a tenth of a request.
 
 
-def find_view(path: str) -> ResolverMatch:
-    """Return the view of a path. Raises Resolver404."""
-    return resolve_kept(path) if len(path) < 100 else resolve(path)
+def find_view(path: str) -> tuple[ResolverMatch, Mapping[str, str]]:
+    """Return the view of a path, and the path's parameters. Raises Resolver404.
+
+    Paths that differ only in the number at their end have one view, which is looked for once.
+    """
+    parent, _, last = path.rpartition("/")
+    if len(path) >= 100:
+        match = resolve(path)
+    elif last.isdecimal():
+        match = resolve_kept(f"{parent}/0")
+        return match, {name: last if value == "0" else value for name, value in match.kwargs.items()}
+    else:
+        match = resolve_kept(path)
+    return match, match.kwargs
 
 
 def check_url_length(request: HttpRequest) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple, Protocol
 
 from django.conf import settings
@@ -29,9 +29,17 @@ class Deprecation(NamedTuple):
 
     def announce(self, response: Response) -> None:
         """Write Deprecation (RFC 9745), Sunset (RFC 8594) and the link to the successor."""
-        response.headers["Deprecation"] = f"@{int(self.since.timestamp())}"
-        response.headers["Sunset"] = http_date(self.removed.timestamp())
+        response.headers |= dates_of(self)
         add_link(response, self.successor, "successor-version")
+
+
+@cache
+def dates_of(deprecation: Deprecation) -> dict[str, str]:
+    """Return the headers that are the same on every answer."""
+    return {
+        "Deprecation": f"@{int(deprecation.since.timestamp())}",
+        "Sunset": http_date(deprecation.removed.timestamp()),
+    }
 
 
 class Operation(NamedTuple):
