@@ -17,7 +17,7 @@ from django.db.transaction import TransactionManagementError
 
 from petstore.db import replicas
 from petstore.db.keysets import order_for
-from petstore.loop.postgresql import Statement, compiled
+from petstore.loop.libpq import Statement, compiled
 from petstore.loop.reader import reader
 from petstore.loop.waiting import on_loop, this_turn
 

@@ -19,7 +19,7 @@ from django.db.models.expressions import RawSQL
 from django.db.models.sql import InsertQuery, UpdateQuery
 from django.db.transaction import TransactionManagementError
 
-from petstore.loop.postgresql import Statement, compiled
+from petstore.loop.libpq import Statement, compiled
 from petstore.loop.waiting import on_loop, this_turn
 from petstore.loop.writers import writers
 

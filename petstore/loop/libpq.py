@@ -1,8 +1,9 @@
-"""What libpq takes, values as text, and what it gives."""
+"""What libpq takes, statements and values as text, and what it gives."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any
+from itertools import count
+from typing import Any, NamedTuple
 
 from psycopg import Binary, pq
 
@@ -20,6 +21,23 @@ ENCODE: dict[type, Callable[[Any], bytes | None]] = {
     datetime: lambda value: value.isoformat().encode(),
     Binary: lambda value: b"\\x" + value.obj.hex().encode(),  # Of a BinaryField.
 }
+
+NUMBERS = count(1)
+
+
+class Statement(NamedTuple):
+    """SQL with $1, $2 and so on, and the name under which it is prepared."""
+
+    name: bytes
+    sql: bytes
+    django: str = ""  # The same with Django's %s, where its connections may run it as well.
+
+
+def compiled(sql: str) -> Statement:
+    """Return a statement of Django's SQL, under a name that no other has."""
+    first, *rest = sql.split("%s")
+    text = first + "".join(f"${number}{part}" for number, part in enumerate(rest, 1))
+    return Statement(f"compiled_{next(NUMBERS)}".encode(), text.replace("%%", "%").encode(), sql)
 
 
 def kind(value: Value) -> type:

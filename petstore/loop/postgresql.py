@@ -8,8 +8,8 @@ committed, and may still fail. A Sync for each read would cost a tenth of a requ
 
 from collections import deque
 from collections.abc import Sequence
-from itertools import count
-from typing import Any, NamedTuple, Self
+from types import SimpleNamespace
+from typing import Any, Self
 
 import psycopg
 from django.db import OperationalError
@@ -20,13 +20,12 @@ from psycopg.adapt import Transformer
 from petstore.db.monitor import DatabaseAwayError, is_away, patience, servers
 from petstore.loop.connecting import Connect
 from petstore.loop.connection import Answer, Connection, LostError, PipeError, Waiter
-from petstore.loop.libpq import Parameters, Types, Value, encoded, results
+from petstore.loop.libpq import Parameters, Statement, Types, Value, encoded, results
 
 Rows = list[tuple[Any, ...]]
 
 ATTEMPTS = 3
 LAST_WORDS = {b"FATAL", b"PANIC"}  # The severities after which PostgreSQL closes the connection.
-NUMBERS = count(1)
 DONE = {pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK}
 NOT_PREPARED = b"26000"  # PostgreSQL's code, invalid_sql_statement_name.
 PREPARED_TWICE = b"42P05"  # PostgreSQL's code, duplicate_prepared_statement.
@@ -38,28 +37,12 @@ class ForgottenError(PipeError):
     """The server does not know the statement as it was prepared, and has done nothing."""
 
 
-class Statement(NamedTuple):
-    """SQL with $1, $2 and so on, and the name under which it is prepared."""
-
-    name: bytes
-    sql: bytes
-    django: str = ""  # The same with Django's %s, where its connections may run it as well.
-
-
 class AbortedError(PipeError):
     """Another's statement failed and took this one along: nothing was done."""
 
 
-class Undone:
-    """Stands for the result of a statement that another's failure has undone."""
-
-    status = pq.ExecStatus.PIPELINE_ABORTED
-
-    def error_field(self, field: pq.DiagnosticField) -> None:
-        """Return no detail: the failure is another's."""
-
-
-UNDONE = Undone()
+# Stands for the result of a statement that another's failure has undone.
+UNDONE = SimpleNamespace(status=pq.ExecStatus.PIPELINE_ABORTED, error_field=lambda field: None)
 
 
 class Preparation:
@@ -305,10 +288,3 @@ class PostgresqlConnection(Connection):
 def as_django(alias: str, error: PipeError) -> OperationalError:
     """Return what Django raises while the database can't be reached."""
     return (DatabaseAwayError if is_away(alias) else OperationalError)(str(error))
-
-
-def compiled(sql: str) -> Statement:
-    """Return a statement of Django's SQL, under a name that no other has."""
-    first, *rest = sql.split("%s")
-    text = first + "".join(f"${number}{part}" for number, part in enumerate(rest, 1))
-    return Statement(f"compiled_{next(NUMBERS)}".encode(), text.replace("%%", "%").encode(), sql)

@@ -8,7 +8,7 @@ from itertools import count
 from petstore.db.monitor import is_away
 from petstore.loop.connecting import Connect, connect_in_thread, opening_limit
 from petstore.loop.connection import LostError, PipeError
-from petstore.loop.libpq import Value
+from petstore.loop.libpq import Statement, Value
 from petstore.loop.pipe import Pipe
 from petstore.loop.postgresql import (
     ATTEMPTS,
@@ -16,7 +16,6 @@ from petstore.loop.postgresql import (
     ForgottenError,
     PostgresqlConnection,
     Rows,
-    Statement,
     as_django,
 )
 

@@ -11,14 +11,8 @@ from typing import Any
 from django.db import OperationalError
 
 from petstore.loop.connection import LostError, PipeError
-from petstore.loop.libpq import Value
-from petstore.loop.postgresql import (
-    DONE,
-    ForgottenError,
-    PostgresqlConnection,
-    Rows,
-    Statement,
-)
+from petstore.loop.libpq import Statement, Value
+from petstore.loop.postgresql import DONE, ForgottenError, PostgresqlConnection, Rows
 
 BEGIN = Statement(b"begin", b"BEGIN")
 COMMIT = Statement(b"commit", b"COMMIT")

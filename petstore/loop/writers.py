@@ -14,7 +14,7 @@ from psycopg.errors import LockNotAvailable
 from petstore.db.monitor import is_away
 from petstore.loop.connecting import CONNECTING, Connect, connect_in_thread, opening_limit
 from petstore.loop.connection import LostError, PipeError, within
-from petstore.loop.libpq import Value
+from petstore.loop.libpq import Statement, Value
 from petstore.loop.pipe import PAUSE_AFTER_FAILURE, Pipe
 from petstore.loop.postgresql import (
     ATTEMPTS,
@@ -22,7 +22,6 @@ from petstore.loop.postgresql import (
     ForgottenError,
     PostgresqlConnection,
     Rows,
-    Statement,
     as_django,
 )
 from petstore.loop.transaction import Transaction

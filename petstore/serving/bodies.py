@@ -18,6 +18,7 @@ from typing import Any, BinaryIO, NamedTuple, NoReturn, cast
 from django.conf import settings
 
 from petstore.api.errors import ApiError, ErrorCode
+from petstore.observability.request_ids import request_id
 
 BODILESS = {"GET", "HEAD", "DELETE", "TRACE", "CONNECT"}
 SMALL = 4 * 1024  # Bytes that any client may send unasked; most bodies of the API have a few hundred.
@@ -273,3 +274,17 @@ async def discard(parts: Parts, error: ApiError) -> None:
         async with patience.limit():
             while left > 0:
                 left -= max(COST_OF_A_PART, len(await anext(parts)))
+
+
+def refusal(scope: Any, error: ApiError) -> tuple[int, list[tuple[str, str]], str]:
+    """Return the plain answer to a body that no page can take."""
+    headers = [("content-type", "text/plain"), ("connection", "close")]
+    headers.append(("x-request-id", request_id(scope.headers.get("x-request-id", ""))))
+    return error.status_code, headers, f"{PAGE_REFUSALS[error.error]}\n"
+
+
+PAGE_REFUSALS = {
+    ErrorCode.REQUEST_TIMEOUT: "The body did not come in time.",
+    ErrorCode.PAYLOAD_TOO_LARGE: "The body is too large.",
+    ErrorCode.MALFORMED_JSON: "The body did not arrive whole.",
+}

@@ -163,7 +163,7 @@ async def serve_page(scope: Any, exchange: Exchange) -> None:
         parts = Parts(exchange)
         body = await page_body(scope, parts)
         if body.error is not None:
-            exchange.protocol.response_str(*refusal(scope, body.error))
+            exchange.protocol.response_str(*bodies.refusal(scope, body.error))
             await bodies.discard(parts, body.error)
             return
     await serve_in_thread(scope, exchange, body, probes if scope.path in PROBES else pages)
@@ -189,20 +189,6 @@ async def page_body(scope: Any, parts: Parts) -> Body:
         if await loop.run_in_executor(pages, is_signed_in, cookies):
             return await bodies.read(scope, parts, MOST_UPLOADED, bodies.staff)
     return await bodies.read(scope, parts, SMALL)
-
-
-def refusal(scope: Any, error: ApiError) -> tuple[int, Headers, str]:
-    """Return the plain answer to a body that no page can take."""
-    headers = [("content-type", "text/plain"), ("connection", "close")]
-    headers.append(("x-request-id", request_id(scope.headers.get("x-request-id", ""))))
-    return error.status_code, headers, f"{PAGE_REFUSALS[error.error]}\n"
-
-
-PAGE_REFUSALS = {
-    ErrorCode.REQUEST_TIMEOUT: "The body did not come in time.",
-    ErrorCode.PAYLOAD_TOO_LARGE: "The body is too large.",
-    ErrorCode.MALFORMED_JSON: "The body did not arrive whole.",
-}
 
 
 def run(answer: Callable[[], Any], exchange: Exchange, answered: "asyncio.Future[None]") -> None:

@@ -22,7 +22,7 @@ from inventory.models import Category, Pet
 from petstore.db.monitor import patience
 from petstore.loop.compiled_writes import insert
 from petstore.loop.connection import PipeError
-from petstore.loop.postgresql import Statement
+from petstore.loop.libpq import Statement
 from petstore.loop.reader import Reader
 from petstore.loop.redis import RedisPipe
 from petstore.loop.scripts import RedisUnavailableError, Scripts, script

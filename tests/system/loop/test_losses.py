@@ -14,7 +14,8 @@ from petstore.db.monitor import Server, servers
 from petstore.loop import connecting
 from petstore.loop.connecting import connect
 from petstore.loop.connection import LostError, PipeError
-from petstore.loop.postgresql import PostgresqlConnection, Statement
+from petstore.loop.libpq import Statement
+from petstore.loop.postgresql import PostgresqlConnection
 from petstore.loop.reader import Reader
 from petstore.loop.waiting import Turn
 from petstore.loop.writers import Writers

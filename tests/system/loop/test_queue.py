@@ -9,7 +9,7 @@ from django.db import OperationalError, connection
 
 from petstore.api.errors import ErrorCode, as_api_error
 from petstore.loop import waiting
-from petstore.loop.postgresql import Statement
+from petstore.loop.libpq import Statement
 from petstore.loop.threads import in_thread
 from petstore.loop.writers import Writers
 from tests.conftest import COMMITTED

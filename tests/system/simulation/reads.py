@@ -14,8 +14,9 @@ from petstore.db import monitor
 from petstore.db.monitor import patience
 from petstore.loop import connecting
 from petstore.loop.connecting import CONNECTING, opening_limit
+from petstore.loop.libpq import Statement
 from petstore.loop.pipe import PAUSE_AFTER_FAILURE
-from petstore.loop.postgresql import PostgresqlConnection, Statement
+from petstore.loop.postgresql import PostgresqlConnection
 from petstore.loop.reader import REPEAT_WITHIN, Reader
 from petstore.loop.writers import Writers
 from tests.system.simulation.libpq import CONNECT_TIMEOUT, connect_in
