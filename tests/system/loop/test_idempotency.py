@@ -1,0 +1,223 @@
+"""Requests with an Idempotency-Key on the event loop: D31, whatever happens between claim and answer."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import pytest
+from django.db import connection, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.test import RequestFactory
+from django.utils import timezone
+
+from accounts.caller import Caller
+from accounts.idempotency import KEPT
+from accounts.models import Account, IdempotencyRecord
+from inventory.fields import seen_categories
+from inventory.models import Category, Order, Pet
+from inventory.views import OrderViewSet, PetViewSet
+from petstore.api.passage import Passage
+from petstore.loop import connecting
+from petstore.loop.connecting import connect
+from petstore.loop.postgresql import PostgresqlConnection
+from tests.conftest import COMMITTED
+from tests.support.servers import wait_until
+from tests.support.skips import NEEDS_POSTGRESQL
+from tests.support.turns import end_connection, serve
+
+pytestmark = [COMMITTED, NEEDS_POSTGRESQL]
+
+MANY = 16
+CREATED, IN_USE = (201, None), (409, "idempotency_key_in_use")
+COME_AGAIN = (503, "service_unavailable")
+BATCHES = 12  # At least as many as a request sends to PostgreSQL, with those that prepare.
+
+
+class Creation(NamedTuple):
+    """A request that creates, always with the same key."""
+
+    view: Any
+    body: dict[str, Any]
+    account: Account
+    locks: type[Category | Pet]  # What its own write locks.
+
+    def send(self) -> Any:
+        """Send it; runs on the loop."""
+        request = RequestFactory().post(
+            "/v1", self.body, content_type="application/json", headers={"Idempotency-Key": "a"}
+        )
+        caller = Caller(self.account.pk, 1, "public", frozenset())
+        request.passage = Passage("id", "192.0.2.1", caller=caller)  # type: ignore[attr-defined]
+        return self.view(request)
+
+    def record(self, made_at: datetime) -> IdempotencyRecord:
+        """Keep a twin's claim."""
+        return IdempotencyRecord.objects.create(
+            account=self.account, key="a", fingerprint="", created_at=made_at
+        )
+
+    def rows(self) -> tuple[int, int]:
+        """Return how many rows there are, and how many records."""
+        made = Pet.objects.exclude(name="Free") if self.locks is Category else Order.objects
+        return made.count(), IdempotencyRecord.objects.count()
+
+
+@pytest.fixture(params=["createPet", "placeOrder"])
+def creation(request: pytest.FixtureRequest, account: Account, category: Category) -> Creation:
+    pet = Pet.objects.create(name="Free", category=category)
+    if request.param == "createPet":
+        body = {"name": "Biscuit", "categoryId": category.pk}
+        return Creation(PetViewSet.as_view({"post": "create"}), body, account, Category)
+    return Creation(OrderViewSet.as_view({"post": "create"}), {"petId": pet.pk}, account, Pet)
+
+
+def told(answers: list[Any]) -> set[tuple[int, str | None]]:
+    """Return the statuses of answers, with the codes of Errors."""
+    return {(one.status_code, json.loads(one.content).get("code")) for one in answers}
+
+
+def check_one(creation: Creation, answers: list[Any]) -> None:
+    """Check that all are one answer, of which all but one are replays."""
+    assert told(answers) == {CREATED}
+    assert len({one.content for one in answers}) == 1
+    assert sum("Idempotent-Replayed" not in one.headers for one in answers) == 1
+    assert creation.rows() == (1, 1)
+
+
+@contextmanager
+def meanwhile(act: Callable[[], object]) -> Iterator[Callable[[], None]]:
+    """Do something in a transaction on a second connection; yield what commits it, else it is undone."""
+    done, leave, keep = threading.Event(), threading.Event(), threading.Event()
+
+    def run() -> None:
+        with transaction.atomic():
+            act()
+            done.set()
+            leave.wait(30)
+            transaction.set_rollback(not keep.is_set())
+        connection.close()
+
+    def commit() -> None:
+        keep.set()
+        leave.set()
+
+    running = threading.Thread(target=run)
+    running.start()
+    try:
+        assert done.wait(30)
+        yield commit
+    finally:
+        leave.set()
+        running.join()
+
+
+WAITING = """
+SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'
+"""
+
+
+def check_that_one_waits() -> None:
+    """Check that somebody waits for a lock."""
+    with connection.cursor() as cursor:
+        cursor.execute(WAITING)
+        waiting = cursor.fetchone()[0]
+    connection.close()
+    assert waiting
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twins wait hardly at all."""
+    monkeypatch.setattr("accounts.idempotency.WAIT_FOR_TWIN", 50)
+
+
+def test_many_at_once_make_one_row_and_one_answer(creation: Creation) -> None:
+    check_one(creation, serve(*[creation.send] * MANY))
+
+
+def test_an_old_key_is_renewed_by_one_of_many(creation: Creation) -> None:
+    creation.record(timezone.now() - KEPT)
+    check_one(creation, serve(*[creation.send] * MANY))
+
+
+def test_an_old_key_that_is_cleared_meanwhile_is_as_good_as_new(creation: Creation) -> None:
+    creation.record(timezone.now() - KEPT)
+    with meanwhile(IdempotencyRecord.objects.all().delete) as commit:
+
+        def clear() -> None:
+            wait_until(check_that_one_waits)
+            commit()
+
+        clearing = threading.Thread(target=clear)
+        clearing.start()
+        answers = serve(creation.send)
+        clearing.join()
+    check_one(creation, answers)
+
+
+def test_a_twin_that_still_runs_is_a_conflict_for_all_who_wait(impatient: None, creation: Creation) -> None:
+    with meanwhile(lambda: creation.record(timezone.now())):
+        assert told(serve(*[creation.send] * MANY)) == {IN_USE}
+    assert creation.rows() == (0, 0)
+    check_one(creation, serve(creation.send))
+
+
+def test_a_twin_that_renews_an_old_key_is_a_conflict_for_all_who_wait(
+    impatient: None, creation: Creation
+) -> None:
+    creation.record(timezone.now() - KEPT)
+    with meanwhile(IdempotencyRecord.objects.all().delete):
+        assert told(serve(*[creation.send] * MANY)) == {IN_USE}
+    check_one(creation, serve(creation.send))
+
+
+def test_what_its_own_write_waits_for_is_no_twin(
+    creation: Creation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def connect_in_a_hurry(alias: str) -> BaseDatabaseWrapper:
+        wrapper = connect(alias)
+        wrapper.connection.execute("SET lock_timeout = 50")
+        return wrapper
+
+    monkeypatch.setattr(connecting, "connect", connect_in_a_hurry)
+    with meanwhile(lambda: list(creation.locks.objects.select_for_update())):
+        assert told(serve(creation.send)) == {COME_AGAIN}
+    assert creation.rows() == (0, 0)
+    check_one(creation, serve(creation.send))
+
+
+def test_category_that_went_after_the_check_is_refused_and_the_key_is_free(
+    account: Account, category: Category
+) -> None:
+    seen_categories.add(999_999)  # So it is the commit that refuses it.
+    view = PetViewSet.as_view({"post": "create"})
+    creation = Creation(view, {"name": "Rex", "categoryId": 999_999}, account, Category)
+    assert told(serve(creation.send)) == {(400, "unknown_category")}
+    assert creation.rows() == (0, 0)
+    mended = creation._replace(body={"name": "Rex", "categoryId": category.pk})
+    check_one(mended, serve(mended.send))
+
+
+@pytest.mark.parametrize("batch", range(1, BATCHES + 1))
+def test_whichever_batch_finds_its_connection_cut_retries_make_one_row(
+    creation: Creation, monkeypatch: pytest.MonkeyPatch, batch: int
+) -> None:
+    flush = PostgresqlConnection._flush
+    left = iter(range(1, 1000))
+
+    def cut_and_flush(pipe: PostgresqlConnection) -> None:
+        if next(left) == batch:
+            cutting = threading.Thread(target=end_connection, args=[pipe._libpq.backend_pid])
+            cutting.start()
+            cutting.join()
+        flush(pipe)
+
+    monkeypatch.setattr(PostgresqlConnection, "_flush", cut_and_flush)
+    for _ in range(3):
+        answers = serve(creation.send)
+        assert told(answers) <= {CREATED, COME_AGAIN}
+        assert creation.rows() == ((1, 1) if told(answers) == {CREATED} else (0, 0))
+    assert told(answers) == {CREATED}
