@@ -226,12 +226,15 @@ def loads(choose: Random, customer: Customer) -> Iterator[AccountDayLoad]:
     per_minute = customer.account.limits.per_minute
     for day, (admitted, refused) in list(customer.sent.items())[-RECENT_DAYS:]:
         minutes: Counter[int] = Counter()
+        # The bursts, in which the minute's limit refuses some, are part of what was sent.
+        bursts = min(10, refused, admitted // (2 * per_minute))
+        calm = admitted + refused - (bursts * per_minute + refused if bursts else 0)
         for hour_share in HOURS:
-            mean = admitted * hour_share / sum(HOURS) / 60
+            mean = calm * hour_share / sum(HOURS) / 60
             for _ in range(6):
                 some = round(mean * choose.uniform(0.5, 1.5) + choose.uniform(-0.5, 0.5))
                 minutes[min(max(0, some), per_minute)] += 10
-        for number in range(bursts := min(10, refused)):
+        for number in range(bursts):
             minutes[per_minute + (refused + number) // bursts] += 1
         del minutes[0]
         yield AccountDayLoad(account=customer.account, day=day, minutes=dict(sorted(minutes.items())))
