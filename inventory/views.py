@@ -23,9 +23,9 @@ from inventory.serializers import (
     OrderSerializer,
     PetSerializer,
 )
+from petstore.api.deprecation import Deprecation
 from petstore.api.errors import ApiError, ErrorCode
 from petstore.api.int64 import int64
-from petstore.api.passage import Deprecation
 from petstore.api.responses import Response
 from petstore.api.views import ApiView
 

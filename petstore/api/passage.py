@@ -4,42 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
 from django.conf import settings
 from django.http import HttpRequest
-from django.utils.http import http_date
 
 from petstore.api.client_ip import client_address
-from petstore.api.links import add_link
-from petstore.api.responses import Response
+from petstore.api.deprecation import Deprecation
 from petstore.observability import requests
 from petstore.observability.request_ids import request_id
-
-
-class Deprecation(NamedTuple):
-    """That an operation will be removed; every answer of it says so (D33)."""
-
-    operation: str  # Its name in the contract: who still calls it is counted under that.
-    since: datetime
-    removed: datetime
-    successor: str  # A URL.
-
-    def announce(self, response: Response) -> None:
-        """Write Deprecation (RFC 9745), Sunset (RFC 8594) and the link to the successor."""
-        response.headers |= dates_of(self)
-        add_link(response, self.successor, "successor-version")
-
-
-@cache
-def dates_of(deprecation: Deprecation) -> dict[str, str]:
-    """Return the headers that are the same on every answer."""
-    return {
-        "Deprecation": f"@{int(deprecation.since.timestamp())}",
-        "Sunset": http_date(deprecation.removed.timestamp()),
-    }
 
 
 class Operation(NamedTuple):

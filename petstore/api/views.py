@@ -8,10 +8,10 @@ from django.http import HttpRequest
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
+from petstore.api.deprecation import Deprecation
 from petstore.api.errors import ApiError, ErrorCode, answer_to
 from petstore.api.filters import Filters
 from petstore.api.pagination import KeysetPagination
-from petstore.api.passage import Deprecation
 from petstore.api.responses import Response
 from petstore.loop.compiled_reads import Read
 
