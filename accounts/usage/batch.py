@@ -6,7 +6,7 @@ Days and minutes are whole ones since the epoch; times are microseconds since it
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
+from functools import lru_cache
 
 from django.db import connection
 from django.db.models import Q
@@ -14,51 +14,80 @@ from django.db.models import Q
 from accounts.bans import Ban
 from accounts.limits import MINUTE, moment
 from accounts.models import EPOCH, Actor, ApiKey, KeyStanding
+from accounts.usage.many_rows import Statement
 from accounts.usage.refusals import KEPT_FOR_A_WRITE, Refused
 from petstore.backoffice import audit
 
-Rows = list[tuple[Any, ...]]  # The parameters of a statement, in its order.
-
 LOADS_KEPT = 100_000  # Accounts' minutes that may wait for a database that is away; the oldest go first.
-LAST_USE_WRITTEN_EVERY = timedelta(minutes=1)  # It is for people.
+LAST_USE_WRITTEN_EVERY = MINUTE  # It is for people.
 SERVICE = Actor("the service")
 
 # A key or an account that was deleted meanwhile has no usage to keep.
-ADD_USAGE = """
-INSERT INTO accounts_dailyusage AS u (key_id, day, requests, refusals)
-SELECT id, %s, %s, %s FROM accounts_apikey WHERE id = %s
-ON CONFLICT (key_id, day) DO UPDATE SET
-    requests = u.requests + excluded.requests, refusals = u.refusals + excluded.refusals
-"""
+ADD_USAGE = Statement(
+    {"key_id": "bigint", "day": "date", "requests": "bigint", "refusals": "bigint"},
+    """
+    INSERT INTO accounts_dailyusage AS u (key_id, day, requests, refusals)
+    SELECT k.id, r.day, r.requests, r.refusals FROM {rows}, accounts_apikey AS k
+    WHERE k.id = r.key_id ORDER BY k.id, r.day
+    ON CONFLICT (key_id, day) DO UPDATE SET
+        requests = u.requests + excluded.requests, refusals = u.refusals + excluded.refusals
+    """,
+)
 # What the database's own counter does not know yet, because another store counts: see QuotaStore.
-ADD_QUOTA = """
-INSERT INTO accounts_quotacounter AS q
-    (account_id, minute_ends, minute_used, day, day_used, seen_at, admitted)
-SELECT id, 0, 0, %s, %s, 0, %s FROM accounts_account WHERE id = %s
-ON CONFLICT (account_id) DO UPDATE SET
-    day_used = CASE WHEN excluded.day > q.day THEN excluded.day_used
-        WHEN excluded.day = q.day THEN q.day_used + excluded.day_used ELSE q.day_used END,
-    day_here = CASE WHEN excluded.day > q.day THEN 0 ELSE q.day_here END,
-    day = CASE WHEN excluded.day > q.day THEN excluded.day ELSE q.day END
-"""
-NOTE_USE = """
-UPDATE accounts_apikey SET last_used_at = %s
-WHERE id = %s AND (last_used_at IS NULL OR last_used_at <= %s)
-"""
-ADD_LOAD = """
-INSERT INTO accounts_minuteload AS l (account_id, minute, requests, written_at)
-SELECT id, %s, %s, %s FROM accounts_account WHERE id = %s
-ON CONFLICT (account_id, minute) DO UPDATE SET
-    requests = l.requests + excluded.requests, written_at = excluded.written_at
-"""
-ADD_CALLS = """
-INSERT INTO accounts_deprecateduse AS u (account_id, operation, day, requests, last_call_at)
-SELECT id, %s, %s, %s, %s FROM accounts_account WHERE id = %s
-ON CONFLICT (account_id, operation, day) DO UPDATE SET
-    requests = u.requests + excluded.requests,
-    last_call_at = CASE WHEN excluded.last_call_at > u.last_call_at
-        THEN excluded.last_call_at ELSE u.last_call_at END
-"""
+ADD_QUOTA = Statement(
+    {"account_id": "bigint", "day": "bigint", "requests": "bigint"},
+    """
+    INSERT INTO accounts_quotacounter AS q
+        (account_id, minute_ends, minute_used, day, day_used, seen_at, admitted)
+    SELECT a.id, 0, 0, r.day, r.requests, 0, true FROM {rows}, accounts_account AS a
+    WHERE a.id = r.account_id ORDER BY a.id
+    ON CONFLICT (account_id) DO UPDATE SET
+        day_used = CASE WHEN excluded.day > q.day THEN excluded.day_used
+            WHEN excluded.day = q.day THEN q.day_used + excluded.day_used ELSE q.day_used END,
+        day_here = CASE WHEN excluded.day > q.day THEN 0 ELSE q.day_here END,
+        day = CASE WHEN excluded.day > q.day THEN excluded.day ELSE q.day END
+    """,
+)
+NOTE_USE = Statement(
+    {"key_id": "bigint", "at": "timestamptz", "before": "timestamptz"},
+    """
+    UPDATE accounts_apikey SET last_used_at = unnoted.at
+    FROM (
+        SELECT k.id, r.at FROM {rows}, accounts_apikey AS k
+        WHERE k.id = r.key_id AND (k.last_used_at IS NULL OR k.last_used_at <= r.before)
+        ORDER BY k.id {lock}
+    ) AS unnoted
+    WHERE accounts_apikey.id = unnoted.id
+    """,
+)
+ADD_LOAD = Statement(
+    {"account_id": "bigint", "minute": "bigint", "requests": "bigint", "written_at": "bigint"},
+    """
+    INSERT INTO accounts_minuteload AS l (account_id, minute, requests, written_at)
+    SELECT a.id, r.minute, r.requests, r.written_at FROM {rows}, accounts_account AS a
+    WHERE a.id = r.account_id ORDER BY a.id, r.minute
+    ON CONFLICT (account_id, minute) DO UPDATE SET
+        requests = l.requests + excluded.requests, written_at = excluded.written_at
+    """,
+)
+ADD_CALLS = Statement(
+    {
+        "account_id": "bigint",
+        "operation": "text",
+        "day": "date",
+        "requests": "bigint",
+        "last_call_at": "timestamptz",
+    },
+    """
+    INSERT INTO accounts_deprecateduse AS u (account_id, operation, day, requests, last_call_at)
+    SELECT a.id, r.operation, r.day, r.requests, r.last_call_at FROM {rows}, accounts_account AS a
+    WHERE a.id = r.account_id ORDER BY a.id, r.operation, r.day
+    ON CONFLICT (account_id, operation, day) DO UPDATE SET
+        requests = u.requests + excluded.requests,
+        last_call_at = CASE WHEN excluded.last_call_at > u.last_call_at
+            THEN excluded.last_call_at ELSE u.last_call_at END
+    """,
+)
 
 
 @dataclass(slots=True)
@@ -102,47 +131,47 @@ class Batch:
     def write(self, now: int) -> None:
         """Add to the tables all but bans and refusals; in one order, so that no process blocks another.
 
-        To be called in a transaction. Each table takes one round trip, however many rows there are.
+        To be called in a transaction. Each table takes one statement for thousands of rows.
         """
-        adapt = connection.ops.adapt_datetimefield_value
-        usage: Rows = [
-            (EPOCH + timedelta(days=day), self.requests[key_id, day], self.refusals[key_id, day], key_id)
-            for key_id, day in sorted(self.requests.keys() | self.refusals.keys())
-        ]
-        quota: Rows = [
-            (day, requests, True, account_id)
-            for (account_id, day), requests in sorted(self.elsewhere.items())
-        ]
-        uses: Rows = [
-            (adapt(at), key_id, adapt(at - LAST_USE_WRITTEN_EVERY))
-            for key_id, at in sorted((key_id, moment(last)) for key_id, last in self.last_used.items())
-        ]
-        loads: Rows = [
-            (minute, requests, now, account_id)
-            for (account_id, minute), requests in sorted(self.loads.items())
-        ]
-        calls: Rows = [
-            (
-                operation,
-                EPOCH + timedelta(days=day),
-                requests,
-                adapt(moment(self.last_called[account_id, operation, day])),
-                account_id,
-            )
-            for (account_id, operation, day), requests in sorted(self.calls.items())
-        ]
-        steps = [
-            (ADD_USAGE, usage),
-            (ADD_QUOTA, quota),
-            (NOTE_USE, uses),
-            (ADD_LOAD, loads),
-            (ADD_CALLS, calls),
-        ]
-        with connection.cursor() as cursor:
-            for statement, rows in steps:
-                if rows:
-                    cursor.executemany(statement, rows)
+        ADD_USAGE.run(
+            [
+                (key_id, day_text(day), self.requests[key_id, day], self.refusals[key_id, day])
+                for key_id, day in sorted(self.requests.keys() | self.refusals.keys())
+            ]
+        )
+        # A counter has one day: what comes for an earlier one than its last changes nothing.
+        latest = dict(sorted(self.elsewhere))
+        ADD_QUOTA.run(
+            [(account_id, day, self.elsewhere[account_id, day]) for account_id, day in latest.items()]
+        )
+        NOTE_USE.run(
+            [
+                (key_id, time_text(at), time_text(at - LAST_USE_WRITTEN_EVERY))
+                for key_id, at in sorted(self.last_used.items())
+            ]
+        )
+        ADD_LOAD.run(
+            [
+                (account_id, minute, requests, now)
+                for (account_id, minute), requests in sorted(self.loads.items())
+            ]
+        )
+        ADD_CALLS.run(
+            [
+                (*place[:2], day_text(place[2]), requests, time_text(self.last_called[place]))
+                for place, requests in sorted(self.calls.items())
+            ]
+        )
         write_digests(self.digests)
+
+
+@lru_cache(maxsize=8)  # A batch has one or two.
+def day_text(day: int) -> str:
+    return str(EPOCH + timedelta(days=day))
+
+
+def time_text(at: int) -> str:
+    return str(connection.ops.adapt_datetimefield_value(moment(at)))
 
 
 def write_digests(digests: dict[int, tuple[int, str]]) -> None:

@@ -1,0 +1,166 @@
+"""What is written behind: of thousands of keys by a few statements, and nothing twice."""
+
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+
+from accounts.limits import DAY, MINUTE, moment
+from accounts.models import Account, ApiKey, DailyUsage, MinuteLoad, PlanCode, QuotaCounter
+from accounts.usage import many_rows
+from accounts.usage.batch import Batch
+from tests.conftest import COMMITTED
+from tests.support.quota import NOON
+from tests.support.skips import NEEDS_POSTGRESQL
+
+TODAY = NOON // DAY
+MANY = 3_000
+
+
+def keys(number: int) -> list[ApiKey]:
+    """Make keys, each with an account of its own."""
+    names = [f"{one:08}" for one in range(number)]
+    made = Account.objects.bulk_create(
+        Account(name=name, public_id=name, plan_id=PlanCode.FREE) for name in names
+    )
+    return ApiKey.objects.bulk_create(
+        ApiKey(
+            account=account,
+            public_id=f"{account.name}abcdef",
+            mode="live",
+            pepper_number=1,
+            scopes="pets:read",
+        )
+        for account in made
+    )
+
+
+def used(some: list[ApiKey], now: int = NOON) -> Batch:
+    """Return two requests of each: an admitted one, deprecated and counted by Redis, and a refusal."""
+    calls = [(key.account_id, "getPet", now // DAY) for key in some]
+    return Batch(
+        requests=Counter((key.pk, now // DAY) for key in some),
+        refusals=Counter((key.pk, now // DAY) for key in some),
+        last_used={key.pk: now for key in some},
+        elsewhere=Counter((key.account_id, now // DAY) for key in some),
+        loads=Counter((key.account_id, now // MINUTE) for key in some),
+        calls=Counter(calls),
+        last_called=dict.fromkeys(calls, now),
+    )
+
+
+@contextmanager
+def counted_statements() -> Iterator[list[str]]:
+    """Yield what the database is told; a statement that is run for each of many rows counts as many."""
+    told: list[str] = []
+
+    def note(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        told.extend([sql] * (len(params) if many else 1))
+        return execute(sql, params, many, context)
+
+    with connection.execute_wrapper(note):
+        yield told
+
+
+def test_thousands_of_keys_take_a_few_statements(db: None) -> None:
+    some = keys(MANY)
+    with counted_statements() as told:
+        used(some).write(NOON)
+    assert len(told) <= 5
+    assert DailyUsage.objects.filter(requests=1, refusals=1).count() == MANY
+    assert QuotaCounter.objects.filter(day=TODAY, day_used=1).count() == MANY
+    assert MinuteLoad.objects.filter(requests=1).count() == MANY
+    assert ApiKey.objects.filter(last_used_at=moment(NOON)).count() == MANY
+
+
+def test_a_statement_takes_a_bounded_number_of_rows(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(many_rows, "AT_ONCE", 2)
+    some = keys(5)
+    with counted_statements() as told:
+        used(some).write(NOON)
+    assert len(told) == 5 * 3
+    assert DailyUsage.objects.filter(requests=1, refusals=1).count() == 5
+
+
+def test_writes_add_up(db: None) -> None:
+    some = keys(3)
+    used(some).write(NOON)
+    used(some[1:]).write(NOON)
+    rows = DailyUsage.objects.order_by("key_id").values_list("requests", "refusals")
+    assert list(rows) == [(1, 1), (2, 2), (2, 2)]
+    assert list(QuotaCounter.objects.order_by("account_id").values_list("day_used", flat=True)) == [1, 2, 2]
+    assert list(MinuteLoad.objects.order_by("account_id").values_list("requests", flat=True)) == [1, 2, 2]
+    assert [use.requests for key in some for use in key.account.deprecated_uses.all()] == [1, 2, 2]
+
+
+def test_deleted_keys_and_accounts_stop_nothing(db: None) -> None:
+    without_key, without_account, stays = keys(3)
+    batch = used([without_key, without_account, stays])
+    ApiKey.objects.filter(pk__in=[without_key.pk, without_account.pk]).delete()
+    Account.objects.filter(pk=without_account.account_id).delete()
+    batch.write(NOON)
+    assert DailyUsage.objects.get().key == stays
+    there = {without_key.account_id, stays.account_id}
+    assert {counter.account_id for counter in QuotaCounter.objects.all()} == there
+    assert {load.account_id for load in MinuteLoad.objects.all()} == there
+
+
+@pytest.mark.parametrize("known", [None, TODAY - 2, TODAY - 1, TODAY, TODAY + 1])
+def test_a_batch_over_midnight_leaves_the_count_of_the_later_day(db: None, known: int | None) -> None:
+    (key,) = keys(1)
+    if known is not None:
+        facts = {"minute_ends": 0, "minute_used": 0, "seen_at": 0, "admitted": True}
+        QuotaCounter.objects.create(account=key.account, day=known, day_used=10, day_here=4, **facts)
+    counts = {(key.account_id, TODAY): 2, (key.account_id, TODAY - 1): 3}
+    Batch(elsewhere=Counter(counts)).write(NOON)
+    quota = QuotaCounter.objects.get()
+    if known is None or known < TODAY:
+        assert (quota.day, quota.day_used, quota.day_here) == (TODAY, 2, 0)
+    else:
+        assert (quota.day, quota.day_used, quota.day_here) == (known, 10 + 2 * (known == TODAY), 4)
+
+
+def test_last_uses_of_many_keys_are_each_written_at_most_once_a_minute(db: None) -> None:
+    new, just_now, earlier = keys(3)
+    for key, seconds in ((just_now, 59), (earlier, 60)):
+        ApiKey.objects.filter(pk=key.pk).update(last_used_at=moment(NOON) - timedelta(seconds=seconds))
+    used([new, just_now, earlier]).write(NOON)
+    assert list(ApiKey.objects.order_by("pk").values_list("last_used_at", flat=True)) == [
+        moment(NOON),
+        moment(NOON) - timedelta(seconds=59),
+        moment(NOON),
+    ]
+
+
+@COMMITTED
+@NEEDS_POSTGRESQL
+def test_processes_that_write_the_same_keys_never_block_each_other_for_good() -> None:
+    some = keys(1_000)
+    start, failed = threading.Barrier(2), list[Exception]()
+
+    def write(batches: list[Batch]) -> None:
+        try:
+            for batch in batches:
+                start.wait(30)
+                with transaction.atomic():
+                    batch.write(NOON)
+        except Exception as error:  # noqa: BLE001  A deadlock, most likely.
+            failed.append(error)
+            start.abort()
+        finally:
+            connection.close()
+
+    later = [NOON + number * MINUTE for number in range(5)]
+    orders = ([used(some, now) for now in later], [used(some[::-1], now) for now in later])
+    threads = [threading.Thread(target=write, args=[order]) for order in orders]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
+    assert set(DailyUsage.objects.values_list("requests", flat=True)) == {2 * len(later)}
