@@ -133,6 +133,11 @@ class Batch:
 
         To be called in a transaction. Each table takes one statement for thousands of rows.
         """
+        adapt = connection.ops.adapt_datetimefield_value
+
+        def time_text(at: int) -> str:
+            return str(adapt(moment(at)))
+
         ADD_USAGE.run(
             [
                 (key_id, day_text(day), self.requests[key_id, day], self.refusals[key_id, day])
@@ -168,10 +173,6 @@ class Batch:
 @lru_cache(maxsize=8)  # A batch has one or two.
 def day_text(day: int) -> str:
     return str(EPOCH + timedelta(days=day))
-
-
-def time_text(at: int) -> str:
-    return str(connection.ops.adapt_datetimefield_value(moment(at)))
 
 
 def write_digests(digests: dict[int, tuple[int, str]]) -> None:
