@@ -1,12 +1,15 @@
 """Lua scripts in Redis, each in one round trip: from the loop by its pipe, from a thread by redis-py."""
 
 import hashlib
+import logging
 import threading
 from collections.abc import Callable, Sequence
+from functools import cache
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import hiredis
+from django.conf import settings
 from django.db import OperationalError
 
 from petstore.loop.connection import PipeError
@@ -19,7 +22,14 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
+logger = logging.getLogger(__name__)
+
 TIMEOUT = 0.5  # Seconds for an answer; after one such wait the database counts.
+TLS = "rediss:"
+IN_THREADS = (
+    "REDIS_URL names a %s, which the event loop can't ask itself: each request with a key takes one of %d "
+    "threads (THREADS) to ask it."
+)
 OF_A_CLUSTER = ("MOVED", "ASK", "CLUSTERDOWN")
 # A server that has become a replica, or is one without its primary, or is just starting: behind the same
 # address another may stand by now, which only a new connection finds.
@@ -43,13 +53,24 @@ def script(source: str, *, repeats: bool = False) -> Script:
     return Script(source, sha, repeats)
 
 
+@cache  # One line of a process, however many ask Redis.
+def warn_of_threads(kind: str) -> None:
+    logger.warning(IN_THREADS, kind, settings.THREADS)
+
+
+def warn_of_tls() -> None:
+    """Tell, when a worker starts, if its loop will ask through threads; of a cluster it learns later."""
+    if settings.SERVE_MODE == "loop" and settings.REDIS_URL.startswith(TLS):
+        warn_of_threads("server with TLS")
+
+
 class Scripts:
     """Runs scripts; loads those that the server does not know (any more)."""
 
     def __init__(self, url: str) -> None:
         self._url = url
         # The pipe speaks to one server, in the clear; redis-py also to a cluster, and through TLS.
-        self._pipe = None if url.startswith("rediss:") else RedisPipe(url, TIMEOUT)
+        self._pipe = None if url.startswith(TLS) else RedisPipe(url, TIMEOUT)
         self._renews = False  # The next script on the loop opens a connection of its own time.
         self._client: RedisClient | None = None
         self._failed_at = float("-inf")  # When it last failed a thread, by the monotonic clock.
@@ -71,6 +92,7 @@ class Scripts:
                     raise RedisUnavailableError(str(error)) from error
                 pipe.close()
                 self._pipe = None  # One of a cluster, which has refused: nothing was counted.
+                warn_of_threads("cluster")
             except PipeError as error:
                 raise RedisUnavailableError(str(error)) from error
         try:

@@ -1,7 +1,6 @@
 """The event loop's way: many requests wait at once, and none pays for another's failure."""
 
 import asyncio
-import gc
 import random
 import socket
 import threading
@@ -9,7 +8,6 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import hiredis
@@ -25,12 +23,11 @@ from petstore.loop.connection import PipeError
 from petstore.loop.libpq import Statement
 from petstore.loop.reader import Reader
 from petstore.loop.redis import RedisPipe
-from petstore.loop.scripts import RedisUnavailableError, Scripts, script
 from petstore.loop.threads import in_thread
 from petstore.loop.waiting import AT_ONCE, Entrance, on_loop, wait
 from petstore.loop.writers import Writers
 from tests.conftest import COMMITTED
-from tests.support.servers import RedisServer, redis_server, wait_until
+from tests.support.servers import RedisServer, redis_server
 from tests.support.skips import NEEDS_POSTGRESQL
 from tests.support.turns import Function, end_connection, run, serve, turn
 
@@ -320,18 +317,3 @@ def test_a_password_is_sent(tmp_path: Any) -> None:
         assert serve(lambda: RedisPipe(url, 5).call("ECHO", "a")) == [b"a"]
         (error,) = serve(lambda: RedisPipe(url.replace("secret", "wrong"), 5).call("PING"))
         assert isinstance(error, PipeError)
-
-
-# redis-py's cluster client leaves connections open that the collector then warns of: see the last line.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_a_cluster_is_left_to_redis_py(tmp_path: Path) -> None:
-    with redis_server(tmp_path, "--cluster-enabled", "yes", "--cluster-node-timeout", "1000") as node:
-        node.client.cluster("ADDSLOTSRANGE", 0, 100)
-        scripts = Scripts(node.url)
-        echo = script("return ARGV[1]")
-        (error,) = serve(lambda: scripts.run(echo, ["{a}"], ["a"]))
-        assert isinstance(error, RedisUnavailableError)  # The slot of {a} is nobody's.
-        node.client.cluster("ADDSLOTSRANGE", 101, 16_383)
-        wait_until(lambda: node.client.get("{a}"))
-        assert serve(lambda: scripts.run(echo, ["{a}"], ["a"])) == [b"a"]
-        gc.collect()  # redis-py leaves connections to nodes that it finds anew to the collector.
