@@ -1,5 +1,6 @@
 """Django's side of the production server: petstore/serving/rsgi.py calls it, with bodies that are whole."""
 
+import gc
 import os
 from wsgiref.types import WSGIEnvironment
 
@@ -13,6 +14,10 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "petstore.settings")
 django.setup(set_prefix=False)
 
 worker_started.send(sender=None)
+
+# What is loaded by now stays: the collector need not look through it again and again, which takes it a
+# twentieth of a second each time.
+gc.freeze()
 
 
 class Utf8Request(WSGIRequest):
