@@ -11,33 +11,16 @@ import pytest
 from django.db import connection, transaction
 
 from accounts.limits import DAY, MINUTE, moment
-from accounts.models import Account, ApiKey, DailyUsage, MinuteLoad, PlanCode, QuotaCounter
+from accounts.models import Account, ApiKey, DailyUsage, MinuteLoad, QuotaCounter
 from accounts.usage import many_rows
 from accounts.usage.batch import Batch
 from tests.conftest import COMMITTED
+from tests.support.many_keys import many_keys
 from tests.support.quota import NOON
 from tests.support.skips import NEEDS_POSTGRESQL
 
 TODAY = NOON // DAY
 MANY = 3_000
-
-
-def keys(number: int) -> list[ApiKey]:
-    """Make keys, each with an account of its own."""
-    names = [f"{one:08}" for one in range(number)]
-    made = Account.objects.bulk_create(
-        Account(name=name, public_id=name, plan_id=PlanCode.FREE) for name in names
-    )
-    return ApiKey.objects.bulk_create(
-        ApiKey(
-            account=account,
-            public_id=f"{account.name}abcdef",
-            mode="live",
-            pepper_number=1,
-            scopes="pets:read",
-        )
-        for account in made
-    )
 
 
 def used(some: list[ApiKey], now: int = NOON) -> Batch:
@@ -68,7 +51,7 @@ def counted_statements() -> Iterator[list[str]]:
 
 
 def test_thousands_of_keys_take_a_few_statements(db: None) -> None:
-    some = keys(MANY)
+    some = many_keys(MANY)
     with counted_statements() as told:
         used(some).write(NOON)
     assert len(told) <= 5
@@ -80,7 +63,7 @@ def test_thousands_of_keys_take_a_few_statements(db: None) -> None:
 
 def test_a_statement_takes_a_bounded_number_of_rows(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(many_rows, "AT_ONCE", 2)
-    some = keys(5)
+    some = many_keys(5)
     with counted_statements() as told:
         used(some).write(NOON)
     assert len(told) == 5 * 3
@@ -88,7 +71,7 @@ def test_a_statement_takes_a_bounded_number_of_rows(db: None, monkeypatch: pytes
 
 
 def test_writes_add_up(db: None) -> None:
-    some = keys(3)
+    some = many_keys(3)
     used(some).write(NOON)
     used(some[1:]).write(NOON)
     rows = DailyUsage.objects.order_by("key_id").values_list("requests", "refusals")
@@ -99,7 +82,7 @@ def test_writes_add_up(db: None) -> None:
 
 
 def test_deleted_keys_and_accounts_stop_nothing(db: None) -> None:
-    without_key, without_account, stays = keys(3)
+    without_key, without_account, stays = many_keys(3)
     batch = used([without_key, without_account, stays])
     ApiKey.objects.filter(pk__in=[without_key.pk, without_account.pk]).delete()
     Account.objects.filter(pk=without_account.account_id).delete()
@@ -112,7 +95,7 @@ def test_deleted_keys_and_accounts_stop_nothing(db: None) -> None:
 
 @pytest.mark.parametrize("known", [None, TODAY - 2, TODAY - 1, TODAY, TODAY + 1])
 def test_a_batch_over_midnight_leaves_the_count_of_the_later_day(db: None, known: int | None) -> None:
-    (key,) = keys(1)
+    (key,) = many_keys(1)
     if known is not None:
         facts = {"minute_ends": 0, "minute_used": 0, "seen_at": 0, "admitted": True}
         QuotaCounter.objects.create(account=key.account, day=known, day_used=10, day_here=4, **facts)
@@ -126,7 +109,7 @@ def test_a_batch_over_midnight_leaves_the_count_of_the_later_day(db: None, known
 
 
 def test_last_uses_of_many_keys_are_each_written_at_most_once_a_minute(db: None) -> None:
-    new, just_now, earlier = keys(3)
+    new, just_now, earlier = many_keys(3)
     for key, seconds in ((just_now, 59), (earlier, 60)):
         ApiKey.objects.filter(pk=key.pk).update(last_used_at=moment(NOON) - timedelta(seconds=seconds))
     used([new, just_now, earlier]).write(NOON)
@@ -140,7 +123,7 @@ def test_last_uses_of_many_keys_are_each_written_at_most_once_a_minute(db: None)
 @COMMITTED
 @NEEDS_POSTGRESQL
 def test_processes_that_write_the_same_keys_never_block_each_other_for_good() -> None:
-    some = keys(1_000)
+    some = many_keys(1_000)
     start, failed = threading.Barrier(2), list[Exception]()
 
     def write(batches: list[Batch]) -> None:

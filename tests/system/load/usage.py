@@ -29,25 +29,9 @@ WRITE_EVERY = 5  # Seconds, as accounts/usage does.
 def fill(keys: int) -> "list[Caller]":
     """Make as many accounts, with a key each."""
     from accounts.caller import Caller
-    from accounts.models import Account, ApiKey
+    from tests.support.many_keys import many_keys
 
-    names = [f"{number:08}" for number in range(keys)]
-    accounts = Account.objects.bulk_create(
-        (Account(name=name, public_id=name, plan_id="free") for name in names), batch_size=1_000
-    )
-    made = ApiKey.objects.bulk_create(
-        (
-            ApiKey(
-                account=account,
-                public_id=f"{account.name}abcdef",
-                mode="live",
-                pepper_number=1,
-                scopes="pets:read",
-            )
-            for account in accounts
-        ),
-        batch_size=1_000,
-    )
+    made = many_keys(keys)
     return [Caller(key.account_id, key.pk, key.public_id, frozenset()) for key in made]
 
 
