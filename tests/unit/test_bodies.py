@@ -81,6 +81,16 @@ def test_body_in_few_enough_parts_is_taken(parts: list[bytes], most: int) -> Non
     assert (body.stream.read(), body.length) == (b"".join(parts), sum(map(len, parts)))
 
 
+def test_no_more_is_waited_for_once_a_body_is_as_long_as_declared() -> None:
+    async def protocol() -> AsyncIterator[bytes]:
+        yield b"ab"
+        yield b"c"
+        raise AssertionError
+
+    body = asyncio.run(collect(Parts(Exchange(protocol())), 100, 3))
+    assert (body.stream.read(), body.length) == (b"abc", 3)
+
+
 def test_body_in_tiny_parts_is_a_413() -> None:
     with pytest.raises(ApiError) as refused:
         asyncio.run(collect(arriving(*[b"x"] * 2_000), 65_536))
