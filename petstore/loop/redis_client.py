@@ -51,6 +51,8 @@ class RedisClient:
             return "none"
 
     def close(self) -> None:
+        if isinstance(self._client, RedisCluster):  # Its own `close` leaves the nodes' connections open.
+            self._client.disconnect_connection_pools()  # type: ignore[no-untyped-call]
         self._client.close()
         for connection in list(self._of_threads):
             connection.disconnect()

@@ -54,11 +54,13 @@ class RedisServer:
         self.options = options
         self.url = f"redis://127.0.0.1:{port}"
         self.process: subprocess.Popen[bytes] | None = None
+        self._client: redis.Redis | None = None
 
     @property
     def client(self) -> redis.Redis:
-        """Return a client."""
-        return redis.Redis.from_url(self.url)
+        """Return a client, which is closed when the server stops: left to the collector, it would warn."""
+        self._client = self._client or redis.Redis.from_url(self.url)
+        return self._client
 
     def start(self) -> None:
         """Start, and return when it answers."""
@@ -69,6 +71,9 @@ class RedisServer:
 
     def stop(self) -> None:
         """Stop at once, as a crash would."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None
         if self.process is not None:
             self.process.kill()
             self.process.wait()
