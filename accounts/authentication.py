@@ -35,15 +35,18 @@ def authenticate(request: HttpRequest, passage: Passage) -> None:
     """Find who sends a request with an API key (RFC 6750 section 2.1), and count it; a step of the gate.
 
     The store that proves a key counts the request in the same step, for a step more would be a round trip
-    more. Its verdict goes with the request: the throttle turns it into a 429. Raises ApiError 401; what is
-    malformed never reaches a store.
+    more; where the operation costs nothing, it shows what is left instead. Its verdict goes with the
+    request: the throttle turns it into a 429. Raises ApiError 401; what is malformed never reaches a store.
     """
     key = read_key(request.META.get("HTTP_AUTHORIZATION", ""))
     writes = request.method not in {"GET", "HEAD"}
     if writes and replicas.ALIASES:
         passage.write_began = monotonic()
     try:
-        admission = store.admit(key, client_address(request), writes=writes)
+        if passage.operation.free:
+            admission = store.look(key, client_address(request))
+        else:
+            admission = store.admit(key, client_address(request), writes=writes)
     except Exception as error:
         # Nobody knows whether the key is valid, so nobody is charged: the headers show the address's
         # window as it is.

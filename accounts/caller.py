@@ -8,6 +8,22 @@ from petstore.api.passage import Passage
 from petstore.db import replicas
 
 
+class Profile(NamedTuple):
+    """What a key's holder may know of it and its account (D39).
+
+    Times are whole microseconds since the epoch; 0 for never.
+    """
+
+    account_name: str
+    plan: str
+    account_created_at: int
+    key_name: str
+    networks: tuple[str, ...]
+    created_at: int
+    expires_at: int
+    last_used_at: int
+
+
 class Caller(NamedTuple):
     """A valid key's holder."""
 
@@ -17,6 +33,7 @@ class Caller(NamedTuple):
     scopes: frozenset[str]
     since_write: int = 0  # Microseconds since the account last may have written; 0 where that is not known.
     is_authenticated: bool = True
+    profile: Profile | None = None  # Known to operations that cost nothing.
 
     @property
     def database(self) -> str:

@@ -15,7 +15,7 @@ from django.conf import settings
 
 from accounts.bans import BAN_LENGTHS
 from accounts.key_text import ACCOUNT_ID_LENGTH, BASE62, PUBLIC_ID_LENGTH
-from accounts.limits import MINUTE, moment
+from accounts.limits import MINUTE, microseconds, moment
 from accounts.models import (
     EPOCH,
     ROTATION_OVERLAP,
@@ -32,7 +32,6 @@ from accounts.models import (
     key_mode,
     signing_pepper,
 )
-from accounts.quota.key_record import microseconds
 from petstore.api.client_ip import NOWHERE
 from petstore.backoffice.audit import Action
 from petstore.backoffice.models import AuditEntry

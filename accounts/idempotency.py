@@ -1,7 +1,8 @@
 """Requests that may be sent again: `Idempotency-Key` (D31).
 
-The record is written in the transaction of the request's own write, so a crash leaves both or neither. It
-goes in first: a twin that runs at the same time waits for it at the unique index, then replays the answer.
+The record is written in the transaction of the request's own write, so a crash leaves both or neither. In
+a transaction of several statements it goes in first: a twin that runs at the same time waits for it at the
+unique index, then replays the answer. One new row and its record are one statement, unless a twin is there.
 """
 
 import functools
@@ -10,19 +11,22 @@ import json
 import re
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
-from django.db import IntegrityError, OperationalError, connection
+from django.conf import settings
+from django.db import IntegrityError, OperationalError, connection, models
 from django.utils import timezone
 from rest_framework.request import Request
 
 from accounts.caller import caller_of
-from accounts.models import IdempotencyRecord
+from accounts.models import EventDraft, IdempotencyRecord
 from petstore.api.errors import ApiError, ErrorCode
 from petstore.api.responses import Response
 from petstore.loop.compiled_reads import Read
 from petstore.loop.compiled_writes import OwnSql, atomic, insert, update
+from petstore.loop.linked_inserts import KEY, AroundKey, insert_with, try_insert_with
 
+CREATED = 201
 KEPT = timedelta(hours=24)
 WELL_FORMED = re.compile(r"[\x21-\x7e]{1,255}")
 WAIT_FOR_TWIN = 2_000  # Milliseconds: PostgreSQL's lock_timeout. SQLite has its own, of the connection.
@@ -53,10 +57,50 @@ Row = dict[str, Any]
 Write = Callable[[], Response]
 
 
+class Claim(NamedTuple):
+    """An account's key, and the request that came with it."""
+
+    account_id: int
+    key: str
+    fingerprint: str
+
+    def kept(self) -> Row | None:
+        return ANSWERS.where(account_id=self.account_id, key=self.key).one()
+
+    def record(self) -> IdempotencyRecord:
+        return IdempotencyRecord(**self._asdict())
+
+
+class OneRow:
+    """A write of one row and its event, whose answer is known but for the row's key."""
+
+    def __init__(self, new: models.Model, event: EventDraft, data: dict[str, Any], path: str) -> None:
+        """Take both rows, what is answered apart from the id, and the path of its URL up to the id."""
+        self._new = new
+        self._event = event
+        self._body = AroundKey.json(data | {"id": KEY})
+        self._location = AroundKey(f"{settings.BASE_URL}{path}")
+
+    def __call__(self) -> Response:
+        """Write and answer. Raises what Django raises for a query."""
+        insert_with(self._new, self._event)
+        return self._answer()
+
+    def try_with(self, record: IdempotencyRecord) -> Response | None:
+        """Write, with the answer in the record, and answer. None: `try_insert_with` has done nothing."""
+        record.status, record.location, record.body = CREATED, self._location, self._body
+        return self._answer() if try_insert_with(self._new, self._event, record) else None
+
+    def _answer(self) -> Response:
+        headers = {"Location": self._location.text(self._new.pk)}
+        return Response.of_bytes(self._body.text(self._new.pk).encode(), CREATED, headers)
+
+
 def idempotent(create: Callable[..., Write]) -> Callable[..., Response]:
     """Decorate a viewset's method that creates: with an Idempotency-Key it writes once.
 
-    The method checks the request, and returns what writes and answers, as one transaction with the key's.
+    The method checks the request, and returns what writes and answers, as one transaction with the key's:
+    a OneRow, if that is all, else any function.
     """
 
     @functools.wraps(create)
@@ -67,29 +111,37 @@ def idempotent(create: Callable[..., Write]) -> Callable[..., Response]:
         if not WELL_FORMED.fullmatch(key):
             message = "`Idempotency-Key` must have 1 to 255 visible ASCII characters."
             raise ApiError(ErrorCode.INVALID_PARAMETER, message)
-        sent = fingerprint(request)
-        account_id = caller_of(request).account_id
-        kept = ANSWERS.where(account_id=account_id, key=key).one()
+        claim = Claim(caller_of(request).account_id, key, fingerprint(request))
+        kept = claim.kept()
         if kept is not None and is_fresh(kept):
-            return replay(kept, sent)
+            return replay(kept, claim)
         write = create(self, request, *args, **kwargs)
-        try:
-            return write_once(write, account_id, key, sent, kept)
-        except IntegrityError:
-            twin = ANSWERS.where(account_id=account_id, key=key).one()
-            if twin is None or not is_fresh(twin):  # What was written is at fault itself.
-                raise
-            return replay(twin, sent)
-        except OperationalError as error:
-            if not waited_for_twin(error.__cause__, kept):
-                raise
-            raise ApiError(ErrorCode.IDEMPOTENCY_KEY_IN_USE) from None
+        if isinstance(write, OneRow) and kept is None:
+            response = write.try_with(claim.record())
+            if response is not None:
+                return response
+        return write_or_replay(write, claim, kept)
 
     return wrapper
 
 
+def write_or_replay(write: Write, claim: Claim, old: Row | None) -> Response:
+    """Write once, or return the answer to a twin, for which it waits. Raises ApiError 409, 422."""
+    try:
+        return write_once(write, claim, old)
+    except IntegrityError:
+        twin = claim.kept()
+        if twin is None or not is_fresh(twin):  # What was written is at fault itself.
+            raise
+        return replay(twin, claim)
+    except OperationalError as error:
+        if not waited_for_twin(error.__cause__, old):
+            raise
+        raise ApiError(ErrorCode.IDEMPOTENCY_KEY_IN_USE) from None
+
+
 @atomic
-def write_once(write: Write, account_id: int, key: str, sent: str, old: Row | None) -> Response:
+def write_once(write: Write, claim: Claim, old: Row | None) -> Response:
     """Write, and keep the answer. Raises IntegrityError if a twin has done so; what raises keeps nothing.
 
     `old`: the key's record of more than a day ago, which goes; a twin or a command may have deleted it.
@@ -99,7 +151,7 @@ def write_once(write: Write, account_id: int, key: str, sent: str, old: Row | No
         WAIT_BRIEFLY.row(wait=False, twin=WAIT_FOR_TWIN)
     if old is not None:
         FORGET.row(wait=False, pk=old["id"])
-    insert(IdempotencyRecord(account_id=account_id, key=key, fingerprint=sent), wait=False)
+    insert(claim.record(), wait=False)
     if waits_by_setting:
         WAIT_AS_BEFORE.row(wait=False)
     response = write()
@@ -108,7 +160,7 @@ def write_once(write: Write, account_id: int, key: str, sent: str, old: Row | No
         "location": response.headers.get("Location", ""),
         "body": response.content,
     }
-    update(IdempotencyRecord, {"account": account_id, "key": key}, wait=False, **answer)
+    update(IdempotencyRecord, {"account": claim.account_id, "key": claim.key}, wait=False, **answer)
     return response
 
 
@@ -131,9 +183,9 @@ def is_fresh(kept: Row) -> bool:
     return bool(made_at > timezone.now() - KEPT)
 
 
-def replay(kept: Row, sent: str) -> Response:
+def replay(kept: Row, claim: Claim) -> Response:
     """Return the first answer, byte for byte. Raises ApiError 422 for another request."""
-    if kept["fingerprint"] != sent:
+    if kept["fingerprint"] != claim.fingerprint:
         raise ApiError(ErrorCode.IDEMPOTENCY_KEY_REUSED)
     headers = {"Location": kept["location"]} if kept["location"] else {}
     headers["Idempotent-Replayed"] = "true"

@@ -12,6 +12,7 @@ SECOND = 1_000_000
 MINUTE = 60 * SECOND
 HOUR = 60 * MINUTE
 DAY = 86_400 * SECOND
+LOOKS_PER_MINUTE = 60  # Of a key at its account (D39).
 
 
 class Limits(NamedTuple):
@@ -102,6 +103,24 @@ def account_windows(
     )
 
 
+def look_verdict(
+    windows: tuple[Window, Window], now: int, banned_until: int, *, looks: int, looks_end: int
+) -> Verdict:
+    """Return the verdict on a request that counts in neither window (D39).
+
+    `looks`: those of the key in the minute that ends at `looks_end`, with this one. One too many is refused
+    by this limit, and shows nothing else.
+    """
+    if looks <= LOOKS_PER_MINUTE:
+        return Verdict(True, windows, now, banned_until)
+    return Verdict(False, (Window("minute", LOOKS_PER_MINUTE, looks, MINUTE, looks_end),), now)
+
+
 def moment(microseconds: int) -> datetime:
     """Return the time for people and for Django's fields."""
     return datetime.fromtimestamp(microseconds / SECOND, UTC)
+
+
+def microseconds(moment: datetime) -> int:
+    """Return the time in microseconds since the epoch."""
+    return round(moment.timestamp() * SECOND)

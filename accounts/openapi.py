@@ -1,8 +1,22 @@
-"""What drf-spectacular says of our authentication."""
+"""What the OpenAPI document says of keys and accounts.
 
+Loaded when the document is built, not with the service: drf-spectacular takes long to import.
+"""
+
+from datetime import datetime
 from typing import Any
 
+from django.conf import settings
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
+from drf_spectacular.utils import OpenApiParameter
+from rest_framework import serializers
+
+from accounts import key_text, scopes
+from accounts.events.views import TYPES
+from accounts.limits import LOOKS_PER_MINUTE
+from accounts.models import EventType, PlanCode
+from petstore.api.errors import ErrorCode as Code
+from petstore.api.openapi.operations import describe, operation
 
 
 class BearerKeyScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
@@ -18,3 +32,195 @@ class BearerKeyScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untype
             "scheme": "bearer",
             "description": "An API key: `Authorization: Bearer psk_live_...`.",
         }
+
+
+# --- The account (D39)
+
+Plain = serializers.Serializer[Any]
+
+
+class Account(Plain):
+    id = serializers.CharField(
+        min_length=key_text.ACCOUNT_ID_LENGTH,
+        max_length=key_text.ACCOUNT_ID_LENGTH,
+        help_text="The account's public id, with which the ids of its keys begin.",
+    )
+    name = serializers.CharField(help_text="The account's name.")
+    plan = serializers.ChoiceField(PlanCode.choices, help_text="The account's plan.")
+    createdAt = serializers.DateTimeField(help_text="When the account was created.")
+
+
+class Key(Plain):
+    id = serializers.CharField(
+        min_length=key_text.PUBLIC_ID_LENGTH,
+        max_length=key_text.PUBLIC_ID_LENGTH,
+        help_text="The key's public id.",
+    )
+    name = serializers.CharField(allow_blank=True, help_text="What the key is for.")
+    scopes = serializers.ListField(
+        child=serializers.ChoiceField(scopes.SCOPES), help_text="What the key may do."
+    )
+    allowedNetworks = serializers.ListField(
+        child=serializers.CharField(),
+        help_text="The networks (CIDR) that the key may be used from; empty: from anywhere.",
+    )
+    createdAt = serializers.DateTimeField(help_text="When the key was issued.")
+    expiresAt = serializers.DateTimeField(allow_null=True, help_text="When the key ends; null: never.")
+    lastUsedAt = serializers.DateTimeField(
+        allow_null=True,
+        help_text="When the key was last used before, up to two minutes late; null: not yet.",
+    )
+
+
+class QuotaWindow(Plain):
+    limit = serializers.IntegerField(min_value=1, help_text="Requests that the window admits.")
+    used = serializers.IntegerField(min_value=0, help_text="Requests that the account has used of them.")
+    remaining = serializers.IntegerField(min_value=0, help_text="Requests that are left of them.")
+    resetsAt = serializers.DateTimeField(
+        help_text="When the window starts over. A minute that has not begun would begin with a request now."
+    )
+
+
+class Quota(Plain):
+    minute = QuotaWindow(help_text="The minute that the account's requests share.")
+    day = QuotaWindow(help_text="The day, in UTC.")
+
+
+class Ban(Plain):
+    until = serializers.DateTimeField(help_text="When the key is admitted again.")
+
+
+class AccountOverview(Plain):
+    """The account, the key that asks, and what is left of the quota."""
+
+    account = Account()
+    key = Key()
+    quota = Quota()
+    ban = Ban(allow_null=True, help_text="The key's ban; null: it is not banned.")
+
+
+WINDOWS = {
+    "minute": {"limit": 300, "used": 1, "remaining": 299, "resetsAt": "2026-11-23T09:30:41Z"},
+    "day": {"limit": 10_000, "used": 260, "remaining": 9_740, "resetsAt": "2026-11-24T00:00:00Z"},
+}
+USED_UP = {"limit": 300, "used": 300, "remaining": 0, "resetsAt": "2026-11-23T09:30:41Z"}
+ANSWER = {
+    "account": {"id": "4fKq9TzB", "name": "Acme Pets", "plan": "pro", "createdAt": "2026-03-02T09:30:00Z"},
+    "key": {
+        "id": "4fKq9TzBx2Lm7W",
+        "name": "Warehouse",
+        "scopes": ["pets:read", "pets:write"],
+        "allowedNetworks": ["203.0.113.0/24"],
+        "createdAt": "2026-03-02T09:31:12.500000Z",
+        "expiresAt": None,
+        "lastUsedAt": "2026-11-23T09:29:40.250000Z",
+    },
+    "quota": WINDOWS,
+    "ban": None,
+}
+BANNED = ANSWER | {
+    "quota": WINDOWS | {"minute": USED_UP},
+    "ban": {"until": "2026-11-23T09:35:02Z"},
+}
+
+describe(
+    "AccountViewSet",
+    "account",
+    {
+        "retrieve": operation(
+            "getAccount",
+            "Get your account and what is left",
+            "Returns your account, the key that asks, both windows of the quota as they are, and a ban. "
+            "It costs nothing, and is answered while the quota is used up and while the key is banned, so "
+            f"that you can see when to go on. A key may ask {LOOKS_PER_MINUTE} times a minute; beyond that "
+            "the answer is 429, which is no strike, and its headers show this limit.",
+            answer=(200, AccountOverview, "The account."),
+            examples={"Answer": ("An account.", ANSWER), "Banned": ("A banned key.", BANNED)},
+            extensions={
+                "x-rate-limit": {
+                    "cost": 0,
+                    "per": "key",
+                    "windows": ["minute"],
+                    "limit": LOOKS_PER_MINUTE,
+                    "refused-cost": 0,
+                }
+            },
+        )
+    },
+)
+
+
+# --- The feed (D40 to D42)
+
+
+class Event(Plain):
+    id = serializers.IntegerField(
+        min_value=1,
+        max_value=2**63 - 1,
+        help_text="The event's place in the feed. The gaps are events that others see.",
+    )
+    type = serializers.CharField(help_text=f"What happened: {', '.join(EventType.values)}. More may come.")
+    createdAt = serializers.DateTimeField(help_text="When it happened.")
+    data = serializers.DictField(  # type: ignore[assignment]  # DRF takes it out of the class.
+        help_text="What the API showed just then; which members, the type says."
+    )
+
+
+PET = {"pet": {"id": 1, "name": "Biscuit", "categoryId": 1, "status": "available"}}
+PROMISED = {"pet": PET["pet"] | {"status": "pending"}}
+ORDER = {"id": 1, "petId": 1, "quantity": 1, "status": "placed", "shipDate": None, "complete": False}
+SHIPS = {"status": "approved", "shipDate": "2026-11-24T09:30:00Z"}
+OF_KEY = {"key": {"id": "4fKq9TzBx2Lm7W", "name": "Warehouse", "expiresAt": "2026-11-30T00:00:00Z"}}
+DATA: dict[EventType, dict[str, Any]] = {
+    EventType.PET_CREATED: PET,
+    EventType.PET_UPDATED: PET,
+    EventType.PET_STATUS_CHANGED: PROMISED,
+    EventType.PETS_IMPORTED: {"count": 1_200, "firstId": 301, "lastId": 1_500},
+    EventType.ORDER_PLACED: {"order": ORDER},
+    EventType.ORDER_APPROVED: {"order": ORDER | {"status": "approved"}},
+    EventType.ORDER_SHIPPED: {"order": ORDER | SHIPS},
+    EventType.ORDER_DELIVERED: {"order": ORDER | SHIPS | {"status": "delivered", "complete": True}},
+    EventType.ORDER_CANCELLED: {"order": ORDER | {"status": "cancelled"}},
+    EventType.PLAN_CHANGED: {"account": ANSWER["account"]},
+    EventType.QUOTA_REACHED: {"window": "day", "limit": 10_000, "used": 8_000, "threshold": 80},
+}
+EVENTS = [
+    {
+        "id": number,
+        "type": kind.value,
+        "createdAt": "2026-11-23T09:30:00.250000Z",
+        "data": DATA.get(kind, OF_KEY),
+    }
+    for number, kind in enumerate(EventType, 1)
+]
+
+describe(
+    "EventViewSet",
+    "events",
+    {
+        "list": operation(
+            "listEvents",
+            "Follow what happens",
+            "Returns events, the oldest first: those of pets, which everybody sees, and those of your "
+            'account. Follow `Link: rel="next"`, which every page has, for the next ones; an empty page '
+            "means that there are none yet. Each event comes once, in the same order for everybody. Events "
+            f"are kept for {settings.EVENTS_KEPT_DAYS} days.",
+            answer=(200, Event(many=True), "One page of events."),
+            examples={"Page": ("One event of each type.", EVENTS)},
+            errors=[Code.CURSOR_EXPIRED],
+            parameters=[
+                OpenApiParameter(
+                    "type",
+                    str,
+                    enum=list(TYPES),
+                    description="Return only events of this type, or of all types that begin so.",
+                ),
+                OpenApiParameter(
+                    "since",
+                    datetime,
+                    description="Begin with the first event of this time. Not with `cursor`.",
+                ),
+            ],
+        )
+    },
+)

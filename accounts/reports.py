@@ -10,7 +10,7 @@ from django.db.models import Count, Exists, FloatField, Max, OuterRef, Q, QueryS
 from django.db.models.functions import Cast, Coalesce
 from django.utils import timezone
 
-from accounts.limits import Limits
+from accounts.limits import Limits, microseconds
 from accounts.models import (
     EPOCH,
     Account,
@@ -21,7 +21,6 @@ from accounts.models import (
     PlanCode,
     QuotaCounter,
 )
-from accounts.quota.key_record import microseconds
 
 
 def last_days(days: int, today: date | None) -> list[date]:

@@ -9,8 +9,9 @@ PETS_READ = "pets:read"
 PETS_WRITE = "pets:write"
 ORDERS_READ = "orders:read"
 ORDERS_WRITE = "orders:write"
+EVENTS_READ = "events:read"
 
-SCOPES = (PETS_READ, PETS_WRITE, ORDERS_READ, ORDERS_WRITE)
+SCOPES = (PETS_READ, PETS_WRITE, ORDERS_READ, ORDERS_WRITE, EVENTS_READ)
 ALL_SCOPES = " ".join(SCOPES)
 
 # Every way to store a set of scopes, for the database to check: in order, with blanks between,

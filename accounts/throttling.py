@@ -31,6 +31,11 @@ def throttle(request: HttpRequest, passage: Passage) -> None:
         if not verdict.admitted:
             raise refusal(verdict)
         return
+    if passage.operation.free:  # No use of the quota, and a refusal is no strike (D39).
+        decision(outcome, "key")()
+        if not verdict.admitted:
+            raise refusal(verdict)
+        return
     decision(outcome, "account")()
     if not verdict.admitted:
         write_behind.recorder.refuse(refused(request, passage.id, caller, verdict))

@@ -8,8 +8,8 @@ CATEGORIES = Read(Category, lambda: Category.objects.values("id", "name", "descr
 
 PETS = Read(Pet, Pet.objects.as_json)
 PET_FILTERS: Filters = (
-    ChoiceFilter("status", "Return only animals with this status.", "status", PetStatus),
-    Int64Filter("categoryId", "Return only animals of this category.", "category_id"),  # D44
+    ChoiceFilter("status", "Return only pets with this status.", "status", PetStatus),
+    Int64Filter("categoryId", "Return only pets of this category.", "category_id"),  # D44
 )
 
 ORDERS = Read(Order, Order.objects.as_json)

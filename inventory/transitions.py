@@ -2,6 +2,7 @@
 
 from django.core.exceptions import ValidationError
 from django.db import models
+from django.db.models import Q
 
 
 class PetStatus(models.TextChoices):
@@ -30,6 +31,28 @@ class OrderStatus(models.TextChoices):
 
 
 LIVE = (OrderStatus.PLACED, OrderStatus.APPROVED)  # Orders that hold their pet.
+
+
+class Stage(models.TextChoices):
+    """What is next for an order."""
+
+    TO_APPROVE = "to_approve", "To approve"
+    TO_SHIP = "to_ship", "To ship"
+    SHIPPED = "shipped"
+    DONE = "done"
+
+    @property
+    def orders(self) -> Q:
+        """Return the condition for its orders. Each has an index of their ids."""
+        return STAGES[self]
+
+
+STAGES = {
+    Stage.TO_APPROVE: Q(status=OrderStatus.PLACED),
+    Stage.TO_SHIP: Q(status=OrderStatus.APPROVED, ship_date__isnull=True),
+    Stage.SHIPPED: Q(status=OrderStatus.APPROVED, ship_date__isnull=False),
+    Stage.DONE: Q(status__in=(OrderStatus.DELIVERED, OrderStatus.CANCELLED)),
+}
 
 ORDER_MOVES: dict[str, set[OrderStatus]] = {
     OrderStatus.PLACED: {OrderStatus.APPROVED, OrderStatus.CANCELLED},

@@ -2,13 +2,15 @@
 
 import os
 import re
+from datetime import datetime
 from importlib.util import find_spec
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from django.core.exceptions import ImproperlyConfigured
+from django.core.exceptions import ImproperlyConfigured, ValidationError
+from django.core.validators import validate_email
 
 TRUE = {"1", "true", "yes", "on"}
 FALSE = {"0", "false", "no", "off"}
@@ -94,10 +96,7 @@ def api_url(name: str, default: str) -> str:
 
 def is_api_url(value: str) -> bool:
     """Tell whether the text is http(s)://HOST[:PORT][/PATH]/v1."""
-    parts = parts_of(value)
-    if parts is None or parts.scheme not in {"http", "https"} or not parts.hostname:
-        return False
-    return parts.path.endswith("/v1") and not re.search(r"[?#@\\\s]", value)
+    return is_page_url(value) and bool(re.fullmatch(r"(?i:https?)://[^/?#@]+[^?#@]*/v1", value))
 
 
 def parts_of(url: str) -> SplitResult | None:
@@ -107,6 +106,56 @@ def parts_of(url: str) -> SplitResult | None:
         return parts if parts.port != 0 else None
     except ValueError:
         return None
+
+
+def page_url(name: str) -> str:
+    """Return the absolute http(s) URL of a page; empty for none."""
+    value = text(name, "")
+    sound = not value or is_page_url(value)
+    require(sound, name, f"must be an absolute http(s) URL, not {value!r}.")
+    return value
+
+
+def is_page_url(value: str) -> bool:
+    parts = parts_of(value)
+    known = parts and parts.scheme in {"http", "https"} and parts.hostname
+    return bool(known) and not re.search(r"[\s<>\"\\]", value)
+
+
+def email(name: str) -> str:
+    """Return an email address; empty for none."""
+    value = text(name, "")
+    require(not value or is_email(value), name, f"must be an email address, not {value!r}.")
+    return value
+
+
+def is_email(value: str) -> bool:
+    try:
+        validate_email(value)
+    except ValidationError:
+        return False
+    return True
+
+
+def contact(name: str) -> str:
+    """Return a Contact of security.txt (RFC 9116 section 2.5.3): an https or mailto URI; empty for none."""
+    value = text(name, "")
+    scheme, _, rest = value.partition(":")
+    sound = is_email(rest) if scheme == "mailto" else scheme == "https" and is_page_url(value)
+    require(not value or sound, name, f"must start with https:// or mailto:, not {value!r}.")
+    return value
+
+
+def moment(name: str) -> datetime | None:
+    """Return a date-time with its offset from UTC (RFC 3339); None where the variable is absent."""
+    value = text(name, "")
+    try:
+        found = datetime.fromisoformat(value) if value else None
+    except ValueError:
+        found = None
+    sound = not value or (found and found.tzinfo)
+    require(sound, name, f"must be a date-time such as 2030-01-31T00:00:00Z, not {value!r}.")
+    return found
 
 
 def collector(name: str) -> str:

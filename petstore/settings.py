@@ -33,6 +33,13 @@ TRUSTED_PROXY_COUNT = env.integer("TRUSTED_PROXY_COUNT", 0, 0, 16)
 CLIENT_SECONDS = env.integer("CLIENT_SECONDS", 30, 1, 300)
 DRAIN_SECONDS = env.integer("DRAIN_SECONDS", 0, 0, 300)  # From SIGTERM to the closing of the port.
 
+# Whom clients of the API ask for a key, a larger plan or help.
+SUPPORT_URL = env.page_url("SUPPORT_URL")
+SUPPORT_EMAIL = env.email("SUPPORT_EMAIL")
+# What /.well-known/security.txt says (RFC 9116 requires both); without them there is none.
+SECURITY_CONTACT = env.contact("SECURITY_CONTACT")
+SECURITY_EXPIRES = env.moment("SECURITY_EXPIRES")
+
 METRICS_ALLOW_FROM = env.networks("METRICS_ALLOW_FROM", "127.0.0.0/8,::1/128")
 METRICS_PORT = env.integer("METRICS_PORT", 0, 0, 65535)  # 0: /metrics is on the port of everything else.
 METRICS_DIR = env.text("METRICS_DIR", "")  # Where workers keep their numbers; else with temporary files.
@@ -137,6 +144,7 @@ TEMPLATES = [
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
                 "csp.context_processors.nonce",
+                "petstore.web.support.support",
             ]
         },
     }
@@ -151,6 +159,8 @@ GET_PET_REMOVED_AT = datetime(2030, 12, 5, tzinfo=UTC)  # The contract, "Version
 
 # Requests a minute for each client address that sends no valid key (D25).
 ANONYMOUS_PER_MINUTE = env.integer("ANONYMOUS_PER_MINUTE", 300, 1, 1_000_000)
+
+EVENTS_KEPT_DAYS = env.integer("EVENTS_KEPT_DAYS", 30, 1, 3650)  # D42
 
 # Refusals that staff can look up.
 REFUSALS_KEPT_DAYS = env.integer("REFUSALS_KEPT_DAYS", 7, 1, 365)
@@ -172,7 +182,13 @@ REST_FRAMEWORK = {
 SPECTACULAR_SETTINGS = openapi_settings(
     BASE_URL,
     STAGING_BASE_URL,
-    enums={"PetStatus": "inventory.models.PetStatus", "OrderStatus": "inventory.models.OrderStatus"},
+    contact={name: value for name, value in (("url", SUPPORT_URL), ("email", SUPPORT_EMAIL)) if value},
+    enums={
+        "PetStatus": "inventory.models.PetStatus",
+        "OrderStatus": "inventory.models.OrderStatus",
+        "Plan": "accounts.models.PlanCode",
+        "Scope": "accounts.scopes.SCOPES",
+    },
 )
 
 # --- The back office -----------------------------------------------------------------------------

@@ -48,6 +48,7 @@ class AccountAdmin(PastedKeyAdmin, WhatIfAdmin):  # type: ignore[misc]  # Unfold
     search_help_text = "A name, or the public id of an account or key"
     fields = ["name", "plan", "per_minute", "per_day", "public_id", "created_at"]
     readonly_fields = ["public_id", "created_at"]
+    instead_of_deleting = "Revoke its keys, and it can send nothing."
 
     def search(self, request: HttpRequest, rows: QuerySet[Account], term: str) -> QuerySet[Account]:
         """Return the accounts with this in the name, or whose public id, or a key's, begins so."""
@@ -78,6 +79,9 @@ class AccountAdmin(PastedKeyAdmin, WhatIfAdmin):  # type: ignore[misc]  # Unfold
     def get_queryset(self, request: HttpRequest) -> QuerySet[Account]:
         accounts: QuerySet[Account] = super().get_queryset(request)
         return accounts.select_related("plan", "quota")
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        return [name for name in self.fields if obj or name not in self.readonly_fields]
 
     def beside_form(self, request: HttpRequest, row: Account | None) -> dict[str, Any]:
         # Read again: a form with a mistake has changed the one at hand.

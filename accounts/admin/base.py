@@ -43,9 +43,6 @@ def without_secret(request: HttpRequest) -> HttpResponseRedirect | None:
 class PastedKeyAdmin(PetstoreModelAdmin):
     """A list in which a key that was pasted whole is looked for by its public id."""
 
-    class Media:
-        js = ["petstore/key-text.js"]
-
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
         return without_secret(request) or super().changelist_view(request, extra_context)
 

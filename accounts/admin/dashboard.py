@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from accounts import reports
 from accounts.admin.badges import bar
+from accounts.events.warnings import THRESHOLDS
 from accounts.models import Account, PlanCode, QuotaCounter
 from petstore.backoffice.charts import BarChart, Series
 from petstore.backoffice.dashboard import Card, Step, listing, makes_cards
@@ -18,7 +19,7 @@ from petstore.backoffice.wording import counted
 DAYS = 30
 TOP_ACCOUNTS = 10
 LONGEST_LIST = 5
-NEARLY_ALL = 0.9  # The share of a daily limit from which an account is about to be refused.
+NEARLY_ALL = THRESHOLDS[0]  # The per cent of a day's quota from which customers are warned as well.
 
 
 @makes_cards
@@ -89,15 +90,20 @@ def quota(top: list[QuotaCounter]) -> Card:
     """Return who has used most of the daily limit, each as a bar and in words."""
     shares = [(used.account, used.day_used, used.account.limits.per_day) for used in top]
     lines = [
-        {"account": account, "high": used >= NEARLY_ALL * limit, **bar(used, limit)}
+        {"account": account, "high": is_nearly_all(used, limit), **bar(used, limit)}
         for account, used, limit in shares
     ]
     steps = []
-    if nearly := sum(used >= NEARLY_ALL * limit for _, used, limit in shares):
+    if nearly := sum(is_nearly_all(used, limit) for _, used, limit in shares):
         at_least = "or more " if nearly == TOP_ACCOUNTS else ""
         text = counted(nearly, "account has", f"accounts {at_least}have")
-        steps.append(Step(3, "speed", f"{text} used 90% of today's quota, or more.", "See which", "#quota"))
+        text = f"{text} used {NEARLY_ALL}% of today's quota, or more."
+        steps.append(Step(3, "speed", text, "See which", "#quota"))
     return Card("quota", "left", 2, {"top": lines, "link": listing("accounts_account")}, steps)
+
+
+def is_nearly_all(used: int, limit: int) -> bool:
+    return used * 100 >= NEARLY_ALL * limit
 
 
 def callers_of_get_pet() -> Card:

@@ -89,7 +89,7 @@ class IssueForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its st
         super()._post_clean()  # type: ignore[misc]  # The stubs lack it.
         form_id = self.cleaned_data.get("form_id")
         if form_id and not self.errors and was_sent(form_id):
-            text = "This form was sent before, and a key was issued. To issue another, open the form again."
+            text = "This key has been issued already. To issue another, open the form again."
             self.add_error(None, text)
 
 
@@ -104,7 +104,7 @@ def was_sent(form_id: str) -> bool:
 
 class RotateForm(forms.Form):
     overlap_hours = forms.IntegerField(
-        label="Hours for which the old key keeps working",
+        label="Keep the old key working for (hours)",
         required=False,
         min_value=0,
         max_value=LONGEST_OVERLAP,
@@ -201,7 +201,7 @@ def facts(key: ApiKey, now: datetime) -> dict[str, Any]:
     since = {"Banned since": exact(event.at), "Reason of the ban": event.reason} if event else {}
     return {
         "Name of the key": key.name or "none",
-        "May": ", ".join(key.scopes.split()),
+        "Scopes": ", ".join(key.scopes.split()),
         "Last use": age(key.last_used_at, now),
         "Requests today": f"{sent['today'] or 0:,}",
         "Requests in the last 7 days": f"{sent['week'] or 0:,}",

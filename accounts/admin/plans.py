@@ -51,7 +51,7 @@ class WhatIfAdmin(WarnsIfUntold):
                 "found": found, "verdict": in_words(found), "requests": f"{found.requests:,}",
                 "rows": rows(found, other, limits),
             }  # fmt: skip
-        title = f"What if {row} had other numbers?"
+        title = f"Try other limits for {row}"
         return self.page(request, "accounts/what_if", title, whose=row, form=form, **answer)
 
 
@@ -93,7 +93,7 @@ class PlanForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its stu
         if "confirmed" in self.fields:
             asked = self.fields["confirmed"]
             asked.label = f"Change the limits of {self.reach}"
-            asked.help_text = "They hold from the next request on; what was used stays used."
+            asked.help_text = "New limits apply at once; usage isn't reset."
         for name in set(NUMBERS) & set(self.fields):  # Enterprise may have none, and has no form.
             self.fields[name].required = True
 
@@ -135,7 +135,7 @@ class PlanAdmin(WhatIfAdmin):
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         super().save_model(request, obj, form, change)
         if set(NUMBERS) & set(form.changed_data):
-            self.message_user(request, f"The new limits hold for {form.reach}, from their next request on.")
+            self.message_user(request, f"The new limits apply to {form.reach} at once.")
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         custom = obj is not None and obj.code == PlanCode.ENTERPRISE

@@ -8,6 +8,7 @@ from accounts.models.api_keys import (
     key_mode,
     signing_pepper,
 )
+from accounts.models.events import Event, EventDraft, EventType, Feed, Warned
 from accounts.models.plans import EPOCH, Account, Plan, PlanCode
 from accounts.models.records import (
     AccountDayLoad,
@@ -32,6 +33,10 @@ __all__ = [
     "ApiKey",
     "DailyUsage",
     "DeprecatedUse",
+    "Event",
+    "EventDraft",
+    "EventType",
+    "Feed",
     "IdempotencyRecord",
     "KeyStanding",
     "MinuteLoad",
@@ -40,6 +45,7 @@ __all__ = [
     "Publication",
     "QuotaCounter",
     "Refusal",
+    "Warned",
     "active",
     "key_mode",
     "signing_pepper",

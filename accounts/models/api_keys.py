@@ -12,6 +12,8 @@ from django.db.models import CheckConstraint, F, Q
 from django.utils import timezone
 
 from accounts import key_text, networks, scopes
+from accounts.limits import microseconds
+from accounts.models.events import EventDraft, EventType
 from accounts.models.plans import Account
 from accounts.models.records import KeyStanding, Published
 from petstore.backoffice import audit
@@ -77,6 +79,7 @@ class ApiKeyManager(models.Manager["ApiKey"]):
         with transaction.atomic():
             key.save()
             audit.record(by, key, Action.ISSUED, after=values_in(key))
+            key.event(EventType.KEY_ISSUED).save()
         return key, text.text
 
 
@@ -111,6 +114,13 @@ class ApiKey(Published):
     class Meta:
         verbose_name = "API key"
         ordering = ["-id"]
+        indexes = [
+            models.Index(
+                fields=["expires_at"],
+                name="key_by_end",
+                condition=Q(revoked_at__isnull=True, expires_at__isnull=False),
+            )
+        ]
         constraints = [
             CheckConstraint(name="key_has_a_mode", condition=Q(mode__in=["live", "test"])),
             CheckConstraint(name="key_scopes_are_known", condition=Q(scopes__in=scopes.STORED_FORMS)),
@@ -156,6 +166,7 @@ class ApiKey(Published):
             key.revoked_at, key.revoked_reason = timezone.now(), reason.strip()[:255]
             key.save(update_fields=["revoked_at", "revoked_reason"])
             audit.record(by, key, Action.REVOKED, before=before, after=values_in(key), reason=reason)
+            key.event(EventType.KEY_REVOKED).save()
         self.refresh_from_db()
 
     def rotate(self, *, by: Actor, overlap: timedelta = ROTATION_OVERLAP) -> tuple[ApiKey, str]:
@@ -188,6 +199,7 @@ class ApiKey(Published):
             old.save(update_fields=["expires_at"])
             why = f"Replaced by {new.public_id}."
             audit.record(by, old, Action.ROTATED, before=before, after=values_in(old), reason=why)
+            old.event(EventType.KEY_ROTATED).save()
         self.refresh_from_db()
         return new, text
 
@@ -195,7 +207,7 @@ class ApiKey(Published):
         """Lift the key's ban, and take its step back. Raises ValidationError without a reason or a ban."""
         if not reason.strip():
             raise ValidationError("Say why the ban is lifted.")
-        now = round(timezone.now().timestamp() * 1_000_000)
+        now = microseconds(timezone.now())
         with transaction.atomic():
             standing = (
                 KeyStanding.objects.select_for_update().filter(key=self, banned_until__gt=now).first()
@@ -208,6 +220,17 @@ class ApiKey(Published):
             standing.strikes = standing.told_until = 0
             standing.save()
             audit.record(by, self, Action.UNBANNED, reason=reason)
+            self.tell_of_ban(standing.banned_at)  # Whoever found it may not have written it yet.
+            self.event(EventType.KEY_UNBANNED).save()
+
+    def tell_of_ban(self, began_at: int) -> None:
+        """Write the event of a ban that began at this time, in microseconds since the epoch, once."""
+        self.event(EventType.KEY_BANNED).once(self.pk, 0, began_at)
+
+    def event(self, kind: EventType) -> EventDraft:
+        """Return an event of the key, as its account may see it: without anything secret."""
+        shown = {"id": self.public_id, "name": self.name, "expiresAt": self.expires_at}
+        return EventDraft.of(kind, {"key": shown}, self.account_id)
 
     @property
     def events(self) -> AuditQuerySet:

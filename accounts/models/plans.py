@@ -1,14 +1,17 @@
 """Plans and accounts: who may send how much."""
 
+from collections.abc import Collection
 from datetime import date, timedelta
+from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.core.validators import MinValueValidator
-from django.db import models
+from django.db import models, transaction
 from django.db.models import CheckConstraint, F, Q
 
 from accounts import key_text
 from accounts.limits import Limits
+from accounts.models.events import EventDraft, EventType
 from accounts.models.records import Published, QuotaCounter
 
 EPOCH = date(1970, 1, 1)
@@ -93,6 +96,28 @@ class Account(Published):
             raise ValidationError("An Enterprise account needs both numbers, per minute and per day.")
         if not custom and (self.per_minute is not None or self.per_day is not None):
             raise ValidationError("Only an Enterprise account has numbers of its own. Leave both empty.")
+
+    def validate_constraints(self, exclude: Collection[str] | None = None) -> None:
+        """Check all but the numbers, of which `clean` has more to say."""
+        super().validate_constraints({*(exclude or ()), "per_minute", "per_day"})
+
+    def save(self, *args: Any, **options: Any) -> None:
+        """Save; another plan, or other numbers, are an event."""
+        with transaction.atomic(savepoint=False):
+            facts = Account.objects.values_list("plan_id", "per_minute", "per_day")
+            before = facts.select_for_update().filter(pk=self.pk).first()
+            super().save(*args, **options)
+            if before is not None and before != facts.get(pk=self.pk):
+                self.plan_changed().save()
+
+    def plan_changed(self) -> EventDraft:
+        shown = {
+            "id": self.public_id,
+            "name": self.name,
+            "plan": self.plan_id,
+            "createdAt": self.created_at,
+        }
+        return EventDraft.of(EventType.PLAN_CHANGED, {"account": shown}, self.pk)
 
     def assign(self, plan: PlanCode, per_minute: int | None = None, per_day: int | None = None) -> None:
         """Move to a plan; holds from the next request on, and keeps what was used (D27).

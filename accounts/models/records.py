@@ -82,6 +82,8 @@ class KeyStanding(Published):
     lifts = models.BigIntegerField(
         default=0, db_default=0, help_text="Bans lifted by staff: what Redis knows from before is void."
     )
+    looks = models.BigIntegerField(default=0, db_default=0, help_text="At its account, in a minute (D39).")
+    looks_end = models.BigIntegerField(default=0, db_default=0, help_text="When that minute ends.")
 
     class Meta:
         constraints = [

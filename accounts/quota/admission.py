@@ -1,4 +1,4 @@
-"""What every quota store promises: one call proves a key and counts the request."""
+"""What every quota store promises: one call proves a key, and counts the request or shows what is left."""
 
 from typing import NamedTuple, Protocol
 
@@ -26,4 +26,12 @@ class QuotaStore(Protocol):
         A refused request counts in no window (D21), but may be a strike (D26). Exact under any concurrency.
         `now` is in microseconds since the epoch; without it the store's own clock tells the time.
         `writes`: the request may write, which the account's next requests are told (Caller.since_write).
+        """
+
+    def look(self, key: KeyText, address: Address, now: int | None = None) -> Admission:
+        """Prove the key; if it is valid, return both windows and the ban as they are (D39).
+
+        The next request, sent at the same moment, finds what this tells. It counts in neither window and is
+        no strike. A key has LOOKS_PER_MINUTE of its own, exact under any concurrency: the verdict on one
+        beyond has that limit alone. The caller has its profile.
         """

@@ -7,7 +7,7 @@ from django.conf import settings
 from accounts import key_text, networks
 from accounts.bans import BAN_LENGTHS, STEP_BACK_AFTER, STRIKE_WINDOW, Ban, strikes_to_ban
 from accounts.key_text import KeyText
-from accounts.limits import DAY, HOUR, MINUTE, SECOND, Verdict, account_windows
+from accounts.limits import DAY, HOUR, MINUTE, SECOND, Verdict, Window, account_windows, look_verdict
 from accounts.quota import key_record
 from accounts.quota.admission import Admission
 from accounts.quota.key_record import KeyFacts, KeyRefusal
@@ -107,6 +107,23 @@ RETURNING strikes, banned_until, ban_level
 """)  # noqa: S608  Only constants are put in.
 
 
+# A look at the account. Those that are refused count as well: their minute ends all the same.
+LOOK = OwnSql(f"""
+INSERT INTO accounts_keystanding AS s
+    (key_id, told_until, strikes, strikes_end, banned_at, banned_until, ban_level, looks, looks_end)
+VALUES (%(key)s, 0, 0, 0, 0, 0, 0, 1, %(now)s + {MINUTE})
+ON CONFLICT (key_id) DO UPDATE SET
+    (looks, looks_end) = (
+        SELECT CASE WHEN running THEN s.looks + 1 ELSE 1 END,
+            CASE WHEN running THEN s.looks_end ELSE %(now)s + {MINUTE} END
+        FROM (
+            SELECT s.looks_end > %(now)s AND s.looks_end <= %(now)s + {MINUTE + SKEW} AS running
+        ) AS minute
+    )
+RETURNING looks, looks_end
+""")  # noqa: S608  Only constants are put in.
+
+
 class DatabaseQuotaStore:
     """Counts in two tables: QuotaCounter, a row for each account, and KeyStanding, for refused keys."""
 
@@ -127,6 +144,20 @@ class DatabaseQuotaStore:
         write_behind.recorder.count(facts.caller, verdict)
         write_behind.recorder.rehash(key, facts.id, facts.pepper_number)
         return Admission(caller=facts.caller, verdict=verdict)
+
+    def look(self, key: KeyText, address: Address, now: int | None = None) -> Admission:
+        """Prove the key and show what is left: see QuotaStore. Two queries."""
+        now = time.time_ns() // 1000 if now is None else now
+        facts = key_record.read(key.public_id) or key_record.absent(key.public_id)
+        if refusal := refuse(key, facts, address, now):
+            return Admission(refusal=refusal)
+        looks, looks_end = LOOK.row(key=facts.id, now=now)
+        windows, at = windows_now(facts, now)
+        verdict = look_verdict(windows, at, facts.banned_until, looks=looks, looks_end=looks_end)
+        caller = facts.caller._replace(profile=facts.profile)
+        write_behind.recorder.use(caller, at)
+        write_behind.recorder.rehash(key, facts.id, facts.pepper_number)
+        return Admission(caller=caller, verdict=verdict)
 
 
 def refuse(key: KeyText, facts: KeyFacts, address: Address, now: int) -> KeyRefusal | None:
@@ -162,6 +193,22 @@ def take(facts: KeyFacts, now: int) -> Verdict:
         now=at,
     )
     return Verdict(bool(admitted), windows, at, facts.banned_until if banned else 0)
+
+
+def windows_now(facts: KeyFacts, now: int) -> tuple[tuple[Window, Window], int]:
+    """Return both windows as TAKE would find them, and its time."""
+    at = facts.seen_at if facts.seen_at - SKEW <= now <= facts.seen_at else now
+    midnight = facts.day * DAY
+    today = facts.day if midnight - NIGHT_SKEW <= at <= midnight else at // DAY
+    windows = account_windows(
+        facts.limits,
+        minute_ends=min(facts.minute_ends, at + MINUTE),
+        minute_used=facts.minute_used,
+        day=today,
+        day_used=0 if today > facts.day else facts.day_used,
+        now=at,
+    )
+    return windows, at
 
 
 def strike(facts: KeyFacts, verdict: Verdict) -> Verdict:

@@ -12,9 +12,11 @@ counted for it before it asks Redis again. docs/operating.md has what can be mis
 import asyncio
 import logging
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from time import monotonic
 
 from django.db import Error, connection
@@ -80,13 +82,29 @@ class FallbackQuotaStore:
         self, key: KeyText, address: Address, now: int | None = None, *, writes: bool = False
     ) -> Admission:
         """Prove the key and count the request: see QuotaStore. Raises ForeignReplyError."""
+        counted = self._ask(key, partial(self._redis.admit, key, address, now, writes=writes))
+        if counted is not None:
+            return counted
+        admission = self._database.admit(key, address, now)
+        if admission.verdict is not None and admission.verdict.admitted:
+            with self._lock:
+                self._debts[key.public_id[:ACCOUNT_ID_LENGTH]] = Debt(key.public_id)
+        return admission
+
+    def look(self, key: KeyText, address: Address, now: int | None = None) -> Admission:
+        """Prove the key and show what is left: see QuotaStore. Raises ForeignReplyError."""
+        seen = self._ask(key, partial(self._redis.look, key, address, now))
+        return self._database.look(key, address, now) if seen is None else seen
+
+    def _ask(self, key: KeyText, ask: Callable[[], Admission]) -> Admission | None:
+        """Return what Redis says of a key; None where the database has to, which then knows what it can."""
         name = self._redis.shard(key.public_id)
         shard = self._shards.get(name) or self._shards.setdefault(name, Shard())
         if not shard.away:
             try:
                 if self._debts:
                     self._pay(key.public_id)
-                admission = self._redis.admit(key, address, now, writes=writes)
+                admission = ask()
             except ForeignReplyError:
                 raise
             except RedisUndecidedError:
@@ -97,11 +115,7 @@ class FallbackQuotaStore:
                 return admission if monotonic() > shard.knows_writes_from else forget_writes(admission)
         if shard.written is not None and not shard.written.done():
             wait_for(shard.written, WRITE_SECONDS)
-        admission = self._database.admit(key, address, now)
-        if admission.verdict is not None and admission.verdict.admitted:
-            with self._lock:
-                self._debts[key.public_id[:ACCOUNT_ID_LENGTH]] = Debt(key.public_id)
-        return admission
+        return None
 
     def _pay(self, public_id: str) -> None:
         """Tell Redis what the database has counted of this account."""

@@ -1,15 +1,14 @@
 """What the stores need to know of a key: one query, or one cached record."""
 
 from dataclasses import dataclass
-from datetime import datetime
 from enum import Enum
 from typing import Any
 
 from django.db.models import F, Value
 from django.db.models.functions import Coalesce
 
-from accounts.caller import Caller
-from accounts.limits import SECOND, Limits
+from accounts.caller import Caller, Profile
+from accounts.limits import Limits, microseconds
 from accounts.models import ApiKey, signing_pepper
 from petstore.loop.compiled_reads import Read
 
@@ -48,19 +47,46 @@ class KeyFacts:
     day: int  # What the database knows of a UTC day, for a store with a count of its own: see publish.lua.
     day_used: int
     day_here: int
-    version: int  # Goes up with every change of the rest, but for the day's: see Publication.
+    version: (
+        int  # Goes up with every change of the rest, but for the counts and the last use: see Publication.
+    )
+    account_name: str = ""
+    plan: str = ""
+    account_created_at: int = 0
+    name: str = ""
+    created_at: int = 0
+    last_used_at: int = 0
+    minute_ends: int = 0  # With the two below what the database itself counts: see QuotaCounter.
+    minute_used: int = 0
+    seen_at: int = 0
 
     @property
     def caller(self) -> Caller:
         """What the rest of the request needs."""
         return Caller(self.account_id, self.id, self.public_id, frozenset(self.scopes.split()))
 
+    @property
+    def profile(self) -> Profile:
+        """What the key's holder may know."""
+        return Profile(
+            account_name=self.account_name,
+            plan=self.plan,
+            account_created_at=self.account_created_at,
+            key_name=self.name,
+            networks=self.networks,
+            created_at=self.created_at,
+            expires_at=self.expires_at,
+            last_used_at=self.last_used_at,
+        )
+
 
 AS_STORED = (
     "id", "account_id", "public_id", "digest", "pepper_number", "scopes", "banned_until", "ban_level",
-    "lifts", "day", "day_used", "day_here", "version",
+    "lifts", "day", "day_used", "day_here", "version", "account_name", "plan", "name", "minute_ends",
+    "minute_used", "seen_at",
 )  # fmt: skip
-FIELDS = (*AS_STORED, "allowed_networks", "expires_at", "revoked_at", "per_minute", "per_day")
+TIMES = ("expires_at", "account_created_at", "created_at", "last_used_at")
+FIELDS = (*AS_STORED, *TIMES, "allowed_networks", "revoked_at", "per_minute", "per_day")
 
 QUERY = (
     ApiKey.objects.annotate(
@@ -73,6 +99,12 @@ QUERY = (
         day_used=Coalesce(F("account__quota__day_used"), Value(0)),
         day_here=Coalesce(F("account__quota__day_here"), Value(0)),
         version=Coalesce(F("publication__version"), Value(0)),
+        account_name=F("account__name"),
+        plan=F("account__plan"),
+        account_created_at=F("account__created_at"),
+        minute_ends=Coalesce(F("account__quota__minute_ends"), Value(0)),
+        minute_used=Coalesce(F("account__quota__minute_used"), Value(0)),
+        seen_at=Coalesce(F("account__quota__seen_at"), Value(0)),
     )
     .order_by()
     .values(*FIELDS)
@@ -112,18 +144,13 @@ def absent(public_id: str) -> KeyFacts:
     )
 
 
-def microseconds(moment: datetime) -> int:
-    """Return the time in microseconds since the epoch."""
-    return round(moment.timestamp() * SECOND)
-
-
 def from_row(row: Any) -> KeyFacts:
     """Return the facts in a row of QUERY."""
-    expires_at = row["expires_at"]
+    times: dict[str, Any] = {name: microseconds(row[name]) if row[name] else 0 for name in TIMES}
     return KeyFacts(
         **{name: row[name] for name in AS_STORED},
+        **times,
         networks=tuple(row["allowed_networks"]),
-        expires_at=microseconds(expires_at) if expires_at else 0,
         revoked=row["revoked_at"] is not None,
         limits=Limits(row["per_minute"], row["per_day"]),
     )

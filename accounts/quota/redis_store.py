@@ -1,10 +1,11 @@
 """The quota store on Redis 7 or a cluster of it: one round trip proves the key, decides, and counts.
 
-Three hashes, in one cluster slot for all keys of an account, because the tag in braces is the account's:
+Four hashes, in one cluster slot for all keys of an account, because the tag in braces is the account's:
 
     petstore:{8 characters of the account}:key:6 characters   what the database says of a key; a minute
     petstore:{8 characters of the account}:quota              the account's windows; until the day ends
     petstore:{8 characters of the account}:standing:6         the key's strikes and ban; until they end
+    petstore:{8 characters of the account}:looks:6            its looks; until their minute ends
 """
 
 import logging
@@ -17,14 +18,14 @@ from django.conf import settings
 from django.db import Error
 
 from accounts import bans, key_text, networks
-from accounts.caller import Caller
 from accounts.key_text import ACCOUNT_ID_LENGTH, KeyText
-from accounts.limits import DAY, MINUTE, SECOND, Limits, Verdict, account_windows
+from accounts.limits import DAY, MINUTE, SECOND
 from accounts.quota import key_record
 from accounts.quota.admission import Admission
 from accounts.quota.anonymous import lookups
 from accounts.quota.database_store import NIGHT_SKEW, SKEW
 from accounts.quota.key_record import KeyFacts, KeyRefusal
+from accounts.quota.replies import read_look, read_refusal, read_reply, text_of
 from accounts.usage import write_behind
 from petstore.api.client_ip import Address
 from petstore.loop.scripts import RedisUnavailableError, Script, Scripts, script
@@ -49,14 +50,16 @@ end
 """
 
 
-def from_file(name: str, *, repeats: bool) -> Script:
-    """Return a Lua script with the constants that Python shares with it."""
-    return script(CONSTANTS + Path(__file__).with_name(name).read_text(), repeats=repeats)
+def from_files(*names: str, repeats: bool) -> Script:
+    """Return a Lua script of these files, with the constants that Python shares with it."""
+    parts = [Path(__file__).with_name(name).read_text() for name in names]
+    return script(CONSTANTS + "".join(parts), repeats=repeats)
 
 
-ADMIT = from_file("admit.lua", repeats=False)
-PUBLISH = from_file("publish.lua", repeats=True)
-NOTE_WRITE = from_file("note_write.lua", repeats=True)
+ADMIT = from_files("known.lua", "admit.lua", repeats=False)
+LOOK = from_files("known.lua", "look.lua", repeats=False)
+PUBLISH = from_files("publish.lua", repeats=True)
+NOTE_WRITE = from_files("note_write.lua", repeats=True)
 FORGET = script(CONSTANTS + "redis.call('DEL', KEYS[1]) return {public_id()}", repeats=True)
 
 
@@ -91,6 +94,11 @@ def names(public_id: str) -> list[str]:
     return [f"{start}key:{key}", f"{start}quota", f"{start}standing:{key}"]
 
 
+def names_to_look(public_id: str) -> list[str]:
+    account, key = public_id[:ACCOUNT_ID_LENGTH], public_id[ACCOUNT_ID_LENGTH:]
+    return [*names(public_id), f"petstore:{{{account}}}:looks:{key}"]
+
+
 class RedisQuotaStore:
     """Counts in Redis. Every method raises RedisUnavailableError when Redis fails."""
 
@@ -115,11 +123,30 @@ class RedisQuotaStore:
         Redis counts in the last step, so nothing before it counts twice. Raises RedisUndecidedError when
         there is no last one.
         """
+        reply = self._prove(ADMIT, names(key.public_id), key, address, now=now, writes=writes)
+        return reply if isinstance(reply, Admission) else read_reply(key, reply)
+
+    def look(self, key: KeyText, address: Address, now: int | None = None) -> Admission:
+        """Prove the key and show what is left: see QuotaStore. Raises RedisUndecidedError, too."""
+        reply = self._prove(LOOK, names_to_look(key.public_id), key, address, now=now, writes=False)
+        return reply if isinstance(reply, Admission) else read_look(key, reply)
+
+    def _prove(
+        self,
+        script: Script,
+        names: list[str],
+        key: KeyText,
+        address: Address,
+        *,
+        now: int | None,
+        writes: bool,
+    ) -> Admission | list[Any]:
+        """Run a script that begins with known.lua; return its last reply, or a refusal of the key's."""
         arguments: list[Any] = ["" if now is None else now, "", int(writes)]
         for number, pepper in settings.API_KEY_PEPPERS.items():
             arguments += [number, key_text.digest(key, pepper)]
         for _ in range(ROUNDS):
-            reply = self._run(ADMIT, key.public_id, arguments)
+            reply = self._own(key.public_id, self._scripts.run(script, names, arguments))
             if reply[0] == b"miss":
                 if not lookups.take(address):
                     return Admission(refusal=KeyRefusal.UNCHECKED)
@@ -129,8 +156,10 @@ class RedisQuotaStore:
                 if not networks.allowed(address, allowed.split()):
                     return Admission(refusal=KeyRefusal.ELSEWHERE)
                 arguments[1] = allowed
+            elif reply[0] == b"refused":
+                return Admission(refusal=read_refusal(reply))
             else:
-                return read_reply(key, reply)
+                return reply
         raise RedisUndecidedError(f"It has forgotten the key {key.public_id} {ROUNDS} times.")
 
     def refresh(self, public_id: str) -> None:
@@ -216,46 +245,14 @@ def publication(facts: KeyFacts) -> list[Any]:
         "banned_until": facts.banned_until,
         "ban_level": facts.ban_level,
         "lifts": facts.lifts,
+        "account_name": facts.account_name,
+        "plan": facts.plan,
+        "account_created_at": facts.account_created_at,
+        "name": facts.name,
+        "created_at": facts.created_at,
+        "last_used_at": facts.last_used_at,
     }
     kept = FACTS_KEPT if facts.id else ABSENT_KEPT
     here = min(facts.day_here, facts.day_used)
     head = [facts.version, kept, facts.day, facts.day_used - here, here]
     return head + [part for pair in fields.items() for part in pair]
-
-
-def text_of(reply: list[Any]) -> str:
-    """Return the text after a reply's kind."""
-    try:
-        return str(reply[1].decode())
-    except (IndexError, AttributeError, UnicodeDecodeError) as error:
-        raise RedisUnavailableError(f"It answered {reply!r}.") from error
-
-
-def read_reply(key: KeyText, reply: Any) -> Admission:
-    try:
-        if reply[0] == b"refused":
-            return Admission(refusal=KeyRefusal(text_of(reply)))
-        if reply[0] != b"counted":
-            raise ValueError(reply[0])
-        _, key_id, account_id, scopes, *rest = reply
-        numbers = [int(number) for number in rest]
-        per_minute, per_day, admitted, minute_ends, minute_used, day, day_used, now = numbers[:8]
-        banned_until, strikes, level, pepper_number, since_write = numbers[8:]
-    except (ValueError, IndexError, TypeError, AttributeError) as error:
-        raise RedisUnavailableError(f"It answered {reply!r}.") from error
-    windows = account_windows(
-        Limits(per_minute, per_day),
-        minute_ends=minute_ends,
-        minute_used=minute_used,
-        day=day,
-        day_used=day_used,
-        now=now,
-    )
-    verdict = Verdict(bool(admitted), windows, now, banned_until)
-    may = frozenset(scopes.decode().split())
-    caller = Caller(int(account_id), int(key_id), key.public_id, may, since_write)
-    write_behind.recorder.count(caller, verdict, elsewhere=True)
-    write_behind.recorder.rehash(key, caller.key_id, pepper_number)
-    if strikes:
-        write_behind.recorder.ban(bans.Ban(caller.key_id, now, banned_until, level, strikes))
-    return Admission(caller=caller, verdict=verdict)

@@ -12,6 +12,7 @@ from django.db import connection
 from django.db.models import Q
 
 from accounts.bans import Ban
+from accounts.events.warnings import Reached
 from accounts.limits import MINUTE, moment
 from accounts.models import EPOCH, Actor, ApiKey, KeyStanding
 from accounts.usage.many_rows import Statement
@@ -106,6 +107,7 @@ class Batch:
     last_called: dict[tuple[int, str, int], int] = field(default_factory=dict)
     # By key id, for keys under an older pepper: the number of the one that signs, and the digest with it.
     digests: dict[int, tuple[int, str]] = field(default_factory=dict)
+    reached: Reached = field(default_factory=dict)
     bans: list[Ban] = field(default_factory=list)
     refused: list[Refused] = field(default_factory=list)
     dropped: int = 0  # Refusals that are not kept: there were too many.
@@ -123,6 +125,7 @@ class Batch:
         self.calls.update(newer.calls)
         self.last_called |= newer.last_called
         self.digests = newer.digests  # The others come again with the keys' next use.
+        self.reached = newer.reached | self.reached
         self.bans += newer.bans
         refused = self.refused + newer.refused
         self.refused = refused[:KEPT_FOR_A_WRITE]
@@ -199,3 +202,4 @@ def write_bans(bans: list[Ban]) -> None:
         minutes = (ban.ends_at - ban.began_at) // MINUTE
         reason = f"{ban.strikes} requests before their Retry-After ran out. Banned for {minutes} minutes."
         audit.record(SERVICE, key, audit.Action.BANNED, reason=reason)
+        key.tell_of_ban(ban.began_at)

@@ -20,8 +20,9 @@ from django.db import Error, connection, transaction
 from accounts import key_text
 from accounts.bans import Ban
 from accounts.caller import Caller
+from accounts.events.warnings import THRESHOLDS, sweep, warn_of_use
 from accounts.key_text import KeyText
-from accounts.limits import DAY, HOUR, MINUTE, Verdict
+from accounts.limits import DAY, HOUR, MINUTE, Verdict, Window
 from accounts.models import signing_pepper
 from accounts.usage import loads, refusals
 from accounts.usage.batch import Batch, write_bans
@@ -41,6 +42,8 @@ class UsageRecorder:
         self._batch = Batch()
         self._hour = 0
         self._kept: Counter[int] = Counter()  # Refusals of this hour, by the id of the key.
+        self._day = 0
+        self._reached: set[tuple[int, int, int]] = set()  # Account, day, and threshold.
         self._lock = threading.Lock()
         self._writing = threading.Lock()
         self._stopping = threading.Event()
@@ -52,6 +55,9 @@ class UsageRecorder:
         with self._lock:
             batch = self._batch
             batch.last_used[caller.key_id] = verdict.now
+            day = verdict.windows[-1]
+            if day.used * 100 >= day.limit * THRESHOLDS[0]:
+                self._reach(caller.account_id, verdict.day, day)
             if not verdict.banned:  # No other numbers would have admitted it.
                 batch.loads[caller.account_id, verdict.now // MINUTE] += 1
             if not verdict.admitted:
@@ -60,6 +66,22 @@ class UsageRecorder:
             batch.requests[key_day] += 1
             if elsewhere:
                 batch.elsewhere[caller.account_id, verdict.day] += 1
+
+    def use(self, caller: Caller, now: int) -> None:
+        """Note that a key was used, by a request that no statistics count."""
+        with self._lock:
+            self._batch.last_used[caller.key_id] = now
+
+    def _reach(self, account_id: int, day: int, window: Window) -> None:
+        """Note each threshold of the day's quota that this process sees passed for the first time."""
+        if day != self._day:
+            self._day, self._reached = day, set()
+        for threshold in THRESHOLDS:
+            place = account_id, day, threshold
+            if window.used * 100 >= window.limit * threshold and place not in self._reached:
+                self._reached.add(place)
+                self._batch.reached[place] = window.limit, window.used
+                self.wake()  # Nobody else may send a request that shows it.
 
     def owes(self, account_id: int) -> bool:
         """Tell whether the database may lack requests of this account that another store has counted."""
@@ -133,6 +155,7 @@ class UsageRecorder:
             if time.monotonic() - tidied >= TIDY_EVERY:
                 tidied = time.monotonic()
                 do(tidy)
+                do(sweep)
 
     def wake(self) -> None:
         """Write, and do the chore, now; in the thread that does so every few seconds."""
@@ -151,6 +174,8 @@ class UsageRecorder:
                 with transaction.atomic():
                     write_bans(batch.bans)
                 batch.bans = []
+                warn_of_use(batch.reached)
+                batch.reached = {}
                 with transaction.atomic():
                     batch.write(time.time_ns() // 1000)
                 batch = Batch(refused=batch.refused)

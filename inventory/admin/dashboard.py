@@ -7,14 +7,19 @@ from collections.abc import Iterator
 from django.http import HttpRequest
 from django.urls import reverse
 
-from inventory.models import OrderStatus, PetStatus
+from inventory.models import PetStatus, Stage
 from inventory.stock import Stock, snapshot
 from petstore.backoffice.charts import BarChart, Series
 from petstore.backoffice.dashboard import Card, Step, listing, makes_cards
 from petstore.backoffice.navigation import may_view
 from petstore.backoffice.wording import counted
 
-MOST_CATEGORIES = 12  # In the chart, those with the most animals.
+MOST_CATEGORIES = 12  # In the chart, those with the most pets.
+WAITING = {
+    Stage.TO_APPROVE: ("for approval", "approval", "Approve"),
+    Stage.TO_SHIP: ("to be shipped", "local_shipping", "Ship"),
+    Stage.SHIPPED: ("to be delivered", "inventory", "Deliver"),
+}
 STATUS_COLOURS = {
     PetStatus.AVAILABLE: "--chart-1",
     PetStatus.PENDING: "--chart-2",
@@ -35,20 +40,16 @@ def cards(request: HttpRequest) -> Iterator[Card]:
 def orders(request: HttpRequest, stock: Stock | None) -> Card:
     if stock is None:
         return Card("orders", "left", 1, {})
-    placed = listing("inventory_order", status__exact=OrderStatus.PLACED)
-    approved = listing("inventory_order", status__exact=OrderStatus.APPROVED)
+    link = {stage: listing("inventory_order", stage=stage) for stage in Stage}
     changes = request.user.has_perm("inventory.change_order")
     steps = []
-    if stock.orders_placed:
-        text = counted(stock.orders_placed, "order waits for approval.", "orders wait for approval.")
-        steps.append(Step(1, "approval", text, "Approve" if changes else "See the orders", placed))
-    if stock.orders_approved:
-        text = counted(stock.orders_approved, "approved order waits", "approved orders wait")
-        verb = "Ship or deliver" if changes else "See the orders"
-        steps.append(Step(1, "local_shipping", f"{text} to be shipped or delivered.", verb, approved))
+    for stage, (meaning, icon, verb) in WAITING.items():
+        if number := stock.orders[stage]:
+            text = f"{counted(number, 'order waits', 'orders wait')} {meaning}."
+            steps.append(Step(1, icon, text, verb if changes else "See the orders", link[stage]))
     waiting = [
-        ("Placed", "wait for approval", f"{stock.orders_placed:,}", placed),
-        ("Approved", "wait to be shipped or delivered", f"{stock.orders_approved:,}", approved),
+        (stage.label, f"wait {meaning}", f"{stock.orders[stage]:,}", link[stage])
+        for stage, (meaning, _, _) in WAITING.items()
     ]
     facts = {"counted_at": stock.counted_at, "waiting": waiting, "link": listing("inventory_order")}
     return Card("orders", "left", 1, facts, steps)
@@ -70,7 +71,7 @@ def pets(request: HttpRequest, stock: Stock | None) -> Card:
 
 
 def stock_chart(stock: Stock) -> BarChart:
-    """Return the animals of the largest categories, a bar for each; the totals are of all."""
+    """Return the pets of the largest categories, a bar for each; the totals are of all."""
     kept = [row for row in stock.categories if row.total]
     shown = sorted(kept, key=lambda row: -row.total)[:MOST_CATEGORIES]
 

@@ -99,7 +99,7 @@ class ImportForm(forms.Form):
 class ExportForm(forms.Form):
     format = forms.ChoiceField(
         choices=[
-            ("csv", "CSV, for spreadsheets: formulas in names are disarmed"),
+            ("csv", "CSV, for spreadsheets: formulas in names are escaped"),
             ("jsonl", "JSON Lines: names as they are, for import_pets and programs"),
         ],
         widget=UnfoldAdminSelectWidget,

@@ -25,9 +25,10 @@ from accounts.admin.accounts import Panel
 from accounts.models import Account
 from inventory.admin.changelist import row_id
 from inventory.admin.shared import COLOURS, ActingAdmin, Outcome, Verb, a_few, label, staff, steps_of
+from inventory.admin.stages import StageFilter, tabs
 from inventory.models import LIVE, IllegalMoveError, Order, OrderStatus
 from petstore.backoffice.confirmation import Question, ReasonForm, confirm
-from petstore.backoffice.filters import ChoiceFilter, TimeFilter
+from petstore.backoffice.filters import TimeFilter
 from petstore.backoffice.history import Entry
 from petstore.backoffice.navigation import may_view
 from petstore.backoffice.wording import counted
@@ -40,11 +41,12 @@ MOST_ACCOUNTS = 100  # That one search by name follows.
 ON_ACCOUNT = 10  # Orders on the page of an account,
 IN_TIMELINE = 30  # and those whose steps are in its timeline.
 A_YEAR = timedelta(days=365)
+SEEN = "Clients see the ship date in their order."
 
 
 class ShipDateForm(forms.Form):
     ship_date = forms.DateTimeField(
-        label="Leaves at",
+        label="Ship date",
         widget=UnfoldAdminTextInputWidget(attrs={"type": "datetime-local"}),
         help_text="Date and time in UTC, within a year from now.",
     )
@@ -61,6 +63,16 @@ class ShipDateForm(forms.Form):
 class OrderVerb(Verb):
     allowed: tuple[OrderStatus, ...]
     act: Callable[[Order, str, dict[str, Any]], None]  # The order, who does it, what was filled in.
+    shipped: bool | None = None  # Only for orders that have a ship date, or for those that have none.
+
+    def suits(self, order: Order) -> bool:
+        """Tell whether it may be done to an order as it is now."""
+        dated = self.shipped is None or self.shipped == (order.ship_date is not None)
+        return dated and order.status in self.allowed
+
+
+def set_ship_date(order: Order, by: str, given: dict[str, Any]) -> None:
+    order.ship(by=by, ship_date=given["ship_date"])
 
 
 VERBS = {
@@ -68,17 +80,20 @@ VERBS = {
         "Approve", "approved", (OrderStatus.PLACED,), lambda order, by, _: order.approve(by=by)
     ),
     "ship": OrderVerb(
-        "Ship now", "shipped", (OrderStatus.APPROVED,), lambda order, by, _: order.ship(by=by)
+        "Ship now",
+        "shipped",
+        (OrderStatus.APPROVED,),
+        lambda order, by, _: order.ship(by=by),
+        shipped=False,
     ),
     "ship_later": OrderVerb(
         "Ship on a date...",
         "given a ship date",
         (OrderStatus.APPROVED,),
-        lambda order, by, given: order.ship(by=by, ship_date=given["ship_date"]),
+        set_ship_date,
+        shipped=False,
         form=ShipDateForm,
-        question=Question(
-            "Ship on a date", "Set the ship date", "Clients see the ship date in their order."
-        ),
+        question=Question("Ship on a date", "Set the ship date", SEEN),
     ),
     "deliver": OrderVerb(
         "Deliver...",
@@ -86,8 +101,17 @@ VERBS = {
         (OrderStatus.APPROVED,),
         lambda order, by, _: order.deliver(by=by),
         question=Question(
-            "Deliver", "Deliver", "The animal is handed over and sold. A delivered order is final."
+            "Deliver", "Deliver", "The pet is handed over and sold. A delivered order is final."
         ),
+    ),
+    "change_ship_date": OrderVerb(
+        "Change ship date...",
+        "given another ship date",
+        (OrderStatus.APPROVED,),
+        set_ship_date,
+        shipped=True,
+        form=ShipDateForm,
+        question=Question("Change ship date", "Change the ship date", SEEN),
     ),
     "cancel": OrderVerb(
         "Cancel...",
@@ -98,20 +122,11 @@ VERBS = {
         question=Question(
             "Cancel",
             "Cancel the order",
-            "The animal is available to others again. A cancelled order is final.",
+            "The pet is available to others again. A cancelled order is final.",
             danger=True,
         ),
     ),
 }
-
-
-class WaitingFilter(ChoiceFilter, DropdownFilter):
-    title = "waiting"
-    parameter_name = "waiting"
-    offered = (("yes", "Waiting for us"),)
-
-    def condition(self, chosen: str) -> Q:
-        return Q(status__in=LIVE)
 
 
 class PlacedFilter(TimeFilter, DropdownFilter):
@@ -125,7 +140,8 @@ class OrderAdmin(ActingAdmin):
 
     can_add = can_delete = False
     list_display = ["id", "status_badge", "account", "pet", "ship_date", "created_at"]
-    list_filter = [("status", ChoicesDropdownFilter), WaitingFilter, PlacedFilter]
+    list_filter = [StageFilter, ("status", ChoicesDropdownFilter), PlacedFilter]
+    list_before_template: Any = "admin/inventory/order/stages.html"
     keys = MappingProxyType({("status__exact",): OneFilterKey("id")})
     list_select_related = ["account", "pet"]
     search_fields = ["account__name"]
@@ -134,6 +150,9 @@ class OrderAdmin(ActingAdmin):
     change_form_outer_before_template: Any = "admin/inventory/order/next.html"
     row_pages = {"act/<slug:name>/": "act"}
     verbs = VERBS
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
+        return super().changelist_view(request, (extra_context or {}) | {"tabs": tabs(request)})
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         """Save nothing: orders change by their verbs alone."""
@@ -155,10 +174,10 @@ class OrderAdmin(ActingAdmin):
         verbs = [
             (reverse("admin:inventory_order_act", args=[row.pk, name]), name, verb)
             for name, verb in VERBS.items()
-            if may and row.status in verb.allowed
+            if may and verb.suits(row)
         ]
         return {
-            "badge": {"text": row.get_status_display(), "type": COLOURS[row.status]},
+            "badge": {"text": standing(row), "type": COLOURS[row.status]},
             "verbs": verbs,
             "show_save": False,
             "show_save_and_continue": False,
@@ -191,7 +210,7 @@ class OrderAdmin(ActingAdmin):
         for place, order in enumerate(rows):
             try:
                 self.attempt(request, order, verb, given)
-            except IllegalMoveError:
+            except IllegalMoveError:  # The order is as `attempt` found it.
                 outcome.skip(why_not(order, verb), str(order))
             except Error:
                 logger.exception("The database failed while %s was to be %s.", order, verb.done)
@@ -207,7 +226,7 @@ class OrderAdmin(ActingAdmin):
         """Do it to one order, and record it. Raises IllegalMoveError."""
         # As it is now: a client may have cancelled it since the page was shown.
         order.refresh_from_db(from_queryset=Order.objects.select_for_update())
-        if order.status == OrderStatus.CANCELLED:  # A second time would pass in silence.
+        if not verb.suits(order):  # To cancel it a second time would pass in silence.
             raise IllegalMoveError("")
         verb.act(order, staff(request), given)
         why = f": {given['reason']}" if given.get("reason") else "."
@@ -217,8 +236,19 @@ class OrderAdmin(ActingAdmin):
         return f"Order {row.pk}: {label(row.pet)} for {row.account}"
 
 
+def standing(order: Order) -> str:
+    """Return an order's status, with its ship date once it is approved."""
+    status = str(order.get_status_display())
+    if order.status != OrderStatus.APPROVED or order.ship_date is None:
+        return status
+    ships = "shipped" if order.ship_date <= timezone.now() else "ships"
+    return f"{status}, {ships} {order.ship_date:%Y-%m-%d}"
+
+
 def why_not(order: Order, verb: OrderVerb) -> str:
     """Return why an order can't be approved, shipped, delivered or cancelled."""
+    if order.status in verb.allowed:
+        return f"they have {'a ship date, which can be changed' if order.ship_date else 'no ship date yet'}"
     reason = f"{order.status} orders can't be {verb.done}"
     return f"{reason}; approve them first" if order.status == OrderStatus.PLACED else reason
 

@@ -17,6 +17,7 @@ from django.utils import timezone
 from unfold.contrib.filters.admin import ChoicesDropdownFilter
 from unfold.widgets import UnfoldAdminTextInputWidget
 
+from accounts.models import EventDraft
 from inventory.admin.changelist import row_id
 from inventory.admin.import_export import PetExchange
 from inventory.admin.shared import Outcome, SearchedFilter, Verb, label, staff, steps_of
@@ -83,8 +84,9 @@ def move_pets(
             for pet in outcome.done
         )
         Pet.objects.filter(pk__in=[pet.pk for pet in outcome.done]).update(status=to, updated_at=now)
-    for pet in outcome.done:
-        pet.status, pet.updated_at = to, now
+        for pet in outcome.done:
+            pet.status, pet.updated_at = to, now
+        EventDraft.objects.bulk_create(pet.status_changed() for pet in outcome.done)
     for gone in sorted(wanted - {pet.pk for pet in pets}):
         outcome.skip("they are no longer there", f"pet {gone}")
     return outcome
@@ -128,7 +130,7 @@ VERBS = {
 
 @admin.register(Pet)
 class PetAdmin(PetExchange):
-    """The animals. No page of theirs grows slow with a million of them."""
+    """The pets. No page of theirs grows slow with a million of them."""
 
     form = PetForm
     list_display = ["name", "id", "status_badge", "category", "updated_at"]
@@ -146,6 +148,7 @@ class PetAdmin(PetExchange):
     fields = ["name", "category", "status", "reason", "created_at", "updated_at"]
     readonly_fields = ["created_at", "updated_at"]
     verbs = VERBS
+    instead_of_deleting = "Mark it sold, and no client can order it."
 
     def get_sortable_by(self, request: HttpRequest) -> Any:
         """Sort by id, but what was searched for by name is in the order of names."""
@@ -167,6 +170,9 @@ class PetAdmin(PetExchange):
                 obj.move(PetStatus(obj.status), by=staff(request), reason=form.cleaned_data["reason"])
             except IllegalMoveError as error:  # Somebody was faster.
                 self.message_user(request, error.message, messages.ERROR)
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        return self.fields if obj else ["name", "category", "status"]
 
     def beside_form(self, request: HttpRequest, row: Pet | None) -> dict[str, Any]:
         return {"history_title": "History of the status", "history": steps_of(row)} if row else {}

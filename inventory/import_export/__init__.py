@@ -1,4 +1,4 @@
-"""Animals in files, and between files and the database. Checking, reading and writing are pure."""
+"""Pets in files, and between files and the database. Checking, reading and writing are pure."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -11,7 +11,7 @@ from django.db import connection, transaction
 from inventory.import_export.checking import BATCH, Checker, Report, Row, good_rows
 from inventory.import_export.reading import READERS, lines
 from inventory.import_export.writing import Exported
-from inventory.models import Category, Pet, PetQuerySet
+from inventory.models import Category, Pet, PetQuerySet, added_pets
 
 FORMATS = ("csv", "jsonl")
 STREAM = "-"
@@ -43,10 +43,10 @@ def checked(
 
 
 def add(batches: Iterable[list[Row]]) -> None:
-    """Add the animals of all batches, or none of them."""
-    with transaction.atomic():
+    """Add the pets of all batches, or none of them."""
+    with added_pets() as add_some:
         for rows in batches:
-            Pet.objects.bulk_create(
+            add_some(
                 Pet(name=name, category_id=category_id, status=status) for name, category_id, status in rows
             )
 
@@ -61,6 +61,6 @@ def snapshot() -> AbstractContextManager[Any]:
 
 
 def export(pets: PetQuerySet) -> Iterator[Exported]:
-    """Yield the animals by ascending id. One query, so one moment; call it within `snapshot`."""
+    """Yield the pets by ascending id. One query, so one moment; call it within `snapshot`."""
     shown = pets.order_by("id").values_list("id", "name", "category_id", "category__name", "status")
     return shown.iterator(chunk_size=BATCH)

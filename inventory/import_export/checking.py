@@ -1,4 +1,4 @@
-"""Checking animals before they are added, by the API's own rules. Pure."""
+"""Checking pets before they are added, by the API's own rules. Pure."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from inventory.models import PetStatus
 BATCH = 5_000
 COLUMNS = ("name", "category", "categoryId", "status")
 
-Members = dict[str, Any]  # What a file says of an animal: COLUMNS that are there, any type, and others.
+Members = dict[str, Any]  # What a file says of a pet: COLUMNS that are there, any type, and others.
 Row = tuple[str, int, str]  # Name, category id, status.
 Records = Iterator[tuple[int, Members | str]]
 

@@ -1,4 +1,4 @@
-"""Reading animals from text in pieces, one record at a time. Pure.
+"""Reading pets from text in pieces, one record at a time. Pure.
 
 A reader yields, for each record, the number of the line on which it begins and either its members or a
 sentence that says what is wrong with it. It raises UnreadableError where nothing that follows can be
@@ -21,19 +21,25 @@ BLANKS = " \t\r\n"  # Between the values of JSON (RFC 8259 section 2).
 
 
 UTF_16 = "The file is in UTF-16. Save it as UTF-8."
+NOT_TEXT = "The file is not text. Choose a CSV or JSON Lines file; a spreadsheet can be saved as CSV."
+# What no first line of a text has: a control character, or in front a byte that begins none in UTF-8.
+BINARY = re.compile("[\x00-\x08\x0e-\x1f]|^[\udc80-\udcff]")
 TOO_LONG = f"The line is longer than {LONGEST:,} characters. What follows was not read."
 
 
 def lines(stream: BinaryIO) -> Iterator[str]:
-    """Yield the lines of a stream in UTF-8. Raises UnreadableError for one that is longer than LONGEST.
+    """Yield the lines of a stream in UTF-8.
 
-    Bytes that are no UTF-8 come as lone surrogates, as Python's `surrogateescape` makes them.
+    Bytes that are no UTF-8 come as lone surrogates, as Python's `surrogateescape` makes them. Raises
+    UnreadableError for a file that is not text, and for a line that is longer than LONGEST.
     """
     text = io.TextIOWrapper(stream, "utf-8-sig", errors="surrogateescape", newline="\n")
     try:
         for number, line in enumerate(iter(partial(text.readline, LONGEST + 1), ""), 1):
             if number == 1 and (line.startswith(("\udcff\udcfe", "\udcfe\udcff")) or "\0" in line[:2]):
                 raise UnreadableError(1, UTF_16)
+            if number == 1 and BINARY.search(line):
+                raise UnreadableError(1, NOT_TEXT)
             if len(line) > LONGEST:
                 raise UnreadableError(number, TOO_LONG)
             yield line
@@ -127,7 +133,7 @@ AN_ARRAY = (
 
 
 def read_json_lines(lines: Iterator[str]) -> Records:
-    """Read JSON Lines: in each line one of the contract's NewPets, or an animal as the export writes it."""
+    """Read JSON Lines: in each line one of the contract's NewPets, or a pet as the export writes it."""
     begun = False
     for number, line in enumerate(lines, 1):
         if not line.strip(BLANKS):

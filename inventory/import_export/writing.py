@@ -1,4 +1,4 @@
-"""Writing animals as CSV and JSON Lines. Pure."""
+"""Writing pets as CSV and JSON Lines. Pure."""
 
 import codecs
 import csv

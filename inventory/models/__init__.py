@@ -1,9 +1,18 @@
 """What the shop keeps and sells: categories, pets and orders, with their legal moves."""
 
+from inventory.models.additions import added_pets
 from inventory.models.orders import Order, OrderEvent, OrderQuerySet
 from inventory.models.pets import NAME_LENGTH, Category, Pet, PetEvent, PetQuerySet, StockCount
 from inventory.models.uploads import PetUpload
-from inventory.transitions import LIVE, ORDER_MOVES, PET_MOVES, IllegalMoveError, OrderStatus, PetStatus
+from inventory.transitions import (
+    LIVE,
+    ORDER_MOVES,
+    PET_MOVES,
+    IllegalMoveError,
+    OrderStatus,
+    PetStatus,
+    Stage,
+)
 
 __all__ = [
     "LIVE",
@@ -21,5 +30,7 @@ __all__ = [
     "PetQuerySet",
     "PetStatus",
     "PetUpload",
+    "Stage",
     "StockCount",
+    "added_pets",
 ]

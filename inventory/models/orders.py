@@ -9,10 +9,19 @@ from django.db import models
 from django.db.models import Case, F, Q, QuerySet, Value, When
 from django.utils import timezone
 
+from accounts.models import EventDraft, EventType
 from inventory.models.pets import Event, Pet, PetEvent
-from inventory.transitions import LIVE, ORDER_MOVES, IllegalMoveError, OrderStatus, PetStatus
+from inventory.transitions import (
+    LIVE,
+    ORDER_MOVES,
+    IllegalMoveError,
+    OrderStatus,
+    PetStatus,
+    Stage,
+)
 from petstore.db.keysets import OneFilterKey, TwoFilterKey
-from petstore.loop.compiled_writes import atomic, insert, refresh, update
+from petstore.loop.compiled_writes import atomic, refresh, update, update_one
+from petstore.loop.linked_inserts import KEY, insert_with
 
 
 class OrderEvent(Event):
@@ -44,18 +53,26 @@ class OrderQuerySet(QuerySet["Order"]):
         """
         # The update decides who wins: whoever comes second waits for the row, and finds it pending.
         available = {"pk": pet_id, "status": PetStatus.AVAILABLE}
-        if not update(Pet, available, status=PetStatus.PENDING, updated_at=timezone.now()):
+        moved = {"status": PetStatus.PENDING, "updated_at": timezone.now()}
+        shown = update_one(Pet, available, ["name", "category"], **moved)
+        if shown is None:
             refresh(Pet(pk=pet_id))  # It may not be there at all.
             raise IllegalMoveError(f"Pet {pet_id} is not available.")
-        order = insert(Order(account_id=account_id, pet_id=pet_id))
-        order.record("", OrderStatus.PLACED, by=by)
-        step = {"from_status": PetStatus.AVAILABLE, "to_status": PetStatus.PENDING, "by": by}
-        insert(PetEvent(pet_id=pet_id, order=order, **step), wait=False)
+        pet = Pet(pk=pet_id, name=shown[0], category_id=shown[1], **moved)
+        order = Order(account_id=account_id, pet_id=pet_id)
+        of_pet = {"from_status": PetStatus.AVAILABLE, "to_status": PetStatus.PENDING, "by": by}
+        insert_with(
+            order,
+            OrderEvent(order_id=KEY, to_status=OrderStatus.PLACED, by=by),
+            PetEvent(pet_id=pet_id, order_id=KEY, **of_pet),
+            EventDraft.of_new(EventType.ORDER_PLACED, {"order": order.as_json() | {"id": KEY}}, account_id),
+            pet.status_changed(),
+        )
         return order
 
 
 class Order(models.Model):
-    """One account's order of one animal; moves together with it, in one transaction (D15)."""
+    """One account's order of one pet; moves together with it, in one transaction (D15)."""
 
     account = models.ForeignKey(
         "accounts.Account", on_delete=models.PROTECT, related_name="orders", db_index=False
@@ -74,7 +91,10 @@ class Order(models.Model):
             models.Index("account", OneFilterKey("id"), name="order_of_account"),
             models.Index("account", "status", TwoFilterKey("id"), name="order_of_account_and_status"),
             models.Index("status", OneFilterKey("id"), name="order_of_status"),
-            models.Index(fields=["id"], name="order_waiting", condition=Q(status__in=LIVE)),
+            *(
+                models.Index(fields=["id"], name=f"order_{stage}", condition=stage.orders)
+                for stage in Stage
+            ),
             models.Index(fields=["created_at"], name="order_by_time"),
         ]
         constraints = [
@@ -110,21 +130,28 @@ class Order(models.Model):
 
     @atomic
     def ship(self, *, by: str, ship_date: datetime | None = None) -> None:
-        """Note when the animal leaves. Raises IllegalMoveError unless the order is approved."""
+        """Note when the pet leaves, by default now.
+
+        Raises IllegalMoveError unless the order is approved; without a date, if it has one already.
+        """
         refresh(self, lock=True)
         if self.status != OrderStatus.APPROVED:
             raise IllegalMoveError(f"Order {self.pk} is {self.status}; only an approved one ships.")
+        if ship_date is None and self.ship_date is not None:
+            raise IllegalMoveError(f"Order {self.pk} has a ship date. To change it, say the new one.")
         self.ship_date, self.updated_at = (ship_date or timezone.now()).astimezone(UTC), timezone.now()
         update(Order, {"pk": self.pk}, wait=False, ship_date=self.ship_date, updated_at=self.updated_at)
-        self.record(self.status, self.status, by=by, reason=f"Ships {self.ship_date:%Y-%m-%d %H:%M} UTC.")
+        reason = f"Ships {self.ship_date:%Y-%m-%d %H:%M} UTC."
+        step = self.step(self.status, self.status, by=by, reason=reason)
+        insert_with(step, self.event(EventType.ORDER_SHIPPED), wait=False)
 
     def deliver(self, *, by: str, reason: str = "") -> None:
-        """Hand the animal over: it is sold. Raises IllegalMoveError."""
+        """Hand the pet over: it is sold. Raises IllegalMoveError."""
         self._move(OrderStatus.DELIVERED, by=by, reason=reason, pet_to=PetStatus.SOLD)
 
     @atomic
     def cancel(self, *, by: str, reason: str = "", only_placed: bool = False) -> None:
-        """Release the animal; doing it twice changes nothing. Raises IllegalMoveError.
+        """Release the pet; doing it twice changes nothing. Raises IllegalMoveError.
 
         `only_placed`: as a client may, who can't cancel what is approved.
         """
@@ -144,15 +171,20 @@ class Order(models.Model):
         """Take a legal step, and record it; the row is locked."""
         if to not in ORDER_MOVES[self.status]:
             raise IllegalMoveError(f"Order {self.pk} is {self.status}; it can't become {to}.")
+        step = self.step(self.status, to, by=by, reason=reason)
+        of_pet: list[models.Model] = []
         if pet_to is not None:
             pet = Pet(pk=self.pet_id)
             refresh(pet, lock=True)
-            pet.go(pet_to, by=by, reason=reason, order_id=self.pk)
-        self.record(self.status, to, by=by, reason=reason)
+            of_pet = pet.step(pet_to, by=by, reason=reason, order_id=self.pk)
         self.status, self.updated_at = to, timezone.now()
         update(Order, {"pk": self.pk}, wait=False, status=to, updated_at=self.updated_at)
+        insert_with(step, self.event(EventType(f"order.{to}")), *of_pet, wait=False)
 
-    def record(self, from_status: str, to_status: str, *, by: str, reason: str = "") -> None:
-        """Write what happened to the order."""
+    def step(self, from_status: str, to_status: str, *, by: str, reason: str) -> OrderEvent:
+        """Return what is to be written of a step."""
         step = {"from_status": from_status, "to_status": to_status, "by": by, "reason": reason[:255]}
-        insert(OrderEvent(order_id=self.pk, **step), wait=False)
+        return OrderEvent(order_id=self.pk, **step)
+
+    def event(self, kind: EventType) -> EventDraft:
+        return EventDraft.of(kind, {"order": self.as_json()}, self.account_id)

@@ -1,4 +1,4 @@
-"""The animals and their kinds: what happened to them, and how many there are."""
+"""The pets and their kinds: what happened to them, and how many there are."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from django.db import models, transaction
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
+from accounts.models import EventDraft, EventType
 from inventory.search import Folded
 from inventory.transitions import LIVE, PET_MOVES, IllegalMoveError, PetStatus
 from petstore.db.keysets import OneFilterKey, TwoFilterKey
-from petstore.loop.compiled_writes import insert, refresh, update
+from petstore.loop.compiled_writes import refresh, update
+from petstore.loop.linked_inserts import KEY, insert_with
 
 NAME_LENGTH = 255
 
@@ -98,12 +100,23 @@ class Pet(models.Model):
         """Return the contract's Pet, as `PetQuerySet.as_json` reads it."""
         return {"id": self.pk, "name": self.name, "categoryId": self.category_id, "status": self.status}
 
+    def save(self, *args: Any, **options: Any) -> None:
+        """Save, with the event of what others see of it; for staff, who set no status so."""
+        with transaction.atomic(savepoint=False):
+            shown = Pet.objects.as_json()
+            before = shown.select_for_update().filter(pk=self.pk).first()
+            super().save(*args, **options)
+            after = shown.get(pk=self.pk)
+            if after != before:
+                kind = EventType.PET_UPDATED if before else EventType.PET_CREATED
+                EventDraft.of(kind, {"pet": after}).save()
+
     @transaction.atomic
     def move(self, to: PetStatus, *, by: str, reason: str = "") -> None:
         """Set the status by hand. Raises IllegalMoveError, also for a pet that a live order holds."""
         refresh(self, lock=True)
         self.check_free()
-        self.go(to, by=by, reason=reason)
+        insert_with(*self.step(to, by=by, reason=reason))
 
     def check_free(self) -> None:
         """Raise IllegalMoveError if a live order holds the pet."""
@@ -118,13 +131,23 @@ class Pet(models.Model):
         if self.status == PetStatus.SOLD and not reason.strip():
             raise IllegalMoveError(f"Pet {self.pk} is sold. To take it back, say why it was returned.")
 
-    def go(self, to: PetStatus, *, by: str, reason: str, order_id: int | None = None) -> None:
-        """Take a legal step, and record it. The row must be locked. Raises IllegalMoveError."""
+    def step(self, to: PetStatus, *, by: str, reason: str, order_id: Any = None) -> list[models.Model]:
+        """Take a legal step; return what is to be written of it. The row must be locked.
+
+        Raises IllegalMoveError.
+        """
         self.check_move(to, reason)
         step = {"from_status": self.status, "to_status": to, "by": by, "reason": reason[:255]}
-        insert(PetEvent(pet_id=self.pk, order_id=order_id, **step), wait=False)
         self.status, self.updated_at = to, timezone.now()
         update(Pet, {"pk": self.pk}, wait=False, status=to, updated_at=self.updated_at)
+        return [PetEvent(pet_id=self.pk, order_id=order_id, **step), self.status_changed()]
+
+    def created(self) -> EventDraft:
+        """Return the event of a pet that is yet to be written; it is to be written with it."""
+        return EventDraft.of_new(EventType.PET_CREATED, {"pet": self.as_json() | {"id": KEY}})
+
+    def status_changed(self) -> EventDraft:
+        return EventDraft.of(EventType.PET_STATUS_CHANGED, {"pet": self.as_json()})
 
 
 class StockCount(models.Model):
@@ -135,7 +158,9 @@ class StockCount(models.Model):
     took_ms = models.PositiveIntegerField(default=0)
     pets = models.JSONField(default=list, help_text="[category id, status, number of pets] of each.")
     orders_placed = models.BigIntegerField(default=0)
-    orders_approved = models.BigIntegerField(default=0)
+    orders_approved = models.BigIntegerField(default=0, help_text="Those that have shipped, too.")
+    orders_shipped = models.BigIntegerField(default=0, db_default=0)
+    orders_done = models.BigIntegerField(default=0, db_default=0)
 
     class Meta:
         constraints = [models.CheckConstraint(name="stock_count_is_one_row", condition=Q(id=1))]

@@ -64,12 +64,16 @@ class ErrorCode(Enum):
         "The API key is banned because it kept sending after 429. Wait as Retry-After says.",
     )
     ENDPOINT_REMOVED = 410, "This operation was removed. Use GET /pets with the `status` filter."
+    CURSOR_EXPIRED = (
+        410,
+        "Events after this point are no longer kept. Begin anew, without cursor and since.",
+    )
     URI_TOO_LONG = 414, "The URL is longer than 8,192 bytes. Send a shorter one."
     SERVICE_UNAVAILABLE = (
         503,
         "The service can't answer just now. Wait as Retry-After says, then try again.",
     )
-    INTERNAL_ERROR = 500, "The service failed. Try again later, and report the X-Request-Id if it stays."
+    INTERNAL_ERROR = 500, "The service failed. Try again later, and report the X-Request-Id if it persists."
 
 
 class Detail(TypedDict):

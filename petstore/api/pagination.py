@@ -92,15 +92,23 @@ def asked_page(filters: Filters, path: str, query: str) -> AskedPage:
     values = chosen(parameters, filters)
     where = {one.column: value for one, value in values.items()}
     limit = bounded(parameters, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT)
-    cursor = single(parameters, "cursor")
-    if cursor is not None:
-        try:
-            where["keyset__gt"] = b62_decode(signer(path).unsign(cursor))
-        except BadSignature:
-            raise invalid_parameter(
-                '`cursor` is not one that this list gave. Take it from Link: rel="next".'
-            ) from None
+    after = cursor_in(parameters, path)
+    if after is not None:
+        where["keyset__gt"] = after
     return AskedPage(where, limit, tuple((one.name, str(value)) for one, value in values.items()))
+
+
+def cursor_in(parameters: QueryDict, path: str) -> int | None:
+    """Return the id that a page begins after, or None without a cursor. Raises ApiError 400."""
+    cursor = single(parameters, "cursor")
+    if cursor is None:
+        return None
+    try:
+        return b62_decode(signer(path).unsign(cursor))
+    except BadSignature:
+        raise invalid_parameter(
+            '`cursor` is not one that this list gave. Take it from Link: rel="next".'
+        ) from None
 
 
 @lru_cache(maxsize=1024)  # First pages are asked for most, and signing took a tenth of a request.

@@ -21,6 +21,7 @@ class Operation(NamedTuple):
 
     scope: str | None = None
     deprecation: Deprecation | None = None
+    free: bool = False  # Costs nothing, and is answered although the quota is used up (D39).
 
 
 NO_OPERATION = Operation()
@@ -33,7 +34,11 @@ def operation_of(view: Callable[..., Any], method: str | None) -> Operation:
     if action is None:
         return NO_OPERATION
     declared = vars(view)["cls"]  # DRF's as_view leaves the ApiView there.
-    return Operation(declared.required_scopes.get(action), declared.deprecations.get(action))
+    return Operation(
+        declared.required_scopes.get(action),
+        declared.deprecations.get(action),
+        action in declared.free_actions,
+    )
 
 
 class Caller(requests.Caller, Protocol):

@@ -1,6 +1,6 @@
 """What every view under /v1 shares, and the answer to unknown paths. What comes before a view: gate.py."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Any, NoReturn
 
@@ -25,6 +25,7 @@ class ApiView(APIView):
     # By action, as DRF calls a viewset's methods.
     required_scopes: Mapping[str, str] = MappingProxyType({})
     deprecations: Mapping[str, Deprecation] = MappingProxyType({})
+    free_actions: Collection[str] = ()
     filters: Filters = ()  # Of the list, where there is one.
     # One of each for all requests: they keep nothing of them.
     parsers = tuple(parser() for parser in APIView.parser_classes)

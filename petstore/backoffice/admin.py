@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any, cast
 
@@ -17,9 +18,13 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from petstore.api.client_ip import NOWHERE
+from petstore.backoffice import palette
+from petstore.backoffice.dashboard import listing
 from petstore.backoffice.filters import ChoiceFilter, TimeFilter
 from petstore.backoffice.model_admin import PetstoreModelAdmin
 from petstore.backoffice.models import AuditEntry
+from petstore.backoffice.navigation import may_view
+from petstore.backoffice.palette import Result
 
 MOST_SHOWN = 1000  # Entries that one can page through; for older ones there are the filters.
 MOST_STAFF = 200  # Members of staff that the filter names.
@@ -118,3 +123,11 @@ def listed(values: dict[str, Any]) -> SafeString:
     """Return values as an escaped text of a line for each."""
     lines = (f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in sorted(values.items()))
     return format_html('<pre class="values">{}</pre>', "\n".join(lines)) if values else SafeString("none")
+
+
+@palette.finds
+def of_request(request: HttpRequest, term: str) -> Iterator[Result]:
+    """Yield the part of the trail that a request has, by its id."""
+    if may_view(request, "backoffice.auditentry") and AuditEntry.objects.filter(request_id=term).exists():
+        link = listing("backoffice_auditentry", q=term)
+        yield Result(1, "history", f"Request {term}", "What it changed, in the audit trail", link)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
 from types import MappingProxyType
 from typing import Any
 
 from django import forms
-from django.contrib import admin
-from django.contrib.admin.utils import unquote
+from django.contrib import admin, messages
+from django.contrib.admin.utils import quote, unquote
 from django.contrib.admin.widgets import AutocompleteSelect
 from django.core.exceptions import PermissionDenied
 from django.db import models
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
-from django.urls import path
+from django.urls import path, reverse
 from unfold.admin import ModelAdmin
 
 from petstore.backoffice import audit, edit_conflicts
@@ -22,9 +24,10 @@ from petstore.backoffice.audit import Action, Actor
 from petstore.backoffice.history import entries_of
 from petstore.backoffice.models import AuditEntry
 from petstore.backoffice.site import PetstoreAdminSite
+from petstore.db.keysets import order_for
 
 MOST_REMEMBERED = 500  # Rows of one action whose old values are kept; more are recorded without them.
-EXAMPLES = 10
+EXAMPLES = 3
 
 
 class SafeAutocompleteSelect(AutocompleteSelect):
@@ -48,6 +51,8 @@ class PetstoreModelAdmin(ModelAdmin):
     # Pages about one row: what follows the row's id in their address, and their names. `revoke` is shown by
     # `revoke_view(request, object_id)`.
     row_pages: Mapping[str, str] = MappingProxyType({})
+    # What staff can do to a row that others refer to, and that is therefore kept.
+    instead_of_deleting = ""
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return self.can_add and super().has_add_permission(request)
@@ -111,6 +116,8 @@ class PetstoreModelAdmin(ModelAdmin):
         if row := context.get("original"):
             stored = self.model._base_manager.get(pk=row.pk)
             context["version"] = edit_conflicts.version_of(stored, context["adminform"].form.fields)
+        if row is not None and self.can_delete:
+            context["show_delete"] = not is_protected(row)
         context |= self.beside_form(request, row)
         return super().render_change_form(request, context, *args, **kwargs)
 
@@ -136,6 +143,17 @@ class PetstoreModelAdmin(ModelAdmin):
         for row in queryset:
             values = audit.stored_values(row)
             audit.record(Actor.of(request), row, Action.DELETED, before=values, reason=reason(request))
+
+    def delete_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:
+        """Ask before a row is deleted; one that others refer to is kept, and staff are told why."""
+        row = self.get_object(request, unquote(object_id))
+        if row is None or not self.has_delete_permission(request, row) or not is_protected(row):
+            return super().delete_view(request, object_id, extra_context)
+        why = ", ".join(islice(protecting(self.model, [row]), EXAMPLES + 1))
+        text = f"{row} can't be deleted, because it has a history ({why}). {self.instead_of_deleting}"
+        self.message_user(request, text, messages.WARNING)
+        name = f"admin:{self.opts.app_label}_{self.opts.model_name}_change"
+        return HttpResponseRedirect(reverse(name, args=[quote(row.pk)]))
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
         """Return what would be deleted, or some of what forbids it: Django would load and list it all."""
@@ -187,13 +205,21 @@ def reason(request: HttpRequest, message: Any = None) -> str:
     return message if isinstance(message, str) else request.POST.get("reason", "")
 
 
+def is_protected(row: models.Model) -> bool:
+    """Tell whether other rows refer to it that must not lose it."""
+    return next(protecting(type(row), [row]), None) is not None
+
+
 def protecting(model: type[models.Model], objs: Iterable[models.Model]) -> Iterator[str]:
     """Yield a few of the rows, of each kind, that must not lose what they refer to."""
     for relation in model._meta.related_objects:
         if relation.on_delete is models.PROTECT:
-            rows = relation.related_model._base_manager.filter(**{f"{relation.field.name}__in": objs})
-            name = relation.related_model._meta.verbose_name
-            found = [f"{str(name).capitalize()}: {row}" for row in rows[: EXAMPLES + 1]]
+            name = relation.field.name
+            rows = relation.related_model._base_manager.filter(**{f"{name}__in": objs}).order_by()
+            with suppress(LookupError):  # Few refer to a row where no list is filtered by it.
+                rows = rows.order_by(order_for(relation.related_model, frozenset({name})))
+            kind = str(relation.related_model._meta.verbose_name).capitalize()
+            found = [f"{kind}: {row}" for row in rows[: EXAMPLES + 1]]
             yield from found[:EXAMPLES]
             if len(found) > EXAMPLES:
                 yield "and more"

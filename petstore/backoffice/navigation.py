@@ -65,6 +65,7 @@ def static(path: str) -> Callable[[Any], str]:
     return address
 
 
+SCRIPTS = ("expressions", "keyboard", "labels", "key-text", "filters", "palette")
 UNFOLD: dict[str, Any] = {
     "SITE_TITLE": "Pet Store",
     "SITE_HEADER": "Pet Store",
@@ -83,5 +84,5 @@ UNFOLD: dict[str, Any] = {
         ]
     },
     "STYLES": [static("petstore/backoffice.css")],
-    "SCRIPTS": [static(f"petstore/{name}.js") for name in ("expressions", "keyboard", "labels")],
+    "SCRIPTS": [static(f"petstore/{name}.js") for name in SCRIPTS],
 }

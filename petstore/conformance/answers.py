@@ -14,7 +14,7 @@ class BrokenError(Exception):
 
 
 class NothingToCheckError(Exception):
-    """The deployment has nothing to check this on, for example no animals. That is no fault."""
+    """The deployment has nothing to check this on, for example no pets. That is no fault."""
 
 
 class NotRunError(Exception):

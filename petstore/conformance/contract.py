@@ -1,5 +1,6 @@
 """Whether an answer is one that the OpenAPI document allows."""
 
+import re
 from datetime import datetime
 from functools import cache
 from typing import Any
@@ -10,6 +11,8 @@ from petstore.api.errors import ErrorCode
 from petstore.api.int64 import is_int64
 from petstore.api.openapi.views import document
 from petstore.conformance.answers import Answer
+
+WINDOW = re.compile(r'"(\w+)";r=(\d+);t=(\d+)')  # In RateLimit (D28).
 
 formats = FormatChecker(formats=())
 
@@ -32,14 +35,14 @@ def is_utc_date_time(value: object) -> bool:
 
 
 def as_json_schema(node: Any) -> Any:
-    """Return OpenAPI 3.0's dialect as JSON Schema: its `nullable` is a type there."""
+    """Return OpenAPI 3.0's dialect as JSON Schema: its `nullable` is one of two there."""
     if isinstance(node, list):
         return [as_json_schema(part) for part in node]
     if not isinstance(node, dict):
         return node
     schema = {name: as_json_schema(part) for name, part in node.items()}
     if schema.pop("nullable", False):
-        schema["type"] = [schema["type"], "null"]
+        return {"anyOf": [schema, {"type": "null"}]}
     return schema
 
 

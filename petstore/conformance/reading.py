@@ -1,5 +1,6 @@
 """Checks of lists, pages, caching, deprecation and the pages outside /v1."""
 
+from itertools import pairwise
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -9,9 +10,10 @@ from petstore.api.errors import ErrorCode as Code
 from petstore.api.openapi.lists import List, lists
 from petstore.conformance.answers import Answer, NothingToCheckError
 from petstore.conformance.checks import check
-from petstore.conformance.contract import check_error, operations
+from petstore.conformance.contract import WINDOW, check_error, operations
 from petstore.conformance.session import Session
 
+LOOKS = 3  # At the account.
 PAGES = 8  # How many pages are followed at most.
 REQUEST_ID = "conformance.check-1"
 
@@ -38,7 +40,7 @@ def lists_are_as_documented(session: Session) -> None:
         answer.expect(ids(rows) == sorted(set(ids(rows))), "ids are not ascending.")
 
 
-@check('The contract, "List animals"')
+@check('The contract, "List pets"')
 def limit_is_obeyed(session: Session) -> None:
     """A page has at most `limit` items, and exactly so many if another follows."""
     for limit in (1, 100):
@@ -47,7 +49,7 @@ def limit_is_obeyed(session: Session) -> None:
         answer.expect(least <= len(rows) <= limit, f"{len(rows)} items came, not {limit}.")
 
 
-@check('The contract, "List animals"; D13')
+@check('The contract, "List pets"; D13')
 def filters_are_obeyed(session: Session) -> None:
     """Each filter of a list, and all of them together, bring only rows that have their values."""
     for one in lists():
@@ -86,7 +88,7 @@ def pages_follow_each_other(session: Session) -> None:
     ascend = ids(rows) == sorted(set(ids(rows)))
     answer.expect(ascend, f"rows repeat, or ids don't ascend, over pages: {ids(rows)}.")
     if not followed:
-        raise NothingToCheckError("There is only one page of available animals.")
+        raise NothingToCheckError("There is only one page of available pets.")
 
 
 @check("D9")
@@ -147,10 +149,10 @@ def head_is_get_without_a_body(session: Session) -> None:
         head.expect(one == other, f"{name} is {other!r}, and {one!r} for GET.")
 
 
-@check('The contract, "Get an animal"')
+@check('The contract, "Get a pet"')
 def pet_is_found_by_its_id(session: Session) -> None:
-    """An animal is the same alone as in the list; only its status may have changed meanwhile."""
-    pet = session.first("listPets", "/pets", "animals")
+    """A pet is the same alone as in the list; only its status may have changed meanwhile."""
+    pet = session.first("listPets", "/pets", "pets")
     answer = session.call("getPet", "GET", f"/pets/{pet['id']}")
     if not removed(answer):
         answer.expect_status(200)
@@ -165,6 +167,21 @@ def unknown_pet_is_not_found(session: Session) -> None:
         answer = session.send("GET", f"/pets/{pet_id}")
         if not removed(answer):
             check_error(answer, Code.PET_NOT_FOUND)
+
+
+@check("D39")
+def account_tells_what_is_left_and_is_free(session: Session) -> None:
+    """The account shows what the headers show, and showing it uses nothing."""
+    looks = [session.call("getAccount", "GET", "/account").expect_status(200) for _ in range(LOOKS)]
+    for look in looks:
+        told = {name: window["remaining"] for name, window in look.json()["quota"].items()}
+        headers = {name: int(left) for name, left, _ in WINDOW.findall(look.header("RateLimit"))}
+        look.expect(told == headers, f"it tells {told}, and RateLimit {headers}.")
+    days = [look.json()["quota"]["day"] for look in looks]
+    rises = {then["used"] - before["used"] for before, then in pairwise(days)}
+    looks[-1].expect(rises != {1}, "each look uses a request of the day.")
+    if rises != {0}:
+        raise NothingToCheckError("Others use the account at the same time, or the day has ended.")
 
 
 @check("D33")

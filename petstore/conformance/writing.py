@@ -1,4 +1,4 @@
-"""Checks that add and change, for `--write` only. They leave one animal, which the API can't delete."""
+"""Checks that add and change, for `--write` only. They leave one pet, which the API can't delete."""
 
 import secrets
 from typing import Any
@@ -47,22 +47,22 @@ def unknown_category_is_refused(session: Session) -> None:
 
 @check("D14", writes=True)
 def unknown_pet_is_not_ordered(session: Session) -> None:
-    """An order of an animal that is none is 404 pet_not_found."""
+    """An order of a pet that is none is 404 pet_not_found."""
     check_error(session.send("POST", "/store/orders", {"petId": -1}), Code.PET_NOT_FOUND)
 
 
 @check("D3, D4, D8, D12, D14, D31", writes=True)
-def animal_is_added_ordered_and_free_again(session: Session) -> None:
-    """An animal is added once, ordered once, and available again after the order is cancelled."""
+def pet_is_added_ordered_and_free_again(session: Session) -> None:
+    """A pet is added once, ordered once, and available again after the order is cancelled."""
     session.spare_quota(REQUESTS)  # Half of it would leave an order behind.
     token = secrets.token_hex(8)
     category = session.first("listCategories", "/categories", "categories")["id"]
     body = {"id": 1, "name": f" {NAME} ", "categoryId": category, "colour": "grey"}
     made = created(session, "createPet", "/pets", body, f"conformance-pet-{token}")
     pet = made.json()
-    session.left_behind.append(f"animal {pet['id']} ({NAME}); the API can't delete it")
+    session.left_behind.append(f"pet {pet['id']} ({NAME}); the API can't delete it")
     wanted = {"id": pet["id"], "name": NAME, "categoryId": category, "status": "available"}
-    made.expect(pet == wanted, f"the new animal is {pet}, not {wanted}.")
+    made.expect(pet == wanted, f"the new pet is {pet}, not {wanted}.")
     check_replay(created(session, "createPet", "/pets", body, f"conformance-pet-{token}"), made)
     headers = {"Idempotency-Key": f"conformance-pet-{token}"}
     other = session.send("POST", "/pets", body | {"name": "Another"}, headers=headers)

@@ -3,11 +3,14 @@
 What others may use of it, and how:
 
 - `Read` (compiled_reads) names rows once, at import. `where` narrows it; `first` and `one` run it. Not
-  under `atomic`, whose own writes it would miss.
+  under `atomic`, whose own writes it would miss. `OwnRead` is a read that Django can't say.
 - `insert`, `update`, `refresh` (compiled_writes) are Django's `save`, `filter().update()` and
-  `refresh_from_db()` for one row or one condition, without signals. Each is a transaction of its own or
-  part of the one that `atomic` makes of a function. `OwnSql` is one statement that Django can't say.
-- Under `atomic` they alone use the database. `wait=False` and `lock=True` are for use there only.
+  `refresh_from_db()` for one row or one condition, without signals; `update_one` returns fields as well.
+  Each is a transaction of its own or part of the one that `atomic` makes of a function. `OwnSql` is one
+  statement that Django can't say.
+- `insert_with` (linked_inserts) inserts a row, and others whose texts have its key in the middle, as one
+  statement. `try_insert_with` does so only if nothing stands in the way, and not under `atomic`.
+- Under `atomic` the others alone use the database. `wait=False` and `lock=True` are for use there only.
 - `in_thread` and `blocking` (threads) are for all else that blocks: Django's ORM, files, other servers. Not
   under `atomic`.
 

@@ -17,7 +17,7 @@ from django.db.transaction import TransactionManagementError
 
 from petstore.db import replicas
 from petstore.db.keysets import order_for
-from petstore.loop.libpq import Statement, compiled
+from petstore.loop.libpq import Statement, compiled, named
 from petstore.loop.reader import reader
 from petstore.loop.waiting import on_loop, this_turn
 
@@ -67,8 +67,7 @@ class Read:
         read = self._compiled(alias)
         values = [value if name is None else self._filters[name] for name, value in read.parameters]
         if on_loop():
-            if this_turn().transaction is not None:
-                raise TransactionManagementError("Under `atomic` read with `refresh`: see petstore.loop.")
+            refuse_under_atomic()
             rows = reader(alias).rows(read.statement, [*values, count])
         else:
             with connections[alias].cursor() as cursor:
@@ -93,6 +92,32 @@ class Read:
         columns = frozenset(name for name in self._filters if "__" not in name)
         rows: QuerySet[Any, Any] = self._source().alias(keyset=order_for(self._model, columns))
         return rows
+
+
+class OwnRead:
+    """SQL that Django can't say, with parameters as psycopg names them: %(name)s. It reads the primary."""
+
+    def __init__(self, text: str) -> None:
+        self.statement, self.names = named(text)
+
+    def rows(self, **parameters: int | str) -> list[tuple[Any, ...]]:
+        """Run it; not under `atomic`. Raises what Django raises for a query."""
+        return replicas.read(DEFAULT_DB_ALIAS, self._rows, parameters)
+
+    def _rows(self, alias: str, parameters: dict[str, int | str]) -> list[tuple[Any, ...]]:
+        if on_loop():
+            refuse_under_atomic()
+            return reader(alias).rows(self.statement, [parameters[name] for name in self.names])
+        with connections[alias].cursor() as cursor:
+            cursor.execute(self.statement.django, parameters)
+            found: list[tuple[Any, ...]] = cursor.fetchall()
+        return found
+
+
+def refuse_under_atomic() -> None:
+    """Raise TransactionManagementError in a transaction of the event loop."""
+    if this_turn().transaction is not None:
+        raise TransactionManagementError("Under `atomic` read with `refresh`: see petstore.loop.")
 
 
 @cache

@@ -6,7 +6,6 @@ docstring of petstore.loop.
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,7 +18,7 @@ from django.db.models.expressions import RawSQL
 from django.db.models.sql import InsertQuery, UpdateQuery
 from django.db.transaction import TransactionManagementError
 
-from petstore.loop.libpq import Statement, compiled
+from petstore.loop.libpq import Statement, compiled, named
 from petstore.loop.waiting import on_loop, this_turn
 from petstore.loop.writers import writers
 
@@ -28,7 +27,7 @@ Result = TypeVar("Result")
 Model = TypeVar("Model", bound=models.Model)
 Fields = Sequence["models.Field[Any, Any]"]
 
-MISUSE = "Under `atomic` only insert, update, refresh and OwnSql use the database: see petstore.loop."
+MISUSE = "Under `atomic` only the verbs of petstore.loop use the database: see there."
 NEEDS_ATOMIC = "`wait=False` and `lock=True` are for use under `atomic`: see petstore.loop."
 SAVEPOINTS = ("SAVEPOINT", "RELEASE SAVEPOINT", "ROLLBACK TO SAVEPOINT")  # Of an `atomic` under another.
 
@@ -50,12 +49,7 @@ class OwnSql:
     """SQL that Django can't say, with parameters as psycopg names them: %(name)s. It returns one row."""
 
     def __init__(self, text: str) -> None:
-        self._text = text
-        self._names = list(dict.fromkeys(re.findall(r"%\((\w+)\)s", text)))
-        numbered = text
-        for number, name in enumerate(self._names, 1):
-            numbered = numbered.replace(f"%({name})s", f"${number}")
-        self._on_loop = compiled(numbered)
+        self._statement, self._names = named(text)
 
     def row(self, *, wait: bool = True, **parameters: int) -> tuple[Any, ...]:
         """Run, in a transaction of its own where none is open. Raises what Django raises for a query.
@@ -65,14 +59,14 @@ class OwnSql:
         if not wait:
             check_atomic(DEFAULT_DB_ALIAS)
         if on_loop() and not wait:
-            writers(DEFAULT_DB_ALIAS).send(self._on_loop, [parameters[name] for name in self._names])
+            writers(DEFAULT_DB_ALIAS).send(self._statement, [parameters[name] for name in self._names])
             return ()
         if on_loop():
             values = [parameters[name] for name in self._names]
-            (row,) = writers(DEFAULT_DB_ALIAS).rows(self._on_loop, values)
+            (row,) = writers(DEFAULT_DB_ALIAS).rows(self._statement, values)
             return row
         with verb(), connection.cursor() as cursor:
-            cursor.execute(self._text, parameters)
+            cursor.execute(self._statement.django, parameters)
             found: tuple[Any, ...] = cursor.fetchone()
             return found
 
@@ -82,8 +76,8 @@ def atomic(function: Callable[P, Result]) -> Callable[P, Result]:
 
     Instances are not undone: after an exception of the database, read them anew.
 
-    Inside, a query by anything but `insert`, `update`, `refresh` and `OwnSql` raises an error: on the event
-    loop Django's SynchronousOnlyOperation, elsewhere TransactionManagementError.
+    Inside, a query by anything but the verbs of petstore.loop raises an error: on the event loop
+    Django's SynchronousOnlyOperation, elsewhere TransactionManagementError.
     """
 
     @wraps(function)
@@ -173,6 +167,26 @@ def update(model: type[models.Model], where: dict[str, Any], *, wait: bool = Tru
     return 0
 
 
+def update_one(
+    model: type[models.Model], where: dict[str, Any], returning: Sequence[str], **values: Any
+) -> tuple[Any, ...] | None:
+    """Change the row whose fields have the values of `where`, one of which is unique.
+
+    Returns these fields of it, or None if there is none. Raises what Django raises for a query.
+    """
+    alias = router.db_for_write(model)
+    conditions = dict(sorted(where.items()))
+    write = compile_update(model, alias, tuple(conditions), tuple(values), tuple(returning))
+    given = write.prepare([*values.values(), *conditions.values()])
+    if on_loop():
+        rows = writers(alias).rows(write.statement, given)
+        return rows[0] if rows else None
+    with verb(), connections[alias].cursor() as cursor:
+        cursor.execute(write.statement.django, given)
+        found: tuple[Any, ...] | None = cursor.fetchone()
+        return found
+
+
 def refresh(known: models.Model, *, lock: bool = False) -> None:
     """Read all fields of a row anew; `lock`: and keep others from it until the transaction ends.
 
@@ -210,16 +224,21 @@ def compile_insert(model: type[models.Model], alias: str) -> CompiledWrite:
 
 @cache
 def compile_update(
-    model: type[models.Model], alias: str, where: tuple[str, ...], values: tuple[str, ...]
+    model: type[models.Model],
+    alias: str,
+    where: tuple[str, ...],
+    values: tuple[str, ...],
+    returning: tuple[str, ...] = (),
 ) -> CompiledWrite:
-    """Compile an update, which returns a row for each that it changes."""
+    """Compile an update, which returns a row for each that it changes: these fields, or a number."""
     dialect = connections.create_connection(alias)
     query: Any = model._base_manager.filter(**marks(where)).query.chain(UpdateQuery)
     query.add_update_values(marks(values))
     sql, names = query.get_compiler(connection=dialect).as_sql()
     columns = {field.name: field for field in model._meta.concrete_fields} | {"pk": model._meta.pk}
     fields = [columns[name] for name in names]
-    return CompiledWrite(compiled(f"{sql} RETURNING 1"), fields, dialect)
+    told = [dialect.ops.quote_name(columns[name].column or "") for name in returning]
+    return CompiledWrite(compiled(f"{sql} RETURNING {', '.join(told) or 1}"), fields, dialect)
 
 
 @cache

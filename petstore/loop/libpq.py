@@ -1,5 +1,6 @@
 """What libpq takes, statements and values as text, and what it gives."""
 
+import re
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from itertools import count
@@ -38,6 +39,15 @@ def compiled(sql: str) -> Statement:
     first, *rest = sql.split("%s")
     text = first + "".join(f"${number}{part}" for number, part in enumerate(rest, 1))
     return Statement(f"compiled_{next(NUMBERS)}".encode(), text.replace("%%", "%").encode(), sql)
+
+
+def named(sql: str) -> tuple[Statement, list[str]]:
+    """Return a statement of SQL whose parameters are named, as in %(name)s, and the names in order."""
+    names = list(dict.fromkeys(re.findall(r"%\((\w+)\)s", sql)))
+    numbered = sql
+    for number, name in enumerate(names, 1):
+        numbered = numbered.replace(f"%({name})s", f"${number}")
+    return compiled(numbered)._replace(django=sql), names
 
 
 def kind(value: Value) -> type:

@@ -98,19 +98,29 @@ class Writers:
 
         Not where it is part of a transaction. Raises what Django raises for a query.
         """
-        if this_turn().transaction is None and self._groups:
-            with suppress(PipeError):  # No connection: one of the others may be open.
-                connection = self._group.connected()
-                try:
-                    return connection.rows(statement, values)
-                except (AbortedError, ForgottenError):
-                    pass  # Nothing was done.
-                except PipeError as error:
-                    raise as_django(self._alias, error) from error
-                except OperationalError as error:
-                    if not isinstance(error.__cause__, LockNotAvailable):
-                        raise
-        return self.rows(statement, values)
+        rows = self.insert_together(statement, values)
+        return self.rows(statement, values) if rows is None else rows
+
+    def insert_together(self, statement: Statement, values: Sequence[Value]) -> Rows | None:
+        """Return the rows of an insert that is committed with others, or None where nothing was done.
+
+        One of them has failed or waits for a lock, or there is no connection for them, or the insert would
+        be part of a transaction. Raises what Django raises for a query.
+        """
+        if this_turn().transaction is not None or not self._groups:
+            return None
+        with suppress(PipeError):  # No connection: one of the others may be open.
+            connection = self._group.connected()
+            try:
+                return connection.rows(statement, values)
+            except (AbortedError, ForgottenError):
+                pass  # Nothing was done.
+            except PipeError as error:
+                raise as_django(self._alias, error) from error
+            except OperationalError as error:
+                if not isinstance(error.__cause__, LockNotAvailable):
+                    raise
+        return None
 
     def send(self, statement: Statement, values: Sequence[Value]) -> None:
         """Ask without waiting, in a transaction: what is asked next raises what this should have raised."""

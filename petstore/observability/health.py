@@ -7,6 +7,7 @@ it runs gets that one's answer. So however many ask and however long a check han
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
 
@@ -16,6 +17,7 @@ OK = "ok"
 NO_ANSWER = "no answer"
 FAILED = "failed"
 LIMIT = 1.0  # Seconds for all checks.
+SLOW = 0.25  # Seconds from which a part counts as slow.
 
 
 class Check:
@@ -25,6 +27,7 @@ class Check:
         self._examine = examine
         self._lock = threading.Lock()
         self._running: Future[str] | None = None
+        self.seconds = 0.0  # That the last run took.
 
     def start(self) -> "Future[str]":
         """Return the run that is under way, or begin one."""
@@ -35,11 +38,13 @@ class Check:
             return self._running
 
     def _run(self, run: "Future[str]") -> None:
+        began = time.monotonic()
         try:
             state = self._examine()
         except Exception:  # Whatever it is, the part is not well.
             logger.exception("A check of readiness failed.")
             state = FAILED
+        self.seconds = time.monotonic() - began
         with self._lock:
             self._running = None
         run.set_result(state)
@@ -73,3 +78,8 @@ def readiness() -> dict[str, str]:
     for more in told:
         parts |= more()
     return {"status": status, **parts}
+
+
+def slow(among: Mapping[str, Check] = checks) -> list[str]:
+    """Return the parts whose last check took long."""
+    return [name for name, check in among.items() if check.seconds >= SLOW]

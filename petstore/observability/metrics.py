@@ -71,6 +71,6 @@ BUILD = Gauge(
 
 
 @cache
-def decision(outcome: str, counted_for: Literal["account", "address"]) -> Callable[[], None]:
+def decision(outcome: str, counted_for: Literal["account", "key", "address"]) -> Callable[[], None]:
     """Return what counts such a decision; looking it up anew costs more than counting."""
     return DECISIONS.labels(outcome, counted_for).inc

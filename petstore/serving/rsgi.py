@@ -62,6 +62,10 @@ class LoopRequest(Utf8Request):
         self.resolver_match = None
 
 
+# What a header says that the server could not decode: as WSGI has it, a character of Latin-1, and no ASCII.
+UNREADABLE = "\xff"
+
+
 @lru_cache(maxsize=1000)  # Clients may send any names.
 def meta_name(header: str) -> str:
     """Return what META calls a header; nothing for one that could pass for another."""
@@ -91,8 +95,8 @@ def meta_of(scope: Any) -> dict[str, Any]:
             meta[name] += f"{'; ' if name == 'HTTP_COOKIE' else ','}{value}"
         else:
             meta[name] = value
-    for header in scope.headers.keys():  # noqa: SIM118  No mapping. One that is no UTF-8 is in no item.
-        meta.setdefault(meta_name(header), "")
+    for header in scope.headers.keys():  # noqa: SIM118  No mapping. What is not ASCII is in no item.
+        meta.setdefault(meta_name(header), UNREADABLE)
     meta.pop("", None)
     return meta
 

@@ -1,26 +1,32 @@
-"""The documentation: guides, the change log, and the reference in which every operation can be tried."""
+"""The documentation: guides, and the reference in which every operation can be tried."""
 
 import json
-import re
-from collections.abc import Iterator
-from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from django.conf import settings
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponsePermanentRedirect
 from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
+from petstore.api.links import page_url
 from petstore.api.openapi.lists import lists
+from petstore.api.openapi.views import document
+from petstore.web.api_changes import CHANGES
 from petstore.web.error_help import ADVICE
+from petstore.web.markdown import markdown
 
 GUIDES = {
+    "quickstart": "Quickstart",
     "authentication": "Authentication",
+    "environments": "Environments",
+    "orders": "Orders",
     "rate-limits": "Rate limits",
+    "account": "How much is left",
     "errors": "Errors",
     "pagination": "Pagination",
     "retries": "Retries",
+    "events": "Follow what happens",
     "deprecation": "Deprecation",
     "changes": "Versions and changes",
 }
@@ -28,7 +34,11 @@ GUIDES = {
 
 def context(page: str) -> dict[str, Any]:
     """Return what every page of the documentation shows. The reference is the page without a name."""
+    names = list(GUIDES)
+    at = names.index(page) if page in GUIDES else len(names)
     return {
+        "before": neighbour(names[at - 1]) if 0 < at < len(names) else None,
+        "after": neighbour(names[at + 1]) if at + 1 < len(names) else None,
         "guides": [(reverse(f"docs-{name}"), title, name == page) for name, title in GUIDES.items()],
         "title": GUIDES.get(page, "Reference"),
         "base_url": settings.BASE_URL,
@@ -41,16 +51,52 @@ def context(page: str) -> dict[str, Any]:
     }
 
 
+def neighbour(page: str) -> tuple[str, str]:
+    """Return address and title of a guide."""
+    return reverse(f"docs-{page}"), GUIDES[page]
+
+
 @require_safe
-def guide(request: HttpRequest, page: str) -> HttpResponse:
+def without_slash(request: HttpRequest, page: str) -> HttpResponse:
+    """Lead from an address with a slash at its end to the page. Raises Http404 if there is none."""
+    if page not in GUIDES:
+        raise Http404
+    return HttpResponsePermanentRedirect(reverse(f"docs-{page}"))
+
+
+def contents(page: str) -> dict[str, Any]:
+    """Return what a guide shows."""
     own: dict[str, Any] = {}
     if page == "errors":
         own["advice"] = ADVICE
     elif page == "pagination":
         own["lists"] = lists()
+    elif page == "events":
+        own |= {"events": events_shown(), "events_kept_days": settings.EVENTS_KEPT_DAYS}
     elif page == "changes":
-        own["releases"] = releases()
-    return render(request, f"docs/{page}.html", context(page) | own)
+        own["changes"] = CHANGES
+    return context(page) | own
+
+
+def events_shown() -> list[dict[str, str]]:
+    """Return type and data of one event of each type, as the OpenAPI document shows them."""
+    answer = document()["paths"]["/events"]["get"]["responses"]["200"]
+    examples = answer["content"]["application/json"]["examples"]["Page"]["value"]
+    return [{"type": event["type"], "json": json.dumps(event["data"])} for event in examples]
+
+
+@require_safe
+def guide(request: HttpRequest, page: str) -> HttpResponse:
+    return render(request, f"docs/{page}.html", contents(page))
+
+
+@require_safe
+def guide_as_markdown(request: HttpRequest, page: str) -> HttpResponse:
+    """Show a guide as Markdown. Raises Http404 if there is none of this name."""
+    if page not in GUIDES:
+        raise Http404
+    text = markdown(guide(request, page).content.decode(), page_url("").removesuffix("/"))
+    return HttpResponse(text, content_type="text/markdown; charset=utf-8")
 
 
 @require_safe
@@ -58,35 +104,3 @@ def reference(request: HttpRequest) -> HttpResponse:
     """Show Swagger UI from the sidecar, in a page of ours that keeps the Content-Security-Policy."""
     options = json.dumps(settings.SPECTACULAR_SETTINGS["SWAGGER_UI_SETTINGS"])
     return render(request, "docs/reference.html", context("") | {"settings": options})
-
-
-# --- The change log
-
-
-class Group(NamedTuple):
-    title: str
-    changes: list[str]
-
-
-class Release(NamedTuple):
-    title: str
-    groups: list[Group]
-
-
-@cache
-def releases() -> list[Release]:
-    """Return the releases of CHANGELOG.md, the newest first."""
-    return list(releases_in((settings.BASE_DIR / "CHANGELOG.md").read_text(encoding="utf-8")))
-
-
-def releases_in(text: str) -> Iterator[Release]:
-    """Yield the releases of a change log: `## version`, under it `### kind` and its list."""
-    for part in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
-        title, *groups = re.split(r"^### ", part, flags=re.MULTILINE)
-        yield Release(title.strip(), [changes_of(one) for one in groups])
-
-
-def changes_of(text: str) -> Group:
-    """Return a kind of change, each change on one line."""
-    title, *changes = re.split(r"^- ", text, flags=re.MULTILINE)
-    return Group(title.strip(), [" ".join(change.split()) for change in changes])

@@ -8,6 +8,7 @@ from petstore.api.errors import ErrorCode as Code
 class Advice(NamedTuple):
     happened: str
     to_do: str
+    needs_support: bool = False  # Nothing that the client does alone will help.
 
 
 ADVICE = {
@@ -22,15 +23,18 @@ ADVICE = {
         "Check that the whole key was sent, after `Bearer` and one space. `psk_live_` keys work in "
         "production, `psk_test_` keys in staging. Sending the same key again will not help: if it was "
         "revoked, ask for a new one.",
+        needs_support=True,
     ),
     Code.EXPIRED_API_KEY: Advice(
         "The key was valid once, and its end has passed. A key that was rotated ends a while after its "
         "successor was made.",
         "Use the successor, or ask for a new key. No request with this key will succeed again.",
+        needs_support=True,
     ),
     Code.INSUFFICIENT_SCOPE: Advice(
         "The key is valid, but was narrowed to scopes that do not include this operation.",
         "Use a key that has the scope; the guide to authentication says which operation needs which.",
+        needs_support=True,
     ),
     Code.MALFORMED_JSON: Advice(
         "The body could not be read as one JSON object in UTF-8. A member's name that comes twice, "
@@ -89,7 +93,7 @@ ADVICE = {
     ),
     Code.PAYLOAD_TOO_LARGE: Advice(
         "The body is larger than 64 KiB (65,536 bytes).",
-        "Send a smaller body: an animal or an order needs a few hundred bytes.",
+        "Send a smaller body: a pet or an order needs a few hundred bytes.",
     ),
     Code.PET_NOT_AVAILABLE: Advice(
         "Somebody has ordered this pet already, or it is sold. Of several buyers at the same moment, "
@@ -99,7 +103,8 @@ ADVICE = {
     ),
     Code.ORDER_NOT_CANCELLABLE: Advice(
         "The order is approved or delivered already; only a placed one can be cancelled.",
-        "Fetch the order to see where it stands. To give an animal back, talk to the shop.",
+        "Fetch the order to see where it stands. To give a pet back, talk to the shop.",
+        needs_support=True,
     ),
     Code.IDEMPOTENCY_KEY_REUSED: Advice(
         "In the last 24 hours your account sent this `Idempotency-Key` with another body or to another "
@@ -118,15 +123,22 @@ ADVICE = {
         "Your account has used up its requests for this day, which ends at midnight UTC.",
         "Wait for as many seconds as `Retry-After` says, which can be hours: stop the job rather than "
         "let it sleep. A larger plan holds at once.",
+        needs_support=True,
     ),
     Code.API_KEY_BANNED: Advice(
         "The key kept sending after 429 without waiting, and is banned for a while.",
         "Stop sending, and correct the client: it must wait as `Retry-After` says. The ban ends by itself; "
         "staff can lift it sooner. Other keys of the account still work.",
+        needs_support=True,
     ),
     Code.ENDPOINT_REMOVED: Advice(
         "The operation was deprecated, and its announced date has passed.",
         "Use what replaced it; the guide to deprecation shows how.",
+    ),
+    Code.CURSOR_EXPIRED: Advice(
+        "You asked for events from a point before the oldest that is kept: you may have missed some.",
+        "Read what you need anew from the lists, then follow the feed from its oldest event: ask without "
+        "`cursor` and `since`. Events are kept for some weeks, so follow the links at least once a day.",
     ),
     Code.URI_TOO_LONG: Advice(
         "Path and query together are longer than 8,192 bytes.",
@@ -140,5 +152,6 @@ ADVICE = {
         "The service failed. It is not your request's fault.",
         "Send again later; a `POST` with its `Idempotency-Key`. If it stays, report the `X-Request-Id` "
         "of the answer: with it we find the request in the logs.",
+        needs_support=True,
     ),
 }

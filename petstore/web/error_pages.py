@@ -11,7 +11,7 @@ from petstore.api.gate import is_api_path
 # The Error under /v1 of each status, and what the page says to people.
 ANSWERS = {
     400: (ErrorCode.INVALID_PARAMETER, "The request could not be understood. Go back and try again."),
-    403: (ErrorCode.INSUFFICIENT_SCOPE, "You may not see this page. Sign in as somebody who may."),
+    403: (ErrorCode.INSUFFICIENT_SCOPE, "Your role can't open this page. Ask an Owner."),
     404: (
         ErrorCode.RESOURCE_NOT_FOUND,
         "There is no such page. Check the address, or start at the home page.",

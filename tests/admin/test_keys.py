@@ -132,7 +132,7 @@ def test_a_form_that_is_sent_twice_issues_one_key(staff: Client, form: dict[str,
     staff.post(ADD, form)
     for _ in range(again):
         response = staff.post(ADD, form)
-        assert "This form was sent before, and a key was issued." in response.text
+        assert "This key has been issued already." in response.text
     assert ApiKey.objects.count() == 1
 
 
@@ -415,7 +415,7 @@ def test_the_question_says_what_stops_working(
         page = staff.get(page_of(key, "revoke"))
     assert page.context["facts"] == {
         "Name of the key": "Tills",
-        "May": "pets:read, pets:write, orders:read, orders:write",
+        "Scopes": "pets:read, pets:write, orders:read, orders:write, events:read",
         "Last use": ANY,
         "Requests today": "1,234",
         "Requests in the last 7 days": "2,234",

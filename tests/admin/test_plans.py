@@ -49,7 +49,7 @@ def test_a_change_that_touches_accounts_has_to_be_confirmed(
     assert "This changes the limits of 1 account with 1 active key." in page.text
     assert Plan.objects.get(pk="business").per_minute == 1000
     page = staff.post(page_of("business"), numbers | {"confirmed": "on"}, follow=True)
-    assert "The new limits hold for 1 account with 1 active key" in page.text
+    assert "The new limits apply to 1 account with 1 active key" in page.text
     assert Plan.objects.get(pk="business").per_minute == 900
     assert api.get("/pets")["X-RateLimit-Limit"] == "900"
 

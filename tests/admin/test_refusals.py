@@ -167,4 +167,4 @@ def test_who_may_see_refusals_may_ask(key: ApiKey, codename: str, status: int) -
     refuse(key)
     page = client.get(PAGE, {"q": "req-1"})
     assert page.status_code == status
-    assert "/admin/accounts/account/" not in page.text
+    assert f"/admin/accounts/account/{key.account_id}/" not in page.text

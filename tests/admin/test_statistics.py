@@ -9,7 +9,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from accounts import reports
-from accounts.limits import Limits
+from accounts.limits import Limits, microseconds
 from accounts.models import (
     EPOCH,
     Account,
@@ -21,7 +21,6 @@ from accounts.models import (
     PlanCode,
     QuotaCounter,
 )
-from accounts.quota.key_record import microseconds
 from accounts.reports import WhatIf, what_if
 from tests.conftest import OPERATOR
 

@@ -1,8 +1,19 @@
 """Requests to the API, in this process."""
 
+from typing import Any
+
 import pytest
+
+from tests.support.skips import NEEDS_POSTGRESQL
+from tests.support.turns import in_place, on_the_loop
 
 
 @pytest.fixture(autouse=True)
 def each_test(apart: None) -> None:
     """Leave nothing to the next one."""
+
+
+@pytest.fixture(params=[in_place, pytest.param(on_the_loop, marks=NEEDS_POSTGRESQL)])
+def run(request: pytest.FixtureRequest) -> Any:
+    """Each way to run a function: in a thread, and on the event loop. It returns what is raised."""
+    return request.param

@@ -1,4 +1,4 @@
-"""POST /v1/pets: the contract's "Add an animal", D2-D5, D8."""
+"""POST /v1/pets: the contract's "Add a pet", D2-D5, D8."""
 
 import json
 from collections.abc import Iterator

@@ -1,7 +1,10 @@
 """The guides tell the truth: every code has its anchor, every number is the program's."""
 
 import re
+from datetime import date
+from itertools import pairwise
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import pytest
 from django.conf import settings
@@ -12,8 +15,10 @@ from accounts.idempotency import KEPT
 from accounts.limits import HOUR, MINUTE, SECOND
 from accounts.models.api_keys import ROTATION_OVERLAP
 from accounts.scopes import SCOPES
+from inventory.transitions import ORDER_MOVES, OrderStatus
 from petstore.api.errors import ErrorCode
-from petstore.web.docs import GUIDES, Group, Release, releases_in
+from petstore.web.api_changes import CHANGES, Change
+from petstore.web.docs import GUIDES
 from petstore.web.error_help import ADVICE
 from tests.conftest import Api
 
@@ -31,7 +36,7 @@ def test_every_code_has_its_advice_and_its_anchor_once(client: Client) -> None:
         assert f"<code>{code.value}</code> <span>{code.status}</span>" in page
 
 
-@pytest.mark.parametrize("text", [text for advice in ADVICE.values() for text in advice])
+@pytest.mark.parametrize("text", [text for advice in ADVICE.values() for text in advice[:2]])
 def test_advice_is_whole_sentences(text: str) -> None:
     assert text.endswith(".")
     assert text.count("`") % 2 == 0
@@ -55,6 +60,24 @@ def test_guide_to_rate_limits_has_the_program_s_numbers(client: Client, settings
     assert f"{minutes[1]} minutes, then {hours[0]} hour, {hours[1]} hours and {hours[2]} hours;" in page
 
 
+def test_guide_to_orders_has_every_state_and_what_may_follow(client: Client) -> None:
+    rows = re.findall(r'<tr><th scope="row"><code>(\w+)</code></th>(.*?)</tr>', guide(client, "orders"))
+    assert [status for status, _ in rows] == OrderStatus.values
+    for status, row in rows:
+        follows = re.findall(r"<code>(\w+)</code>", row.rpartition("<td>")[2])
+        assert set(follows) == ORDER_MOVES[status]
+
+
+@pytest.mark.parametrize(("environment", "shown"), [("production", 2), ("staging", 1)])
+def test_guide_to_environments_shows_both_addresses_and_kinds_of_keys(
+    client: Client, settings: Any, environment: str, shown: int
+) -> None:
+    settings.ENVIRONMENT = environment
+    row = re.findall(r"<tr>.*?</tr>", guide(client, "environments"))[1]
+    assert row.count("<code>http") == shown
+    assert f"You are reading the pages of {environment}." in guide(client, "environments")
+
+
 def test_guide_to_retries_has_the_program_s_numbers(client: Client) -> None:
     assert f"For {KEPT.total_seconds() / 3600:.0f} hours," in guide(client, "retries")
 
@@ -75,7 +98,7 @@ def test_guide_to_authentication_speaks_of_this_deployment(
 ) -> None:
     settings.ENVIRONMENT = environment
     page = guide(client, "authentication")
-    assert f"export PETSTORE_KEY='{prefix}…'" in page
+    assert f"export PETSTORE_KEY='{prefix}YOUR_KEY'" in page
     assert f"this is {environment}" in page
 
 
@@ -85,21 +108,28 @@ def test_guide_to_deprecation_has_both_dates(client: Client) -> None:
         assert f"{moment.day} {moment:%B %Y}" in page
 
 
-def test_change_log_is_shown_whole(client: Client) -> None:
+def test_changes_of_the_api_are_dated_newest_first_and_can_be_linked(client: Client) -> None:
     page = guide(client, "changes")
-    log = (settings.BASE_DIR / "CHANGELOG.md").read_text()
-    assert page.count("<li>") - page.count("<li><a ") == len(re.findall("^- ", log, re.MULTILINE))
+    assert [change.day for change in CHANGES] == sorted((change.day for change in CHANGES), reverse=True)
+    assert len({change.slug for change in CHANGES}) == len(CHANGES)
+    for change in CHANGES:
+        assert f'<time datetime="{change.day}">' in page
+        assert f'<h3 id="{change.slug}">{change.title}</h3>' in page
     assert "`" not in page
-    for title in re.findall("^#{2,3} (.*)", log, re.MULTILINE):
-        assert re.search(rf"<h[34][^>]*>{re.escape(title)}</h[34]>", page)
 
 
-def test_change_log_is_read_by_release_and_kind() -> None:
-    text = "# Changes\n\nText.\n\n## 2\n\n### Added\n\n- One\n  more.\n- Two.\n\n### Fixed\n\n- Three.\n"
-    assert list(releases_in(text + "\n## 1\n")) == [
-        ("2", [("Added", ["One more.", "Two."]), ("Fixed", ["Three."])]),
-        ("1", []),
+def test_feed_has_every_change_at_its_address(client: Client) -> None:
+    response = client.get("/docs/changes.atom", headers={"Host": "localhost"})
+    assert response["Content-Type"].startswith("application/atom+xml")
+    atom = "{http://www.w3.org/2005/Atom}"
+    feed = ET.fromstring(response.text)
+    found = [
+        (str(entry.findtext(f"{atom}title")), str(entry.find(f"{atom}link").attrib["href"]))  # type: ignore[union-attr]
+        for entry in feed.findall(f"{atom}entry")
     ]
+    page = "http://testserver/docs/changes"
+    assert found == [(change.title, f"{page}#{change.slug}") for change in CHANGES]
+    assert "localhost" not in response.text
 
 
 @pytest.mark.parametrize("name", GUIDES)
@@ -110,9 +140,35 @@ def test_guide_is_marked_as_the_current_page(client: Client, name: str) -> None:
     assert f"<title>{GUIDES[name]} · Pet Store</title>" in page
 
 
-def test_text_of_an_advice_or_a_change_can_not_be_markup(client: Client, monkeypatch: Any) -> None:
-    evil = [Release("<b>", [Group("<i>", ["<script>`<script>`"])])]
-    monkeypatch.setattr("petstore.web.docs.releases", lambda: evil)
+def test_guides_lead_to_the_one_before_and_the_one_after(client: Client) -> None:
+    names = list(GUIDES)
+    for before, after in pairwise(names):
+        assert f'<a rel="next" href="/docs/{after}">' in client.get(f"/docs/{before}").text
+        assert f'<a rel="prev" href="/docs/{before}">' in client.get(f"/docs/{after}").text
+    assert 'rel="prev"' not in client.get(f"/docs/{names[0]}").text
+    assert 'rel="next"' not in client.get(f"/docs/{names[-1]}").text
+    assert "Previous and next" not in client.get("/docs").text
+
+
+def test_text_of_a_change_can_not_be_markup(client: Client, monkeypatch: Any) -> None:
+    evil = Change(date(2026, 1, 1), "evil", "<b>", "<script>`<script>`")
+    monkeypatch.setattr("petstore.web.docs.CHANGES", (evil,))
     page = guide(client, "changes")
-    assert "<li>&lt;script&gt;<code>&lt;script&gt;</code></li>" in page
+    assert "<p>&lt;script&gt;<code>&lt;script&gt;</code></p>" in page
     assert "<script>" not in page
+
+
+@pytest.mark.parametrize("page", ["", "/errors", "/rate-limits"])
+def test_address_with_a_slash_at_its_end_leads_to_the_page(client: Client, page: str) -> None:
+    response = client.get(f"/docs{page}/")
+    assert (response.status_code, response.headers["Location"]) == (301, f"/docs{page}")
+
+
+def test_address_of_no_page_is_a_404_with_a_slash_as_well(client: Client) -> None:
+    assert client.get("/docs/nothing/").status_code == 404
+
+
+def test_every_placeholder_for_a_key_can_be_sent_in_a_header(client: Client) -> None:
+    for page in ("/", "/docs/authentication"):
+        assert "YOUR_KEY" in client.get(page).text
+        assert not re.search(r"psk_(live|test)_[^\x00-\x7f]", client.get(page).text)

@@ -1,4 +1,4 @@
-"""GET /v1/pets: the contract's "List animals", D6, D9, D10, D44."""
+"""GET /v1/pets: the contract's "List pets", D6, D9, D10, D44."""
 
 import re
 from collections.abc import Iterator

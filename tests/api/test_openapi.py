@@ -13,7 +13,7 @@ from django.conf import settings
 from django.core.management import call_command
 from django.test import Client
 
-from accounts.models import Plan, PlanCode
+from accounts.models import EventType, Plan, PlanCode
 from inventory.views import CategoryViewSet, OrderViewSet, PetViewSet
 from petstore.api.errors import ErrorCode
 from petstore.api.openapi import views
@@ -23,6 +23,8 @@ from tests.support.live import ROOT
 
 GOLDEN = ROOT / "tests/openapi.yaml"
 OPERATIONS = {
+    "getAccount": ("/account", "get"),
+    "listEvents": ("/events", "get"),
     "listPets": ("/pets", "get"),
     "createPet": ("/pets", "post"),
     "getPet": ("/pets/{petId}", "get"),
@@ -131,7 +133,8 @@ def test_no_operation_is_there_that_no_test_knows(spec: dict[str, Any]) -> None:
 def test_schema_names_are_the_contract_s(spec: dict[str, Any]) -> None:
     names = spec["components"]["schemas"].keys()
     pets, orders = {"NewPet", "Pet", "PetStatus"}, {"NewOrder", "Order", "OrderStatus"}
-    assert names == pets | orders | {"Category", "Error", "ErrorDetail"}
+    account = {"AccountOverview", "Account", "Plan", "Key", "Scope", "Quota", "QuotaWindow"}
+    assert names == pets | orders | account | {"Category", "Event", "Error", "ErrorDetail"}
     assert not [name for name in names if re.search("Paginated|Request|Enum|List$", name)]
 
 
@@ -448,10 +451,21 @@ def test_every_header_and_tag_is_explained(spec: dict[str, Any]) -> None:
 
 def test_every_operation_names_its_scope_and_its_cost(spec: dict[str, Any]) -> None:
     for one in operations(spec):
+        if one["operationId"] == "getAccount":
+            continue
         tag = one["tags"][0].replace("categories", "pets")
         writes = one["operationId"] in {*CREATIONS, "cancelOrder"}
         assert f"Needs the scope `{tag}:{'write' if writes else 'read'}`." in one["description"]
         assert one["x-rate-limit"]["cost"] == 1
+
+
+def test_the_account_is_free_and_neither_scope_nor_quota_nor_ban_refuses_it(spec: dict[str, Any]) -> None:
+    one = operation(spec, "getAccount")
+    assert "Needs no scope" in one["description"]
+    assert (one["x-rate-limit"]["cost"], one["x-rate-limit"]["limit"]) == (0, 60)
+    assert "403" not in one["responses"]
+    refusals = one["responses"]["429"]["content"]["application/json"]["examples"]
+    assert refusals.keys() == {"rate_limit_exceeded"}
 
 
 @pytest.mark.django_db
@@ -503,3 +517,14 @@ def test_examples_of_requests_are_accepted(api: Api, spec: dict[str, Any]) -> No
             if "petId" in body:
                 body = {"petId": api.get("/pets?status=available").json()[0]["id"]}
             assert api.post(OPERATIONS[name][0], body).status_code == 201
+
+
+def test_feed_shows_an_event_of_each_type_and_where_to_ask_next(spec: dict[str, Any]) -> None:
+    answer = operation(spec, "listEvents")["responses"]["200"]
+    events = answer["content"]["application/json"]["examples"]["Page"]["value"]
+    assert [one["type"] for one in events] == EventType.values
+    for one in events:
+        assert one.keys() == spec["components"]["schemas"]["Event"]["properties"].keys()
+    assert answer["headers"]["Link"] == {"$ref": "#/components/headers/NextEvents"}
+    assert parameter(spec, "listEvents", "type")["schema"]["enum"]
+    assert "410" in operation(spec, "listEvents")["responses"]

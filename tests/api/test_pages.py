@@ -16,8 +16,8 @@ from accounts.models import Plan, PlanCode
 from petstore.web.docs import GUIDES
 from petstore.web.home import Home
 
-PAGES = ["/", "/docs", *(f"/docs/{name}" for name in GUIDES), "/nothing"]
-LOADED = re.compile(r'<(?:link|script|img)[^>]*?(?:href|src)="([^"]*)"')
+PAGES = ["/", "/docs", *(f"/docs/{name}" for name in GUIDES), "/docs/search", "/status", "/nothing"]
+LOADED = re.compile(r'<(?:link(?! rel="alternate")|script|img)[^>]*?(?:href|src)="([^"]*)"')
 MOST_BYTES = 50_000
 
 

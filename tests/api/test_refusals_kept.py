@@ -9,9 +9,8 @@ from django.utils import timezone
 
 from accounts.bans import BAN_LENGTHS
 from accounts.caller import Caller
-from accounts.limits import DAY, HOUR, MINUTE, Limits, Verdict, account_windows, moment
+from accounts.limits import DAY, HOUR, MINUTE, Limits, Verdict, account_windows, microseconds, moment
 from accounts.models import Account, ApiKey, PlanCode, Refusal
-from accounts.quota.key_record import microseconds
 from accounts.usage import refusals
 from accounts.usage.refusals import KEPT_FOR_A_WRITE, KEPT_OF_A_KEY_AND_HOUR, Refused
 from accounts.usage.write_behind import UsageRecorder

@@ -42,7 +42,7 @@ def test_stock_is_counted_by_category_and_status_with_the_waiting_orders(
     }
     assert [entry.name for entry in found.categories] == sorted(entry.name for entry in found.categories)
     assert tuple(found.pets(status) for status in PetStatus.values) == (2, 3, 5)
-    assert (found.orders_placed, found.orders_approved) == (2, 1)
+    assert found.orders == {"to_approve": 2, "to_ship": 1, "shipped": 0, "done": 1}
     assert before <= found.counted_at <= timezone.now()
 
 

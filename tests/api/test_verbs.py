@@ -4,7 +4,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import pytest
 from django.core.exceptions import SynchronousOnlyOperation
 from django.db import connection, transaction
 from django.db.transaction import TransactionManagementError
@@ -15,29 +14,12 @@ from petstore.loop.compiled_writes import atomic, insert, refresh, update
 from petstore.loop.threads import in_thread
 from tests.conftest import COMMITTED
 from tests.support.skips import NEEDS_POSTGRESQL
-from tests.support.turns import serve
+from tests.support.turns import on_the_loop
 
 pytestmark = COMMITTED
 
 REFUSED = (TransactionManagementError, SynchronousOnlyOperation)
 READ = Read(Category, lambda: Category.objects.values("id", "name"))
-
-
-def in_place(function: Callable[[], object]) -> object:
-    try:
-        return function()
-    except Exception as error:  # noqa: BLE001  As `serve` returns it.
-        return error
-
-
-def on_the_loop(function: Callable[[], object]) -> object:
-    (outcome,) = serve(function)
-    return outcome
-
-
-@pytest.fixture(params=[in_place, pytest.param(on_the_loop, marks=NEEDS_POSTGRESQL)])
-def run(request: pytest.FixtureRequest) -> Any:
-    return request.param
 
 
 def a_category(name: str = "Otters") -> Category:

@@ -62,7 +62,7 @@ def test_issue_key_prints_one_object_for_programs() -> None:
             "plan": "pro",
             "name": "Till 3",
             "state": "active",
-            "scopes": ["pets:read", "pets:write", "orders:read", "orders:write"],
+            "scopes": ["pets:read", "pets:write", "orders:read", "orders:write", "events:read"],
             "allowed_networks": [],
             "created_at": key.created_at.isoformat(),
             "expires_at": None,

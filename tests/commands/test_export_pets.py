@@ -30,7 +30,7 @@ NAMES = [
 
 @pytest.fixture
 def pets(db: None) -> list[Pet]:
-    """Animals with names that are hard to write."""
+    """Pets with names that are hard to write."""
     categories = list(Category.objects.all())
     statuses = ["available", "pending", "sold"]
     return [
@@ -59,9 +59,9 @@ def refusal(*arguments: str) -> str:
     return str(refused.value)
 
 
-def test_csv_has_a_line_for_each_animal(tmp_path: Path, category: Category) -> None:
+def test_csv_has_a_line_for_each_pet(tmp_path: Path, category: Category) -> None:
     pet = Pet.objects.create(name="Rex, the First", category=category, status="sold")
-    assert run(tmp_path / "pets.csv") == "Done. Wrote 1 animals.\n"
+    assert run(tmp_path / "pets.csv") == "Done. Wrote 1 pets.\n"
     written = (tmp_path / "pets.csv").read_bytes().decode()
     assert written == f'id,name,category,status\r\n{pet.pk},"Rex, the First",Dogs,sold\r\n'
 
@@ -106,8 +106,8 @@ def test_export_is_filtered(
     assert {(row["category"], row["status"]) for row in rows(tmp_path / "pets.csv")} == chosen
 
 
-def test_shop_without_animals_is_exported_as_a_header(tmp_path: Path, db: None) -> None:
-    assert run(tmp_path / "pets.csv") == "Done. Wrote 0 animals.\n"
+def test_shop_without_pets_is_exported_as_a_header(tmp_path: Path, db: None) -> None:
+    assert run(tmp_path / "pets.csv") == "Done. Wrote 0 pets.\n"
     assert (tmp_path / "pets.csv").read_bytes() == b"id,name,category,status\r\n"
 
 

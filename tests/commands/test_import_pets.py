@@ -102,7 +102,7 @@ REX, TOM = ("Rex", "Dogs", "available"), ("Tom", "Cats", "sold")
     ],
 )  # fmt: skip
 def test_csv_is_taken_in_every_usual_form(write: Write, data: bytes) -> None:
-    assert run(write(data)) == "Done. Added 2 animals.\n"
+    assert run(write(data)) == "Done. Added 2 pets.\n"
     assert shop() == [REX, TOM]
 
 
@@ -116,7 +116,7 @@ def test_csv_is_taken_in_every_usual_form(write: Write, data: bytes) -> None:
     ],
 )
 def test_json_lines_take_what_the_api_takes(write: Write, data: bytes) -> None:
-    assert run(write(data, "pets.jsonl")) == "Done. Added 2 animals.\n"
+    assert run(write(data, "pets.jsonl")) == "Done. Added 2 pets.\n"
     assert shop() == [REX, TOM]
 
 
@@ -144,7 +144,7 @@ def test_name_arrives_as_it_is(write: Write, name: str) -> None:
     assert [pet.name for pet in Pet.objects.all()] == [name, name]
 
 
-def test_imported_animals_are_like_those_that_the_api_adds(write: Write, api: Api) -> None:
+def test_imported_pets_are_like_those_that_the_api_adds(write: Write, api: Api) -> None:
     before = timezone.now()
     run(write(GOOD))
     imported = Pet.objects.earliest("id")
@@ -155,7 +155,7 @@ def test_imported_animals_are_like_those_that_the_api_adds(write: Write, api: Ap
     assert before <= imported.created_at <= imported.updated_at <= timezone.now()
 
 
-def test_file_without_animals_adds_none(write: Write) -> None:
+def test_file_without_pets_adds_none(write: Write) -> None:
     assert run(write(b"name,category\n")) == "Done. Nothing was added.\n"
     assert run(write(b"", "pets.jsonl")) == "Done. Nothing was added.\n"
 
@@ -172,7 +172,7 @@ def test_standard_input_is_csv_unless_said_otherwise(monkeypatch: pytest.MonkeyP
     assert shop() == [REX, TOM, TOM]
 
 
-def test_more_animals_than_one_batch_are_added_in_order(write: Write) -> None:
+def test_more_pets_than_one_batch_are_added_in_order(write: Write) -> None:
     names = [f"Pet {number}" for number in range(2 * BATCH + 1)]
     run(write("\n".join(["name,category", *(f"{name},Dogs" for name in names)]).encode()))
     assert [pet.name for pet in Pet.objects.order_by("id")] == names
@@ -182,6 +182,7 @@ def test_more_animals_than_one_batch_are_added_in_order(write: Write) -> None:
 
 HEAD = b"name,category,status\n"
 NOT_UTF8 = "The line is not text in UTF-8."
+NOT_TEXT = "The file is not text. Choose a CSV or JSON Lines file; a spreadsheet can be saved as CSV."
 BLANK = "name: Must have at least one character that is not a blank."
 NO_DRAGONS = "category: No category has the name 'Dragons'."
 STATUSES = "status: Must be one of available, pending, sold."
@@ -281,6 +282,9 @@ UNCLOSED = "A value in quotes starts here and does not end as it should"
         (GOOD.decode().encode("utf-16"), 1, "The file is in UTF-16. Save it as UTF-8."),
         (GOOD.decode().encode("utf-16-be"), 1, "The file is in UTF-16. Save it as UTF-8."),
         (b"n\xe4me,category\n", 1, NOT_UTF8),
+        (b"PK\x03\x04\x14\0\x06\0\x08\0\r!\0\n", 1, NOT_TEXT),  # A spreadsheet,
+        (b"\xff\xd8\xff\xe0\0\x10JFIF\0\x01\r\x01\n", 1, NOT_TEXT),  # and pictures.
+        (b"\x89PNG\r\n\x1a\n\0\0", 1, NOT_TEXT),
         (GOOD.replace(b"\n", b"\r"), 1, "Lines must end with LF or CRLF"),
         (b"x" * 10_000_000, 1, TOO_LONG),
         (HEAD + b"x" * 10_000_000 + b"\nTom,Cats,sold\n", 2, TOO_LONG),
@@ -313,6 +317,10 @@ def test_json_array_is_told_what_it_is(write: Write) -> None:
     assert (line, reason[:24]) == (2, "The file holds an array.")
 
 
+def test_binary_file_of_json_lines_is_told(write: Write) -> None:
+    assert problems(write(b"\x1f\x8b\x08\0\r\n", "pets.jsonl")) == [(1, NOT_TEXT)]
+
+
 def test_json_in_utf_16_is_told(write: Write) -> None:
     data = '{"name":"Rex","categoryId":1}\n'.encode("utf-16")
     assert problems(write(data, "pets.jsonl")) == [(1, "The file is in UTF-16. Save it as UTF-8.")]
@@ -323,7 +331,7 @@ def test_json_in_utf_16_is_told(write: Write) -> None:
 BAD = HEAD + b",Dogs,\nRex,Dogs,\nTom,Dragons,\nTom,Cats,sold\n"
 
 
-def test_one_bad_line_keeps_all_animals_out_and_every_bad_line_is_told(write: Write) -> None:
+def test_one_bad_line_keeps_all_pets_out_and_every_bad_line_is_told(write: Write) -> None:
     err = StringIO()
     with pytest.raises(CommandError, match=r"Bad lines: 2; good ones: 2. Nothing was added.") as refused:
         call_command("import_pets", write(BAD), stderr=err)
@@ -333,13 +341,13 @@ def test_one_bad_line_keeps_all_animals_out_and_every_bad_line_is_told(write: Wr
 
 
 def test_bad_lines_may_be_left_out(write: Write) -> None:
-    with pytest.raises(CommandError, match=r"Bad lines: 2; good ones: 2. Added 2 animals."):
+    with pytest.raises(CommandError, match=r"Bad lines: 2; good ones: 2. Added 2 pets."):
         run(write(BAD), "--skip-bad")
     assert shop() == [REX, TOM]
 
 
 def test_dry_run_adds_nothing(write: Write) -> None:
-    assert run(write(GOOD), "--dry-run") == "Done. All 2 animals could be added; none was.\n"
+    assert run(write(GOOD), "--dry-run") == "Done. All 2 pets could be added; none was.\n"
     assert "Nothing was added." in refusal(write(BAD), "--dry-run", "--skip-bad")
     assert not Pet.objects.exists()
 
@@ -452,7 +460,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
         file = tmp_path / "many.csv"
         with file.open("w") as text:
             text.write("name,category\n")
-            text.writelines(f"Animal {number},Dogs\n" for number in range(rows))
+            text.writelines(f"Pet {number},Dogs\n" for number in range(rows))
         tracemalloc.start()
         try:
             run(str(file))

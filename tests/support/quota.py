@@ -39,6 +39,12 @@ class Desk:
         assert text is not None
         return self.store.admit(text, ADDRESS, self.now)
 
+    def look(self, key: int = 0) -> Admission:
+        """Look at the account with its key of this number."""
+        text = key_text.split(self.texts[key])
+        assert text is not None
+        return self.store.look(text, ADDRESS, self.now)
+
     def send(self, key: int = 0) -> Verdict:
         """Send one request with the account's key of this number."""
         verdict = self.admit(key).verdict

@@ -57,6 +57,20 @@ def serve(*functions: Function) -> list[Any]:
     return run(main())
 
 
+def in_place(function: Function) -> Any:
+    """Run a function as any other; return its exception, if there is one."""
+    try:
+        return function()
+    except Exception as error:  # noqa: BLE001  As `serve` returns it.
+        return error
+
+
+def on_the_loop(function: Function) -> Any:
+    """Do so as a request on the loop."""
+    (outcome,) = serve(function)
+    return outcome
+
+
 def end_connection(process: int) -> None:
     """End a connection to the database."""
     with connection.cursor() as cursor:

@@ -197,6 +197,21 @@ def sold_twice(reply: Reply) -> None:
         reply.status = 201
 
 
+def account_costs_one(reply: Reply) -> None:
+    if reply.path == "/v1/account" and reply.status == 200:
+        reply.seen["looks"] = reply.seen.get("looks", 0) + 1
+        shown = reply.rows
+        shown["quota"]["day"]["used"] += reply.seen["looks"]
+        reply.become(shown)
+
+
+def account_contradicts_the_headers(reply: Reply) -> None:
+    if reply.path == "/v1/account" and reply.status == 200:
+        shown = reply.rows
+        shown["quota"]["minute"]["remaining"] += 7
+        reply.become(shown)
+
+
 VARIANTS: list[tuple[Variant, str]] = [
     (without("X-RateLimit-Remaining"), "every_answer_tells_the_quota"),
     (without("X-Request-Id"), "every_answer_has_an_id_of_its_own"),
@@ -218,6 +233,8 @@ VARIANTS: list[tuple[Variant, str]] = [
     (too_soon, "refusal_says_when_to_come_back"),
     (other_media_type_is_400, "other_media_type_is_refused"),
     (anyone_may_read, "missing_key_is_refused"),
-    (replay_is_not_marked, "animal_is_added_ordered_and_free_again"),
-    (sold_twice, "animal_is_added_ordered_and_free_again"),
+    (replay_is_not_marked, "pet_is_added_ordered_and_free_again"),
+    (account_costs_one, "account_tells_what_is_left_and_is_free"),
+    (account_contradicts_the_headers, "account_tells_what_is_left_and_is_free"),
+    (sold_twice, "pet_is_added_ordered_and_free_again"),
 ]

@@ -23,9 +23,9 @@ def shop(service: Service) -> Service:
     return service
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def key(shop: Service) -> str:
-    """A key whose limits no test reaches."""
+    """A key of its own: each may look at its account 60 times a minute."""
     return shop.roomy_key("Conformance")
 
 
@@ -53,7 +53,7 @@ def test_running_service_conforms_and_nothing_is_written(shop: Service, key: str
     status, report = conformance(f"{shop.url}/v1", key)
     assert (status, named(report, FAILED), named(report, NOT_RUN)) == (0, [], [])
     assert named(report, SKIPPED) == ["refusal_says_when_to_come_back"]
-    assert report["requests"] <= 55
+    assert report["requests"] <= 56
     assert report["left_behind"] == []
     assert shop.manage("shell", "--no-imports", "-c", COUNT) == before
 

@@ -24,6 +24,12 @@ PLACED = Asked("place order", 201, pet=5)
 FETCHED = Asked("get order", 200, pet=5, order=7)
 CANCELLED = Asked("cancel order", 204, pet=5, order=7)
 ORDERS = Asked("list orders", 200)
+LOOKED = Asked("get account", 200)
+SHOWN = {
+    "account": {"name": "Roomy"},
+    "quota": {"minute": {"limit": 1_000}, "day": {"limit": 2_000}},
+    "ban": None,
+}
 
 
 def reply(status: int, body: Any = None, **headers: str | None) -> Reply:
@@ -60,6 +66,7 @@ def found(asked: Asked, answer: Reply, account: Account = ROOMY) -> list[Kind]:
         (FETCHED, reply(200, ORDER)),
         (ORDERS, reply(200, [ORDER])),
         (CANCELLED, reply(204)),
+        (LOOKED, reply(200, SHOWN)),
         (ORDERS, error(503, "service_unavailable", retry_after="2")),
         (PLACED._replace(explained=frozenset({"pet_not_available"})), error(409, "pet_not_available")),
     ],
@@ -86,6 +93,11 @@ def test_right_answers_violate_nothing(asked: Asked, answer: Reply) -> None:
         (ORDERS, reply(200, [ORDER, ORDER | {"id": 8, "petId": 6}]), Kind.FOREIGN),
         (ORDERS, reply(200, PET), Kind.FOREIGN),
         (CANCELLED, reply(204, {}), Kind.WRONG),
+        (LOOKED, reply(200, SHOWN | {"account": {"name": "Small"}}), Kind.FOREIGN),
+        (LOOKED, reply(200, []), Kind.FOREIGN),
+        (LOOKED, reply(200, SHOWN | {"ban": {"until": "2026-11-23T00:00:00Z"}}), Kind.WRONG),
+        (LOOKED, error(429, "daily_quota_exceeded", retry_after="1"), Kind.STATUS),
+        (LOOKED, error(429, "api_key_banned", retry_after="1", x_ratelimit_limit="60"), Kind.STATUS),
         (LISTED, error(500, "internal_error"), Kind.STATUS),
         (LISTED, error(401, "invalid_api_key"), Kind.STATUS),
         (PLACED, error(409, "pet_not_available"), Kind.STATUS),
@@ -110,6 +122,15 @@ def test_account_is_refused_only_when_it_has_used_its_limit() -> None:
     assert list(check(LISTED, refused, small)) == []
     of_its_address = error(429, "rate_limit_exceeded", retry_after="9", x_ratelimit_limit="300")
     assert [one.kind for one in check(LISTED, of_its_address, small)] == [Kind.STATUS]
+
+
+def test_a_look_is_refused_only_after_60_of_them() -> None:
+    small = journal(SMALL)
+    refused = error(429, "rate_limit_exceeded", retry_after="9", x_ratelimit_limit="60")
+    small.looked.extend([90.0] * 29)
+    assert [one.kind for one in check(LOOKED, refused, small)] == [Kind.REFUSED]
+    small.looked.append(91.0)
+    assert list(check(LOOKED, refused, small)) == []
 
 
 def charged(account: Account, limit: int, resets: list[int]) -> Journal:

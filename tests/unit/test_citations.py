@@ -67,7 +67,7 @@ def test_no_two_sections_of_the_contract_have_one_name() -> None:
         ("D2-D5 (D31): as they say", []),
         ("%D9%A5, noqa: D205, psk_live_D99", []),
         ('# The contract, "Prices".', ["Prices"]),
-        ('the contract\'s "Sell an animal"', ["Sell an animal"]),
+        ('the contract\'s "Sell a pet"', ["Sell a pet"]),
         ('The contract, "Versioning".', []),
     ],
 )

@@ -23,6 +23,7 @@ READ_BY_SETTINGS = (
     "STAGING_BASE_URL", "TRUSTED_PROXY_COUNT", "API_KEY_PEPPERS", "API_KEY_PEPPER_NUMBER",
     "ANONYMOUS_PER_MINUTE",
     "REDIS_URL", "STAFF_TWO_FACTOR", "LOG_FORMAT", "LOG_LEVEL", "ACCESS_LOG", "METRICS_PORT",
+    "SUPPORT_URL", "SUPPORT_EMAIL", "SECURITY_CONTACT", "SECURITY_EXPIRES",
 )  # fmt: skip
 ENOUGH = {"SECRET_KEY": "a secret key", "API_KEY_PEPPERS": "1:a pepper"}
 
@@ -65,6 +66,16 @@ def refusal(**variables: str) -> str:
         ("TRUSTED_PROXY_COUNT", "one"),
         ("ANONYMOUS_PER_MINUTE", "0"),
         ("ANONYMOUS_PER_MINUTE", "1_000"),
+        ("SUPPORT_URL", "help.example"),
+        ("SUPPORT_URL", "javascript:alert(1)"),
+        ("SUPPORT_URL", 'https://help.example/"'),
+        ("SUPPORT_EMAIL", "help"),
+        ("SUPPORT_EMAIL", "a@b.example, c@d.example"),
+        ("SECURITY_CONTACT", "security@pets.example"),
+        ("SECURITY_CONTACT", "http://pets.example"),
+        ("SECURITY_CONTACT", "mailto:nobody"),
+        ("SECURITY_EXPIRES", "tomorrow"),
+        ("SECURITY_EXPIRES", "2030-01-31T00:00:00"),
         ("BASE_URL", "/v1"),
         ("BASE_URL", "pets.example/v1"),
         ("BASE_URL", "ftp://pets.example/v1"),
@@ -343,3 +354,13 @@ def test_sqlite_queues_writers_and_never_makes_readers_wait(database: Any, tmp_p
 def test_wrong_database_url_is_refused_where_it_is_read(database: Any, url: str) -> None:
     with pytest.raises(ImproperlyConfigured, match="DATABASE_URL"):
         database(url)
+
+
+def test_support_and_security_are_nobody_unless_set() -> None:
+    names = "s.SUPPORT_URL, s.SUPPORT_EMAIL, s.SECURITY_CONTACT, s.SECURITY_EXPIRES"
+    assert setting(names) == "('', '', '', None)"
+
+
+def test_support_is_the_contact_of_the_document() -> None:
+    contact = "s.SPECTACULAR_SETTINGS['CONTACT']['url']"
+    assert setting(contact, SUPPORT_URL="https://help.example/") == "https://help.example/"

@@ -1,4 +1,4 @@
-"""Write the animals to a file."""
+"""Write the pets to a file."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from petstore.management.base import INTERRUPTED, JsonCommand
 
 class Command(JsonCommand):
     help = (
-        "Write the animals of one moment, by ascending id, as CSV (id, name, category, status) or JSON "
+        "Write the pets of one moment, by ascending id, as CSV (id, name, category, status) or JSON "
         "Lines (the API's Pet, and its category's name), in UTF-8. import_pets reads both. A file "
         "appears, or replaces an older one, only once it is complete."
     )
@@ -37,8 +37,8 @@ class Command(JsonCommand):
         parser.add_argument("file", nargs="?", default=STREAM, metavar="FILE", help=text)
         text = "Default: as the file's name ends; CSV for standard output."
         parser.add_argument("--format", choices=FORMATS, help=text)
-        parser.add_argument("--status", choices=PetStatus.values, help="Only animals with this status.")
-        parser.add_argument("--category", metavar="NAME", help="Only animals of this category.")
+        parser.add_argument("--status", choices=PetStatus.values, help="Only pets with this status.")
+        parser.add_argument("--category", metavar="NAME", help="Only pets of this category.")
         text = (
             "For a CSV file that people open: put a ' before each name that a spreadsheet would calculate "
             "(it starts with = + - @), and a byte order mark before everything. Such names come back "
@@ -67,7 +67,7 @@ class Command(JsonCommand):
             raise CommandError(f"{name} can't be written: {error.strerror}.") from None
         out = self.stdout if file != STREAM else self.stderr  # Beside the export, not in it; nor in red.
         told = json.dumps({"file": file, "format": file_format, "pets": self.count})
-        out.write(told if options["json"] else f"Done. Wrote {self.count:,} animals.", lambda text: text)
+        out.write(told if options["json"] else f"Done. Wrote {self.count:,} pets.", lambda text: text)
 
     def counted(self, rows: Iterator[Exported], options: dict[str, Any]) -> Generator[Exported, None, None]:
         """Pass the rows on, and count them."""
@@ -79,7 +79,7 @@ class Command(JsonCommand):
 
 
 def chosen(status: str | None, category: str | None) -> PetQuerySet:
-    """Return the animals to be written. Raises CommandError for an unknown category."""
+    """Return the pets to be written. Raises CommandError for an unknown category."""
     if category is not None and not Category.objects.filter(name=category).exists():
         raise CommandError(f"No category has the name {category!r}.")
     wanted = {"status": status, "category__name": category}

@@ -1,4 +1,4 @@
-"""Add animals from a file."""
+"""Add pets from a file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NOTHING = "Nothing was added."
 
 class Command(JsonCommand):
     help = (
-        "Add animals from a CSV or JSON Lines file: all of them, or none if a line is bad. Every bad "
+        "Add pets from a CSV or JSON Lines file: all of them, or none if a line is bad. Every bad "
         "line is reported with its number. CSV is UTF-8 with commas; its first line names the columns, in "
         "any order: name; category (a category's name) or categoryId; status (available, pending or sold; "
         "available if it is left out). A column id is ignored, so that an export can be imported again; "
@@ -73,7 +73,7 @@ class Command(JsonCommand):
             name = "Standard input" if options["file"] == STREAM else options["file"]
             raise CommandError(f"{name} can't be read: {error.strerror}.") from None
         except IntegrityError:
-            text = f"The database refused the animals. Was a category deleted meanwhile? {NOTHING}"
+            text = f"The database refused the pets. Was a category deleted meanwhile? {NOTHING}"
             raise CommandError(text) from None
         self.tell(file_format, report, added, options)
 
@@ -103,11 +103,11 @@ class Command(JsonCommand):
         for rows in batches:
             yield rows
             bar.update(len(rows))
-        self.left = "It was just saving: look whether the animals are there before you try again."
+        self.left = "It was just saving: look whether the pets are there before you try again."
 
     def tell(self, file_format: str, report: Report, added: int, options: dict[str, Any]) -> None:
         """Print what happened. Raises CommandError, or with --json exits with 1, if a line was bad."""
-        outcome = f"Added {added:,} animals." if added else NOTHING
+        outcome = f"Added {added:,} pets." if added else NOTHING
         if options["json"]:
             told = {name: options[name] for name in ("file", "dry_run")} | {"format": file_format}
             found = {"good": report.good, "bad": report.bad, "added": added}
@@ -123,5 +123,5 @@ class Command(JsonCommand):
         if report.bad:
             raise CommandError(f"Bad lines: {report.bad:,}; good ones: {report.good:,}. {outcome}")
         if options["dry_run"]:
-            outcome = f"All {report.good:,} animals could be added; none was."
+            outcome = f"All {report.good:,} pets could be added; none was."
         self.stdout.write(f"Done. {outcome}")

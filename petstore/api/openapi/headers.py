@@ -50,6 +50,10 @@ TOLD: dict[str, tuple[str, Any]] = {
     "Sunset": ("When the operation is removed: an HTTP date (RFC 8594).", "Thu, 05 Dec 2030 00:00:00 GMT"),
     # One header, and what it says of a page, of a deprecated operation, of an error, of both of these.
     "NextPage": ('The URL of the next page, with `rel="next"` (RFC 8288). Absent on the last page.', NEXT),
+    "NextEvents": (
+        'The URL to ask next, with `rel="next"` (RFC 8288): on every page, and when nothing is new.',
+        NEXT.replace("/pets", "/events"),
+    ),
     "Successor": (f"The URL {ABOUT_SUCCESSOR}", SUCCESSOR),
     "Help": (f"{ABOUT_HELP}.", HELP),
     "HelpAndSuccessor": (f"{ABOUT_HELP}, and that {ABOUT_SUCCESSOR}", f"{HELP}, {SUCCESSOR}"),
@@ -80,15 +84,18 @@ BY_STATUS = {
 }
 
 
-def headers(method: str, status: str, *, paged: bool, deprecated: bool) -> Schema:
-    """Return the headers that a response carries, each as a reference."""
+def headers(method: str, status: str, *, pages: str, deprecated: bool) -> Schema:
+    """Return the headers that a response carries, each as a reference.
+
+    `pages`: of a list, the header that leads to the next page.
+    """
     names = {name: name for name in (*ALWAYS, *BY_STATUS.get(status, ()))}
     if method == "post" and status == "201":
         names["Idempotent-Replayed"] = "Idempotent-Replayed"
     if method == "get" and status in {"200", "304"}:
         names["ETag"] = "ETag"
-        if paged:
-            names["Link"] = "NextPage"
+        if pages:
+            names["Link"] = pages
     if deprecated:
         names |= {"Deprecation": "Deprecation", "Sunset": "Sunset", "Link": "Successor"}
     if status >= "400":

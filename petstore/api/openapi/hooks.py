@@ -22,6 +22,8 @@ EVERYWHERE = [
     Code.INTERNAL_ERROR,
     Code.SERVICE_UNAVAILABLE,
 ]
+# Not of an operation that costs nothing: it needs no scope, and no quota or ban refuses it (D39).
+NOT_OF_FREE = {Code.INSUFFICIENT_SCOPE, Code.DAILY_QUOTA_EXCEEDED, Code.API_KEY_BANNED}
 LISTS = [Code.INVALID_PARAMETER]
 RETRIES = [Code.INVALID_PARAMETER, Code.IDEMPOTENCY_KEY_IN_USE, Code.IDEMPOTENCY_KEY_REUSED]
 BODIES = [
@@ -76,7 +78,7 @@ IDEMPOTENCY_KEY: Schema = {
     "name": "Idempotency-Key",
     "description": (
         "A text of your own that names this request. For 24 hours the same request with the same key gets "
-        "the first answer again, and is carried out once. A refusal is not kept: mend the request and use "
+        "the first answer again, and is carried out once. A refusal is not kept: fix the request and use "
         "the same key."
     ),
     "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
@@ -101,6 +103,7 @@ def complete(result: Schema, generator: Any, request: Any, public: bool) -> Sche
     components = result["components"]
     components["headers"] = HEADERS
     schemas = components["schemas"]
+    inline_nullable(schemas)
     for path in result["paths"].values():
         for method, operation in path.items():
             inline_list(operation, schemas)
@@ -108,6 +111,15 @@ def complete(result: Schema, generator: Any, request: Any, public: bool) -> Sche
     schemas = {name: schema for name, schema in schemas.items() if not name.startswith(PAGE)}
     components["schemas"] = schemas | {"Error": ERROR, "ErrorDetail": ERROR_DETAIL}
     return result
+
+
+def inline_nullable(schemas: Schema) -> None:
+    """Write an object that may be null where it is used: OpenAPI 3.0.3 lets no reference say so."""
+    for schema in list(schemas.values()):
+        for member in schema.get("properties", {}).values():
+            if "nullable" in member and "allOf" in member:
+                (named,) = member.pop("allOf")
+                member.update(schemas.pop(named["$ref"].rpartition("/")[2]) | member)
 
 
 def inline_list(operation: Schema, schemas: Schema) -> None:
@@ -130,12 +142,15 @@ def complete_operation(method: str, operation: Schema) -> None:
     for parameter in parameters:
         if parameter["in"] == "path":
             parameter["schema"] = {"type": "integer", "format": "int64"}
-    paged = any(parameter["name"] == "limit" for parameter in parameters)
-    codes = EVERYWHERE + operation.pop("x-error-codes", [])
-    codes += LISTS if paged else []
+    names = {parameter["name"] for parameter in parameters}
+    pages = ("NextEvents" if "since" in names else "NextPage") if "limit" in names else ""
+    free = operation.setdefault("x-rate-limit", RATE_LIMIT)["cost"] == 0
+    codes = [code for code in EVERYWHERE if not (free and code in NOT_OF_FREE)]
+    codes += operation.pop("x-error-codes", [])
+    codes += LISTS if pages else []
     codes += BODIES if "requestBody" in operation else []
     codes += RETRIES if method == "post" else []
-    examples = EXAMPLES | (BAD_LIMIT if paged else BAD_KEY) | operation.pop("x-error-examples", {})
+    examples = EXAMPLES | (BAD_LIMIT if pages else BAD_KEY) | operation.pop("x-error-examples", {})
     responses = operation["responses"]
     for status in {code.status for code in codes}:
         of_status = [code for code in codes if code.status == status]
@@ -148,8 +163,7 @@ def complete_operation(method: str, operation: Schema) -> None:
     for status, links in operation.pop("x-links", {}).items():
         responses[status]["links"] = links
     for status, response in responses.items():
-        response["headers"] = headers(method, status, paged=paged, deprecated="deprecated" in operation)
-    operation["x-rate-limit"] = RATE_LIMIT
+        response["headers"] = headers(method, status, pages=pages, deprecated="deprecated" in operation)
     operation["responses"] = dict(sorted(responses.items()))
 
 

@@ -27,12 +27,12 @@ class List(NamedTuple):
 
 @cache
 def lists() -> tuple[List, ...]:
-    """Return all lists, in the document's order."""
+    """Return all lists, in the document's order; the feed has no end, so it is none."""
     found = [(path, methods["get"]) for path, methods in document()["paths"].items() if "get" in methods]
     return tuple(
         List(one["operationId"], path, tuple(filters(one["parameters"])))
         for path, one in found
-        if any(parameter["name"] == "limit" for parameter in one["parameters"])
+        if (names := {each["name"] for each in one["parameters"]}) >= OF_EVERY_LIST and "since" not in names
     )
 
 

@@ -6,17 +6,21 @@ The apps describe their operations (inventory/openapi.py); hooks.py completes th
 from typing import Any
 
 
-def openapi_settings(base_url: str, staging_url: str, enums: dict[str, str]) -> dict[str, Any]:
+def openapi_settings(
+    base_url: str, staging_url: str, contact: dict[str, str], enums: dict[str, str]
+) -> dict[str, Any]:
     """Return SPECTACULAR_SETTINGS for a service at these addresses; no staging_url: there is none.
 
-    `enums`: the schemas' names of choices, and where these are.
+    `contact`: whom to ask, by `url` and `email`. `enums`: the schemas' names of choices, and where
+    these are.
     """
     return {
         "TITLE": "Pet Store",
         "DESCRIPTION": (
-            "List the animals of a pet store, add one, order one.\n\n"
+            "List the pets of a pet store, add one, order one.\n\n"
             "Every operation needs an API key, sent as `Authorization: Bearer <key>`. Each request with a "
-            "valid key costs one of its account's quota; every answer says in its headers what is left. "
+            "valid key costs one of its account's quota, but for `getAccount`, which is free; every answer "
+            "says in its headers what is left. "
             "After 429, wait as `Retry-After` says. The numbers in `x-rate-limits` are those on delivery: "
             "what holds for your account, the headers say.\n\n"
             "Every answer of 400 and above is an Error: `code` is for programs, `message` for people. "
@@ -24,7 +28,7 @@ def openapi_settings(base_url: str, staging_url: str, enums: dict[str, str]) -> 
             "be sent again. Within `/v1` there are only additive changes."
         ),
         "VERSION": "1.0.0",
-        "CONTACT": {"name": "Pet Store", "url": base_url.removesuffix("v1")},
+        "CONTACT": {"name": "Pet Store", "url": base_url.removesuffix("v1")} | contact,
         "EXTERNAL_DOCS": {
             "description": "Documentation in which every operation can be tried",
             "url": base_url.removesuffix("v1") + "docs",
@@ -39,9 +43,17 @@ def openapi_settings(base_url: str, staging_url: str, enums: dict[str, str]) -> 
             }
         },
         "TAGS": [
-            {"name": "categories", "description": "The kinds that animals belong to; staff keep them."},
+            {
+                "name": "account",
+                "description": "Your account, the key that asks, and what is left of the quota.",
+            },
+            {"name": "categories", "description": "The kinds that pets belong to; staff keep them."},
+            {
+                "name": "events",
+                "description": "What happened, in one order, for clients that follow it.",
+            },
             {"name": "orders", "description": "What your account has ordered, and no one else's orders."},
-            {"name": "pets", "description": "The animals: those for sale, those promised, those sold."},
+            {"name": "pets", "description": "The pets: those for sale, those promised, those sold."},
         ],
         "SERVERS": [{"url": base_url, "description": "This service"}]
         + ([{"url": staging_url, "description": "Staging"}] if staging_url else []),

@@ -51,7 +51,7 @@ class Command(JsonCommand):
         add = parser.add_argument
         add("url", metavar="URL", help="The API's address, which ends in /v1.")
         add("--key", help="An API key with all scopes. Better in PETSTORE_KEY: a shell remembers options.")
-        text = "Also add an animal, order it, and cancel the order. The animal stays."
+        text = "Also add a pet, order it, and cancel the order. The pet stays."
         add("--write", action="store_true", help=text)
         text = "Send at most so many requests with the key. Default 100."
         add("--budget", type=int, default=100, metavar="N", help=text)

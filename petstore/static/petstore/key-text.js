@@ -1,10 +1,12 @@
-// A key that is pasted into a search box loses its secret before it is sent: an address is kept in histories.
+/* A key that is pasted into a search box loses its secret before it is sent: an address is kept in histories. */
 "use strict";
+
+function withoutSecret(input) {
+  const pasted = /psk_(?:live|test)_([0-9A-Za-z]{0,14})/.exec(input.value);
+  if (pasted) input.value = pasted[1];
+}
 
 document.addEventListener("submit", (event) => {
   if (event.target.method !== "get") return;
-  for (const input of event.target.querySelectorAll("input[type=text], input[type=search]")) {
-    const pasted = /psk_(?:live|test)_([0-9A-Za-z]{0,14})/.exec(input.value);
-    if (pasted) input.value = pasted[1];
-  }
+  event.target.querySelectorAll("input[type=text], input[type=search]").forEach(withoutSecret);
 }, true);

@@ -22,6 +22,21 @@ function withoutExamples(spec) {
 // Left out: what the page says itself, and the choice of a server, of which there is one. An operation's name
 // is no link, for it stands in a button; opening it still puts its address into the location.
 const fitIn = ({ React }) => ({
+  components: {
+    // As BaseLayout, whose <main> would stand in this page's.
+    InPage: ({ getComponent }) => {
+      const part = (name) => React.createElement(getComponent(name, name !== "SvgAssets"));
+      const box = (className, ...parts) => React.createElement("div", { className }, ...parts);
+      return box(
+        "swagger-ui",
+        part("SvgAssets"),
+        part("errors"),
+        box("scheme-container", box("schemes wrapper", part("AuthorizeBtnContainer"))),
+        box("wrapper", part("operations")),
+        box("wrapper", part("Models")),
+      );
+    },
+  },
   wrapComponents: {
     InfoContainer: () => () => null,
     ServersContainer: () => () => null,
@@ -40,7 +55,7 @@ async function start(element) {
     domNode: element,
     presets: [SwaggerUIBundle.presets.apis],
     plugins: [fitIn],
-    layout: "BaseLayout",
+    layout: "InPage",
   });
 }
 

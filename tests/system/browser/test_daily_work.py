@@ -164,7 +164,7 @@ def test_stock_sells_a_pet(shop: Service, open_page: Open) -> None:
 def test_stock_imports_a_file_once_its_three_bad_lines_are_mended(
     shop: Service, open_page: Open, tmp_path: Path
 ) -> None:
-    file = tmp_path / "animals.csv"
+    file = tmp_path / "pets.csv"
     file.write_text(IMPORT)
     page = open_page("/admin/inventory/pet/import/", as_="stock")
     page.locator("input[type=file]").set_input_files(file)

@@ -64,7 +64,7 @@ def test_filters_close_when_the_focus_leaves_them_and_not_before(open_page: Open
     expect(sheet).to_be_visible()
     page.keyboard.press("Enter")
     expect(page.locator(".select2-container--open")).to_have_count(0)
-    sheet.get_by_role("button", name="Apply Filters").focus()
+    sheet.locator(".select2-selection").last.focus()
     page.keyboard.press("Tab")
     expect(sheet).to_be_hidden()
 
@@ -90,6 +90,30 @@ def test_filter_is_applied_by_keyboard(open_page: Open) -> None:
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     page.wait_for_url("**/apikey/?*")
+
+
+def test_filter_that_is_a_box_applies_once_something_is_chosen(open_page: Open) -> None:
+    page = open_page("/admin/inventory/pet/", as_="owner")
+    page.get_by_role("button", name="Filters filter_list").focus()
+    page.keyboard.press("Enter")
+    expect_focus_in(page.locator("#changelist-filter"))
+    page.keyboard.press("Enter")
+    expect(page.locator(".select2-container--open").first).to_be_visible()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/pet/?status__exact=*")
+    page.get_by_role("button", name="Filters filter_list").click()
+    page.get_by_role("link", name="Clear all filters").click()
+    page.wait_for_url(re.compile(r"/pet/\??$"))
+
+
+def test_first_link_of_a_page_leads_past_the_navigation(open_page: Open) -> None:
+    page = open_page("/admin/accounts/plan/free/change/", as_="owner")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    expect_focus_in(page.locator("#content"))
 
 
 def test_user_menu_and_theme_switch_work_by_keyboard(open_page: Open) -> None:

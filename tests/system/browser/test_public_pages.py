@@ -1,17 +1,18 @@
 """The home page, the guides and the reference: used as a reader would, and looked at by axe-core."""
 
 import json
+import re
 from typing import Any
 
 import pytest
-from playwright.sync_api import Locator, Page, Request, expect
+from playwright.sync_api import Browser, Locator, Page, Request, expect
 
 from petstore.web.docs import GUIDES
 from tests.support.live import Service
 from tests.system.browser.conftest import Open
 from tests.system.browser.test_office_pages import serious_findings
 
-PAGES = ["/", *(f"/docs/{name}" for name in GUIDES), "/nothing"]
+PAGES = ["/", *(f"/docs/{name}" for name in GUIDES), "/docs/search?q=pets", "/status", "/nothing"]
 LOOKS = [
     pytest.param({"narrow": narrow, "dark": dark}, id=f"{width} {look}")
     for narrow, width in ((False, "wide"), (True, "narrow"))
@@ -44,7 +45,8 @@ def test_reference_has_no_serious_finding_with_every_operation_open(
 ) -> None:
     page = open_page("/docs", **look)
     page.locator(".opblock").first.wait_for()
-    assert page.locator(".opblock").count() == 8
+    assert page.locator(".opblock").count() == 10
+    assert page.locator("main").count() == 1
     for operation in page.locator(".opblock").all():
         operation.locator(".opblock-summary-control").click()
         operation.locator(".responses-wrapper").wait_for()
@@ -170,3 +172,43 @@ def test_keyboard_reaches_the_content_at_once(open_page: Open) -> None:
     expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
     page.keyboard.press("Enter")
     assert page.url.endswith("/docs/errors#content")
+
+
+def test_examples_are_tabs_and_the_language_is_remembered(open_page: Open) -> None:
+    page = open_page("/docs/quickstart")
+    group = page.locator(".examples").first
+    expect(group.get_by_role("tab", name="curl")).to_have_attribute("aria-selected", "true")
+    group.get_by_role("tab", name="Python").click()
+    for one in page.locator(".examples").all():
+        expect(one.get_by_role("tabpanel")).to_have_attribute("id", re.compile(r"\.py-example$"))
+    page.goto("/docs/retries")
+    expect(page.get_by_role("tab", name="Python")).to_have_attribute("aria-selected", "true")
+    page.keyboard.press("Tab")
+    page.get_by_role("tab", name="Python").press("ArrowRight")
+    expect(page.get_by_role("tab", name="JavaScript")).to_be_focused()
+    expect(page.get_by_role("tabpanel")).to_have_attribute("id", "retries.mjs-example")
+
+
+def test_example_is_copied_as_it_stands(open_page: Open) -> None:
+    page = open_page("/docs/orders")
+    panel = page.get_by_role("tabpanel")
+    panel.get_by_role("button", name="Copy").click()
+    expect(panel.get_by_role("status")).to_have_text("Copied")
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied == panel.locator("code").first.text_content()
+
+
+def test_without_scripts_every_language_is_there(chromium: Browser, shop: Service) -> None:
+    context = chromium.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(f"{shop.url}/docs/orders")
+    for language in ("curl", "Python", "JavaScript"):
+        expect(page.get_by_text(language, exact=True)).to_be_visible()
+    expect(page.get_by_role("button", name="Copy")).to_have_count(0)
+    context.close()
+
+
+def test_heading_has_a_link_to_itself(open_page: Open) -> None:
+    page = open_page("/docs/orders")
+    page.get_by_role("link", name="Link to: Ship date").click()
+    assert page.url.endswith("/docs/orders#ship-date")

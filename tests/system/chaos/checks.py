@@ -24,6 +24,9 @@ DAYS_OF_TWO_STORES = 1
 # A request that meets the failure of a store is counted by the one and then by the other.
 CHARGES = 2
 
+LOOK = "get account"  # Free, with a limit of its own (D39).
+LOOKS = 60  # In a minute.
+
 LIMIT = "x-ratelimit-limit"
 RESET = "x-ratelimit-reset"
 EACH_HAS = ("x-request-id", LIMIT, "x-ratelimit-remaining", RESET)  # D23, D29.
@@ -114,7 +117,9 @@ def of_status(asked: Asked, reply: Reply, journal: Journal) -> Iterator[tuple[Ki
         yield Kind.INCOMPLETE, f"{reply.status} without an Error: {reply.body[:80]!r}"
     if reply.status in {429, 503} and not reply.headers.get("retry-after", "").isdigit():
         yield Kind.INCOMPLETE, f"{reply.status} without Retry-After"
-    if reply.status == 429:
+    if reply.status == 429 and asked.operation == LOOK:
+        yield from of_refused_look(reply, journal)
+    elif reply.status == 429:
         yield from of_refusal(reply, journal)
     elif reply.status != 503 and reply.code not in asked.explained:
         yield Kind.STATUS, f"{reply.status} {reply.code}"
@@ -134,6 +139,15 @@ def of_refusal(reply: Reply, journal: Journal) -> Iterator[tuple[Kind, str]]:
         yield Kind.REFUSED, f"after {sent} requests of {limit}"
 
 
+def of_refused_look(reply: Reply, journal: Journal) -> Iterator[tuple[Kind, str]]:
+    """Check that whoever may not look has looked too often: neither quota nor ban refuses that."""
+    looked = len(journal.looked) - bisect_left(journal.looked, reply.sent - MINUTE)
+    if reply.code != "rate_limit_exceeded" or reply.headers.get(LIMIT) != str(LOOKS):
+        yield Kind.STATUS, f"429 {reply.code} with a limit of {reply.headers.get(LIMIT)}"
+    elif CHARGES * looked < LOOKS:
+        yield Kind.REFUSED, f"after {looked} looks"
+
+
 def of_body(asked: Asked, body: Any, journal: Journal) -> Iterator[tuple[Kind, str]]:
     """Check that what came is what was asked for."""
     match asked.operation:
@@ -147,6 +161,8 @@ def of_body(asked: Asked, body: Any, journal: Journal) -> Iterator[tuple[Kind, s
             yield from of_order(asked, body, journal)
         case "list orders":
             yield from of_orders(body, journal)
+        case "get account":
+            yield from of_account(body, journal)
         case "cancel order" if body is not None:
             yield Kind.WRONG, "204 with a body"
 
@@ -185,6 +201,21 @@ def of_orders(body: Any, journal: Journal) -> Iterator[tuple[Kind, str]]:
     ]
     if foreign:
         yield Kind.FOREIGN, f"{len(foreign)} of {len(body)} orders are another's: {str(foreign[0])[:120]}"
+
+
+def of_account(body: Any, journal: Journal) -> Iterator[tuple[Kind, str]]:
+    """Check that an account is shown its own name and limits, and no ban: it has waited as told."""
+    account = journal.account
+    try:
+        shown = body["account"]["name"], *(body["quota"][name]["limit"] for name in ("minute", "day"))
+        banned = body["ban"]
+    except (LookupError, TypeError):
+        yield Kind.FOREIGN, f"no account: {str(body)[:80]}"
+        return
+    if shown != (account.name, account.per_minute, account.per_day):
+        yield Kind.FOREIGN, f"is shown {shown}"
+    if banned:
+        yield Kind.WRONG, f"is shown the ban {banned}"
 
 
 def charge(reply: Reply, journal: Journal) -> None:

@@ -10,7 +10,7 @@ from itertools import count
 from time import monotonic
 from typing import NamedTuple
 
-from tests.system.chaos.checks import Asked, Violation, charge, check
+from tests.system.chaos.checks import LOOK, Asked, Violation, charge, check
 from tests.system.chaos.client import Client, Reply
 from tests.system.chaos.journal import Account, Journal, Order, OrderState
 
@@ -19,14 +19,18 @@ CONNECTIONS = (
 )
 FEW = 2  # Of one with a limit to reach.
 SHOWN = 100  # Pets at most in a list; the shop has more of them. Long ones keep the loop busy.
-OPERATIONS = ("list pets", "create pet", "place order", "list orders", "get order", "cancel order")
-WEIGHTS = (30, 20, 15, 15, 10, 10)
+OPERATIONS = ("list pets", "create pet", "place order", "list orders", "get order", "cancel order", LOOK)
+WEIGHTS = (30, 20, 15, 15, 8, 10, 2)
 CONTESTED = 0.1  # Of the pets are wanted by two accounts.
 PACE = 0.1  # Seconds between two requests of a connection whose account has a limit to reach.
 REFUSED_PAUSE = 1.0  # Seconds between two looks at whether a refused account is still refused; see D26.
 REST = 0.1  # Seconds between two requests of the others while staff are at work: their commands start soon.
 TAKEN = frozenset({"pet_not_available"})
-PATHS = {"list orders": "/store/orders?limit=100", "list pets": "/pets?status=available&limit={}"}
+PATHS = {
+    LOOK: "/account",
+    "list orders": "/store/orders?limit=100",
+    "list pets": "/pets?status=available&limit={}",
+}
 
 
 class Told(NamedTuple):
@@ -106,7 +110,7 @@ class Customer:
             return await self.cancel(self._dice.choice(placed))
         if operation == "get order" and journal.orders:
             return await self.get(self._dice.choice(list(journal.orders.values())))
-        if operation == "list orders":
+        if operation in {LOOK, "list orders"}:
             return await self.ask(Asked(operation, 200), "GET", PATHS[operation])
         limit = self._dice.randint(1, SHOWN)
         asked = Asked("list pets", 200, limit=limit, filtered="available", full=True)
@@ -115,13 +119,15 @@ class Customer:
     async def ask(self, asked: Asked, method: str, path: str, body: object = None) -> Reply:
         """Send, and check the answer."""
         shop, journal = self._shop, self._journal
-        journal.sent.append(monotonic())
+        looks = asked.operation == LOOK
+        (journal.looked if looks else journal.sent).append(monotonic())
         reply = await self._client.ask(method, f"/v1{path}", body)
         shop.replies[asked.operation, reply.status] += 1
         shop.slowest = max(shop.slowest, reply.took)
         if reply.status == 503:
             shop.last_failure = max(shop.last_failure, reply.sent)
-        charge(reply, journal)
+        if not looks:
+            charge(reply, journal)
         shop.tell(check(asked, reply, journal))
         return reply
 

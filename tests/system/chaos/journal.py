@@ -51,6 +51,7 @@ class Journal:
     own_pets: set[int] = field(default_factory=set)  # That nobody else orders.
     free_pets: deque[int] = field(default_factory=deque)  # Of these, the ones that can be ordered.
     sent: deque[float] = field(default_factory=deque)  # When each request was sent.
+    looked: deque[float] = field(default_factory=deque)  # When it looked at the account: not among `sent`.
     charged: Counter[tuple[str, int]] = field(default_factory=Counter)  # Admitted, by window and its end.
 
     def open_orders(self) -> list[Order]:

@@ -12,7 +12,9 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from petstore_client import AuthenticatedClient  # type: ignore[import-not-found]
+from petstore_client.api.account import get_account  # type: ignore[import-not-found]
 from petstore_client.api.categories import list_categories  # type: ignore[import-not-found]
+from petstore_client.api.events import list_events  # type: ignore[import-not-found]
 from petstore_client.api.orders import (  # type: ignore[import-not-found]
     cancel_order,
     get_order,
@@ -97,6 +99,29 @@ def order_and_cancel(client: Any, base_url: str, pet_id: int) -> int:
     return int(order.id)
 
 
+def look(client: Any) -> None:
+    """Fetch the account twice, which costs nothing, and a list in between, which costs one."""
+    before = get_account.sync(client=client)
+    assert before.ban is None
+    assert list_categories.sync_detailed(client=client).status_code == 200
+    after = get_account.sync(client=client)
+    assert (after.account, after.key.id) == (before.account, before.key.id)
+    assert after.quota.day.used == before.quota.day.used + 1
+
+
+def follow(client: Any, pet_id: int) -> None:
+    """Follow the feed until it tells of the new pet, which takes it a moment."""
+    cursor, seen, told = UNSET, [], False
+    while not told:
+        page = list_events.sync_detailed(client=client, limit=100, cursor=cursor)
+        assert page.status_code == 200, page.content
+        seen += [event.id for event in page.parsed]
+        created = [event.data for event in page.parsed if event.type_ == "pet.created"]
+        told = any(data["pet"]["id"] == pet_id for data in created)
+        cursor = next_cursor(page.headers)
+    assert seen == sorted(set(seen))
+
+
 def refusals(client: Any, stranger: Any, category_id: int) -> list[str]:
     """Return status and code of refusals, each read as the typed Error."""
     errors = [
@@ -138,6 +163,8 @@ def main(base_url: str, key: str, category_id: int) -> None:
         "made": create_and_fetch(client, base_url, category_id),
     }
     report["ordered"] = order_and_cancel(client, base_url, report["made"])
+    follow(client, report["made"])
+    look(client)
     report["called"] = sorted(called)
     sys.stdout.write(json.dumps(report))
 

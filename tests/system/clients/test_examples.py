@@ -17,6 +17,7 @@ from typing import Any
 import httpx
 import pytest
 
+from petstore.templatetags.documentation import filled_in
 from petstore.web.docs import GUIDES
 from tests.support.live import Service, live_service
 
@@ -24,6 +25,7 @@ PAGES = ["/", *(f"/docs/{name}" for name in GUIDES)]
 EXAMPLE = re.compile(r'<code id="([a-z_]+\.(?:sh|py|mjs))">(.*?)</code>', re.DOTALL)
 RUN = {"sh": "sh", "py": sys.executable, "mjs": "node"}
 NEEDS = {"sh": ["curl", "openssl"], "py": [], "mjs": ["node"]}
+ONE_A_MINUTE = ("--per-minute", "1", "--per-day", "1000")
 PET = r'"id":\d+,"name":"[^"]+"'
 
 # What each prints, as a pattern.
@@ -31,10 +33,22 @@ PRINTS = {
     "first_call.sh": rf"\[{{{PET}.*{PET}.*{PET}",
     "first_call.py": r"^(\d+ [^\n]+\n){3}$",
     "first_call.mjs": r"^(\d+ [^\n]+\n){3}$",
+    "place_order.sh": r'^HTTP/1.[01] 201 .*"status":"placed"',
+    "place_order.py": r"'status': 'placed'",
+    "place_order.mjs": r"status: 'placed'",
+    "cancel_order.sh": r"^HTTP/1.[01] 204 ",
+    "cancel_order.py": r"^\d+ 204$",
+    "cancel_order.mjs": r"^\d+ 204$",
+    "orders.sh": r'"id":\d+,"petId":\d+,"quantity":1,"status":"placed"',
+    "orders.py": r"^(\d+ placed no ship date yet\n)+$",
+    "orders.mjs": r"^(\d+ placed no ship date yet\n)+$",
     "authentication.sh": r"^HTTP/1.1 200 .*HTTP/1.1 401 .*missing_api_key",
     "authentication.py": r"^\d+ categories$",
     "authentication.mjs": r"^\d+ categories$",
     "limits.sh": r"x-ratelimit-limit: 1000.*x-ratelimit-remaining: \d+",
+    "account.sh": r'"quota":{"minute":{"limit":1000,"used":\d+,.*"ban":null',
+    "account.py": r"^minute: \d+ of 1000 left .*\nday: \d+ of 100000 left .*\nNext request in 0 s$",
+    "account.mjs": r"^minute: \d+ of 1000 left .*\nday: \d+ of 100000 left .*\nNext request in 0 s$",
     "backoff.sh": PET,
     "backoff.py": r"'id': \d+",
     "backoff.mjs": r"id: \d+",
@@ -44,6 +58,9 @@ PRINTS = {
     "pagination.sh": rf"^(\[{{{PET}[^\[]*\])+$",
     "pagination.py": r"^(\d+ [^\n]+\n)+$",
     "pagination.mjs": r"^(\d+ [^\n]+\n)+$",
+    "events.sh": r'^\[{"id":\d+,"type":"[a-z.]+",.*\n\[\]\n$',
+    "events.py": r"^(\d+ [a-z]+\.[a-z_]+\n)+$",
+    "events.mjs": r"^(\d+ [a-z]+\.[a-z_]+\n)+$",
     "retries.sh": r'^HTTP/1.[01] 201 .*"name":"Biscuit"',
     "retries.py": r"'name': 'Biscuit'",
     "retries.mjs": r"name: 'Biscuit'",
@@ -51,6 +68,18 @@ PRINTS = {
     "deprecation.py": r"^\S+/v1/pets/1 goes away on Thu, 05 Dec 2030 00:00:00 GMT",
     "deprecation.mjs": r"^\S+/v1/pets/1 goes away on Thu, 05 Dec 2030 00:00:00 GMT$",
 }
+
+
+NEED_AN_ORDER = {"cancel_order", "orders"}
+
+
+def with_an_order(deployment: Service, account: str) -> str:
+    """Return a key of an account that has placed one order."""
+    key = str(deployment.issue(account)["key"])
+    with deployment.client(key) as client:
+        pet = client.get("/pets?status=available&limit=1").json()[0]["id"]
+        client.post("/store/orders", json={"petId": pet}).raise_for_status()
+    return key
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +92,7 @@ def staging(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 @pytest.fixture(scope="module", params=["production", "staging"])
 def deployment(request: pytest.FixtureRequest) -> Service:
-    """Each kind of deployment in turn, with animals in it."""
+    """Each kind of deployment in turn, with pets in it."""
     service: Service = request.getfixturevalue("service" if request.param == "production" else "staging")
     service.manage("seed_demo", "--pets", "300")
     return service
@@ -75,8 +104,8 @@ def examples(deployment: Service) -> dict[str, str]:
     found: dict[str, str] = {}
     for page in PAGES:
         for name, code in EXAMPLE.findall(httpx.get(deployment.url + page, timeout=30).text):
-            assert name not in found, "An example stands on two pages."
-            found[name] = html.unescape(code)
+            text = html.unescape(code)
+            assert found.setdefault(name, text) == text, "An example differs from page to page."
     return found
 
 
@@ -109,10 +138,17 @@ def test_every_example_is_run(examples: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("name", PRINTS)
+def test_page_shows_what_its_example_prints(name: str) -> None:
+    assert re.search(PRINTS[name], filled_in(f"docs/outputs/{name}.txt") + "\n", re.DOTALL)
+
+
+@pytest.mark.parametrize("name", PRINTS)
 def test_example_does_what_its_page_says(
     deployment: Service, examples: dict[str, str], key: str, tmp_path: Path, name: str
 ) -> None:
     assert deployment.url in examples[name]
+    if name.partition(".")[0] in NEED_AN_ORDER:
+        key = with_an_order(deployment, name)
     printed = run(name, examples[name], key, tmp_path)
     assert re.search(PRINTS[name], printed, re.DOTALL), printed
 
@@ -130,6 +166,45 @@ def test_example_of_pagination_reads_every_page(
     ]
     assert len(ids) > 100
     assert ids == sorted(set(ids))
+
+
+@pytest.mark.parametrize("name", ["events.py", "events.mjs", "events.sh"])
+def test_example_of_events_goes_on_where_it_stopped(
+    deployment: Service, examples: dict[str, str], tmp_path: Path, name: str
+) -> None:
+    key = with_an_order(deployment, f"Restarted {name}")
+    with deployment.client(key) as client:
+        wait_for_event(client, "order.placed")
+        first = ids_of_events(run(name, examples[name], key, tmp_path))
+        order = client.get("/store/orders").json()[0]["id"]
+        client.delete(f"/store/orders/{order}").raise_for_status()
+        wait_for_event(client, "order.cancelled")
+        second = ids_of_events(run(name, examples[name], key, tmp_path))
+        assert [*first, *second] == whole_feed(client)
+    assert second
+
+
+def wait_for_event(client: httpx.Client, kind: str) -> None:
+    """Return once the feed has an event of this type: it comes a moment after what it tells of."""
+    deadline = time.monotonic() + 20
+    while not client.get(f"/events?type={kind}").raise_for_status().json():
+        assert time.monotonic() < deadline, f"There is no {kind}."
+        time.sleep(0.05)
+
+
+def ids_of_events(printed: str) -> list[int]:
+    """Return the ids of events in what an example printed."""
+    return [int(found) for found in re.findall(r'(?:^|{"id":)(\d+)(?: |,"type")', printed, re.MULTILINE)]
+
+
+def whole_feed(client: httpx.Client) -> list[int]:
+    """Return the ids of all events up to now."""
+    found: list[int] = []
+    url = "/events?limit=100"
+    while events := (response := client.get(url).raise_for_status()).json():
+        found += [event["id"] for event in events]
+        url = response.links["next"]["url"]
+    return found
 
 
 class Proxy:
@@ -207,8 +282,21 @@ def test_example_of_backoff_never_comes_before_retry_after(
     assert re.search(PRINTS[name], printed, re.DOTALL), printed
 
 
+@pytest.mark.parametrize("name", ["account.py", "account.mjs"])
+def test_example_of_the_account_says_how_long_a_used_up_minute_lasts(
+    deployment: Service, examples: dict[str, str], tmp_path: Path, name: str
+) -> None:
+    used_up = str(deployment.issue(f"Used up {name}", "enterprise", *ONE_A_MINUTE)["key"])
+    with deployment.client(used_up) as client:
+        client.get("/categories").raise_for_status()
+        wait = re.search(r"Next request in (\d+) s", run(name, examples[name], used_up, tmp_path))
+        assert wait
+        left = int(client.get("/categories").headers["Retry-After"])
+    assert left <= int(wait[1]) <= 61
+
+
 @pytest.mark.parametrize("name", ["retries.sh", "retries.py", "retries.mjs"])
-def test_example_of_retries_adds_one_animal_though_the_connection_breaks(
+def test_example_of_retries_adds_one_pet_though_the_connection_breaks(
     deployment: Service, examples: dict[str, str], key: str, tmp_path: Path, name: str
 ) -> None:
     with deployment.client(key) as client, proxy(deployment) as before:
@@ -221,7 +309,7 @@ def test_example_of_retries_adds_one_animal_though_the_connection_breaks(
 
 
 def biscuits(client: httpx.Client) -> int:
-    """Count the animals of the name that the example adds."""
+    """Count the pets of the name that the example adds."""
     count, url = 0, "/pets?limit=100"
     while url:
         response = client.get(url).raise_for_status()

@@ -1,4 +1,4 @@
-"""What importing and exporting many animals costs: rows a second, and the most memory it took.
+"""What importing and exporting many pets costs: rows a second, and the most memory it took.
 
     python -m tests.system.load.exchange [ROWS]
 
@@ -21,12 +21,12 @@ STATUSES = ("available", "available", "pending", "sold")
 
 
 def write(file: Path, rows: int) -> None:
-    """Write the animals, the same ones each time."""
+    """Write the pets, the same ones each time."""
     with file.open("w") as text:
         text.write("name,category,status\n")
         for number in range(rows):
             category = CATEGORIES[number % len(CATEGORIES)]
-            text.write(f"Animal number {number},{category},{STATUSES[number % len(STATUSES)]}\n")
+            text.write(f"Pet number {number},{category},{STATUSES[number % len(STATUSES)]}\n")
 
 
 def manage(*command: str) -> tuple[float, int]:

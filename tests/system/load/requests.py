@@ -24,7 +24,7 @@ from tests import environment
 from tests.support.live import ROOT, Service, live_service
 from tests.support.servers import free_port, redis_server
 
-OPERATIONS = ("list", "list100", "get", "create", "mixed")
+OPERATIONS = ("list", "list100", "get", "create", "keyed", "replayed", "orders", "mixed")
 KEYS = 1_000
 TICK = os.sysconf("SC_CLK_TCK")
 

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from django.db import IntegrityError, OperationalError, connection, transaction
 
+from accounts.models import Account, IdempotencyRecord
 from inventory.models import Category, Pet
 from petstore.loop.compiled_writes import atomic, insert
+from petstore.loop.linked_inserts import AroundKey, insert_with, try_insert_with
 from petstore.loop.postgresql import PostgresqlConnection
 from tests.conftest import COMMITTED
 from tests.support.skips import NEEDS_POSTGRESQL
@@ -33,6 +35,21 @@ def adding(name: str, category_id: int) -> Any:
         return pet.pk, name
 
     return add
+
+
+def adding_with_record(insert_both: Any, account: Account, category: Category, key: str) -> Any:
+    """Return what adds a pet and a record that names it, and returns what the verb does."""
+
+    def add() -> Any:
+        record = IdempotencyRecord(account=account, key=key, fingerprint="", location=AroundKey("/pets/"))
+        return insert_both(Pet(name=key, category=category), record)
+
+    return add
+
+
+def located() -> dict[str, str]:
+    """Return where the record says that the pet of the same name is."""
+    return dict(IdempotencyRecord.objects.values_list("key", "location"))
 
 
 def stored() -> set[tuple[int, str]]:
@@ -151,3 +168,30 @@ def test_part_of_a_transaction_is_committed_with_it_alone(category: Category) ->
     failed, kept = serve(two_and_fail, adding("kept", category.pk))
     assert isinstance(failed, LookupError)
     assert {kept} == stored()
+
+
+@pytest.mark.parametrize("insert_both", [insert_with, try_insert_with])
+def test_a_row_and_one_that_names_it_share_a_transaction_with_others(
+    account: Account, category: Category, insert_both: Any
+) -> None:
+    serve(*(adding_with_record(insert_both, account, category, f"pet {n}") for n in range(MANY)))
+    assert located() == {name: f"/pets/{pk}" for pk, name in stored()}
+    assert len(located()) == MANY
+    assert transactions() < MANY / 4
+
+
+def test_a_pair_that_contradicts_another_takes_no_other_along(account: Account, category: Category) -> None:
+    keys = ["twin" if n in (0, 7) else f"pet {n}" for n in range(MANY)]
+    added = serve(*(adding_with_record(insert_with, account, category, key) for key in keys))
+    (refused,) = [one for one in added if one is not None]
+    assert isinstance(refused, IntegrityError)
+    assert located() == {name: f"/pets/{pk}" for pk, name in stored()}
+    assert set(located()) == set(keys)
+    assert len(stored()) == MANY - 1
+
+
+def test_a_pair_that_is_tried_waits_for_nobody(account: Account, category: Category) -> None:
+    with locked(category):
+        assert serve(adding_with_record(try_insert_with, account, category, "pet")) == [False]
+    assert not stored()
+    assert not located()

@@ -37,17 +37,18 @@ BATCHES = 12  # At least as many as a request sends to PostgreSQL, with those th
 
 
 class Creation(NamedTuple):
-    """A request that creates, always with the same key."""
+    """A request that creates, with an Idempotency-Key."""
 
     view: Any
     body: dict[str, Any]
     account: Account
     locks: type[Category | Pet]  # What its own write locks.
+    key: str = "a"
 
     def send(self) -> Any:
         """Send it; runs on the loop."""
         request = RequestFactory().post(
-            "/v1", self.body, content_type="application/json", headers={"Idempotency-Key": "a"}
+            "/v1", self.body, content_type="application/json", headers={"Idempotency-Key": self.key}
         )
         caller = Caller(self.account.pk, 1, "public", frozenset())
         request.passage = Passage("id", "192.0.2.1", caller=caller)  # type: ignore[attr-defined]
@@ -56,7 +57,7 @@ class Creation(NamedTuple):
     def record(self, made_at: datetime) -> IdempotencyRecord:
         """Keep a twin's claim."""
         return IdempotencyRecord.objects.create(
-            account=self.account, key="a", fingerprint="", created_at=made_at
+            account=self.account, key=self.key, fingerprint="", created_at=made_at
         )
 
     def rows(self) -> tuple[int, int]:
@@ -136,6 +137,45 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_many_at_once_make_one_row_and_one_answer(creation: Creation) -> None:
     check_one(creation, serve(*[creation.send] * MANY))
+
+
+@pytest.fixture
+def adding(account: Account, category: Category) -> Creation:
+    body = {"name": 'Ünïcødé 🐕 \\ "', "categoryId": category.pk}
+    return Creation(PetViewSet.as_view({"post": "create"}), body, account, Category)
+
+
+def test_pets_with_a_key_each_share_transactions_also_where_one_is_refused(adding: Creation) -> None:
+    seen_categories.add(999_999)  # So it is the commit that refuses it.
+    refused = adding._replace(body={"name": "Rex", "categoryId": 999_999}, key="refused")
+    others = [adding._replace(key=f"key-{n}") for n in range(MANY)]
+    answers = serve(*(one.send for one in others))
+    assert told(answers) == {CREATED}
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(DISTINCT xmin::text) FROM inventory_pet")
+        assert cursor.fetchone()[0] <= MANY / 4
+    connection.close()
+    more = [adding._replace(key=f"more-{n}") for n in range(MANY)]
+    last, *answers = serve(refused.send, *(one.send for one in more))
+    assert told([last]) == {(400, "unknown_category")}
+    assert told(answers) == {CREATED}
+    assert adding.rows() == (2 * MANY, 2 * MANY)
+
+
+def test_what_one_statement_keeps_is_what_several_would(adding: Creation) -> None:
+    renewed = adding._replace(key="b")
+    renewed.record(timezone.now() - KEPT)  # Takes several.
+    told_of = []
+    for creation in (adding, renewed):
+        first, again = (serve(creation.send)[0] for _ in range(2))
+        replayed = dict(again.headers)
+        assert replayed.pop("Idempotent-Replayed") == "true"
+        assert (again.status_code, again.content, replayed) == (201, first.content, first.headers)
+        pet = json.loads(first.content)
+        assert Pet.objects.get(pk=pet.pop("id")).name == pet["name"] == adding.body["name"]
+        told_of.append((pet, first.headers["Location"].rpartition("/")[0]))
+        connection.close()
+    assert told_of[0] == told_of[1]
 
 
 def test_an_old_key_is_renewed_by_one_of_many(creation: Creation) -> None:

@@ -166,6 +166,8 @@ class Asked:
         self.events.append("asked")
         return Admission()
 
+    look = admit
+
 
 def test_nobody_asks_the_database_before_its_worker_has_written_what_it_counted(
     monkeypatch: pytest.MonkeyPatch, own_recorder: UsageRecorder
@@ -198,14 +200,14 @@ def test_nobody_asks_the_database_before_its_worker_has_written_what_it_counted(
 # --- Midnight ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("apart", [2, 6, 600])
-def test_two_clocks_at_midnight_admit_one_days_limit(store: Any, apart: int) -> None:
+@pytest.mark.parametrize("seconds", [2, 6, 600])
+def test_two_clocks_at_midnight_admit_one_days_limit(store: Any, seconds: int) -> None:
     acme = Desk(store, per_minute=1_000, per_day=10)
     midnight = NOON - NOON % DAY + DAY
     acme.now = midnight
     admitted = acme.send().admitted + 0
     for number in range(1, 10):  # One clock is past midnight, the other is not.
-        acme.now = midnight + number * SECOND - (number % 2) * apart * SECOND
+        acme.now = midnight + number * SECOND - (number % 2) * seconds * SECOND
         admitted += acme.admitted(5)
     assert admitted == 10
 

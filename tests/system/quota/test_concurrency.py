@@ -41,6 +41,17 @@ def test_limit_of_60_admits_60_over_4_workers_and_32_threads(service: Service) -
     assert left == list(range(60))
 
 
+def test_a_key_looks_60_times_a_minute_over_4_workers_and_32_threads_and_spends_nothing(
+    service: Service,
+) -> None:
+    key = service.issue("Watchful", "free")["key"]
+    answers = service.send(key, 200, threads=32, path="/account")
+    assert Counter(answer.status_code for answer in answers) == {200: 60, 429: 140}
+    assert {answer.json()["quota"]["day"]["used"] for answer in answers if answer.is_success} == {0}
+    counted = service.send(key, 60, threads=8)
+    assert Counter(answer.status_code for answer in counted) == {200: 60}
+
+
 def test_limit_is_exact_in_20_windows_of_20_over_4_processes_of_16_threads(service: Service) -> None:
     numbers = ("--per-minute", "100", "--per-day", "1000000")
     key = service.issue("Hammered", "enterprise", *numbers)["key"]

@@ -1,5 +1,6 @@
 """What happens when a quota store fails: the decision in accounts/quota/fallback.py."""
 
+import hashlib
 import logging
 import re
 import socket
@@ -22,6 +23,7 @@ from accounts.quota.fallback import FallbackQuotaStore
 from accounts.quota.key_record import KeyRefusal
 from accounts.quota.redis_store import RedisQuotaStore, names
 from accounts.usage.write_behind import UsageRecorder
+from petstore.loop.redis_client import RedisClient
 from tests.conftest import OPERATOR
 from tests.support.live import Service, live_service
 from tests.support.quota import Desk, day, minute
@@ -182,6 +184,17 @@ def test_store_counts_in_a_cluster(db: None, tmp_path: Path) -> None:
         acme = Desk(RedisQuotaStore(server.url), per_minute=5, per_day=100)
         acme.add_key()
         assert [acme.send(number % 2).admitted for number in range(7)] == [True] * 5 + [False] * 2
+
+
+def test_client_of_a_cluster_closes_all_that_it_has_opened(tmp_path: Path) -> None:
+    with redis_server(tmp_path, "--cluster-enabled", "yes", "--cluster-node-timeout", "1000") as server:
+        server.client.cluster("ADDSLOTSRANGE", 0, 16_383)
+        wait_until(lambda: assert_(server.client.cluster("info")["cluster_state"] == "ok"))
+        client = RedisClient(server.url, 5)
+        assert client.is_cluster
+        client.run("return 1", hashlib.sha1(b"return 1").hexdigest(), ["name"], [])
+        client.close()
+        wait_until(lambda: assert_(len(server.client.client_list()) == 1))  # Which asks.
 
 
 # --- On the production server

@@ -9,7 +9,7 @@ from math import ceil
 from typing import Any
 from unittest import mock
 
-from accounts.quota import redis_store
+from accounts.quota import redis_store, replies
 from accounts.quota.fallback import FallbackQuotaStore
 from accounts.quota.redis_store import RedisQuotaStore
 from petstore.loop import connection, pipe, scripts
@@ -172,14 +172,26 @@ def replies_for_nobody() -> Planted:
 @contextmanager
 def admitted_past_the_limit() -> Planted:
     """What Redis refuses is admitted."""
-    real = redis_store.read_reply
 
     def read_reply(key: Any, reply: Any) -> Any:
-        found = real(key, reply)
+        found = replies.read_reply(key, reply)
         verdict = found.verdict
         return found if verdict is None else found._replace(verdict=verdict._replace(admitted=True))
 
     with mock.patch.object(redis_store, "read_reply", read_reply):
+        yield
+
+
+@contextmanager
+def looks_that_count() -> Planted:
+    """A look at the account counts as a request does."""
+    real = RedisQuotaStore.look
+
+    def look(self: RedisQuotaStore, key: Any, *arguments: Any) -> Any:
+        self.admit(key, *arguments)
+        return real(self, key, *arguments)
+
+    with mock.patch.object(RedisQuotaStore, "look", look):
         yield
 
 
@@ -199,6 +211,7 @@ FAULTS: dict[str, tuple[Fault, ...]] = {
         second_miss_blames_redis,
         replica_is_kept,
         admitted_past_the_limit,
+        looks_that_count,
         no_way_back,
     ),
     "redis": (

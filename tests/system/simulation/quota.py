@@ -30,6 +30,8 @@ from tests.system.simulation.threads import Threads
 from tests.system.simulation.world import EPOCH
 
 PLENTY = 1000
+LOOKS = 0.3  # Of the requests.
+CHARGES = 2  # A request may be counted in Redis, whose answer is lost, and then in the database.
 STEPS = 8  # Questions to Redis that are answered in the last moment, at most; usual are up to 3.
 SENDER = IPv4Address("127.0.0.1")
 ALLOWED = ("127.0.0.0/8",)
@@ -55,6 +57,7 @@ class QuotaScenario(Scenario):
         self.store = FallbackQuotaStore(RedisQuotaStore(f"redis://{ADDRESS}/2"), self.database)
         self.changes = 0  # Of the store, or of what Redis knows.
         self.admitted: Counter[int] = Counter()
+        self.sent: Counter[str] = Counter()  # By key, but for looks.
         self.began = self.world.now
         self.last_state = self.store.state
         self.facts_ended = 0
@@ -106,21 +109,46 @@ class QuotaScenario(Scenario):
 
     def last_request(self, number: int) -> Request:
         key = self.chance.choice(self.keys)
+        looks = self.chance.random() < LOOKS
+
+        def ask() -> Admission:
+            if looks:
+                return self.store.look(key, SENDER)
+            self.sent[key.public_id] += 1
+            return self.store.admit(key, SENDER)
+
         return Request(
             f"{number} of {key.public_id}",
-            lambda: self.store.admit(key, SENDER),
-            lambda admission: self._wrong(key, admission),
+            ask,
+            lambda admission: self._wrong_look(key, admission) if looks else self._wrong(key, admission),
             (),
             STEPS * 2 * answer_bound(TIMEOUT) + fallback.WRITE_SECONDS,
         )
 
+    def _wrong_look(self, key: KeyText, admission: Admission) -> str | None:
+        wrong = self._not_its_own(key, admission)
+        if wrong or admission.caller is None or admission.verdict is None:
+            return wrong
+        profile = admission.caller.profile
+        if profile is None or profile.account_name != self.database.keys[key.public_id].account_name:
+            return f"is shown the account {profile}"
+        used = max(window.used for window in admission.verdict.windows)
+        if used > CHARGES * self.sent[key.public_id]:
+            return f"is shown {used} requests, and sent {self.sent[key.public_id]}"
+        return None if admission.verdict.admitted else "was refused a look"
+
     def _wrong(self, key: KeyText, admission: Admission) -> str | None:
+        wrong = self._not_its_own(key, admission)
+        if admission.caller is not None and admission.verdict is not None:
+            self.admitted[admission.caller.account_id] += admission.verdict.admitted
+        return wrong
+
+    def _not_its_own(self, key: KeyText, admission: Admission) -> str | None:
         caller, verdict = admission.caller, admission.verdict
         if caller is None or verdict is None:
             return f"was refused: {admission.refusal}"
         if caller.public_id != key.public_id:
             return f"is taken for {caller.public_id}"
-        self.admitted[caller.account_id] += verdict.admitted
         limits = self.database.keys[key.public_id].limits
         if tuple(window.limit for window in verdict.windows) != limits:
             return "got another's limits"

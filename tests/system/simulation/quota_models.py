@@ -52,6 +52,7 @@ class DatabaseModel:
             networks=networks,
             revoked=False,
             limits=limits,
+            account_name=f"Account {number}",
         )
         self.counters[number] = Counters()
 
@@ -92,6 +93,23 @@ class DatabaseModel:
         self.take_time()
         return Admission(caller=facts.caller, verdict=Verdict(admitted, windows, now))
 
+    def look(self, key: KeyText, address: Any, now: int | None = None) -> Admission:
+        """Show what is left, as DatabaseQuotaStore does."""
+        facts = self.read(key.public_id)
+        now = microseconds(self._scenario.world)
+        counters = self.counters[facts.account_id]
+        windows = account_windows(
+            facts.limits,
+            minute_ends=counters.minute_ends,
+            minute_used=counters.minute_used,
+            day=now // DAY,
+            day_used=counters.day_used if now // DAY == counters.day else 0,
+            now=now,
+        )
+        self.take_time()
+        caller = facts.caller._replace(profile=facts.profile)
+        return Admission(caller=caller, verdict=Verdict(True, windows, now))
+
     def add_elsewhere(self, account: int, requests: int) -> None:
         """Take up what Redis has counted."""
         self._begin_day(self.counters[account], microseconds(self._scenario.world))
@@ -123,6 +141,9 @@ class Recorder:
 
     def count(self, caller: Caller, verdict: Verdict, *, elsewhere: bool = False) -> None:
         self._counted[caller.account_id] += verdict.admitted and elsewhere
+
+    def use(self, *_: Any) -> None:
+        """Nobody looks at the last use here."""
 
     def owes(self, account: int) -> bool:
         return self._is_writing or self._counted[account] > 0

@@ -105,6 +105,30 @@ async function orderAndCancel(petId: number): Promise<number> {
   return order.id;
 }
 
+async function follow(petId: number): Promise<void> {
+  let cursor: string | undefined;
+  let last = 0;
+  for (let told = false; !told; ) {
+    const query = cursor === undefined ? { limit: 100 } : { limit: 100, cursor };
+    const { data, response } = await client.GET("/events", { params: { query } });
+    check(data !== undefined, "The events are not listed.");
+    for (const event of data) {
+      check(event.id > last, `Event ${event.id} comes after ${last}.`);
+      last = event.id;
+      const { pet } = event.data as { pet?: Pet };
+      told ||= event.type === "pet.created" && pet?.id === petId;
+    }
+    cursor = nextCursor(response);
+  }
+}
+
+async function daysUse(): Promise<number> {
+  const { data } = await client.GET("/account");
+  check(data !== undefined && data.ban === null, "The account is not shown.");
+  check(data.quota.day.used + data.quota.day.remaining === data.quota.day.limit, "The day does not add up.");
+  return data.quota.day.used;
+}
+
 async function refusals(): Promise<string[]> {
   const stranger = createClient<paths>({ baseUrl, headers: { Authorization: "Bearer psk_live_not_a_key" } });
   const unknown = { params: { path: { petId: -1 } } };
@@ -131,4 +155,8 @@ const found = { available: await count("available"), pending: await count("pendi
 const refused = await refusals();
 const made = await createAndFetch();
 const ordered = await orderAndCancel(made);
+await follow(made);
+const used = await daysUse();
+check(await hasCategory(Number(categoryId)), "The category is not listed.");
+check((await daysUse()) === used + 1, "A look at the account costs something.");
 console.log(JSON.stringify({ found, refusals: refused, made, ordered, called: [...called].sort() }));

@@ -1,0 +1,97 @@
+"""Reads the feed: an account's own events and the public ones, by ascending id (D40)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import orjson
+
+from accounts.limits import moment
+from accounts.models import EventType
+from petstore.api.errors import ApiError, ErrorCode
+from petstore.loop.compiled_reads import OwnRead
+
+# Each part is in the order of one index, so however many events there are, it reads no more than a page.
+ALL = "account_id = {account} AND (id + 0) > %(after)s ORDER BY (id + 0)"
+OF_TYPE = "account_id = {account} AND type = %({name})s AND (0 + id) > %(after)s ORDER BY (0 + id)"
+PART = "SELECT * FROM (SELECT id, type, created_at, data FROM accounts_event WHERE {} LIMIT {}) AS {}"
+# One statement sees one moment: all events up to `last_id`, and none beyond. The limit is part of it, or
+# PostgreSQL would plan for a tenth of all events, and so plan anew each time.
+PAGE = """
+SELECT f.cleared_id, f.last_id, e.id, e.type, e.created_at, e.data FROM accounts_feed AS f
+LEFT JOIN (SELECT * FROM ({parts}) AS parts ORDER BY id LIMIT {limit}) AS e ON 1 = 1 ORDER BY e.id
+"""
+# The last event that was numbered before a time, by bisection; then past those that happened before it and
+# were numbered after it, which are few.
+SINCE = OwnRead("""
+WITH RECURSIVE search (low, high) AS (
+    SELECT cleared_id, last_id + 1 FROM accounts_feed
+    UNION ALL
+    SELECT CASE WHEN e.numbered_at < %(since)s THEN e.id ELSE low END,
+        CASE WHEN e.numbered_at < %(since)s THEN high ELSE e.id END
+    FROM search JOIN accounts_event AS e ON e.id = (low + high) / 2
+    WHERE high - low > 1
+), found AS (
+    SELECT max(low) AS low FROM search
+)
+SELECT f.cleared_at, COALESCE((
+    SELECT e.id - 1 FROM accounts_event AS e
+    WHERE e.id > (SELECT low FROM found) AND e.created_at >= %(since)s ORDER BY e.id LIMIT 1
+), f.last_id) FROM accounts_feed AS f
+""")
+
+Event = dict[str, Any]
+
+
+class Page(NamedTuple):
+    events: list[Event]
+    next_after: int  # Where to go on: the last event of a full page, else the newest of all.
+
+
+def page(account_id: int, after: int | None, limit: int, types: Collection[EventType] = ()) -> Page:
+    """Return events after an id, by default from the oldest that is kept, of these types or of all.
+
+    Raises ApiError 410 if events after that id are gone, or it is none of this feed.
+    """
+    wanted = {f"type_{number}": kind.value for number, kind in enumerate(types)}
+    own = tuple(not kind.is_public for kind in types)
+    rows = statement(own, limit).rows(account=account_id, after=after or 0, **wanted)
+    cleared_id, last_id, *_ = rows[0]
+    # An id that was not given yet comes from before the database was restored from a backup.
+    if after is not None and not cleared_id <= after <= last_id:
+        raise ApiError(ErrorCode.CURSOR_EXPIRED)
+    events = [as_json(row[2:]) for row in rows if row[2] is not None]
+    return Page(events, events[-1]["id"] if len(events) == limit else last_id)
+
+
+def before(since: int) -> int:
+    """Return the id after which those events come that happened at a time (in microseconds) or later.
+
+    Raises ApiError 410 if some of them are gone.
+    """
+    ((cleared_at, after),) = SINCE.rows(since=since)
+    if since <= cleared_at:
+        raise ApiError(ErrorCode.CURSOR_EXPIRED)
+    return int(after)
+
+
+def as_json(row: tuple[Any, ...]) -> Event:
+    """Return the API's Event. Its data is JSON already."""
+    number, kind, created_at, data = row
+    return {"id": number, "type": kind, "createdAt": moment(created_at), "data": orjson.Fragment(data)}
+
+
+@lru_cache(maxsize=1024)
+def statement(own: tuple[bool, ...], limit: int) -> OwnRead:
+    """Return the read of a page: of all types, or of so many, each either an account's own or public."""
+    if own:
+        conditions = [
+            OF_TYPE.format(account="%(account)s" if mine else "0", name=f"type_{number}")
+            for number, mine in enumerate(own)
+        ]
+    else:
+        conditions = [ALL.format(account=account) for account in ("%(account)s", "0")]
+    parts = [PART.format(one, limit, f"part_{number}") for number, one in enumerate(conditions)]
+    return OwnRead(PAGE.format(parts=" UNION ALL ".join(parts), limit=limit))

@@ -1,0 +1,101 @@
+"""Gives committed events their places in the feed.
+
+Each process that serves looks several times a second, and one at a time moves what it sees from the drafts
+to the feed. A transaction that is still open delays its own events and no others, however long it takes.
+The move is one transaction, so a process that is killed leaves nothing half done, and the next one goes on.
+"""
+
+import logging
+import threading
+from contextlib import suppress
+from typing import Any
+
+from django.db import Error, connection, transaction
+from django.db.models import Subquery
+
+from accounts.models.events import Event, EventDraft, Feed, now
+
+logger = logging.getLogger(__name__)
+
+LOOK_EVERY = 0.2  # Seconds.
+MOST = 1_000  # Events in one transaction, which is short: on SQLite others wait for it.
+
+# No event is numbered before it happened, whose ever clock is ahead: what begins with a time relies on it.
+ADD = """
+INSERT INTO accounts_event (id, account_id, type, created_at, data, numbered_at)
+SELECT %(last)s + row_number() OVER (ORDER BY d.id), d.account_id, d.type, d.created_at, d.data,
+    CASE WHEN max(d.created_at) OVER () > %(now)s THEN max(d.created_at) OVER () ELSE %(now)s END
+FROM {drafts} AS d
+"""
+FIRST = "SELECT id FROM accounts_eventdraft ORDER BY id LIMIT %(most)s"
+# What is added is what this very statement deletes: others may be committed meanwhile.
+MOVE = f"""
+WITH drafts AS (
+    DELETE FROM accounts_eventdraft WHERE id = ANY(ARRAY({FIRST}))
+    RETURNING id, account_id, type, created_at, data
+), added AS ({ADD.format(drafts="drafts")} RETURNING 1)
+SELECT count(*) FROM added
+"""  # noqa: S608  Only constants.
+# SQLite has one writer, who sees the same twice.
+COPY = ADD.format(drafts="(SELECT * FROM accounts_eventdraft ORDER BY id LIMIT %(most)s)")
+DELETE = f"DELETE FROM accounts_eventdraft WHERE id IN ({FIRST})"  # noqa: S608
+
+
+def number_all() -> int:
+    """Give the events that are committed by now their numbers; return how many. Raises DatabaseError."""
+    # Reads first: on SQLite every write, even of nothing, makes others wait.
+    total = 0
+    while EventDraft.objects.exists():
+        numbered = number_some()
+        total += numbered
+        if numbered < MOST:  # Or this would never rest. What is committed meanwhile can wait.
+            break
+    return total
+
+
+def number_some() -> int:
+    """Give the oldest drafts their numbers; return how many: 0 too if another process is at it."""
+    skip_locked = connection.features.has_select_for_update_skip_locked
+    with transaction.atomic():
+        feed = Feed.objects.select_for_update(skip_locked=skip_locked).first()
+        if feed is None:
+            return 0
+        at = max(now(), feed.numbered_at)
+        moved = move({"last": feed.last_id, "now": at, "most": MOST})
+        if moved:
+            newest = Event.objects.filter(pk=feed.last_id + moved)
+            Feed.objects.update(
+                last_id=feed.last_id + moved, numbered_at=Subquery(newest.values("numbered_at"))
+            )
+        return moved
+
+
+def move(values: dict[str, int]) -> int:
+    """Move drafts into the feed after the `last` event; return how many."""
+    with connection.cursor() as cursor:
+        if connection.vendor == "postgresql":
+            cursor.execute(MOVE, values)
+            return int(cursor.fetchone()[0])
+        cursor.execute(COPY, values)
+        cursor.execute(DELETE, values)
+        return int(cursor.rowcount)
+
+
+def number_from_now_on(**kwargs: Any) -> None:
+    """Go on numbering, in a thread of its own."""
+    threading.Thread(target=keep_numbering, name="events", daemon=True).start()
+
+
+def keep_numbering() -> None:
+    pause = threading.Event()
+    failed = False
+    while not pause.wait(LOOK_EVERY):
+        try:
+            number_all()
+            failed = False
+        except Exception:
+            with suppress(Error):
+                connection.close()
+            if not failed:  # One line for an outage, not five for each second of it.
+                logger.warning("Events could not be numbered; it is tried again.", exc_info=True)
+            failed = True

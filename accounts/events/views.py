@@ -1,0 +1,100 @@
+"""GET /v1/events."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
+from functools import lru_cache
+from typing import NamedTuple
+
+from django.conf import settings
+from django.http import QueryDict
+from django.utils import timezone
+from rest_framework.request import Request
+from rest_framework.viewsets import GenericViewSet
+
+from accounts.caller import caller_of
+from accounts.events import feed
+from accounts.limits import microseconds
+from accounts.models import Event, EventType
+from accounts.scopes import EVENTS_READ
+from petstore.api.errors import ApiError, ErrorCode
+from petstore.api.pagination import DEFAULT_LIMIT, LONGEST_KEPT, MAX_LIMIT, cursor_in, page_url
+from petstore.api.query_params import bounded, invalid_parameter, single
+from petstore.api.responses import Response
+from petstore.api.views import ApiView
+
+DATE_TIME = re.compile(
+    r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII
+)  # RFC 3339
+# Each type, and what is before its dot, with the types that begin so: who follows `pet` hears of imports.
+TYPES = {
+    prefix: tuple(kind for kind in EventType if kind.value.startswith(prefix))
+    for kind in EventType
+    for prefix in (kind.value, kind.value.partition(".")[0])
+}
+
+
+class Asked(NamedTuple):
+    """What a query string asks for."""
+
+    limit: int
+    type: str | None
+    since: int | None  # Microseconds since the epoch.
+    after: int | None  # An id.
+
+
+class EventViewSet(ApiView, GenericViewSet[Event]):
+    """The feed: public events, and those of the caller's account."""
+
+    queryset = Event.objects.all()
+    required_scopes = {"list": EVENTS_READ}
+
+    def list(self, request: Request) -> Response:
+        """Answer with a page, and always with where to ask next."""
+        path, query = request.path_info, request.META.get("QUERY_STRING", "")
+        asked = (read if len(query) <= LONGEST_KEPT else read.__wrapped__)(path, query)
+        after = asked.after if asked.since is None else place_of(asked.since)
+        types = TYPES[asked.type] if asked.type else ()
+        page = feed.page(caller_of(request).account_id, after, asked.limit, types)
+        filters = (("type", asked.type),) if asked.type else ()
+        url = page_url(settings.BASE_URL, path, filters, asked.limit, page.next_after)
+        return Response(page.events, headers={"Link": f'<{url}>; rel="next"'})
+
+
+def place_of(since: int) -> int:
+    """Return the id after which a time begins. Raises ApiError 410 if events since then may be gone."""
+    kept_since = timezone.now() - timedelta(days=settings.EVENTS_KEPT_DAYS)
+    if since < microseconds(kept_since):
+        raise ApiError(ErrorCode.CURSOR_EXPIRED)
+    return feed.before(since)
+
+
+@lru_cache(maxsize=1024)  # As for the other lists.
+def read(path: str, query: str) -> Asked:
+    """Return what a query string (as WSGI has it) asks for. Raises ApiError 400."""
+    parameters = QueryDict(query.encode("latin-1"))
+    kind, since = single(parameters, "type"), single(parameters, "since")
+    if kind is not None and kind not in TYPES:
+        raise invalid_parameter(f"`type` must be one of {', '.join(TYPES)}.")
+    asked = Asked(
+        bounded(parameters, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT),
+        kind,
+        None if since is None else time_in(since),
+        cursor_in(parameters, path),
+    )
+    if asked.since is not None and asked.after is not None:
+        raise invalid_parameter("`since` is for a first call. With `cursor` leave it out.")
+    return asked
+
+
+def time_in(text: str) -> int:
+    """Return the time in a date-time of RFC 3339, in whole microseconds. Raises ApiError 400."""
+    try:
+        if not DATE_TIME.fullmatch(text):
+            raise ValueError(text)
+        return microseconds(datetime.fromisoformat(text.upper()))
+    except (ValueError, OverflowError):
+        raise invalid_parameter(
+            "`since` must be an RFC 3339 date-time, such as 2026-11-23T09:30:00Z."
+        ) from None

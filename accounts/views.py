@@ -1,0 +1,68 @@
+"""The /v1 viewsets of accounts."""
+
+from datetime import datetime
+from typing import Any
+
+from rest_framework.request import Request
+from rest_framework.viewsets import ViewSetMixin
+
+from accounts.caller import caller_of
+from accounts.key_text import ACCOUNT_ID_LENGTH
+from accounts.limits import SECOND, Verdict, Window, moment
+from accounts.scopes import stored_form
+from petstore.api.passage import Passage
+from petstore.api.responses import Response
+from petstore.api.views import ApiView
+
+
+class AccountViewSet(ViewSetMixin, ApiView):
+    """What a key may know of its account and itself, and of what is left of the quota (D39)."""
+
+    free_actions = {"retrieve"}
+
+    def retrieve(self, request: Request) -> Response:
+        """Return what the store has seen when it proved the key: nothing else is asked."""
+        caller = caller_of(request)
+        verdict = Passage.of(request._request).verdict
+        profile = caller.profile
+        assert profile is not None
+        assert isinstance(verdict, Verdict)
+        return Response(
+            {
+                "account": {
+                    "id": caller.public_id[:ACCOUNT_ID_LENGTH],
+                    "name": profile.account_name,
+                    "plan": profile.plan,
+                    "createdAt": moment(profile.account_created_at),
+                },
+                "key": {
+                    "id": caller.public_id,
+                    "name": profile.key_name,
+                    "scopes": stored_form(caller.scopes).split(),
+                    "allowedNetworks": profile.networks,
+                    "createdAt": moment(profile.created_at),
+                    "expiresAt": moment_or_none(profile.expires_at),
+                    "lastUsedAt": moment_or_none(profile.last_used_at),
+                },
+                "quota": {window.name: as_json(window) for window in verdict.windows},
+                "ban": {"until": whole_second(verdict.banned_until)} if verdict.banned else None,
+            }
+        )
+
+
+def as_json(window: Window) -> dict[str, Any]:
+    return {
+        "limit": window.limit,
+        "used": window.used,
+        "remaining": window.remaining,
+        "resetsAt": moment(window.reset * SECOND),
+    }
+
+
+def whole_second(microseconds: int) -> datetime:
+    """Return the time rounded up, as X-RateLimit-Reset is: whoever waits for it is admitted."""
+    return moment(-(-microseconds // SECOND) * SECOND)
+
+
+def moment_or_none(microseconds: int) -> datetime | None:
+    return moment(microseconds) if microseconds else None

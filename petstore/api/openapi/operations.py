@@ -1,0 +1,99 @@
+"""How the apps describe their operations to the OpenAPI document, each in its openapi.py.
+
+Loaded when the document is built, not with the service: drf-spectacular takes long to import.
+"""
+
+from typing import Any
+
+from drf_spectacular.extensions import OpenApiViewExtension
+from drf_spectacular.utils import OpenApiExample, OpenApiResponse, extend_schema, extend_schema_view
+
+from petstore.api.errors import ErrorCode as Code
+
+Examples = dict[str, tuple[str, Any]] | None
+
+
+def operation(
+    operation_id: str,
+    summary: str,
+    description: str,
+    *,
+    answer: tuple[int, Any, str],
+    examples: Examples = None,
+    errors: list[Code] | None = None,
+    **more: Any,
+) -> dict[str, Any]:
+    """Return arguments of `extend_schema`; hooks.complete reads the extensions.
+
+    `answer`: status, serializer and description; `examples`: of it, name to summary and value; `errors`:
+    what it can answer beyond the errors of every operation.
+    """
+    response = OpenApiResponse(answer[1], description=answer[2], examples=as_examples(examples))
+    extensions = {"x-error-codes": errors or [], **more.pop("extensions", {})}
+    return {
+        "operation_id": operation_id,
+        "summary": summary,
+        "description": description,
+        "responses": {answer[0]: response},
+        "extensions": extensions,
+        **more,
+    }
+
+
+def listing(
+    operation_id: str, noun: str, description: str, serializer: Any, example: Any
+) -> dict[str, Any]:
+    """Return the same for an operation that answers with pages; `example`: summary and value of one."""
+    return operation(
+        operation_id,
+        f"List {noun}",
+        f'{description} Follow `Link: rel="next"` for the next page.',
+        answer=(200, serializer(many=True), f"One page of {noun}."),
+        examples={"Page": example},
+    )
+
+
+def as_examples(found: Examples) -> list[OpenApiExample]:
+    return [
+        OpenApiExample(name, value, summary=summary) for name, (summary, value) in (found or {}).items()
+    ]
+
+
+def problems(*found: tuple[Code, str, str]) -> dict[Code, Any]:
+    """Return an example of each error of a body: its code, and the field and message of its detail."""
+    return {
+        code: {"details": [{"field": field, "code": code.value, "message": message}]}
+        for code, field, message in found
+    }
+
+
+def links(**found: dict[str, Any]) -> dict[str, Any]:
+    """Return where the answer 201 leads to, by operation."""
+    return {"201": {name: {"operationId": name, **link} for name, link in found.items()}}
+
+
+VIEWS: dict[str, tuple[str, dict[str, Any]]] = {}
+
+
+def describe(viewset: str, tag: str, operations: dict[str, Any]) -> None:
+    """Take in what an app says of a viewset: its name, the tag of its operations, and these by action."""
+    VIEWS[viewset] = tag, operations
+
+
+class Operations(OpenApiViewExtension):  # type: ignore[no-untyped-call]
+    target_class = "petstore.api.views.ApiView"
+    match_subclasses = True
+
+    def view_replacement(self) -> Any:
+        tag, operations = VIEWS[self.target.__name__]
+        scopes = self.target.required_scopes
+        told = {
+            action: one | {"description": f"{one['description']} {needs(scopes.get(action))}"}
+            for action, one in operations.items()
+        }
+        schemas = {action: extend_schema(**one, tags=[tag]) for action, one in told.items()}
+        return extend_schema_view(**schemas)(self.target)
+
+
+def needs(scope: str | None) -> str:
+    return f"Needs the scope `{scope}`." if scope else "Needs no scope: any valid key will do."

@@ -1,0 +1,95 @@
+/* The palette: Ctrl+K opens it on every page, typing searches, Enter follows the first result, and the arrow keys
+ * lead to the others. What is typed is sent in the body of a request, and kept nowhere.
+ */
+"use strict";
+
+document.addEventListener("DOMContentLoaded", () => {
+  const dialog = document.getElementById("palette");
+  if (!dialog) return;
+  const [form, list, status] = ["form", "ul", "[role=status]"].map((one) => dialog.querySelector(one));
+  const input = form.elements.s;
+  const PAUSE = 150; // Milliseconds without a key, after which a search is sent.
+  const FAILED = "The search failed. Try again, or reload the page.";
+  let timer;
+  let last = 0; // The search that was sent last: answers to earlier ones come too late.
+  let searching = Promise.resolve();
+
+  function show(items, words) {
+    list.replaceChildren(...items);
+    status.textContent = words;
+  }
+
+  async function search() {
+    const number = ++last;
+    try {
+      const response = await fetch(form.action, { method: "POST", body: new URLSearchParams(new FormData(form)) });
+      if (!response.ok || response.redirected) throw new Error(FAILED); // Redirected: to the sign-in.
+      const answer = new DOMParser().parseFromString(await response.text(), "text/html");
+      if (number === last) show(answer.querySelectorAll("li"), answer.querySelector("p").textContent);
+    } catch {
+      if (number === last) show([], FAILED);
+    }
+  }
+
+  function searchNow() {
+    clearTimeout(timer);
+    timer = undefined;
+    withoutSecret(input);
+    searching = search();
+  }
+
+  function open() {
+    dialog.showModal();
+    searchNow();
+  }
+
+  function close() {
+    dialog.close();
+  }
+
+  dialog.addEventListener("close", () => {
+    clearTimeout(timer);
+    last++;
+    form.reset();
+    show([], "");
+  });
+
+  input.addEventListener("input", () => {
+    clearTimeout(timer);
+    timer = setTimeout(searchNow, PAUSE);
+  });
+
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    if (timer) searchNow();
+    await searching;
+    list.querySelector("a")?.click();
+  });
+
+  dialog.addEventListener("keydown", (event) => {
+    const links = [...list.querySelectorAll("a")];
+    const at = links.indexOf(document.activeElement);
+    if (event.key === "Escape") close();
+    else if (event.key === "ArrowDown") (links[at + 1] ?? links[at])?.focus();
+    else if (event.key === "ArrowUp") (links[at - 1] ?? input).focus();
+    else {
+      if (event.key.length === 1 && !event.ctrlKey && !event.metaKey && !event.altKey) input.focus();
+      return;
+    }
+    event.preventDefault();
+  });
+
+  dialog.addEventListener("click", (event) => {
+    const beside = event.target === dialog;
+    if (beside || event.target.closest(".palette-close, a")) close();
+  });
+
+  document.addEventListener("keydown", (event) => {
+    if (event.key.toLowerCase() !== "k" || !(event.ctrlKey || event.metaKey) || event.shiftKey || event.altKey) return;
+    event.preventDefault();
+    if (dialog.open) close();
+    else open();
+  });
+
+  document.querySelectorAll(".palette-opener").forEach((opener) => opener.addEventListener("click", open));
+});

@@ -1,0 +1,98 @@
+// Examples as tabs, the language of which is remembered, with a button that copies; and links to headings.
+// Without this script, all languages stand one below the other.
+"use strict";
+
+const LANGUAGE = "language";
+
+function remembered() {
+  try {
+    return localStorage.getItem(LANGUAGE);
+  } catch {
+    return null;  // The reader lets no page store anything.
+  }
+}
+
+function remember(language) {
+  try {
+    localStorage.setItem(LANGUAGE, language);
+  } catch {
+    // Then it holds for this page.
+  }
+}
+
+// Where a group does not have the language, it shows its first.
+function show(language) {
+  function addAnchor(heading) {
+  const label = `Link to: ${heading.textContent}`;
+  const link = { className: "anchor", textContent: "#", href: `#${heading.id}` };
+  heading.append(newElement("a", link, { "aria-label": label }));
+}
+
+for (const heading of document.querySelectorAll("main :is(h2, h3)[id]")) addAnchor(heading);
+for (const group of document.querySelectorAll(".examples")) {
+    const tabs = [...group.querySelectorAll("[role=tab]")];
+    const chosen = tabs.find((tab) => tab.textContent === language) ?? tabs[0];
+    for (const tab of tabs) {
+      tab.setAttribute("aria-selected", tab === chosen);
+      tab.tabIndex = tab === chosen ? 0 : -1;
+      document.getElementById(tab.getAttribute("aria-controls")).hidden = tab !== chosen;
+    }
+  }
+}
+
+function choose(tab) {
+  const before = tab.getBoundingClientRect().top;
+  remember(tab.textContent);
+  show(tab.textContent);
+  tab.focus();
+  scrollBy(0, tab.getBoundingClientRect().top - before);  // What changed above must not move it away.
+}
+
+// The keys of tabs, as WAI-ARIA's authoring practices have them.
+function onKey(event) {
+  const tabs = [...event.currentTarget.children];
+  const at = tabs.indexOf(event.target);
+  const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: tabs.length - 1 }[event.key];
+  if (to === undefined) return;
+  event.preventDefault();
+  choose(tabs[(to + tabs.length) % tabs.length]);
+}
+
+function newElement(name, properties, attributes = {}) {
+  const made = Object.assign(document.createElement(name), properties);
+  for (const [attribute, value] of Object.entries(attributes)) made.setAttribute(attribute, value);
+  return made;
+}
+
+function makeTabs(group) {
+  const figures = [...group.querySelectorAll(".example")];
+  const list = newElement("div", { className: "tabs" }, { role: "tablist", "aria-label": "Language" });
+  for (const figure of figures) {
+    const caption = figure.querySelector("figcaption");
+    const shown = { type: "button", textContent: caption.textContent, id: `${figure.id}-tab` };
+    const tab = newElement("button", shown, { role: "tab", "aria-controls": figure.id });
+    tab.addEventListener("click", () => choose(tab));
+    list.append(tab);
+    caption.remove();
+    figure.setAttribute("role", "tabpanel");
+    figure.setAttribute("aria-labelledby", tab.id);
+  }
+  list.addEventListener("keydown", onKey);
+  group.prepend(list);
+}
+
+// copy.js does what the button says.
+function addCopyButton(code) {
+  const said = newElement("span", { id: `${code.id}-said` }, { role: "status" });
+  const button = newElement("button", { type: "button", textContent: "Copy" }, {
+    "data-copy": code.id,
+    "data-said": said.id,
+  });
+  const row = newElement("div", { className: "copy" });
+  row.append(said, button);
+  code.parentElement.before(row);
+}
+
+for (const group of document.querySelectorAll(".examples")) makeTabs(group);
+for (const code of document.querySelectorAll("pre > code[id]")) addCopyButton(code);
+show(remembered());

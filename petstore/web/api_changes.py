@@ -1,0 +1,93 @@
+"""What changed for clients of the API, and the feed of it. What operators notice is in CHANGELOG.md."""
+
+from datetime import UTC, date, datetime, time
+from typing import Any, NamedTuple
+
+from django.contrib.syndication.views import Feed
+from django.urls import reverse
+from django.utils.feedgenerator import Atom1Feed
+
+from petstore.api.links import page_url
+
+
+class Change(NamedTuple):
+    """What stands between backticks is shown as code."""
+
+    day: date
+    slug: str
+    title: str
+    text: str
+
+
+# The newest first. Within /v1 only additions are made (D34).
+CHANGES = (
+    Change(
+        date(2026, 11, 23),
+        "events",
+        "Follow what happens",
+        "`GET /events`, with the scope `events:read`, is a feed of what happened to pets, and to your "
+        "orders, keys and plan.",
+    ),
+    Change(
+        date(2026, 11, 23),
+        "account",
+        "Ask what is left",
+        "`GET /account` shows the account, the key, what is left of the quota, and a ban, for free.",
+    ),
+    Change(
+        date(2026, 11, 23),
+        "keys-that-are-not-ascii",
+        "A key with other characters than ASCII is invalid",
+        "It is answered with `invalid_api_key`, as every other mistyped key is, and no longer with "
+        "`missing_api_key`.",
+    ),
+    Change(
+        date(2026, 11, 22),
+        "filter-by-category",
+        "List the pets of one category",
+        "`GET /pets` takes `categoryId`, alone or with `status`.",
+    ),
+    Change(
+        date(2026, 11, 22),
+        "request-timeout",
+        "Bodies that come too slowly get an answer",
+        "A body that does not arrive in time gets 408 `request_timeout`, with an Error and the quota's "
+        "headers. Nothing was carried out, so the request can be sent again.",
+    ),
+    Change(
+        date(2026, 11, 21),
+        "version-1",
+        "Version 1",
+        "Pets, categories and orders; keys with scopes; plans and exact limits; `Idempotency-Key`. "
+        "`GET /pets/{petId}` is deprecated, and goes on 5 December 2030.",
+    ),
+)
+
+
+class ApiChanges(Feed):  # type: ignore[type-arg]  # Generic for type checkers alone.
+    """The changes as an Atom feed (RFC 4287). Its addresses come from BASE_URL, never from Host (D10)."""
+
+    feed_type = Atom1Feed
+    title = "Pet Store: changes of the API"
+    subtitle = "What changed for clients of the API."
+
+    def link(self) -> str:
+        return page_url(reverse("docs-changes").removeprefix("/"))
+
+    def feed_url(self) -> str:
+        return page_url(reverse("docs-changes-feed").removeprefix("/"))
+
+    def items(self) -> tuple[Change, ...]:
+        return CHANGES
+
+    def item_title(self, item: Any) -> str:
+        return str(item.title)
+
+    def item_description(self, item: Any) -> str:
+        return str(item.text).replace("`", "")
+
+    def item_link(self, item: Any) -> str:
+        return f"{self.link()}#{item.slug}"
+
+    def item_updateddate(self, item: Any) -> datetime:
+        return datetime.combine(item.day, time(), UTC)

@@ -1,0 +1,23 @@
+import math
+import os
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx
+
+
+def seconds_to_wait(shown: dict[str, Any]) -> float:
+    """Return the seconds until the next request is admitted: 0 where it would be now."""
+    ends = [window["resetsAt"] for window in shown["quota"].values() if window["remaining"] == 0]
+    if shown["ban"]:
+        ends.append(shown["ban"]["until"])
+    waits = [(datetime.fromisoformat(end) - datetime.now(UTC)).total_seconds() for end in ends]
+    return max([0, *waits])
+
+
+with httpx.Client(headers={"Authorization": f"Bearer {os.environ['PETSTORE_KEY']}"}) as client:
+    shown = client.get("{{ base_url }}/account").raise_for_status().json()
+
+for name, window in shown["quota"].items():
+    print(f"{name}: {window['remaining']} of {window['limit']} left until {window['resetsAt']}")
+print(f"Next request in {math.ceil(seconds_to_wait(shown))} s")

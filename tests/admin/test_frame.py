@@ -1,0 +1,116 @@
+"""The frame of every page of the back office: its landmarks and headings, and how lists are filtered."""
+
+import re
+from html import unescape
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from accounts.models import Account, ApiKey, PlanCode
+from inventory.models import Category, Order, Pet
+from tests.support.staff import member_of, signed_in
+
+PAGES = [
+    "", "inventory/pet/", "inventory/pet/add/", "inventory/pet/import/", "accounts/refusal/",
+    "accounts/plan/free/change/", "backoffice/auditentry/", "password_change/", "two-factor/", "login/",
+    "logout/",
+]  # fmt: skip
+
+
+def heading(page: Any) -> str:
+    """Return the words of the page's first heading, without its icons."""
+    found = re.search(r"<h1.*?</h1>", page.text, re.DOTALL)
+    assert found is not None
+    words = re.sub(r'<span class="material-symbols-outlined.*?</span>', "/", found[0], flags=re.DOTALL)
+    return " ".join(unescape(re.sub(r"<[^>]+>", "", words)).split())
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_page_has_one_main_landmark(staff: Client, page: str) -> None:
+    client = Client() if page == "login/" else staff
+    response = client.post("/admin/logout/") if page == "logout/" else client.get(f"/admin/{page}")
+    assert response.text.count("<main") == response.text.count("</main>") == 1
+
+
+def test_the_first_link_leads_past_the_navigation(staff: Client) -> None:
+    text = staff.get("/admin/inventory/pet/").text
+    body = text[text.index("<body") :]
+    first = re.search(r"<(?:a|button)\b[^>]*>[^<]*", body)
+    assert first is not None
+    assert first[0].endswith('href="#content">Skip to the content')
+    assert re.search(r'<div id="content" tabindex="-1"', body)
+
+
+@pytest.mark.parametrize("public_id", ["vFom1234", "VFom1234"])
+def test_the_heading_of_a_key_has_its_public_id_as_it_is(
+    staff: Client, key: ApiKey, public_id: str
+) -> None:
+    ApiKey.objects.filter(pk=key.pk).update(public_id=f"{public_id}abcdef")
+    for page in ("change", "history"):
+        assert f"/ {public_id}abcdef" in heading(staff.get(f"/admin/accounts/apikey/{key.pk}/{page}/"))
+
+
+def test_headings_have_names_as_they_are_written(staff: Client, boss: User, category: Category) -> None:
+    account = Account.objects.create(name="acme pets", plan_id=PlanCode.FREE)
+    pet = Pet.objects.create(name="rex", category=category)
+    for path, name in [
+        (f"auth/user/{boss.pk}", "boss"),
+        (f"accounts/account/{account.pk}", "acme pets"),
+        (f"inventory/pet/{pet.pk}", f"rex ({pet.pk})"),
+    ]:
+        assert heading(staff.get(f"/admin/{path}/change/")).endswith(f"/ {name}")
+
+
+def test_headings_of_orders_and_lists_begin_with_a_capital(staff: Client, account: Account) -> None:
+    pet = Pet.objects.create(name="Rex", category=Category.objects.earliest("id"))
+    order = Order.objects.place(account_id=account.pk, pet_id=pet.pk, by="tests")
+    page = staff.get(f"/admin/inventory/order/{order.pk}/change/")
+    assert heading(page).endswith(f"/ Orders / Order {order.pk}")
+    assert f"Order {order.pk}:" in page.text
+    assert heading(staff.get("/admin/inventory/pet/")).endswith("/ Pets")
+
+
+@pytest.mark.parametrize("path", ["inventory/order", "inventory/pet", "accounts/apikey", "auth/user"])
+def test_no_list_has_a_button_that_applies_its_filters(staff: Client, path: str) -> None:
+    text = staff.get(f"/admin/{path}/").text
+    assert "By status" in text or "filterOpen" in text
+    assert "Apply" not in text
+    assert "Clear all filters" not in text
+
+
+def test_chosen_filters_can_be_cleared(staff: Client) -> None:
+    assert "Clear all filters" in staff.get("/admin/inventory/pet/?status__exact=sold").text
+
+
+# --- Pages that are not there, or not for everybody ----------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("accounts/apikey/add/", "Roles that can: Owner, Support."),
+        ("inventory/pet/import/", "Roles that can: Owner, Stock."),
+        ("auth/user/", "Roles that can: Owner."),
+        ("accounts/plan/add/", "Nobody can do this in the back office."),
+    ],
+)
+def test_who_may_not_open_a_page_is_told_in_the_frame_who_can(db: None, path: str, text: str) -> None:
+    page = signed_in(member_of("Viewer")).get(f"/admin/{path}")
+    assert page.status_code == 403
+    assert text in page.text
+    assert 'id="nav-sidebar"' in page.text
+
+
+def test_what_nobody_may_do_is_refused_to_a_superuser_with_that_reason(staff: Client, key: ApiKey) -> None:
+    page = staff.get(f"/admin/accounts/apikey/{key.pk}/delete/")
+    assert (page.status_code, "Nobody can do this in the back office." in page.text) == (403, True)
+
+
+@pytest.mark.parametrize("path", ["nothing/", "inventory/pet/999/history/", "inventory/order/1/act/eat/"])
+def test_a_page_that_is_not_there_says_so_in_the_frame(staff: Client, path: str) -> None:
+    page = staff.get(f"/admin/{path}")
+    assert page.status_code == 404
+    assert "There is no such page" in page.text
+    assert 'id="nav-sidebar"' in page.text

@@ -1,0 +1,283 @@
+"""The palette finds what each member of staff may see, bears any text, and keeps none."""
+
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from accounts.models import Account, ApiKey, PlanCode, Refusal
+from inventory.models import Category, Order, Pet
+from petstore.backoffice.models import AuditEntry
+from tests.support.costs import plans
+from tests.support.skips import READS_PLANS
+from tests.support.staff import clerk_who_may, member_of, signed_in
+
+HUGE = "9" * 22
+
+
+def search(client: Client, text: Any) -> Any:
+    return client.post("/admin/search/", {"s": text})
+
+
+def found(client: Client, text: str) -> list[tuple[str, str]]:
+    """Return title and link of what is found."""
+    response = search(client, text)
+    assert response.status_code == 200
+    return [(result.title, result.link) for result in response.context["results"]]
+
+
+def titles(client: Client, text: str) -> list[str]:
+    return [title for title, _ in found(client, text)]
+
+
+@pytest.fixture
+def pet(category: Category) -> Pet:
+    return Pet.objects.create(name="Rex", category=category)
+
+
+@pytest.fixture
+def order(account: Account, pet: Pet) -> Order:
+    return Order.objects.place(account_id=account.pk, pet_id=pet.pk, by="tests")
+
+
+def refuse(key: ApiKey, request_id: str) -> None:
+    now = timezone.now()
+    Refusal.objects.create(
+        request_id=request_id, at=now, account=key.account, key=key, rule=Refusal.Rule.MINUTE,
+        method="GET", route="/v1/pets", minute_limit=60, minute_used=60, minute_ends_at=now,
+        day_limit=1000, day_used=60, day_ends_at=now + timedelta(days=1),
+    )  # fmt: skip
+
+
+# --- What it finds -------------------------------------------------------------------------------
+
+
+def test_an_account_is_found_by_its_name_with_a_key_to_issue_to_it(staff: Client, account: Account) -> None:
+    assert found(staff, "acme") == [
+        ("Acme Pets", f"/admin/accounts/account/{account.pk}/change/"),
+        ("Issue a key for Acme Pets", f"/admin/accounts/apikey/add/?account={account.pk}"),
+    ]
+    assert titles(staff, account.public_id)[0] == "Acme Pets"
+
+
+@pytest.mark.parametrize("text", ["issue a key for acme", "Issue key Acme", "issue acme pets"])
+def test_what_to_do_is_found_by_its_words(staff: Client, account: Account, text: str) -> None:
+    assert titles(staff, text) == ["Issue a key for Acme Pets"]
+
+
+def test_a_key_is_found_by_its_public_id_and_by_its_whole_text(staff: Client, key: Any) -> None:
+    page = f"/admin/accounts/apikey/{key.pk}/change/"
+    for text in (key.public_id, key.text, f"  Authorization: Bearer {key.text} ", key.public_id[:10]):
+        assert (key.public_id, page) in found(staff, text), text
+
+
+def test_an_order_is_found_by_its_id_with_what_may_be_done_now(staff: Client, order: Order) -> None:
+    page = f"/admin/inventory/order/{order.pk}/change/"
+    for text in (f"order {order.pk}", f"Order #{order.pk}"):
+        assert found(staff, text) == [
+            (f"Order {order.pk}", page),
+            (f"Approve order {order.pk}", page),
+            (f"Cancel order {order.pk}", page),
+        ]
+    assert found(staff, f"approve order {order.pk}") == [(f"Approve order {order.pk}", page)]
+    assert f"Order {order.pk}" in titles(staff, str(order.pk))
+    order.approve(by="tests")
+    assert titles(staff, f"approve {order.pk}") == []
+    assert titles(staff, f"ship {order.pk}") == [f"Ship order {order.pk}"]
+
+
+def test_a_pet_is_found_by_its_id_and_by_the_start_of_its_name(staff: Client, pet: Pet) -> None:
+    page = f"/admin/inventory/pet/{pet.pk}/change/"
+    for text in ("rex", str(pet.pk), f"pet {pet.pk}", f"Pet #{pet.pk}"):
+        assert (f"Rex {pet.pk}", page) in found(staff, text), text
+    assert titles(staff, "ex") == ["Export pets"]
+
+
+def test_a_request_id_leads_to_why_it_was_refused_and_to_what_staff_did(staff: Client, key: ApiKey) -> None:
+    refuse(key, "a-request.1")
+    AuditEntry.objects.create(action="changed", address="127.0.0.1", request_id="a-request.1")
+    assert [link for _, link in found(staff, "a-request.1")] == [
+        "/admin/backoffice/auditentry/?q=a-request.1",
+        "/admin/accounts/refusal/?q=a-request.1",
+    ]
+
+
+def test_a_member_of_staff_is_found_by_the_start_of_the_user_name(staff: Client, boss: User) -> None:
+    assert found(staff, "bo") == [("boss", f"/admin/auth/user/{boss.pk}/change/")]
+
+
+def test_pages_and_what_there_is_to_do_are_found_by_the_starts_of_their_words(staff: Client) -> None:
+    assert titles(staff, "orders") == ["Orders"]
+    assert titles(staff, "imp pe") == ["Import pets"]
+    assert titles(staff, "refused") == ["Why refused?"]
+    assert titles(staff, "pets")[0] == "Pets"
+    assert {"Two-factor sign-in", "Add a pet", "Audit trail", "Issue a key"} <= set(titles(staff, ""))
+
+
+def test_every_link_leads_to_a_page_that_is_there(
+    staff: Client, order: Order, key: ApiKey, pet: Pet
+) -> None:
+    for text in ("", "acme", str(order.pk), str(pet.pk), key.public_id, "boss"):
+        for title, link in found(staff, text):
+            assert staff.get(link).status_code == 200, title
+
+
+def test_where_nothing_is_found_a_sentence_says_so(staff: Client) -> None:
+    assert "Nothing was found." in search(staff, "zebra").text
+
+
+# --- Who finds what ------------------------------------------------------------------------------
+
+
+def test_nobody_finds_what_they_may_not_see(order: Order, key: ApiKey, pet: Pet) -> None:
+    refuse(key, "a-request")
+    nobody = clerk_who_may()
+    for text in ("acme", key.public_id, str(order.pk), "rex", "a-request", "clerk"):
+        assert titles(nobody, text) == []
+    assert titles(nobody, "") == ["Home", "Two-factor sign-in", "Change password"]
+
+
+@pytest.mark.parametrize(
+    ("group", "text", "seen"),
+    [
+        ("Viewer", "acme", ["Acme Pets"]),
+        ("Support", "acme", ["Acme Pets", "Issue a key for Acme Pets"]),
+        ("Stock", "acme", []),
+        ("Viewer", "order {order}", ["Order {order}"]),
+        ("Stock", "order {order}", ["Order {order}", "Approve order {order}", "Cancel order {order}"]),
+        ("Viewer", "add a pet", []),
+        ("Stock", "add a pet", ["Add a pet"]),
+    ],
+)
+def test_each_group_finds_its_own_part(order: Order, group: str, text: str, seen: list[str]) -> None:
+    client = signed_in(member_of(group))
+    expected = [title.format(order=order.pk) for title in seen]
+    assert titles(client, text.format(order=order.pk)) == expected
+
+
+def test_what_may_not_be_seen_is_not_asked_for(order: Order) -> None:
+    client = clerk_who_may("view_pet")
+    with CaptureQueriesContext(connection) as queries:
+        assert search(client, "17").status_code == 200
+    asked = " ".join(query["sql"] for query in queries)
+    assert "inventory_pet" in asked
+    assert "accounts_" not in asked
+    assert "inventory_order" not in asked
+
+
+def test_a_stranger_finds_nothing(db: None, account: Account) -> None:
+    response = search(Client(), "acme")
+    assert response.status_code == 302
+    assert response.url.startswith("/admin/login/")
+
+
+# --- Any text ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\0", "x" * 300, "x" * 100_000, HUGE, "9" * 19, "9" * 5000, f"order {HUGE}", "-1", "#", "order",
+        "%", "_", "'\" \\", "٣", "issue", "issue a key for", "psk_live_", "psk_live_" + "x" * 90,
+        "\U0010ffff", "\ud800".encode("utf-8", "surrogatepass"), "=1+1", "<b>", " ",
+    ],
+)  # fmt: skip
+def test_no_text_breaks_it(staff: Client, order: Order, key: ApiKey, text: Any) -> None:
+    assert search(staff, text).status_code in {200, 400}
+
+
+def test_names_are_escaped(staff: Client, db: None) -> None:
+    Account.objects.create(name="<b>Tiny</b>", plan_id=PlanCode.FREE)
+    text = search(staff, "tiny").text
+    assert "<b>" not in text
+    assert "&lt;b&gt;Tiny&lt;/b&gt;" in text
+
+
+# --- What is kept, and what it costs -------------------------------------------------------------
+
+
+def test_what_is_searched_for_is_kept_nowhere(
+    staff: Client, account: Account, capfd: pytest.CaptureFixture[str]
+) -> None:
+    response = search(staff, "acme")
+    assert "no-store" in response["Cache-Control"]
+    assert staff.get("/admin/search/?s=acme").status_code == 405  # Proxies log addresses.
+    assert "acme" not in capfd.readouterr().err
+    Account.objects.create(name="Acme of today", plan_id=PlanCode.FREE)
+    assert "Acme of today" in titles(staff, "acme")
+
+
+def test_no_query_has_the_secret_of_a_key(staff: Client, key: Any) -> None:
+    with CaptureQueriesContext(connection) as queries:
+        search(staff, key.text)
+    asked = " ".join(query["sql"] for query in queries)
+    assert key.public_id in asked
+    assert key.text[25:] not in asked
+
+
+def test_it_reads_a_few_rows_of_each_kind_however_many_there_are(
+    staff: Client, account: Account, issue: Callable[..., Any], category: Category
+) -> None:
+    def queries_of(text: str) -> int:
+        with CaptureQueriesContext(connection) as queries:
+            response = search(staff, text)
+        assert len(response.context["results"]) <= 25
+        selects = [
+            query["sql"] for query in queries if re.search(r"FROM .(accounts|inventory)_", query["sql"])
+        ]
+        assert not [sql for sql in selects if " LIMIT " not in sql and '."id" = ' not in sql]
+        return len(queries)
+
+    before = queries_of("acme")
+    for number in range(12):
+        new = Account.objects.create(name=f"Acme {number}", plan_id=PlanCode.FREE)
+        issue(of=new)
+        Pet.objects.create(name=f"Acme {number}", category=category)
+    assert queries_of("acme") == before
+    assert before <= 12
+
+
+MANY = [
+    """INSERT INTO accounts_account (public_id, name, plan_id, created_at)
+       SELECT lpad(n::text, 8, '0'), 'Customer ' || n, 'pro', now() FROM generate_series(1, 3000) AS n""",
+    """INSERT INTO accounts_apikey (account_id, public_id, mode, name, digest, pepper_number, scopes,
+                                    allowed_networks, created_at, revoked_reason)
+       SELECT id, public_id || 'abcdef', 'live', '', '', 1, 'pets:read', '[]', now(), ''
+       FROM accounts_account""",
+    """INSERT INTO inventory_pet (name, category_id, status, created_at, updated_at)
+       SELECT 'Customer ' || n, (SELECT min(id) FROM inventory_category), 'sold', now(), now()
+       FROM generate_series(1, 60000) AS n""",
+    """INSERT INTO inventory_order (account_id, pet_id, status, created_at, updated_at)
+       SELECT (SELECT min(id) FROM accounts_account), id, 'delivered', now(), now() FROM inventory_pet""",
+    """INSERT INTO accounts_refusal (request_id, at, account_id, key_id, rule, method, route, minute_limit,
+                                     minute_used, minute_ends_at, day_limit, day_used, day_ends_at)
+       SELECT 'request-' || id, now(), account_id, id, 'rate_limit_exceeded', 'GET', '/v1/pets', 60, 60,
+              now(), 1000, 60, now() FROM accounts_apikey""",
+    """INSERT INTO backoffice_auditentry (at, actor_name, action, model, object_id, object_text, before,
+                                          after, reason, address, request_id)
+       SELECT now(), '', 'changed', '', '', '', '{}', '{}', '', '127.0.0.1', 'request-' || id
+       FROM accounts_apikey""",
+]
+BIG_TABLES = {
+    "inventory_pet", "inventory_order", "accounts_apikey", "accounts_refusal", "backoffice_auditentry"
+}  # fmt: skip
+
+
+@READS_PLANS
+def test_no_search_reads_through_a_big_table(staff: Client, category: Category) -> None:
+    with connection.cursor() as cursor:
+        for statement in MANY:
+            cursor.execute(statement)
+        cursor.execute("ANALYZE")
+        with CaptureQueriesContext(connection) as queries:
+            for text in ("Customer 2", "c", "1700", "00001700abcdef", "zzzz", "order 1700", "request-7"):
+                assert search(staff, text).status_code == 200
+    for plan in plans(query["sql"] for query in queries):
+        assert not set(re.findall(r"Seq Scan on (\w+)", plan)) & BIG_TABLES, plan

@@ -1,0 +1,301 @@
+"""`GET /v1/account`: what is left, without spending it (D39)."""
+
+import ipaddress
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from accounts import key_text
+from accounts.limits import DAY, HOUR, LOOKS_PER_MINUTE, MINUTE, SECOND, Verdict
+from accounts.models import Account, ApiKey, DailyUsage, MinuteLoad, PlanCode, Refusal
+from accounts.quota.admission import QuotaStore
+from accounts.quota.database_store import SKEW
+from accounts.quota.headers import headers_of
+from accounts.quota.key_record import KeyRefusal
+from accounts.usage import write_behind
+from tests.conftest import OPERATOR, Api
+from tests.support.quota import Desk
+
+LIMITS = ("X-RateLimit-Limit", "X-RateLimit-Remaining", "RateLimit-Policy")
+
+
+@pytest.fixture
+def served(store: QuotaStore, monkeypatch: pytest.MonkeyPatch) -> QuotaStore:
+    """Each store in turn, which the service asks."""
+    monkeypatch.setattr("accounts.authentication.store", store)
+    return store
+
+
+@pytest.fixture
+def small(served: QuotaStore, db: None) -> Api:
+    """A client with a key of an account with few requests, all with this test's own store."""
+    account = Account(name="Few Pets")
+    account.assign(PlanCode.ENTERPRISE, 3, 1000)
+    return Api(ApiKey.objects.issue(account, by=OPERATOR)[1])
+
+
+def seen(desk: Desk, key: int = 0) -> Verdict:
+    verdict = desk.look(key).verdict
+    assert verdict is not None
+    return verdict
+
+
+# --- What the answer has --------------------------------------------------------------------------
+
+
+def test_a_key_learns_of_itself_and_its_account(served: QuotaStore, db: None) -> None:
+    account = Account.objects.create(name="Zoë 🐕", plan_id=PlanCode.PRO)
+    ends = timezone.now() + timedelta(days=30)
+    options: Any = {"name": "Kühe", "key_scopes": ["orders:read"], "expires_at": ends}
+    key, text = ApiKey.objects.issue(account, allowed_networks=["127.0.0.0/8"], by=OPERATOR, **options)
+    body = Api(text).get("/account").json()
+    assert body["account"] == {
+        "id": account.public_id,
+        "name": "Zoë 🐕",
+        "plan": "pro",
+        "createdAt": written(account.created_at),
+    }
+    assert body["key"] == {
+        "id": key.public_id,
+        "name": "Kühe",
+        "scopes": ["orders:read"],
+        "allowedNetworks": ["127.0.0.0/8"],
+        "createdAt": written(key.created_at),
+        "expiresAt": written(ends),
+        "lastUsedAt": None,
+    }
+    assert body["ban"] is None
+    assert {name: window["limit"] for name, window in body["quota"].items()} == {
+        "minute": 300,
+        "day": 10_000,
+    }
+
+
+def written(moment: Any) -> str:
+    return str(moment.isoformat().replace("+00:00", "Z"))
+
+
+def test_windows_agree_with_the_headers_of_the_next_request(served: QuotaStore, small: Api) -> None:
+    small.get("/pets")
+    looked = small.get("/account")
+    minute, day = (looked.json()["quota"][name] for name in ("minute", "day"))
+    assert (minute["limit"], minute["used"], minute["remaining"]) == (3, 1, 2)
+    assert (day["limit"], day["used"], day["remaining"]) == (1000, 1, 999)
+    assert looked.headers["X-RateLimit-Remaining"] == "2"
+    counted = small.get("/pets")
+    assert counted.headers["X-RateLimit-Remaining"] == "1"
+    assert counted.headers["X-RateLimit-Reset"] == looked.headers["X-RateLimit-Reset"]
+    assert [counted.headers[name] for name in LIMITS[::2]] == [looked.headers[name] for name in LIMITS[::2]]
+
+
+def test_head_and_if_none_match_work_as_for_other_reads(small: Api) -> None:
+    small.get("/pets")  # So that the minute has begun, and its end stands still.
+    looked = small.get("/account")
+    assert looked.headers["Cache-Control"] == "private, no-cache"
+    assert small("HEAD", "/account").content == b""
+    assert small.get("/account", If_None_Match=looked.headers["ETag"]).status_code == 304
+
+
+def test_another_method_is_refused_and_costs_one_like_any_request(small: Api) -> None:
+    answer = small.post("/account", {})
+    assert (answer.status_code, answer.headers["Allow"]) == (405, "GET, HEAD")
+    assert small.get("/account").json()["quota"]["day"]["used"] == 1
+
+
+# --- When it is needed most -----------------------------------------------------------------------
+
+
+def test_it_answers_while_the_quota_is_used_up(small: Api) -> None:
+    refused = [small.get("/pets") for _ in range(4)][-1]
+    assert refused.status_code == 429
+    looked = small.get("/account")
+    assert looked.status_code == 200
+    minute = looked.json()["quota"]["minute"]
+    assert (minute["used"], minute["remaining"]) == (3, 0)
+    assert timestamp(minute["resetsAt"]) == int(refused.headers["X-RateLimit-Reset"])
+
+
+def test_it_answers_a_banned_key_and_says_until_when(small: Api) -> None:
+    answers = [small.get("/pets") for _ in range(14)]
+    assert answers[-1].json()["code"] == "api_key_banned"
+    looked = small.get("/account")
+    assert looked.status_code == 200
+    assert timestamp(looked.json()["ban"]["until"]) == int(answers[-1].headers["X-RateLimit-Reset"])
+
+
+def timestamp(text: str) -> int:
+    return int(datetime.fromisoformat(text).timestamp())
+
+
+@pytest.mark.parametrize("used", [0, 3, 4, 16])
+def test_a_thousand_looks_change_nothing(store: QuotaStore, used: int) -> None:
+    """Neither of windows that are untouched, used up or refusing, nor of a ban."""
+    looking, left_alone = (Desk(store, per_minute=3, per_day=100) for _ in range(2))
+    for desk in (looking, left_alone):
+        desk.admitted(used)
+    for _ in range(1000):
+        looking.look()
+    for _ in range(20):
+        one, other = looking.send(), left_alone.send()
+        assert (one.admitted, one.windows, one.banned_until) == (
+            other.admitted,
+            other.windows,
+            other.banned_until,
+        )
+
+
+# --- Agreement with what comes next ---------------------------------------------------------------
+
+MOVES = st.lists(
+    st.one_of(
+        st.tuples(st.just("send"), st.integers(1, 12)),
+        st.tuples(st.just("move"), st.integers(-SKEW - SECOND, 70 * SECOND)),
+        st.tuples(st.just("move"), st.sampled_from([MINUTE - 1, MINUTE, MINUTE + 1, -1, -HOUR, -HOUR - 1])),
+        st.tuples(st.just("day's end"), st.integers(-2, 2)),
+        st.tuples(st.just("move"), st.integers(0, 2 * DAY)),
+        st.tuples(st.just("limits"), st.integers(1, 12)),
+    ),
+    max_size=12,
+)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@given(moves=MOVES, start=st.integers(20_800 * DAY, 20_801 * DAY))
+def test_a_look_sees_what_the_next_request_finds(
+    store: QuotaStore, moves: list[tuple[str, int]], start: int
+) -> None:
+    desk = Desk(store, per_minute=5, per_day=20, now=start)
+    for name, value in [*moves, ("send", 1)]:
+        match name:
+            case "send":
+                for _ in range(value):
+                    check_agreement(desk)
+            case "move":
+                desk.now += value
+            case "day's end":
+                desk.now = (desk.now // DAY + 1) * DAY + value
+            case "limits":
+                desk.account.assign(PlanCode.ENTERPRISE, value, 2 * value)
+
+
+def check_agreement(desk: Desk) -> None:
+    """Look and send in the same moment: but for the one that was sent, both tell the same."""
+    look, sent = seen(desk), desk.send()
+    assert look.admitted
+    for before, after in zip(look.windows, sent.windows, strict=True):
+        assert (before.limit, before.used + sent.admitted, before.ends_at) == (
+            after.limit,
+            after.used,
+            after.ends_at,
+        )
+    assert sent.admitted == (not look.banned and all(window.remaining for window in look.windows))
+    if look.banned:
+        assert look.banned_until == sent.banned_until
+
+
+# --- Its own limit --------------------------------------------------------------------------------
+
+
+def test_a_key_may_look_60_times_a_minute(store: QuotaStore) -> None:
+    desk = Desk(store, per_minute=5, per_day=20)
+    desk.add_key()
+    assert [seen(desk).admitted for _ in range(62)] == [True] * 60 + [False] * 2
+    assert seen(desk, key=1).admitted
+    desk.wait(60)
+    assert seen(desk).admitted
+
+
+def test_the_61st_look_is_a_429_with_headers_of_its_own(small: Api) -> None:
+    for _ in range(LOOKS_PER_MINUTE):
+        assert small.get("/account").status_code == 200
+    refused = small.get("/account")
+    assert (refused.status_code, refused.json()["code"]) == (429, "rate_limit_exceeded")
+    assert [refused.headers[name] for name in LIMITS] == ["60", "0", '"minute";q=60;w=60']
+    assert 1 <= int(refused.headers["Retry-After"]) <= 60
+
+
+def test_whoever_waits_as_told_may_look_again(store: QuotaStore) -> None:
+    desk = Desk(store, per_minute=5, per_day=20)
+    refused = [seen(desk) for _ in range(61)][-1]
+    assert headers_of(refused)["X-RateLimit-Limit"] == "60"
+    desk.wait(refused.retry_after - 1)
+    assert not seen(desk).admitted
+    desk.wait(1)
+    assert seen(desk).admitted
+
+
+def test_looks_that_come_too_soon_are_no_strikes(small: Api) -> None:
+    for _ in range(LOOKS_PER_MINUTE + 50):
+        small.get("/account")
+    assert [small.get("/pets").status_code for _ in range(4)] == [200, 200, 200, 429]
+
+
+# --- Who may not ----------------------------------------------------------------------------------
+
+
+def test_a_look_proves_the_key_as_any_request(store: QuotaStore) -> None:
+    desk = Desk(store, per_minute=5, per_day=20, now=round(timezone.now().timestamp() * SECOND))
+    for _ in range(3):
+        desk.add_key()
+    desk.keys[0].revoke(reason="Leaked.", by=OPERATOR)
+    assert desk.look(0).refusal is KeyRefusal.REVOKED
+    desk.keys[1].expires_at = timezone.now() + timedelta(seconds=10)
+    desk.keys[1].save()
+    desk.now += 11 * SECOND
+    assert desk.look(1).refusal is KeyRefusal.EXPIRED
+    desk.keys[2].allowed_networks = ["203.0.113.0/24"]
+    desk.keys[2].save()
+    assert desk.look(2).refusal is KeyRefusal.ELSEWHERE
+    inside = key_text.split(desk.texts[2])
+    assert inside is not None
+    assert store.look(inside, ipaddress.ip_address("203.0.113.7"), desk.now).refusal is None
+    stranger = key_text.make("live", desk.account.public_id)
+    assert store.look(stranger, ipaddress.ip_address("203.0.113.7"), desk.now).refusal is KeyRefusal.UNKNOWN
+
+
+def test_without_a_valid_key_it_is_a_401(stranger: Api) -> None:
+    assert stranger.get("/account").json()["code"] == "missing_api_key"
+
+
+# --- Changes hold at once -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "shown"),
+    [
+        (lambda desk: rename(desk.account), lambda profile: profile.account_name == "Renamed"),
+        (lambda desk: rename(desk.keys[0]), lambda profile: profile.key_name == "Renamed"),
+        (lambda desk: desk.account.assign(PlanCode.PRO), lambda profile: profile.plan == "pro"),
+    ],
+)
+def test_changes_of_staff_show_at_once(
+    store: QuotaStore, change: Callable[[Desk], object], shown: Callable[[Any], bool]
+) -> None:
+    desk = Desk(store, per_minute=5, per_day=20)
+    desk.look()
+    change(desk)
+    caller = desk.look().caller
+    assert caller is not None
+    assert shown(caller.profile)
+
+
+def rename(row: Account | ApiKey) -> None:
+    row.name = "Renamed"
+    row.save()
+
+
+# --- What staff see -------------------------------------------------------------------------------
+
+
+def test_staff_see_the_key_used_and_nothing_of_looks_in_the_usage(small: Api) -> None:
+    for _ in range(LOOKS_PER_MINUTE + 3):
+        small.get("/account")
+    write_behind.recorder.write()
+    assert ApiKey.objects.exclude(last_used_at=None).count() == 1
+    for records in (DailyUsage, MinuteLoad, Refusal):
+        assert not records.objects.exists()

@@ -1,0 +1,66 @@
+"""A page of the feed costs the same wherever it lies, however few of the events the caller sees (D40)."""
+
+import pytest
+from django.db import connection
+
+from accounts.events.feed import SINCE, statement
+from accounts.events.views import TYPES
+from accounts.models import EventType, Feed
+from petstore.loop.compiled_reads import OwnRead
+from tests.conftest import COMMITTED
+from tests.support.costs import check_blocks, check_steps
+
+pytestmark = COMMITTED
+
+OWN, OTHER = 7, 8  # Accounts.
+MANY, FEW = 20_000, 30
+AT = 1_795_400_000_000_000
+FILL = """
+INSERT INTO accounts_event (id, account_id, type, created_at, numbered_at, data)
+WITH RECURSIVE numbers (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM numbers WHERE i < %s)
+SELECT %s + i, %s, %s, %s + i, %s + i, '{}' FROM numbers
+"""
+
+
+@pytest.fixture
+def ends(db: None) -> list[int]:
+    """A feed of many events with few of one's own amid them; the ids at which each part ends."""
+    found = [0]
+    for count, owner, kind in (
+        (MANY, OTHER, EventType.ORDER_PLACED),
+        (FEW, OWN, EventType.ORDER_PLACED),
+        (MANY, 0, EventType.PET_CREATED),
+        (FEW, OWN, EventType.KEY_ISSUED),
+        (MANY, OTHER, EventType.ORDER_PLACED),
+    ):
+        last = found[-1]
+        with connection.cursor() as cursor:
+            cursor.execute(FILL, [count, last, owner, kind.value, AT + last, AT + last])
+        found.append(last + count)
+    Feed.objects.update(last_id=found[-1], numbered_at=AT + found[-1])
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("VACUUM (ANALYZE) accounts_event, accounts_feed")
+    return found
+
+
+@pytest.mark.parametrize("kind", ["", "order", "order.placed", "pet", "pets", "key"])
+def test_page_costs_the_same_everywhere(ends: list[int], kind: str) -> None:
+    types = TYPES[kind] if kind else ()
+    read = statement(tuple(not one.is_public for one in types), 20)
+    names = {f"type_{number}": one.value for number, one in enumerate(types)}
+    for after in (*ends, ends[-1] - 10):
+        check(read, {"account": OWN, "after": after, **names})
+
+
+def test_time_is_found_without_reading_the_feed(ends: list[int]) -> None:
+    for at in (*ends, ends[-1] // 2):
+        check(SINCE, {"since": AT + at})
+
+
+def check(read: OwnRead, values: dict[str, int | str]) -> None:
+    """Check what a read touches: as a prepared statement, and as one that is planned anew."""
+    if connection.vendor == "postgresql":
+        check_blocks(read.statement.sql.decode(), [values[name] for name in read.names])
+    else:
+        check_steps(read.statement.django, values)

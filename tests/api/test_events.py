@@ -1,0 +1,335 @@
+"""The feed of events: what is in it, for whom, and how a reader follows it (D40 to D42)."""
+
+import re
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.core.management import call_command
+from django.db import InterfaceError, transaction
+
+from accounts.events import clearing, numbering
+from accounts.events.numbering import number_all
+from accounts.limits import SECOND, moment
+from accounts.models import Account, Actor, ApiKey, Event, EventDraft, EventType, Feed, PlanCode
+from inventory.import_export import add
+from inventory.models import Category, Order, Pet, PetStatus
+from tests.conftest import OPERATOR, Api
+
+pytestmark = pytest.mark.django_db
+
+NEXT = re.compile(r'<(?P<url>[^>]+)>; rel="next"')
+
+
+def next_path(answer: Any) -> str:
+    """Return the path, under /v1, of where to ask next."""
+    found = NEXT.fullmatch(answer.headers["Link"])
+    assert found is not None
+    return found["url"].removeprefix(settings.BASE_URL)
+
+
+def follow(api: Api, path: str = "/events?limit=3") -> Iterator[dict[str, Any]]:
+    """Yield every event up to an empty page."""
+    number_all()
+    while events := (answer := api.get(path)).json():
+        assert answer.status_code == 200
+        yield from events
+        path = next_path(answer)
+
+
+def told(api: Api, *kinds: EventType) -> list[tuple[str, Any]]:
+    """Return types and data of all events that there are, or of these kinds."""
+    return [(one["type"], one["data"]) for one in follow(api) if not kinds or one["type"] in kinds]
+
+
+@pytest.fixture
+def other(db: None) -> Account:
+    return Account.objects.create(name="Other Pets", plan_id=PlanCode.PRO)
+
+
+@pytest.fixture
+def pet(category: Category) -> Pet:
+    return Pet.objects.create(name="Biscuit", category=category)
+
+
+def draft(count: int, account_id: int = 0) -> None:
+    kind = EventType.ORDER_PLACED if account_id else EventType.PET_CREATED
+    for number in range(count):
+        EventDraft.of(kind, {"number": number}, account_id).save()
+
+
+def test_pet_that_is_created_is_an_event(api: Api, category: Category) -> None:
+    made = api.post("/pets", {"name": 'The "small" one \u00e9', "categoryId": category.pk}).json()
+    assert told(api, EventType.PET_CREATED) == [("pet.created", {"pet": made})]
+
+
+def test_event_has_an_id_a_type_a_time_and_data(api: Api, pet: Pet) -> None:
+    (*_, event) = follow(api)
+    assert list(event) == ["id", "type", "createdAt", "data"]
+    at = datetime.fromisoformat(event["createdAt"])
+    assert timedelta() <= datetime.now(UTC) - at < timedelta(minutes=1)
+    assert event["data"] == {"pet": pet.as_json()}
+
+
+def test_order_tells_of_each_step_and_of_its_pet(api: Api, pet: Pet) -> None:
+    order = api.post("/store/orders", {"petId": pet.pk}).json()
+    row = Order.objects.get(pk=order["id"])
+    row.approve(by="staff")
+    row.ship(by="staff")
+    row.deliver(by="staff")
+    found = told(api)
+    steps = [data["order"] for kind, data in found if kind.startswith("order.")]
+    assert [kind for kind, _ in found if kind.startswith("order.")] == [
+        "order.placed", "order.approved", "order.shipped", "order.delivered",
+    ]  # fmt: skip
+    assert steps[0] == order
+    assert steps[-1] == api.get(f"/store/orders/{order['id']}").json()
+    moves = [data["pet"]["status"] for kind, data in found if kind == "pet.status_changed"]
+    assert moves == ["pending", "sold"]
+
+
+def test_order_that_is_cancelled_is_an_event(api: Api, pet: Pet) -> None:
+    order = api.post("/store/orders", {"petId": pet.pk}).json()
+    for _ in range(2):
+        assert api("DELETE", f"/store/orders/{order['id']}").status_code == 204
+    cancelled = told(api, EventType.ORDER_CANCELLED)
+    assert cancelled == [("order.cancelled", {"order": order | {"status": "cancelled"}})]
+    assert told(api)[-1] == ("pet.status_changed", {"pet": pet.as_json()})
+
+
+def test_refused_order_leaves_no_event(api: Api, pet: Pet) -> None:
+    pet.move(PetStatus.PENDING, by="staff")
+    before = told(api)
+    assert api.post("/store/orders", {"petId": pet.pk}).status_code == 409
+    assert told(api) == before
+
+
+def test_pet_that_staff_edit_is_an_event_only_if_others_see_a_change(api: Api, pet: Pet) -> None:
+    pet.name = "Marble"
+    pet.save()
+    pet.save()
+    assert told(api, EventType.PET_UPDATED) == [("pet.updated", {"pet": pet.as_json()})]
+
+
+@pytest.mark.parametrize(("count", "kinds"), [(1_000, ["pet.created"] * 1_000), (1_001, ["pets.imported"])])
+def test_import_of_more_than_1000_pets_is_one_event(
+    api: Api, category: Category, count: int, kinds: list[str]
+) -> None:
+    add([[("Pet", category.pk, "available")] * 600, [("Pet", category.pk, "available")] * (count - 600)])
+    found = [one for one in follow(api, "/events?limit=100") if one["type"].startswith("pet")]
+    assert [one["type"] for one in found] == kinds
+    if count > 1_000:
+        ids = Pet.objects.order_by("pk").values_list("pk", flat=True)
+        assert found[0]["data"] == {"count": count, "firstId": ids[0], "lastId": ids[count - 1]}
+
+
+def test_key_tells_of_its_life_and_never_a_secret(api: Api, key: Any, account: Account) -> None:
+    second, text = ApiKey.objects.issue(account, name="Second", by=OPERATOR)
+    third, _ = second.rotate(by=OPERATOR)
+    third.revoke(reason="Lost.", by=Actor("tests"))
+    found = list(follow(api, "/events?type=key"))
+    assert [(one["type"], one["data"]["key"]["id"]) for one in found] == [
+        ("key.issued", key.public_id),
+        ("key.issued", second.public_id),
+        ("key.issued", third.public_id),
+        ("key.rotated", second.public_id),
+        ("key.revoked", third.public_id),
+    ]
+    assert all(list(one["data"]["key"]) == ["id", "name", "expiresAt"] for one in found)
+    assert text not in str(found)
+
+
+def test_change_of_plan_is_an_event_and_saving_the_same_is_none(api: Api, account: Account) -> None:
+    account.assign(PlanCode.PRO)
+    account.name = "Acme"
+    account.save()
+    ((_, data),) = told(api, EventType.PLAN_CHANGED)
+    assert data["account"]["plan"] == "pro"
+    assert data["account"]["id"] == account.public_id
+
+
+def test_change_that_is_rolled_back_leaves_no_event(api: Api, category: Category) -> None:
+    with transaction.atomic():
+        Pet.objects.create(name="Nobody", category=category)
+        transaction.set_rollback(True)
+    assert told(api, EventType.PET_CREATED) == []
+
+
+def test_account_sees_public_events_and_its_own_in_one_order(
+    api: Api, account: Account, other: Account, issue: Callable[..., tuple[ApiKey, str]]
+) -> None:
+    stranger = Api(issue(other)[1])
+    for _ in range(4):
+        draft(1)
+        draft(2, account.pk)
+        draft(2, other.pk)
+    mine, theirs = list(follow(api)), list(follow(stranger))
+    assert len([one for one in mine if one["type"] == "order.placed"]) == 8
+    for events in (mine, theirs):
+        ids = [one["id"] for one in events]
+        assert ids == sorted(set(ids))
+    shared = [one for one in mine if one in theirs]
+    assert {one["type"] for one in shared} == {"pet.created"}
+    assert len(shared) == 4
+
+
+def test_type_keeps_one_type_or_all_with_a_prefix(api: Api, account: Account) -> None:
+    draft(3)
+    draft(2, account.pk)
+    EventDraft.of(EventType.PETS_IMPORTED, {}).save()
+    counts = {"pet.created": 3, "pet": 4, "pets": 1, "order": 2, "order.placed": 2, "quota": 0}
+    for wanted, count in counts.items():
+        found = list(follow(api, f"/events?limit=2&type={wanted}"))
+        assert len(found) == count, wanted
+        assert all(one["type"].startswith(wanted) for one in found)
+
+
+def test_since_begins_with_the_first_event_of_that_time(api: Api) -> None:
+    draft(5)
+    number_all()
+    at = [one["createdAt"] for one in follow(api, "/events?type=pet")]
+    for number, when in enumerate(at):
+        assert [one["createdAt"] for one in follow(api, f"/events?type=pet&since={when}")] == at[number:]
+    late = moment(Event.objects.latest("id").created_at + 1)
+    assert list(follow(api, f"/events?since={late:%Y-%m-%dT%H:%M:%S.%fZ}")) == []
+
+
+def test_since_finds_an_event_of_a_clock_that_is_ahead(api: Api) -> None:
+    number_all()
+    before = Feed.objects.get().last_id
+    ahead = round((datetime.now(UTC) + timedelta(minutes=5)).timestamp() * SECOND)
+    for at in (ahead, ahead - 10 * SECOND):
+        EventDraft(account_id=0, type=EventType.PET_CREATED, data="{}", created_at=at).save()
+        number_all()  # By a clock that is right.
+    found = list(follow(api, f"/events?since={moment(ahead):%Y-%m-%dT%H:%M:%S.%fZ}"))
+    assert [one["id"] for one in found] == [before + 1, before + 2]
+    assert Feed.objects.get().numbered_at == ahead
+
+
+@pytest.mark.parametrize("error", [InterfaceError("lost"), ValueError("odd")])
+def test_numbering_goes_on_after_any_failure(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    looks: list[int] = []
+
+    def look() -> int:
+        looks.append(len(looks))
+        if len(looks) == 1:
+            raise error
+        raise SystemExit
+
+    monkeypatch.setattr(numbering, "number_all", look)
+    with pytest.raises(SystemExit):
+        numbering.keep_numbering()
+    assert looks == [0, 1]
+
+
+def test_empty_page_says_where_to_ask_next_and_stays_304(api: Api, account: Account) -> None:
+    number_all()
+    answer = api.get("/events?type=order")
+    assert answer.json() == []
+    path = next_path(answer)
+    again = api.get(path, **{"If-None-Match": answer.headers["ETag"]})
+    assert again.status_code == 304
+    assert next_path(again) == path
+    draft(1, account.pk)
+    assert len(list(follow(api, path))) == 1
+
+
+def test_link_repeats_limit_and_type_but_not_since(api: Api) -> None:
+    answer = api.get("/events?limit=7&type=order&since=2999-01-01T00:00:00Z")
+    assert next_path(answer).startswith("/events?type=order&limit=7&cursor=")
+
+
+def test_reader_of_rare_events_stays_on_its_way_while_others_are_cleared(
+    api: Api, account: Account, other: Account
+) -> None:
+    draft(1, account.pk)
+    (event,) = follow(api, "/events?type=order")
+    draft(5, other.pk)
+    number_all()
+    path = next_path(api.get("/events?type=order"))
+    Feed.objects.update(cleared_id=Event.objects.latest("id").pk - 1)
+    assert api.get(path).status_code == 200
+    assert event["type"] == "order.placed"
+
+
+def test_cursor_from_before_the_oldest_kept_is_410(api: Api) -> None:
+    draft(5)
+    number_all()
+    path = next_path(api.get("/events?limit=1"))
+    Event.objects.filter(pk__lte=3).delete()
+    Feed.objects.update(cleared_id=3)
+    answer = api.get(path)
+    assert (answer.status_code, answer.json()["code"]) == (410, "cursor_expired")
+    assert api.get("/events?limit=1").json()[0]["id"] == 4
+
+
+def test_cursor_of_a_feed_that_has_been_restored_from_a_backup_is_410(api: Api) -> None:
+    draft(5)
+    number_all()
+    path = next_path(api.get("/events"))
+    Feed.objects.update(last_id=2)
+    assert api.get(path).json()["code"] == "cursor_expired"
+
+
+def test_since_from_before_the_oldest_kept_is_410(api: Api) -> None:
+    old = datetime.now(UTC) - timedelta(days=settings.EVENTS_KEPT_DAYS, minutes=1)
+    answer = api.get(f"/events?since={old:%Y-%m-%dT%H:%M:%SZ}")
+    assert (answer.status_code, answer.json()["code"]) == (410, "cursor_expired")
+    draft(2)
+    number_all()
+    at = Event.objects.latest("id").numbered_at
+    Feed.objects.update(cleared_id=1, cleared_at=at)
+    answer = api.get(f"/events?since={moment(at - SECOND):%Y-%m-%dT%H:%M:%SZ}")
+    assert answer.json()["code"] == "cursor_expired"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "type=cat", "type=", "type=pet.", "type=Pet", "type=pet&type=order", "since=", "since=yesterday",
+        "since=2026-11-23", "since=2026-11-23T09:30:00", "since=2026-13-23T09:30:00Z",
+        "limit=0", "limit=101", "cursor=", "cursor=abc",
+    ],
+)  # fmt: skip
+def test_parameter_that_is_wrong_is_400(api: Api, query: str) -> None:
+    answer = api.get(f"/events?{query}")
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_parameter"), answer.content
+
+
+def test_since_and_cursor_exclude_each_other(api: Api) -> None:
+    path = next_path(api.get("/events"))
+    assert api.get(f"{path}&since=2026-11-23T09:30:00Z").json()["code"] == "invalid_parameter"
+
+
+def test_key_without_the_scope_reads_no_events(issue: Callable[..., tuple[ApiKey, str]]) -> None:
+    answer = Api(issue(key_scopes=["pets:read"])[1]).get("/events")
+    assert (answer.status_code, answer.json()["code"]) == (403, "insufficient_scope")
+
+
+def test_numbering_goes_on_where_it_ended(account: Account) -> None:
+    number_all()
+    first = Feed.objects.get().last_id
+    draft(3)
+    draft(2, account.pk)
+    assert number_all() == 5
+    assert list(Event.objects.filter(pk__gt=first).order_by("pk").values_list("pk", flat=True)) == [
+        first + number for number in range(1, 6)
+    ]
+    assert (number_all(), Feed.objects.get().last_id, EventDraft.objects.count()) == (0, first + 5, 0)
+
+
+def test_events_are_cleared_after_30_days_and_the_feed_says_up_to_where(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clearing, "BATCH", 2)
+    draft(8)
+    number_all()
+    path = next_path(api.get("/events?limit=1"))
+    old = (datetime.now(UTC) - timedelta(days=settings.EVENTS_KEPT_DAYS, minutes=1)).timestamp() * SECOND
+    Event.objects.filter(pk__lte=5).update(numbered_at=round(old))
+    call_command("clear_events")
+    assert [one["id"] for one in api.get("/events").json()] == [*range(6, Feed.objects.get().last_id + 1)]
+    assert Feed.objects.get().cleared_id == 5
+    assert api.get(path).json()["code"] == "cursor_expired"

@@ -1,0 +1,48 @@
+"""The search over the documentation finds guides, errors and operations, and only those."""
+
+import html
+import re
+
+import pytest
+from django.test import Client
+
+FOUND = re.compile(r'<li><a href="([^"]*)">([^<]*)</a> <span class="kind">(\w+)</span>')
+
+
+def search(client: Client, question: str) -> list[tuple[str, ...]]:
+    """Return address, title and kind of each finding."""
+    page = client.get("/docs/search", {"q": question}).text
+    return [tuple(map(html.unescape, found)) for found in FOUND.findall(page)]
+
+
+@pytest.mark.parametrize(
+    ("question", "first"),
+    [
+        ("ship date", ("/docs/orders#ship-date", "Orders: Ship date", "Guide")),
+        ("API_KEY_banned", ("/docs/errors#api_key_banned", "Errors: api_key_banned 429", "Error")),
+        ("get /store/orders", ("/docs#/orders/listOrders", "GET /store/orders", "Operation")),
+        ("environments", ("/docs/environments", "Environments", "Guide")),
+    ],
+)
+def test_what_is_named_comes_first(client: Client, question: str, first: tuple[str, ...]) -> None:
+    assert search(client, question)[0] == first
+
+
+def test_every_word_must_be_there(client: Client) -> None:
+    assert search(client, "ship date")
+    assert not search(client, "ship date giraffe")
+    assert "Nothing has all of these words: giraffe" in client.get("/docs/search?q=giraffe").text
+
+
+def test_findings_lead_to_what_is_there(client: Client) -> None:
+    for address, _, kind in search(client, "pets"):
+        page, _, anchor = address.partition("#")
+        text = client.get(page).text
+        assert kind == "Operation" or not anchor or f'id="{anchor}"' in text
+
+
+@pytest.mark.parametrize("question", ["", "  ", "\x00", "<script>", "a" * 5_000, "'"])
+def test_any_question_gets_a_page(client: Client, question: str) -> None:
+    response = client.get("/docs/search", {"q": question})
+    assert response.status_code == 200
+    assert "<script>" not in response.text

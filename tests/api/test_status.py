@@ -1,0 +1,58 @@
+"""The status for people: ready or not, since when, what is slow."""
+
+import re
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from django.test import Client, RequestFactory
+
+from petstore.observability import health
+from petstore.web.status import Observed, Status
+
+NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
+EVENING = datetime(2030, 1, 1, 18, tzinfo=UTC)
+
+
+def facts(**given: Any) -> dict[str, str]:
+    """Return what the page says, by term."""
+    view: Any = Status.as_view(**given)
+    response = view(RequestFactory().get("/status"))
+    page = " ".join(response.render().text.split())
+    return {
+        name: re.sub("<[^>]*>", "", text)
+        for name, text in re.findall("<dt>(.*?)</dt> <dd>(.*?)</dd>", page)
+    }
+
+
+def test_ready_service_says_so_on_a_page(client: Client, db: None) -> None:
+    page = client.get("/status").text
+    assert "The service is ready." in page
+    assert client.get("/").text.count('href="/status"') == 2
+
+
+def test_page_names_what_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "checks", {"database": None, "migrations": None})
+    parts = {"status": "unavailable", "database": "no answer", "migrations": "ok", "quota": "redis"}
+    assert facts(readiness=lambda: parts)["Does not answer"] == "database"
+
+
+def test_page_names_what_is_slow(settings: Any) -> None:
+    settings.REDIS_URL = "redis://localhost"
+    found = facts(readiness=lambda: {"status": "ok", "quota": "database"}, slow=lambda: ["database"])
+    assert found["Slow"] == "database, counting requests"
+
+
+def test_check_that_takes_long_is_slow() -> None:
+    check = health.Check(lambda: "ok")
+    check.start().result()
+    assert check.seconds < health.SLOW
+    assert health.slow({"database": check}) == []
+    check.seconds = health.SLOW
+    assert health.slow({"database": check}) == ["database"]
+
+
+def test_state_holds_since_it_was_first_seen() -> None:
+    observed = Observed()
+    assert observed.since(True, NOON) == observed.since(True, EVENING) == NOON
+    assert observed.since(False, EVENING) == EVENING

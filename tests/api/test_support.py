@@ -1,0 +1,44 @@
+"""Whom a reader asks for a key or for help stands wherever it is needed."""
+
+import re
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from petstore.api.openapi.settings import openapi_settings
+from petstore.web.error_help import ADVICE
+
+PAGES = ["/", "/docs/quickstart", "/docs/authentication", "/docs/environments", "/docs/errors"]
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_page_leads_to_support_by_link_and_by_email(
+    client: Client, db: None, settings: Any, path: str
+) -> None:
+    settings.SUPPORT_URL, settings.SUPPORT_EMAIL = "https://help.example/?a=1&b=2", "help@pets.example"
+    page = client.get(path).text
+    assert '<a href="https://help.example/?a=1&amp;b=2">' in page
+    assert '<a href="mailto:help@pets.example">help@pets.example</a>' in page
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_page_without_support_promises_none(client: Client, db: None, path: str) -> None:
+    page = client.get(path).text
+    assert "mailto:" not in page
+    assert "from the people who gave you this address" in page
+
+
+def test_errors_that_need_a_person_say_whom_to_ask(client: Client, settings: Any) -> None:
+    settings.SUPPORT_EMAIL = "help@pets.example"
+    sections = re.findall(r'<section class="code" aria-labelledby="(\w+)">(.*?)</section>',
+                          client.get("/docs/errors").text, re.DOTALL)  # fmt: skip
+    found = {code for code, text in sections if "help@pets.example" in text}
+    assert found == {code.value for code, advice in ADVICE.items() if advice.needs_support}
+    assert {"expired_api_key", "internal_error"} <= found
+
+
+def test_openapi_document_names_support_as_its_contact() -> None:
+    contact = {"url": "https://help.example/", "email": "help@pets.example"}
+    made = openapi_settings("https://pets.example/v1", "", contact=contact, enums={})
+    assert made["CONTACT"] == {"name": "Pet Store"} | contact

@@ -1,0 +1,100 @@
+"""What programs look for at fixed addresses, and the guides as Markdown."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from petstore.web.docs import GUIDES
+from petstore.web.markdown import markdown
+
+
+def test_catalogue_links_the_api_with_its_documents(client: Client, db: None) -> None:
+    response = client.get("/.well-known/api-catalog")
+    assert response["Content-Type"].startswith("application/linkset+json; profile=")
+    (api,) = response.json()["linkset"]
+    assert api["anchor"] == "http://testserver/v1"
+    for relation in ("service-desc", "service-doc", "status"):
+        for target in api[relation]:
+            found = client.get(target["href"].removeprefix("http://testserver"))
+            assert found.status_code == 200
+            assert found["Content-Type"].startswith(("text/html", "application/"))
+
+
+def test_catalogue_names_itself_to_a_head(client: Client) -> None:
+    response = client.head("/.well-known/api-catalog")
+    assert response["Link"] == '<http://testserver/.well-known/api-catalog>; rel="api-catalog"'
+
+
+def test_security_txt_says_whom_to_tell_and_until_when(client: Client, settings: Any) -> None:
+    settings.SECURITY_CONTACT = "mailto:security@pets.example"
+    settings.SECURITY_EXPIRES = datetime(2999, 1, 31, tzinfo=UTC)
+    response = client.get("/.well-known/security.txt")
+    assert response["Content-Type"] == "text/plain; charset=utf-8"
+    lines = response.text.splitlines()
+    assert "Contact: mailto:security@pets.example" in lines
+    assert "Expires: 2999-01-31T00:00:00+00:00" in lines
+    assert "Canonical: http://testserver/.well-known/security.txt" in lines
+
+
+@pytest.mark.parametrize(
+    ("contact", "expires"),
+    [
+        ("", timezone.now() + timedelta(days=9)),
+        ("mailto:security@pets.example", None),
+        ("mailto:security@pets.example", timezone.now() - timedelta(days=1)),
+    ],
+)
+def test_security_txt_that_would_not_hold_is_not_there(
+    client: Client, settings: Any, contact: str, expires: datetime | None
+) -> None:
+    settings.SECURITY_CONTACT, settings.SECURITY_EXPIRES = contact, expires
+    assert client.get("/.well-known/security.txt").status_code == 404
+
+
+@pytest.mark.parametrize(("environment", "closed"), [("production", "/admin/"), ("staging", "/")])
+def test_robots_may_read_the_pages_of_production_alone(
+    client: Client, settings: Any, environment: str, closed: str
+) -> None:
+    settings.ENVIRONMENT = environment
+    lines = client.get("/robots.txt").text.splitlines()
+    assert lines[:2] == ["User-agent: *", f"Disallow: {closed}"]
+
+
+def test_llms_txt_lists_every_guide_in_markdown(client: Client) -> None:
+    text = client.get("/llms.txt").text
+    assert text.startswith("# Pet Store\n\n> ")
+    for name, title in GUIDES.items():
+        assert f"- [{title}](http://testserver/docs/{name}.md)" in text
+
+
+@pytest.mark.parametrize("name", GUIDES)
+def test_guide_as_markdown_has_its_headings_and_no_markup(client: Client, name: str) -> None:
+    page, response = client.get(f"/docs/{name}").text, client.get(f"/docs/{name}.md")
+    assert response["Content-Type"] == "text/markdown; charset=utf-8"
+    text = re.sub(r"^```.*?^```$|`[^`]*`", "", response.text, flags=re.DOTALL | re.MULTILINE)
+    assert text.startswith(f"# {GUIDES[name]}\n\n")
+    assert len(re.findall("^#+ ", text, re.MULTILINE)) == len(re.findall("<h[1-4]", page))
+    assert not re.search(r"</?[a-z]|&[a-z]+;|\]\(/", text)
+
+
+def test_markdown_of_a_guide_that_is_not_there_is_a_404(client: Client) -> None:
+    assert client.get("/docs/nothing.md").status_code == 404
+
+
+def test_markdown_keeps_examples_tables_and_links() -> None:
+    page = (
+        '<nav>Menu</nav><main><h1>One</h1> <p>See <a href="/docs">it</a> and <code>a &lt; b</code>.</p>'
+        '<pre><code id="x.py">if a:\n    b &amp; c</code></pre><button>Copy</button>'
+        "<table><thead><tr><th>A</th><th>B</th></tr></thead>"
+        " <tbody><tr><th>1</th><td>2</td></tr></tbody></table>"
+        "<ul><li>first</li><li>second</li></ul></main><footer>Foot</footer>"
+    )
+    assert markdown(page, "https://pets.example") == (
+        "# One\n\nSee [it](https://pets.example/docs) and `a < b`.\n\n"
+        "```python\nif a:\n    b & c\n```\n\n"
+        "| A | B |\n|---|---|\n| 1 | 2 |\n\n- first\n- second\n"
+    )

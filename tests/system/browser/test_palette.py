@@ -1,0 +1,159 @@
+"""Ctrl+K leads from every page to anything, by keyboard alone."""
+
+import re
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator, Page, Request, expect
+
+from tests.support.live import Service
+from tests.system.browser.conftest import Open
+from tests.system.browser.test_office_pages import serious_findings
+
+
+@pytest.fixture(scope="module", autouse=True)
+def customer(shop: Service) -> dict[str, Any]:
+    """An account with a key."""
+    return shop.issue("Palette Pets", "pro")
+
+
+def palette(page: Page) -> Locator:
+    return page.get_by_role("dialog", name="Search")
+
+
+def results(page: Page) -> Locator:
+    return palette(page).get_by_role("link")
+
+
+def search(page: Page, text: str) -> None:
+    """Open the palette and type."""
+    page.keyboard.press("Control+k")
+    expect(palette(page).get_by_role("searchbox")).to_be_focused()
+    page.keyboard.insert_text(text)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "", "inventory/order/", "inventory/pet/1/change/", "inventory/pet/import/", "accounts/apikey/add/",
+        "accounts/refusal/", "accounts/plan/free/change/", "two-factor/", "password_change/",
+    ],
+)  # fmt: skip
+def test_it_opens_and_closes_on_every_page(open_page: Open, path: str) -> None:
+    page = open_page(f"/admin/{path}", as_="owner")
+    for close in ("Escape", "Control+k"):
+        search(page, "pets")
+        expect(results(page).first).to_be_visible()
+        page.keyboard.press(close)
+        expect(palette(page)).to_be_hidden()
+
+
+def test_it_opens_while_somebody_types_and_leads_back_to_the_field(open_page: Open) -> None:
+    page = open_page("/admin/inventory/pet/add/", as_="owner")
+    page.get_by_label("Name").focus()
+    search(page, "orders")
+    page.keyboard.press("Escape")
+    expect(page.get_by_label("Name")).to_be_focused()
+
+
+def test_enter_follows_the_first_result_before_it_is_shown(open_page: Open) -> None:
+    page = open_page("/admin/", as_="owner")
+    search(page, "palette pets")
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile(r"/admin/accounts/account/\d+/change/"))
+
+
+def test_arrows_lead_to_the_other_results(open_page: Open) -> None:
+    page = open_page("/admin/", as_="support")
+    search(page, "palette pets")
+    expect(results(page)).to_have_count(2)
+    for key, focused in (
+        ("ArrowDown", 0),
+        ("ArrowDown", 1),
+        ("ArrowDown", 1),
+        ("ArrowUp", 0),
+        ("ArrowDown", 1),
+    ):
+        page.keyboard.press(key)
+        expect(results(page).nth(focused)).to_be_focused()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/apikey/add/?account=*")
+    expect(page.get_by_role("combobox", name="Account")).to_contain_text("Palette Pets")
+
+
+def test_typing_on_a_result_goes_on_with_the_search(open_page: Open) -> None:
+    page = open_page("/admin/", as_="owner")
+    search(page, "order")
+    expect(results(page).first).to_be_visible()
+    page.keyboard.press("ArrowDown")
+    expect(results(page).first).to_be_focused()
+    page.keyboard.type("s")
+    expect(palette(page).get_by_role("searchbox")).to_have_value("orders")
+
+
+def test_a_key_that_is_pasted_is_cut_before_it_is_sent(open_page: Open, customer: dict[str, Any]) -> None:
+    page = open_page("/admin/", as_="owner")
+    sent: list[Request] = []
+    page.on("request", lambda request: sent.append(request))  # noqa: PLW0108  Built-in methods won't do.
+    search(page, f"Authorization: Bearer {customer['key']}")
+    expect(results(page).first).to_contain_text(customer["id"])
+    asked = [f"{request.url} {request.post_data}" for request in sent if "/search/" in request.url]
+    assert any(customer["id"] in text for text in asked)
+    assert not any("psk_" in text or customer["key"][-20:] in text for text in asked)
+    assert all("?" not in request.url for request in sent if "/search/" in request.url)
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile(r"/admin/accounts/apikey/\d+/change/"))
+    assert page.evaluate("JSON.stringify(localStorage)").find(customer["id"]) < 0
+
+
+def test_an_order_is_found_and_approved_by_keyboard(
+    shop: Service, open_page: Open, customer: dict[str, Any]
+) -> None:
+    with shop.client(customer["key"]) as client:
+        pet = client.get("/pets?status=available&limit=1").json()[0]
+        order = client.post("/store/orders", json={"petId": pet["id"]}).json()
+    page = open_page("/admin/", as_="stock")
+    search(page, f"approve order {order['id']}")
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/admin/inventory/order/{order['id']}/change/")
+    expect(page.get_by_role("button", name="Approve")).to_be_visible()
+
+
+def test_it_says_how_many_results_there_are_and_where_there_is_none(open_page: Open) -> None:
+    page = open_page("/admin/", as_="owner")
+    search(page, "palette pets")
+    expect(palette(page).get_by_role("status")).to_have_text("2 results")
+    page.keyboard.insert_text(" of the north")
+    expect(palette(page).get_by_role("status")).to_contain_text("Nothing was found.")
+    expect(results(page)).to_have_count(0)
+    page.keyboard.press("Enter")
+    expect(palette(page)).to_be_visible()
+
+
+def test_it_says_when_the_search_fails(open_page: Open) -> None:
+    page = open_page("/admin/", as_="owner")
+    page.route("**/admin/search/", lambda route: route.fulfill(status=403))
+    search(page, "orders")
+    expect(palette(page).get_by_role("status")).to_have_text(
+        "The search failed. Try again, or reload the page."
+    )
+
+
+@pytest.mark.parametrize("look", [{}, {"narrow": True, "dark": True}], ids=["wide light", "narrow dark"])
+def test_it_has_no_serious_finding_and_a_button_that_opens_it(
+    open_page: Open, look: dict[str, bool]
+) -> None:
+    page = open_page("/admin/", as_="owner", **look)
+    if look:
+        page.get_by_role("button", name="Menu").last.click()
+    page.get_by_role("button", name="Search").first.click()
+    page.keyboard.insert_text("pets")
+    expect(results(page).first).to_have_text(re.compile("Pets"))
+    assert not serious_findings(page)
+    assert not page.evaluate("document.documentElement.scrollWidth > innerWidth")
+
+
+def test_there_is_none_for_who_is_not_signed_in(open_page: Open) -> None:
+    page = open_page("/admin/login/")
+    page.keyboard.press("Control+k")
+    expect(palette(page)).to_have_count(0)

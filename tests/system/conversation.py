@@ -1,0 +1,159 @@
+"""A conversation with the service that meets every kind of answer, and the answers that are on record.
+
+    python -m tests.system.conversation
+
+renews the record, answers.json, with what the service answers on SQLite, or on the database of
+DATABASE_URL. Its diff is what clients will notice: test_ways_to_serve.py compares every way to serve with
+it. What the clock says is left out.
+"""
+
+import json
+import logging
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import django
+import httpx
+
+from tests import environment
+from tests.support.live import Service, live_service
+
+RECORD = Path(__file__).with_name("answers.json")
+BY_THE_CLOCK = re.compile(r"(?<=;t=)\d+|(?<=Try again in )\d+")
+VARIES = {"date", "retry-after", "x-ratelimit-reset"}
+
+
+class Answer(NamedTuple):
+    """All that a client sees."""
+
+    request: str
+    status: int
+    headers: dict[str, str]
+    body: str
+
+
+NEW = {"name": "Rex", "categoryId": 1, "status": "available"}
+JSON = {"Content-Type": "application/json"}
+TWICE = {"Idempotency-Key": "twice"}
+
+CONVERSATION: list[tuple[str, str, dict[str, Any]]] = [
+    ("GET", "/pets", {}),
+    ("POST", "/pets", {"json": NEW}),
+    ("POST", "/pets", {"json": NEW | {"name": " Ünï 犬 "}}),
+    ("POST", "/pets", {"json": {"name": "No status", "categoryId": 2}}),
+    *[("POST", "/pets", {"json": NEW | {"name": f"Pet {n}"}}) for n in range(4, 24)],
+    ("POST", "/pets", {"json": NEW, "headers": TWICE}),
+    ("POST", "/pets", {"json": NEW, "headers": TWICE}),
+    ("POST", "/pets", {"json": NEW | {"name": "Max"}, "headers": TWICE}),
+    ("POST", "/pets", {"json": NEW, "headers": {"Idempotency-Key": "é".encode()}}),
+    ("POST", "/pets", {"json": {"name": "", "categoryId": 999, "status": "lost"}}),
+    ("POST", "/pets", {"json": NEW | {"categoryId": 999}}),
+    ("POST", "/pets", {"json": []}),
+    ("POST", "/pets", {"content": b"{", "headers": JSON}),
+    ("POST", "/pets", {"content": b"x" * 70_000, "headers": JSON}),
+    ("POST", "/pets", {"content": b"x", "headers": {"Content-Type": "text/plain"}}),
+    ("GET", "/pets", {}),
+    ("GET", "/pets?limit=5", {}),
+    ("GET", "/pets?limit=5&status=available", {}),
+    ("GET", "/pets?limit=0", {}),
+    ("GET", "/pets?cursor=made-up", {}),
+    ("GET", "/pets?limit=1&limit=2", {}),
+    ("HEAD", "/pets", {}),
+    ("GET", "/pets/1", {}),
+    ("GET", "/pets/1", {"headers": {"If-None-Match": "*"}}),
+    ("GET", "/pets/999", {}),
+    ("GET", "/pets/01", {}),
+    ("GET", "/pets/%C3%A9", {}),
+    ("DELETE", "/pets/1", {}),
+    ("OPTIONS", "/pets", {}),
+    ("GET", "/nothing", {}),
+    ("GET", "", {}),
+    ("GET", "/categories?limit=2", {}),
+    ("POST", "/store/orders", {"json": {"petId": 1}}),
+    ("POST", "/store/orders", {"json": {"petId": 1}}),
+    ("POST", "/store/orders", {"json": {"petId": 2}, "headers": {"Idempotency-Key": "order"}}),
+    ("POST", "/store/orders", {"json": {"petId": 2}, "headers": {"Idempotency-Key": "order"}}),
+    ("POST", "/store/orders", {"json": {"petId": 999}}),
+    ("GET", "/store/orders", {}),
+    ("GET", "/store/orders?status=placed&limit=1", {}),
+    ("GET", "/store/orders/1", {}),
+    ("DELETE", "/store/orders/1", {}),
+    ("DELETE", "/store/orders/1", {}),
+    ("GET", "/store/orders/999", {}),
+    ("POST", "/account", {"json": {}}),
+    ("GET", "/pets?x=" + "a" * 9_000, {}),
+]
+
+
+def answers(folder: Path, **environment: str) -> list[Answer]:
+    """Return what a service with a database of its own answers to the conversation, and to strangers."""
+    own = {"BASE_URL": "http://petstore.test/v1", "COUNTERS_DIR": str(folder)}
+    with live_service(folder, workers=1, **own | environment) as service:
+        business, narrow = service.issue("Fast"), service.issue("Narrow", "enterprise", *NARROW)
+        return [
+            *converse(service, str(business["key"]), [*CONVERSATION, *filtered_lists()]),
+            *converse(service, str(narrow["key"]), [("GET", "/pets?limit=1", {})] * 4),
+            *converse(service, "", [("GET", "/pets", {})]),
+            *converse(service, "no-key", [("GET", "/pets", {}), ("GET", "/nothing", {})]),
+        ]
+
+
+def filtered_lists() -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Yield requests for each list by each of its filters, and by all of them; some are refused."""
+    from petstore.api.openapi.lists import lists  # Needs Django, which a command sets up first.
+
+    for one in lists():
+        values = {each.name: each.words or ("1", "2") for each in one.filters}
+        together = {name: words[0] for name, words in values.items()}
+        queries = [
+            {name: word} for name, words in values.items() for word in (*words, "", "made-up", "%ff")
+        ]
+        for query in [*queries, together]:
+            yield "GET", f"{one.path}?{'&'.join(f'{name}={value}' for name, value in query.items())}", {}
+
+
+NARROW = ("--per-minute", "2", "--per-day", "1000")
+
+
+def converse(
+    service: Service, key: str, conversation: list[tuple[str, str, dict[str, Any]]]
+) -> Iterator[Answer]:
+    headers = {"X-Request-Id": "one-of-many-ways"} | ({"Authorization": f"Bearer {key}"} if key else {})
+    with httpx.Client(base_url=f"{service.url}/v1", headers=headers, timeout=30) as client:
+        for method, path, options in conversation:
+            response = client.request(method, path, **options)
+            received = sorted(response.headers.items())  # One that came twice has both values.
+            yield Answer(
+                f"{method} {path[:60]}",
+                response.status_code,
+                {name: "..." if name in VARIES else timeless(value) for name, value in received},
+                timeless(response.content.decode()),
+            )
+
+
+def timeless(text: str) -> str:
+    """Replace the seconds that are left of a window."""
+    return BY_THE_CLOCK.sub("...", text)
+
+
+def recorded() -> list[Answer]:
+    """Return the answers on record."""
+    return [Answer(**one) for one in json.loads(RECORD.read_text())]
+
+
+def main() -> None:
+    """Renew the record."""
+    os.environ |= environment.FIXED | {"DJANGO_SETTINGS_MODULE": "petstore.settings"}
+    django.setup()
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # It would log every request.
+    with tempfile.TemporaryDirectory() as folder:
+        found = [answer._asdict() for answer in answers(Path(folder))]
+    RECORD.write_text(json.dumps(found, ensure_ascii=False, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

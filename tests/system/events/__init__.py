@@ -1,0 +1,1 @@
+"""The feed under a race of writers, while workers are killed."""

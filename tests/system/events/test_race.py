@@ -1,0 +1,20 @@
+"""Followers of the feed get every event of theirs once, in order, whatever commits late (D40).
+
+`python -m tests.system.events` does the same with more events and workers.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.live import live_service
+from tests.system.events.race import Race
+
+pytestmark = pytest.mark.each_database
+
+
+def test_followers_get_every_event_once_and_in_order(tmp_path: Path) -> None:
+    with live_service(tmp_path, workers=2) as service:
+        report = Race(service, 5_000).run()
+    assert report.is_right, str(report)
+    assert report.events >= 5_000
