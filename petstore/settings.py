@@ -1,6 +1,6 @@
 """Every setting of the service. The environment decides; `.env` beside manage.py fills the gaps.
 
-README.md has a table of the variables. A wrong or missing one stops the start with a sentence that
+docs/settings.md has a table of the variables. A wrong or missing one stops the start with a sentence that
 names it.
 """
 
