@@ -22,14 +22,7 @@ function remember(language) {
 
 // Where a group does not have the language, it shows its first.
 function show(language) {
-  function addAnchor(heading) {
-  const label = `Link to: ${heading.textContent}`;
-  const link = { className: "anchor", textContent: "#", href: `#${heading.id}` };
-  heading.append(newElement("a", link, { "aria-label": label }));
-}
-
-for (const heading of document.querySelectorAll("main :is(h2, h3)[id]")) addAnchor(heading);
-for (const group of document.querySelectorAll(".examples")) {
+  for (const group of document.querySelectorAll(".examples")) {
     const tabs = [...group.querySelectorAll("[role=tab]")];
     const chosen = tabs.find((tab) => tab.textContent === language) ?? tabs[0];
     for (const tab of tabs) {
@@ -93,6 +86,13 @@ function addCopyButton(code) {
   code.parentElement.before(row);
 }
 
+function addAnchor(heading) {
+  const label = `Link to: ${heading.textContent}`;
+  const link = { className: "anchor", textContent: "#", href: `#${heading.id}` };
+  heading.append(newElement("a", link, { "aria-label": label }));
+}
+
+for (const heading of document.querySelectorAll("main :is(h2, h3)[id]")) addAnchor(heading);
 for (const group of document.querySelectorAll(".examples")) makeTabs(group);
 for (const code of document.querySelectorAll("pre > code[id]")) addCopyButton(code);
 show(remembered());

@@ -212,3 +212,5 @@ def test_heading_has_a_link_to_itself(open_page: Open) -> None:
     page = open_page("/docs/orders")
     page.get_by_role("link", name="Link to: Ship date").click()
     assert page.url.endswith("/docs/orders#ship-date")
+    page.get_by_role("tab", name="Python").first.click()
+    expect(page.locator("#ship-date .anchor")).to_have_count(1)
