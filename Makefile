@@ -13,7 +13,7 @@ help: ## List the targets
 setup: .venv/runtime.txt .env ## Make .venv with what the service needs, and .env with secrets of its own
 
 run: setup ## Set up, then serve with demo data (PORT, default 8000)
-	@$(BIN)/python manage.py quickstart
+	@$(BIN)/python manage.py quickstart --demo-key-to .env
 	@exec $(BIN)/python manage.py serve
 
 quick: .venv/development.txt ## Set up, then run the tests that need no other process, on SQLite

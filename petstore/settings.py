@@ -26,6 +26,7 @@ DEBUG = env.flag("DEBUG", default=False)
 ENVIRONMENT = env.choice("ENVIRONMENT", "production", ("production", "staging"))
 PORT = env.integer("PORT", 8000, 1, 65535)
 BASE_URL = env.api_url("BASE_URL", f"http://localhost:{PORT}/v1")
+HTTPS = BASE_URL.startswith("https://")
 STAGING_BASE_URL = env.api_url("STAGING_BASE_URL", "")
 ALLOWED_HOSTS = env.hosts("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
 TRUSTED_PROXY_COUNT = env.integer("TRUSTED_PROXY_COUNT", 0, 0, 16)
@@ -51,6 +52,8 @@ SECRET_KEY = env.text("SECRET_KEY", "development-only" * 4 if DEBUG else None)
 SECRET_KEY_FALLBACKS = env.words("SECRET_KEY_FALLBACKS")
 API_KEY_PEPPERS = env.peppers("API_KEY_PEPPERS", "1:development-only" if DEBUG else None)
 API_KEY_PEPPER_NUMBER = env.pepper_number("API_KEY_PEPPER_NUMBER", API_KEY_PEPPERS)
+DEMO_KEY = env.text("DEMO_KEY", "")  # The home page shows it; `quickstart` makes one that can only read.
+env.require(not (DEMO_KEY and HTTPS), "DEMO_KEY", "is shown to everybody. Unset it: BASE_URL is https://.")
 
 # --- Databases -----------------------------------------------------------------------------------
 
@@ -227,7 +230,6 @@ PERMISSIONS_POLICY = "camera=(), geolocation=(), microphone=(), payment=(), usb=
 
 # --- Sessions, cookies, transport ----------------------------------------------------------------
 
-HTTPS = BASE_URL.startswith("https://")
 SESSION_COOKIE_SECURE = HTTPS
 CSRF_COOKIE_SECURE = HTTPS
 # Browsers take cookies of such names from this very host only, over HTTPS: no other subdomain plants one.

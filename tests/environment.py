@@ -26,6 +26,7 @@ FIXED = {
     "LOG_FORMAT": "json",
     "LOG_LEVEL": "info",
     "ACCESS_LOG": "true",
+    "DEMO_KEY": "",
     "SUPPORT_URL": "",
     "SUPPORT_EMAIL": "",
     "SECURITY_CONTACT": "",

@@ -33,6 +33,7 @@ class Home(TemplateView):
             base_url=settings.BASE_URL,
             staging_base_url=settings.STAGING_BASE_URL,
             environment=settings.ENVIRONMENT,
+            demo_key=settings.DEMO_KEY,
             ready=ready,
             plans=plans,
             get_pet_removed_at=settings.GET_PET_REMOVED_AT,

@@ -100,6 +100,13 @@ def test_home_page_of_staging_says_so(client: Client, db: None, settings: Any) -
     assert "psk_live_" not in page
 
 
+def test_home_page_shows_the_key_of_a_demo(client: Client, db: None, settings: Any) -> None:
+    settings.DEMO_KEY = "psk_live_demo"
+    page = client.get("/").content.decode()
+    assert "export PETSTORE_KEY='psk_live_demo'" in page
+    assert "YOUR_KEY" not in page
+
+
 @pytest.mark.parametrize(
     ("since", "text"),
     [(timedelta(microseconds=-1), "will be removed on"), (timedelta(), "was removed on")],

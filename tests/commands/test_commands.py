@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import datetime, timedelta
 from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -356,6 +357,38 @@ def test_login_of_somebody_else_is_left_alone(person: dict[str, Any]) -> None:
     User.objects.create_user(**person)
     run("quickstart")
     assert User.objects.count() == 1
+
+
+@pytest.fixture
+def demo_key(tmp_path: Path, settings: Any) -> Callable[[], str]:
+    """Starts once more, with the key that the start before has written; returns the key to show."""
+    file = tmp_path / ".env"
+    file.write_text("SECRET_KEY=kept")
+
+    def start() -> str:
+        run("quickstart", "--demo-key-to", str(file))
+        kept, written = file.read_text().splitlines()
+        assert kept == "SECRET_KEY=kept"
+        settings.DEMO_KEY = key = written.removeprefix("DEMO_KEY=")
+        return key
+
+    return start
+
+
+def test_demo_key_can_only_read_pets(demo_key: Callable[[], str]) -> None:
+    api = Api(demo_key())
+    assert api.get("/pets?limit=3").status_code == 200
+    assert api.post("/pets", {"name": "Rex", "categoryId": 1}).status_code == 403
+    for path in ("/store/orders", "/events"):
+        assert api.get(path).status_code == 403
+    assert ApiKey.objects.get(scopes="pets:read").account.plan_id == "free"
+
+
+def test_demo_key_is_made_once_and_anew_when_it_has_ended(demo_key: Callable[[], str]) -> None:
+    first = demo_key()
+    assert demo_key() == first
+    run("revoke_key", first.split("_")[2], "--reason", "Seen by too many.")
+    assert Api(demo_key()).get("/pets").status_code == 200
 
 
 # --- serve ---------------------------------------------------------------------------------------

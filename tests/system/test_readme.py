@@ -117,7 +117,7 @@ def fresh(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
     for made in (".venv/bin/python", ".venv/runtime.txt"):  # Installing needs the network.
         (copy / made).touch()
     port = str(free_port())
-    hidden = {"SECRET_KEY", "API_KEY_PEPPERS", "BASE_URL", "STAGING_BASE_URL", "DATABASE_URL"}
+    hidden = {"SECRET_KEY", "API_KEY_PEPPERS", "DEMO_KEY", "BASE_URL", "STAGING_BASE_URL", "DATABASE_URL"}
     environment = {name: value for name, value in os.environ.items() if name not in hidden} | {"PORT": port}
     with subprocess.Popen(
         ["make", "run", f"BIN={ROOT / '.venv/bin'}"],
@@ -145,5 +145,8 @@ def test_two_commands_lead_to_a_first_call(fresh: tuple[subprocess.Popen[str], s
     assert call in printed  # The service prints the very line.
     done = subprocess.run(["sh", "-c", call], capture_output=True, text=True, check=True)
     assert done.stdout.count('"id"') == 3
+    shown = re.findall(r"psk_live_\w+", httpx.get(f"{address}/").text)[0]  # It is another, for everybody.
+    answer = httpx.get(f"{address}/v1/pets", headers={"Authorization": f"Bearer {shown}"})
+    assert (answer.status_code, shown in printed) == (200, False)
     for page in re.findall(r"<http://localhost:8000(/[^>]*)>", README):
         assert httpx.get(address + page, follow_redirects=True).status_code == 200

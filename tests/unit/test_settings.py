@@ -23,7 +23,7 @@ READ_BY_SETTINGS = (
     "STAGING_BASE_URL", "TRUSTED_PROXY_COUNT", "API_KEY_PEPPERS", "API_KEY_PEPPER_NUMBER",
     "ANONYMOUS_PER_MINUTE",
     "REDIS_URL", "STAFF_TWO_FACTOR", "LOG_FORMAT", "LOG_LEVEL", "ACCESS_LOG", "METRICS_PORT",
-    "SUPPORT_URL", "SUPPORT_EMAIL", "SECURITY_CONTACT", "SECURITY_EXPIRES",
+    "DEMO_KEY", "SUPPORT_URL", "SUPPORT_EMAIL", "SECURITY_CONTACT", "SECURITY_EXPIRES",
 )  # fmt: skip
 ENOUGH = {"SECRET_KEY": "a secret key", "API_KEY_PEPPERS": "1:a pepper"}
 
@@ -165,6 +165,13 @@ def test_wrong_value_is_refused_in_one_sentence_that_names_it(name: str, value: 
 )
 def test_refusal_of_a_value_tells_no_secret(name: str, value: str) -> None:
     assert "geheim" not in refusal(**{name: value})
+
+
+def test_key_for_everybody_is_refused_where_the_service_is_for_others() -> None:
+    assert "shown to everybody. Unset it" in refusal(
+        DEMO_KEY="psk_live_demo", BASE_URL="https://pets.example/v1"
+    )
+    assert load(DEMO_KEY="psk_live_demo", BASE_URL="http://pets.example/v1").DEMO_KEY == "psk_live_demo"
 
 
 def test_missing_packages_are_refused_in_a_sentence_that_says_what_to_install(

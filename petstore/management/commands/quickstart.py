@@ -2,9 +2,11 @@
 
 import json
 import secrets
+from argparse import ArgumentParser
 from io import StringIO
 from typing import Any
 
+import dotenv
 from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.management import call_command
@@ -16,6 +18,7 @@ from petstore.management.base import JsonCommand
 
 ACCOUNT = "Demo"
 STAFF = "admin"
+HOME_PAGE = "Home page"  # The account of the key that everybody can see, on the smallest plan.
 
 
 def run(*command: str) -> str:
@@ -30,12 +33,22 @@ class Command(JsonCommand):
     examples = """
         manage.py quickstart
         manage.py quickstart --json
+        manage.py quickstart --demo-key-to .env
         """
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        super().add_arguments(parser)
+        explained = (
+            "Also write a key that can only read pets to this file, as DEMO_KEY: the home page shows it."
+        )
+        parser.add_argument("--demo-key-to", metavar="FILE", help=explained)
 
     def handle(self, *args: Any, **options: Any) -> None:
         run("migrate", "--verbosity", "0")
         run("seed_demo", "--pets", "300", "--if-empty")
         password, key = staff_login(), first_key()
+        if options["demo_key_to"]:
+            write_demo_key(options["demo_key_to"])
         data = {
             "api": settings.BASE_URL,
             "docs": page_url("docs"),
@@ -65,8 +78,20 @@ def first_key() -> str | None:
     """Make the first key once, and return it."""
     if json.loads(run("list_keys", "--json")):
         return None
-    command = ("issue_key", "--account", ACCOUNT, "--plan", "business", "--name", "First key", "--json")
-    return str(json.loads(run(*command))["key"])
+    return issue("--account", ACCOUNT, "--plan", "business", "--name", "First key")
+
+
+def issue(*options: str) -> str:
+    """Issue a key, and return it."""
+    return str(json.loads(run("issue_key", *options, "--json"))["key"])
+
+
+def write_demo_key(file: str) -> None:
+    """Make a key for the home page to show, unless it has one that works here."""
+    keys = json.loads(run("list_keys", "--json"))
+    if not any(f"_{key['id']}_" in settings.DEMO_KEY and key["state"] == "active" for key in keys):
+        key = issue("--account", HOME_PAGE, "--name", "Shown to everybody", "--scopes", "pets:read")
+        dotenv.set_key(file, "DEMO_KEY", key, quote_mode="never")
 
 
 def about_login(password: str | None) -> str:

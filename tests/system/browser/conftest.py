@@ -15,6 +15,7 @@ WIDE = {"width": 1280, "height": 900}
 NARROW = {"width": 390, "height": 844}
 PATIENCE = 15_000  # Milliseconds that a step may take on a busy machine.
 PASSWORD = "a long pass phrase of the tests"
+DEMO_KEY = "psk_live_demo"  # Nobody's.
 GROUPS = ("Viewer", "Support", "Stock", "Owner")
 
 MAKE_STAFF = f"""
@@ -45,7 +46,7 @@ def chromium() -> Iterator[Browser]:
 @pytest.fixture(scope="package")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """A running service with demo data and a member of each group of staff."""
-    with live_service(tmp_path_factory.mktemp("shop"), workers=2) as service:
+    with live_service(tmp_path_factory.mktemp("shop"), workers=2, DEMO_KEY=DEMO_KEY) as service:
         service.manage("seed_demo", "--pets", "300")
         service.manage("shell", "--no-imports", "-c", MAKE_STAFF)
         yield service

@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Locator, Page, Request, expect
 
 from petstore.web.docs import GUIDES
 from tests.support.live import Service
-from tests.system.browser.conftest import Open
+from tests.system.browser.conftest import DEMO_KEY, Open
 from tests.system.browser.test_office_pages import serious_findings
 
 PAGES = ["/", *(f"/docs/{name}" for name in GUIDES), "/docs/search?q=pets", "/status", "/nothing"]
@@ -51,6 +51,19 @@ def test_reference_has_no_serious_finding_with_every_operation_open(
         operation.locator(".opblock-summary-control").click()
         operation.locator(".responses-wrapper").wait_for()
     assert not faults(page)
+
+
+def test_home_page_of_a_demo_shows_the_answer_of_the_first_call(open_page: Open, shop: Service) -> None:
+    key = str(shop.issue("Demo", "free", "--scopes", "pets:read")["key"])
+    page = open_page("/")
+    shown = page.get_by_role("region", name="The answer")
+    expect(shown).to_contain_text("HTTP/1.1 401 Unauthorized")
+    page.route("/", lambda route: route.fulfill(body=route.fetch().text().replace(DEMO_KEY, key)))
+    page.reload()
+    expect(shown).to_contain_text("HTTP/1.1 200 OK\nX-RateLimit-Remaining: 59")
+    pets = json.loads(shown.inner_text().partition("\n\n")[2])
+    assert [pet["status"] for pet in pets] == ["available"] * 3
+    assert page.locator("#set-key").inner_text() == f"export PETSTORE_KEY='{key}'"
 
 
 def authorize(page: Page, key: str) -> None:
