@@ -17,21 +17,22 @@ from django import forms
 from django.contrib import messages
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.core.exceptions import PermissionDenied, ValidationError
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import IntegrityError, transaction
 from django.http import FileResponse, HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.urls import reverse
+from django.urls import path, reverse
 from django.utils import timezone
 from django.utils.decorators import method_decorator
 from django.views.decorators.http import require_POST
 from import_export.admin import ImportExportMixin
-from unfold.widgets import UnfoldAdminFileFieldWidget, UnfoldAdminSelectWidget
+from unfold.widgets import UnfoldAdminFileFieldWidget, UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget
 
 from inventory.admin.shared import ActingAdmin
-from inventory.import_export import add, category_ids, checked, export, format_of, snapshot
+from inventory.import_export import STREAM, add, category_ids, checked, export, format_of, snapshot
 from inventory.import_export.checking import Report, Row
-from inventory.import_export.writing import write
-from inventory.models import PetQuerySet
+from inventory.import_export.writing import write, write_template
+from inventory.models import Category, PetQuerySet
 from inventory.models.uploads import PetUpload
 from petstore.backoffice.confirmation import Question, confirm
 from petstore.backoffice.wording import counted
@@ -46,45 +47,69 @@ MOST_EXPORTED = 100_000
 TITLES = {"csv": "CSV", "jsonl": "JSON Lines"}
 CONTENT_TYPES = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}
 TOO_BIG = (
-    f"The file is too big to be imported here: at most {MOST_PETS:,} pets and {MOST_BYTES // 2**20} MB. "
+    f"That is too much to be imported here: at most {MOST_PETS:,} pets and {MOST_BYTES // 2**20} MB. "
     "Split it, or ask whoever runs the service for `manage.py import_pets`."
 )
+NEITHER = "Paste the pets, or choose a file."
+BOTH = "You pasted pets and chose a file. Empty one of them."
+PASTED = "the pasted text"
 UNKNOWN_FORMAT = "The file's name ends neither in .csv nor in .jsonl. Choose what it is."
 TOO_MANY = (
     f"More than {MOST_EXPORTED:,} pets are in this list. Narrow it with filters, or ask whoever runs the "
     "service for `manage.py export_pets`."
 )
-NOT_IMPORTED = "Nothing was imported: {}. Check the file again."
+NOT_IMPORTED = "Nothing was imported: {}. Check the pets again."
 EXPORT = Question("Export pets", "Export", "")
 GONE = (
-    "This file is no longer kept: it was imported or replaced by another one, or an hour has passed. "
-    "If its pets are not in the list, choose the file again."
+    "These pets are no longer kept: they were imported or replaced by others, or an hour has passed. "
+    "If they are not in the list, paste them or choose the file again."
 )
 
 
 class ImportForm(forms.Form):
+    pasted = forms.CharField(
+        required=False,
+        strip=False,  # A tab at the end is an empty value.
+        label="Paste pets",
+        widget=UnfoldAdminTextareaWidget(
+            attrs={"rows": 8, "placeholder": "name,category\nBella,Dogs", "wrap": "off"}
+        ),
+        help_text="From a spreadsheet or a list. The first line names the columns.",
+    )
     import_file = forms.FileField(
-        label="File",
+        required=False,
+        label="Or choose a file",
         widget=UnfoldAdminFileFieldWidget(attrs={"accept": ".csv,.jsonl"}),
         help_text=f"At most {MOST_PETS:,} pets and {MOST_BYTES // 2**20} MB.",
     )
     format = forms.ChoiceField(
         required=False,
-        choices=[("", "By the ending of its name"), *TITLES.items()],
+        choices=[("", "By the ending of the file's name; what is pasted is CSV"), *TITLES.items()],
         widget=UnfoldAdminSelectWidget,
     )
 
     def clean_import_file(self) -> Any:
         file = self.cleaned_data["import_file"]
-        if file.size > MOST_BYTES:
+        if file and file.size > MOST_BYTES:
             raise ValidationError(TOO_BIG)
         return file
+
+    def clean_pasted(self) -> SimpleUploadedFile | None:
+        """Return what was pasted as if it came in a file."""
+        pasted = self.cleaned_data["pasted"].replace("\r\n", "\n").encode()
+        if len(pasted) > MOST_BYTES:
+            raise ValidationError(TOO_BIG)
+        return SimpleUploadedFile(STREAM, pasted) if pasted.strip() else None
 
     def clean(self) -> dict[str, Any]:
         """Find out the format, and check the pets."""
         cleaned = super().clean() or {}
-        if (file := cleaned.get("import_file")) is None or "format" not in cleaned:
+        if self.errors:
             return cleaned
+        given = [cleaned[name] for name in ("pasted", "import_file") if cleaned[name]]
+        if len(given) != 1:
+            raise ValidationError(BOTH if given else NEITHER)
+        [file] = given
         try:
             file_format = format_of(file.name, cleaned["format"])
         except ValueError:
@@ -92,8 +117,10 @@ class ImportForm(forms.Form):
         content = file.read()
         report, rows = check(content, file_format)
         if report.good + report.bad > MOST_PETS:
-            raise ValidationError({"import_file": TOO_BIG})
-        return cleaned | {"format": file_format, "content": content, "report": report, "rows": rows}
+            raise ValidationError(TOO_BIG)
+        name = "".join(sign for sign in file.name if sign.isprintable())
+        found = {"name": PASTED if file.name == STREAM else name, "content": content, "format": file_format}
+        return cleaned | found | {"report": report, "rows": rows}
 
 
 class ExportForm(forms.Form):
@@ -120,6 +147,11 @@ def check(content: bytes, file_format: str) -> tuple[Report, list[Row]]:
 
 
 class PetExchange(ImportExportMixin, ActingAdmin):  # type: ignore[misc]  # The mixin is not typed.
+    def get_urls(self) -> list[Any]:
+        template = self.admin_site.admin_view(self.import_template)
+        pages: list[Any] = super().get_urls()  # type: ignore[no-untyped-call]
+        return [path("import/template/", template, name="inventory_pet_import_template"), *pages]
+
     def require(self, what: str, request: HttpRequest) -> None:
         """Raise PermissionDenied unless somebody may import or export."""
         if not getattr(self, f"has_{what}_permission")(request):
@@ -130,13 +162,18 @@ class PetExchange(ImportExportMixin, ActingAdmin):  # type: ignore[misc]  # The 
         self.require("import", request)
         form = ImportForm(request.POST, request.FILES) if request.method == "POST" else ImportForm()
         context: dict[str, Any] = {"form": form}
+        form.fields["pasted"].widget.attrs[
+            "autofocus"
+        ] = not form.is_bound  # Or what was found is out of sight.
         if form.is_valid():
             given = form.cleaned_data
-            name = "".join(sign for sign in given["import_file"].name if sign.isprintable())
-            context |= self.preview(given["report"], given["rows"], name)
+            context |= self.preview(given["report"], given["rows"], given["name"])
             if given["rows"] and not given["report"].bad:
                 context["upload"] = PetUpload.objects.keep(
-                    member(request), file_name=name, file_format=given["format"], content=given["content"]
+                    member(request),
+                    file_name=given["name"],
+                    file_format=given["format"],
+                    content=given["content"],
                 )
         return self.page(request, "inventory/pet/import", "Import pets", **context)
 
@@ -151,6 +188,17 @@ class PetExchange(ImportExportMixin, ActingAdmin):  # type: ignore[misc]  # The 
             "good": counted(report.good, "pet"),
             "bad": counted(report.bad, "bad line"),
         }
+
+    def import_template(self, request: HttpRequest) -> FileResponse:
+        """Send a file to begin with: the names of the columns, and a pet."""
+        self.require("import", request)
+        category = Category.objects.order_by("name").first()
+        file = io.BytesIO()
+        write_template(file, category.name if category else "Dogs")
+        file.seek(0)
+        return FileResponse(
+            file, as_attachment=True, filename="pets.csv", content_type=CONTENT_TYPES["csv"]
+        )
 
     @method_decorator(require_POST)
     def process_import(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:

@@ -12,7 +12,8 @@ from django.contrib import admin, messages
 from django.contrib.admin.views.main import SEARCH_VAR
 from django.db import transaction
 from django.db.models import Q, QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
 from django.utils import timezone
 from unfold.contrib.filters.admin import ChoicesDropdownFilter
 from unfold.widgets import UnfoldAdminTextInputWidget
@@ -21,7 +22,7 @@ from accounts.models import EventDraft
 from inventory.admin.changelist import row_id
 from inventory.admin.import_export import PetExchange
 from inventory.admin.shared import Outcome, SearchedFilter, Verb, label, staff, steps_of
-from inventory.models import LIVE, PET_MOVES, IllegalMoveError, Order, Pet, PetEvent, PetStatus
+from inventory.models import LIVE, PET_MOVES, Category, IllegalMoveError, Order, Pet, PetEvent, PetStatus
 from inventory.search import starting_with
 from petstore.backoffice.confirmation import Question, ReasonForm
 from petstore.backoffice.wording import counted
@@ -142,6 +143,7 @@ class PetAdmin(PetExchange):
         }
     )
     list_select_related = ["category"]
+    ordering = ["-id"]  # What was added last is seen first.
     search_fields = ["name"]
     search_help_text = "The start of a name, or an id"
     autocomplete_fields = ["category"]
@@ -170,6 +172,21 @@ class PetAdmin(PetExchange):
                 obj.move(PetStatus(obj.status), by=staff(request), reason=form.cleaned_data["reason"])
             except IllegalMoveError as error:  # Somebody was faster.
                 self.message_user(request, error.message, messages.ERROR)
+
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
+        """Fill in the category of the pet that was added before."""
+        pk = row_id(request.GET.get("category"))
+        return {"category": pk} if pk and Category.objects.filter(pk=pk).exists() else {}
+
+    def response_add(self, request: HttpRequest, obj: Pet, post_url_continue: Any = None) -> HttpResponse:
+        """Go on with a pet of the same category, or to the list from its start: the new pet is there."""
+        response = super().response_add(request, obj, post_url_continue)
+        if "_addanother" in request.POST:
+            return HttpResponseRedirect(f"{request.path}?category={obj.category_id}")
+        return response
+
+    def response_post_save_add(self, request: HttpRequest, obj: Pet) -> HttpResponseRedirect:
+        return HttpResponseRedirect(reverse("admin:inventory_pet_changelist"))
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         return self.fields if obj else ["name", "category", "status"]

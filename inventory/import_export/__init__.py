@@ -38,7 +38,7 @@ def checked(
     stream: BinaryIO, file_format: str, report: Report, most: int | None = None
 ) -> Iterator[list[Row]]:
     """Yield the good rows of a file in batches; read `most` records of it, if that is said."""
-    records = READERS[file_format](lines(stream))
+    records = READERS[file_format](lines(stream), report)
     return good_rows(islice(records, most), Checker(category_ids()), report)
 
 

@@ -1,8 +1,10 @@
 """Checking pets before they are added, by the API's own rules. Pure."""
 
+import difflib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import islice
+from typing import Any, NamedTuple
 
 from rest_framework.serializers import ValidationError
 
@@ -11,15 +13,26 @@ from inventory.models import PetStatus
 
 BATCH = 5_000
 COLUMNS = ("name", "category", "categoryId", "status")
+# Comparing names takes time: of one file, so many unknown ones are compared with so many categories.
+MOST_COMPARED, MOST_CATEGORIES, LONGEST_COMPARED = 50, 200, 60
 
 Members = dict[str, Any]  # What a file says of a pet: COLUMNS that are there, any type, and others.
 Row = tuple[str, int, str]  # Name, category id, status.
-Records = Iterator[tuple[int, Members | str]]
 
 NAME, INT64, STATUS = NameField(), Int64Field(), StatusField()
 
 
-def shown(value: str) -> str:
+class Bad(NamedTuple):
+    """Why a line is refused, and what stands there, as `shown` returns it."""
+
+    reason: str
+    value: str = ""
+
+
+Records = Iterator[tuple[int, Members | Bad]]
+
+
+def shown(value: Any) -> str:
     """Return a value as a report may show it: short, and without control characters."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
@@ -35,6 +48,7 @@ class Problem:
 
     line: int
     reason: str
+    value: str
 
 
 @dataclass(slots=True)
@@ -46,11 +60,12 @@ class Report:
     bad: int = 0
     problems: list[Problem] = field(default_factory=list)
     readable: bool = True  # To the end.
+    remark: str = ""  # What to look at before the good lines are trusted.
 
-    def refuse(self, line: int, reason: str) -> None:
+    def refuse(self, line: int, bad: Bad) -> None:
         self.bad += 1
         if len(self.problems) < self.room:
-            self.problems.append(Problem(line, reason))
+            self.problems.append(Problem(line, *bad))
 
 
 class Checker:
@@ -60,8 +75,10 @@ class Checker:
         self.ids = frozenset(categories.values())
         # Blanks around a name in a file mean nothing, but a name as it stands comes first.
         self.by_name = {name.strip(): number for name, number in categories.items()} | categories
+        self.folded = {name.casefold(): name for name in islice(categories, MOST_CATEGORIES)}
+        self.hints: dict[str, str] = {}  # By the start of the unknown name.
 
-    def check(self, members: Members) -> Row | str:
+    def check(self, members: Members) -> Row | Bad:
         """Return the row to add, or all that is wrong with it."""
         by_id = "categoryId" in members and "category" not in members
         rules = (
@@ -71,12 +88,14 @@ class Checker:
         )
         row: list[Any] = []
         problems: list[str] = []
+        values: list[str] = []
         for column, rule in rules:
             try:
                 row.append(rule(members[column]) if column in members else self.default(column))
             except ValidationError as error:
                 problems += [f"{column}: {reason}" for reason in error.detail]
-        return " ".join(problems) or (row[0], row[1], row[2])
+                values += [shown(members[column])] if column in members else []
+        return Bad(" ".join(problems), ", ".join(values)) if problems else (row[0], row[1], row[2])
 
     def default(self, column: str) -> str:
         if column != "status":
@@ -93,8 +112,16 @@ class Checker:
         if not isinstance(value, str):
             raise ValidationError(NAME.error_messages["type"])
         if value not in self.by_name:
-            raise ValidationError(f"No category has the name {shown(value)}.")
+            raise ValidationError(f"No category has the name {shown(value)}.{self.hint(value)}")
         return self.by_name[value]
+
+    def hint(self, unknown: str) -> str:
+        """Return a sentence that names the category that is meant, probably, or nothing."""
+        start = unknown[:LONGEST_COMPARED].casefold()
+        if start not in self.hints and len(self.hints) < MOST_COMPARED:
+            near = difflib.get_close_matches(start, self.folded, n=1)
+            self.hints[start] = f" Did you mean {shown(self.folded[near[0]])}?" if near else ""
+        return self.hints.get(start, "")
 
     def category_id(self, value: Any) -> int:
         number = INT64.to_internal_value(value)
@@ -108,8 +135,8 @@ def good_rows(records: Records, checker: Checker, report: Report) -> Iterator[li
     rows: list[Row] = []
     try:
         for line, members in records:
-            checked = members if isinstance(members, str) else checker.check(members)
-            if isinstance(checked, str):
+            checked = members if isinstance(members, Bad) else checker.check(members)
+            if isinstance(checked, Bad):
                 report.refuse(line, checked)
                 continue
             rows.append(checked)
@@ -119,5 +146,6 @@ def good_rows(records: Records, checker: Checker, report: Report) -> Iterator[li
                 rows = []
     except UnreadableError as error:
         report.readable = False
-        report.refuse(*error.args)
+        line, reason = error.args
+        report.refuse(line, Bad(reason))
     yield rows

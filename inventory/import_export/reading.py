@@ -10,9 +10,10 @@ import io
 import re
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import chain, repeat
 from typing import BinaryIO
 
-from inventory.import_export.checking import COLUMNS, Members, Records, UnreadableError, shown
+from inventory.import_export.checking import COLUMNS, Bad, Members, Records, Report, UnreadableError, shown
 from petstore.api.errors import ApiError
 from petstore.api.parsers import parse_json
 
@@ -49,7 +50,11 @@ def lines(stream: BinaryIO) -> Iterator[str]:
 
 # --- CSV -----------------------------------------------------------------------------------------
 
+DELIMITERS = ",;\t"  # The first of them, where the first line has no other more often.
 EMPTY = "The file is empty. Its first line must name the columns."
+WINDOWS = (
+    "The text is not UTF-8, and was read as Windows-1252. Look whether letters with accents are right."
+)
 NOT_UTF8 = "The line is not text in UTF-8."
 UNCLOSED = (
     'A value in quotes starts here and does not end as it should (a " inside a value is written ""). '
@@ -60,28 +65,54 @@ MISPLACED_QUOTE = 'A quote is misplaced. Inside a value in quotes, " is written 
 NO_UTF8 = re.compile("[\udc80-\udcff]")
 
 
-def read_csv(lines: Iterator[str]) -> Records:
-    """Read CSV (RFC 4180) whose first line names the columns."""
-    rows = csv_rows(lines)
-    line, names = next(rows, (1, EMPTY))
-    if isinstance(names, str):
-        raise UnreadableError(line, names)
+def read_csv(lines: Iterator[str], report: Report) -> Records:
+    """Read CSV (RFC 4180, or with another of DELIMITERS) whose first line names the columns."""
+    rows = csv_rows(decoded(lines, report))
+    line, names = next(rows, (1, Bad(EMPTY)))
+    if isinstance(names, Bad):
+        raise UnreadableError(line, names.reason)
     columns = known_columns(names, line)
     for line, cells in rows:
-        if isinstance(cells, str):
+        if isinstance(cells, Bad):
             yield line, cells
         elif len(cells) != len(columns):
-            yield (
-                line,
-                f"The line has {len(cells):,} values, but the first line names {len(columns)} columns.",
-            )
+            text = f"The line has {len(cells):,} values, but the first line names {len(columns)} columns."
+            yield line, Bad(text, shown(" ".join(cells)))
         else:
             yield line, csv_members(dict(zip(columns, cells, strict=True)))
 
 
-def csv_rows(lines: Iterator[str]) -> Iterator[tuple[int, list[str] | str]]:
+def decoded(lines: Iterator[str], report: Report) -> Iterator[str]:
+    """Yield the lines, in Windows-1252 if the first one that is not ASCII is not UTF-8 either.
+
+    Spreadsheets save CSV so. A line that is in neither keeps its lone surrogates.
+    """
+    windows: bool | None = None
+    for line in lines:
+        if windows is None and not line.isascii():
+            windows = bool(NO_UTF8.search(line))
+            report.remark = WINDOWS if windows else ""
+        yield windows_1252(line) if windows else line
+
+
+def windows_1252(line: str) -> str:
+    return line.encode("utf-8", "surrogateescape").decode("cp1252", "surrogateescape")
+
+
+def with_delimiter(lines: Iterator[str]) -> tuple[Iterator[str], str]:
+    """Return the lines, and what stands between the columns in the first one that is not empty."""
+    blank, head = 0, ""
+    for head in lines:
+        if head.strip(f"{DELIMITERS} \r\n"):
+            break
+        blank += 1
+    return chain(repeat("\n", blank), [head], lines), max(DELIMITERS, key=head.count)
+
+
+def csv_rows(lines: Iterator[str]) -> Iterator[tuple[int, list[str] | Bad]]:
     """Yield each record that is not empty: its first line, and its cells or what is wrong with it."""
-    rows = csv.reader(lines, strict=True)
+    lines, delimiter = with_delimiter(lines)
+    rows = csv.reader(lines, delimiter=delimiter, strict=True)
     while True:
         line = rows.line_num + 1
         try:
@@ -90,12 +121,12 @@ def csv_rows(lines: Iterator[str]) -> Iterator[tuple[int, list[str] | str]]:
             # Quotes that go wrong within a line spoil that line; beyond it, they spoil all that follows.
             if rows.line_num > line or "end of data" in str(error):
                 raise UnreadableError(line, UNCLOSED) from None
-            yield line, LONE_CR if "new-line" in str(error) else MISPLACED_QUOTE
+            yield line, Bad(LONE_CR if "new-line" in str(error) else MISPLACED_QUOTE)
             continue
         if cells is None:
             return
         if any(cells):
-            yield line, NOT_UTF8 if NO_UTF8.search("".join(cells)) else cells
+            yield line, Bad(NOT_UTF8) if NO_UTF8.search("".join(cells)) else cells
 
 
 def known_columns(names: list[str], line: int) -> list[str]:
@@ -105,7 +136,7 @@ def known_columns(names: list[str], line: int) -> list[str]:
     for name in names:
         column = known.get(name.strip().lower())
         if column is None:
-            wanted = f"{', '.join(COLUMNS)} and id, with commas between them"
+            wanted = f"{', '.join(COLUMNS)} and id, with commas, semicolons or tabs between them"
             text = f"The column {shown(name)} is unknown. The first line must name columns among {wanted}."
             raise UnreadableError(line, text)
         if column in columns:
@@ -132,7 +163,7 @@ AN_ARRAY = (
 )
 
 
-def read_json_lines(lines: Iterator[str]) -> Records:
+def read_json_lines(lines: Iterator[str], report: Report) -> Records:
     """Read JSON Lines: in each line one of the contract's NewPets, or a pet as the export writes it."""
     begun = False
     for number, line in enumerate(lines, 1):
@@ -144,13 +175,13 @@ def read_json_lines(lines: Iterator[str]) -> Records:
         yield number, json_members(line.rstrip("\r\n"))
 
 
-def json_members(text: str) -> Members | str:
+def json_members(text: str) -> Members | Bad:
     """Return the members of a JSON object, or what is wrong with this line."""
     try:
         value = parse_json(text.encode("utf-8", "surrogateescape"))
     except ApiError as error:
-        return error.message.replace("The body", "The line").replace("line 1, ", "")
-    return value if isinstance(value, dict) else "The line is not a JSON object."
+        return Bad(error.message.replace("The body", "The line").replace("line 1, ", ""), shown(text))
+    return value if isinstance(value, dict) else Bad("The line is not a JSON object.", shown(text))
 
 
-READERS: dict[str, Callable[[Iterator[str]], Records]] = {"csv": read_csv, "jsonl": read_json_lines}
+READERS: dict[str, Callable[[Iterator[str], Report], Records]] = {"csv": read_csv, "jsonl": read_json_lines}

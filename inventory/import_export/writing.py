@@ -40,6 +40,12 @@ def write_csv(pets: Iterable[Exported], stream: BinaryIO, *, for_spreadsheets: b
     writer.writerows((pk, name, category, status) for pk, name, _, category, status in pets)
 
 
+def write_template(stream: BinaryIO, category: str) -> None:
+    """Write the columns that staff fill in, and a pet of a category."""
+    writer = csv.writer(codecs.getwriter("utf-8-sig")(stream))
+    writer.writerows([("name", "category", "status"), ("Bella", harmless(category), "available")])
+
+
 def write_json_lines(pets: Iterable[Exported], stream: BinaryIO) -> None:
     """Write one of the contract's Pets in each line, and with it the name of its category."""
     columns = ("id", "name", "categoryId", "category", "status")

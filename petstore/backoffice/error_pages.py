@@ -22,7 +22,7 @@ ASK = "Your role can't open this page. Ask an Owner."
 # The right that a page of a model asks for, by the end of its URL's name; it is `change` for all others.
 RIGHTS = {
     "changelist": "view", "change": "view", "history": "view", "export": "view", "import": "add",
-    "process_import": "add", "add": "add", "delete": "delete",
+    "import_template": "add", "process_import": "add", "add": "add", "delete": "delete",
 }  # fmt: skip
 
 

@@ -188,6 +188,32 @@ def test_pets_are_not_deleted_in_bulk(staff: Client, pets: dict[str, Pet]) -> No
     assert Pet.objects.count() == 3
 
 
+# --- Adding --------------------------------------------------------------------------------------
+
+
+def add_pet(staff: Client, category: Category, name: str, **button: str) -> Any:
+    sent = {"name": name, "category": category.pk, "status": "available"}
+    return staff.post(f"{PETS}add/?_changelist_filters=after%3D1", sent | button, follow=True)
+
+
+def test_save_and_add_another_keeps_the_category(staff: Client, category: Category) -> None:
+    page = add_pet(staff, category, "Rex", _addanother="1")
+    assert "You may add another pet below." in page.text
+    assert page.context["adminform"].form["category"].value() == category.pk
+    assert not page.context["adminform"].form["name"].value()
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "x", "9" * 30, "\u0661"])
+def test_no_category_in_the_address_breaks_the_form(staff: Client, value: str) -> None:
+    page = staff.get(f"{PETS}add/", {"category": value})
+    assert (page.status_code, page.context["adminform"].form["category"].value()) == (200, None)
+
+
+def test_new_pet_is_first_in_the_list_that_follows(staff: Client, many: list[Pet]) -> None:
+    page = add_pet(staff, many[0].category, "Rex")
+    assert [pet.name for pet in page.context["cl"].result_list[:2]] == ["Rex", many[-1].name]
+
+
 # --- Lists ---------------------------------------------------------------------------------------
 
 
@@ -212,10 +238,10 @@ def walk(staff: Client, way: str, query: str) -> list[list[Pet]]:
 @pytest.mark.parametrize(
     ("query", "order"),
     [
-        ("", lambda pet: pet.pk),
-        ("?o=-2", lambda pet: -pet.pk),
+        ("", lambda pet: -pet.pk),
+        ("?o=2", lambda pet: pet.pk),
         ("?q=pet", lambda pet: (pet.name, pet.pk)),
-        ("?status__exact=available", lambda pet: pet.pk),
+        ("?status__exact=available", lambda pet: -pet.pk),
     ],
 )
 def test_pages_show_every_pet_once_and_in_order_both_ways(

@@ -4,7 +4,7 @@ import csv
 import io
 import json
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from io import StringIO
 from pathlib import Path
@@ -95,10 +95,16 @@ REX, TOM = ("Rex", "Dogs", "available"), ("Tom", "Cats", "sold")
         b"name,category,status\nRex,Dogs,\nTom,Cats,sold\n",
         b"name,categoryId,status\nRex,1,available\nTom, 2 ,sold\n",
         b"name,categoryId,category,status\nRex,99,Dogs,\nTom,2,,sold\n",
+        GOOD.replace(b",", b";"),
+        b"\n;;\r\n" + GOOD.replace(b",", b";"),
+        b'"name";"category";"status"\nRex;Dogs;""\n"Tom";"Cats";"sold"\n',
+        GOOD.replace(b",", b"\t"),
+        b"name\tcategory\tstatus\nRex\tDogs\t\nTom\tCats\tsold",
     ],
     ids=[
         "LF", "CRLF", "BOM", "no last line end", "blank lines", "quotes", "another order", "blanks, case",
-        "ids", "default status", "category ids", "name before id",
+        "ids", "default status", "category ids", "name before id", "semicolons", "blanks, semicolons",
+        "quotes, semicolons", "tabs", "tabs, default status",
     ],
 )  # fmt: skip
 def test_csv_is_taken_in_every_usual_form(write: Write, data: bytes) -> None:
@@ -198,8 +204,9 @@ MISPLACED = 'A quote is misplaced. Inside a value in quotes, " is written "".'
         (b"n" * 256 + b",Dogs,sold", "name: Must have at most 255 characters."),
         (b"R\0x,Dogs,sold", "name: Must have no NUL character."),
         (b"Rex,Dragons,sold", NO_DRAGONS),
-        (b"Rex,dogs,sold", "category: No category has the name 'dogs'."),
-        (b"Rex,Do\0gs,sold", "category: No category has the name 'Do\\x00gs'."),
+        (b"Rex,dogs,sold", "category: No category has the name 'dogs'. Did you mean 'Dogs'?"),
+        (b"Rex,CAT,sold", "category: No category has the name 'CAT'. Did you mean 'Cats'?"),
+        (b"Rex,Do\0gs,sold", "category: No category has the name 'Do\\x00gs'. Did you mean 'Dogs'?"),
         (b"Rex," + b"x" * 500 + b",sold", f"category: No category has the name '{'x' * 56}...."),
         (b"Rex,,sold", "category: Is missing."),
         (b"Rex,Dogs,lost", STATUSES),
@@ -207,8 +214,7 @@ MISPLACED = 'A quote is misplaced. Inside a value in quotes, " is written "".'
         (b",Dragons,lost", f"{BLANK} {NO_DRAGONS} {STATUSES}"),
         (b"Rex,Dogs", "The line has 2 values, but the first line names 3 columns."),
         (b"Rex,Dogs,sold,", "The line has 4 values, but the first line names 3 columns."),
-        (b"R\xe9x,Dogs,sold", NOT_UTF8),
-        (b"Rex,Dogs,\xed\xa0\x80", NOT_UTF8),
+        (b"R\x81x,Dogs,sold", NOT_UTF8),
         (b'"Rex"x,Dogs,sold', MISPLACED),
         (b"Rex\rDogs,sold,", "Lines must end with LF or CRLF; a CR stands alone here."),
     ],
@@ -273,7 +279,8 @@ UNCLOSED = "A value in quotes starts here and does not end as it should"
             1,
             "The column 'Rex' is unknown. The first line must name columns among name, ",
         ),
-        (b"\nname;category;status\n", 2, "The column 'name;category;status' is unknown."),
+        (b"\nname|category|status\n", 2, "The column 'name|category|status' is unknown."),
+        (b"\nname;category;price\n", 2, "The column 'price' is unknown."),
         (b"name,category,\nRex,Dogs,\n", 1, "The column '' is unknown."),
         (b"name,catgory\n", 1, "The column 'catgory' is unknown."),
         (b"name,category,Name\n", 1, "The column name is named twice."),
@@ -281,7 +288,8 @@ UNCLOSED = "A value in quotes starts here and does not end as it should"
         (b"category\n", 1, "The first line must name the columns name, and category or categoryId."),
         (GOOD.decode().encode("utf-16"), 1, "The file is in UTF-16. Save it as UTF-8."),
         (GOOD.decode().encode("utf-16-be"), 1, "The file is in UTF-16. Save it as UTF-8."),
-        (b"n\xe4me,category\n", 1, NOT_UTF8),
+        (b"n\x81me,category\n", 1, NOT_UTF8),
+        ("näme,category\n".encode("cp1252"), 1, "The column 'näme' is unknown."),
         (b"PK\x03\x04\x14\0\x06\0\x08\0\r!\0\n", 1, NOT_TEXT),  # A spreadsheet,
         (b"\xff\xd8\xff\xe0\0\x10JFIF\0\x01\r\x01\n", 1, NOT_TEXT),  # and pictures.
         (b"\x89PNG\r\n\x1a\n\0\0", 1, NOT_TEXT),
@@ -326,6 +334,37 @@ def test_json_in_utf_16_is_told(write: Write) -> None:
     assert problems(write(data, "pets.jsonl")) == [(1, "The file is in UTF-16. Save it as UTF-8.")]
 
 
+def test_windows_1252_is_read_with_a_remark(write: Write) -> None:
+    err = StringIO()
+    file = write("name;category\nZoë;Dogs\nCœur „É“;Cats\n".encode("cp1252"))
+    call_command("import_pets", file, stdout=StringIO(), stderr=err)
+    assert [pet.name for pet in Pet.objects.all()] == ["Zoë", "Cœur „É“"]
+    assert "read as Windows-1252" in err.getvalue()
+    assert "Windows-1252" in run_json(file, "--dry-run")["remark"]
+
+
+def test_in_a_file_of_utf_8_a_line_of_another_encoding_is_bad(write: Write) -> None:
+    file = write("name,category\nZoë,Dogs\n".encode() + "Zoë,Dogs\n".encode("cp1252"))
+    assert problems(file) == [(3, NOT_UTF8)]
+    assert run_json(file)["remark"] == ""
+
+
+def test_of_very_many_unknown_categories_some_are_compared_with_some(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared = []
+
+    def closest(word: str, among: Iterable[str], n: int) -> list[str]:
+        compared.append((len(word), len(list(among))))
+        return []
+
+    monkeypatch.setattr("difflib.get_close_matches", closest)
+    Category.objects.bulk_create(Category(name=f"Kind {number}") for number in range(300))
+    rows = [f"Rex,{number} {'x' * 500}" for number in range(1_000)]
+    assert len(problems(write("\n".join(["name,category", *rows]).encode()))) == 100
+    assert compared == [(60, 200)] * 50
+
+
 # --- Options -------------------------------------------------------------------------------------
 
 BAD = HEAD + b",Dogs,\nRex,Dogs,\nTom,Dragons,\nTom,Cats,sold\n"
@@ -357,11 +396,15 @@ def test_summary_for_programs(write: Write) -> None:
     summary = {
         "file": file,
         "format": "csv",
+        "remark": "",
         "good": 2,
         "bad": 2,
         "added": 2,
         "dry_run": False,
-        "errors": [{"line": 2, "reason": BLANK}, {"line": 4, "reason": NO_DRAGONS}],
+        "errors": [
+            {"line": 2, "reason": BLANK, "value": "''"},
+            {"line": 4, "reason": NO_DRAGONS, "value": "'Dragons'"},
+        ],
     }
     assert run_json(file, "--skip-bad") == summary
     shorter = {"added": 0, "errors": summary["errors"][:1]}  # type: ignore[index]

@@ -28,13 +28,14 @@ NOTHING = "Nothing was added."
 
 class Command(JsonCommand):
     help = (
-        "Add pets from a CSV or JSON Lines file: all of them, or none if a line is bad. Every bad "
-        "line is reported with its number. CSV is UTF-8 with commas; its first line names the columns, in "
-        "any order: name; category (a category's name) or categoryId; status (available, pending or sold; "
-        "available if it is left out). A column id is ignored, so that an export can be imported again; "
-        "any other column is refused. JSON Lines has one object in each line, with members of these "
-        "names; others are ignored, as by the API. Where a category is named, categoryId is ignored: ids "
-        "differ from shop to shop. Blank lines are passed over."
+        "Add pets from a CSV or JSON Lines file: all of them, or none if a line is bad. Every bad line "
+        "is reported with its number. CSV has commas, semicolons or tabs, and is UTF-8 or else "
+        "Windows-1252. Its first line names the columns, in any order: name; category (a category's "
+        "name) or categoryId; status (available, pending or sold; available if it is left out). A "
+        "column id is ignored, so that an export can be imported again; any other column is refused. "
+        "JSON Lines has one object in each line, with members of these names; others are ignored, as by "
+        "the API. Where a category is named, categoryId is ignored: ids differ from shop to shop. Blank "
+        "lines are passed over."
     )
     examples = """
         manage.py import_pets pets.csv --dry-run
@@ -109,13 +110,18 @@ class Command(JsonCommand):
         """Print what happened. Raises CommandError, or with --json exits with 1, if a line was bad."""
         outcome = f"Added {added:,} pets." if added else NOTHING
         if options["json"]:
-            told = {name: options[name] for name in ("file", "dry_run")} | {"format": file_format}
+            told = {name: options[name] for name in ("file", "dry_run")} | {
+                "format": file_format,
+                "remark": report.remark,
+            }
             found = {"good": report.good, "bad": report.bad, "added": added}
             errors = {"errors": [asdict(problem) for problem in report.problems]}
             self.stdout.write(json.dumps(told | found | errors))
             if report.bad:
                 sys.exit(1)
             return
+        if report.remark:
+            self.stderr.write(report.remark)
         for problem in report.problems:
             self.stderr.write(f"Line {problem.line}: {problem.reason}")
         if more := report.bad - len(report.problems):
