@@ -1,6 +1,8 @@
 """How the documentation shows text and examples. Each example is a file; the tests run it from its page."""
 
 import re
+from functools import cache
+from itertools import groupby
 
 from django import template
 from django.conf import settings
@@ -14,6 +16,8 @@ from petstore.api.links import page_url
 register = template.Library()
 
 LANGUAGES = {"sh": "curl", "py": "Python", "mjs": "JavaScript"}
+# The kinds of Pygments' tokens that static/petstore/site.css colours, each by a class of its name.
+COLOURED = {"Comment", "Keyword", "Builtin", "Literal", "Variable"}
 
 
 @register.simple_tag
@@ -36,7 +40,7 @@ def example(file: str) -> SafeString:
         LANGUAGES[file.rpartition(".")[2]],
         file,
         file,
-        filled_in(f"docs/examples/{file}"),
+        highlighted(filled_in(f"docs/examples/{file}"), file.rpartition(".")[2]),
         file,
         filled_in(f"docs/outputs/{file}.txt"),
     )
@@ -48,6 +52,25 @@ def filled_in(name: str) -> str:
     context = Context(known, autoescape=False)
     text: str = get_template(name).template.render(context)  # type: ignore[attr-defined]
     return text.strip()
+
+
+@register.filter
+@cache
+def highlighted(text: str, language: str) -> SafeString:
+    """Show code in one of LANGUAGES, with what is to be coloured in spans."""
+    from pygments import lex  # Not at the start, which it would delay.
+    from pygments.lexers import get_lexer_by_name
+
+    lexer = get_lexer_by_name({"mjs": "js"}.get(language, language), ensurenl=False)
+    parts = groupby(
+        lex(text, lexer), lambda token: next((name for name in token[0] if name in COLOURED), "")
+    )
+    shown = ((name.lower(), "".join(part for _, part in tokens)) for name, tokens in parts)
+    return format_html_join(
+        "",
+        "{}",
+        ((format_html('<span class="{}">{}</span>', *one) if one[0] else one[1],) for one in shown),
+    )
 
 
 @register.filter

@@ -1,14 +1,17 @@
 """The guides tell the truth: every code has its anchor, every number is the program's."""
 
+import html
 import re
 from datetime import date
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
 from django.conf import settings
 from django.test import Client
+from django.utils.html import strip_tags
 
 from accounts.bans import BAN_LENGTHS, MIN_STRIKES, STRIKE_WINDOW
 from accounts.idempotency import KEPT
@@ -17,10 +20,15 @@ from accounts.models.api_keys import ROTATION_OVERLAP
 from accounts.scopes import SCOPES
 from inventory.transitions import ORDER_MOVES, OrderStatus
 from petstore.api.errors import ErrorCode
+from petstore.templatetags.documentation import filled_in, highlighted
 from petstore.web.api_changes import CHANGES, Change
 from petstore.web.docs import GUIDES
 from petstore.web.error_help import ADVICE
 from tests.conftest import Api
+from tests.support.live import ROOT
+
+EXAMPLES = sorted((ROOT / "templates/docs/examples").iterdir())
+STYLES = (ROOT / "petstore/static/petstore/site.css").read_text()
 
 
 def guide(client: Client, name: str) -> str:
@@ -97,9 +105,19 @@ def test_guide_to_authentication_speaks_of_this_deployment(
     client: Client, settings: Any, environment: str, prefix: str
 ) -> None:
     settings.ENVIRONMENT = environment
-    page = guide(client, "authentication")
+    page = client.get("/docs/authentication.md").text
     assert f"export PETSTORE_KEY='{prefix}YOUR_KEY'" in page
     assert f"this is {environment}" in page
+
+
+@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.name)
+def test_example_is_coloured_and_remains_the_same_text(file: Path) -> None:
+    text = filled_in(f"docs/examples/{file.name}")
+    shown = highlighted(text, file.suffix[1:])
+    assert html.unescape(strip_tags(shown)) == text
+    kinds = set(re.findall(r'<span class="(\w+)">', shown))
+    assert kinds > {"literal"}
+    assert {f".{kind}" for kind in kinds} <= set(re.findall(r"\.\w+", STYLES))
 
 
 def test_guide_to_deprecation_has_both_dates(client: Client) -> None:

@@ -3,7 +3,10 @@
 
 async function send(shown) {
   const response = await fetch(shown.dataset.call, { headers: { Authorization: `Bearer ${shown.dataset.key}` } });
-  const body = JSON.stringify(await response.json(), null, 2);
+  const answer = await response.json();
+  const body = Array.isArray(answer)
+    ? `[\n${answer.map((pet) => `  ${JSON.stringify(pet)}`).join(",\n")}\n]`
+    : JSON.stringify(answer);
   const left = response.headers.get("X-RateLimit-Remaining");
   shown.querySelector("code").textContent =
     `HTTP/1.1 ${response.status} ${response.statusText}\nX-RateLimit-Remaining: ${left}\n\n${body}`;

@@ -63,7 +63,7 @@ def test_home_page_of_a_demo_shows_the_answer_of_the_first_call(open_page: Open,
     expect(shown).to_contain_text("HTTP/1.1 200 OK\nX-RateLimit-Remaining: 59")
     pets = json.loads(shown.inner_text().partition("\n\n")[2])
     assert [pet["status"] for pet in pets] == ["available"] * 3
-    assert page.locator("#set-key").inner_text() == f"export PETSTORE_KEY='{key}'"
+    assert page.locator("[id='set-key.sh']").inner_text() == f"export PETSTORE_KEY='{key}'"
 
 
 def authorize(page: Page, key: str) -> None:

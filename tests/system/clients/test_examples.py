@@ -16,6 +16,7 @@ from typing import Any
 
 import httpx
 import pytest
+from django.utils.html import strip_tags
 
 from petstore.templatetags.documentation import filled_in
 from petstore.web.docs import GUIDES
@@ -104,7 +105,7 @@ def examples(deployment: Service) -> dict[str, str]:
     found: dict[str, str] = {}
     for page in PAGES:
         for name, code in EXAMPLE.findall(httpx.get(deployment.url + page, timeout=30).text):
-            text = html.unescape(code)
+            text = html.unescape(strip_tags(code))
             assert found.setdefault(name, text) == text, "An example differs from page to page."
     return found
 
