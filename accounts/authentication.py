@@ -18,6 +18,7 @@ from petstore.api.client_ip import client_address
 from petstore.api.errors import RETRY_SECONDS, ApiError, ErrorCode
 from petstore.api.passage import Passage
 from petstore.db import replicas
+from petstore.observability.metrics import KEYS_REFUSED
 
 RETRY = {"Retry-After": str(RETRY_SECONDS)}
 REFUSALS = {
@@ -28,6 +29,7 @@ REFUSALS = {
         ErrorCode.INVALID_API_KEY,
         "This API key may not be used from your network address. Use it from one that it allows.",
     ),
+    KeyRefusal.SUSPENDED: (ErrorCode.ACCOUNT_SUSPENDED, ""),
 }
 
 
@@ -36,7 +38,8 @@ def authenticate(request: HttpRequest, passage: Passage) -> None:
 
     The store that proves a key counts the request in the same step, for a step more would be a round trip
     more; where the operation costs nothing, it shows what is left instead. Its verdict goes with the
-    request: the throttle turns it into a 429. Raises ApiError 401; what is malformed never reaches a store.
+    request: the throttle turns it into a 429. Raises ApiError 401, or 403 for a suspended account; what is
+    malformed never reaches a store.
     """
     key = read_key(request.META.get("HTTP_AUTHORIZATION", ""))
     writes = request.method not in {"GET", "HEAD"}
@@ -54,6 +57,8 @@ def authenticate(request: HttpRequest, passage: Passage) -> None:
         if isinstance(error, ForeignReplyError):
             raise ApiError(ErrorCode.SERVICE_UNAVAILABLE, headers=RETRY) from error
         raise
+    if admission.refusal is not None:
+        KEYS_REFUSED.labels(admission.refusal.value).inc()
     if admission.refusal is KeyRefusal.UNCHECKED:  # The throttle has the address's own wait to tell.
         raise ApiError(ErrorCode.RATE_LIMIT_EXCEEDED, headers={"Retry-After": "1"})
     if admission.refusal is not None:

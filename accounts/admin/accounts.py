@@ -14,11 +14,12 @@ from django.utils.safestring import SafeString
 from unfold.decorators import display
 
 from accounts import key_text, reports
-from accounts.admin.badges import PLAN_COLOURS, age, state_badge, usage_bar
+from accounts.admin.badges import PLAN_COLOURS, age, exact, state_badge, usage_bar
 from accounts.admin.base import PastedKeyAdmin, public_id_in, with_use_of_today
 from accounts.admin.plans import WhatIfAdmin
+from accounts.admin.suspension import SuspendedFilter, SuspensionPages
 from accounts.models import Account, ApiKey, PlanCode
-from petstore.backoffice.audit import Action
+from petstore.backoffice.audit import HIDDEN_NEW, Action
 from petstore.backoffice.charts import BarChart, Series
 from petstore.backoffice.history import Entry
 from petstore.backoffice.models import AuditEntry
@@ -28,10 +29,13 @@ KEYS_SHOWN = 20
 LATEST = 10  # Refusals, bans.
 TIMELINE_SHOWN = 30
 BANS = {Action.BANNED: "gavel", Action.UNBANNED: "lock_open"}
+SUSPENSIONS = {Action.SUSPENDED: "pause_circle", Action.SUSPENSION_LIFTED: "play_circle"}
 ICONS = {Action.ISSUED: "key", Action.ROTATED: "autorenew", Action.REVOKED: "block"} | BANS
 # The fields of an account that staff change, in the words of its form.
 FIELDS = {
     "name": "name",
+    "contact_email": "contact email",
+    "notes": "notes",
     "plan": "plan",
     "per_minute": "requests per minute",
     "per_day": "requests per day",
@@ -39,16 +43,21 @@ FIELDS = {
 
 
 @admin.register(Account)
-class AccountAdmin(PastedKeyAdmin, WhatIfAdmin):  # type: ignore[misc]  # Unfold has no types.
+class AccountAdmin(PastedKeyAdmin, SuspensionPages, WhatIfAdmin):  # type: ignore[misc]  # Unfold has no types.
     keys_lookup = "account"
-    list_display = ["name", "plan_badge", "today", "requests_per_minute", "requests_per_day", "created_at"]
-    list_filter = ["plan"]
+    row_pages = {**WhatIfAdmin.row_pages, **SuspensionPages.row_pages}
+    list_display = [
+        "name", "state", "plan_badge", "today", "requests_per_minute", "requests_per_day", "created_at"
+    ]  # fmt: skip
+    list_filter = ["plan", SuspendedFilter]
     list_select_related = ["plan", "quota"]
     search_fields = ["name"]  # See get_search_results.
     search_help_text = "A name, or the public id of an account or key"
-    fields = ["name", "plan", "per_minute", "per_day", "public_id", "created_at"]
+    fields = [
+        "name", "contact_email", "notes", "plan", "per_minute", "per_day", "public_id", "created_at"
+    ]  # fmt: skip
     readonly_fields = ["public_id", "created_at"]
-    instead_of_deleting = "Revoke its keys, and it can send nothing."
+    instead_of_deleting = "Suspend it, and it can send nothing."
 
     def search(self, request: HttpRequest, rows: QuerySet[Account], term: str) -> QuerySet[Account]:
         """Return the accounts with this in the name, or whose public id, or a key's, begins so."""
@@ -59,6 +68,10 @@ class AccountAdmin(PastedKeyAdmin, WhatIfAdmin):  # type: ignore[misc]  # Unfold
         else:
             by_id = Q(public_id__startswith=term)
         return rows.filter(Q(name__icontains=term) | by_id)
+
+    @display(description="state", label={"Suspended": "danger"})
+    def state(self, account: Account) -> str:
+        return "Suspended" if account.suspended_at else ""
 
     @display(description="plan", ordering="plan__per_day", label=PLAN_COLOURS)
     def plan_badge(self, account: Account) -> tuple[str, str]:
@@ -111,12 +124,14 @@ def panels(account: Account, request: HttpRequest) -> dict[str, Any]:
     keys = list(own[: KEYS_SHOWN + 1]) if sees_keys else []
     banned = own.filter(reports.banned_now(now))[:KEYS_SHOWN] if sees_keys else []
     return {
+        "suspended": suspension(account),
         "plan_badge": {"type": PLAN_COLOURS[account.plan_id], "text": str(account.plan)},
         "today": usage_bar(account.used_on(now.date()), account.limits.per_day),
         "usage": usage_chart(account, now),
         "sees_keys": sees_keys,
         "sees_refusals": may_view(request, "accounts.refusal"),
         "may_issue": request.user.has_perm("accounts.add_apikey"),
+        "may_suspend": request.user.has_perm("accounts.change_account"),
         "issue": f"{reverse('admin:accounts_apikey_add')}?account={account.pk}",
         "limits": account.limits,
         "keys": [shown(key, account, now) for key in keys[:KEYS_SHOWN]],
@@ -128,6 +143,13 @@ def panels(account: Account, request: HttpRequest) -> dict[str, Any]:
         "timeline": sorted(timeline, key=lambda entry: entry.at, reverse=True)[:TIMELINE_SHOWN],
         "timeline_length": TIMELINE_SHOWN,
     }
+
+
+def suspension(account: Account) -> str:
+    if account.suspended_at is None:
+        return ""
+    since, why = exact(account.suspended_at), account.suspended_reason
+    return f"Suspended since {since}, so all its keys are refused. The reason: {why}"
 
 
 def shown(key: ApiKey, account: Account, now: datetime) -> dict[str, Any]:
@@ -173,17 +195,25 @@ def of_account(account: Account) -> Iterator[Entry]:
     """Yield what staff changed of the account itself, with old and new values."""
     for entry in AuditEntry.objects.about(account)[:TIMELINE_SHOWN]:
         changes = [
-            f"{label} from {in_words(name, entry.before.get(name))} to {in_words(name, entry.after[name])}"
+            changed(label, entry.before.get(name), entry.after[name], name)
             for name, label in FIELDS.items()
             if name in entry.after
         ]
         if entry.action == Action.ADDED:
             what, icon = f"Added, on {in_words('plan', entry.after.get('plan'))}", "add_business"
+        elif entry.action in SUSPENSIONS:
+            what, icon = entry.get_action_display(), SUSPENSIONS[Action(entry.action)]
         elif changes:
             what, icon = f"Changed {', '.join(changes)}", "speed"
         else:
             continue
         yield Entry(entry.at, what, entry.actor_name, entry.reason, icon=icon)
+
+
+def changed(label: str, before: Any, after: Any, name: str) -> str:
+    """Return a change in words; of what the trail hides, only that it changed."""
+    hidden = after == HIDDEN_NEW
+    return label if hidden else f"{label} from {in_words(name, before)} to {in_words(name, after)}"
 
 
 def in_words(name: str, value: Any) -> str:

@@ -19,6 +19,7 @@ STATE_COLOURS = {
     "expired": "default",
     "revoked": "default",
     "banned": "danger",
+    "suspended": "danger",
 }
 PLAN_COLOURS: dict[str, str] = {
     PlanCode.FREE: "default",
@@ -33,6 +34,8 @@ def key_state(key: ApiKey, now: datetime) -> tuple[str, str]:
     state = key.state(now)
     if state != "active":
         return state, state.capitalize()
+    if key.account.suspended_at is not None:
+        return "suspended", "Account suspended"
     if ban_end := key.ban_end(now):
         return "banned", f"Banned until {exact(ban_end)}"
     if key.expires_at is not None and key.expires_at <= now + SOON:

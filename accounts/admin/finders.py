@@ -18,6 +18,7 @@ from petstore.backoffice.dashboard import listing
 from petstore.backoffice.navigation import may_view
 from petstore.backoffice.palette import MOST, Offer, Result
 
+ISSUE, SUSPEND, LIFT = "Issue a key for", "Suspend", "Lift the suspension of"
 SHORTEST_ID = 4  # Characters of a public id that are looked for: fewer begin too many.
 
 palette.offers += [
@@ -36,25 +37,31 @@ def without_secret(term: str) -> str:
 
 @palette.finds
 def accounts(request: HttpRequest, term: str) -> Iterator[Result]:
-    """Yield accounts by a part of the name or the start of the public id, and the keys to issue to them."""
+    """Yield accounts by a part of the name or the start of the public id, and what to do with them."""
     if not may_view(request, "accounts.account"):
         return
-    wanted = palette.after(term, "issue a key for")
-    name = term if wanted is None else wanted
+    verb = next((verb for verb in (ISSUE, SUSPEND, LIFT) if palette.after(term, verb) is not None), "")
+    name = palette.after(term, verb) if verb else term
     if not name:
         return
     # They are some thousands at most, and the index on the name has them in order.
     by_id = Q(public_id__startswith=name) if may_be_id(name) else Q()
     found = Account.objects.filter(Q(name__icontains=name) | by_id).select_related("plan").order_by("name")
     rows = list(found[:MOST])
-    for account in rows if wanted is None else []:
+    for account in rows if not verb else []:
         rank = 1 if name.lower() in (account.name.lower(), account.public_id.lower()) else 2
         link = reverse("admin:accounts_account_change", args=[account.pk])
         yield Result(rank, "storefront", account.name, f"Account, {account.plan}", link)
-    if request.user.has_perm("accounts.add_apikey"):
+    if verb in ("", ISSUE) and request.user.has_perm("accounts.add_apikey"):
         for account in rows:
             link = f"{reverse('admin:accounts_apikey_add')}?account={account.pk}"
-            yield Result(3, "key", f"Issue a key for {account.name}", "", link)
+            yield Result(3, "key", f"{ISSUE} {account.name}", "", link)
+    if verb in (SUSPEND, LIFT) and request.user.has_perm("accounts.change_account"):
+        page, icon = ("suspend", "pause_circle") if verb == SUSPEND else ("lift_suspension", "play_circle")
+        for account in rows:
+            if (account.suspended_at is None) == (verb == SUSPEND):
+                link = reverse(f"admin:accounts_account_{page}", args=[account.pk])
+                yield Result(3, icon, f"{verb} {account.name}", "", link)
 
 
 @palette.finds

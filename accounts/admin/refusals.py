@@ -73,7 +73,9 @@ class RefusalAdmin(PastedKeyAdmin):
         form = RequestIdForm(request.GET if "q" in request.GET else None)
         request_id = form.cleaned_data["q"] if form.is_valid() else ""
         now = timezone.now()
-        found = Refusal.objects.for_request(request_id).select_related("account__plan", "key__standing")
+        found = Refusal.objects.for_request(request_id).select_related(
+            "account__plan", "key__standing", "key__account"
+        )
         return self.page(
             request, "accounts/refusal/explain", "Why was I refused?",
             form=form,

@@ -1,18 +1,21 @@
 """Plans and accounts: who may send how much."""
 
 from collections.abc import Collection
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.core.validators import MinValueValidator
 from django.db import models, transaction
 from django.db.models import CheckConstraint, F, Q
+from django.utils import timezone
 
 from accounts import key_text
 from accounts.limits import Limits
 from accounts.models.events import EventDraft, EventType
 from accounts.models.records import Published, QuotaCounter
+from petstore.backoffice import audit
+from petstore.backoffice.audit import Action, Actor, values_in
 
 EPOCH = date(1970, 1, 1)
 POSITIVE = [MinValueValidator(1)]
@@ -75,11 +78,33 @@ class Account(Published):
         "requests per day", null=True, blank=True, validators=POSITIVE, help_text=AGREED
     )
     created_at = models.DateTimeField(auto_now_add=True)
+    contact_email = models.EmailField(
+        blank=True,
+        default="",
+        db_default="",
+        help_text="Whom to write to; the customer's keys never show it.",
+    )
+    notes = models.TextField(
+        blank=True,
+        default="",
+        db_default="",
+        max_length=5000,
+        help_text="For staff; the customer never sees them.",
+    )
+    suspended_at = models.DateTimeField(null=True, blank=True, editable=False)
+    suspended_reason = models.CharField(
+        max_length=255, blank=True, default="", db_default="", editable=False
+    )
 
     class Meta:
         ordering = ["name"]
         constraints = [
             CheckConstraint(name="account_has_a_name", condition=~Q(name="")),
+            CheckConstraint(
+                name="account_suspended_with_a_reason",
+                condition=Q(suspended_at__isnull=True, suspended_reason="")
+                | (Q(suspended_at__isnull=False) & ~Q(suspended_reason="")),
+            ),
             CheckConstraint(
                 name="account_has_numbers_if_enterprise",
                 condition=both_or_neither(custom=Q(plan=PlanCode.ENTERPRISE)),
@@ -126,7 +151,34 @@ class Account(Published):
         """
         self.plan_id, self.per_minute, self.per_day = plan, per_minute, per_day
         self.full_clean()
-        self.save()
+        # Nothing else, or else an account that is suspended meanwhile would be free again.
+        self.save(update_fields=None if self._state.adding else ["plan", "per_minute", "per_day"])
+
+    def suspend(self, *, reason: str, by: Actor) -> None:
+        """Have all keys refused from the next request on, until it is lifted (D45).
+
+        Raises ValidationError without a reason, or a second time.
+        """
+        if not reason.strip():
+            raise ValidationError("Say why the account is suspended.")
+        self._suspend_or_lift(timezone.now(), Action.SUSPENDED, reason, by)
+
+    def lift_suspension(self, *, reason: str, by: Actor) -> None:
+        """Let the keys work again. Raises ValidationError without a reason, or if it is not suspended."""
+        if not reason.strip():
+            raise ValidationError("Say why the suspension is lifted.")
+        self._suspend_or_lift(None, Action.SUSPENSION_LIFTED, reason, by)
+
+    def _suspend_or_lift(self, at: datetime | None, action: Action, reason: str, by: Actor) -> None:
+        with transaction.atomic():
+            account = Account.objects.select_for_update(no_key=True).get(pk=self.pk)
+            if (account.suspended_at is None) == (at is None):
+                raise ValidationError(f"{self} is {'suspended already' if at else 'not suspended'}.")
+            before = values_in(account)
+            account.suspended_at, account.suspended_reason = at, reason.strip()[:255] if at else ""
+            account.save(update_fields=["suspended_at", "suspended_reason"])
+            audit.record(by, account, action, before=before, after=values_in(account), reason=reason)
+        self.refresh_from_db()
 
     def used_on(self, day: date) -> int:
         """Return how many requests the account has sent on a UTC day, today or the last one it sent any.

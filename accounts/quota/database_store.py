@@ -171,7 +171,7 @@ def refuse(key: KeyText, facts: KeyFacts, address: Address, now: int) -> KeyRefu
         return KeyRefusal.EXPIRED
     if not networks.allowed(address, facts.networks):
         return KeyRefusal.ELSEWHERE
-    return None
+    return KeyRefusal.SUSPENDED if facts.suspended else None
 
 
 def take(facts: KeyFacts, now: int) -> Verdict:

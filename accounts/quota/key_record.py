@@ -21,6 +21,7 @@ class KeyRefusal(Enum):
     EXPIRED = "expired"
     UNCHECKED = "unchecked"  # From an address that sent too many unknown ones: see anonymous.py.
     ELSEWHERE = "elsewhere"  # Sent from a network that the key does not allow.
+    SUSPENDED = "suspended"  # It is valid, but its account is suspended (D45).
 
 
 # What an unknown id is compared with, so that it is as much work as a wrong secret.
@@ -50,6 +51,7 @@ class KeyFacts:
     version: (
         int  # Goes up with every change of the rest, but for the counts and the last use: see Publication.
     )
+    suspended: bool = False  # The account is.
     account_name: str = ""
     plan: str = ""
     account_created_at: int = 0
@@ -86,7 +88,7 @@ AS_STORED = (
     "minute_used", "seen_at",
 )  # fmt: skip
 TIMES = ("expires_at", "account_created_at", "created_at", "last_used_at")
-FIELDS = (*AS_STORED, *TIMES, "allowed_networks", "revoked_at", "per_minute", "per_day")
+FIELDS = (*AS_STORED, *TIMES, "allowed_networks", "revoked_at", "suspended_at", "per_minute", "per_day")
 
 QUERY = (
     ApiKey.objects.annotate(
@@ -99,6 +101,7 @@ QUERY = (
         day_used=Coalesce(F("account__quota__day_used"), Value(0)),
         day_here=Coalesce(F("account__quota__day_here"), Value(0)),
         version=Coalesce(F("publication__version"), Value(0)),
+        suspended_at=F("account__suspended_at"),
         account_name=F("account__name"),
         plan=F("account__plan"),
         account_created_at=F("account__created_at"),
@@ -152,5 +155,6 @@ def from_row(row: Any) -> KeyFacts:
         **times,
         networks=tuple(row["allowed_networks"]),
         revoked=row["revoked_at"] is not None,
+        suspended=row["suspended_at"] is not None,
         limits=Limits(row["per_minute"], row["per_day"]),
     )

@@ -14,12 +14,13 @@ local function numbers(key, ...)
     return unpack(values)
 end
 
-local pepper, digest, revoked, networks, id, account_id, scopes, expires_at, per_minute, per_day,
+local pepper, digest, revoked, suspended, networks, id, account_id, scopes, expires_at, per_minute, per_day,
     banned_until, ban_level, lifts = unpack(redis.call('HMGET', KEYS[1],
-    'pepper_number', 'digest', 'revoked', 'networks', 'id', 'account_id', 'scopes', 'expires_at',
+    'pepper_number', 'digest', 'revoked', 'suspended', 'networks', 'id', 'account_id', 'scopes', 'expires_at',
     'per_minute', 'per_day', 'banned_until', 'ban_level', 'lifts'))
 local asked = public_id()
-if not pepper then return {asked, 'miss'} end
+-- Without `suspended` the facts are of a version of the service that published less.
+if not (pepper and suspended) then return {asked, 'miss'} end
 expires_at, per_minute, per_day = tonumber(expires_at), tonumber(per_minute), tonumber(per_day)
 banned_until, ban_level = tonumber(banned_until), tonumber(ban_level)
 lifts = tonumber(lifts) or 0
@@ -39,6 +40,7 @@ if not proven then return {asked, 'refused', 'unknown'} end
 if revoked == '1' then return {asked, 'refused', 'revoked'} end
 if expires_at > 0 and expires_at <= now then return {asked, 'refused', 'expired'} end
 if networks ~= '' and networks ~= ARGV[2] then return {asked, 'networks', networks} end
+if suspended == '1' then return {asked, 'refused', 'suspended'} end
 
 -- The windows.
 local minute_ends, minute_used, day, day_used, day_other, seen_at, wrote_at = numbers(KEYS[2],

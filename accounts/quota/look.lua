@@ -3,12 +3,10 @@
 --
 -- KEYS  as in known.lua, then the key's looks: a hash, in the same slot
 --
--- Answers the key's public id, then 'seen' and what there is: see replies.py; or 'miss' where the facts are of a
--- version of the service that published less.
+-- Answers the key's public id, then 'seen' and what there is: see replies.py.
 
 local account_name, plan, account_created_at, name, created_at, last_used_at = unpack(redis.call('HMGET', KEYS[1],
     'account_name', 'plan', 'account_created_at', 'name', 'created_at', 'last_used_at'))
-if not account_name then return {asked, 'miss'} end
 
 local looks, looks_end = numbers(KEYS[4], 'looks', 'looks_end')
 looks_end = math.min(looks_end, now + MINUTE)

@@ -240,6 +240,7 @@ def publication(facts: KeyFacts) -> list[Any]:
         "networks": " ".join(facts.networks),
         "expires_at": facts.expires_at,
         "revoked": int(facts.revoked),
+        "suspended": int(facts.suspended),
         "per_minute": facts.limits.per_minute,
         "per_day": facts.limits.per_day,
         "banned_until": facts.banned_until,

@@ -38,6 +38,10 @@ class ErrorCode(Enum):
     INVALID_API_KEY = 401, "The API key is not valid. Check that it is complete and has not been revoked."
     EXPIRED_API_KEY = 401, "The API key has expired. Ask for a new one."
     INSUFFICIENT_SCOPE = 403, "The API key lacks the scope for this operation. Use a key that has it."
+    ACCOUNT_SUSPENDED = (
+        403,
+        "The account of this API key is suspended. Ask why; the key works again once that is lifted.",
+    )
     MALFORMED_JSON = 400, "The body is not valid JSON. Send one JSON object in UTF-8."
     MISSING_FIELD = 400, "A required field is missing. See `details`."
     INVALID_FIELD = 400, "A field has an invalid value. See `details`."

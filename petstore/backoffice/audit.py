@@ -24,8 +24,12 @@ from petstore.observability import logs
 Action = AuditEntry.Action
 Values = dict[str, Any]
 
-# Fields whose values are never recorded, in whichever model.
-SECRET = {"password", "digest", "pepper_number", "key", "token", "secret", "session_data", "session_key"}
+# Fields whose values are never recorded, in whichever model: secrets, and what must be erased when a person
+# asks for it, which no entry can be.
+SECRET = {
+    "password", "digest", "pepper_number", "key", "token", "secret", "session_data", "session_key",
+    "contact_email", "notes",
+}  # fmt: skip
 HIDDEN, HIDDEN_NEW = "(not shown)", "(not shown, but changed)"
 LONGEST_VALUE = 2000  # Characters.
 EMPTY: tuple[Any, ...] = (None, "", [])

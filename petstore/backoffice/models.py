@@ -49,6 +49,8 @@ class AuditEntry(models.Model):
         REVOKED = "revoked", "Revoked"
         BANNED = "banned", "Banned"
         UNBANNED = "unbanned", "Unbanned"
+        SUSPENDED = "suspended", "Suspended"
+        SUSPENSION_LIFTED = "suspension_lifted", "Suspension lifted"
         PASSWORD_ACCEPTED = "password_accepted", "Gave the password"
         SIGNED_IN = "signed_in", "Signed in"
         SIGN_IN_FAILED = "sign_in_failed", "Failed to sign in"

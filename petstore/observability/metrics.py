@@ -39,6 +39,9 @@ DECISIONS = Counter(
     "Requests by what the quota decided, admitted or the code of the refusal, and whom they counted for.",
     ["outcome", "counted_for"],
 )
+KEYS_REFUSED = Counter(
+    "petstore_keys_refused_total", "Requests with a well-formed key that was refused, by why.", ["why"]
+)
 BANS = Counter("petstore_bans_total", "Keys that were banned.")
 REFUSALS_NOT_KEPT = Counter(
     "petstore_refusals_not_kept_total",

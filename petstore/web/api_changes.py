@@ -23,6 +23,13 @@ class Change(NamedTuple):
 CHANGES = (
     Change(
         date(2026, 11, 23),
+        "account-suspended",
+        "An account can be suspended",
+        "All its keys then get 403 `account_suspended`, a new code, until the suspension is lifted. It "
+        "costs nothing of the quota.",
+    ),
+    Change(
+        date(2026, 11, 23),
         "events",
         "Follow what happens",
         "`GET /events`, with the scope `events:read`, is a feed of what happened to pets, and to your "

@@ -36,6 +36,13 @@ ADVICE = {
         "Use a key that has the scope; the guide to authentication says which operation needs which.",
         needs_support=True,
     ),
+    Code.ACCOUNT_SUSPENDED: Advice(
+        "The key is valid, but all keys of its account are refused until somebody at the shop lifts the "
+        "suspension. The request cost nothing of the quota, and nothing was carried out.",
+        "Stop sending, and ask why the account is suspended. Once that is lifted the same key works again, "
+        "from the next request on.",
+        needs_support=True,
+    ),
     Code.MALFORMED_JSON: Advice(
         "The body could not be read as one JSON object in UTF-8. A member's name that comes twice, "
         "`NaN` and `Infinity` are no JSON either.",

@@ -459,11 +459,12 @@ def test_every_operation_names_its_scope_and_its_cost(spec: dict[str, Any]) -> N
         assert one["x-rate-limit"]["cost"] == 1
 
 
-def test_the_account_is_free_and_neither_scope_nor_quota_nor_ban_refuses_it(spec: dict[str, Any]) -> None:
+def test_the_account_is_free_and_of_scope_quota_and_ban_none_refuses_it(spec: dict[str, Any]) -> None:
     one = operation(spec, "getAccount")
     assert "Needs no scope" in one["description"]
     assert (one["x-rate-limit"]["cost"], one["x-rate-limit"]["limit"]) == (0, 60)
-    assert "403" not in one["responses"]
+    forbidden = one["responses"]["403"]["content"]["application/json"]["examples"]
+    assert forbidden.keys() == {"account_suspended"}
     refusals = one["responses"]["429"]["content"]["application/json"]["examples"]
     assert refusals.keys() == {"rate_limit_exceeded"}
 

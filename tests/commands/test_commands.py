@@ -239,6 +239,25 @@ def test_revoked_key_is_not_rotated(issue: Issue) -> None:
     assert refusal("rotate_key", key.public_id) == f"Key {key.public_id} is revoked. Issue a new one."
 
 
+# --- suspend_account -----------------------------------------------------------------------------
+
+
+def test_suspend_account_refuses_its_keys_until_it_is_lifted(issue: Issue) -> None:
+    _, text = issue()
+    said = run("suspend_account", "Acme Pets", "--reason", "Unpaid")
+    assert said == "Done. The keys of Acme Pets are refused from now on.\n"
+    assert Api(text).get("/pets").json()["code"] == "account_suspended"
+    done = run_json("suspend_account", "Acme Pets", "--lift", "--reason", "Paid")
+    assert done == {"account": "Acme Pets", "suspended_at": None}
+    assert Api(text).get("/pets").status_code == 200
+
+
+def test_suspend_account_says_what_cannot_be_done(account: Account) -> None:
+    assert "No account has the name Nobody" in refusal("suspend_account", "Nobody", "--reason", "x")
+    assert "not suspended" in refusal("suspend_account", "Acme Pets", "--lift", "--reason", "x")
+    assert "Say why" in refusal("suspend_account", "Acme Pets", "--reason", " ")
+
+
 # --- revoke_key ----------------------------------------------------------------------------------
 
 

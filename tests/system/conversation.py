@@ -94,9 +94,12 @@ def answers(folder: Path, **environment: str) -> list[Answer]:
     own = {"BASE_URL": "http://petstore.test/v1", "COUNTERS_DIR": str(folder)}
     with live_service(folder, workers=1, **own | environment) as service:
         business, narrow = service.issue("Fast"), service.issue("Narrow", "enterprise", *NARROW)
+        suspended = service.issue("Suspended")
+        service.manage("suspend_account", "Suspended", "--reason", "Unpaid")
         return [
             *converse(service, str(business["key"]), [*CONVERSATION, *filtered_lists()]),
             *converse(service, str(narrow["key"]), [("GET", "/pets?limit=1", {})] * 4),
+            *converse(service, str(suspended["key"]), [("GET", "/pets", {}), ("GET", "/account", {})]),
             *converse(service, "", [("GET", "/pets", {})]),
             *converse(service, "no-key", [("GET", "/pets", {}), ("GET", "/nothing", {})]),
         ]

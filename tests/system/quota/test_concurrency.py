@@ -116,6 +116,18 @@ def test_no_request_is_admitted_after_revoke_key_returned(service: Service) -> N
     assert not any(answer.is_success for answer in answers)
 
 
+def test_no_key_of_an_account_works_after_suspend_account_returned_until_it_is_lifted(
+    service: Service,
+) -> None:
+    keys = [service.issue("Unpaid", "business")["key"] for _ in range(2)]
+    assert all(answer.is_success for key in keys for answer in service.send(key, 16, threads=8))
+    service.manage("suspend_account", "Unpaid", "--reason", "Unpaid.")
+    answers = [answer for key in keys for answer in service.send(key, 100, threads=8)]
+    assert {answer.json()["code"] for answer in answers} == {"account_suspended"}
+    service.manage("suspend_account", "Unpaid", "--lift", "--reason", "Paid.")
+    assert all(answer.is_success for key in keys for answer in service.send(key, 16, threads=8))
+
+
 def test_plan_of_the_account_holds_on_the_next_request(service: Service) -> None:
     key = service.issue("Growing", "free")["key"]
     with service.client(key) as client:

@@ -1,0 +1,39 @@
+"""Suspend an account, or lift that."""
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import CommandError
+
+from accounts.management.base import KeyCommand, operator
+from accounts.models import Account
+from accounts.quota import publishing
+
+
+class Command(KeyCommand):
+    help = "Have all keys of an account refused with 403, until it is lifted."
+    examples = """
+        manage.py suspend_account "Acme Pets" --reason "Unpaid since June"
+        manage.py suspend_account "Acme Pets" --lift --reason "They have paid"
+        """
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        super().add_arguments(parser)
+        parser.add_argument("account", metavar="NAME", help="The account's name.")
+        parser.add_argument("--reason", required=True, metavar="TEXT", help="Why; kept with the account.")
+        parser.add_argument("--lift", action="store_true", help="Let its keys work again.")
+
+    def run(self, options: dict[str, Any]) -> None:
+        account = Account.objects.filter(name=options["account"]).first()
+        if account is None:
+            raise CommandError(f"No account has the name {options['account']}.")
+        verb = account.lift_suspension if options["lift"] else account.suspend
+        verb(reason=options["reason"], by=operator())
+        if text := publishing.warning(account=account.pk):
+            self.stderr.write(text)
+        since = account.suspended_at.isoformat() if account.suspended_at else None
+        self.answer(
+            options,
+            {"account": account.name, "suspended_at": since},
+            f"Done. The keys of {account} {'are refused' if since else 'work again'} from now on.",
+        )

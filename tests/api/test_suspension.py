@@ -1,0 +1,217 @@
+"""An account that is suspended: its keys are refused at once, cost nothing, and come back (D45)."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+from prometheus_client import REGISTRY
+
+from accounts import key_text
+from accounts.limits import SECOND
+from accounts.models import Account, ApiKey, DailyUsage, KeyStanding, QuotaCounter
+from accounts.quota import key_record
+from accounts.quota.admission import QuotaStore
+from accounts.quota.key_record import KeyRefusal
+from accounts.quota.redis_store import RedisQuotaStore, names, publication
+from accounts.usage import write_behind
+from petstore.backoffice.models import AuditEntry
+from tests.conftest import OPERATOR, Api
+from tests.support.quota import Desk, minute
+from tests.support.relay import relay
+from tests.support.servers import RedisServer
+
+ON_COMMIT = "accounts.quota.publishing.transaction.on_commit"
+Issue = Callable[..., tuple[ApiKey, str]]
+PATHS = [
+    ("GET", "/pets"),
+    ("GET", "/account"),
+    ("POST", "/pets"),
+    ("GET", "/x"),
+    ("DELETE", "/store/orders/1"),
+]
+
+
+@pytest.fixture
+def suspended(account: Account, key: ApiKey) -> Account:
+    """An account that is suspended, with a key."""
+    account.suspend(reason="Unpaid", by=OPERATOR)
+    return account
+
+
+# --- The answer -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("method", "path"), PATHS)
+def test_every_request_is_a_403_that_says_whom_to_ask(
+    suspended: Account, api: Api, settings: Any, method: str, path: str
+) -> None:
+    settings.ANONYMOUS_PER_MINUTE = 300
+    answer = api(method, path, {} if method == "POST" else None)
+    body = answer.json()
+    assert (answer.status_code, body["status"], body["code"]) == (403, 403, "account_suspended")
+    assert "Unpaid" not in answer.text
+    assert '/docs/errors#account_suspended>; rel="help"' in answer["Link"]
+    assert answer["X-RateLimit-Limit"] == "300"  # Of the client's address.
+
+
+def test_it_costs_nothing_and_is_no_use_and_no_strike(suspended: Account, api: Api) -> None:
+    for _ in range(20):
+        api.get("/pets")
+    write_behind.recorder.write()
+    for records in (QuotaCounter, DailyUsage, KeyStanding):
+        assert not records.objects.exists()
+    assert ApiKey.objects.get().last_used_at is None
+
+
+def test_whoever_goes_on_meets_the_limit_of_the_address(
+    suspended: Account, api: Api, settings: Any
+) -> None:
+    settings.ANONYMOUS_PER_MINUTE = 5
+    assert [api.get("/pets").status_code for _ in range(7)] == [403] * 5 + [429] * 2
+
+
+def test_other_refusals_of_a_key_come_first_and_its_scope_later(
+    suspended: Account, issue: Issue, store: QuotaStore
+) -> None:
+    revoked, elsewhere, narrow = (issue(key_scopes=["events:read"]) for _ in range(3))
+    revoked[0].revoke(reason="Leaked", by=OPERATOR)
+    ApiKey.objects.filter(pk=elsewhere[0].pk).update(allowed_networks=["203.0.113.0/24"])
+    said = [Api(text).get("/pets").json()["code"] for _, text in (revoked, elsewhere, narrow)]
+    assert said == ["invalid_api_key", "invalid_api_key", "account_suspended"]
+
+
+def test_other_accounts_are_served(suspended: Account, issue: Issue) -> None:
+    _, text = issue(of=Account.objects.create(name="Other", plan_id="free"))
+    assert Api(text).get("/pets").status_code == 200
+
+
+def test_refused_keys_are_counted_by_why(suspended: Account, api: Api) -> None:
+    def count() -> float:
+        return REGISTRY.get_sample_value("petstore_keys_refused_total", {"why": "suspended"}) or 0
+
+    before = count()
+    api.get("/pets")
+    assert count() == before + 1
+
+
+# --- In both stores -------------------------------------------------------------------------------
+
+
+def test_it_holds_on_the_next_request_and_is_lifted_on_the_next(store: QuotaStore) -> None:
+    desk = Desk(store, per_minute=5, per_day=20)
+    desk.add_key()
+    assert minute(desk.send()).used == 1
+    desk.account.suspend(reason="Unpaid", by=OPERATOR)
+    for key in (0, 1):
+        assert desk.admit(key).refusal is desk.look(key).refusal is KeyRefusal.SUSPENDED
+    desk.account.lift_suspension(reason="Paid", by=OPERATOR)
+    assert desk.look(1).refusal is None
+    assert minute(desk.send()).used == 2
+
+
+def test_a_key_that_is_issued_meanwhile_is_refused_as_well(store: QuotaStore) -> None:
+    desk = Desk(store, per_minute=5, per_day=20)
+    desk.account.suspend(reason="Unpaid", by=OPERATOR)
+    desk.add_key()
+    assert desk.admit(1).refusal is KeyRefusal.SUSPENDED
+
+
+def test_a_wrong_secret_is_told_nothing(store: QuotaStore) -> None:
+    desk = Desk(store, per_minute=5, per_day=20)
+    desk.account.suspend(reason="Unpaid", by=OPERATOR)
+    desk.texts.append(key_text.make("live", desk.account.public_id).text)
+    assert desk.admit(1).refusal is KeyRefusal.UNKNOWN
+
+
+def test_what_is_wrong_with_the_key_itself_comes_first(store: QuotaStore) -> None:
+    desk = Desk(store, per_minute=5, per_day=20, now=round(timezone.now().timestamp() * SECOND))
+    desk.add_key()
+    desk.account.suspend(reason="Unpaid", by=OPERATOR)
+    desk.keys[0].revoke(reason="Leaked", by=OPERATOR)
+    desk.keys[1].expires_at = timezone.now() + timedelta(seconds=10)
+    desk.keys[1].save()
+    desk.now += 11 * SECOND
+    assert desk.admit(0).refusal is KeyRefusal.REVOKED
+    assert desk.admit(1).refusal is KeyRefusal.EXPIRED
+
+
+def test_it_holds_after_the_connection_to_redis_was_cut(
+    redis: RedisServer, monkeypatch: pytest.MonkeyPatch, db: None
+) -> None:
+    redis.client.flushall()
+    with relay(redis.port) as way:
+        monkeypatch.setattr("accounts.quota.store.redis", RedisQuotaStore(way.url))
+        monkeypatch.setattr(ON_COMMIT, lambda tell, robust=False: tell())
+        desk = Desk(RedisQuotaStore(redis.url), per_minute=5, per_day=100)
+        desk.send()
+        way.cut()
+        desk.account.suspend(reason="Unpaid", by=OPERATOR)
+        assert desk.admit().refusal is KeyRefusal.SUSPENDED
+
+
+def test_facts_that_a_process_of_the_version_before_published_are_read_anew(
+    redis: RedisServer, db: None
+) -> None:
+    redis.client.flushall()
+    desk = Desk(RedisQuotaStore(redis.url), per_minute=5, per_day=100)
+    Account.objects.update(suspended_at=timezone.now(), suspended_reason="Unpaid")
+    desk.admit()
+    public_id = desk.keys[0].public_id
+    assert redis.client.hdel(names(public_id)[0], "suspended") == 1
+    assert desk.admit().refusal is desk.look().refusal is KeyRefusal.SUSPENDED
+    facts = key_record.read(public_id)
+    assert facts is not None
+    assert facts.suspended
+    assert "suspended" in publication(facts)
+
+
+# --- The verbs ------------------------------------------------------------------------------------
+
+
+def trail(account: Account) -> list[tuple[str, str, str]]:
+    entries = AuditEntry.objects.about(account).order_by("id")
+    return list(entries.values_list("action", "actor_name", "reason"))
+
+
+def test_both_are_in_the_audit_trail_with_their_reasons(suspended: Account) -> None:
+    assert suspended.suspended_reason == "Unpaid"
+    suspended.lift_suspension(reason="Paid", by=OPERATOR)
+    assert (suspended.suspended_at, suspended.suspended_reason) == (None, "")
+    assert trail(suspended) == [
+        ("suspended", "tests", "Unpaid"),
+        ("suspension_lifted", "tests", "Paid"),
+    ]
+    entry = AuditEntry.objects.about(suspended).earliest("id")
+    assert entry.after["suspended_reason"] == "Unpaid"
+    assert entry.before["suspended_at"] is None
+
+
+@pytest.mark.parametrize("verb", ["suspend", "lift_suspension"])
+def test_either_needs_a_reason(suspended: Account, verb: str) -> None:
+    with pytest.raises(ValidationError, match="Say why"):
+        getattr(suspended, verb)(reason="  ", by=OPERATOR)
+
+
+def test_neither_is_done_twice(suspended: Account) -> None:
+    with pytest.raises(ValidationError, match="Acme Pets is suspended already"):
+        suspended.suspend(reason="Again", by=OPERATOR)
+    suspended.lift_suspension(reason="Paid", by=OPERATOR)
+    with pytest.raises(ValidationError, match="Acme Pets is not suspended"):
+        suspended.lift_suspension(reason="Again", by=OPERATOR)
+    assert len(trail(suspended)) == 2
+
+
+def test_another_plan_lifts_nothing(account: Account, api: Api) -> None:
+    stale = Account.objects.get(pk=account.pk)
+    account.suspend(reason="Unpaid", by=OPERATOR)
+    stale.assign("pro")  # type: ignore[arg-type]
+    assert api.get("/pets").json()["code"] == "account_suspended"
+
+
+def test_database_refuses_a_suspension_without_a_reason(account: Account) -> None:
+    with pytest.raises(IntegrityError), transaction.atomic():
+        Account.objects.update(suspended_at=timezone.now())
