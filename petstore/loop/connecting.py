@@ -15,6 +15,9 @@ Connect = Callable[[str], Awaitable[BaseDatabaseWrapper]]
 
 SPARE_SECONDS = 1.0  # For what Django says to a new connection.
 CONNECTING = 4  # Threads: so many connections are made at once.
+# What is asked on the loop is short and has its index. Of a small table, as any new one is, PostgreSQL
+# would read all, and keep to that plan while it grows, until it counts its rows again.
+PLANNING = "-c enable_seqscan=off -c jit=off"
 
 
 @cache
@@ -43,6 +46,10 @@ async def connect_in_thread(alias: str) -> BaseDatabaseWrapper:
 
 def connect(alias: str) -> BaseDatabaseWrapper:
     wrapper = connections.create_connection(alias)
+    options = wrapper.settings_dict["OPTIONS"]
+    if options.get("prepare_threshold") is not None:  # It is None for a pooler, which takes no options.
+        options = options | {"options": f"{options.get('options', '')} {PLANNING}".strip()}
+        wrapper.settings_dict = wrapper.settings_dict | {"OPTIONS": options}
     wrapper.connect()
     return wrapper
 

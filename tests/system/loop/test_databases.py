@@ -17,6 +17,7 @@ from petstore.api.errors import ErrorCode, as_api_error
 from petstore.db import base, monitor
 from petstore.db.base import DatabaseWrapper, wait_for_watch
 from petstore.db.monitor import DatabaseAwayError, Server
+from petstore.loop.connecting import connect
 from tests.conftest import COMMITTED, Api
 from tests.support.skips import NEEDS_POSTGRESQL
 
@@ -109,6 +110,18 @@ def test_commands_have_none(db: None, name: str) -> None:
     with wrapper.cursor() as cursor:
         cursor.execute(f"SHOW {name}")
         assert cursor.fetchone() == ("0",)
+    wrapper.close()
+
+
+@NEEDS_POSTGRESQL
+def test_loop_reads_by_index_what_postgresql_takes_for_small(db: None) -> None:
+    """Its plans are kept, and what is small now may grow before PostgreSQL counts it again."""
+    wrapper = connect("default")
+    with wrapper.cursor() as cursor:
+        cursor.execute("CREATE TEMPORARY TABLE small AS SELECT 1 AS id")
+        cursor.execute("CREATE INDEX ON small (id)")
+        cursor.execute("EXPLAIN SELECT id FROM small WHERE id = 1")
+        assert "Seq Scan" not in str(cursor.fetchall())
     wrapper.close()
 
 
