@@ -14,17 +14,21 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 from django_otp.plugins.otp_static import admin as otp_static_pages  # noqa: F401  Registers what goes below.
 from django_otp.plugins.otp_static.models import StaticDevice
 from django_otp.plugins.otp_totp import admin as otp_totp_pages  # noqa: F401
 from django_otp.plugins.otp_totp.models import TOTPDevice
 from unfold.decorators import display
-from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
+from unfold.forms import AdminPasswordChangeForm
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
+from accounts.admin.staff_forms import NewStaffForm, RoleField, StaffForm
 from petstore.backoffice import two_factor
 from petstore.backoffice.audit import Action, Actor, record
 from petstore.backoffice.confirmation import Question, ReasonForm, confirm
+from petstore.backoffice.filters import ChoiceFilter
 from petstore.backoffice.model_admin import PetstoreModelAdmin
 
 # django-otp's own pages would show the secrets of everybody's authenticator app.
@@ -38,7 +42,9 @@ RESET = Question(
     "they set up a new app, their password alone will be enough to sign in.",
     danger=True,
 )
-OWN_RIGHTS = ("is_active", "is_staff", "is_superuser", "groups", "user_permissions")
+OWN_RIGHTS = ("is_active", "is_superuser", "user_permissions")
+ROLE = "If nothing here fits, make a role under Roles."
+MAY_SIGN_IN = "Switch it off when somebody leaves. What they did stays in the audit trail."
 
 
 def rights_of(user: User) -> QuerySet[Permission]:
@@ -78,26 +84,91 @@ class NobodyAboveAdmin(PetstoreModelAdmin):
         """Offer only what may be given, as boxes to tick: they need neither a wide screen nor a mouse."""
         if db_field.name in {"permissions", "user_permissions"}:
             kwargs["queryset"] = grantable(request)
-        if db_field.name == "groups" and not cast("User", request.user).is_superuser:
-            above = Permission.objects.exclude(pk__in=grantable(request))
-            kwargs["queryset"] = Group.objects.exclude(permissions__in=above)
         kwargs["widget"] = UnfoldAdminCheckboxSelectMultipleWidget()
         return super().formfield_for_manytomany(db_field, request, **kwargs)
 
 
+class RoleFilter(ChoiceFilter):
+    title = parameter_name = "role"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [(str(pk), name) for pk, name in Group.objects.order_by("name").values_list("pk", "name")]
+
+    def condition(self, chosen: str) -> Q:
+        return Q(groups=chosen)
+
+
 @admin.register(User)
 class StaffAdmin(UserAdmin, NobodyAboveAdmin):  # type: ignore[type-arg,misc]  # Stubs and unfold differ.
-    form = UserChangeForm
-    add_form = UserCreationForm
+    add_form_template = None  # Django's says that there is a second form.
+    form = StaffForm
+    add_form = NewStaffForm
     change_password_form = AdminPasswordChangeForm
-    list_display = ("username", "email", "first_name", "last_name", "is_staff", "has_second_factor")
+    list_display = ("username", "name", "email", "role", "may_sign_in", "last_sign_in", "has_second_factor")
+    list_filter = (RoleFilter, "is_active")
     filter_horizontal = ()
+    person = ("username", "first_name", "last_name", "email")
     row_pages = {"two-factor/": "reset_two_factor"}
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
         device = TOTPDevice.objects.filter(user=OuterRef("pk"), confirmed=True)
         found: QuerySet[User] = super().get_queryset(request)
-        return found.annotate(second_factor=Exists(device))
+        return found.annotate(second_factor=Exists(device)).prefetch_related("groups")
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        """Return the parts of the form; rights beside the role only for those who have or give some."""
+        if obj is None:
+            return ((None, {"fields": (*self.person, "groups", "password1", "password2")}),)
+        rights = ["role" if obj.pk == request.user.pk else "groups", "is_active"]
+        rights += ["is_superuser"] if cast("User", request.user).is_superuser else []
+        rights += ["user_permissions"] if obj.user_permissions.exists() else []
+        return (
+            (None, {"fields": (*self.person, "reset_password")}),
+            ("What they may do", {"fields": rights}),
+            ("Dates", {"fields": ("last_sign_in", "date_joined")}),
+        )
+
+    def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        """Offer the roles that may be given, and without the links to edit them."""
+        if db_field.name == "groups":
+            above = Permission.objects.exclude(pk__in=grantable(request))
+            superuser = cast("User", request.user).is_superuser
+            groups = Group.objects.all() if superuser else Group.objects.exclude(permissions__in=above)
+            return RoleField(groups.order_by("name"), required=False, label="Role", help_text=ROLE)
+        if db_field.name == "is_active":
+            kwargs |= {"label": "May sign in", "help_text": MAY_SIGN_IN}
+        return super().formfield_for_dbfield(db_field, request, **kwargs)
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        """Save somebody, who works here as long as they may sign in."""
+        obj.is_staff = obj.is_active
+        super().save_model(request, obj, form, change)
+
+    def response_add(self, request: HttpRequest, obj: Any, post_url_continue: Any = None) -> HttpResponse:
+        """Go to the list, past Django's own second form: the first one asked for everything."""
+        return super(UserAdmin, self).response_add(request, obj, post_url_continue)
+
+    @display(description="password")
+    def reset_password(self, user: User) -> SafeString:
+        link = reverse("admin:auth_user_password_change", args=[user.pk])
+        return format_html('<a class="office-link" href="{}">Reset password</a>', link)
+
+    @display(description="name")
+    def name(self, user: User) -> str:
+        return user.get_full_name()
+
+    @display(description="role")
+    def role(self, user: User) -> str:
+        groups = [group.name for group in user.groups.all()]  # Fetched before, for all rows at once.
+        return ", ".join(["Superuser"] * user.is_superuser + groups) or "None"
+
+    @display(description="may sign in", boolean=True)
+    def may_sign_in(self, user: User) -> bool:
+        return user.is_active and user.is_staff
+
+    @display(description="last sign-in", ordering="last_login")
+    def last_sign_in(self, user: User) -> str:
+        return f"{user.last_login:%Y-%m-%d %H:%M} UTC" if user.last_login else "Never"
 
     @display(description="two-factor", boolean=True)
     def has_second_factor(self, user: Any) -> bool:
@@ -115,7 +186,7 @@ class StaffAdmin(UserAdmin, NobodyAboveAdmin):  # type: ignore[type-arg,misc]  #
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         """Return what can't be edited: one's own rights; and only superusers make superusers."""
-        fixed = ("last_login", "date_joined")
+        fixed = ("reset_password", "role", "last_sign_in", "date_joined")
         if obj is not None and obj.pk == request.user.pk:
             return (*fixed, *OWN_RIGHTS)
         return fixed if cast("User", request.user).is_superuser else (*fixed, "is_superuser")

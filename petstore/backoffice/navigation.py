@@ -22,7 +22,7 @@ PAGES = {
     ],
     "Staff": [
         ("auth.user", "Staff", "badge"),
-        ("auth.group", "Groups", "group"),
+        ("auth.group", "Roles", "group"),
         ("backoffice.auditentry", "Audit trail", "history"),
     ],
 }

@@ -5,6 +5,7 @@ from typing import Any, cast
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
+from django.urls import path
 from django.utils.decorators import method_decorator
 from django.views.decorators.http import require_POST
 
@@ -24,6 +25,14 @@ class PetstoreAdminSite(TwoFactorSite):
 
     def admin_view(self, view: Any, cacheable: bool = False) -> Any:
         return guarded(super().admin_view(framed(self, view), cacheable))
+
+    def get_urls(self) -> list[Any]:
+        """Add a page for those who can't sign in."""
+        help_page = path("sign-in-help/", guarded(self.sign_in_help), name="sign_in_help")
+        return [help_page, *super().get_urls()]
+
+    def sign_in_help(self, request: HttpRequest) -> HttpResponse:
+        return self.page(request, "sign_in_help", "Can't sign in?")
 
     def login(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         """Show the login, or check it. Too many attempts: 429, and when to come back."""

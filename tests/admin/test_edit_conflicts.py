@@ -115,7 +115,7 @@ def changes(model: str, request: pytest.FixtureRequest) -> tuple[Any, dict[str, 
         pet = Pet.objects.create(name="Rex", category=category)
         return pet, {"status": "pending"}, {"name": "Max", "category": category.pk, "status": "sold"}
     if model == "user":
-        return User.objects.create(username="clerk"), {"is_staff": True}, {"username": "clerk"}
+        return User.objects.create(username="clerk"), {"is_active": False}, {"username": "clerk"}
     return Group.objects.create(name="Mine"), {"name": "Other"}, {"name": "Third"}
 
 

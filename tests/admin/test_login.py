@@ -51,6 +51,16 @@ def test_staff_sign_in(boss: User) -> None:
     assert (response.status_code, response.url) == (302, "/admin/")
 
 
+def test_who_can_not_sign_in_finds_out_whom_to_ask() -> None:
+    stranger = Client()
+    assert 'href="/admin/sign-in-help/"' in stranger.get(LOGIN).text
+    page = stranger.get("/admin/sign-in-help/")
+    assert page.status_code == 200
+    for command in ("changepassword", "addstatictoken", "createsuperuser"):
+        assert f"manage.py {command}" in page.text
+    assert 'id="nav-sidebar"' not in page.text
+
+
 def test_ten_attempts_a_minute_from_an_address_are_looked_at_and_no_more(clock: Clock) -> None:
     answers = [attempt(name=f"user {number}").status_code for number in range(12)]
     assert answers == [200] * 10 + [429] * 2

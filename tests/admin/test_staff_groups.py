@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from html import unescape
 from typing import Any
 
 import pytest
@@ -10,11 +11,13 @@ from django.contrib.auth.models import Group, Permission, User
 from django.db import connection
 from django.db.migrations.loader import MigrationLoader
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
+from accounts.admin.staff_forms import ROLES
 from accounts.models import Account, ApiKey
 from inventory.models import Category, Order, Pet
 from petstore.backoffice.site import PetstoreAdminSite
-from tests.support.staff import member_of, signed_in, superuser
+from tests.support.staff import PASSWORD, member_of, signed_in, superuser
 
 GROUPS = ("Viewer", "Support", "Stock", "Owner")
 CUSTOMERS = {"accounts/account", "accounts/apikey", "accounts/plan"}
@@ -158,10 +161,9 @@ def test_making_the_groups_again_changes_nothing_that_was_edited(db: None) -> No
 def edit(client: Client, user: User, **fields: Any) -> Any:
     """Send the form of a member of staff, as it stands but for some fields."""
     sent: dict[str, Any] = {
-        "username": user.username, "is_active": "on", "is_staff": "on",
-        "groups": [group.pk for group in user.groups.all()],
+        "username": user.username, "is_active": "on",
+        "groups": ",".join(str(group.pk) for group in user.groups.order_by("pk")),
         "user_permissions": [each.pk for each in user.user_permissions.all()],
-        "date_joined_0": "2026-01-01", "date_joined_1": "00:00:00",
     }  # fmt: skip
     sent |= fields
     return client.post(
@@ -172,10 +174,74 @@ def edit(client: Client, user: User, **fields: Any) -> Any:
 def test_an_owner_hires_a_clerk_for_a_group(db: None) -> None:
     clerk = User.objects.create(username="clerk")
     stock = Group.objects.get(name="Stock")
-    assert edit(signed_in(member_of("Owner")), clerk, groups=[stock.pk]).status_code == 302
+    assert edit(signed_in(member_of("Owner")), clerk, groups=stock.pk).status_code == 302
     clerk.refresh_from_db()
     assert clerk.is_staff
     assert clerk.has_perm("inventory.change_pet")
+
+
+def test_a_new_colleague_signs_in_and_has_their_role(db: None) -> None:
+    client = signed_in(member_of("Owner"))
+    page = client.get("/admin/auth/user/add/").text
+    assert "After you" not in page
+    for name in GROUPS:
+        assert f"{name}: {ROLES[name]}" in unescape(page)
+    new = {"username": "kim", "password1": PASSWORD, "password2": PASSWORD}
+    assert client.post("/admin/auth/user/add/", new).status_code == 200  # Without a role.
+    new["groups"] = str(Group.objects.get(name="Stock").pk)
+    assert client.post("/admin/auth/user/add/", new)["Location"] == "/admin/auth/user/"
+    colleague = Client()
+    colleague.post("/admin/login/", {"username": "kim", "password": PASSWORD})
+    assert colleague.get("/admin/inventory/pet/add/").status_code == 200
+    assert colleague.get("/admin/accounts/account/").status_code == 403
+
+
+def test_who_has_several_groups_keeps_them_until_another_role_is_chosen(db: None) -> None:
+    clerk = member_of("Support", "Stock", name="clerk")
+    client = signed_in(superuser())
+    assert "Support and Stock" in client.get(f"/admin/auth/user/{clerk.pk}/change/").text
+    edit(client, clerk, first_name="Kim")
+    assert clerk.groups.count() == 2
+    edit(client, clerk, groups=Group.objects.get(name="Viewer").pk)
+    assert [group.name for group in clerk.groups.all()] == ["Viewer"]
+
+
+@pytest.mark.parametrize("sent", ["x", "1,x", "9" * 30, "-1", "\u0661"])
+def test_no_role_that_is_not_there_is_taken(db: None, sent: str) -> None:
+    clerk = member_of("Viewer")
+    assert edit(signed_in(superuser()), clerk, groups=sent).status_code in {200, 400}
+    assert [group.name for group in clerk.groups.all()] == ["Viewer"]
+
+
+def test_who_has_left_can_not_sign_in(db: None) -> None:
+    clerk = member_of("Stock")
+    edit(signed_in(member_of("Owner")), clerk, is_active="")
+    clerk.refresh_from_db()
+    assert (clerk.is_active, clerk.is_staff) == (False, False)
+
+
+def test_saving_somebody_who_may_not_sign_in_does_not_let_them_in(db: None) -> None:
+    clerk = User.objects.create(username="clerk")  # Active, but no member of staff.
+    client = signed_in(superuser())
+    page = client.get(f"/admin/auth/user/{clerk.pk}/change/")
+    assert page.context["adminform"].form["is_active"].value() is False
+
+
+def test_the_list_of_staff_costs_the_same_for_any_number_of_them(db: None) -> None:
+    client = signed_in(superuser())
+    costs = []
+    for number in range(2):
+        for name in GROUPS:
+            member_of(name, name=f"{name} {number}")
+        with CaptureQueriesContext(connection) as queries:
+            text = client.get("/admin/auth/user/").text
+        costs.append(len(queries))
+    assert costs[0] == costs[1]
+    assert "Superuser" in text
+    assert "Never" in text
+    stock = Group.objects.get(name="Stock").pk
+    rows = client.get("/admin/auth/user/", {"role": stock}).context["cl"].result_list
+    assert {user.username for user in rows} == {"Stock 0", "Stock 1"}
 
 
 def test_an_owner_makes_nobody_a_superuser(db: None) -> None:
@@ -209,15 +275,17 @@ def test_nobody_gives_permissions_that_they_lack(db: None) -> None:
     wanted = Permission.objects.get(codename="change_plan")
     owned = Permission.objects.get(codename="view_pet")
     client = signed_in(personnel())
-    assert edit(client, clerk, user_permissions=[wanted.pk]).status_code == 200
-    assert edit(client, clerk, user_permissions=[owned.pk]).status_code == 302
+    clerk.user_permissions.add(owned)
+    assert edit(client, clerk, user_permissions=[owned.pk, wanted.pk]).status_code == 200
     assert list(clerk.user_permissions.all()) == [owned]
+    assert edit(client, clerk, user_permissions=[]).status_code == 302
+    assert not clerk.user_permissions.exists()
 
 
 def test_nobody_puts_others_into_a_group_that_may_do_more_than_they(db: None) -> None:
     clerk = User.objects.create(username="clerk", is_staff=True)
     owner = Group.objects.get(name="Owner")
-    assert edit(signed_in(personnel()), clerk, groups=[owner.pk]).status_code == 200
+    assert edit(signed_in(personnel()), clerk, groups=owner.pk).status_code == 200
     assert not clerk.groups.exists()
 
 
@@ -248,7 +316,7 @@ def test_nobody_edits_a_group_that_may_do_more_than_they(db: None) -> None:
 def test_nobody_takes_away_their_own_rights(db: None, who: str) -> None:
     user = superuser() if who == "superuser" else member_of("Owner")
     client = signed_in(user)
-    edit(client, user, is_active="", is_staff="", is_superuser="", groups=[], first_name="Kim")
+    edit(client, user, is_active="", is_staff="", is_superuser="", groups="", first_name="Kim")
     fresh = User.objects.get(pk=user.pk)
     assert fresh.first_name == "Kim"
     assert (fresh.is_active, fresh.is_staff, fresh.is_superuser) == (True, True, user.is_superuser)
@@ -256,6 +324,12 @@ def test_nobody_takes_away_their_own_rights(db: None, who: str) -> None:
     assert client.post(f"/admin/auth/user/{user.pk}/delete/", {"post": "yes"}).status_code == 403
     assert client.post(f"/admin/auth/user/{user.pk}/two-factor/", {"reason": "x"}).status_code == 403
     assert User.objects.filter(pk=user.pk).exists()
+
+
+def test_an_owner_finds_where_to_reset_a_password(db: None) -> None:
+    clerk = member_of("Viewer")
+    page = signed_in(member_of("Owner")).get(f"/admin/auth/user/{clerk.pk}/change/").text
+    assert f'href="/admin/auth/user/{clerk.pk}/password/">Reset password</a>' in page
 
 
 def test_a_superuser_makes_a_superuser(db: None) -> None:
@@ -276,7 +350,7 @@ def test_who_has_just_lost_their_rights_takes_nobody_elses(
         return True
 
     monkeypatch.setattr(PetstoreAdminSite, "has_permission", let_in_and_fired_at_once)
-    assert edit(client, rival, is_staff="").status_code == 403
+    assert edit(client, rival, is_active="").status_code == 403
     rival.refresh_from_db()
     assert rival.is_staff
 

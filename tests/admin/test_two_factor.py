@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
+from django.core.management import call_command
 from django.test import Client
 from django_otp.oath import totp
 from django_otp.plugins.otp_static.models import StaticDevice, StaticToken
@@ -68,6 +69,17 @@ def is_in(client: Client) -> bool:
 
 
 # --- Asking --------------------------------------------------------------------------------------
+
+
+def test_a_code_of_the_command_lets_in_once_who_lost_their_phone(
+    app: TOTPDevice, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call_command("addstatictoken", "boss")
+    code = capsys.readouterr().out.strip()
+    for let_in in (True, False):
+        client = gave_password()
+        client.post(CODE, {"code": code})
+        assert is_in(client) == let_in
 
 
 def test_without_a_second_factor_the_password_is_enough(boss: User) -> None:

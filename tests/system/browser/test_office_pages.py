@@ -115,4 +115,8 @@ def test_no_page_has_a_serious_finding_or_breaks_the_policy(open_page: Open, loo
 
 @pytest.mark.parametrize("look", [{}, {"narrow": True, "dark": True}], ids=["wide light", "narrow dark"])
 def test_login_has_no_serious_finding(open_page: Open, look: dict[str, bool]) -> None:
-    assert not serious_findings(open_page("/admin/login/", **look))
+    page = open_page("/admin/login/", **look)
+    assert not serious_findings(page)
+    page.get_by_role("link", name="Forgotten your password").click()
+    page.wait_for_url("**/admin/sign-in-help/")
+    assert not serious_findings(page)

@@ -1,0 +1,57 @@
+"""The forms of a member of staff: one role, and whether they may sign in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.contrib.auth.models import Group
+from unfold.forms import UserChangeForm, UserCreationForm
+from unfold.widgets import UnfoldAdminSelectWidget
+
+ROLES = {
+    "Viewer": "sees everything but staff and the audit trail, and changes nothing",
+    "Support": "sees what a Viewer sees; issues and revokes keys, and looks after accounts",
+    "Stock": "sees the shop alone; looks after pets, categories and orders",
+    "Owner": "does all of this; changes plans, looks after staff, and sees the audit trail",
+}
+
+
+class RoleSelect(UnfoldAdminSelectWidget):
+    """One select for several rows: a value of it is their ids, with commas."""
+
+    def format_value(self, value: Any) -> list[str]:
+        return [",".join(sorted(str(pk) for pk in value or []))]
+
+    def value_from_datadict(self, data: Any, files: Any, name: str) -> list[str]:
+        return [pk for pk in data.get(name, "").split(",") if pk]
+
+
+class RoleField(forms.ModelMultipleChoiceField):  # type: ignore[type-arg]  # Generic in its stubs only.
+    """The groups. Who is in several keeps them until another role is chosen."""
+
+    widget = RoleSelect
+
+    def label_from_instance(self, group: Any) -> str:
+        return f"{group.name}: {ROLES[group.name]}" if group.name in ROLES else group.name
+
+
+class StaffForm(UserChangeForm):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Offer what somebody has: nothing, or several groups; and one switch for those who may sign in."""
+        super().__init__(*args, **kwargs)
+        self.initial["is_active"] = self.instance.is_active and self.instance.is_staff
+        groups: list[Group] = self.initial.get("groups", [])
+        if "groups" in self.fields and len(groups) != 1:
+            role: Any = self.fields["groups"]
+            [value] = role.widget.format_value(group.pk for group in groups)
+            name = " and ".join(group.name for group in groups) or "No role: sees nothing"
+            role.choices = [(value, name), *role.choices]
+
+
+class NewStaffForm(UserCreationForm):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        role: Any = self.fields["groups"]
+        role.required = True
+        role.choices = [("", "Choose a role"), *role.choices]
