@@ -122,7 +122,10 @@ class ExpiringKeys(NamedTuple):
 
 
 def expiring_keys(within_days: int = 30, limit: int = 20, now: datetime | None = None) -> ExpiringKeys:
-    """Return the keys that end within so many days, the soonest first; the counts are of 7 and 30 days."""
+    """Return the keys that end within so many days, those without a successor first, then the soonest.
+
+    The counts are of 7 and 30 days.
+    """
     now = now or timezone.now()
 
     def within(days: int) -> Q:
@@ -135,7 +138,8 @@ def expiring_keys(within_days: int = 30, limit: int = 20, now: datetime | None =
         thirty=Count("pk"),
         to_replace=Count("pk", filter=within(7) & Q(replaced=False)),
     )
-    found = ending.filter(within(within_days)).select_related("account").order_by("expires_at", "pk")
+    found = ending.filter(within(within_days)).select_related("account")
+    found = found.order_by("replaced", "expires_at", "pk")
     return ExpiringKeys(counts["seven"], counts["thirty"], list(found[:limit]), counts["to_replace"])
 
 

@@ -5,8 +5,9 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from django.contrib import admin
-from django.db.models import CharField, Exists, OuterRef, Q, QuerySet
-from django.db.models.functions import Cast
+from django.db.models import CharField, Exists, F, OuterRef, Q, QuerySet
+from django.db.models.functions import Cast, Coalesce
+from django.db.models.lookups import GreaterThanOrEqual
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
@@ -18,9 +19,11 @@ from accounts.admin.badges import PLAN_COLOURS, age, exact, state_badge, usage_b
 from accounts.admin.base import PastedKeyAdmin, public_id_in, with_use_of_today
 from accounts.admin.plans import WhatIfAdmin
 from accounts.admin.suspension import SuspendedFilter, SuspensionPages
-from accounts.models import Account, ApiKey, PlanCode
+from accounts.events.warnings import THRESHOLDS
+from accounts.models import EPOCH, Account, ApiKey, PlanCode
 from petstore.backoffice.audit import HIDDEN_NEW, Action
 from petstore.backoffice.charts import BarChart, Series
+from petstore.backoffice.filters import ChoiceFilter
 from petstore.backoffice.history import Entry
 from petstore.backoffice.models import AuditEntry
 from petstore.backoffice.navigation import may_view
@@ -42,6 +45,17 @@ FIELDS = {
 }
 
 
+class UsedFilter(ChoiceFilter):
+    title = "used today"
+    parameter_name = "used"
+    offered = tuple((f"{share}", f"{share}% or more") for share in THRESHOLDS)
+
+    def condition(self, chosen: str) -> Q:
+        limit = Coalesce("per_day", "plan__per_day")
+        reached = GreaterThanOrEqual(F("quota__day_used") * 100, limit * int(chosen))
+        return Q(reached, quota__day=(timezone.now().date() - EPOCH).days)
+
+
 @admin.register(Account)
 class AccountAdmin(PastedKeyAdmin, SuspensionPages, WhatIfAdmin):  # type: ignore[misc]  # Unfold has no types.
     keys_lookup = "account"
@@ -49,7 +63,7 @@ class AccountAdmin(PastedKeyAdmin, SuspensionPages, WhatIfAdmin):  # type: ignor
     list_display = [
         "name", "state", "plan_badge", "today", "requests_per_minute", "requests_per_day", "created_at"
     ]  # fmt: skip
-    list_filter = ["plan", SuspendedFilter]
+    list_filter = ["plan", UsedFilter, SuspendedFilter]
     list_select_related = ["plan", "quota"]
     search_fields = ["name"]  # See get_search_results.
     search_help_text = "A name, or the public id of an account or key"

@@ -98,7 +98,8 @@ def quota(top: list[QuotaCounter]) -> Card:
         at_least = "or more " if nearly == TOP_ACCOUNTS else ""
         text = counted(nearly, "account has", f"accounts {at_least}have")
         text = f"{text} used {NEARLY_ALL}% of today's quota, or more."
-        steps.append(Step(3, "speed", text, "See which", "#quota"))
+        which = listing("accounts_account", used=str(NEARLY_ALL))
+        steps.append(Step(3, "speed", text, "See which", which))
     return Card("quota", "left", 2, {"top": lines, "link": listing("accounts_account")}, steps)
 
 

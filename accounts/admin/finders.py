@@ -1,4 +1,4 @@
-"""What the palette finds of accounts, keys, refused requests and staff."""
+"""What the palette finds of accounts, keys, events, refused requests and staff."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from django.utils import timezone
 
 from accounts.admin.badges import key_state
 from accounts.admin.base import public_id_in
-from accounts.models import Account, ApiKey, Refusal
+from accounts.models import Account, ApiKey, Event, Refusal
 from petstore.backoffice import palette
+from petstore.backoffice.changelist import row_id
 from petstore.backoffice.dashboard import listing
 from petstore.backoffice.navigation import may_view
 from petstore.backoffice.palette import MOST, Offer, Result
@@ -84,6 +85,16 @@ def refusals(request: HttpRequest, term: str) -> Iterator[Result]:
         for refusal in Refusal.objects.for_request(term)[:1]:
             about = f"Refused: {refusal.get_rule_display().lower()}, {refusal.at:%Y-%m-%d %H:%M} UTC"
             yield Result(1, "help", f"Request {term}", about, listing("accounts_refusal", q=term))
+
+
+@palette.finds
+def events(request: HttpRequest, term: str) -> Iterator[Result]:
+    """Yield the event of a number, `event 17`."""
+    word, _, number = term.lower().partition(" ")
+    if word == "event" and may_view(request, "accounts.event"):
+        for event in Event.objects.filter(pk=row_id(number.removeprefix("#")) or 0):
+            link = reverse("admin:accounts_event_change", args=[event.pk])
+            yield Result(1, "rss_feed", f"Event {event.pk}", event.type, link)
 
 
 @palette.finds

@@ -113,6 +113,10 @@ class Event(EventFields):
         indexes = [
             Index("account_id", OneFilterKey("id"), name="event_of_account"),
             Index("account_id", "type", TwoFilterKey("id"), name="event_of_account_and_type"),
+            # For staff, who look at the events of all accounts.
+            Index(
+                "type", OneFilterKey("id"), name="private_event_of_type", condition=Q(account_id__gt=PUBLIC)
+            ),
         ]
 
 

@@ -11,8 +11,8 @@ from django.urls import reverse
 from django.utils.html import format_html
 
 from inventory import stock
-from inventory.admin.changelist import BigTableAdmin, KeysetChangeList
 from inventory.models import Category
+from petstore.backoffice.changelist import BigTableAdmin, KeysetChangeList
 
 
 def count_pets(categories: Iterable[Any]) -> None:

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from django.http import HttpRequest
 from django.urls import reverse
 
-from inventory.admin.changelist import row_id
 from inventory.admin.orders import VERBS
 from inventory.admin.shared import label
 from inventory.models import Order, Pet
 from inventory.search import starting_with
 from petstore.backoffice import palette
+from petstore.backoffice.changelist import row_id
 from petstore.backoffice.navigation import may_view
 from petstore.backoffice.palette import MOST, Offer, Result
 

@@ -23,10 +23,10 @@ from unfold.widgets import UnfoldAdminTextInputWidget
 from accounts.admin import accounts
 from accounts.admin.accounts import Panel
 from accounts.models import Account
-from inventory.admin.changelist import row_id
 from inventory.admin.shared import COLOURS, ActingAdmin, Outcome, Verb, a_few, label, staff, steps_of
 from inventory.admin.stages import StageFilter, tabs
 from inventory.models import LIVE, IllegalMoveError, Order, OrderStatus
+from petstore.backoffice.changelist import row_id
 from petstore.backoffice.confirmation import Question, ReasonForm, confirm
 from petstore.backoffice.filters import TimeFilter
 from petstore.backoffice.history import Entry

@@ -19,11 +19,11 @@ from unfold.contrib.filters.admin import ChoicesDropdownFilter
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from accounts.models import EventDraft
-from inventory.admin.changelist import row_id
 from inventory.admin.import_export import PetExchange
 from inventory.admin.shared import Outcome, SearchedFilter, Verb, label, staff, steps_of
 from inventory.models import LIVE, PET_MOVES, Category, IllegalMoveError, Order, Pet, PetEvent, PetStatus
-from inventory.search import starting_with
+from inventory.search import Folded, starting_with
+from petstore.backoffice.changelist import row_id
 from petstore.backoffice.confirmation import Question, ReasonForm
 from petstore.backoffice.wording import counted
 from petstore.db.keysets import OneFilterKey, TwoFilterKey
@@ -142,6 +142,7 @@ class PetAdmin(PetExchange):
             ("category__id__exact", "status__exact"): TwoFilterKey("id"),
         }
     )
+    expressions = MappingProxyType({"folded": Folded("name")})
     list_select_related = ["category"]
     ordering = ["-id"]  # What was added last is seen first.
     search_fields = ["name"]

@@ -16,8 +16,8 @@ from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.contrib.filters.forms import AutocompleteDropdownForm
 from unfold.decorators import display
 
-from inventory.admin.changelist import BigTableAdmin
 from inventory.models import Order, OrderStatus, Pet, PetStatus
+from petstore.backoffice.changelist import BigTableAdmin
 from petstore.backoffice.confirmation import Question, confirm
 from petstore.backoffice.history import MOST_SHOWN, Entry
 from petstore.backoffice.model_admin import SafeAutocompleteSelect

@@ -18,6 +18,7 @@ PAGES = {
         ("accounts.account", "Accounts", "storefront"),
         ("accounts.apikey", "API keys", "key"),
         ("accounts.plan", "Plans", "speed"),
+        ("accounts.event", "Events", "rss_feed"),
         ("accounts.refusal", "Why refused?", "help"),
     ],
     "Staff": [

@@ -140,7 +140,11 @@ def test_the_next_actions_come_first_with_links(boss: Client, busy: None) -> Non
             "Rotate in time",
             "/admin/accounts/apikey/?expires=7",
         ),
-        ("1 account has used 80% of today's quota, or more.", "See which", "#quota"),
+        (
+            "1 account has used 80% of today's quota, or more.",
+            "See which",
+            "/admin/accounts/account/?used=80",
+        ),
     ]
 
 
@@ -149,6 +153,35 @@ def test_a_key_that_was_rotated_asks_for_nothing(boss: Client, key: ApiKey) -> N
     page = boss.get("/admin/")
     assert not [text for text, _, _ in steps(page) if "ends" in text]
     assert "already replaced" in page.text
+
+
+def test_customers_without_a_successor_are_listed_however_many_keys_were_rotated(
+    boss: Client, issue: Issue
+) -> None:
+    for number in range(6):
+        customer = Account.objects.create(name=f"Rotates {number}", plan_id=PlanCode.FREE)
+        issue(customer)[0].rotate(by=OPERATOR)
+    late = Account.objects.create(name="Forgets", plan_id=PlanCode.FREE)
+    issue(late, expires_at=timezone.now() + timedelta(days=6))
+    first, *others = boss.get("/admin/").context["cards"]["keys"].facts["ending"].keys
+    assert (first.account, first.replaced) == (late, False)
+    assert all(key.replaced for key in others)
+
+
+def test_all_customers_who_reached_80_percent_are_one_click_away(boss: Client) -> None:
+    for number in range(12):
+        use(Account.objects.create(name=f"Busy {number}", plan_id=PlanCode.FREE), 800 + number)
+    use(Account.objects.create(name="Calm", plan_id=PlanCode.FREE), 799)
+    page = boss.get("/admin/")
+    (step,) = [step for step in steps(page) if "quota" in step[0]]
+    assert step == (
+        "10 accounts or more have used 80% of today's quota, or more.",
+        "See which",
+        "/admin/accounts/account/?used=80",
+    )
+    found = boss.get(step[2]).context["cl"].result_list
+    assert sorted(account.name for account in found) == sorted(f"Busy {number}" for number in range(12))
+    assert not boss.get("/admin/accounts/account/?used=100").context["cl"].result_list
 
 
 def test_where_nothing_waits_the_page_says_so(
@@ -314,7 +347,8 @@ def test_what_is_not_shown_is_not_asked_for(busy: None) -> None:
 def test_who_may_only_look_is_asked_to_do_nothing(busy: None) -> None:
     page = client_of("inventory.view_order", "accounts.view_apikey").get("/admin/")
     assert {verb for _, verb, _ in steps(page)} == {"See the orders", "See the keys"}
-    assert steps(client_of("inventory.view_pet", "accounts.view_account").get("/admin/"))[-1][2] == "#quota"
+    (*_, last) = steps(client_of("inventory.view_pet", "accounts.view_account").get("/admin/"))
+    assert last[1:] == ("See which", "/admin/accounts/account/?used=80")
 
 
 # --- What it costs -------------------------------------------------------------------------------

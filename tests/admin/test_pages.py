@@ -14,6 +14,7 @@ from django.test import Client, RequestFactory
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
+from accounts.events.numbering import number_all
 from accounts.models import Account, ApiKey, Plan, PlanCode
 from inventory.models import Category, Pet
 from petstore.backoffice.input_guard import guarded
@@ -42,6 +43,7 @@ def pet(category: Category) -> Pet:
 @pytest.fixture
 def rows(pet: Pet, key: ApiKey) -> None:
     """One row at least of every model."""
+    number_all()
 
 
 # --- Any input -----------------------------------------------------------------------------------

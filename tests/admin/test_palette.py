@@ -12,7 +12,8 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from accounts.models import Account, ApiKey, PlanCode, Refusal
+from accounts.events.numbering import number_all
+from accounts.models import Account, ApiKey, Event, PlanCode, Refusal
 from inventory.models import Category, Order, Pet
 from petstore.backoffice.models import AuditEntry
 from tests.support.costs import plans
@@ -111,6 +112,15 @@ def test_a_request_id_leads_to_why_it_was_refused_and_to_what_staff_did(staff: C
 
 def test_a_member_of_staff_is_found_by_the_start_of_the_user_name(staff: Client, boss: User) -> None:
     assert found(staff, "bo") == [("boss", f"/admin/auth/user/{boss.pk}/change/")]
+
+
+def test_an_event_is_found_by_its_number(staff: Client, key: ApiKey) -> None:
+    number_all()
+    event = Event.objects.earliest("pk")
+    for text in (f"event {event.pk}", f"Event #{event.pk}"):
+        assert found(staff, text) == [(f"Event {event.pk}", f"/admin/accounts/event/{event.pk}/change/")]
+    assert titles(staff, "events") == ["Events"]
+    assert found(staff, f"event {HUGE}") == []
 
 
 def test_pages_and_what_there_is_to_do_are_found_by_the_starts_of_their_words(staff: Client) -> None:

@@ -14,13 +14,14 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from accounts.admin.staff_forms import ROLES
-from accounts.models import Account, ApiKey
+from accounts.events.numbering import number_all
+from accounts.models import Account, ApiKey, Event
 from inventory.models import Category, Order, Pet
 from petstore.backoffice.site import PetstoreAdminSite
 from tests.support.staff import PASSWORD, member_of, signed_in, superuser
 
 GROUPS = ("Viewer", "Support", "Stock", "Owner")
-CUSTOMERS = {"accounts/account", "accounts/apikey", "accounts/plan"}
+CUSTOMERS = {"accounts/account", "accounts/apikey", "accounts/plan", "accounts/event"}
 SHOP = {"inventory/pet", "inventory/category", "inventory/order"}
 STAFF = {"auth/user", "auth/group"}
 LISTS = sorted(CUSTOMERS | SHOP | STAFF | {"backoffice/auditentry"})
@@ -45,6 +46,9 @@ VERBS = {
     "accounts/plan/{}/change": {"Owner"},
     "accounts/plan/add": set(),
     "accounts/plan/{}/delete": set(),
+    "accounts/event/add": set(),
+    "accounts/event/{}/change": set(),
+    "accounts/event/{}/delete": set(),
     "inventory/pet/add": {"Stock", "Owner"},
     "inventory/pet/{}/change": {"Stock", "Owner"},
     "inventory/pet/{}/delete": {"Stock", "Owner"},
@@ -74,12 +78,13 @@ def rows(account: Account, key: ApiKey, category: Category) -> dict[str, Any]:
     pet = Pet.objects.create(name="Rex", category=category)
     order = Order.objects.place(account_id=account.pk, pet_id=pet.pk, by="tests")
     clerk = User.objects.create(username="clerk", is_staff=True)
+    number_all()
     entry = apps.get_model("backoffice", "AuditEntry").objects.create(action="added", address="192.0.2.1")
     return {
         "accounts/account": account.pk, "accounts/apikey": key.pk, "accounts/plan": "free",
         "inventory/pet": pet.pk, "inventory/category": category.pk, "inventory/order": order.pk,
         "auth/user": clerk.pk, "auth/group": Group.objects.get(name="Viewer").pk,
-        "backoffice/auditentry": entry.pk,
+        "backoffice/auditentry": entry.pk, "accounts/event": Event.objects.latest("pk").pk,
     }  # fmt: skip
 
 

@@ -1,14 +1,22 @@
 """A page of the feed costs the same wherever it lies, however few of the events the caller sees (D40)."""
 
+from datetime import timedelta
+from functools import partial
+from itertools import product
+from typing import Any
+
 import pytest
 from django.db import connection
+from django.utils import timezone
 
 from accounts.events.feed import SINCE, statement
 from accounts.events.views import TYPES
-from accounts.models import EventType, Feed
+from accounts.limits import microseconds
+from accounts.models import Account, Actor, ApiKey, Event, EventType, Feed, PlanCode
 from petstore.loop.compiled_reads import OwnRead
 from tests.conftest import COMMITTED
-from tests.support.costs import check_blocks, check_steps
+from tests.support.costs import check_blocks, check_page, check_steps
+from tests.support.staff import signed_in, superuser
 
 pytestmark = COMMITTED
 
@@ -38,10 +46,14 @@ def ends(db: None) -> list[int]:
             cursor.execute(FILL, [count, last, owner, kind.value, AT + last, AT + last])
         found.append(last + count)
     Feed.objects.update(last_id=found[-1], numbered_at=AT + found[-1])
+    learn()
+    return found
+
+
+def learn() -> None:
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             cursor.execute("VACUUM (ANALYZE) accounts_event, accounts_feed")
-    return found
 
 
 @pytest.mark.parametrize("kind", ["", "order", "order.placed", "pet", "pets", "key"])
@@ -56,6 +68,40 @@ def test_page_costs_the_same_everywhere(ends: list[int], kind: str) -> None:
 def test_time_is_found_without_reading_the_feed(ends: list[int]) -> None:
     for at in (*ends, ends[-1] // 2):
         check(SINCE, {"since": AT + at})
+
+
+STAFF_ASK: list[dict[str, Any]] = [
+    {},
+    {"type": "pet.created"},
+    {"type": "order.placed"},
+    {"type": "quota.reached", "o": "0"},
+    {"type": "order.placed", "o": "0"},
+    {"q": "Own Pets"},
+    {"q": "Own Pets", "type": "key.issued"},
+    {"q": "17"},
+]
+
+
+def test_staff_s_list_costs_the_same_everywhere(ends: list[int]) -> None:
+    account = Account.objects.create(pk=OWN, name="Own Pets", plan_id=PlanCode.PRO)
+    key, _ = ApiKey.objects.issue(account, by=Actor("tests"))
+    now, half = timezone.now(), ends[-1] // 2
+    for ids, age in (({"pk__lte": half}, timedelta(days=10)), ({"pk__gt": half}, timedelta(hours=1))):
+        at = microseconds(now - age)
+        Event.objects.filter(**ids).update(created_at=at, numbered_at=at)
+    learn()
+    staff = signed_in(superuser())
+    places: tuple[dict[str, Any], ...] = (
+        {},
+        {"after": ends[1]},
+        {"before": ends[1]},
+        {"days": "7", "before": ends[-2]},
+        {"days": "older", "after": ends[1]},
+    )
+    for asked, place in product([*STAFF_ASK, {"q": key.public_id}], places):
+        page = partial(staff.get, "/admin/accounts/event/", asked | place)
+        check_page(page, "accounts_event")
+    check_page(partial(staff.get, f"/admin/accounts/account/{OWN}/change/"), "accounts_event")
 
 
 def check(read: OwnRead, values: dict[str, int | str]) -> None:

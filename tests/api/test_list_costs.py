@@ -4,7 +4,7 @@ Every statement that a request for the page sends is explained with its own valu
 one that is planned anew, and judged by what it touches, never by the time it takes.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import chain, combinations, product
 from typing import Any, NamedTuple, TypeVar
@@ -22,14 +22,14 @@ from petstore.api.filters import ChoiceFilter, Filter
 from petstore.api.pagination import page_url
 from petstore.urls import api as api_routes
 from tests.conftest import COMMITTED, Api
-from tests.support.costs import check_cost
+from tests.support.costs import Page
+from tests.support.costs import check_page as check
 
 pytestmark = COMMITTED
 
 MANY, SOME, FEW = 20_000, 3_000, 30
 
 T = TypeVar("T")
-Page = Callable[[], Any]
 
 
 class Shop:
@@ -108,23 +108,6 @@ def pages_of_site(staff: Client, model: str, last: int, **filters: Any) -> Itera
     yield partial(staff.get, path, filters)
     for edge in ({"after": last}, {"before": last}, {"after": last // 2}, {"before": last // 2}):
         yield partial(staff.get, path, filters | edge)
-
-
-def check(page: Page, table: str) -> None:
-    """Check what every read of the table that the page makes touches."""
-    statements: list[tuple[str, Any]] = []
-
-    def note(execute: Any, sql: str, params: Any, *others: Any) -> Any:
-        if sql.startswith("SELECT") and f'FROM "{table}"' in sql:
-            statements.append((sql, params))
-        return execute(sql, params, *others)
-
-    page()  # What is kept by a worker, or written once a minute, is no part of it.
-    with connection.execute_wrapper(note):
-        assert page().status_code == 200
-    assert statements
-    for statement in statements:
-        check_cost(*statement)
 
 
 def learn() -> None:

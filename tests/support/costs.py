@@ -1,7 +1,7 @@
 """What a statement touches, which is the same on any machine, unlike the time it takes."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from django.db import connection
@@ -12,6 +12,8 @@ MOST_BLOCKS = 500
 MOST_STEPS = 15_000  # Of SQLite's virtual machine; a walk along 20,000 rows takes some 100,000.
 STEPS = 100
 
+Page = Callable[[], Any]
+
 
 def plans(queries: Iterable[str]) -> Iterator[str]:
     """Yield how PostgreSQL carries out each SELECT."""
@@ -20,6 +22,23 @@ def plans(queries: Iterable[str]) -> Iterator[str]:
             if query.startswith("SELECT"):
                 cursor.execute(f"EXPLAIN {query}".replace("%", "%%"))
                 yield "\n".join(line for (line,) in cursor.fetchall())
+
+
+def check_page(page: Page, table: str) -> None:
+    """Check what every read of the table that the page makes touches."""
+    statements: list[tuple[str, Any]] = []
+
+    def note(execute: Any, sql: str, params: Any, *others: Any) -> Any:
+        if sql.startswith("SELECT") and f'FROM "{table}"' in sql:
+            statements.append((sql, params))
+        return execute(sql, params, *others)
+
+    page()  # What is kept by a worker, or written once a minute, is no part of it.
+    with connection.execute_wrapper(note):
+        assert page().status_code == 200
+    assert statements
+    for statement in statements:
+        check_cost(*statement)
 
 
 def check_cost(statement: str, params: Sequence[Any]) -> None:

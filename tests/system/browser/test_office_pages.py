@@ -31,6 +31,8 @@ PAGES = [
     "/admin/accounts/plan/",
     "/admin/accounts/plan/free/change/",
     "/admin/accounts/plan/free/what-if/",
+    "/admin/accounts/event/",
+    "/admin/accounts/event/1/change/",
     "/admin/accounts/refusal/",
     "/admin/backoffice/auditentry/",
     "/admin/auth/user/",

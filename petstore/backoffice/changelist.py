@@ -8,20 +8,18 @@ from typing import Any, cast
 
 from django.contrib import messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.contrib.admin.views.main import SEARCH_VAR
 from django.core.paginator import Paginator
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from unfold.views import ChangeList
 
-from inventory.search import Folded
 from petstore.api.int64 import INT64_MAX
 from petstore.backoffice.model_admin import PetstoreModelAdmin
 from petstore.db.keysets import Key
 
 AFTER, BEFORE = "after", "before"
 MOST_AT_ONCE = 200  # Rows that one action takes.
-# What lists may be in the order of, beside columns.
-EXPRESSIONS = {"folded": Folded("name")}
 
 
 def row_id(text: str | None) -> int | None:
@@ -34,7 +32,7 @@ def row_id(text: str | None) -> int | None:
 class KeysetPages(Paginator):  # type: ignore[type-arg]  # Generic in its stubs only.
     """Tells unfold which template shows the links to other pages; the list itself cuts out its page."""
 
-    template_name = "admin/inventory/pages.html"
+    template_name = "admin/list_pages.html"
     count = 0  # Nobody counts.
 
 
@@ -52,9 +50,10 @@ class KeysetChangeList(ChangeList):
             params.pop(BEFORE, None)
         rows: QuerySet[Any] = super().get_queryset(request, exclude_parameters)
         admin = cast("BigTableAdmin", self.model_admin)
-        key = admin.keys.get(self.filters_chosen())
-        if key is not None and not self.query and rows.query.order_by in {("id",), ("-id",)}:
-            rows = rows.alias(key=key).order_by(rows.query.order_by[0].replace("id", "key"))
+        key = admin.key_of(request, self.filters_chosen())
+        order = [str(name) for name in rows.query.order_by]  # What was chosen, then the list's own.
+        if key is not None and {name.removeprefix("-") for name in order} == {"id"}:
+            rows = rows.alias(key=key).order_by(order[0].replace("id", "key"))
         return rows
 
     def filters_chosen(self) -> tuple[str, ...]:
@@ -72,7 +71,7 @@ class KeysetChangeList(ChangeList):
         backwards = after is None and before is not None
         rows = self.queryset.reverse() if backwards else self.queryset
         edge = before if backwards else after
-        window = None if edge is None else beyond(rows, edge)
+        window = None if edge is None else self.beyond(rows, edge)
         page = list((rows if window is None else rows.filter(window))[: self.list_per_page + 1])
         more = len(page) > self.list_per_page
         page = page[: self.list_per_page]
@@ -91,24 +90,26 @@ class KeysetChangeList(ChangeList):
         self.can_show_all = self.multi_page = self.show_all = False
         self.paginator = KeysetPages(page, self.list_per_page)
 
-
-def beyond(rows: QuerySet[Any], pk: int) -> Q | None:
-    """Return the condition for the rows that come after this one; None if their order doesn't have it."""
-    ordered = [str(name) for name in rows.query.order_by]
-    if not rows.query.standard_ordering:  # Reversed.
-        ordered = [name[1:] if name.startswith("-") else f"-{name}" for name in ordered]
-    names = [name.removeprefix("-") for name in ordered]
-    step = "lt" if ordered[0].startswith("-") else "gt"
-    if names[0] in {"pk", "id", "key"}:
-        return Q(**{f"{names[0]}__{step}": pk})
-    # By a name, then by the id: where the row stands may have changed, but not that it stands there.
-    model = rows.model._base_manager
-    value = model.filter(pk=pk).values_list(EXPRESSIONS.get(names[0], names[0]), flat=True).first()
-    if value is None:
-        return None
-    name = names[0]
-    # The first condition is where the index begins, the second passes over those of the same name.
-    return Q(**{f"{name}__{step}e": value}) & (Q(**{f"{name}__{step}": value}) | Q(**{f"pk__{step}": pk}))
+    def beyond(self, rows: QuerySet[Any], pk: int) -> Q | None:
+        """Return the condition for the rows after this one; None if their order doesn't have it."""
+        ordered = [str(name) for name in rows.query.order_by]
+        if not rows.query.standard_ordering:  # Reversed.
+            ordered = [name[1:] if name.startswith("-") else f"-{name}" for name in ordered]
+        names = [name.removeprefix("-") for name in ordered]
+        step = "lt" if ordered[0].startswith("-") else "gt"
+        if names[0] in {"pk", "id", "key"}:
+            return Q(**{f"{names[0]}__{step}": pk})
+        # By a name, then by the id: where the row stands may have changed, but not that it stands there.
+        model = rows.model._base_manager
+        expressions = cast("BigTableAdmin", self.model_admin).expressions
+        value = model.filter(pk=pk).values_list(expressions.get(names[0], names[0]), flat=True).first()
+        if value is None:
+            return None
+        name = names[0]
+        # The first condition is where the index begins, the second passes over those of the same name.
+        return Q(**{f"{name}__{step}e": value}) & (
+            Q(**{f"{name}__{step}": value}) | Q(**{f"pk__{step}": pk})
+        )
 
 
 class BigTableAdmin(PetstoreModelAdmin):
@@ -117,9 +118,15 @@ class BigTableAdmin(PetstoreModelAdmin):
     sortable_by = ["id"]  # The only order that an index gives.
     # For some filters, by their parameters: the form of the id that their index is in the order of.
     keys: Mapping[tuple[str, ...], Key] = MappingProxyType({})
+    # What lists may be in the order of, beside columns.
+    expressions: Mapping[str, Any] = MappingProxyType({})
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> Any:
         return KeysetChangeList
+
+    def key_of(self, request: HttpRequest, filters: tuple[str, ...]) -> Key | None:
+        """Return what to order rows by that these filters let through, None for the id itself."""
+        return None if request.GET.get(SEARCH_VAR, "").strip() else self.keys.get(filters)
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
         """Allow the list's filters, those with a class of their own too."""

@@ -1,0 +1,176 @@
+"""The feed in the back office: to look at, for the question what a client was told, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import orjson
+from django.contrib import admin
+from django.contrib.admin.views.main import SEARCH_VAR
+from django.db.models import BigIntegerField, F, Func, Model, OuterRef, Q, QuerySet, Subquery
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils import timezone
+from unfold.contrib.filters.admin import DropdownFilter
+
+from accounts.admin import accounts
+from accounts.admin.accounts import Panel
+from accounts.admin.base import PastedKeyAdmin, public_id_in
+from accounts.events import feed
+from accounts.limits import microseconds, moment
+from accounts.models import Account, ApiKey, Event, EventType
+from accounts.models.events import PUBLIC
+from petstore.api.errors import ApiError
+from petstore.backoffice.changelist import AFTER, BEFORE, BigTableAdmin, row_id
+from petstore.backoffice.filters import ChoiceFilter, TimeFilter
+from petstore.backoffice.navigation import may_view
+from petstore.db.keysets import Key, OneFilterKey, TwoFilterKey
+
+ON_ACCOUNT = 10  # Events on the page of an account.
+MOST_OF_KEY = 1_000  # Events that a search for a key finds.
+OF_KEYS = [kind for kind in EventType if kind.value.startswith("key.")]
+
+
+class EventTypeFilter(ChoiceFilter, DropdownFilter):
+    title = "type"
+    parameter_name = "type"
+    offered = tuple((kind.value, kind.value) for kind in EventType)
+
+    def condition(self, chosen: str) -> Q:
+        if EventType(chosen).is_public:
+            return Q(account_id=PUBLIC, type=chosen)
+        # Not as a parameter: a plan for any value of it could not take the partial index.
+        public = Func(template=str(PUBLIC), output_field=BigIntegerField())
+        return Q(account_id__gt=public, type=chosen)
+
+
+class EventTimeFilter(TimeFilter, DropdownFilter):
+    """Finds the place in the feed where a time begins; no index is in the order of times."""
+
+    parameter_name = "days"
+    offered = (*TimeFilter.offered[:2], ("older", "Before that"))
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Event]) -> QuerySet[Event]:
+        chosen, rows = self.value(), queryset.alias(place=key_of(request) or F("id"))
+        if chosen not in dict(self.offered):
+            return queryset
+        try:
+            days = timedelta(days=7 if chosen == "older" else int(chosen))
+            begins = feed.before(microseconds(timezone.now() - days))
+        except ApiError:  # All that are kept are newer.
+            begins = 0
+        # Or SQLite would begin at this bound, and pass all rows up to the page.
+        after, before = (row_id(request.GET.get(name)) for name in (AFTER, BEFORE))
+        if chosen == "older":
+            return rows.filter(place__lte=min(begins, begins if after is None else after))
+        return rows.filter(place__gt=max(begins, before or 0))
+
+
+def key_of(request: HttpRequest) -> Key | None:
+    """Return what the index for the chosen type and account is in the order of; None for all events."""
+    kind = request.GET.get(EventTypeFilter.parameter_name, "")
+    one, known = request.GET.get(SEARCH_VAR, "").strip(), kind in EventType.values
+    if known and (one or EventType(kind).is_public):
+        return TwoFilterKey("id")
+    return OneFilterKey("id") if known or one else None
+
+
+@admin.register(Event)
+class EventAdmin(PastedKeyAdmin, BigTableAdmin):  # type: ignore[misc]  # Unfold has no types.
+    can_add = can_change = can_delete = False
+    list_display = ["id", "type", "when", "account", "about"]
+    list_filter = [EventTypeFilter, EventTimeFilter]
+    ordering = ["-id"]
+    search_fields = ["id"]
+    search_help_text = "All of an account's name or public id, a key's public id, or an event's number"
+    fields = readonly_fields = ("id", "type", "when", "account")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Event]:
+        name = Account.objects.filter(pk=OuterRef("account_id")).order_by().values("name")
+        events: QuerySet[Event] = super().get_queryset(request)
+        return events.annotate(account_name=Subquery(name))
+
+    def key_of(self, request: HttpRequest, filters: tuple[str, ...]) -> Key | None:
+        return key_of(request)
+
+    def search(self, request: HttpRequest, rows: QuerySet[Event], term: str) -> QuerySet[Event]:
+        """Search for what an index finds: the events of one account, of one key, or of a number."""
+        term = public_id_in(term) or term
+        if key := ApiKey.objects.filter(public_id=term).first():
+            # First their numbers: all events of the account in order would look as cheap, and are many.
+            begins = f'{{"key":{{"id":"{term}"'
+            told = Event.objects.filter(
+                account_id=key.account_id, type__in=OF_KEYS, data__startswith=begins
+            )
+            return rows.filter(pk__in=list(told.values_list("pk", flat=True)[:MOST_OF_KEY]))
+        if account := Account.objects.filter(Q(public_id=term) | Q(name__iexact=term)).first():
+            return rows.filter(account_id=account.pk)
+        return rows.filter(pk=row_id(term) or 0)
+
+    @admin.display(description="at")
+    def when(self, event: Event) -> str:
+        return f"{moment(event.created_at):%Y-%m-%d %H:%M:%S} UTC"
+
+    @admin.display
+    def account(self, event: Any) -> str:
+        return event.account_name or "every account"
+
+    @admin.display
+    def about(self, event: Event) -> str:
+        return in_words(orjson.loads(event.data))
+
+    def beside_form(self, request: HttpRequest, row: Event) -> dict[str, Any]:
+        """Return the event as `GET /v1/events` has it, and the pages of what it is about."""
+        told = feed.as_json((row.pk, row.type, row.created_at, row.data))
+        shown = orjson.loads(orjson.dumps(told, option=orjson.OPT_UTC_Z))
+        about = [subject for find in subjects for subject in find(row.account_id, shown["data"])]
+        return {
+            "json": orjson.dumps(shown, option=orjson.OPT_INDENT_2).decode(),
+            "about": [
+                (subject._meta.verbose_name, subject, address(subject))
+                for subject in about
+                if may_view(request, subject._meta.label_lower)
+            ],
+        }
+
+
+def in_words(data: dict[str, Any]) -> str:
+    """Return what an event is about."""
+    if "threshold" in data:
+        return f"{data['threshold']}% of the {data['window']}'s requests"
+    if "firstId" in data:
+        return f"{data['count']:,} pets, from {data['firstId']} to {data['lastId']}"
+    about = ((what, row) for what, row in data.items() if isinstance(row, dict))
+    return ", ".join(f"{what} {row.get('name') or row['id']}" for what, row in about)
+
+
+def address(row: Model) -> str:
+    return reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_change", args=[row.pk])
+
+
+def account_and_key(account_id: int, data: dict[str, Any]) -> Iterator[Model]:
+    """Yield the account that sees an event, and the key that it is about."""
+    yield from Account.objects.filter(pk=account_id)
+    if "key" in data:
+        yield from ApiKey.objects.filter(public_id=data["key"]["id"])
+
+
+# Each yields what an event is about, by the account that sees it and by its data. Other apps append theirs.
+subjects: list[Callable[[int, dict[str, Any]], Iterator[Model]]] = [account_and_key]
+
+
+def latest_of(account: Account, request: HttpRequest) -> Panel | None:
+    """Return the latest events of an account, for who may see events."""
+    if not may_view(request, "accounts.event"):
+        return None
+    newest = Event.objects.filter(account_id=account.pk).alias(key=OneFilterKey("id")).order_by("-key")
+    rows = [
+        {"event": event, "at": moment(event.created_at), "about": in_words(orjson.loads(event.data))}
+        for event in newest[:ON_ACCOUNT]
+    ]
+    return Panel("admin/accounts/account/events.html", rows, [])
+
+
+accounts.more_panels.append(latest_of)

@@ -1,0 +1,265 @@
+"""Staff look up what clients were told: in the list of events, on a page of each, on that of an account."""
+
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from html import unescape
+from importlib import import_module
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.contrib.auth.models import Group, Permission
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from accounts.events.numbering import number_all
+from accounts.limits import microseconds
+from accounts.models import Account, ApiKey, Event, EventDraft, EventType, Feed, PlanCode
+from inventory.models import Category, Order, Pet
+from tests.conftest import Api
+from tests.support.staff import clerk_who_may
+
+LIST = "/admin/accounts/event/"
+
+
+@pytest.fixture
+def order(account: Account, category: Category) -> Order:
+    """An order of Biscuit; its events are in the feed."""
+    pet = Pet.objects.create(name="Biscuit", category=category)
+    order = Order.objects.place(account_id=account.pk, pet_id=pet.pk, by="tests")
+    number_all()
+    return order
+
+
+def page_of(event: Event) -> str:
+    return f"{LIST}{event.pk}/change/"
+
+
+def shown(staff: Client, **query: Any) -> list[Event]:
+    return list(staff.get(LIST, query).context["cl"].result_list)
+
+
+def types(staff: Client, **query: Any) -> list[str]:
+    return [event.type for event in shown(staff, **query)]
+
+
+def tell(count: int, account_id: int = 0, at: int | None = None) -> None:
+    """Add events to the feed, which happened now or at this time."""
+    kind = EventType.ORDER_PLACED if account_id else EventType.PET_CREATED
+    for number in range(count):
+        EventDraft.of(kind, {"number": number}, account_id).save()
+    if at is not None:
+        EventDraft.objects.update(created_at=at)
+    number_all()
+    if at is not None:
+        Event.objects.filter(created_at=at).update(numbered_at=at)
+        Feed.objects.update(numbered_at=at)
+
+
+# --- The list ------------------------------------------------------------------------------------
+
+
+def test_the_list_has_the_newest_first_with_what_and_whose(staff: Client, order: Order) -> None:
+    text = unescape(staff.get(LIST).text)
+    kinds = types(staff)
+    assert kinds == ["pet.status_changed", "order.placed", "pet.created"]
+    for words in (f"order {order.pk}", "pet Biscuit", "Acme Pets", "every account"):
+        assert words in text, words
+
+
+def test_the_oldest_come_first_where_that_is_chosen(staff: Client, account: Account) -> None:
+    tell(3, account.pk)
+    ids = [event.pk for event in shown(staff, o="0", type="order.placed")]
+    assert ids == sorted(ids)
+
+
+@pytest.mark.parametrize("kind", ["pet.created", "order.placed"])
+def test_events_are_filtered_by_type(staff: Client, order: Order, kind: str) -> None:
+    assert types(staff, type=kind) == [kind]
+    assert len(types(staff, type="nothing")) == 3
+
+
+def test_events_are_filtered_by_time(staff: Client, account: Account) -> None:
+    now = timezone.now()
+    for days in (10, 3, 0):
+        tell(1, account.pk, microseconds(now - timedelta(days=days)))
+    old, recent, new = sorted(Event.objects.values_list("pk", flat=True))
+    assert [event.pk for event in shown(staff, days="1")] == [new]
+    assert [event.pk for event in shown(staff, days="7")] == [new, recent]
+    assert [event.pk for event in shown(staff, days="older", type="order.placed")] == [old]
+    Feed.objects.update(cleared_id=old, cleared_at=microseconds(now - timedelta(days=6)))
+    assert len(shown(staff, days="7")) == 3  # The place where they begin is gone.
+    assert shown(staff, days="older") == []
+
+
+def test_events_are_found_by_account_key_and_number(
+    staff: Client, order: Order, account: Account, issue: Callable[..., Any]
+) -> None:
+    key, _ = issue(name="Tills")
+    issue(name="Others")
+    number_all()
+    for text in (account.public_id, "acme pets"):
+        assert types(staff, q=text) == ["key.issued", "key.issued", "order.placed"], text
+        assert types(staff, q=text, type="order.placed") == ["order.placed"]
+    (told,) = shown(staff, q=key.public_id)
+    assert json.loads(told.data)["key"]["id"] == key.public_id
+    assert shown(staff, q=str(told.pk)) == [told]
+    for text in ("nothing", "9" * 30, "0", "-1"):
+        assert shown(staff, q=text) == [], text
+
+
+def test_a_pasted_key_is_looked_for_without_its_secret(staff: Client, key: Any) -> None:
+    assert staff.get(LIST, {"q": key.text})["Location"] == f"{LIST}?q={key.public_id}"
+
+
+@pytest.mark.parametrize("filters", [{}, {"type": "order.placed"}, {"days": "1"}, {"q": "Acme Pets"}])
+def test_pages_have_each_event_once(staff: Client, account: Account, filters: dict[str, str]) -> None:
+    tell(120, account.pk)
+    seen: list[int] = []
+    after: dict[str, Any] = {}
+    while len(page := shown(staff, **filters, **after)) == 50:
+        seen += [event.pk for event in page]
+        after = {"after": seen[-1]}
+    seen += [event.pk for event in page]
+    ids = sorted(Event.objects.values_list("pk", flat=True), reverse=True)
+    assert seen == ids
+    back = shown(staff, **filters, before=seen[50])
+    assert [event.pk for event in back] == seen[:50]
+
+
+def test_events_are_only_read(staff: Client, order: Order) -> None:
+    event = Event.objects.latest("pk")
+    for path in (f"{LIST}add/", page_of(event), f"{LIST}{event.pk}/delete/"):
+        assert staff.post(path, {"post": "yes", "type": "x"}).status_code == 403
+    assert Event.objects.get(pk=event.pk).type == event.type
+
+
+# --- The page ------------------------------------------------------------------------------------
+
+
+def test_the_page_shows_the_event_as_clients_get_it(staff: Client, order: Order, api: Api) -> None:
+    number_all()
+    for told in api.get("/events").json():
+        page = staff.get(f"{LIST}{told['id']}/change/")
+        assert json.loads(page.context["json"]) == told
+        assert list(json.loads(page.context["json"])) == list(told)
+        assert page.context["json"] in unescape(page.text)
+        assert 'data-copy="event-json"' in page.text
+
+
+def test_the_page_leads_to_what_it_is_about(staff: Client, order: Order, key: ApiKey) -> None:
+    number_all()
+    account = f"/admin/accounts/account/{order.account_id}/change/"
+    placed = f"/admin/inventory/order/{order.pk}/change/"
+    pet = f"/admin/inventory/pet/{order.pet_id}/change/"
+    issued = f"/admin/accounts/apikey/{key.pk}/change/"
+    wanted = {
+        "order.placed": [account, placed, pet],
+        "pet.created": [pet],
+        "key.issued": [account, issued],
+    }
+    for kind, links in wanted.items():
+        page = staff.get(page_of(Event.objects.get(type=kind)))
+        assert [link for _, _, link in page.context["about"]] == links
+        assert all(f'href="{link}"' in page.text for link in links)
+
+
+def test_what_is_gone_has_no_link(staff: Client, category: Category) -> None:
+    pet = Pet.objects.create(name="Biscuit", category=category)
+    number_all()
+    pet.delete()
+    page = staff.get(page_of(Event.objects.earliest("pk")))
+    assert (page.status_code, page.context["about"]) == (200, [])
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "words"),
+    [
+        (
+            EventType.PETS_IMPORTED,
+            {"count": 1_200, "firstId": 301, "lastId": 1_500},
+            "1,200 pets, from 301",
+        ),
+        (
+            EventType.QUOTA_REACHED,
+            {"window": "day", "limit": 9, "used": 8, "threshold": 80},
+            "80% of the day",
+        ),
+        (EventType.KEY_ISSUED, {"key": {"id": "abc", "name": "", "expiresAt": None}}, "key abc"),
+    ],
+)
+def test_an_event_says_in_words_what_it_is_about(
+    staff: Client, account: Account, kind: EventType, data: dict[str, Any], words: str
+) -> None:
+    EventDraft.of(kind, data, 0 if kind.is_public else account.pk).save()
+    number_all()
+    assert words in unescape(staff.get(LIST).text)
+
+
+def test_who_may_see_events_alone_gets_no_links(order: Order) -> None:
+    page = clerk_who_may("view_event").get(page_of(Event.objects.get(type="order.placed")))
+    assert page.status_code == 200
+    assert page.context["about"] == []
+    assert f"/admin/accounts/account/{order.account_id}/" not in page.text
+
+
+def test_nothing_of_an_event_is_unescaped(staff: Client, account: Account, category: Category) -> None:
+    evil = "<script>alert(1)</script>"
+    Account.objects.filter(pk=account.pk).update(name=evil)
+    pet = Pet.objects.create(name=evil, category=category)
+    Order.objects.place(account_id=account.pk, pet_id=pet.pk, by="tests")
+    number_all()
+    for path in (LIST, *map(page_of, Event.objects.all()), f"/admin/accounts/account/{account.pk}/change/"):
+        assert evil not in staff.get(path).text
+
+
+# --- The page of an account ----------------------------------------------------------------------
+
+
+def test_an_account_shows_its_latest_events_and_leads_to_all(
+    staff: Client, order: Order, account: Account
+) -> None:
+    other = Account.objects.create(name="Other", plan_id=PlanCode.PRO)
+    tell(3, other.pk)
+    tell(12, account.pk)
+    text = staff.get(f"/admin/accounts/account/{account.pk}/change/").text
+    linked = [event.pk for event in Event.objects.order_by("-pk") if f'href="{page_of(event)}"' in text]
+    assert linked == list(
+        Event.objects.filter(account_id=account.pk).order_by("-pk").values_list("pk", flat=True)[:10]
+    )
+    assert f'href="{LIST}?q={account.public_id}"' in text
+
+
+def test_who_may_not_see_events_sees_none_on_the_account(order: Order, account: Account) -> None:
+    text = clerk_who_may("view_account").get(f"/admin/accounts/account/{account.pk}/change/").text
+    assert "Latest events" not in text
+
+
+# --- Who may -------------------------------------------------------------------------------------
+
+
+def test_an_upgrade_lets_groups_see_events_that_saw_all_they_are_about(db: None) -> None:
+    migration = import_module("petstore.backoffice.migrations.0007_groups_that_see_events")
+    event = Permission.objects.get(codename="view_event")
+    auditors, clerks = (Group.objects.create(name=name) for name in ("Auditors", "Clerks"))
+    auditors.permissions.set(Permission.objects.filter(codename__in=migration.SEEN_ALREADY))
+    clerks.permissions.set(Permission.objects.filter(codename__in=migration.SEEN_ALREADY[1:]))
+    event.group_set.clear()
+    migration.let_see_events(apps, None)
+    groups = event.group_set.order_by("name").values_list("name", flat=True)
+    assert list(groups) == ["Auditors", "Owner", "Support", "Viewer"]
+
+
+def test_the_list_asks_no_more_for_more_events(staff: Client, order: Order, account: Account) -> None:
+    def queries() -> int:
+        with CaptureQueriesContext(connection) as asked:
+            assert staff.get(LIST).status_code == 200
+        return len(asked)
+
+    queries()
+    few = queries()
+    tell(40, account.pk)
+    assert queries() == few <= 4
