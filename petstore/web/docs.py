@@ -30,6 +30,19 @@ GUIDES = {
     "deprecation": "Deprecation",
     "changes": "Versions and changes",
 }
+# The example that the reference shows beside each operation.
+SAMPLES = {
+    "listPets": "first_call",
+    "createPet": "retries",
+    "getPet": "deprecation",
+    "listOrders": "orders",
+    "placeOrder": "place_order",
+    "getOrder": "get_order",
+    "cancelOrder": "cancel_order",
+    "listCategories": "categories",
+    "listEvents": "events",
+    "getAccount": "account",
+}
 
 
 def context(page: str) -> dict[str, Any]:
@@ -103,4 +116,6 @@ def guide_as_markdown(request: HttpRequest, page: str) -> HttpResponse:
 def reference(request: HttpRequest) -> HttpResponse:
     """Show Swagger UI from the sidecar, in a page of ours that keeps the Content-Security-Policy."""
     options = json.dumps(settings.SPECTACULAR_SETTINGS["SWAGGER_UI_SETTINGS"])
-    return render(request, "docs/reference.html", context("") | {"settings": options})
+    return render(
+        request, "docs/reference.html", context("") | {"settings": options, "samples": SAMPLES.items()}
+    )

@@ -20,6 +20,7 @@ from accounts.models.api_keys import ROTATION_OVERLAP
 from accounts.scopes import SCOPES
 from inventory.transitions import ORDER_MOVES, OrderStatus
 from petstore.api.errors import ErrorCode
+from petstore.api.openapi.views import document
 from petstore.templatetags.documentation import filled_in, highlighted
 from petstore.web.api_changes import CHANGES, Change
 from petstore.web.docs import GUIDES
@@ -118,6 +119,12 @@ def test_example_is_coloured_and_remains_the_same_text(file: Path) -> None:
     kinds = set(re.findall(r'<span class="(\w+)">', shown))
     assert kinds > {"literal"}
     assert {f".{kind}" for kind in kinds} <= set(re.findall(r"\.\w+", STYLES))
+
+
+def test_reference_has_a_sample_of_each_operation(client: Client) -> None:
+    described = [one["operationId"] for path in document()["paths"].values() for one in path.values()]
+    shown = re.findall(r'<div data-operation="(\w+)"><div class="examples">', client.get("/docs").text)
+    assert sorted(shown) == sorted(described)
 
 
 def test_guide_to_deprecation_has_both_dates(client: Client) -> None:

@@ -43,17 +43,17 @@ def openapi_settings(
             }
         },
         "TAGS": [
-            {
-                "name": "account",
-                "description": "Your account, the key that asks, and what is left of the quota.",
-            },
+            {"name": "pets", "description": "The pets: those for sale, those promised, those sold."},
+            {"name": "orders", "description": "What your account has ordered, and no one else's orders."},
             {"name": "categories", "description": "The kinds that pets belong to; staff keep them."},
             {
                 "name": "events",
                 "description": "What happened, in one order, for clients that follow it.",
             },
-            {"name": "orders", "description": "What your account has ordered, and no one else's orders."},
-            {"name": "pets", "description": "The pets: those for sale, those promised, those sold."},
+            {
+                "name": "account",
+                "description": "Your account, the key that asks, and what is left of the quota.",
+            },
         ],
         "SERVERS": [{"url": base_url, "description": "This service"}]
         + ([{"url": staging_url, "description": "Staging"}] if staging_url else []),

@@ -19,6 +19,15 @@ function withoutExamples(spec) {
   return spec;
 }
 
+// The page has samples of all operations. One is beside its operation while that is open.
+const samples = document.getElementById("samples");
+const Sample = ({ React, operation }) => {
+  const place = React.useCallback((box) => {
+    (box ?? samples).append(document.querySelector(`[data-operation="${operation}"]`));
+  }, [operation]);
+  return React.createElement("div", { className: "sample", ref: place });
+};
+
 // Left out: what the page says itself, and the choice of a server, of which there is one. An operation's name
 // is no link, for it stands in a button; opening it still puts its address into the location.
 const fitIn = ({ React }) => ({
@@ -41,6 +50,15 @@ const fitIn = ({ React }) => ({
     InfoContainer: () => () => null,
     ServersContainer: () => () => null,
     DeepLink: () => ({ text }) => React.createElement("span", null, text),
+    // They are many, and nearly the same for each answer.
+    headers: (Headers) => (props) =>
+      props.headers?.size
+        ? React.createElement("details", null, React.createElement("summary", null, "Headers"), React.createElement(Headers, props))
+        : null,
+    parameters: (Parameters) => (props) => [
+      React.createElement(Parameters, { ...props, key: "parameters" }),
+      React.createElement(Sample, { React, operation: props.operation.get("operationId"), key: "sample" }),
+    ],
   },
 });
 

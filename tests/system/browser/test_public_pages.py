@@ -50,7 +50,27 @@ def test_reference_has_no_serious_finding_with_every_operation_open(
     for operation in page.locator(".opblock").all():
         operation.locator(".opblock-summary-control").click()
         operation.locator(".responses-wrapper").wait_for()
+        operation.locator("summary", has_text="Headers").first.click()  # Its others look like this one.
+        expect(operation.locator(".sample .example code").first).to_be_visible()
     assert not faults(page)
+
+
+def test_reference_shows_a_sample_beside_each_operation_before_it_is_tried(open_page: Open) -> None:
+    page = open_page("/docs")
+    expect(page.locator(".opblock-tag").first).to_contain_text("pets")
+    add, order = (page.locator(f"[id$='-{name}']") for name in ("createPet", "placeOrder"))
+    for opened in (add, order, add, add):  # The last but one closes it.
+        opened.locator(".opblock-summary-control").click()
+    add.get_by_role("tab", name="Python").click()
+    for operation, said in ((add, "Biscuit"), (order, "pets.raise_for_status().json()[0]")):
+        expect(operation.locator(".sample").get_by_role("tabpanel")).to_contain_text(said)
+        parameters, sample = (
+            operation.locator(part).bounding_box() for part in (".parameters-container", ".sample")
+        )
+        assert parameters
+        assert sample
+        assert parameters["x"] + parameters["width"] <= sample["x"]
+    expect(page.locator("#samples")).to_be_hidden()
 
 
 def test_home_page_of_a_demo_shows_the_answer_of_the_first_call(open_page: Open, shop: Service) -> None:

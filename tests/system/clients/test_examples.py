@@ -22,7 +22,7 @@ from petstore.templatetags.documentation import filled_in
 from petstore.web.docs import GUIDES
 from tests.support.live import Service, live_service
 
-PAGES = ["/", *(f"/docs/{name}" for name in GUIDES)]
+PAGES = ["/", "/docs", *(f"/docs/{name}" for name in GUIDES)]
 EXAMPLE = re.compile(r'<code id="([a-z_]+\.(?:sh|py|mjs))">(.*?)</code>', re.DOTALL)
 RUN = {"sh": "sh", "py": sys.executable, "mjs": "node"}
 NEEDS = {"sh": ["curl", "openssl"], "py": [], "mjs": ["node"]}
@@ -40,6 +40,12 @@ PRINTS = {
     "cancel_order.sh": r"^HTTP/1.[01] 204 ",
     "cancel_order.py": r"^\d+ 204$",
     "cancel_order.mjs": r"^\d+ 204$",
+    "get_order.sh": r'^{"id":\d+,"petId":\d+,"quantity":1,"status":"placed"',
+    "get_order.py": r"^{'id': \d+, 'petId': \d+, 'quantity': 1, 'status': 'placed'",
+    "get_order.mjs": r"^{\n  id: \d+,\n  petId: \d+,\n  quantity: 1,\n  status: 'placed'",
+    "categories.sh": r'^\[{"id":1,"name":"Dogs"',
+    "categories.py": r"^1 Dogs\n2 Cats\n",
+    "categories.mjs": r"^1 Dogs\n2 Cats\n",
     "orders.sh": r'"id":\d+,"petId":\d+,"quantity":1,"status":"placed"',
     "orders.py": r"^(\d+ placed no ship date yet\n)+$",
     "orders.mjs": r"^(\d+ placed no ship date yet\n)+$",
@@ -71,7 +77,7 @@ PRINTS = {
 }
 
 
-NEED_AN_ORDER = {"cancel_order", "orders"}
+NEED_AN_ORDER = {"cancel_order", "get_order", "orders"}
 
 
 def with_an_order(deployment: Service, account: str) -> str:

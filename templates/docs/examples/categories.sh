@@ -1,0 +1,1 @@
+curl "{{ base_url }}/categories" -H "Authorization: Bearer $PETSTORE_KEY"
