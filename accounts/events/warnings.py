@@ -24,6 +24,12 @@ KEPT = timedelta(days=30)  # Longer than any window.
 Reached = dict[tuple[int, int, int], tuple[int, int]]  # Account, day, threshold: limit and use of the day.
 
 
+def thresholds_of(account_id: int, day: int, limit: int, used: int) -> Reached:
+    """Return the thresholds that this use of the day's limit has reached."""
+    reached = (threshold for threshold in THRESHOLDS if used * 100 >= limit * threshold)
+    return {(account_id, day, threshold): (limit, used) for threshold in reached}
+
+
 def warn_of_use(reached: Reached) -> None:
     """Tell accounts that they have reached thresholds; in one order, or two processes might deadlock."""
     for (account_id, day, threshold), (limit, used) in sorted(reached.items()):
@@ -69,7 +75,8 @@ def sweep_keys(now: datetime) -> None:
 
 
 def sweep_bans(now: datetime) -> None:
-    banned = KeyStanding.objects.filter(banned_until__gt=microseconds(now)).select_related("key")
+    lately = microseconds(now) - DAY  # It may have ended before anybody came to tell of it.
+    banned = KeyStanding.objects.filter(banned_until__gt=lately, banned_at__gt=lately).select_related("key")
     told = warned(EventType.KEY_BANNED, 0).filter(
         subject_id=OuterRef("pk"), of_window=OuterRef("banned_at")
     )

@@ -223,9 +223,12 @@ class ApiKey(Published):
             self.tell_of_ban(standing.banned_at)  # Whoever found it may not have written it yet.
             self.event(EventType.KEY_UNBANNED).save()
 
-    def tell_of_ban(self, began_at: int) -> None:
-        """Write the event of a ban that began at this time, in microseconds since the epoch, once."""
-        self.event(EventType.KEY_BANNED).once(self.pk, 0, began_at)
+    def tell_of_ban(self, began_at: int) -> bool:
+        """Write the event of a ban that began at this time, in microseconds since the epoch, once.
+
+        Tell whether it was not written before.
+        """
+        return self.event(EventType.KEY_BANNED).once(self.pk, 0, began_at)
 
     def event(self, kind: EventType) -> EventDraft:
         """Return an event of the key, as its account may see it: without anything secret."""

@@ -94,13 +94,15 @@ class EventDraft(EventFields):
         text = orjson.dumps(data, option=orjson.OPT_UTC_Z).decode()
         return cls(account_id=account_id, type=kind.value, data=text)
 
-    def once(self, subject_id: int, threshold: int, window: int) -> None:
-        """Write a warning, unless there has been one for this key or account, threshold and window."""
+    def once(self, subject_id: int, threshold: int, window: int) -> bool:
+        """Write a warning, once for a key or account, threshold and window; tell if it is the first."""
         at = connection.ops.adapt_datetimefield_value(timezone.now())
         with transaction.atomic(), connection.cursor() as cursor:
             cursor.execute(WARN, [self.type, subject_id, threshold, window, at])
-            if cursor.rowcount:
+            is_new = bool(cursor.rowcount)
+            if is_new:
                 self.save()
+        return is_new
 
 
 class Event(EventFields):

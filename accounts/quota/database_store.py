@@ -6,6 +6,7 @@ from django.conf import settings
 
 from accounts import key_text, networks
 from accounts.bans import BAN_LENGTHS, STEP_BACK_AFTER, STRIKE_WINDOW, Ban, strikes_to_ban
+from accounts.events.warnings import THRESHOLDS
 from accounts.key_text import KeyText
 from accounts.limits import DAY, HOUR, MINUTE, SECOND, Verdict, Window, account_windows, look_verdict
 from accounts.quota import key_record
@@ -41,7 +42,8 @@ ON CONFLICT (account_id) DO UPDATE SET
             ok
         FROM (
             SELECT now, minute_end, minute_count, today, day_count, here_count,
-                %(first)s = 1 AND minute_count < %(per_minute)s AND day_count < %(per_day)s AS ok
+                %(first)s = 1 AND minute_count < %(per_minute)s AND day_count < %(per_day)s
+                    AND day_count + 1 NOT IN (%(mark_80)s, %(mark_100)s) AS ok
             FROM (
                 SELECT now, minute_end, today,
                     CASE WHEN now >= minute_end THEN 0 ELSE q.minute_used END AS minute_count,
@@ -175,14 +177,34 @@ def refuse(key: KeyText, facts: KeyFacts, address: Address, now: int) -> KeyRefu
 
 
 def take(facts: KeyFacts, now: int) -> Verdict:
-    """Decide and count one request in both windows. A banned key's is refused whatever is left."""
+    """Decide and count one request in both windows. A banned key's is refused whatever is left.
+
+    What reaches a threshold is warned of before it counts: the process may die in between (D41).
+    """
+    verdict = try_to_take(facts, now)
+    while not (verdict.admitted or verdict.banned) and all(window.remaining for window in verdict.windows):
+        day = verdict.windows[-1]
+        write_behind.recorder.warn_first(facts.account_id, verdict.day, day.limit, day.used + 1)
+        verdict = try_to_take(facts, now, warned=day.used + 1)
+    return verdict
+
+
+def try_to_take(facts: KeyFacts, now: int, warned: int = 0) -> Verdict:
+    """Do so unless it would reach a threshold beyond what the account was `warned` of.
+
+    Such a request is not admitted although both windows have something left.
+    """
     banned = facts.banned_until > now
+    marks = [-(-facts.limits.per_day * threshold // 100) for threshold in THRESHOLDS]
+    mark_80, mark_100 = (mark if mark > warned else 0 for mark in marks)
     minute_ends, minute_used, day, day_used, at, admitted = TAKE.row(
         account=facts.account_id,
         per_minute=facts.limits.per_minute,
         per_day=facts.limits.per_day,
         now=now,
         first=0 if banned else 1,
+        mark_80=mark_80,
+        mark_100=mark_100,
     )
     windows = account_windows(
         facts.limits,

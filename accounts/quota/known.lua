@@ -2,7 +2,8 @@
 --
 -- KEYS  the key's facts, its account's counters, the key's standing: hashes, in one cluster slot
 -- ARGV  the time ('' for this server's clock), the networks that the caller has checked, '1' if the request
---       may write, then pairs of a pepper's number and the key's digest with it
+--       may write, the day ('' before, '-' not to ask) and the use that the account was warned of, '1' if a ban
+--       is on record, then pairs of a pepper's number and the key's digest with it
 --
 -- Answers the key's public id, then 'miss', or 'refused' and why, or 'networks' and their list, or goes on.
 -- Times are microseconds since the epoch. The rules are those of database_store.py; the constants, and
@@ -33,7 +34,7 @@ end
 
 -- The key.
 local proven = false
-for index = 4, #ARGV, 2 do
+for index = 7, #ARGV, 2 do
     if ARGV[index] == pepper then proven = ARGV[index + 1] == digest end
 end
 if not proven then return {asked, 'refused', 'unknown'} end
@@ -43,8 +44,8 @@ if networks ~= '' and networks ~= ARGV[2] then return {asked, 'networks', networ
 if suspended == '1' then return {asked, 'refused', 'suspended'} end
 
 -- The windows.
-local minute_ends, minute_used, day, day_used, day_other, seen_at, wrote_at = numbers(KEYS[2],
-    'minute_ends', 'minute_used', 'day', 'day_used', 'day_other', 'seen_at', 'wrote_at')
+local minute_ends, minute_used, day, day_used, day_other, seen_at, wrote_at, warned_day, warned = numbers(KEYS[2],
+    'minute_ends', 'minute_used', 'day', 'day_used', 'day_other', 'seen_at', 'wrote_at', 'warned_day', 'warned')
 if now < seen_at and now >= seen_at - SKEW then now = seen_at end
 local today = math.floor(now / DAY)
 minute_ends = math.min(minute_ends, now + MINUTE)
@@ -54,8 +55,10 @@ if today > day then day_used, day_other = 0, 0 end
 
 -- The ban: what this server knows, or what the database knew, whichever is later.
 -- What it knew before staff lifted a ban is void.
-local told_until, strikes, strikes_end, own_ban, own_level, own_lifts = numbers(KEYS[3],
-    'told_until', 'strikes', 'strikes_end', 'banned_until', 'ban_level', 'lifts')
-if own_lifts < lifts then told_until, strikes, strikes_end, own_ban, own_level = 0, 0, 0, 0, 0 end
+local told_until, strikes, strikes_end, own_ban, own_level, own_lifts, ban_from = numbers(KEYS[3],
+    'told_until', 'strikes', 'strikes_end', 'banned_until', 'ban_level', 'lifts', 'ban_from')
+if own_lifts < lifts then
+    told_until, strikes, strikes_end, own_ban, own_level, ban_from = 0, 0, 0, 0, 0, 0
+end
 if own_ban > banned_until then banned_until, ban_level = own_ban, own_level end
 local banned = now < banned_until

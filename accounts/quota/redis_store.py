@@ -18,6 +18,7 @@ from django.conf import settings
 from django.db import Error
 
 from accounts import bans, key_text, networks
+from accounts.events.warnings import THRESHOLDS
 from accounts.key_text import ACCOUNT_ID_LENGTH, KeyText
 from accounts.limits import DAY, MINUTE, SECOND
 from accounts.quota import key_record
@@ -25,7 +26,14 @@ from accounts.quota.admission import Admission
 from accounts.quota.anonymous import lookups
 from accounts.quota.database_store import NIGHT_SKEW, SKEW
 from accounts.quota.key_record import KeyFacts, KeyRefusal
-from accounts.quota.replies import read_look, read_refusal, read_reply, text_of
+from accounts.quota.replies import (
+    put_on_record,
+    read_look,
+    read_refusal,
+    read_reply,
+    text_of,
+    warn_first,
+)
 from accounts.usage import write_behind
 from petstore.api.client_ip import Address
 from petstore.loop.scripts import RedisUnavailableError, Script, Scripts, script
@@ -42,6 +50,7 @@ ROUNDS = 8  # Steps with one request: 3 are usual at most, 5 where facts end bet
 CONSTANTS = f"""
 local SECOND, MINUTE, DAY, SKEW, NIGHT_SKEW = {SECOND}, {MINUTE}, {DAY}, {SKEW}, {NIGHT_SKEW}
 local STRIKE_WINDOW, MIN_STRIKES = {bans.STRIKE_WINDOW}, {bans.MIN_STRIKES}
+local THRESHOLDS = {{{", ".join(map(str, THRESHOLDS))}}}
 local BAN_LENGTHS, STEP_BACK_AFTER = {{{", ".join(map(str, bans.BAN_LENGTHS))}}}, {bans.STEP_BACK_AFTER}
 local function public_id()
     local account = string.sub(KEYS[1], 11, {10 + ACCOUNT_ID_LENGTH})
@@ -142,7 +151,7 @@ class RedisQuotaStore:
         writes: bool,
     ) -> Admission | list[Any]:
         """Run a script that begins with known.lua; return its last reply, or a refusal of the key's."""
-        arguments: list[Any] = ["" if now is None else now, "", int(writes)]
+        arguments: list[Any] = ["" if now is None else now, "", int(writes), "", "", ""]
         for number, pepper in settings.API_KEY_PEPPERS.items():
             arguments += [number, key_text.digest(key, pepper)]
         for _ in range(ROUNDS):
@@ -156,6 +165,11 @@ class RedisQuotaStore:
                 if not networks.allowed(address, allowed.split()):
                     return Admission(refusal=KeyRefusal.ELSEWHERE)
                 arguments[1] = allowed
+            elif reply[0] == b"reaches":  # Rare, too: twice a day.
+                arguments[3:5] = warn_first(reply)
+            elif reply[0] == b"bans":
+                put_on_record(reply)
+                arguments[5] = 1
             elif reply[0] == b"refused":
                 return Admission(refusal=read_refusal(reply))
             else:

@@ -32,6 +32,25 @@ def read_refusal(reply: list[Any]) -> KeyRefusal:
         raise RedisUnavailableError(f"It answered {reply!r}.") from error
 
 
+def warn_first(reply: list[Any]) -> tuple[int | str, int]:
+    """Warn of what a request is about to reach; return what admit.lua is to be told of that."""
+    try:
+        account_id, day, limit, used = map(int, reply[1:])
+    except MALFORMED as error:
+        raise RedisUnavailableError(f"It answered {reply!r}.") from error
+    done = write_behind.recorder.warn_first(account_id, day, limit, used)
+    return day if done else "-", used
+
+
+def put_on_record(reply: list[Any]) -> None:
+    """Record a ban that is about to begin."""
+    try:
+        ban = bans.Ban(*map(int, reply[1:]))
+    except MALFORMED as error:
+        raise RedisUnavailableError(f"It answered {reply!r}.") from error
+    write_behind.recorder.ban(ban)
+
+
 def read_reply(key: KeyText, reply: Any) -> Admission:
     """Return what admit.lua decided, and note the request."""
     try:
@@ -40,7 +59,7 @@ def read_reply(key: KeyText, reply: Any) -> Admission:
         _, key_id, account_id, scopes, *rest = reply
         numbers = [int(number) for number in rest]
         per_minute, per_day, admitted, minute_ends, minute_used, day, day_used, now = numbers[:8]
-        banned_until, strikes, level, pepper_number, since_write = numbers[8:]
+        banned_until, pepper_number, since_write = numbers[8:]
         may = frozenset(scopes.decode().split())
         caller = Caller(int(account_id), int(key_id), key.public_id, may, since_write)
     except MALFORMED as error:
@@ -56,8 +75,6 @@ def read_reply(key: KeyText, reply: Any) -> Admission:
     verdict = Verdict(bool(admitted), windows, now, banned_until)
     write_behind.recorder.count(caller, verdict, elsewhere=True)
     write_behind.recorder.rehash(key, caller.key_id, pepper_number)
-    if strikes:
-        write_behind.recorder.ban(bans.Ban(caller.key_id, now, banned_until, level, strikes))
     return Admission(caller=caller, verdict=verdict)
 
 

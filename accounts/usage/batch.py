@@ -18,6 +18,7 @@ from accounts.models import EPOCH, Actor, ApiKey, KeyStanding
 from accounts.usage.many_rows import Statement
 from accounts.usage.refusals import KEPT_FOR_A_WRITE, Refused
 from petstore.backoffice import audit
+from petstore.observability.metrics import BANS
 
 LOADS_KEPT = 100_000  # Accounts' minutes that may wait for a database that is away; the oldest go first.
 LAST_USE_WRITTEN_EVERY = MINUTE  # It is for people.
@@ -199,7 +200,9 @@ def write_bans(bans: list[Ban]) -> None:
             continue
         facts = {"banned_at": ban.began_at, "banned_until": ban.ends_at, "ban_level": ban.level}
         KeyStanding.objects.update_or_create(key=key, defaults=facts)
+        if not key.tell_of_ban(ban.began_at):  # Another process had to do with it, too.
+            continue
+        BANS.inc()
         minutes = (ban.ends_at - ban.began_at) // MINUTE
         reason = f"{ban.strikes} requests before their Retry-After ran out. Banned for {minutes} minutes."
         audit.record(SERVICE, key, audit.Action.BANNED, reason=reason)
-        key.tell_of_ban(ban.began_at)

@@ -20,7 +20,7 @@ from django.db import Error, connection, transaction
 from accounts import key_text
 from accounts.bans import Ban
 from accounts.caller import Caller
-from accounts.events.warnings import THRESHOLDS, sweep, warn_of_use
+from accounts.events.warnings import THRESHOLDS, sweep, thresholds_of, warn_of_use
 from accounts.key_text import KeyText
 from accounts.limits import DAY, HOUR, MINUTE, Verdict, Window
 from accounts.models import signing_pepper
@@ -28,7 +28,7 @@ from accounts.usage import loads, refusals
 from accounts.usage.batch import Batch, write_bans
 from accounts.usage.refusals import KEPT_FOR_A_WRITE, KEPT_OF_A_KEY_AND_HOUR, Refused
 from petstore.loop.threads import in_thread
-from petstore.observability.metrics import BANS, REFUSALS_NOT_KEPT
+from petstore.observability.metrics import REFUSALS_NOT_KEPT
 
 logger = logging.getLogger(__name__)
 
@@ -76,12 +76,26 @@ class UsageRecorder:
         """Note each threshold of the day's quota that this process sees passed for the first time."""
         if day != self._day:
             self._day, self._reached = day, set()
-        for threshold in THRESHOLDS:
-            place = account_id, day, threshold
-            if window.used * 100 >= window.limit * threshold and place not in self._reached:
-                self._reached.add(place)
-                self._batch.reached[place] = window.limit, window.used
-                self.wake()  # Nobody else may send a request that shows it.
+        reached = thresholds_of(account_id, day, window.limit, window.used)
+        if new := {place: facts for place, facts in reached.items() if place not in self._reached}:
+            self._reached.update(new)
+            self._batch.reached |= new
+            self.wake()  # Nobody else may send a request that shows it.
+
+    def warn_first(self, account_id: int, day: int, limit: int, used: int) -> bool:
+        """Warn of what a request is about to reach; tell whether that is in the database.
+
+        Where it is not, `count` notes it for the next write.
+        """
+        reached = thresholds_of(account_id, day, limit, used)
+        with self._lock:
+            if self._batch.reached.keys() & reached:  # The database was away a moment ago.
+                return False
+        try:
+            in_thread(warn_of_use, reached)
+        except Error:
+            return False
+        return True
 
     def owes(self, account_id: int) -> bool:
         """Tell whether the database may lack requests of this account that another store has counted."""
@@ -125,7 +139,6 @@ class UsageRecorder:
 
     def ban(self, ban: Ban) -> None:
         """Record a ban now, for staff to see; if the database is away, with the next write."""
-        BANS.inc()
         with self._lock:
             self._batch.bans.append(ban)
         in_thread(self.write)

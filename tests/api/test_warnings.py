@@ -2,17 +2,19 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
+from unittest.mock import Mock
 
 import orjson
 import pytest
-from django.db import connection
+from django.db import OperationalError, connection
 from django.utils import timezone
 
 from accounts.bans import Ban
 from accounts.events.warnings import sweep, warn_of_use
-from accounts.limits import DAY, MINUTE
+from accounts.limits import DAY, MINUTE, microseconds
 from accounts.models import (
     Account,
     ApiKey,
@@ -23,9 +25,11 @@ from accounts.models import (
     PlanCode,
     QuotaCounter,
 )
+from accounts.quota.admission import QuotaStore
 from accounts.usage import write_behind
 from accounts.usage.batch import write_bans
 from tests.conftest import COMMITTED, OPERATOR, Api
+from tests.support.quota import Desk
 
 pytestmark = pytest.mark.django_db
 
@@ -85,6 +89,79 @@ def test_key_that_is_revoked_is_not_told_of(issue: Callable[..., tuple[ApiKey, s
     key.revoke(reason="Lost.", by=OPERATOR)
     sweep_again()
     assert told(EventType.KEY_EXPIRING) == []
+
+
+class Died(BaseException):
+    """The process ended."""
+
+
+@pytest.fixture
+def dying(store: QuotaStore, monkeypatch: pytest.MonkeyPatch) -> QuotaStore:
+    """A store whose process dies as soon as a request is counted, or has set off a ban."""
+
+    def die(*_: Any, **__: Any) -> None:
+        raise Died
+
+    monkeypatch.setattr("accounts.quota.redis_store.read_reply", die)
+    monkeypatch.setattr("accounts.quota.database_store.Ban", die)
+    monkeypatch.setattr(write_behind.recorder, "count", die)
+    return store
+
+
+def send(desk: Desk, requests: int) -> None:
+    for _ in range(requests):
+        with suppress(Died):
+            desk.send()
+
+
+def test_thresholds_are_told_of_if_the_process_dies_with_the_request_that_reaches_them(
+    dying: QuotaStore,
+) -> None:
+    desk = Desk(dying, per_minute=100, per_day=10)
+    send(desk, 10)
+    desk.wait(86_400)
+    send(desk, 1)  # Nothing is left that shows the use of the day before.
+    sweep_again()
+    common = {"window": "day", "limit": 10}
+    assert told(EventType.QUOTA_REACHED) == [
+        common | {"used": 8, "threshold": 80},
+        common | {"used": 10, "threshold": 100},
+    ]
+
+
+def test_ban_is_told_of_if_the_process_dies_with_the_request_that_sets_it_off(dying: QuotaStore) -> None:
+    desk = Desk(dying, per_minute=1, per_day=100, now=microseconds(timezone.now()))
+    send(desk, 20)
+    Feed.objects.update(swept_at=0)
+    assert sweep(timezone.now() + timedelta(hours=1))
+    assert [data["key"]["id"] for data in told(EventType.KEY_BANNED)] == [desk.keys[0].public_id]
+
+
+def test_thresholds_are_told_of_after_the_limit_was_lowered(store: QuotaStore) -> None:
+    desk = Desk(store, per_minute=100, per_day=100)
+    desk.admitted(20)
+    desk.account.assign(PlanCode.ENTERPRISE, 100, 10)
+    desk.send()
+    write_behind.recorder.write()
+    assert [data["threshold"] for data in told(EventType.QUOTA_REACHED)] == [80, 100]
+
+
+def test_largest_limit_that_staff_can_set_is_counted_to(store: QuotaStore) -> None:
+    most = 10**12
+    assert Desk(store, per_minute=most, per_day=most).send().admitted
+
+
+def test_request_counts_although_its_warning_cannot_be_written(
+    store: QuotaStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = Desk(store, per_minute=100, per_day=10)
+    desk.admitted(7)
+    with monkeypatch.context() as away:
+        away.setattr(write_behind, "warn_of_use", Mock(side_effect=OperationalError("Away.")))
+        assert desk.send().admitted
+    assert told(EventType.QUOTA_REACHED) == []
+    write_behind.recorder.write()
+    assert [data["used"] for data in told(EventType.QUOTA_REACHED)] == [8]
 
 
 def test_ban_is_told_of_once(key: ApiKey) -> None:

@@ -266,7 +266,9 @@ def test_reply_for_another_key_is_refused_and_counted_and_ends_its_connection(
     acme.send()
     connection = store._scripts._client._connection()  # type: ignore[union-attr]
     hashes = names(other.keys[0].public_id)
-    connection.send_command("EVALSHA", ADMIT.sha, 3, *hashes, "", "", 0)  # Its reply waits for the next.
+    connection.send_command(
+        "EVALSHA", ADMIT.sha, 3, *hashes, "", "", 0, "", "", ""
+    )  # Its reply waits for the next.
     counted = FOREIGN_REPLIES._value.get()
     with pytest.raises(ForeignReplyError, match=acme.keys[0].public_id):
         store._own(acme.keys[0].public_id, connection.read_response())

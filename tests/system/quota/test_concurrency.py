@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from subprocess import PIPE, Popen
+from typing import Any
 
+import httpx
 import pytest
 from django.db import connection
 
@@ -53,12 +55,32 @@ def test_a_key_looks_60_times_a_minute_over_4_workers_and_32_threads_and_spends_
 
 
 def test_limit_is_exact_in_20_windows_of_20_over_4_processes_of_16_threads(service: Service) -> None:
-    numbers = ("--per-minute", "100", "--per-day", "1000000")
+    """And each threshold, and each ban, is one event, although these processes end without a last write."""
+    numbers = ("--per-minute", "100", "--per-day", "100")
     key = service.issue("Hammered", "enterprise", *numbers)["key"]
     with hammers(service, key, count=4, threads=16) as processes:
         # Two days apart: the refusals of each window ban the key for a while.
         moments = [time.time_ns() // 1000 + number * 2 * DAY for number in range(20)]
         assert [admitted(processes, now) for now in moments] == [100] * 20
+    with service.client(service.roomy_key("Hammered")) as client:
+        events = follow(client, "/events?limit=100&type=quota") + follow(
+            client, "/events?limit=100&type=key"
+        )
+    quota = Counter(
+        (one["data"]["threshold"], one["data"]["used"]) for one in events if "quota" in one["type"]
+    )
+    assert quota == {(80, 80): 20, (100, 100): 20}
+    assert Counter(one["type"] for one in events)["key.banned"] == 20
+
+
+def follow(client: httpx.Client, path: str) -> list[dict[str, Any]]:
+    """Return the events of each page up to an empty one."""
+    found: list[dict[str, Any]] = []
+    while events := (answer := client.get(path)).json():
+        assert answer.is_success, answer.text
+        found += events
+        path = answer.links["next"]["url"]
+    return found
 
 
 @contextmanager

@@ -183,6 +183,20 @@ def admitted_past_the_limit() -> Planted:
 
 
 @contextmanager
+def warned_too_late() -> Planted:
+    """A request counts, and reaches a threshold, before that is on record."""
+    with mock.patch.object(redis_store, "warn_first", lambda reply: ("-", 0)):
+        yield
+
+
+@contextmanager
+def banned_off_the_record() -> Planted:
+    """A ban begins before it is on record."""
+    with mock.patch.object(redis_store, "put_on_record", nothing):
+        yield
+
+
+@contextmanager
 def looks_that_count() -> Planted:
     """A look at the account counts as a request does."""
     real = RedisQuotaStore.look
@@ -211,6 +225,8 @@ FAULTS: dict[str, tuple[Fault, ...]] = {
         second_miss_blames_redis,
         replica_is_kept,
         admitted_past_the_limit,
+        warned_too_late,
+        banned_off_the_record,
         looks_that_count,
         no_way_back,
     ),

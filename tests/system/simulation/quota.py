@@ -14,6 +14,7 @@ from unittest import mock
 
 from django.conf import settings
 
+from accounts.events.warnings import thresholds_of
 from accounts.key_text import KeyText
 from accounts.limits import DAY, SECOND, Limits
 from accounts.quota import fallback, key_record
@@ -31,6 +32,7 @@ from tests.system.simulation.world import EPOCH
 
 PLENTY = 1000
 LOOKS = 0.3  # Of the requests.
+COMPARES = 0.2  # Of the requests look first, and compare.
 CHARGES = 2  # A request may be counted in Redis, whose answer is lost, and then in the database.
 STEPS = 8  # Questions to Redis that are answered in the last moment, at most; usual are up to 3.
 SENDER = IPv4Address("127.0.0.1")
@@ -58,6 +60,7 @@ class QuotaScenario(Scenario):
         self.changes = 0  # Of the store, or of what Redis knows.
         self.admitted: Counter[int] = Counter()
         self.sent: Counter[str] = Counter()  # By key, but for looks.
+        self.answered: Counter[str] = Counter()  # Of those.
         self.began = self.world.now
         self.last_state = self.store.state
         self.facts_ended = 0
@@ -109,13 +112,20 @@ class QuotaScenario(Scenario):
 
     def last_request(self, number: int) -> Request:
         key = self.chance.choice(self.keys)
-        looks = self.chance.random() < LOOKS
+        kind = self.chance.random()
+        looks = kind < LOOKS
 
         def ask() -> Admission:
             if looks:
                 return self.store.look(key, SENDER)
+            before = self._history(key)
+            seen = self.store.look(key, SENDER) if before and kind > 1 - COMPARES else None
             self.sent[key.public_id] += 1
-            return self.store.admit(key, SENDER)
+            admission = self.store.admit(key, SENDER)
+            self.answered[key.public_id] += 1
+            if seen and before == self._history(key, 1):
+                self._compare(key, seen, admission)
+            return admission
 
         return Request(
             f"{number} of {key.public_id}",
@@ -124,6 +134,21 @@ class QuotaScenario(Scenario):
             (),
             STEPS * 2 * answer_bound(TIMEOUT) + fallback.WRITE_SECONDS,
         )
+
+    def _history(self, key: KeyText, own: int = 0) -> tuple[int, ...] | None:
+        """Return what has happened but for so many of one's own requests; None if another is under way."""
+        sent, answered = self.sent[key.public_id], self.answered[key.public_id]
+        is_quiet = sent == answered and self.store.state == "redis"
+        return (sent - own, self.changes) if is_quiet else None
+
+    def _compare(self, key: KeyText, seen: Admission, counted: Admission) -> None:
+        """Check that a look told what the next request found."""
+        assert seen.verdict is not None
+        assert counted.verdict is not None
+        for told, found in zip(seen.verdict.windows, counted.verdict.windows, strict=True):
+            runs_on = told.ends_at == found.ends_at
+            if runs_on and told.used + counted.verdict.admitted != found.used:
+                self.world.violate(f"{key.public_id} was shown {told}, then found {found}.")
 
     def _wrong_look(self, key: KeyText, admission: Admission) -> str | None:
         wrong = self._not_its_own(key, admission)
@@ -139,9 +164,18 @@ class QuotaScenario(Scenario):
 
     def _wrong(self, key: KeyText, admission: Admission) -> str | None:
         wrong = self._not_its_own(key, admission)
-        if admission.caller is not None and admission.verdict is not None:
-            self.admitted[admission.caller.account_id] += admission.verdict.admitted
-        return wrong
+        if wrong or admission.caller is None or admission.verdict is None:
+            return wrong
+        caller, verdict = admission.caller, admission.verdict
+        self.admitted[caller.account_id] += verdict.admitted
+        day = verdict.windows[-1]
+        reached = thresholds_of(caller.account_id, verdict.day, day.limit, day.used).keys()
+        if missing := reached - self.database.warned:
+            return f"is told of {day} before anybody was warned: {missing}"
+        begun = self.database.bans[caller.key_id]
+        if verdict.banned and not begun:
+            return "is banned, and that is nowhere on record"
+        return f"was banned at {begun}" if len(begun) > 1 and not self.changes else None
 
     def _not_its_own(self, key: KeyText, admission: Admission) -> str | None:
         caller, verdict = admission.caller, admission.verdict

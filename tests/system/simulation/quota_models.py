@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,7 +11,9 @@ import hiredis
 from django.conf import settings
 
 from accounts import key_text
+from accounts.bans import Ban
 from accounts.caller import Caller
+from accounts.events.warnings import thresholds_of
 from accounts.key_text import KeyText
 from accounts.limits import DAY, MINUTE, SECOND, Limits, Verdict, account_windows
 from accounts.quota import key_record
@@ -39,6 +41,8 @@ class DatabaseModel:
         self._scenario = scenario
         self.keys: dict[str, KeyFacts] = {}
         self.counters: dict[int, Counters] = {}
+        self.warned: set[tuple[int, int, int]] = set()  # Account, day, threshold.
+        self.bans: dict[int, set[int]] = defaultdict(set)  # When they began, by the key's id.
 
     def add(self, key: KeyText, number: int, limits: Limits, networks: tuple[str, ...]) -> None:
         """Have a key."""
@@ -80,6 +84,8 @@ class DatabaseModel:
         if now >= counters.minute_ends:
             counters.minute_ends, counters.minute_used = now + MINUTE, 0
         admitted = counters.minute_used < limits.per_minute and counters.day_used < limits.per_day
+        use = counters.day_used + admitted
+        self.warned |= thresholds_of(facts.account_id, counters.day, limits.per_day, use).keys()
         for name in ("minute_used", "day_used", "day_here"):
             setattr(counters, name, getattr(counters, name) + admitted)
         windows = account_windows(
@@ -159,8 +165,16 @@ class Recorder:
     def rehash(self, *_: Any) -> None:
         """All keys have the newest pepper."""
 
-    def ban(self, *_: Any) -> None:
-        """Nobody looks at bans here."""
+    def warn_first(self, account: int, day: int, limit: int, used: int) -> bool:
+        """Write the warnings; the database is never away."""
+        self._database.take_time()
+        self._database.warned |= thresholds_of(account, day, limit, used).keys()
+        return True
+
+    def ban(self, ban: Ban) -> None:
+        """Put it on record, and tell nobody: Redis has to know what it has said."""
+        self._database.take_time()
+        self._database.bans[ban.key_id].add(ban.began_at)
 
 
 class Client:
