@@ -185,7 +185,7 @@ def admitted_past_the_limit() -> Planted:
 @contextmanager
 def warned_too_late() -> Planted:
     """A request counts, and reaches a threshold, before that is on record."""
-    with mock.patch.object(redis_store, "warn_first", lambda reply: ("-", 0)):
+    with mock.patch.object(redis_store, "warn_first", return_value=("-", 0)):
         yield
 
 
