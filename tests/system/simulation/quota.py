@@ -55,7 +55,8 @@ class QuotaScenario(Scenario):
         self.recorder = write_behind.recorder = Recorder(self.database)  # type: ignore[assignment]
         key_record.read = self.database.read
         key_record.QUERY = self.database
-        self.keys = [self._key(number) for number in range(1, 4)]
+        # One that has all requests may be banned.
+        self.keys = [self._key(number + 1) for number in range(self.chance.choice((1, 3, 3)))]
         self.store = FallbackQuotaStore(RedisQuotaStore(f"redis://{ADDRESS}/2"), self.database)
         self.changes = 0  # Of the store, or of what Redis knows.
         self.admitted: Counter[int] = Counter()
@@ -103,7 +104,7 @@ class QuotaScenario(Scenario):
     def _key(self, number: int) -> KeyText:
         public_id = f"account{number}key{number:03}"
         key = KeyText(f"psk_live_{public_id}_{number:032}", "live", public_id)
-        limits = Limits(*self.chance.choice(((6, PLENTY), (PLENTY, 9), (PLENTY, PLENTY))))
+        limits = Limits(*self.chance.choice(((2, PLENTY), (6, PLENTY), (PLENTY, 9), (PLENTY, PLENTY))))
         self.database.add(key, number, limits, self.chance.choice(((), ALLOWED)))
         return key
 
