@@ -16,11 +16,14 @@ from petstore.loop.compiled_reads import OwnRead
 # Each part is in the order of one index, so however many events there are, it reads no more than a page.
 ALL = "account_id = {account} AND (id + 0) > %(after)s ORDER BY (id + 0)"
 OF_TYPE = "account_id = {account} AND type = %({name})s AND (0 + id) > %(after)s ORDER BY (0 + id)"
-PART = "SELECT * FROM (SELECT id, type, created_at, data FROM accounts_event WHERE {} LIMIT {}) AS {}"
+COLUMNS = "id, type, created_at, data, numbered_at"
+PART = f"SELECT * FROM (SELECT {COLUMNS} FROM accounts_event WHERE {{}} LIMIT {{}}) AS {{}}"  # noqa: S608
 # One statement sees one moment: all events up to `last_id`, and none beyond. The limit is part of it, or
 # PostgreSQL would plan for a tenth of all events, and so plan anew each time.
 PAGE = """
-SELECT f.cleared_id, f.last_id, e.id, e.type, e.created_at, e.data FROM accounts_feed AS f
+SELECT f.cleared_id, f.last_id, f.numbered_at, CASE WHEN f.cleared_id = %(after)s THEN f.cleared_at
+    ELSE (SELECT numbered_at FROM accounts_event WHERE id = %(after)s) END,
+    e.id, e.type, e.created_at, e.data, e.numbered_at FROM accounts_feed AS f
 LEFT JOIN (SELECT * FROM ({parts}) AS parts ORDER BY id LIMIT {limit}) AS e ON 1 = 1 ORDER BY e.id
 """
 # The last event that was numbered before a time, by bisection; then past those that happened before it and
@@ -42,28 +45,51 @@ SELECT f.cleared_at, COALESCE((
 ), f.last_id) FROM accounts_feed AS f
 """)
 
+TIME_BITS = 53  # Of microseconds since the epoch, until the year 2255.
+
 Event = dict[str, Any]
+
+
+class Place(NamedTuple):
+    """The place after an event, whose id may have been another's.
+
+    So it was before a backup was restored, or before a standby that lacked the last events took over. When
+    the event was numbered tells which it is.
+    """
+
+    id: int
+    at: int | None = None  # None: nobody has been there before.
+
+    @classmethod
+    def of_cursor(cls, number: int) -> Place:
+        return cls(number >> TIME_BITS, number & (1 << TIME_BITS) - 1)
+
+    @property
+    def cursor(self) -> int:
+        """The number in a cursor."""
+        assert self.at is not None
+        return self.id << TIME_BITS | self.at
 
 
 class Page(NamedTuple):
     events: list[Event]
-    next_after: int  # Where to go on: the last event of a full page, else the newest of all.
+    end: Place  # Where to go on: after the last event of a full page, else after the newest of all.
 
 
-def page(account_id: int, after: int | None, limit: int, types: Collection[EventType] = ()) -> Page:
-    """Return events after an id, by default from the oldest that is kept, of these types or of all.
+def page(account_id: int, after: Place | None, limit: int, types: Collection[EventType] = ()) -> Page:
+    """Return events after a place, by default from the oldest that is kept, of these types or of all.
 
-    Raises ApiError 410 if events after that id are gone, or it is none of this feed.
+    Raises ApiError 410 if events after that place are gone, or it is none of this feed.
     """
     wanted = {f"type_{number}": kind.value for number, kind in enumerate(types)}
     own = tuple(not kind.is_public for kind in types)
-    rows = statement(own, limit).rows(account=account_id, after=after or 0, **wanted)
-    cleared_id, last_id, *_ = rows[0]
-    # An id that was not given yet comes from before the database was restored from a backup.
-    if after is not None and not cleared_id <= after <= last_id:
+    rows = statement(own, limit).rows(account=account_id, after=after.id if after else 0, **wanted)
+    cleared_id, last_id, last_at, after_at, *_ = rows[0]
+    if after is not None and (not cleared_id <= after.id <= last_id or after.at not in {None, after_at}):
         raise ApiError(ErrorCode.CURSOR_EXPIRED)
-    events = [as_json(row[2:]) for row in rows if row[2] is not None]
-    return Page(events, events[-1]["id"] if len(events) == limit else last_id)
+    events = [as_json(row[4:-1]) for row in rows if row[4] is not None]
+    is_full = len(events) == limit
+    return Page(events, Place(events[-1]["id"], rows[-1][-1]) if is_full else Place(last_id, last_at))
 
 
 def before(since: int) -> int:

@@ -20,24 +20,29 @@ logger = logging.getLogger(__name__)
 LOOK_EVERY = 0.2  # Seconds.
 MOST = 1_000  # Events in one transaction, which is short: on SQLite others wait for it.
 
-# No event is numbered before it happened, whose ever clock is ahead: what begins with a time relies on it.
+# No event is numbered before it happened: what begins with a time relies on it. A clock that is ahead must
+# not carry off the feed, whose times never fall: so the event happened when it was numbered, at the latest.
 ADD = """
 INSERT INTO accounts_event (id, account_id, type, created_at, data, numbered_at)
-SELECT %(last)s + row_number() OVER (ORDER BY d.id), d.account_id, d.type, d.created_at, d.data,
-    CASE WHEN max(d.created_at) OVER () > %(now)s THEN max(d.created_at) OVER () ELSE %(now)s END
-FROM {drafts} AS d
+SELECT %(last)s + row_number() OVER (ORDER BY d.id), d.account_id, d.type,
+    CASE WHEN d.created_at > c.now THEN c.now ELSE d.created_at END, d.data, c.now
+FROM {drafts} AS d, (SELECT {now} AS now) AS c
 """
+# The server's clock, which all processes share.
+CLOCK = "(extract(epoch FROM statement_timestamp()) * 1000000)::bigint"
 FIRST = "SELECT id FROM accounts_eventdraft ORDER BY id LIMIT %(most)s"
 # What is added is what this very statement deletes: others may be committed meanwhile.
 MOVE = f"""
 WITH drafts AS (
     DELETE FROM accounts_eventdraft WHERE id = ANY(ARRAY({FIRST}))
     RETURNING id, account_id, type, created_at, data
-), added AS ({ADD.format(drafts="drafts")} RETURNING 1)
+), added AS ({ADD.format(drafts="drafts", now=f"GREATEST(%(at)s, {CLOCK})")} RETURNING 1)
 SELECT count(*) FROM added
 """  # noqa: S608  Only constants.
 # SQLite has one writer, who sees the same twice.
-COPY = ADD.format(drafts="(SELECT * FROM accounts_eventdraft ORDER BY id LIMIT %(most)s)")
+COPY = ADD.format(
+    drafts="(SELECT * FROM accounts_eventdraft ORDER BY id LIMIT %(most)s)", now="max(%(at)s, %(now)s)"
+)
 DELETE = f"DELETE FROM accounts_eventdraft WHERE id IN ({FIRST})"  # noqa: S608
 
 
@@ -60,8 +65,7 @@ def number_some() -> int:
         feed = Feed.objects.select_for_update(skip_locked=skip_locked).first()
         if feed is None:
             return 0
-        at = max(now(), feed.numbered_at)
-        moved = move({"last": feed.last_id, "now": at, "most": MOST})
+        moved = move({"last": feed.last_id, "at": feed.numbered_at, "now": now(), "most": MOST})
         if moved:
             newest = Event.objects.filter(pk=feed.last_id + moved)
             Feed.objects.update(

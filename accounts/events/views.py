@@ -41,7 +41,7 @@ class Asked(NamedTuple):
     limit: int
     type: str | None
     since: int | None  # Microseconds since the epoch.
-    after: int | None  # An id.
+    cursor: int | None
 
 
 class EventViewSet(ApiView, GenericViewSet[Event]):
@@ -54,20 +54,22 @@ class EventViewSet(ApiView, GenericViewSet[Event]):
         """Answer with a page, and always with where to ask next."""
         path, query = request.path_info, request.META.get("QUERY_STRING", "")
         asked = (read if len(query) <= LONGEST_KEPT else read.__wrapped__)(path, query)
-        after = asked.after if asked.since is None else place_of(asked.since)
+        after = None if asked.cursor is None else feed.Place.of_cursor(asked.cursor)
+        if asked.since is not None:
+            after = place_of(asked.since)
         types = TYPES[asked.type] if asked.type else ()
         page = feed.page(caller_of(request).account_id, after, asked.limit, types)
         filters = (("type", asked.type),) if asked.type else ()
-        url = page_url(settings.BASE_URL, path, filters, asked.limit, page.next_after)
+        url = page_url(settings.BASE_URL, path, filters, asked.limit, page.end.cursor)
         return Response(page.events, headers={"Link": f'<{url}>; rel="next"'})
 
 
-def place_of(since: int) -> int:
-    """Return the id after which a time begins. Raises ApiError 410 if events since then may be gone."""
+def place_of(since: int) -> feed.Place:
+    """Return the place after which a time begins. Raises ApiError 410 if events since then may be gone."""
     kept_since = timezone.now() - timedelta(days=settings.EVENTS_KEPT_DAYS)
     if since < microseconds(kept_since):
         raise ApiError(ErrorCode.CURSOR_EXPIRED)
-    return feed.before(since)
+    return feed.Place(feed.before(since))
 
 
 @lru_cache(maxsize=1024)  # As for the other lists.
@@ -83,7 +85,7 @@ def read(path: str, query: str) -> Asked:
         None if since is None else time_in(since),
         cursor_in(parameters, path),
     )
-    if asked.since is not None and asked.after is not None:
+    if asked.since is not None and asked.cursor is not None:
         raise invalid_parameter("`since` is for a first call. With `cursor` leave it out.")
     return asked
 

@@ -196,16 +196,33 @@ def test_since_begins_with_the_first_event_of_that_time(api: Api) -> None:
     assert list(follow(api, f"/events?since={late:%Y-%m-%dT%H:%M:%S.%fZ}")) == []
 
 
-def test_since_finds_an_event_of_a_clock_that_is_ahead(api: Api) -> None:
+def test_event_of_a_clock_that_is_ahead_has_happened_when_it_was_numbered(api: Api) -> None:
     number_all()
-    before = Feed.objects.get().last_id
-    ahead = round((datetime.now(UTC) + timedelta(minutes=5)).timestamp() * SECOND)
-    for at in (ahead, ahead - 10 * SECOND):
-        EventDraft(account_id=0, type=EventType.PET_CREATED, data="{}", created_at=at).save()
-        number_all()  # By a clock that is right.
-    found = list(follow(api, f"/events?since={moment(ahead):%Y-%m-%dT%H:%M:%S.%fZ}"))
-    assert [one["id"] for one in found] == [before + 1, before + 2]
-    assert Feed.objects.get().numbered_at == ahead
+    began = datetime.now(UTC)
+    ahead = round((began + timedelta(days=365)).timestamp() * SECOND)
+    EventDraft(account_id=0, type=EventType.PET_CREATED, data="{}", created_at=ahead).save()
+    draft(1)
+    assert [one["type"] for one in follow(api, f"/events?since={began:%Y-%m-%dT%H:%M:%S.%fZ}")] == [
+        "pet.created",
+        "pet.created",
+    ]
+    event = Event.objects.latest("created_at")
+    assert event.created_at == event.numbered_at == Feed.objects.get().numbered_at
+    assert moment(event.numbered_at) - began < timedelta(minutes=1)
+
+
+def test_feed_goes_on_in_its_order_after_the_clock_was_set_back(api: Api) -> None:
+    draft(1)
+    number_all()
+    ahead = round((datetime.now(UTC) + timedelta(hours=1)).timestamp() * SECOND)
+    Event.objects.update(numbered_at=ahead)
+    Feed.objects.update(numbered_at=ahead)
+    path = next_path(api.get("/events"))
+    draft(2)
+    assert len(list(follow(api, path))) == 2
+    assert {one.numbered_at for one in Event.objects.all()} == {ahead}
+    now = datetime.now(UTC) - timedelta(minutes=1)
+    assert len(list(follow(api, f"/events?type=pet&since={now:%Y-%m-%dT%H:%M:%SZ}"))) == 3
 
 
 @pytest.mark.parametrize("error", [InterfaceError("lost"), ValueError("odd")])
@@ -241,6 +258,17 @@ def test_link_repeats_limit_and_type_but_not_since(api: Api) -> None:
     assert next_path(answer).startswith("/events?type=order&limit=7&cursor=")
 
 
+def test_events_get_their_numbers_while_many_are_cleared(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever clears them holds the feed nearly all the time."""
+    monkeypatch.setattr(clearing, "BATCH", 2)
+    draft(4)
+    number_all()
+    Event.objects.update(numbered_at=1)
+    draft(3)
+    call_command("clear_events")
+    assert EventDraft.objects.count() == 0
+
+
 def test_reader_of_rare_events_stays_on_its_way_while_others_are_cleared(
     api: Api, account: Account, other: Account
 ) -> None:
@@ -270,6 +298,35 @@ def test_cursor_of_a_feed_that_has_been_restored_from_a_backup_is_410(api: Api) 
     number_all()
     path = next_path(api.get("/events"))
     Feed.objects.update(last_id=2)
+    assert api.get(path).json()["code"] == "cursor_expired"
+
+
+def test_cursor_of_a_feed_that_was_restored_is_410_although_its_number_was_given_again(api: Api) -> None:
+    draft(3)
+    number_all()
+    backup = Feed.objects.get()
+    kept = next_path(api.get("/events"))
+    draft(3)
+    number_all()
+    lost = [next_path(api.get(path)) for path in ("/events", f"/events?limit={backup.last_id + 1}")]
+    Event.objects.filter(pk__gt=backup.last_id).delete()
+    backup.save()
+    draft(9)
+    number_all()
+    assert [api.get(path).json()["code"] for path in lost] == ["cursor_expired"] * 2
+    assert len(list(follow(api, kept))) == 9
+
+
+def test_cursor_goes_on_where_all_before_it_was_cleared(api: Api) -> None:
+    draft(3)
+    number_all()
+    path = next_path(api.get("/events"))
+    Event.objects.all().update(numbered_at=1)
+    Feed.objects.update(numbered_at=1)
+    ended = next_path(api.get("/events"))
+    call_command("clear_events")
+    draft(2)
+    assert len(list(follow(api, ended))) == 2
     assert api.get(path).json()["code"] == "cursor_expired"
 
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 from accounts.events.clearing import clear_some
+from accounts.events.numbering import number_all
 from petstore.management.base import JsonCommand
 
 
@@ -17,6 +18,7 @@ class Command(JsonCommand):
         deleted = 0
         with self.bar("Deleting", None, options) as bar:
             while some := clear_some():
+                number_all()  # Those who else do so hardly ever find the feed free meanwhile.
                 deleted += some
                 bar.update(some)
         self.answer(options, {"deleted": deleted}, f"Done. Deleted {deleted} events.")
