@@ -268,8 +268,7 @@ LANGUAGE_CODE = "en"
 TIME_ZONE = "UTC"
 USE_TZ = True
 USE_I18N = False
-DATE_FORMAT = "Y-m-d"
-DATETIME_FORMAT = "Y-m-d H:i e"
+FORMAT_MODULE_PATH = "petstore.formats"
 
 STATIC_URL = "/static/"
 WHITENOISE_USE_FINDERS = True  # Serves the packages' own files: no collecting step is needed.

@@ -96,12 +96,12 @@ class AccountAdmin(PastedKeyAdmin, SuspensionPages, WhatIfAdmin):  # type: ignor
         return usage_bar(account.used_on(timezone.now().date()), account.limits.per_day)
 
     @admin.display(description="requests per minute")
-    def requests_per_minute(self, account: Account) -> int:
-        return account.limits.per_minute
+    def requests_per_minute(self, account: Account) -> str:
+        return f"{account.limits.per_minute:,}"
 
     @admin.display(description="requests per day")
-    def requests_per_day(self, account: Account) -> int:
-        return account.limits.per_day
+    def requests_per_day(self, account: Account) -> str:
+        return f"{account.limits.per_day:,}"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Account]:
         accounts: QuerySet[Account] = super().get_queryset(request)

@@ -3,6 +3,7 @@
 from datetime import datetime, timedelta
 
 from django.template.loader import render_to_string
+from django.utils.formats import date_format
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.timesince import timesince
@@ -49,7 +50,7 @@ def state_badge(key: ApiKey, now: datetime) -> dict[str, str]:
 
 
 def exact(at: datetime) -> str:
-    return f"{at:%Y-%m-%d %H:%M} UTC"
+    return date_format(at, "DATETIME_FORMAT")
 
 
 def age(at: datetime | None, now: datetime) -> SafeString:

@@ -10,7 +10,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
 
-from accounts.admin.badges import key_state
+from accounts.admin.badges import exact, key_state
 from accounts.admin.base import public_id_in
 from accounts.models import Account, ApiKey, Event, Refusal
 from petstore.backoffice import palette
@@ -83,7 +83,7 @@ def refusals(request: HttpRequest, term: str) -> Iterator[Result]:
     """Yield the page that explains why a request was refused, by its id."""
     if may_view(request, "accounts.refusal"):
         for refusal in Refusal.objects.for_request(term)[:1]:
-            about = f"Refused: {refusal.get_rule_display().lower()}, {refusal.at:%Y-%m-%d %H:%M} UTC"
+            about = f"Refused: {refusal.get_rule_display().lower()}, {exact(refusal.at)}"
             yield Result(1, "help", f"Request {term}", about, listing("accounts_refusal", q=term))
 
 

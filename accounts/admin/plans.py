@@ -112,7 +112,7 @@ class PlanAdmin(WhatIfAdmin):
     can_add = can_delete = False
     form = PlanForm
     keys_lookup = "account__plan"
-    list_display = ["badge", "per_minute", "per_day", "accounts_on_it"]
+    list_display = ["badge", "requests_per_minute", "requests_per_day", "accounts_on_it"]
     readonly_fields = ["code"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Plan]:
@@ -123,10 +123,17 @@ class PlanAdmin(WhatIfAdmin):
     def badge(self, plan: Plan) -> tuple[str, str]:
         return plan.code, str(plan)
 
+    @display(description="requests per minute", ordering="per_minute", empty_value="-")
+    def requests_per_minute(self, plan: Plan) -> str | None:
+        return f"{plan.per_minute:,}" if plan.per_minute else None
+
+    @display(description="requests per day", ordering="per_day", empty_value="-")
+    def requests_per_day(self, plan: Plan) -> str | None:
+        return f"{plan.per_day:,}" if plan.per_day else None
+
     @display(description="accounts", ordering="number_of_accounts")
-    def accounts_on_it(self, plan: Plan) -> int:
-        number: int = getattr(plan, "number_of_accounts", 0)
-        return number
+    def accounts_on_it(self, plan: Plan) -> str:
+        return f"{getattr(plan, 'number_of_accounts', 0):,}"
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         asks = obj is not None and self.has_change_permission(request, obj)

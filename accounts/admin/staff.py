@@ -4,6 +4,7 @@ Nobody edits somebody who may do more than they, or gives what they don't have; 
 rights. So the right to edit staff never leads to more rights, and the last who can let others in stays in.
 """
 
+from datetime import datetime
 from typing import Any, cast
 
 from django.contrib import admin
@@ -166,9 +167,9 @@ class StaffAdmin(UserAdmin, NobodyAboveAdmin):  # type: ignore[type-arg,misc]  #
     def may_sign_in(self, user: User) -> bool:
         return user.is_active and user.is_staff
 
-    @display(description="last sign-in", ordering="last_login")
-    def last_sign_in(self, user: User) -> str:
-        return f"{user.last_login:%Y-%m-%d %H:%M} UTC" if user.last_login else "Never"
+    @display(description="last sign-in", ordering="last_login", empty_value="Never")
+    def last_sign_in(self, user: User) -> datetime | None:
+        return user.last_login
 
     @display(description="two-factor", boolean=True)
     def has_second_factor(self, user: Any) -> bool:

@@ -31,9 +31,10 @@ from unfold.widgets import UnfoldAdminFileFieldWidget, UnfoldAdminSelectWidget, 
 from inventory.admin.shared import ActingAdmin
 from inventory.import_export import STREAM, add, category_ids, checked, export, format_of, snapshot
 from inventory.import_export.checking import Report, Row
-from inventory.import_export.writing import write, write_template
+from inventory.import_export.writing import write
 from inventory.models import Category, PetQuerySet
 from inventory.models.uploads import PetUpload
+from petstore.backoffice import spreadsheets
 from petstore.backoffice.confirmation import Question, confirm
 from petstore.backoffice.wording import counted
 
@@ -194,7 +195,8 @@ class PetExchange(ImportExportMixin, ActingAdmin):  # type: ignore[misc]  # The 
         self.require("import", request)
         category = Category.objects.order_by("name").first()
         file = io.BytesIO()
-        write_template(file, category.name if category else "Dogs")
+        pet = ("Bella", category.name if category else "Dogs", "available")
+        spreadsheets.write([("name", "category", "status"), pet], file)
         file.seek(0)
         return FileResponse(
             file, as_attachment=True, filename="pets.csv", content_type=CONTENT_TYPES["csv"]

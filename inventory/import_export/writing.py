@@ -11,15 +11,9 @@ from typing import BinaryIO
 
 import orjson
 
+from petstore.backoffice.spreadsheets import harmless
+
 Exported = tuple[int, str, int, str, str]  # Id, name, category id, category name, status.
-
-# What makes a spreadsheet take a cell for a formula (OWASP, "CSV Injection").
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
-
-
-def harmless(cell: str) -> str:
-    """Return the cell so that a spreadsheet shows it and does not calculate it."""
-    return f"'{cell}" if cell.startswith(FORMULA) else cell
 
 
 def write(pets: Iterable[Exported], stream: BinaryIO, file_format: str, *, for_spreadsheets: bool) -> None:
@@ -38,12 +32,6 @@ def write_csv(pets: Iterable[Exported], stream: BinaryIO, *, for_spreadsheets: b
     writer = csv.writer(codecs.getwriter("utf-8-sig" if for_spreadsheets else "utf-8")(stream))
     writer.writerow(["id", "name", "category", "status"])
     writer.writerows((pk, name, category, status) for pk, name, _, category, status in pets)
-
-
-def write_template(stream: BinaryIO, category: str) -> None:
-    """Write the columns that staff fill in, and a pet of a category."""
-    writer = csv.writer(codecs.getwriter("utf-8-sig")(stream))
-    writer.writerows([("name", "category", "status"), ("Bella", harmless(category), "available")])
 
 
 def write_json_lines(pets: Iterable[Exported], stream: BinaryIO) -> None:

@@ -3,30 +3,47 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import timedelta
-from typing import Any, cast
+from itertools import chain
+from typing import Any, BinaryIO, cast
 
-from django.contrib import admin
+from django.apps import apps
+from django.contrib import admin, messages
+from django.contrib.admin.options import IncorrectLookupParameters
+from django.contrib.admin.utils import quote
 from django.contrib.auth.models import User
+from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
 from django.db.models import Q, QuerySet
-from django.http import HttpRequest
+from django.http import FileResponse, HttpRequest, HttpResponseRedirect
+from django.http.response import HttpResponseBase
+from django.urls import NoReverseMatch, path, reverse
 from django.utils import timezone
 from django.utils.functional import cached_property
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from petstore.api.client_ip import NOWHERE
-from petstore.backoffice import palette
+from petstore.backoffice import palette, spreadsheets
 from petstore.backoffice.dashboard import listing
 from petstore.backoffice.filters import ChoiceFilter, TimeFilter
+from petstore.backoffice.history import changes_of
 from petstore.backoffice.model_admin import PetstoreModelAdmin
 from petstore.backoffice.models import AuditEntry
 from petstore.backoffice.navigation import may_view
 from petstore.backoffice.palette import Result
 
 MOST_SHOWN = 1000  # Entries that one can page through; for older ones there are the filters.
+MOST_EXPORTED = 50_000
+CHANGES_SHOWN, VALUE_SHOWN = 3, 40  # Of an entry in the list; characters of a value.
+TOO_MANY = f"More than {MOST_EXPORTED:,} entries are in this list. Narrow it with filters, then export it."
+COLUMNS = (
+    "at (UTC)", "by", "action", "kind", "object's id", "object", "old values", "new values", "reason",
+    "from address", "request id",
+)  # fmt: skip
 MOST_STAFF = 200  # Members of staff that the filter names.
 
 
@@ -75,13 +92,30 @@ class DateFilter(TimeFilter):
         return super().condition(chosen)
 
 
+class SignInFilter(ChoiceFilter):
+    """Leaves sign-ins out until they are asked for, here or by the filter of actions."""
+
+    title = "sign-ins"
+    parameter_name = "sign_ins"
+    offered = (("shown", "Shown"),)
+
+    def choices(self, changelist: Any) -> Iterator[Any]:
+        folded, *others = super().choices(changelist)
+        return iter([folded | {"display": "Folded away"}, *others])
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        asked = self.value() == "shown" or "action__exact" in request.GET
+        return queryset if asked else queryset.exclude(action__in=AuditEntry.SIGN_INS)
+
+
 @admin.register(AuditEntry)
 class AuditEntryAdmin(PetstoreModelAdmin):
     """What was done, the last first. No page of it grows slow with a million entries."""
 
     can_add = can_change = can_delete = False
-    list_display = ["when", "actor_name", "action", "model", "object_text", "changes", "reason", "origin"]
-    list_filter = [StaffFilter, "action", KindFilter, DateFilter]
+    list_display = ["when", "actor", "action", "kind", "thing", "changes", "reason", "origin"]
+    list_filter = [StaffFilter, "action", KindFilter, DateFilter, SignInFilter]
+    list_before_template: Any = "admin/audit_list.html"
     list_select_related = False
     sortable_by = ()
     ordering = ["-id"]
@@ -89,8 +123,8 @@ class AuditEntryAdmin(PetstoreModelAdmin):
     search_fields = ["object_id"]
     search_help_text = "All of an object's id or name, or a request id."
     readonly_fields = fields = (
-        "when", "actor_name", "action", "model", "object_id", "object_text", "old_values", "new_values",
-        "reason", "origin", "request_id",
+        "when", "actor", "action", "kind", "object_id", "thing", "old_values", "new_values", "reason",
+        "origin", "request_id",
     )  # fmt: skip
 
     def search(self, request: HttpRequest, rows: QuerySet[Any], term: str) -> QuerySet[Any]:
@@ -101,9 +135,28 @@ class AuditEntryAdmin(PetstoreModelAdmin):
     def when(self, entry: AuditEntry) -> str:
         return f"{entry.at:%Y-%m-%d %H:%M:%S} UTC"
 
+    @admin.display(description="by")
+    def actor(self, entry: AuditEntry) -> str:
+        return link_to("auth.user", entry.actor_id, entry.actor_name)
+
     @admin.display
-    def changes(self, entry: AuditEntry) -> str:
-        return ", ".join(entry.after) if entry.before else ""
+    def kind(self, entry: AuditEntry) -> str:
+        with suppress(LookupError, ValueError):  # A model that there was once, or none.
+            return str(apps.get_model(entry.model)._meta.verbose_name)
+        return entry.model
+
+    @admin.display(description="object")
+    def thing(self, entry: AuditEntry) -> str:
+        gone = entry.action == AuditEntry.Action.DELETED
+        return link_to(entry.model, None if gone else entry.object_id, entry.object_text)
+
+    @admin.display
+    def changes(self, entry: AuditEntry) -> SafeString:
+        """Return the first changes, from old to new; the entry has them all, in full."""
+        found = changes_of(entry)
+        lines = [(one.field, short(one.before), short(one.after)) for one in found[:CHANGES_SHOWN]]
+        more = f" and {len(found) - CHANGES_SHOWN} more" if len(found) > CHANGES_SHOWN else ""
+        return format_html("{}{}", format_html_join(SafeString("<br>"), "{}: {} → {}", lines), more)
 
     @admin.display(description="from address")
     def origin(self, entry: AuditEntry) -> str:
@@ -118,6 +171,54 @@ class AuditEntryAdmin(PetstoreModelAdmin):
     def new_values(self, entry: AuditEntry) -> SafeString:
         return listed(entry.after)
 
+    # --- Export
+
+    def get_urls(self) -> list[Any]:
+        export = path(
+            "export/", self.admin_site.admin_view(self.export), name="backoffice_auditentry_export"
+        )
+        return [export, *super().get_urls()]
+
+    def export(self, request: HttpRequest) -> HttpResponseBase:
+        """Send the entries of the list as CSV, from the disk: a slow reader keeps no connection."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        home = reverse("admin:backoffice_auditentry_changelist")
+        try:
+            entries = self.get_changelist_instance(request).get_queryset(request)
+        except IncorrectLookupParameters:
+            return HttpResponseRedirect(f"{home}?e=1")
+        if entries[MOST_EXPORTED : MOST_EXPORTED + 1].exists():
+            self.message_user(request, TOO_MANY, messages.WARNING)
+            return HttpResponseRedirect(f"{home}?{request.GET.urlencode()}")
+        file: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115  The response closes it.
+        spreadsheets.write(chain([COLUMNS], map(exported, entries.iterator())), file)
+        file.seek(0)
+        name = f"audit-trail-{timezone.now():%Y-%m-%d}.csv"
+        return FileResponse(file, as_attachment=True, filename=name, content_type="text/csv; charset=utf-8")
+
+
+def exported(entry: AuditEntry) -> list[str]:
+    values = (json.dumps(each, ensure_ascii=False) if each else "" for each in (entry.before, entry.after))
+    return [
+        f"{entry.at:%Y-%m-%d %H:%M:%S}", entry.actor_name, entry.get_action_display(), entry.model,
+        entry.object_id, entry.object_text, *values, entry.reason, entry.address, entry.request_id,
+    ]  # fmt: skip
+
+
+def link_to(model: str, pk: Any, text: str) -> str:
+    """Return a link to the page of a row, or the text alone where there is none."""
+    with suppress(NoReverseMatch):
+        if pk:
+            address = reverse(f"admin:{model.replace('.', '_')}_change", args=[quote(pk)])
+            return format_html('<a class="office-link" href="{}">{}</a>', address, text or pk)
+    return text
+
+
+def short(value: Any) -> str:
+    text = "none" if value in (None, "") else str(value)
+    return text if len(text) <= VALUE_SHOWN else f"{text[: VALUE_SHOWN - 3]}..."
+
 
 def listed(values: dict[str, Any]) -> SafeString:
     """Return values as an escaped text of a line for each."""
@@ -129,5 +230,5 @@ def listed(values: dict[str, Any]) -> SafeString:
 def of_request(request: HttpRequest, term: str) -> Iterator[Result]:
     """Yield the part of the trail that a request has, by its id."""
     if may_view(request, "backoffice.auditentry") and AuditEntry.objects.filter(request_id=term).exists():
-        link = listing("backoffice_auditentry", q=term)
+        link = listing("backoffice_auditentry", q=term, sign_ins="shown")
         yield Result(1, "history", f"Request {term}", "What it changed, in the audit trail", link)

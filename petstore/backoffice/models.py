@@ -60,6 +60,9 @@ class AuditEntry(models.Model):
         TWO_FACTOR_RESET = "two_factor_reset", "Reset a colleague's two-factor"
         RECOVERY_CODES = "recovery_codes", "Made new recovery codes"
 
+    # Many, and not what anybody looks for who wants to know what was changed.
+    SIGN_INS = (Action.PASSWORD_ACCEPTED, Action.SIGNED_IN, Action.SIGN_IN_FAILED, Action.SIGNED_OUT)
+
     at = models.DateTimeField(default=timezone.now, db_index=True)
     actor_id = models.BigIntegerField(null=True, help_text="The id of the member of staff, where known.")
     actor_name = models.CharField("by", max_length=150, blank=True)

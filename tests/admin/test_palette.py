@@ -105,7 +105,7 @@ def test_a_request_id_leads_to_why_it_was_refused_and_to_what_staff_did(staff: C
     refuse(key, "a-request.1")
     AuditEntry.objects.create(action="changed", address="127.0.0.1", request_id="a-request.1")
     assert [link for _, link in found(staff, "a-request.1")] == [
-        "/admin/backoffice/auditentry/?q=a-request.1",
+        "/admin/backoffice/auditentry/?q=a-request.1&sign_ins=shown",
         "/admin/accounts/refusal/?q=a-request.1",
     ]
 

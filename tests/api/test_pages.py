@@ -90,7 +90,7 @@ def test_home_page_names_both_addresses_and_the_removal(client: Client, db: None
     assert "<dt>Production</dt>\n<dd><code>http://testserver/v1</code>" in page
     assert "<dt>Staging</dt>\n<dd><code>http://staging.testserver/v1</code>" in page
     assert "The service is ready." in page
-    assert "<code>GET /pets/{petId}</code> will be removed on 5 December 2030." in page
+    assert "<code>GET /pets/{petId}</code> will be removed on 2030-12-05." in page
 
 
 def test_home_page_of_staging_says_so(client: Client, db: None, settings: Any) -> None:
@@ -116,7 +116,7 @@ def test_home_page_shows_the_key_of_a_demo(client: Client, db: None, settings: A
 def test_home_page_knows_when_the_operation_is_gone(since: timedelta, text: str) -> None:
     moment = settings.GET_PET_REMOVED_AT + since
     page = rendered(Home.as_view(clock=lambda: moment))
-    assert f"<code>GET /pets/{{petId}}</code> {text} 5 December 2030." in page
+    assert f"<code>GET /pets/{{petId}}</code> {text} 2030-12-05." in page
 
 
 def test_home_page_answers_when_only_the_plans_can_not_be_read() -> None:

@@ -1,0 +1,20 @@
+"""CSV for spreadsheets, from staff to staff. Pure."""
+
+import codecs
+import csv
+from collections.abc import Iterable, Sequence
+from typing import BinaryIO
+
+# What makes a spreadsheet take a cell for a formula (OWASP, "CSV Injection").
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def harmless(cell: str) -> str:
+    """Return the cell so that a spreadsheet shows it and does not calculate it."""
+    return f"'{cell}" if cell.startswith(FORMULA) else cell
+
+
+def write(rows: Iterable[Sequence[str]], stream: BinaryIO) -> None:
+    """Write rows of harmless cells, with the mark by which spreadsheets know UTF-8."""
+    writer = csv.writer(codecs.getwriter("utf-8-sig")(stream))
+    writer.writerows([harmless(cell) for cell in row] for row in rows)

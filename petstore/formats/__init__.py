@@ -1,0 +1,1 @@
+"""How dates are written, everywhere: Django reads `en.formats`."""

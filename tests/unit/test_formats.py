@@ -1,0 +1,36 @@
+"""Dates are written in one way on every page."""
+
+import re
+from datetime import UTC, datetime
+
+import pytest
+from django.conf import settings
+from django.template import Context, Template
+
+# What people read, what they look a request up by, and what programs read.
+ALLOWED = {"", "DATETIME_FORMAT", "Y-m-d H:i:s", "Y-m-d", "c"}
+
+
+def test_templates_write_dates_in_one_way() -> None:
+    pages = sorted((settings.BASE_DIR / "templates").rglob("*.html"))
+    found = {
+        (str(page), written)
+        for page in pages
+        for written in re.findall(r"""\|date\b(?::["']([^"']*)["'])?""", page.read_text())
+    }
+    assert found
+    assert not [(page, written) for page, written in found if written not in ALLOWED]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("{{ at }}", "2026-11-03 06:05 UTC"),
+        ("{{ at|date:'DATETIME_FORMAT' }}", "2026-11-03 06:05 UTC"),
+        ("{{ at|date }}", "2026-11-03"),
+        ("{{ at.date }}", "2026-11-03"),
+    ],
+)
+def test_dates_are_written_as_the_formats_say(text: str, shown: str) -> None:
+    at = datetime(2026, 11, 3, 6, 5, 59, tzinfo=UTC)
+    assert Template(text).render(Context({"at": at})) == shown
