@@ -68,7 +68,7 @@ class Session:
         kind = HTTPSConnection if self.server.scheme == "https" else HTTPConnection
         connection = kind(self.server.netloc, timeout=TIMEOUT_SECONDS)
         try:
-            connection.request(method, path, body, headers | {"User-Agent": "petstore-conformance"})
+            connection.request(method, path, body, {"User-Agent": "petstore-conformance"} | headers)
             response = connection.getresponse()
             content = response.read()
         except (OSError, HTTPException, ValueError) as error:

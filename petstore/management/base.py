@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from contextlib import suppress
+from pathlib import Path
 from textwrap import dedent, fill
 from typing import TYPE_CHECKING, Any
 
@@ -79,3 +83,9 @@ class JsonCommand(DocumentedCommand):
         from tqdm import tqdm  # Takes 0.1 seconds that few commands need.
 
         return tqdm(desc=doing, total=total, leave=False, disable=True if options["json"] else None)
+
+
+def forget_output() -> None:
+    """Let Python's last flush of standard output go nowhere: it would fail again, and with a traceback."""
+    with Path(os.devnull).open("wb") as nowhere, suppress(OSError):  # No fileno in tests.
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())

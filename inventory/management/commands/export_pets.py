@@ -1,11 +1,10 @@
 """Write the pets to a file."""
 
 import json
-import os
 import sys
 from argparse import ArgumentParser
 from collections.abc import Generator, Iterator
-from contextlib import closing, nullcontext, suppress
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from django.core.management.base import CommandError
 from inventory.import_export import FORMATS, STREAM, export, format_of, snapshot
 from inventory.import_export.writing import Exported, whole_file, write
 from inventory.models import Category, Pet, PetQuerySet, PetStatus
-from petstore.management.base import INTERRUPTED, JsonCommand
+from petstore.management.base import INTERRUPTED, JsonCommand, forget_output
 
 
 class Command(JsonCommand):
@@ -62,7 +61,8 @@ class Command(JsonCommand):
                 write(rows, stream, file_format, for_spreadsheets=options["for_spreadsheets"])
                 stream.flush()
         except OSError as error:
-            forget_output(file)
+            if file == STREAM:
+                forget_output()
             name = "Standard output" if file == STREAM else file
             raise CommandError(f"{name} can't be written: {error.strerror}.") from None
         out = self.stdout if file != STREAM else self.stderr  # Beside the export, not in it; nor in red.
@@ -84,10 +84,3 @@ def chosen(status: str | None, category: str | None) -> PetQuerySet:
         raise CommandError(f"No category has the name {category!r}.")
     wanted = {"status": status, "category__name": category}
     return Pet.objects.filter(**{name: value for name, value in wanted.items() if value is not None})
-
-
-def forget_output(file: str) -> None:
-    """Let Python's last flush of standard output go nowhere: it would fail again, and with a traceback."""
-    if file == STREAM:
-        with Path(os.devnull).open("wb") as nowhere, suppress(OSError):  # No fileno in tests.
-            os.dup2(nowhere.fileno(), sys.stdout.fileno())

@@ -1,6 +1,5 @@
 """Check a deployment against the contract, from outside."""
 
-import os
 import sys
 from argparse import ArgumentParser
 from collections import Counter
@@ -12,8 +11,8 @@ from petstore.conformance import CHECKS
 from petstore.conformance.answers import UnreachableError
 from petstore.conformance.checks import Outcome, Result
 from petstore.conformance.session import Session
-from petstore.environment import is_api_url
 from petstore.management.base import INTERRUPTED, JsonCommand
+from petstore.management.remote import add_key, address, api_key
 
 INCOMPLETE = 2
 STYLES = {
@@ -50,7 +49,7 @@ class Command(JsonCommand):
         super().add_arguments(parser)
         add = parser.add_argument
         add("url", metavar="URL", help="The API's address, which ends in /v1.")
-        add("--key", help="An API key with all scopes. Better in PETSTORE_KEY: a shell remembers options.")
+        add_key(parser, "An API key with all scopes.")
         text = "Also add a pet, order it, and cancel the order. The pet stays."
         add("--write", action="store_true", help=text)
         text = "Send at most so many requests with the key. Default 100."
@@ -119,21 +118,6 @@ class Command(JsonCommand):
 
 def incomplete(reason: str) -> CommandError:
     return CommandError(reason, returncode=INCOMPLETE)
-
-
-def address(url: str) -> str:
-    """Return the API's address. Raises CommandError for what is none."""
-    if not is_api_url(url.rstrip("/")):
-        raise incomplete(f"{url!r} is not the address of an API, such as https://api.example.com/v1.")
-    return url.rstrip("/")
-
-
-def api_key(option: str | None) -> str:
-    """Return the key from the option or from PETSTORE_KEY. Raises CommandError without one."""
-    key = (option or os.environ.get("PETSTORE_KEY", "")).strip()
-    if not key or not (key.isascii() and key.isprintable()):
-        raise incomplete("Name a key with --key, or in PETSTORE_KEY.")
-    return key
 
 
 def check_key(session: Session) -> None:

@@ -1,0 +1,286 @@
+"""`manage.py listen` shows each event once and in order, whatever it is answered, and loses nothing."""
+
+import json
+from collections.abc import Callable, Iterator
+from email.message import Message
+from io import StringIO
+from typing import Any, NamedTuple
+from urllib.parse import parse_qs, urlsplit
+
+import orjson
+import pytest
+from django.core.management import CommandError, call_command
+
+from accounts.events.numbering import number_all
+from inventory.models import Category, Pet
+from petstore.conformance.answers import Answer, UnreachableError
+from petstore.conformance.session import Session
+from petstore.management.commands.listen import FROM_NOW, LIMIT, Command
+from tests.conftest import Api
+
+URL, TARGET = "http://shop.test/v1", "http://localhost:3000/events?from=shop"
+KEY = "psk_live_x"
+
+
+def event(number: int) -> dict[str, Any]:
+    created_at = "2026-11-23T09:30:00.250000Z"
+    return {
+        "id": number,
+        "type": "order.placed",
+        "createdAt": created_at,
+        "data": {"order": {"id": number}},
+    }
+
+
+def answer(status: int, body: Any, **headers: str) -> Answer:
+    message = Message()
+    for name, value in ({"Content-Type": "application/json"} | headers).items():
+        message[name.replace("_", "-")] = value
+    content = body if isinstance(body, bytes) else orjson.dumps(body)
+    return Answer("GET /v1/events", status, message, content, keyed=True)
+
+
+def page(cursor: str, *numbers: int) -> Answer:
+    link = f'<{URL}/events?limit={LIMIT}&cursor={cursor}>; rel="next"'
+    return answer(200, [event(number) for number in numbers], Link=link)
+
+
+def error(status: int, message: str, **headers: str) -> Answer:
+    return answer(status, {"code": "x", "message": message, "status": status}, **headers)
+
+
+class Request(NamedTuple):
+    method: str
+    url: str
+    headers: dict[str, str]
+    body: Any
+
+    @property
+    def query(self) -> dict[str, str]:
+        return {name: values[0] for name, values in parse_qs(urlsplit(self.url).query).items()}
+
+
+class Run:
+    """A run of the command against answers in a row; then somebody presses Ctrl-C."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.requests: list[Request] = []
+        self.waits: list[float] = []
+        self.out, self.err = StringIO(), StringIO()
+        self.answers: Iterator[Answer | Exception] = iter(())
+        monkeypatch.setattr(Session, "exchange", self.exchange_of)
+        monkeypatch.setattr(Command, "wait", lambda command, seconds: self.waits.append(seconds))
+
+    @property
+    def exchange_of(self) -> Callable[..., Answer]:
+        run = self
+
+        def exchange(
+            self: Session, method: str, path: str, headers: dict[str, str], body: bytes | None = None
+        ) -> Answer:
+            url = f"{self.server.scheme}://{self.server.netloc}{path}"
+            run.requests.append(Request(method, url, headers, body and json.loads(body)))
+            found = next(run.answers, KeyboardInterrupt())
+            if isinstance(found, BaseException):
+                raise found
+            return found
+
+        return exchange
+
+    def __call__(self, *answers: Answer | Exception, options: tuple[str, ...] = ()) -> list[str]:
+        """Run to the end; return the lines on standard output."""
+        self.answers = iter(answers)
+        call_command("listen", URL, "--key", KEY, *options, stdout=self.out, stderr=self.err)
+        return self.out.getvalue().splitlines()
+
+    def refused(self, *answers: Answer | Exception, options: tuple[str, ...] = ()) -> str:
+        with pytest.raises(CommandError) as refused:
+            self(*answers, options=options)
+        return str(refused.value)
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> Run:
+    return Run(monkeypatch)
+
+
+# --- What it shows -------------------------------------------------------------------------------
+
+
+def test_each_event_is_one_line_in_order(run: Run) -> None:
+    lines = run(page("a", 1, 2), page("b"), page("c", 5))
+    at = "2026-11-23T09:30:00.250000Z order.placed"
+    assert lines == [f'{number} {at} {{"order":{{"id":{number}}}}}' for number in (1, 2, 5)]
+
+
+def test_programs_get_whole_events(run: Run) -> None:
+    lines = run(page("a", 1, 2), options=("--json",))
+    assert [json.loads(line) for line in lines] == [event(1), event(2)]
+
+
+def test_it_asks_from_now_and_then_where_the_last_page_ended(run: Run) -> None:
+    run(page("a"), page("b", 1))
+    assert [request.query.get("since") for request in run.requests] == [FROM_NOW, None, None]
+    assert [request.query.get("cursor") for request in run.requests] == [None, "a", "b"]
+    assert {request.url.partition("?")[0] for request in run.requests} == {f"{URL}/events"}
+    assert {request.headers["Authorization"] for request in run.requests} == {f"Bearer {KEY}"}
+
+
+@pytest.mark.parametrize(("since", "name"), [("Bq.x_y-z", "cursor"), ("2026-11-23T09:30:00Z", "since")])
+def test_it_begins_at_a_cursor_or_a_time(run: Run, since: str, name: str) -> None:
+    run(options=("--since", since))
+    assert run.requests[0].query == {"limit": str(LIMIT), name: since}
+
+
+def test_it_waits_once_it_has_caught_up_and_not_before(run: Run) -> None:
+    run(page("a", *range(LIMIT)), page("b", 200), page("c"), options=("--every", "3.5"))
+    assert run.waits == [3.5, 3.5]
+
+
+# --- Where it ends -------------------------------------------------------------------------------
+
+
+def test_ctrl_c_is_no_failure_and_tells_where_to_go_on(run: Run) -> None:
+    run(page("a", 1), page("b"))
+    assert run.err.getvalue().endswith("\nTo go on from here: --since b\n")
+    assert KEY not in run.out.getvalue() + run.err.getvalue()
+
+
+def test_a_page_that_is_not_handled_to_its_end_comes_again(run: Run) -> None:
+    run(page("a"), page("b", 1, 2), answer(200, b""), options=("--forward", TARGET))
+    assert [request.body["id"] for request in run.requests if request.body] == [1, 2]
+    assert run.err.getvalue().endswith("--since a\n")
+
+
+def test_without_an_answer_there_is_nowhere_to_go_on(run: Run) -> None:
+    run()
+    assert run.err.getvalue() == "\n"
+
+
+# --- What goes wrong -----------------------------------------------------------------------------
+
+
+def test_it_waits_as_long_as_it_is_told_to(run: Run) -> None:
+    run(error(429, "Wait.", Retry_After="17"), error(503, "Busy.", Retry_After="2"), page("a"))
+    assert run.waits == [17, 2, 2.0]
+    assert f"{URL} answers 429: Wait. Trying again in 17 s.\n" in run.err.getvalue()
+    assert len({request.url for request in run.requests[:3]}) == 1
+
+
+@pytest.mark.parametrize("told", ["", "soon", "-1", "9" * 40, "Wed, 21 Oct 2026 07:28:00 GMT"])
+def test_without_a_sound_time_it_waits_longer_each_time(run: Run, told: str) -> None:
+    run(*[error(503, "Busy.", Retry_After=told)] * 7)
+    assert run.waits == [1, 2, 4, 8, 16, 30, 30]
+
+
+def test_it_outlives_a_restart_of_the_service(run: Run) -> None:
+    away = UnreachableError(f"{URL} gives no answer to GET: refused.")
+    lines = run(page("a"), away, away, answer(502, b"<html>"), page("b", 7))
+    assert [line.split()[0] for line in lines] == ["7"]
+    assert [request.query.get("cursor") for request in run.requests[1:5]] == ["a"] * 4
+    assert run.waits == [2.0, 1, 2, 4, 2.0]
+    assert "gives no answer to GET: refused. Trying again in 1 s." in run.err.getvalue()
+    assert "answers 502: no reason is given. Trying again in 4 s." in run.err.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("first", "said"),
+    [
+        (UnreachableError(f"{URL} gives no answer to GET: refused."), "gives no answer to GET: refused."),
+        (error(401, "The API key is not valid."), f"{URL} answers 401: The API key is not valid."),
+        (error(403, "It lacks events:read."), f"{URL} answers 403: It lacks events:read."),
+        (error(400, "`cursor` is not one."), f"{URL} answers 400: `cursor` is not one."),
+        (answer(404, b"<html>", Content_Type="text/html"), f"{URL} answers 404: no reason is given."),
+        (answer(200, b"<html>", Content_Type="text/html"), "gives no feed of events: "),
+        (answer(200, [event(1)]), "the header Link is missing."),
+        (answer(200, {}, Link=f'<{URL}/events?cursor=a>; rel="next"'), "this is no page of a feed."),
+        (answer(200, [{"id": 1}], Link=f'<{URL}/events?cursor=a>; rel="next"'), "gives no feed of events"),
+        (answer(200, [], Link=f'<{URL}/events>; rel="next"'), "gives no feed of events"),
+    ],
+)
+def test_what_trying_again_would_not_mend_ends_it(run: Run, first: Answer | Exception, said: str) -> None:
+    assert said in run.refused(first)
+    assert run.waits == []
+
+
+def test_missed_events_end_it_unless_it_may_go_on(run: Run) -> None:
+    gone = error(410, "Events are kept for 30 days.")
+    assert run.refused(gone, options=("--since", "old")) == (
+        f"{URL} answers 410: Events are kept for 30 days. To go on from now, add --skip-missed."
+    )
+    run.requests.clear()
+    run(gone, page("a", 9), options=("--since", "old", "--skip-missed"))
+    assert "Events are kept for 30 days. Going on from now." in run.err.getvalue()
+    assert run.requests[1].query["since"] == FROM_NOW
+    assert run.out.getvalue().startswith("9 ")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--forward", "localhost:3000"), "--forward 'localhost:3000' is not an http(s) address."),
+        (("--every", "0"), "--every must be 0.1 or more."),
+        (("--every", "nan"), "--every must be 0.1 or more."),
+    ],
+)
+def test_wrong_options_are_told_before_anything_is_asked(
+    run: Run, options: tuple[str, ...], said: str
+) -> None:
+    assert run.refused(options=options) == said
+    assert run.requests == []
+
+
+# --- Forwarding ----------------------------------------------------------------------------------
+
+
+def test_each_event_is_posted_in_order_without_the_key(run: Run) -> None:
+    run(page("a", 1, 2), answer(204, b""), answer(200, b"ok"), page("b"), options=("--forward", TARGET))
+    posted = [request for request in run.requests if request.method == "POST"]
+    assert [(request.url, request.body) for request in posted] == [(TARGET, event(1)), (TARGET, event(2))]
+    assert all("Authorization" not in request.headers for request in posted)
+    assert {request.headers["Content-Type"] for request in posted} == {"application/json"}
+
+
+def test_an_event_that_is_not_accepted_is_posted_again_before_the_next(run: Run) -> None:
+    away = UnreachableError(f"{TARGET} gives no answer to POST: refused.")
+    moved, accepted = answer(302, b"", Retry_After="9"), answer(200, b"")
+    answers = (page("a", 1, 2), away, answer(500, b""), moved, accepted, accepted)
+    run(*answers, options=("--forward", TARGET))
+    assert [request.body["id"] for request in run.requests if request.body] == [1, 1, 1, 1, 2]
+    assert run.waits == [1, 2, 9, 2.0]
+    said = run.err.getvalue()
+    assert (
+        f"Event 1 is not forwarded: {TARGET} gives no answer to POST: refused. Trying again in 1 s.\n"
+        in said
+    )
+    assert f"Event 1 is not forwarded: {TARGET} answers 500. Trying again in 2 s.\n" in said
+    assert len(run.out.getvalue().splitlines()) == 2
+
+
+# --- The feed itself -----------------------------------------------------------------------------
+
+
+def test_from_now_begins_at_the_end_of_the_feed(
+    api: Api, category: Category, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def exchange(session: Session, method: str, path: str, headers: dict[str, str]) -> Answer:
+        got = api.get(path.removeprefix("/v1"))
+        return answer(got.status_code, got.content, **dict(got.headers.items()))
+
+    def add_a_pet(command: Command, seconds: float) -> None:
+        if Pet.objects.count() > 2:
+            raise KeyboardInterrupt
+        Pet.objects.create(name="New", category=category)
+        number_all()
+
+    monkeypatch.setattr(Session, "exchange", exchange)
+    monkeypatch.setattr(Command, "wait", add_a_pet)
+    Pet.objects.create(name="Old", category=category)
+    number_all()
+    out, err = StringIO(), StringIO()
+    call_command("listen", "--key", api.key, "--json", stdout=out, stderr=err)
+    assert [json.loads(line)["data"]["pet"]["name"] for line in out.getvalue().splitlines()] == [
+        "New",
+        "New",
+    ]
+    assert "--since " in err.getvalue()

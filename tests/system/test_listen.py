@@ -1,0 +1,71 @@
+"""`manage.py listen` follows the running service, and hands each event on until it is taken."""
+
+import json
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from queue import Queue
+from typing import Any
+
+from tests.support.live import ROOT, Service
+from tests.support.packages import python
+
+
+@contextmanager
+def program(*statuses: int) -> Iterator[tuple[str, "Queue[Any]"]]:
+    """Serve an address that answers with these in turn, then with 200; yield it, and what it was sent."""
+    sent: Queue[Any] = Queue()
+    answers = iter(statuses)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            sent.put(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response_only(next(answers, 200))
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *args: object) -> None:
+            """Say nothing."""
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/events", sent
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_what_happens_is_shown_and_forwarded_until_ctrl_c(service: Service) -> None:
+    key = service.roomy_key("Listens")
+    with program(500) as (url, sent), service.client(key) as client:
+        begin = client.get("/events", params={"since": "9999-12-31T23:59:59Z"}).links["next"]["url"]
+        listening = subprocess.Popen(
+            [python(), "manage.py", "listen", f"{service.url}/v1", "--json", "--every", "0.1",
+             "--since", begin.partition("cursor=")[2], "--forward", url],
+            cwd=ROOT, env=service.environment | {"PETSTORE_KEY": key},
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        try:
+            assert listening.stdout is not None
+            pet = client.post("/pets", json={"name": "Heard", "categoryId": 1}).json()
+            shown = []
+            for line in listening.stdout:  # The key itself is an event, too.
+                shown.append(json.loads(line))
+                if shown[-1]["data"] == {"pet": pet}:
+                    break
+            posted = [sent.get(timeout=30) for _ in range(len(shown) + 1)]
+            assert posted == [shown[0], *shown]  # The first time it was refused.
+            listening.send_signal(signal.SIGINT)
+            out, err = listening.communicate(timeout=30)
+        finally:
+            listening.kill()
+            listening.communicate()
+    assert (listening.returncode, out) == (0, "")
+    assert [event["type"] for event in shown][-1] == "pet.created"
+    assert f"Event {shown[0]['id']} is not forwarded: {url} answers 500. Trying again in 1 s." in err
+    assert "To go on from here: --since " in err
