@@ -204,10 +204,8 @@ def test_only_the_filters_of_a_list_may_filter_it(staff: Client, key: ApiKey) ->
         assert staff.get(url("accounts_apikey_changelist"), {lookup: "1"}).status_code == 400
     assert staff.get(url("auth_user_changelist"), {"password__startswith": "a"}).status_code == 400
     assert staff.get(url("accounts_account_changelist"), {"plan__code__exact": "free"}).status_code == 200
-    assert (
-        staff.get(url("auth_user_changelist"), {"is_staff__exact": "1", "groups__isnull": "1"}).status_code
-        == 200
-    )
+    filtered = staff.get(url("auth_user_changelist"), {"is_active__exact": "1", "role": "1"})
+    assert filtered.status_code == 200
 
 
 def test_a_stranger_sees_the_login_and_nothing_else(db: None) -> None:
@@ -283,9 +281,8 @@ def test_numbers_go_with_enterprise_and_with_no_other_plan(
 def test_the_list_shows_the_limits_that_hold(staff: Client, account: Account) -> None:
     Account.objects.create(name="Big", plan_id="enterprise", per_minute=123456, per_day=7654321)
     text = staff.get(url("accounts_account_changelist")).text
-    assert ">1000<" in text
-    assert ">123456<" in text
-    assert ">7654321<" in text
+    for number in ("1,000", "123,456", "7,654,321"):
+        assert f">{number}<" in text
 
 
 @pytest.mark.parametrize("model", MODELS)
