@@ -18,6 +18,7 @@ from hypothesis.stateful import (
 from accounts.models import Account, Actor, ApiKey, PlanCode
 from inventory.models import Category, IllegalMoveError, Order, OrderEvent, Pet, PetEvent, PetStatus
 from tests.conftest import Api
+from tests.support.thorough import times
 
 PETS = 3
 LIVE = {"placed", "approved"}
@@ -211,5 +212,5 @@ def chain(steps: list[tuple[str, str]], start: str) -> str:
 
 def test_no_life_of_a_shop_breaks_the_rules_of_orders(db: None) -> None:
     run_state_machine_as_test(
-        Shop, settings=settings(max_examples=30, stateful_step_count=30, deadline=None)
+        Shop, settings=settings(max_examples=times(30, 6), stateful_step_count=30, deadline=None)
     )

@@ -9,6 +9,7 @@ from playwright.sync_api import Browser, Locator, Page, Request, expect
 
 from petstore.web.docs import GUIDES
 from tests.support.live import Service
+from tests.support.thorough import some
 from tests.system.browser.conftest import DEMO_KEY, Open
 from tests.system.browser.test_office_pages import serious_findings
 
@@ -28,7 +29,7 @@ def faults(page: Page) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("look", some(LOOKS, 3))
 def test_no_page_has_a_serious_finding(open_page: Open, look: dict[str, bool]) -> None:
     page = open_page(**look)
     findings = {}

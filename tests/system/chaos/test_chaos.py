@@ -6,10 +6,11 @@ from pathlib import Path
 
 from tests.support.live import migrated_database
 from tests.support.skips import NEEDS_POSTGRESQL
+from tests.support.thorough import times
 from tests.system.chaos.report import report
 from tests.system.chaos.run import run
 
-SECONDS = 30.0
+SECONDS = times(30, 14)  # A round of faults takes about 12.
 
 
 @NEEDS_POSTGRESQL

@@ -15,8 +15,9 @@ from pathlib import Path
 import httpx
 
 from tests.support.live import ROOT, Service
+from tests.support.thorough import times
 
-EXAMPLES = int(os.environ.get("SCHEMATHESIS_EXAMPLES", "50"))
+EXAMPLES = int(os.environ.get("SCHEMATHESIS_EXAMPLES") or times(50, 10))
 SEED = os.environ.get("SCHEMATHESIS_SEED", "1")
 
 # Orders in every status, for the account: a client can make placed and cancelled ones only.

@@ -18,6 +18,7 @@ from accounts.limits import DAY
 from tests.support.live import ROOT, Service, live_service, migrated_server
 from tests.support.postgresql import postgresql_server, programs
 from tests.support.servers import RedisServer, free_port
+from tests.support.thorough import times
 
 COUNTED_IN = [pytest.param("database", marks=pytest.mark.each_database), "redis"]
 
@@ -54,14 +55,14 @@ def test_a_key_looks_60_times_a_minute_over_4_workers_and_32_threads_and_spends_
     assert Counter(answer.status_code for answer in counted) == {200: 60}
 
 
-def test_limit_is_exact_in_20_windows_of_20_over_4_processes_of_16_threads(service: Service) -> None:
+def test_limit_is_exact_in_every_window_over_4_processes_of_16_threads(service: Service) -> None:
     """And each threshold, and each ban, is one event, although these processes end without a last write."""
     numbers = ("--per-minute", "100", "--per-day", "100")
     key = service.issue("Hammered", "enterprise", *numbers)["key"]
     with hammers(service, key, count=4, threads=16) as processes:
         # Two days apart: the refusals of each window ban the key for a while.
-        moments = [time.time_ns() // 1000 + number * 2 * DAY for number in range(20)]
-        assert [admitted(processes, now) for now in moments] == [100] * 20
+        moments = [time.time_ns() // 1000 + number * 2 * DAY for number in range(times(20, 5))]
+        assert [admitted(processes, now) for now in moments] == [100] * len(moments)
     with service.client(service.roomy_key("Hammered")) as client:
         warnings = [one["data"] for one in follow(client, "/events?limit=100&type=quota.reached")]
         bans = follow(client, "/events?limit=100&type=key.banned")

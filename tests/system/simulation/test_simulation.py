@@ -8,10 +8,11 @@ succeeds.
 
 import pytest
 
+from tests.support.thorough import times
 from tests.system.simulation import faults
 from tests.system.simulation.kinds import KINDS, scenario
 
-SEEDS = 10_000
+SEEDS = times(10_000, 1_600)
 BATCHES = 8
 SEEDS_TO_FIND = 300
 
