@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import lru_cache
 
-from django.db import connection
+from django.db import connection, transaction
 from django.db.models import Q
 
 from accounts.bans import Ban
@@ -133,7 +133,7 @@ class Batch:
         self.dropped += newer.dropped + len(refused) - len(self.refused)
 
     def write(self, now: int) -> None:
-        """Add to the tables all but bans and refusals; in one order, so that no process blocks another.
+        """Add to the tables all but bans, digests and refusals, in an order in which no process blocks another.
 
         To be called in a transaction. Each table takes one statement for thousands of rows.
         """
@@ -171,7 +171,6 @@ class Batch:
                 for place, requests in sorted(self.calls.items())
             ]
         )
-        write_digests(self.digests)
 
 
 @lru_cache(maxsize=8)  # A batch has one or two.
@@ -180,14 +179,16 @@ def day_text(day: int) -> str:
 
 
 def write_digests(digests: dict[int, tuple[int, str]]) -> None:
-    """Store the digests. A key that is further already stays there."""
-    if not digests:
-        return
-    for key in ApiKey.objects.select_for_update().filter(pk__in=digests).order_by("pk"):
-        number, digest = digests[key.pk]
-        if key.pepper_number < number:
-            key.pepper_number, key.digest = number, digest
-            key.save(update_fields=["pepper_number", "digest"])  # Which tells Redis: see publishing.py.
+    """Store the digests, each key's in a transaction of its own: whoever holds one row waits for no other.
+
+    A key that is further already stays there.
+    """
+    for pk, (number, digest) in digests.items():
+        with transaction.atomic():
+            key = ApiKey.objects.select_for_update().filter(pk=pk, pepper_number__lt=number).first()
+            if key is not None:
+                key.pepper_number, key.digest = number, digest
+                key.save(update_fields=["pepper_number", "digest"])  # Which tells Redis: see publishing.py.
 
 
 def write_bans(bans: list[Ban]) -> None:

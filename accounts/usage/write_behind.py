@@ -25,7 +25,7 @@ from accounts.key_text import KeyText
 from accounts.limits import DAY, HOUR, MINUTE, Verdict, Window
 from accounts.models import signing_pepper
 from accounts.usage import loads, refusals
-from accounts.usage.batch import Batch, write_bans
+from accounts.usage.batch import Batch, write_bans, write_digests
 from accounts.usage.refusals import KEPT_FOR_A_WRITE, KEPT_OF_A_KEY_AND_HOUR, Refused
 from petstore.loop.threads import in_thread
 from petstore.observability.metrics import REFUSALS_NOT_KEPT
@@ -189,6 +189,7 @@ class UsageRecorder:
                 batch.bans = []
                 warn_of_use(batch.reached)
                 batch.reached = {}
+                write_digests(batch.digests)
                 with transaction.atomic():
                     batch.write(time.time_ns() // 1000)
                 batch = Batch(refused=batch.refused)

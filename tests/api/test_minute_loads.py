@@ -3,6 +3,7 @@
 import threading
 from collections import Counter
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -126,7 +127,7 @@ def test_load_and_deprecated_calls_outlive_a_write_that_fails(
 
     use(NOON)
     with monkeypatch.context() as patched:
-        patched.setattr(batch, "write_digests", fail)  # The last step.
+        patched.setattr(batch, "ADD_CALLS", SimpleNamespace(run=fail))  # The last step.
         own_recorder.write()
     assert not MinuteLoad.objects.exists()  # One transaction: nothing was written, nothing counts twice.
     use(NOON + SECOND)
@@ -145,7 +146,7 @@ def test_loads_that_wait_for_the_database_are_bounded(
         raise DatabaseError("away")
 
     with monkeypatch.context() as patched:
-        patched.setattr(batch, "write_digests", fail)
+        patched.setattr(batch, "ADD_CALLS", SimpleNamespace(run=fail))
         for minute in range(6):
             own_recorder.count(caller_with(key), verdict(NOON + minute * MINUTE))
             own_recorder.write()

@@ -13,9 +13,10 @@ from django.db import connection, transaction
 from accounts.limits import DAY, MINUTE, moment
 from accounts.models import Account, ApiKey, DailyUsage, MinuteLoad, QuotaCounter
 from accounts.usage import many_rows
-from accounts.usage.batch import Batch
+from accounts.usage.batch import Batch, write_digests
 from tests.conftest import COMMITTED
 from tests.support.many_keys import many_keys
+from tests.support.meanwhile import another
 from tests.support.quota import NOON
 from tests.support.skips import NEEDS_POSTGRESQL
 
@@ -147,3 +148,17 @@ def test_processes_that_write_the_same_keys_never_block_each_other_for_good() ->
         thread.join()
     assert not failed
     assert set(DailyUsage.objects.values_list("requests", flat=True)) == {2 * len(later)}
+
+
+@COMMITTED
+@NEEDS_POSTGRESQL
+def test_keys_that_move_to_a_new_pepper_hold_no_row_while_they_wait_for_another() -> None:
+    first, second = many_keys(2)
+    one_at_a_time = ApiKey.objects.select_for_update(nowait=True)
+    digests = {key.pk: (key.pepper_number + 1, "0" * 64) for key in (first, second)}
+    with another() as begin, transaction.atomic():
+        one_at_a_time.get(pk=second.pk)
+        begin(lambda: write_digests(digests))
+        one_at_a_time.get(pk=first.pk)
+    numbers = ApiKey.objects.order_by("pk").values_list("pepper_number", flat=True)
+    assert list(numbers) == [first.pepper_number + 1] * 2

@@ -1,20 +1,16 @@
 """Changes of what keys may do, at the same moment or without a transaction around them (D19, D27)."""
 
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
-from typing import Any
-
 import pytest
-from django.db import DatabaseError, connection, transaction
+from django.db import DatabaseError
 from django.db.models import Model
 
 from accounts.models import Account, ApiKey, KeyStanding, Plan, PlanCode
 from accounts.quota import publishing
 from accounts.quota.redis_store import RedisQuotaStore
 from tests.conftest import COMMITTED
+from tests.support.meanwhile import meanwhile
 from tests.support.quota import Desk
-from tests.support.servers import RedisServer, wait_until
+from tests.support.servers import RedisServer
 from tests.support.skips import NEEDS_POSTGRESQL
 
 pytestmark = COMMITTED
@@ -29,34 +25,6 @@ def globex(redis: RedisServer, monkeypatch: pytest.MonkeyPatch, transactional_db
     desk = Desk(store, per_minute=5, per_day=100)
     desk.account.assign(PlanCode.FREE)
     return desk
-
-
-@contextmanager
-def meanwhile(act: Callable[[], Any]) -> Iterator[None]:
-    """Do something by another connection, until it is done or waits, before the block's commit."""
-
-    def by_another() -> None:
-        try:
-            act()
-        finally:
-            connection.close()
-
-    with ThreadPoolExecutor(1) as pool:
-        with transaction.atomic():
-            yield
-            other = pool.submit(by_another)
-            wait_until(lambda: done_or_waiting(other))
-        other.result(timeout=30)
-
-
-def done_or_waiting(other: Future[None]) -> None:
-    """Fail unless something is done, or waits for what this connection has locked."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT count(*) FROM pg_locks"
-            " WHERE NOT granted AND pg_backend_pid() = ANY (pg_blocking_pids(pid))"
-        )
-        assert other.done() or cursor.fetchone() != (0,)
 
 
 def renumber(code: PlanCode, per_minute: int) -> None:
