@@ -133,7 +133,7 @@ class Batch:
         self.dropped += newer.dropped + len(refused) - len(self.refused)
 
     def write(self, now: int) -> None:
-        """Add to the tables all but bans, digests and refusals, in an order in which no process blocks another.
+        """Add all but bans, digests and refusals to the tables, in one order: nobody blocks another.
 
         To be called in a transaction. Each table takes one statement for thousands of rows.
         """
