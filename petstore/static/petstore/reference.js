@@ -41,6 +41,7 @@ const fitIn = ({ React }) => ({
         part("SvgAssets"),
         part("errors"),
         box("scheme-container", box("schemes wrapper", part("AuthorizeBtnContainer"))),
+        React.createElement("h2", null, "Operations"),
         box("wrapper", part("operations")),
         box("wrapper", part("Models")),
       );

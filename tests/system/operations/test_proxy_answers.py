@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from petstore.api.errors import ErrorCode, error_body
-from tests.support.live import live_service, migrated_server
+from tests.support.live import ROOT, live_service, migrated_server
 from tests.support.postgresql import postgresql_server, programs
 from tests.support.raw_http import parsed, rest
 from tests.support.servers import free_port, wait_until
@@ -106,6 +106,15 @@ def test_who_reads_a_file_slowly_holds_no_place_of_a_page(stage: Any) -> None:
             slow.sendall(f"GET {file} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
             assert slow.recv(15) == b"HTTP/1.1 200 OK"
         assert httpx.get(f"{stage.url}/docs", timeout=10).status_code == 200
+
+
+def test_files_alone_are_compressed(stage: Any) -> None:
+    style = httpx.get(f"{stage.url}/static/petstore/site.css")  # It can take gzip, and says so.
+    assert style.headers["content-encoding"] == "gzip"
+    assert style.text == (ROOT / "petstore/static/petstore/site.css").read_text()
+    for path in ("/", "/v1/pets"):
+        answer = httpx.get(stage.url + path, headers={"Authorization": f"Bearer {stage.key}"})
+        assert "content-encoding" not in answer.headers
 
 
 def test_pages_and_401_go_on_while_postgresql_is_away(stage: Any) -> None:
