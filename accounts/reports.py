@@ -6,7 +6,20 @@ Days are UTC days, the present one included. The numbers lag up to ten seconds b
 from datetime import date, datetime, timedelta
 from typing import Any, NamedTuple
 
-from django.db.models import Count, Exists, FloatField, Max, OuterRef, Q, QuerySet, Sum, Window
+from django.db.models import (
+    CharField,
+    Count,
+    Exists,
+    FloatField,
+    Max,
+    OuterRef,
+    Q,
+    QuerySet,
+    Subquery,
+    Sum,
+    Value,
+    Window,
+)
 from django.db.models.functions import Cast, Coalesce
 from django.utils import timezone
 
@@ -21,6 +34,7 @@ from accounts.models import (
     PlanCode,
     QuotaCounter,
 )
+from petstore.backoffice.models import AuditEntry
 
 
 def last_days(days: int, today: date | None) -> list[date]:
@@ -48,10 +62,10 @@ def requests_by_plan(days: int = 30, today: date | None = None) -> dict[PlanCode
     return {plan: [Day(day, *found.get((day, plan), (0, 0))) for day in wanted] for plan in PlanCode}
 
 
-def account_usage(account_id: int, days: int = 30, today: date | None = None) -> list[Day]:
-    """Return what an account sent with all its keys, for every day, the oldest first."""
+def usage_of(days: int = 30, today: date | None = None, **whose: Any) -> list[Day]:
+    """Return what a key sent, or an account with all its keys, for every day, the oldest first."""
     wanted = last_days(days, today)
-    found = sums(DailyUsage.objects.filter(key__account=account_id), wanted)
+    found = sums(DailyUsage.objects.filter(**whose), wanted)
     return [Day(day, *found.get((day,), (0, 0))) for day in wanted]
 
 
@@ -108,8 +122,19 @@ def banned_keys(limit: int = 20, now: datetime | None = None) -> BannedKeys:
         .select_related("account", "standing")
         .order_by("standing__banned_until")
     )
-    keys = list(found[:limit])
-    return BannedKeys(keys[0].total if keys else 0, list(keys))
+    keys = list(with_ban_reason(found)[:limit])
+    return BannedKeys(getattr(keys[0], "total", 0) if keys else 0, keys)
+
+
+def with_ban_reason(keys: QuerySet[ApiKey]) -> QuerySet[ApiKey]:
+    """Return the keys, each with the `ban_reason` that its last ban had."""
+    bans = AuditEntry.objects.filter(
+        model=ApiKey._meta.label_lower,
+        object_id=Cast(OuterRef("pk"), CharField()),
+        action=AuditEntry.Action.BANNED,
+    )
+    reason = Subquery(bans.order_by("-id").values("reason")[:1])
+    return keys.annotate(ban_reason=Coalesce(reason, Value("")))
 
 
 class ExpiringKeys(NamedTuple):

@@ -1,48 +1,35 @@
 """Accounts in the back office: the list, and the page of one with what it shows beside the form."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from django.contrib import admin
-from django.db.models import CharField, Exists, F, OuterRef, Q, QuerySet
-from django.db.models.functions import Cast, Coalesce
+from django.db.models import Count, Exists, F, Max, OuterRef, Q, QuerySet, Subquery
+from django.db.models.functions import Coalesce
 from django.db.models.lookups import GreaterThanOrEqual
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
 from accounts import key_text, reports
+from accounts.admin.account_pages import AccountPages, SuspendedFilter
 from accounts.admin.badges import PLAN_COLOURS, age, exact, state_badge, usage_bar
-from accounts.admin.base import PastedKeyAdmin, public_id_in, with_use_of_today
+from accounts.admin.base import LATEST, PastedKeyAdmin, public_id_in, with_use_of_today
 from accounts.admin.plans import WhatIfAdmin
-from accounts.admin.suspension import SuspendedFilter, SuspensionPages
+from accounts.admin.timeline import BANS, TIMELINE_SHOWN, of_account, of_keys
+from accounts.admin.use import usage_chart
 from accounts.events.warnings import THRESHOLDS
-from accounts.models import EPOCH, Account, ApiKey, PlanCode
-from petstore.backoffice.audit import HIDDEN_NEW, Action
-from petstore.backoffice.charts import BarChart, Series
+from accounts.models import EPOCH, Account, ApiKey, active
 from petstore.backoffice.filters import ChoiceFilter
 from petstore.backoffice.history import Entry
-from petstore.backoffice.models import AuditEntry
 from petstore.backoffice.navigation import may_view
+from petstore.backoffice.wording import counted
 
 KEYS_SHOWN = 20
-LATEST = 10  # Refusals, bans.
-TIMELINE_SHOWN = 30
-BANS = {Action.BANNED: "gavel", Action.UNBANNED: "lock_open"}
-SUSPENSIONS = {Action.SUSPENDED: "pause_circle", Action.SUSPENSION_LIFTED: "play_circle"}
-ICONS = {Action.ISSUED: "key", Action.ROTATED: "autorenew", Action.REVOKED: "block"} | BANS
-# The fields of an account that staff change, in the words of its form.
-FIELDS = {
-    "name": "name",
-    "contact_email": "contact email",
-    "notes": "notes",
-    "plan": "plan",
-    "per_minute": "requests per minute",
-    "per_day": "requests per day",
-}
 
 
 class UsedFilter(ChoiceFilter):
@@ -57,12 +44,10 @@ class UsedFilter(ChoiceFilter):
 
 
 @admin.register(Account)
-class AccountAdmin(PastedKeyAdmin, SuspensionPages, WhatIfAdmin):  # type: ignore[misc]  # Unfold has no types.
+class AccountAdmin(PastedKeyAdmin, AccountPages, WhatIfAdmin):  # type: ignore[misc]  # Unfold has no types.
     keys_lookup = "account"
-    row_pages = {**WhatIfAdmin.row_pages, **SuspensionPages.row_pages}
-    list_display = [
-        "name", "state", "plan_badge", "today", "requests_per_minute", "requests_per_day", "created_at"
-    ]  # fmt: skip
+    row_pages = {**WhatIfAdmin.row_pages, **AccountPages.row_pages}
+    list_display = ["name", "state", "plan_badge", "today", "per_minute_now", "keys", "last_use"]
     list_filter = ["plan", UsedFilter, SuspendedFilter]
     list_select_related = ["plan", "quota"]
     search_fields = ["name"]  # See get_search_results.
@@ -83,9 +68,12 @@ class AccountAdmin(PastedKeyAdmin, SuspensionPages, WhatIfAdmin):  # type: ignor
             by_id = Q(public_id__startswith=term)
         return rows.filter(Q(name__icontains=term) | by_id)
 
-    @display(description="state", label={"Suspended": "danger"})
-    def state(self, account: Account) -> str:
-        return "Suspended" if account.suspended_at else ""
+    @display(description="state", label={"suspended": "danger", "banned": "danger", "active": "success"})
+    def state(self, account: Account) -> tuple[str, str]:
+        if account.suspended_at:
+            return "suspended", "Suspended"
+        banned = getattr(account, "banned_keys", 0)
+        return ("banned", f"{counted(banned, 'key')} banned") if banned else ("active", "Active")
 
     @display(description="plan", ordering="plan__per_day", label=PLAN_COLOURS)
     def plan_badge(self, account: Account) -> tuple[str, str]:
@@ -95,17 +83,36 @@ class AccountAdmin(PastedKeyAdmin, SuspensionPages, WhatIfAdmin):  # type: ignor
     def today(self, account: Account) -> SafeString:
         return usage_bar(account.used_on(timezone.now().date()), account.limits.per_day)
 
-    @admin.display(description="requests per minute")
-    def requests_per_minute(self, account: Account) -> str:
+    @display(description="per minute")
+    def per_minute_now(self, account: Account) -> str:
         return f"{account.limits.per_minute:,}"
 
-    @admin.display(description="requests per day")
-    def requests_per_day(self, account: Account) -> str:
-        return f"{account.limits.per_day:,}"
+    @display(description="active keys")
+    def keys(self, account: Account) -> int:
+        number: int = getattr(account, "active_keys", 0)
+        return number
+
+    @display(description="last use")
+    def last_use(self, account: Account) -> SafeString:
+        return age(getattr(account, "last_used_at", None), timezone.now())
+
+    @display(description="new key")
+    def issue(self, account: Account) -> SafeString:
+        return link(account, f"{reverse('admin:accounts_apikey_add')}?account={account.pk}", "Issue a key")
+
+    @display(description="other plan")
+    def other_plan(self, account: Account) -> SafeString:
+        page = reverse("admin:accounts_account_change_plan", args=[account.pk])
+        return link(account, page, "Change the plan")
+
+    def get_list_display(self, request: HttpRequest) -> Any:
+        issues = ["issue"] if request.user.has_perm("accounts.add_apikey") else []
+        changes = ["other_plan"] if self.has_change_permission(request) else []
+        return [*self.list_display, *issues, *changes]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Account]:
         accounts: QuerySet[Account] = super().get_queryset(request)
-        return accounts.select_related("plan", "quota")
+        return with_keys(accounts.select_related("plan", "quota"))
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         return [name for name in self.fields if obj or name not in self.readonly_fields]
@@ -138,14 +145,15 @@ def panels(account: Account, request: HttpRequest) -> dict[str, Any]:
     keys = list(own[: KEYS_SHOWN + 1]) if sees_keys else []
     banned = own.filter(reports.banned_now(now))[:KEYS_SHOWN] if sees_keys else []
     return {
+        "name": account.name,
         "suspended": suspension(account),
         "plan_badge": {"type": PLAN_COLOURS[account.plan_id], "text": str(account.plan)},
         "today": usage_bar(account.used_on(now.date()), account.limits.per_day),
-        "usage": usage_chart(account, now),
+        "usage": usage_chart(now, key__account=account),
         "sees_keys": sees_keys,
         "sees_refusals": may_view(request, "accounts.refusal"),
         "may_issue": request.user.has_perm("accounts.add_apikey"),
-        "may_suspend": request.user.has_perm("accounts.change_account"),
+        "may_change": request.user.has_perm("accounts.change_account"),
         "issue": f"{reverse('admin:accounts_apikey_add')}?account={account.pk}",
         "limits": account.limits,
         "keys": [shown(key, account, now) for key in keys[:KEYS_SHOWN]],
@@ -157,6 +165,28 @@ def panels(account: Account, request: HttpRequest) -> dict[str, Any]:
         "timeline": sorted(timeline, key=lambda entry: entry.at, reverse=True)[:TIMELINE_SHOWN],
         "timeline_length": TIMELINE_SHOWN,
     }
+
+
+def link(account: Account, page: str, words: str) -> SafeString:
+    """Return a link of a row of the list, which says whose it is to those who hear it."""
+    text = '<a class="office-link" href="{}" aria-label="{}: {}">{}</a>'
+    return format_html(text, page, words, account.name, words)
+
+
+def with_keys(accounts: QuerySet[Account]) -> QuerySet[Account]:
+    """Return the accounts, each with its `active_keys`, `banned_keys` and `last_used_at`."""
+    now = timezone.now()
+    keys = ApiKey.objects.filter(account=OuterRef("pk")).order_by().values("account")
+
+    def number(condition: Q) -> Coalesce:
+        counted = keys.filter(condition).annotate(number=Count("pk")).values("number")
+        return Coalesce(Subquery(counted), 0)
+
+    return accounts.annotate(
+        active_keys=number(active(now)),
+        banned_keys=number(reports.banned_now(now)),
+        last_used_at=Subquery(keys.annotate(last=Max("last_used_at")).values("last")),
+    )
 
 
 def suspension(account: Account) -> str:
@@ -173,66 +203,3 @@ def shown(key: ApiKey, account: Account, now: datetime) -> dict[str, Any]:
         "last_use": age(key.last_used_at, now),
         "today": usage_bar(getattr(key, "requests_today", 0), account.limits.per_day),
     }
-
-
-def usage_chart(account: Account, now: datetime) -> BarChart | None:
-    days = reports.account_usage(account.pk, days=30, today=now.date())
-    if not any(day.requests or day.refusals for day in days):
-        return None
-    labels = [f"{day.day:%Y-%m-%d}" for day in days]
-    admitted = Series("Admitted", "--chart-1", [day.requests for day in days])
-    refused = Series("Refused", "--chart-4", [day.refusals for day in days])
-    title = "Use in the last 30 days"
-    return BarChart(title, "requests", "Day", labels, [admitted, refused], newest_last=True)
-
-
-def of_keys(account: Account) -> list[Entry]:
-    """Return the newest that was done to its keys."""
-    ids = account.keys.values_list(Cast("pk", CharField()))
-    found = AuditEntry.objects.filter(model=ApiKey._meta.label_lower, object_id__in=ids, action__in=ICONS)
-    newest = list(found[:TIMELINE_SHOWN])
-    names = dict(ApiKey.objects.filter(pk__in={one.object_id for one in newest}).values_list("pk", "name"))
-    return [
-        Entry(
-            one.at,
-            f"Key {names.get(int(one.object_id)) or one.object_text}: {one.get_action_display().lower()}",
-            one.actor_name,
-            one.reason,
-            link=reverse("admin:accounts_apikey_change", args=[one.object_id]),
-            icon=ICONS[Action(one.action)],
-        )
-        for one in newest
-    ]
-
-
-def of_account(account: Account) -> Iterator[Entry]:
-    """Yield what staff changed of the account itself, with old and new values."""
-    for entry in AuditEntry.objects.about(account)[:TIMELINE_SHOWN]:
-        changes = [
-            changed(label, entry.before.get(name), entry.after[name], name)
-            for name, label in FIELDS.items()
-            if name in entry.after
-        ]
-        if entry.action == Action.ADDED:
-            what, icon = f"Added, on {in_words('plan', entry.after.get('plan'))}", "add_business"
-        elif entry.action in SUSPENSIONS:
-            what, icon = entry.get_action_display(), SUSPENSIONS[Action(entry.action)]
-        elif changes:
-            what, icon = f"Changed {', '.join(changes)}", "speed"
-        else:
-            continue
-        yield Entry(entry.at, what, entry.actor_name, entry.reason, icon=icon)
-
-
-def changed(label: str, before: Any, after: Any, name: str) -> str:
-    """Return a change in words; of what the trail hides, only that it changed."""
-    hidden = after == HIDDEN_NEW
-    return label if hidden else f"{label} from {in_words(name, before)} to {in_words(name, after)}"
-
-
-def in_words(name: str, value: Any) -> str:
-    if value in (None, ""):
-        return "none"
-    if name == "plan":
-        return PlanCode(value).label if value in PlanCode.values else str(value)
-    return f"{value:,}" if isinstance(value, int) else str(value)

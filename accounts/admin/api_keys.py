@@ -1,24 +1,27 @@
 """API keys in the back office: the list with its filters, and the form of one."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.contrib import admin
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.template.loader import render_to_string
+from django.urls import reverse
 from django.utils import timezone
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
 from accounts import reports
 from accounts.admin.badges import SOON, STATE_COLOURS, age, exact, key_state, state_badge, usage_bar
-from accounts.admin.base import with_use_of_today
+from accounts.admin.base import LATEST, with_use_of_today
 from accounts.admin.key_pages import IssueForm, KeyPages
+from accounts.admin.use import usage_chart
 from accounts.models import ApiKey, PlanCode, active
 from petstore.backoffice.audit import Actor
 from petstore.backoffice.filters import ChoiceFilter
 from petstore.backoffice.history import entries_of
+from petstore.backoffice.navigation import may_view
 
 
 class StateFilter(ChoiceFilter):
@@ -77,33 +80,38 @@ class ApiKeyAdmin(KeyPages):
     list_display = ["public_id", "account", "name", "state", "today", "last_use", "ends"]
     list_select_related = ["account__plan", "standing"]
     list_filter = [StateFilter, ExpiresFilter, BannedFilter, "mode", PlanFilter]
-    search_fields = ["public_id"]
-    search_help_text = "The start of a key's public id"
+    search_fields = ["public_id"]  # See get_search_results.
+    search_help_text = "A name of a key or an account, or the start of a key's public id"
     autocomplete_fields = ["account"]
     issue_fields = ["account", "name", "scopes", "expires_at", "allowed_networks", "form_id"]
     shown_fields = [
-        "name", "account", "public_id", "mode", "badge", "today", "last_use", "scopes", "networks",
-        "created_at", "expires_at", "rotated_from", "revoked_at", "revoked_reason",
+        "name", "account", "public_id", "mode", "scopes", "networks", "created_at", "expires_at",
+        "rotated_from", "revoked_at", "revoked_reason",
     ]  # fmt: skip
 
     # --- The list
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ApiKey]:
-        return with_use_of_today(super().get_queryset(request))
+        return reports.with_ban_reason(with_use_of_today(super().get_queryset(request)))
+
+    def get_list_display(self, request: HttpRequest) -> Any:
+        """Return the columns; of banned keys, also why and until when, and the way to lift it."""
+        banned = request.GET.get(BannedFilter.parameter_name) == "now"
+        lifts = ["lift"] if self.has_change_permission(request) else []
+        return [*self.list_display, "ban", *lifts] if banned else self.list_display
 
     def search(self, request: HttpRequest, rows: QuerySet[ApiKey], term: str) -> QuerySet[ApiKey]:
-        """Return the keys whose public id begins so. Those of one account all begin with its id."""
-        return rows.filter(public_id__startswith=term)
+        """Return the keys whose public id begins so, or with this in their name, or in their account's.
+
+        Those of one account all begin with its id.
+        """
+        named = Q(name__icontains=term) | Q(account__name__icontains=term)
+        return rows.filter(Q(public_id__startswith=term) | named)
 
     @display(description="state", label=STATE_COLOURS)
     def state(self, key: ApiKey) -> tuple[str, str]:
         state, text = key_state(key, timezone.now())
         return state, text.split(" until ")[0]  # Short, as there is no room for more.
-
-    @display(description="state")
-    def badge(self, key: ApiKey) -> SafeString:
-        """Return the same for the form, where unfold makes no labels."""
-        return render_to_string("unfold/helpers/label.html", state_badge(key, timezone.now()))
 
     @display(description="used today")
     def today(self, key: ApiKey) -> SafeString:
@@ -116,6 +124,15 @@ class ApiKeyAdmin(KeyPages):
     @display(description="ends", ordering="expires_at")
     def ends(self, key: ApiKey) -> str:
         return exact(key.expires_at) if key.expires_at else "never"
+
+    @display(description="ban")
+    def ban(self, key: ApiKey) -> str:
+        return ban_of(key, timezone.now())
+
+    @display(description="what to do")
+    def lift(self, key: ApiKey) -> SafeString:
+        link = '<a class="office-link" href="{}" aria-label="Lift the ban of {}">Lift the ban</a>'
+        return format_html(link, reverse("admin:accounts_apikey_unban", args=[key.pk]), key.public_id)
 
     @display(description="allowed networks")
     def networks(self, key: ApiKey) -> str:
@@ -144,7 +161,7 @@ class ApiKeyAdmin(KeyPages):
         return {"account": int(account)} if sound else {}
 
     def beside_form(self, request: HttpRequest, row: ApiKey | None) -> dict[str, Any]:
-        """Return which buttons the page has, and the key's history."""
+        """Return which buttons the page has, what the key does, and its history."""
         shown: dict[str, Any] = {"show_save_and_add_another": False, "show_save_and_continue": False}
         if row is None:
             return shown
@@ -155,6 +172,14 @@ class ApiKeyAdmin(KeyPages):
             "may_revoke": may_change and alive,
             "may_rotate": row.state(now) == "active" and self.may_rotate(request, row),
             "may_unban": may_change and alive and row.ban_end(now) is not None,
+            "state": state_badge(row, now),
+            "ban": ban_of(row, now),
+            "successor": getattr(row, "rotated_to", None),
+            "used_today": self.today(row),
+            "last_use": age(row.last_used_at, now),
+            "usage": usage_chart(now, key=row),
+            "sees_refusals": may_view(request, "accounts.refusal"),
+            "refusals": row.refusals.select_related("key")[:LATEST],
             "history_title": "History of the key",
             "history": entries_of(row.events),
         }
@@ -182,3 +207,9 @@ class ApiKeyAdmin(KeyPages):
     def response_add(self, request: HttpRequest, obj: Any, post_url_continue: Any = None) -> HttpResponse:
         """Show the new key's text: the only time."""
         return self.show_text(request, obj, obj.text)
+
+
+def ban_of(key: ApiKey, now: datetime) -> str:
+    """Return until when a key is banned, and why; nothing if it isn't."""
+    ends = key.ban_end(now)
+    return f"Banned until {exact(ends)}. {getattr(key, 'ban_reason', '')}" if ends else ""

@@ -17,6 +17,7 @@ from accounts.models import ApiKey, DailyUsage
 from accounts.quota import publishing
 from petstore.backoffice.model_admin import PetstoreModelAdmin
 
+LATEST = 10  # Refusals, bans: as many as a page lists.
 # The public id, or what is there of it, in a key that somebody pasted whole or in part.
 PASTED = re.compile(rf"psk_(?:live|test)_([0-9A-Za-z]{{0,{key_text.PUBLIC_ID_LENGTH}}})", re.ASCII)
 

@@ -50,7 +50,9 @@ def keys(request: HttpRequest) -> Card:
     links = {"banned": see, "in_7_days": in_7_days, "in_30_days": listing("accounts_apikey", expires="30")}
     now = timezone.now()
     bans = [(key, key.ban_end(now)) for key in banned.keys]
-    facts = {"bans": bans, "banned": banned.total, "ending": ending, "links": links}
+    facts = {
+        "bans": bans, "banned": banned.total, "ending": ending, "links": links, "may_lift": changes
+    }  # fmt: skip
     return Card("keys", "right", 2, facts, steps)
 
 

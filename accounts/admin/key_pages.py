@@ -11,7 +11,6 @@ from django import forms
 from django.conf import settings
 from django.core.cache import cache
 from django.core.exceptions import ValidationError
-from django.db.models import Q, Sum
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils import timezone
@@ -25,6 +24,7 @@ from unfold.widgets import (
 from accounts import networks, scopes
 from accounts.admin.badges import age, exact, state_badge
 from accounts.admin.base import PastedKeyAdmin, warn_if_untold
+from accounts.admin.use import sent_lately
 from accounts.models import ROTATION_OVERLAP, ApiKey, active
 from petstore.backoffice.audit import Action, Actor
 from petstore.backoffice.confirmation import Question, ReasonForm, confirm
@@ -192,9 +192,6 @@ def address(key: ApiKey) -> str:
 
 def facts(key: ApiKey, now: datetime) -> dict[str, Any]:
     """Return what somebody should know before they end a key, by its name for people."""
-    today = now.date()
-    in_week = key.usage.filter(day__gt=today - timedelta(days=7), day__lte=today)
-    sent = in_week.aggregate(today=Sum("requests", filter=Q(day=today)), week=Sum("requests"))
     working = ApiKey.objects.filter(active(now), account=key.account_id).exclude(pk=key.pk).count()
     ban_end = key.ban_end(now)
     event = key.events.filter(action=Action.BANNED).first() if ban_end else None
@@ -203,8 +200,7 @@ def facts(key: ApiKey, now: datetime) -> dict[str, Any]:
         "Name of the key": key.name or "none",
         "Scopes": ", ".join(key.scopes.split()),
         "Last use": age(key.last_used_at, now),
-        "Requests today": f"{sent['today'] or 0:,}",
-        "Requests in the last 7 days": f"{sent['week'] or 0:,}",
+        **sent_lately(now, key=key),
         "Other active keys of the account": working or "None. This is its only one.",
         **since,
         **({"The ban ends": exact(ban_end)} if ban_end else {}),

@@ -22,9 +22,11 @@ NUMBERS = ("per_minute", "per_day")
 DAYS = 30
 
 
-def number_field(label: str) -> forms.IntegerField:
+def number_field(label: str, *, required: bool = True) -> forms.IntegerField:
     widget = UnfoldAdminIntegerFieldWidget
-    return forms.IntegerField(label=label, min_value=1, max_value=2**63 - 1, widget=widget)
+    return forms.IntegerField(
+        label=label, required=required, min_value=1, max_value=2**63 - 1, widget=widget
+    )
 
 
 class LimitsForm(forms.Form):

@@ -154,6 +154,21 @@ class Account(Published):
         # Nothing else, or else an account that is suspended meanwhile would be free again.
         self.save(update_fields=None if self._state.adding else ["plan", "per_minute", "per_day"])
 
+    def change_plan(
+        self, plan: PlanCode, per_minute: int | None, per_day: int | None, *, reason: str, by: Actor
+    ) -> None:
+        """Do as `assign` does, and put it on record. Raises ValidationError if it changes nothing, too."""
+        with transaction.atomic():
+            account = Account.objects.select_for_update(no_key=True).get(pk=self.pk)
+            before = values_in(account)
+            account.assign(plan, per_minute, per_day)
+            if values_in(account) == before:
+                raise ValidationError(f"{self} has this plan, with these numbers, already.")
+            audit.record(
+                by, account, Action.CHANGED, before=before, after=values_in(account), reason=reason
+            )
+        self.refresh_from_db()
+
     def suspend(self, *, reason: str, by: Actor) -> None:
         """Have all keys refused from the next request on, until it is lifted (D45).
 

@@ -20,7 +20,9 @@ Answer = TypeVar("Answer", bound=HttpResponse | None)
 
 class ReasonForm(forms.Form):
     reason = forms.CharField(
-        max_length=255, widget=UnfoldAdminTextInputWidget, help_text="It is kept in the history."
+        max_length=255,
+        widget=UnfoldAdminTextInputWidget(attrs={"autofocus": True}),
+        help_text="It is kept in the history.",
     )
 
 
@@ -47,7 +49,8 @@ def confirm(
     """Return the page, or what `act` returns once the form came back from it without a mistake.
 
     `act` raises ValidationError for what can't be done; the page says it. `rows` are ids and words;
-    `action` names the list's action that gets these rows again.
+    `action` names the list's action that gets these rows again. `choices`, in the context, are buttons
+    instead of the question's one: values of the form's `choice`, and their words.
     """
     answered = CONFIRMED in request.POST if action else request.method == "POST"
     form = form_class(request.POST if answered else None)

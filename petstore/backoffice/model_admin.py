@@ -17,6 +17,7 @@ from django.db import models
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import path, reverse
+from django.utils.text import capfirst
 from unfold.admin import ModelAdmin
 
 from petstore.backoffice import audit, edit_conflicts
@@ -126,6 +127,12 @@ class PetstoreModelAdmin(ModelAdmin):
         return {}
 
     # --- The record of what is done: ours, not Django's LogEntry
+
+    def get_changelist_instance(self, request: HttpRequest) -> Any:
+        """Return the list, named by what it lists; Django's would be "Select pet to change"."""
+        listed = super().get_changelist_instance(request)
+        listed.title = capfirst(str(self.opts.verbose_name_plural))
+        return listed
 
     def response_action(self, request: HttpRequest, queryset: Any, *args: Any, **kwargs: Any) -> Any:
         audit.remember(request, queryset[:MOST_REMEMBERED])

@@ -11,7 +11,8 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from accounts.admin.accounts import KEYS_SHOWN, TIMELINE_SHOWN
+from accounts.admin.accounts import KEYS_SHOWN
+from accounts.admin.timeline import TIMELINE_SHOWN
 from accounts.models import EPOCH, Account, ApiKey, DailyUsage, KeyStanding, QuotaCounter, Refusal
 from inventory.models import Category, Order, Pet
 from petstore.backoffice import audit

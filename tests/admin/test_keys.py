@@ -222,8 +222,15 @@ def test_keys_are_found_by_their_public_id_or_its_start(
     assert found(staff, q=f" {key.public_id[:length]} ") == [key]
 
 
-@pytest.mark.parametrize("text", ["nobody", "Acme", "%", "_" * 14])
-def test_nothing_but_a_public_id_finds_a_key(staff: Client, key: ApiKey, text: str) -> None:
+@pytest.mark.parametrize("text", ["acme", "Pets", "till", "Till 3"])
+def test_a_key_is_found_by_its_name_and_its_accounts(staff: Client, issue: Any, text: str) -> None:
+    key, _ = issue(name="Till 3")
+    issue(of=Account.objects.create(name="Other", plan_id="free"), name="Desk")
+    assert found(staff, q=text) == [key]
+
+
+@pytest.mark.parametrize("text", ["nobody", "%", "_" * 14])
+def test_no_other_text_finds_a_key(staff: Client, key: ApiKey, text: str) -> None:
     assert found(staff, q=text) == []
 
 

@@ -74,7 +74,7 @@ def test_usage_of_an_account_takes_in_all_its_keys_and_no_other(
     use(key, 1, 10, 1)
     use(issue()[0], 1, 5)
     use(issue(free)[0], 1, 1_000)
-    assert reports.account_usage(key.account_id, days=2, today=TODAY) == [
+    assert reports.usage_of(days=2, today=TODAY, key__account=key.account_id) == [
         (ago(1), 15, 1),
         (ago(0), 0, 0),
     ]
@@ -214,7 +214,7 @@ def test_what_if_without_a_load_is_nothing(account: Account) -> None:
         (lambda: reports.banned_keys(now=NOW), 1),
         (lambda: reports.expiring_keys(now=NOW), 2),
         (lambda: reports.deprecated_callers(today=TODAY), 1),
-        (lambda: reports.account_usage(1, today=TODAY), 1),
+        (lambda: reports.usage_of(today=TODAY, key__account=1), 1),
         (lambda: what_if(Plan(code=PlanCode.FREE), Limits(1, 1), today=TODAY), 1),
     ],
 )

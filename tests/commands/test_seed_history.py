@@ -80,7 +80,7 @@ def test_history_agrees_with_itself() -> None:
     assert not DailyUsage.objects.filter(day__lt=F("key__created_at__date")).exists()
     for account in Account.objects.all():
         assert account.created_at > now - timedelta(days=61)
-        today = reports.account_usage(account.pk, days=1, today=now.date())[0]
+        today = reports.usage_of(days=1, today=now.date(), key__account=account.pk)[0]
         assert account.used_on(now.date()) == today.requests <= account.limits.per_day
 
 

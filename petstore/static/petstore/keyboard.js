@@ -72,6 +72,7 @@
       const panel = panelOf(opener);
       if (panel) letOpen(opener, panel);
     }
+    document.querySelector("#content [autofocus]")?.focus(); // Browsers give up while unfold makes up the page.
   });
 
   document.addEventListener("keydown", (event) => {

@@ -108,7 +108,7 @@ def test_assigned_plan_shows_in_the_next_response(shop: Service, open_page: Open
     issued = shop.issue("Growing Pets", "free")
     assert get(shop, issued["key"]).headers["X-RateLimit-Limit"] == "60"
     page = open_page("/admin/accounts/account/", as_="support")
-    page.get_by_role("link", name="Growing Pets").click()
+    page.get_by_role("link", name="Growing Pets", exact=True).click()
     page.get_by_label("Plan").select_option("Pro")
     press(page, "Save")
     expect(page.get_by_text("changed successfully")).to_be_visible()

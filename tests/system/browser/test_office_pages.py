@@ -22,6 +22,7 @@ PAGES = [
     "/admin/accounts/account/1/change/",
     "/admin/accounts/account/1/what-if/",
     "/admin/accounts/account/1/suspend/",
+    "/admin/accounts/account/1/change-plan/",
     "/admin/accounts/apikey/",
     "/admin/accounts/apikey/add/",
     "/admin/accounts/apikey/1/change/",

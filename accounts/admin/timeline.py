@@ -1,0 +1,79 @@
+"""What happened to an account and its keys, as its page lists it."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from django.db.models import CharField
+from django.db.models.functions import Cast
+from django.urls import reverse
+
+from accounts.models import Account, ApiKey, PlanCode
+from petstore.backoffice.audit import HIDDEN_NEW, Action
+from petstore.backoffice.history import Entry
+from petstore.backoffice.models import AuditEntry
+
+TIMELINE_SHOWN = 30
+BANS = {Action.BANNED: "gavel", Action.UNBANNED: "lock_open"}
+SUSPENSIONS = {Action.SUSPENDED: "pause_circle", Action.SUSPENSION_LIFTED: "play_circle"}
+ICONS = {Action.ISSUED: "key", Action.ROTATED: "autorenew", Action.REVOKED: "block"} | BANS
+# The fields of an account that staff change, in the words of its form.
+FIELDS = {
+    "name": "name",
+    "contact_email": "contact email",
+    "notes": "notes",
+    "plan": "plan",
+    "per_minute": "requests per minute",
+    "per_day": "requests per day",
+}
+
+
+def of_keys(account: Account) -> list[Entry]:
+    """Return the newest that was done to its keys."""
+    ids = account.keys.values_list(Cast("pk", CharField()))
+    found = AuditEntry.objects.filter(model=ApiKey._meta.label_lower, object_id__in=ids, action__in=ICONS)
+    newest = list(found[:TIMELINE_SHOWN])
+    names = dict(ApiKey.objects.filter(pk__in={one.object_id for one in newest}).values_list("pk", "name"))
+    return [
+        Entry(
+            one.at,
+            f"Key {names.get(int(one.object_id)) or one.object_text}: {one.get_action_display().lower()}",
+            one.actor_name,
+            one.reason,
+            link=reverse("admin:accounts_apikey_change", args=[one.object_id]),
+            icon=ICONS[Action(one.action)],
+        )
+        for one in newest
+    ]
+
+
+def of_account(account: Account) -> Iterator[Entry]:
+    """Yield what staff changed of the account itself, with old and new values."""
+    for entry in AuditEntry.objects.about(account)[:TIMELINE_SHOWN]:
+        changes = [
+            changed(label, entry.before.get(name), entry.after[name], name)
+            for name, label in FIELDS.items()
+            if name in entry.after
+        ]
+        if entry.action == Action.ADDED:
+            what, icon = f"Added, on {in_words('plan', entry.after.get('plan'))}", "add_business"
+        elif entry.action in SUSPENSIONS:
+            what, icon = entry.get_action_display(), SUSPENSIONS[Action(entry.action)]
+        elif changes:
+            what, icon = f"Changed {', '.join(changes)}", "speed"
+        else:
+            continue
+        yield Entry(entry.at, what, entry.actor_name, entry.reason, icon=icon)
+
+
+def changed(label: str, before: Any, after: Any, name: str) -> str:
+    """Return a change in words; of what the trail hides, only that it changed."""
+    hidden = after == HIDDEN_NEW
+    return label if hidden else f"{label} from {in_words(name, before)} to {in_words(name, after)}"
+
+
+def in_words(name: str, value: Any) -> str:
+    if value in (None, ""):
+        return "none"
+    if name == "plan":
+        return PlanCode(value).label if value in PlanCode.values else str(value)
+    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -1,0 +1,62 @@
+"""How many clicks from the home page the daily work takes. What is typed needs none: the page awaits it."""
+
+import re
+
+from playwright.sync_api import Page, expect
+
+from tests.support.live import Service
+from tests.system.browser.conftest import Open
+from tests.system.browser.test_daily_work import BAN, get, press
+
+COUNT = (
+    "addEventListener('pointerdown', () => sessionStorage.clicks = +(sessionStorage.clicks ?? 0) + 1, true)"
+)
+
+
+def home(open_page: Open) -> Page:
+    """Return the home page of somebody in Support, in a browser that counts presses of the mouse."""
+    page = open_page(as_="support")
+    page.add_init_script(COUNT)
+    page.goto("/admin/")
+    return page
+
+
+def clicks(page: Page) -> int:
+    return int(page.evaluate("sessionStorage.clicks"))
+
+
+def test_a_ban_is_lifted_with_two(shop: Service, open_page: Open) -> None:
+    issued = shop.issue("Two Clicks", "free")
+    shop.manage("shell", "--no-imports", "-c", BAN.format(public_id=issued["id"]))
+    page = home(open_page)
+    page.get_by_role("link", name=f"Lift the ban of {issued['id']}").click()
+    expect(page.get_by_label("Reason")).to_be_focused()
+    page.keyboard.type("They have mended their loop")
+    press(page, "Lift the ban")
+    expect(page.get_by_text("is lifted").first).to_be_visible()
+    assert get(shop, issued["key"]).status_code == 200
+    assert clicks(page) == 2
+
+
+def test_a_key_is_issued_with_three(shop: Service, open_page: Open) -> None:
+    shop.issue("Three Clicks", "free")
+    page = home(open_page)
+    page.get_by_role("link", name=re.compile("Accounts$")).first.click()
+    page.get_by_role("link", name="Issue a key: Three Clicks").click()
+    press(page, "Issue the key")
+    key = page.get_by_label("The new key", exact=True).inner_text()
+    assert get(shop, key).status_code == 200
+    assert clicks(page) == 3
+
+
+def test_a_plan_is_changed_with_three_and_a_reason(shop: Service, open_page: Open) -> None:
+    issued = shop.issue("Larger Plan", "free")
+    page = home(open_page)
+    page.get_by_role("link", name=re.compile("Accounts$")).first.click()
+    page.get_by_role("link", name="Change the plan: Larger Plan").click()
+    expect(page.get_by_label("Reason")).to_be_focused()
+    page.keyboard.type("They grow")
+    press(page, "Move to Pro")
+    expect(page.get_by_text("They grow").first).to_be_visible()
+    assert get(shop, issued["key"]).headers["X-RateLimit-Limit"] == "300"
+    assert clicks(page) == 3
