@@ -27,6 +27,7 @@ WRITERS = 6
 IMPORTED = 3_000
 MOST_OF_ONE = 400  # Events in one transaction.
 LONGEST = 1.5  # Seconds that a transaction stays open; on SQLite, where all others wait, a hundredth.
+EVENTS_OF_A_KILL = 20_000  # At most so many for each worker that is killed.
 KILLS_EVERY = 6.0  # Seconds. The server gives up where a worker ends soon after its start.
 SETTLES_IN = 120  # Seconds.
 
@@ -102,7 +103,7 @@ class Race:
         self._over = threading.Event()
         self._is_sqlite = service.environment["DATABASE_URL"].startswith("sqlite")
         self._lock = threading.Lock()
-        self._written = 0
+        self._written = self._kills = 0
         self._committed: set[int] = set()  # The marks of events that are in.
         self._undone: set[int] = set()
         self._pets: set[int] = set()  # That were acknowledged.
@@ -130,21 +131,26 @@ class Race:
             for one in writing:
                 one.result()
             self._over.set()
-            report.kills = killing.result()
+            killing.result()
             self.wait_until_numbered()
             self.settled.set()
             for one in following:
                 one.result()
+        report.kills = self._kills
         report.restarts = sum(follower.restarts for follower in followers)
         self.compare(report, followers)
         return report
+
+    def goes_on(self) -> bool:
+        """Tell whether there is more to write: on SQLite all is written before many workers are killed."""
+        return self._written < self._events or self._kills < self._events // EVENTS_OF_A_KILL
 
     def write(self, account_ids: list[int], seed: int) -> None:
         """Write events in transactions, fast and slow ones; some are rolled back."""
         choose = random.Random(seed)
         longest = LONGEST / 100 if self._is_sqlite else LONGEST
         with self.connect() as connection:
-            while self._written < self._events:
+            while self.goes_on():
                 count = choose.choice((1, 1, 5, MOST_OF_ONE))
                 with self._lock:
                     marks = [next(self._marks) for _ in range(count)]
@@ -168,7 +174,7 @@ class Race:
     def create(self, key: str) -> None:
         """Add pets by the API; those that are acknowledged must be in the feed."""
         with self.service.client(key) as client:
-            while self._written < self._events:
+            while self.goes_on():
                 with suppress(httpx.TransportError):
                     answer = client.post("/pets", json={"name": "Pet", "categoryId": 1})
                     if answer.status_code == 201:
@@ -180,14 +186,12 @@ class Race:
         file.write_text("name,categoryId\n" + "Many,1\n" * IMPORTED)
         self.service.manage("import_pets", str(file))
 
-    def kill(self) -> int:
-        """Kill a worker every few seconds; return how many."""
-        kills = 0
+    def kill(self) -> None:
+        """Kill a worker every few seconds."""
         while not self._over.wait(KILLS_EVERY):
             with suppress(ProcessLookupError):
                 os.kill(processes(self.service)[1], signal.SIGKILL)  # The one that has lived longest.
-                kills += 1
-        return kills
+                self._kills += 1
 
     def wait_until_numbered(self) -> None:
         """Wait until no draft is left. Raises AssertionError after SETTLES_IN."""
