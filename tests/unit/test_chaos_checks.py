@@ -10,6 +10,7 @@ from tests.system.chaos.client import LOST, SILENT, Reply
 from tests.system.chaos.customers import Shop
 from tests.system.chaos.faults import BACKENDS, FAULTY_SECONDS, STRUCK, Choice, plan
 from tests.system.chaos.faults import Kind as Fault
+from tests.system.chaos.follower import of_feed
 from tests.system.chaos.journal import Account, Journal, Order, OrderState
 from tests.system.chaos.records import OrderRow, PetRow, Records, of_records
 
@@ -201,6 +202,30 @@ def test_cancelled_order_stays_cancelled() -> None:
     told.journals[0].orders[7].state = OrderState.CANCELLED
     violations = list(of_records(told, Records(PETS, [PLACED_ROW])))
     assert [violation.kind for violation in violations] == [Kind.LOST]
+
+
+MADE = {"id": 4, "type": "pet.created", "data": {"pet": {"id": 5, "name": "chaos 1"}}}
+TOLD = {"id": 9, "type": "order.placed", "data": {"order": {"id": 7}}}
+OTHERS = {"id": 6, "type": "pet.created", "data": {"pet": {"id": 2, "name": "Stays 1"}}}
+
+
+@pytest.mark.parametrize(
+    ("heard", "right"),
+    [
+        ([MADE, TOLD], True),
+        ([MADE, OTHERS, TOLD], True),
+        ([TOLD], False),
+        ([MADE], False),
+        ([MADE, TOLD, TOLD], False),
+        ([MADE, TOLD, TOLD | {"id": 10}], False),
+        ([TOLD, MADE], False),
+        ([MADE, TOLD, {"id": 10, "type": "order.placed", "data": {"order": {"id": 8}}}], False),
+        ([MADE, TOLD, {"id": 10, "type": "order.cancelled", "data": {"order": {"id": 7}}}], False),
+    ],
+)
+def test_feed_is_compared_with_what_was_written(heard: list[dict[str, Any]], *, right: bool) -> None:
+    violations = list(of_feed(heard, "Roomy", "chaos", Records(PETS, [PLACED_ROW])))
+    assert {violation.kind for violation in violations} == (set() if right else {Kind.FEED})
 
 
 def test_seed_repeats_the_faults_and_each_kind_comes() -> None:

@@ -46,6 +46,7 @@ class Kind(StrEnum):
     LOST = "acknowledged write lost"
     DOUBLED = "write done twice"
     BROKEN = "order and pet disagree"
+    FEED = "wrong feed"
     REVOKED = "revoked key works"
     BANNED = "lifted ban holds"
     UNWELL = "not well in time"

@@ -63,9 +63,11 @@ class Shop:
         now = monotonic() - self.began
         self.told += [Told(now, violation) for violation in violations]
 
-    async def keep_busy(self, seed: int) -> None:
+    async def keep_busy(self, seed: int, *others: Customer) -> None:
         """Send until `stop`, and return when the last answers are there."""
         async with asyncio.TaskGroup() as group:
+            for customer in others:
+                group.create_task(customer.shop(self._stopping))
             for number, journal in enumerate(self.journals):
                 for connection in range(FEW if journal.account.limited_by else CONNECTIONS):
                     dice = random.Random(f"{seed} {number} {connection}")

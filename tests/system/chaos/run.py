@@ -17,6 +17,7 @@ from tests.system.chaos.checks import Kind, Violation, of_limits
 from tests.system.chaos.client import Client
 from tests.system.chaos.customers import Shop
 from tests.system.chaos.faults import STRUCK, Choice, plan
+from tests.system.chaos.follower import Follower, every_event_has_its_place, of_feed
 from tests.system.chaos.journal import Account
 from tests.system.chaos.records import Records, of_records
 from tests.system.chaos.rig import Rig, Usage, rig
@@ -95,14 +96,18 @@ async def run(
         shop = Shop(made.port, known, run_id)
         outcome = Outcome(seed, choice, tell, shop)
         async with Staff.at_work(made.service, run_id) as staff, asyncio.TaskGroup() as group:
-            busy = group.create_task(shop.keep_busy(seed))
+            follower = Follower(shop, shop.journals[0])
+            busy = group.create_task(shop.keep_busy(seed, follower))
             await Chaos(made, outcome, staff, has).go_on(cycles)
             shop.stop()
             await busy
+        placed = partial(every_event_has_its_place, made.database)
+        await asyncio.to_thread(wait_until, placed, WELL_SECONDS)
+        await follower.read_all()
         with suppress(AssertionError):  # `conclude` tells.
             closed = partial(has_closed_what_was_left, made, outcome.before.sockets)
             await asyncio.to_thread(wait_until, closed, WELL_SECONDS)
-        conclude(made, outcome)
+        conclude(made, outcome, follower)
         return outcome
 
 
@@ -111,7 +116,7 @@ def has_closed_what_was_left(made: Rig, sockets: int) -> None:
     assert made.usage().sockets <= sockets + MORE_SOCKETS
 
 
-def conclude(made: Rig, outcome: Outcome) -> None:
+def conclude(made: Rig, outcome: Outcome, follower: Follower) -> None:
     """Look at what is left, when nobody sends any more."""
     shop = outcome.shop
     outcome.after = made.usage()
@@ -123,7 +128,9 @@ def conclude(made: Rig, outcome: Outcome) -> None:
     changed = any(backend == "redis" for backend, _ in made.injected)
     for journal in shop.journals:
         shop.tell(of_limits(journal, changed=changed))
-    shop.tell(of_records(shop, Records.read(made.database, shop.run)))
+    records = Records.read(made.database, shop.run)
+    shop.tell(of_records(shop, records))
+    shop.tell(of_feed(follower.heard, shop.journals[0].account.name, shop.run, records))
     outcome.injected = Counter({(name, str(kind)): n for (name, kind), n in made.injected.items()})
     for name, proxy in made.proxies.items():
         outcome.struck += Counter({(name, str(kind)): n for kind, n in proxy.struck.items()})

@@ -17,6 +17,7 @@ Attack = Callable[[Random, str], bytes]
 
 PATHS = [
     "/v1/pets", "/v1/pets?limit=2", "/v1/pets/1", "/v1/categories", "/v1/store/orders", "/v1/none", "/v1",
+    "/v1/account", "/v1/events", "/v1/events?limit=2",
     "/", "/docs", "/docs/errors", "/openapi.json", "/healthz", "/admin/", "/admin/login/", "/static/none",
 ]  # fmt: skip
 PARAMETERS = {
@@ -26,13 +27,14 @@ PARAMETERS = {
     for parameter in operation.get("parameters", [])
     if parameter["in"] == "query"
 }
-NAMES = [*sorted(PARAMETERS), "x", "format", "limit=1&limit"]
+NAMES = [*sorted(PARAMETERS), "x", "format", "limit=1&limit", "cursor=a&cursor"]
 METHODS = ["GET", "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "BREW"]
 ODD_TEXTS = [
     "", " ", "\0", "%00", "%", "%zz", "%c0%80", "%ed%a0%80", "\xff\xfe", "é", "\u202e", "..", "../" * 30,
     "%2e%2e%2f" * 20,
     "'; DROP TABLE pets; --", "{{7*7}}", "${jndi:ldap://x}", "<script>", "A" * 5_000, "-1", "0", "1e999",
-    "9" * 400, "٣", "NaN",
+    "9" * 400, "٣", "NaN", "a.a", "z" * 400 + ".z", "2026-11-23T09:30:00.9999999Z", "2026-02-29T24:60:60Z",
+    "0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59",
 ]  # fmt: skip
 ODD_HEADERS = [
     b"Content-Length: -1", b"Content-Length: +5", b"Content-Length: 5, 6", b"Content-Length: 0x5",
