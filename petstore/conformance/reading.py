@@ -8,7 +8,7 @@ from django.conf import settings
 
 from petstore.api.errors import ErrorCode as Code
 from petstore.api.openapi.lists import List, lists
-from petstore.conformance.answers import Answer, NothingToCheckError
+from petstore.conformance.answers import Answer, BrokenError, NothingToCheckError
 from petstore.conformance.checks import check
 from petstore.conformance.contract import WINDOW, check_error, operations
 from petstore.conformance.session import Session
@@ -182,6 +182,14 @@ def account_tells_what_is_left_and_is_free(session: Session) -> None:
     looks[-1].expect(rises != {1}, "each look uses a request of the day.")
     if rises != {0}:
         raise NothingToCheckError("Others use the account at the same time, or the day has ended.")
+
+
+@check("D40, D42")
+def feed_ends_where_it_goes_on(session: Session) -> None:
+    """The feed has nothing of a time to come, and even its empty page says where to ask next."""
+    events, session.feed_end = session.feed("/events?limit=100&since=9999-12-31T23:59:59Z")
+    if events:
+        raise BrokenError(f"GET /events: {len(events)} events came of a time that is to come.")
 
 
 @check("D33")

@@ -71,6 +71,13 @@ def bad_filters_and_cursors_are_refused(session: Session) -> None:
         check_error(session.send("GET", f"{path}?{name}=conformance"), Code.INVALID_PARAMETER)
 
 
+@check("D6, D40")
+def bad_places_in_the_feed_are_refused(session: Session) -> None:
+    """A cursor that the feed did not give, an unknown type, or a time that is none, is 400."""
+    for name in ("cursor", "type", "since"):
+        check_error(session.send("GET", f"/events?{name}=conformance"), Code.INVALID_PARAMETER)
+
+
 @check("D14")
 def unknown_order_is_not_found(session: Session) -> None:
     """An order id that names nothing is 404 order_not_found."""

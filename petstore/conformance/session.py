@@ -7,7 +7,13 @@ from urllib.parse import urlencode, urlsplit
 
 import orjson
 
-from petstore.conformance.answers import Answer, NothingToCheckError, NotRunError, UnreachableError
+from petstore.conformance.answers import (
+    Answer,
+    BrokenError,
+    NothingToCheckError,
+    NotRunError,
+    UnreachableError,
+)
 from petstore.conformance.contract import check_answer
 
 Headers = dict[str, str]
@@ -28,6 +34,8 @@ class Session:
         self.keep = keep
         self.answers: list[Answer] = []  # Those under /v1.
         self.first_pages: dict[str, Any] = {}  # Of the lists, rows by path: no need to ask again.
+        self.feed_end: str | None = None  # Where the feed ended before anything was written.
+        self.written: list[tuple[str, Any]] = []  # Types and data of the events that the feed must have.
         self.left_behind: list[str] = []
         self.spent = 0  # Requests with the key.
         self.remaining: int | None = None
@@ -69,8 +77,9 @@ class Session:
         connection = kind(self.server.netloc, timeout=TIMEOUT_SECONDS)
         try:
             connection.request(method, path, body, {"User-Agent": "petstore-conformance"} | headers)
-            response = connection.getresponse()
-            content = response.read()
+            # Closed here: Python would close it later, where a Ctrl-C just then is lost.
+            with connection.getresponse() as response:
+                content = response.read()
         except (OSError, HTTPException, ValueError) as error:
             reason = str(error) or type(error).__name__
             raise UnreachableError(f"{self.url} gives no answer to {method}: {reason}.") from None
@@ -98,6 +107,16 @@ class Session:
         ours = link[1].startswith(f"{self.url}/")
         answer.expect(ours, f"the next page is at {link[1]}, not under {self.url}.")
         return link[1].removeprefix(self.url)
+
+    def feed(self, path: str) -> tuple[list[dict[str, Any]], str]:
+        """Fetch one page of the feed; return its events and where the next is. Raises BrokenError (D40)."""
+        answer = self.call("listEvents", "GET", path).expect_status(200)
+        following = self.next_path(answer)
+        if following is None:
+            raise BrokenError(
+                f"{answer.sent}: it doesn't say where to ask next, as each page of the feed must."
+            )
+        return answer.json(), following
 
     def spare_quota(self, needed: int = 1) -> None:
         """Raise NotRunError if so many more requests with the key would cost too much."""

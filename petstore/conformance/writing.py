@@ -67,19 +67,26 @@ def pet_is_added_ordered_and_free_again(session: Session) -> None:
     headers = {"Idempotency-Key": f"conformance-pet-{token}"}
     other = session.send("POST", "/pets", body | {"name": "Another"}, headers=headers)
     check_error(other, Code.IDEMPOTENCY_KEY_REUSED)
-    order_once(session, pet["id"], f"conformance-order-{token}")
+    session.written.append(("pet.created", {"pet": pet}))
+    order_once(session, pet, f"conformance-order-{token}")
 
 
-def order_once(session: Session, pet_id: int, key: str) -> None:
+def order_once(session: Session, pet: dict[str, Any], key: str) -> None:
     """Order the pet, try to order it again, and cancel the order, whatever is found meanwhile."""
-    body = {"petId": pet_id}
+    body = {"petId": pet["id"]}
     made = created(session, "placeOrder", "/store/orders", body, key)
     order = made.json()
     path = f"/store/orders/{order['id']}"
     session.left_behind.append(f"order {order['id']}, not cancelled")
     try:
         facts = {name: order[name] for name in ("petId", "quantity", "status", "shipDate", "complete")}
-        wanted = {"petId": pet_id, "quantity": 1, "status": "placed", "shipDate": None, "complete": False}
+        wanted = {
+            "petId": pet["id"],
+            "quantity": 1,
+            "status": "placed",
+            "shipDate": None,
+            "complete": False,
+        }
         made.expect(facts == wanted, f"the new order is {facts}, not {wanted}.")
         check_replay(created(session, "placeOrder", "/store/orders", body, key), made)
         check_error(session.send("POST", "/store/orders", body), Code.PET_NOT_AVAILABLE)
@@ -97,3 +104,9 @@ def order_once(session: Session, pet_id: int, key: str) -> None:
     freed = session.call("cancelOrder", "DELETE", f"/store/orders/{again['id']}")
     freed.expect_status(204)
     session.left_behind.pop()
+    for one in (order, again):
+        for status, held in (("placed", "pending"), ("cancelled", "available")):
+            session.written += [
+                (f"order.{status}", {"order": one | {"status": status}}),
+                ("pet.status_changed", {"pet": pet | {"status": held}}),
+            ]

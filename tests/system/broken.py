@@ -212,6 +212,78 @@ def account_contradicts_the_headers(reply: Reply) -> None:
         reply.become(shown)
 
 
+# --- The feed
+
+
+def in_feed(change: Callable[[Reply, list[Any]], object]) -> Variant:
+    """Change the pages of the feed that have events."""
+
+    def vary(reply: Reply) -> None:
+        if reply.path.startswith("/v1/events?") and reply.status == 200 and (events := reply.rows):
+            change(reply, events)
+
+    vary.__name__ = change.__name__
+    return vary
+
+
+def event_comes_twice(reply: Reply, events: list[Any]) -> None:
+    reply.become([events[0], *events])
+
+
+def event_comes_again_under_another_id(reply: Reply, events: list[Any]) -> None:
+    reply.become([*events, events[-1] | {"id": events[-1]["id"] + 1}])
+
+
+def event_is_lost(reply: Reply, events: list[Any]) -> None:
+    reply.become([event for event in events if event["type"] != "order.cancelled"])
+
+
+def newest_first(reply: Reply, events: list[Any]) -> None:
+    reply.become(events[::-1])
+
+
+def event_tells_of_another_status(reply: Reply, events: list[Any]) -> None:
+    for event in events:
+        if event["type"] == "pet.status_changed":
+            event["data"]["pet"]["status"] = "sold"
+    reply.become(events)
+
+
+def event_ids_are_strings(reply: Reply, events: list[Any]) -> None:
+    reply.become([event | {"id": str(event["id"])} for event in events])
+
+
+def second_time_is_shorter(reply: Reply, events: list[Any]) -> None:
+    seen = reply.seen.setdefault("pages", set())
+    if reply.path in seen:
+        reply.become(events[1:])
+    seen.add(reply.path)
+
+
+def type_is_ignored(reply: Reply, events: list[Any]) -> None:
+    if "type=order" in reply.path:
+        reply.become([reply.seen["event"], *events])
+    reply.seen.setdefault("event", events[0])
+
+
+def feed_does_not_say_where_to_go_on(reply: Reply) -> None:
+    if reply.path.startswith("/v1/events"):
+        without("Link")(reply)
+
+
+def any_cursor_will_do(reply: Reply) -> None:
+    if reply.path.startswith("/v1/events?cursor=conformance"):
+        reply.status = 200
+        reply.become([])
+
+
+def feed_begins_before_a_time_to_come(reply: Reply) -> None:
+    if reply.path.startswith("/v1/events") and "since=9999" in reply.path:
+        at = "2026-11-23T09:30:00Z"
+        reply.become([{"id": 1, "type": "pet.created", "createdAt": at, "data": {}}])
+
+
+FOLLOWED = "feed_tells_once_of_all_that_was_written"
 VARIANTS: list[tuple[Variant, str]] = [
     (without("X-RateLimit-Remaining"), "every_answer_tells_the_quota"),
     (without("X-Request-Id"), "every_answer_has_an_id_of_its_own"),
@@ -236,5 +308,21 @@ VARIANTS: list[tuple[Variant, str]] = [
     (replay_is_not_marked, "pet_is_added_ordered_and_free_again"),
     (account_costs_one, "account_tells_what_is_left_and_is_free"),
     (account_contradicts_the_headers, "account_tells_what_is_left_and_is_free"),
+    *(
+        (in_feed(change), FOLLOWED)
+        for change in (
+            event_comes_twice,
+            event_comes_again_under_another_id,
+            event_is_lost,
+            newest_first,
+            event_tells_of_another_status,
+            event_ids_are_strings,
+            second_time_is_shorter,
+            type_is_ignored,
+        )
+    ),
+    (feed_does_not_say_where_to_go_on, "feed_ends_where_it_goes_on"),
+    (feed_begins_before_a_time_to_come, "feed_ends_where_it_goes_on"),
+    (any_cursor_will_do, "bad_places_in_the_feed_are_refused"),
     (sold_twice, "pet_is_added_ordered_and_free_again"),
 ]

@@ -27,7 +27,7 @@ class Command(JsonCommand):
     help = (
         "Check a deployment, such as staging or production, against the contract, from outside: shapes, "
         "headers, codes, paging, caching, deprecation, and whether the numbers of the quota are true. "
-        "Sends some 50 requests with the key, 70 with --write, and stops before its quota is used up: the "
+        "Sends some 60 requests with the key, 80 with --write, and stops before its quota is used up: the "
         "Free plan is enough to read. Changes nothing unless --write is given."
     )
     examples = """
@@ -50,7 +50,7 @@ class Command(JsonCommand):
         add = parser.add_argument
         add("url", metavar="URL", help="The API's address, which ends in /v1.")
         add_key(parser, "An API key with all scopes.")
-        text = "Also add a pet, order it, and cancel the order. The pet stays."
+        text = "Also add a pet, order it, cancel the order, and follow the feed. The pet stays."
         add("--write", action="store_true", help=text)
         text = "Send at most so many requests with the key. Default 100."
         add("--budget", type=int, default=100, metavar="N", help=text)
