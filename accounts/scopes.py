@@ -11,6 +11,13 @@ ORDERS_READ = "orders:read"
 ORDERS_WRITE = "orders:write"
 EVENTS_READ = "events:read"
 
+MEANINGS = {
+    PETS_READ: "list pets and categories, and fetch a pet",
+    PETS_WRITE: "add pets",
+    ORDERS_READ: "list and fetch the account's orders",
+    ORDERS_WRITE: "place and cancel orders of the account",
+    EVENTS_READ: "follow the feed of events",
+}
 SCOPES = (PETS_READ, PETS_WRITE, ORDERS_READ, ORDERS_WRITE, EVENTS_READ)
 ALL_SCOPES = " ".join(SCOPES)
 

@@ -83,7 +83,7 @@ class ApiKeyAdmin(KeyPages):
     search_fields = ["public_id"]  # See get_search_results.
     search_help_text = "A name of a key or an account, or the start of a key's public id"
     autocomplete_fields = ["account"]
-    issue_fields = ["account", "name", "scopes", "expires_at", "allowed_networks", "form_id"]
+    issue_fields = ["account", "name", "scopes", "ends", "expires_at", "allowed_networks", "form_id"]
     shown_fields = [
         "name", "account", "public_id", "mode", "scopes", "networks", "created_at", "expires_at",
         "rotated_from", "revoked_at", "revoked_reason",

@@ -16,7 +16,8 @@ from petstore.backoffice.dashboard import Card, Step, listing, makes_cards
 from petstore.backoffice.navigation import may_view
 from petstore.backoffice.wording import counted
 
-DAYS = 30
+DAYS = 30  # Unless a chart is asked for more or less.
+RANGES = (7, 30, 90)
 TOP_ACCOUNTS = 10
 LONGEST_LIST = 5
 NEARLY_ALL = THRESHOLDS[0]  # The per cent of a day's quota from which customers are warned as well.
@@ -57,13 +58,15 @@ def keys(request: HttpRequest) -> Card:
 
 
 def traffic(request: HttpRequest, *, used_today: bool) -> Card:
-    by_plan = reports.requests_by_plan(DAYS)
+    days = next((days for days in RANGES if request.GET.get("days") == str(days)), DAYS)
+    by_plan = reports.requests_by_plan(days)
     charts = [traffic_chart(by_plan, column) for column in ("requests", "refusals")]
     requests, refusals = (chart if chart.total else None for chart in charts)
     quiet = not (requests or refusals)
     none = quiet and not used_today and not Account.objects.exists()
     facts = {
-        "days": DAYS, "requests": requests, "refusals": refusals, "quiet": quiet, "none": none,
+        "days": days, "ranges": RANGES, "requests": requests, "refusals": refusals,
+        "quiet": quiet, "none": none,
         "link": listing("accounts_account"),
         "why_refused": listing("accounts_refusal") if may_view(request, "accounts.refusal") else "",
     }  # fmt: skip
@@ -83,8 +86,8 @@ def traffic_chart(by_plan: dict[PlanCode, list[reports.Day]], column: str) -> Ba
         )
         for number, (plan, days) in enumerate(by_plan.items(), start=1)
     ]
-    title = f"{column.capitalize()} per day, last {DAYS} days"
-    labels = [f"{day.day:%b} {day.day.day}" for day in by_plan[PlanCode.FREE]]
+    labels = [f"{day.day:%Y-%m-%d}" for day in by_plan[PlanCode.FREE]]
+    title = f"{column.capitalize()} per day, last {len(labels)} days"
     return BarChart(title, column, "Day (UTC)", labels, series, newest_last=True)
 
 

@@ -18,6 +18,7 @@ from django.utils.html import format_html
 from unfold.widgets import (
     UnfoldAdminCheckboxSelectMultipleWidget,
     UnfoldAdminIntegerFieldWidget,
+    UnfoldAdminSelectWidget,
     UnfoldAdminTextareaWidget,
 )
 
@@ -55,9 +56,22 @@ ROTATE = Question(
 
 class IssueForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its stubs only.
     scopes = forms.MultipleChoiceField(
-        choices=[(scope, scope) for scope in scopes.SCOPES],
+        choices=[(scope, f"{scope}: {scopes.MEANINGS[scope]}") for scope in scopes.SCOPES],
         initial=scopes.SCOPES,
         widget=UnfoldAdminCheckboxSelectMultipleWidget,
+        help_text="What the key may do. Tick only what its program needs.",
+    )
+    ends = forms.TypedChoiceField(
+        required=False,
+        coerce=int,
+        empty_value=None,
+        choices=[
+            ("", "Never, or at the time below"),
+            ("30", "In 30 days"),
+            ("90", "In 90 days"),
+            ("365", "In 1 year"),
+        ],
+        widget=UnfoldAdminSelectWidget,
     )
     allowed_networks = forms.CharField(
         required=False,
@@ -80,6 +94,15 @@ class IssueForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its st
         if end is not None and end <= timezone.now():
             raise ValidationError("This time has passed. Choose a later one, or leave it empty.")
         return end
+
+    def clean(self) -> dict[str, Any]:
+        """Turn a span of days into the time at which the key ends."""
+        cleaned = super().clean() or self.cleaned_data
+        if days := cleaned.get("ends"):
+            if cleaned.get("expires_at"):
+                self.add_error("ends", "Choose a span, or a time below: not both.")
+            cleaned["expires_at"] = timezone.now() + timedelta(days=days)
+        return cleaned
 
     def _post_clean(self) -> None:
         """Refuse a form that was sent before: a second click or a reload must not issue a second key.

@@ -17,7 +17,7 @@ from unfold.contrib.filters.forms import AutocompleteDropdownForm
 from unfold.decorators import display
 
 from inventory.models import Order, OrderStatus, Pet, PetStatus
-from petstore.backoffice.changelist import BigTableAdmin
+from petstore.backoffice.changelist import BigTableAdmin, is_across
 from petstore.backoffice.confirmation import Question, confirm
 from petstore.backoffice.history import MOST_SHOWN, Entry
 from petstore.backoffice.model_admin import SafeAutocompleteSelect
@@ -111,13 +111,14 @@ class ActingAdmin(BigTableAdmin):
         }
 
     def act_on_chosen(self, request: HttpRequest, rows: QuerySet[Any], *, name: str) -> HttpResponse | None:
-        """Do it to the chosen rows; ask first where the verb has a question."""
+        """Do it to the chosen rows; ask first where the verb has a question, or not all rows were seen."""
         verb, chosen = self.verbs[name], list(rows)
         act = partial(self.carry_out, request, chosen, verb)
-        if verb.question is None:
+        unseen = Question(verb.description, verb.description, "") if is_across(request) else None
+        if (question := verb.question or unseen) is None:
             return act({})
         back, words = request.get_full_path(), [(row.pk, self.in_words(row)) for row in chosen]
-        return confirm(self, request, verb.question, verb.form, act, back=back, rows=words, action=name)
+        return confirm(self, request, question, verb.form, act, back=back, rows=words, action=name)
 
     def carry_out(self, request: HttpRequest, rows: list[Any], verb: Any, given: dict[str, Any]) -> None:
         """Do it, given what was filled in, and say what was done and what was not."""

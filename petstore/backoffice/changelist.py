@@ -83,7 +83,8 @@ class KeysetChangeList(ChangeList):
             self.next_query = self.get_query_string({AFTER: page[-1].pk})
         self.first_query = self.get_query_string() if window is not None else ""
         self.result_list = page
-        self.result_count = len(page)
+        # Nobody counts: where there are other pages, this is what an action takes at most.
+        self.result_count = MOST_AT_ONCE if self.previous_query or self.next_query else len(page)
         self.full_result_count = self.result_count  # Or the heading would offer to show all.
         self.show_full_result_count = False
         self.show_admin_actions = True
@@ -112,8 +113,12 @@ class KeysetChangeList(ChangeList):
         )
 
 
+def is_across(request: HttpRequest) -> bool:
+    """Tell whether more is chosen than the page shows."""
+    return request.POST.get("select_across") == "1"
+
+
 class BigTableAdmin(PetstoreModelAdmin):
-    list_disable_select_all = True  # It would need their number.
     list_filter_submit = True
     sortable_by = ["id"]  # The only order that an index gives.
     # For some filters, by their parameters: the form of the id that their index is in the order of.
@@ -135,7 +140,10 @@ class BigTableAdmin(PetstoreModelAdmin):
         return lookup in allowed or super().lookup_allowed(lookup, value, request)
 
     def response_action(self, request: HttpRequest, queryset: QuerySet[Any], *args: Any) -> Any:
-        """Do an action with the rows that are chosen one by one, and with no others."""
+        """Do an action with the rows that are chosen one by one, or with the first of the list."""
+        if is_across(request):
+            first = list(queryset.values_list("pk", flat=True)[:MOST_AT_ONCE])
+            return super().response_action(request, queryset.filter(pk__in=first), *args)
         chosen = [row_id(text) for text in request.POST.getlist(ACTION_CHECKBOX_NAME)]
         if None in chosen or len(chosen) > MOST_AT_ONCE:
             text = f"Nothing was done. Choose at most {MOST_AT_ONCE} rows of the list, and try again."

@@ -194,6 +194,17 @@ def test_where_nothing_waits_the_page_says_so(
     assert "Nothing is waiting for you" in page.text
 
 
+@pytest.mark.parametrize(
+    ("asked", "shown"), [("7", 7), ("90", 90), ("", 30), ("8", 30), ("x", 30), ("1e9", 30)]
+)
+def test_charts_show_the_days_that_are_asked_for(boss: Client, busy: None, asked: str, shown: int) -> None:
+    text = boss.get("/admin/", {"days": asked}).text
+    assert f"Requests per day, last {shown} days: 1,200 requests." in text
+    assert re.search(rf'aria-current="page">Last {shown} days</a>', text)
+    assert 'href="?days=90"' in text
+    assert f"{datetime.now(UTC):%Y-%m-%d}" in text
+
+
 def test_charts_have_the_numbers_in_words_and_in_a_table(
     boss: Client, busy: None, category: Category
 ) -> None:

@@ -58,6 +58,36 @@ def found(staff: Client, **query: str) -> list[ApiKey]:
 # --- Issuing -------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("days", [30, 90, 365])
+def test_a_key_ends_after_the_chosen_span(staff: Client, form: dict[str, Any], days: int) -> None:
+    before = timezone.now()
+    assert staff.post(ADD, form | {"ends": str(days)}).status_code == 200
+    end = ApiKey.objects.get().expires_at
+    assert end is not None
+    assert timedelta(0) <= end - before - timedelta(days=days) < timedelta(minutes=5)
+
+
+@pytest.mark.parametrize(
+    ("sent", "sentence"),
+    [
+        ({"ends": "30", "expires_at_0": "2099-01-02", "expires_at_1": "03:04"}, "not both"),
+        ({"ends": "7"}, "Select a valid choice"),
+        ({"ends": "x"}, "Select a valid choice"),
+    ],
+)
+def test_a_key_with_no_clear_end_is_not_issued(
+    staff: Client, form: dict[str, Any], sent: dict[str, str], sentence: str
+) -> None:
+    assert sentence in staff.post(ADD, form | sent).text
+    assert not ApiKey.objects.exists()
+
+
+def test_the_form_says_what_each_scope_allows(staff: Client) -> None:
+    page = unescape(staff.get(ADD).text)
+    for scope in scopes.SCOPES:
+        assert f"{scope}: {scopes.MEANINGS[scope]}" in page
+
+
 def test_a_key_is_issued_as_the_form_says(
     staff: Client, boss: User, account: Account, form: dict[str, Any]
 ) -> None:

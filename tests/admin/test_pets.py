@@ -174,6 +174,27 @@ def test_no_forged_choice_breaks_an_action_or_reaches_other_rows(
     assert statuses(*pets.values()) == before
 
 
+def test_more_than_a_page_is_chosen_at_once_and_shown_before_it_is_moved(
+    staff: Client, category: Category
+) -> None:
+    Pet.objects.bulk_create(Pet(name=f"Pet {number}", category=category) for number in range(210))
+    Pet.objects.bulk_create(Pet(name="Sold", category=category, status="sold") for _ in range(3))
+    page = staff.get(PETS, {"status__exact": "available"})
+    assert "Select up to 200 of the list" in page.text
+    chosen = {"action": "mark_sold", "select_across": "1", "_selected_action": [1]}
+    asked = staff.post(f"{PETS}?status__exact=available", chosen)
+    ids = re.findall(r'name="_selected_action" value="(\d+)"', asked.text)
+    newest = Pet.objects.filter(status="available").order_by("-id").values_list("id", flat=True)
+    assert [int(pk) for pk in ids] == list(newest[:200])
+    assert Pet.objects.filter(status="sold").count() == 3
+    staff.post(PETS, {"action": "mark_sold", "_selected_action": ids} | CONFIRMED)
+    assert Pet.objects.filter(status="available").count() == 10
+
+
+def test_a_list_of_one_page_offers_no_more_than_it_shows(staff: Client, pets: dict[str, Pet]) -> None:
+    assert "Select up to" not in staff.get(PETS).text
+
+
 def test_who_may_only_look_can_not_move(pets: dict[str, Pet]) -> None:
     clerk = User.objects.create_user("clerk", is_staff=True)
     clerk.user_permissions.add(Permission.objects.get(codename="view_pet"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 from django.contrib.auth.models import User
@@ -268,6 +269,9 @@ def test_a_right_code_turns_it_on_and_shows_ten_recovery_codes_once(boss: User) 
     codes = re.findall(r"<li><code>([a-z2-7]{8})</code></li>", page.text)
     assert len(set(codes)) == 10
     assert set(codes) == set(StaticToken.objects.values_list("token", flat=True))
+    download = re.search(r'href="data:text/plain;charset=utf-8,([^"]+)" download=', page.text)
+    assert download
+    assert unquote(download[1]).split("\n") == codes
     assert "no-store" in page["Cache-Control"]
     assert is_in(client)
     again = client.get(PAGE).text

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.support.live import Service
-from tests.system.browser.conftest import Open
+from tests.system.browser.conftest import NARROW, Open
 
 IMPORT = """name,category,status
 Bella,Dogs,available
@@ -171,9 +171,13 @@ def test_stock_imports_a_file_once_its_three_bad_lines_are_mended(
     press(page, "Check the pets")
     for line in (3, 4, 5):
         expect(page.get_by_role("cell", name=str(line), exact=True)).to_be_visible()
-    # In one line, as those of a word that is as short.
-    heights = "cells => cells.map(cell => cell.getBoundingClientRect().height)"
-    assert len(set(page.locator(".plain-table th").evaluate_all(heights))) == 1
+    page.set_viewport_size(NARROW)  # type: ignore[arg-type]  # A dict will do.
+    lines = """cell => {
+        const words = document.createRange();
+        words.selectNodeContents(cell);
+        return words.getClientRects().length;
+    }"""
+    assert page.get_by_role("columnheader", name="Line").evaluate(lines) == 1
     expect(page.get_by_text("Unicorns").first).to_be_visible()
     file.write_text("name,category,status\nBella the Imported,Dogs,available\n")
     page.goto("/admin/inventory/pet/import/")
@@ -182,6 +186,15 @@ def test_stock_imports_a_file_once_its_three_bad_lines_are_mended(
     press(page, "Import 1 pet")
     page.goto("/admin/inventory/pet/?q=Bella+the+Imported")
     expect(page.get_by_role("link", name="Bella the Imported")).to_be_visible()
+
+
+def test_stock_chooses_more_than_a_page(open_page: Open) -> None:
+    page = open_page("/admin/inventory/pet/", as_="stock")
+    page.locator("#action-toggle").check()
+    page.get_by_role("link", name="Select up to 200 of the list").click()
+    page.locator("select[name=action]").select_option("Set pending")
+    press(page, "Run")
+    expect(page.get_by_role("heading", name="200 pets")).to_be_visible()
 
 
 def test_stock_adds_twenty_pets_with_four_clicks(open_page: Open) -> None:
@@ -225,6 +238,12 @@ def test_viewer_sees_and_changes_nothing(shop: Service, open_page: Open) -> None
         response = page.goto(f"/admin/{path}")
         assert response is not None
         assert response.status == 403, path
+        expect(page.get_by_text("Roles that can: ")).to_be_visible()
+        expect(page.locator("#nav-sidebar").get_by_role("link", name="API keys")).to_be_visible()
+    page.goto("/admin/nothing/")
+    expect(page.get_by_text("There is no such page")).to_be_visible()
+    page.locator("#nav-sidebar").get_by_role("link", name="API keys").click()
+    expect(page.get_by_placeholder(re.compile("public id"))).to_be_visible()
 
 
 @pytest.mark.parametrize(
