@@ -12,6 +12,7 @@ from typing import Any
 
 from tests.support.live import ROOT, Service
 from tests.support.packages import python
+from tests.support.servers import START_SECONDS
 
 
 @contextmanager
@@ -58,10 +59,10 @@ def test_what_happens_is_shown_and_forwarded_until_ctrl_c(service: Service) -> N
                 shown.append(json.loads(line))
                 if shown[-1]["data"] == {"pet": pet}:
                     break
-            posted = [sent.get(timeout=30) for _ in range(len(shown) + 1)]
+            posted = [sent.get(timeout=START_SECONDS) for _ in range(len(shown) + 1)]
             assert posted == [shown[0], *shown]  # The first time it was refused.
             listening.send_signal(signal.SIGINT)
-            out, err = listening.communicate(timeout=30)
+            out, err = listening.communicate(timeout=START_SECONDS)
         finally:
             listening.kill()
             listening.communicate()
