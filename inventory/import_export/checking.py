@@ -14,7 +14,7 @@ from inventory.models import PetStatus
 BATCH = 5_000
 COLUMNS = ("name", "category", "categoryId", "status")
 # Comparing names takes time: of one file, so many unknown ones are compared with so many categories.
-MOST_COMPARED, MOST_CATEGORIES, LONGEST_COMPARED = 50, 200, 60
+MOST_COMPARED, MOST_CATEGORIES, LONGEST_COMPARED = 20, 200, 40
 
 Members = dict[str, Any]  # What a file says of a pet: COLUMNS that are there, any type, and others.
 Row = tuple[str, int, str]  # Name, category id, status.
@@ -68,6 +68,11 @@ class Report:
             self.problems.append(Problem(line, *bad))
 
 
+def start_of(name: str) -> str:
+    """Return what is compared of a category's name."""
+    return name[:LONGEST_COMPARED].casefold()
+
+
 class Checker:
     """Checks members against the rules and the categories that there are."""
 
@@ -75,7 +80,7 @@ class Checker:
         self.ids = frozenset(categories.values())
         # Blanks around a name in a file mean nothing, but a name as it stands comes first.
         self.by_name = {name.strip(): number for name, number in categories.items()} | categories
-        self.folded = {name.casefold(): name for name in islice(categories, MOST_CATEGORIES)}
+        self.folded = {start_of(name): name for name in islice(categories, MOST_CATEGORIES)}
         self.hints: dict[str, str] = {}  # By the start of the unknown name.
 
     def check(self, members: Members) -> Row | Bad:
@@ -117,7 +122,7 @@ class Checker:
 
     def hint(self, unknown: str) -> str:
         """Return a sentence that names the category that is meant, probably, or nothing."""
-        start = unknown[:LONGEST_COMPARED].casefold()
+        start = start_of(unknown)
         if start not in self.hints and len(self.hints) < MOST_COMPARED:
             near = difflib.get_close_matches(start, self.folded, n=1)
             self.hints[start] = f" Did you mean {shown(self.folded[near[0]])}?" if near else ""
