@@ -13,7 +13,7 @@ class AccountsConfig(AppConfig):
 
     def ready(self) -> None:
         """Take the app's part at the gate, register its checks, and who hears of what."""
-        from accounts import authentication, checks, throttling  # noqa: F401
+        from accounts import authentication, checks, refusing, throttling  # noqa: F401
         from accounts.events import numbering
         from accounts.quota import headers, publishing, store  # noqa: F401
         from petstore.api.gate import ApiGate, Steps
@@ -22,6 +22,7 @@ class AccountsConfig(AppConfig):
             check_form=authentication.read_key,
             authenticate=authentication.authenticate,
             throttle=throttling.throttle,
+            note_missing_scope=refusing.note_missing_scope,
             quota_headers=headers.quota_headers,
             untouched_headers=headers.untouched_headers,
         )

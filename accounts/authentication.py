@@ -7,7 +7,7 @@ from django.http import HttpRequest
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 
-from accounts import key_text
+from accounts import key_text, refusing
 from accounts.key_text import KeyText
 from accounts.models import key_mode
 from accounts.quota import anonymous
@@ -31,6 +31,9 @@ REFUSALS = {
     ),
     KeyRefusal.SUSPENDED: (ErrorCode.ACCOUNT_SUSPENDED, ""),
 }
+
+# Refused to somebody who has the secret: staff can look it up. Anybody can invent the others.
+PROVED = {KeyRefusal.REVOKED, KeyRefusal.EXPIRED, KeyRefusal.ELSEWHERE, KeyRefusal.SUSPENDED}
 
 
 def authenticate(request: HttpRequest, passage: Passage) -> None:
@@ -59,6 +62,8 @@ def authenticate(request: HttpRequest, passage: Passage) -> None:
         raise
     if admission.refusal is not None:
         KEYS_REFUSED.labels(admission.refusal.value).inc()
+        if admission.refusal in PROVED:
+            refusing.note(request, passage, key.public_id, admission.refusal.value)
     if admission.refusal is KeyRefusal.UNCHECKED:  # The throttle has the address's own wait to tell.
         raise ApiError(ErrorCode.RATE_LIMIT_EXCEEDED, headers={"Retry-After": "1"})
     if admission.refusal is not None:

@@ -2,11 +2,11 @@
 
 from django.http import HttpRequest
 
+from accounts import refusing
 from accounts.caller import Caller
 from accounts.limits import DAY, Verdict
 from accounts.quota import anonymous
 from accounts.usage import write_behind
-from accounts.usage.refusals import Refused
 from petstore.api.errors import ApiError, ErrorCode
 from petstore.api.passage import Passage
 from petstore.observability.metrics import decision
@@ -38,17 +38,10 @@ def throttle(request: HttpRequest, passage: Passage) -> None:
         return
     decision(outcome, "account")()
     if not verdict.admitted:
-        write_behind.recorder.refuse(refused(request, passage.id, caller, verdict))
+        refusing.note(request, passage, caller.public_id, verdict.refusal.value, verdict=verdict)
         raise refusal(verdict)
     if passage.operation.deprecation is not None:
         write_behind.recorder.call_deprecated(caller, passage.operation.deprecation.operation, verdict.now)
-
-
-def refused(request: HttpRequest, request_id: str, caller: Caller, verdict: Verdict) -> Refused:
-    """Return what staff may want to know of a refused request."""
-    match = request.resolver_match
-    route = match.route if match else ""
-    return Refused(request_id, caller, verdict, request.method or "", route)
 
 
 def refusal(verdict: Verdict) -> ApiError:

@@ -1,54 +1,101 @@
-"""Why was a request refused? Staff paste its id and read what the service knew at that moment."""
+"""Why was a request refused? Staff paste its id, or find it by key, account and time, and read it."""
 
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from django import forms
 from django.conf import settings
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
+from django.db.models import Q
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.http import urlencode
-from unfold.widgets import UnfoldAdminTextInputWidget
+from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
 from accounts.admin.badges import age, state_badge
 from accounts.admin.base import PastedKeyAdmin, without_secret
-from accounts.models import Refusal
+from accounts.models import Account, ApiKey, Refusal
+from petstore.api.errors import ErrorCode
 from petstore.backoffice.navigation import may_view
-from petstore.observability.request_ids import WELL_FORMED
 
-REASONS = {
-    Refusal.Rule.MINUTE: "The account had used up the requests of the minute.",
-    Refusal.Rule.DAY: "The account had used up the requests of the day.",
-    Refusal.Rule.BAN: "The key was banned: it had kept sending before the Retry-After of a 429 ran out.",
-}
+MOST_ACCOUNTS = 50  # Of those that a name stands for.
+
 SHARED = "All keys of the account share the limit. If the account needs more, look at a larger plan."
-ADVICE = {
-    Refusal.Rule.MINUTE: f"Wait as Retry-After says, then go on; spread requests over the minute. {SHARED}",
-    Refusal.Rule.DAY: f"Wait until the day ends, at 00:00 UTC. {SHARED}",
-    Refusal.Rule.BAN: (
+Rule = Refusal.Rule
+
+
+class Explained(NamedTuple):
+    """What a rule means, and what to do about it."""
+
+    answer: ErrorCode
+    reason: str
+    advice: str
+
+
+EXPLAINED = {
+    Rule.MINUTE: Explained(
+        ErrorCode.RATE_LIMIT_EXCEEDED,
+        "The account had used up the requests of the minute.",
+        f"Wait as Retry-After says, then go on; spread requests over the minute. {SHARED}",
+    ),
+    Rule.DAY: Explained(
+        ErrorCode.DAILY_QUOTA_EXCEEDED,
+        "The account had used up the requests of the day.",
+        f"Wait until the day ends, at 00:00 UTC. {SHARED}",
+    ),
+    Rule.BAN: Explained(
+        ErrorCode.API_KEY_BANNED,
+        "The key was banned: it had kept sending before the Retry-After of a 429 ran out.",
         "Fix the program: after a 429 it must wait as Retry-After says. The key works again when the ban "
-        "ends; requests until then don't prolong it. Staff can lift the ban once the program is fixed."
+        "ends; requests until then don't prolong it. Staff can lift the ban once the program is fixed.",
+    ),
+    Rule.REVOKED: Explained(
+        ErrorCode.INVALID_API_KEY,
+        "The key was revoked.",
+        "Use another key of the account, or issue a new one. If the customer does not know the address, "
+        "somebody else has the old key, which is of no more use to them.",
+    ),
+    Rule.EXPIRED: Explained(
+        ErrorCode.EXPIRED_API_KEY,
+        "The key had ended.",
+        "Use its successor, if it was rotated, or issue a new key.",
+    ),
+    Rule.ELSEWHERE: Explained(
+        ErrorCode.INVALID_API_KEY,
+        "The key is valid, but was used from an address that it does not allow.",
+        "Send from a network that the key allows, or issue a key that allows this one. If the customer "
+        "does not know the address, the key has leaked: rotate or revoke it.",
+    ),
+    Rule.SUSPENDED: Explained(
+        ErrorCode.ACCOUNT_SUSPENDED,
+        "The key is valid, but its account was suspended.",
+        "Tell the customer why, and lift the suspension once that is settled: the same keys work again.",
+    ),
+    Rule.SCOPE: Explained(
+        ErrorCode.INSUFFICIENT_SCOPE,
+        "The key is valid, but lacks the scope of the operation.",
+        "Use a key that has the scope, or issue one.",
     ),
 }
 
 
-class RequestIdForm(forms.Form):
+class SearchForm(forms.Form):
     q = forms.CharField(
-        label="Request id",
-        widget=UnfoldAdminTextInputWidget(attrs={"autocomplete": "off", "spellcheck": "false"}),
-        help_text="It is in the X-Request-Id header of every answer; ask the customer for it.",
+        label="Request id, key or account",
+        required=False,
+        widget=UnfoldAdminTextInputWidget(
+            attrs={"autocomplete": "off", "spellcheck": "false", "autofocus": True}
+        ),
+        help_text="An X-Request-Id, a whole key or its public id, or an account's name. Empty: the newest.",
     )
-
-    def clean_q(self) -> str:
-        request_id: str = self.cleaned_data["q"]
-        if not WELL_FORMED.fullmatch(request_id):
-            raise forms.ValidationError(
-                "This isn't a request id: those have at most 128 letters, digits and the signs . _ ~ -"
-            )
-        return request_id
+    hours = forms.ChoiceField(
+        label="When",
+        required=False,
+        choices=(("", "At any time"), ("1", "In the last hour"), ("24", "In the last 24 hours")),
+        widget=UnfoldAdminSelectWidget,
+    )
 
 
 @admin.register(Refusal)
@@ -70,38 +117,58 @@ class RefusalAdmin(PastedKeyAdmin):
         return HttpResponseRedirect(f"{reverse('admin:accounts_refusal_changelist')}?{query}")
 
     def explain(self, request: HttpRequest) -> HttpResponse:
-        form = RequestIdForm(request.GET if "q" in request.GET else None)
-        request_id = form.cleaned_data["q"] if form.is_valid() else ""
-        now = timezone.now()
-        found = Refusal.objects.for_request(request_id).select_related(
+        """Explain the request of this id; without one, list the newest of what was asked for."""
+        form = SearchForm(request.GET)
+        given = form.cleaned_data if form.is_valid() else {}
+        term, now = given.get("q", ""), timezone.now()
+        found = Refusal.objects.for_request(term).select_related(
             "account__plan", "key__standing", "key__account"
         )
+        explained = [explanation(refusal, now) for refusal in found]
+        listed = None if explained or not given else Refusal.objects.of(matching(term, given["hours"], now))
         return self.page(
             request, "accounts/refusal/explain", "Why was I refused?",
             form=form,
-            request_id=request_id,
-            found=[explanation(refusal, now) for refusal in found],
+            term=term,
+            found=explained,
+            listed=listed,
             kept_days=settings.REFUSALS_KEPT_DAYS,
             sees_accounts=may_view(request, "accounts.account"),
             sees_keys=may_view(request, "accounts.apikey"),
         )  # fmt: skip
 
 
+def matching(term: str, hours: str, now: datetime) -> Q:
+    """Return the condition of the refusals of a key or of accounts, each by an index."""
+    since = Q(at__gte=now - timedelta(hours=int(hours))) if hours else Q()
+    if not term:
+        return since
+    keys = ApiKey.objects.filter(public_id=term)
+    accounts = Account.objects.filter(Q(name__icontains=term) | Q(public_id=term))
+    if found := list(keys.values_list("pk", flat=True)):
+        return since & Q(key__in=found)
+    return since & Q(account__in=list(accounts.values_list("pk", flat=True)[:MOST_ACCOUNTS]))
+
+
 def explanation(refusal: Refusal, now: datetime) -> dict[str, Any]:
-    rule = Refusal.Rule(refusal.rule)
+    answer, reason, advice = EXPLAINED[Rule(refusal.rule)]
     return {
         "refusal": refusal,
-        "reason": REASONS[rule],
-        "advice": ADVICE[rule],
+        "reason": reason,
+        "advice": advice,
+        "answer": answer,
         "age": age(refusal.at, now),
         "key_badge": state_badge(refusal.key, now),
         "windows": windows(refusal),
+        "networks": ", ".join(refusal.key.allowed_networks) if refusal.rule == Rule.ELSEWHERE else "",
     }
 
 
-def windows(refusal: Refusal) -> list[tuple[str, int, int, datetime, datetime]]:
+def windows(refusal: Refusal) -> list[tuple[str, Any, Any, datetime, datetime]]:
     """Return of both windows, as they were: name, used, limit, start, and the first moment after it."""
     minute_ends, day_ends = refusal.minute_ends_at, refusal.day_ends_at
+    if minute_ends is None or day_ends is None:  # The quota was not asked.
+        return []
     minute, day = timedelta(minutes=1), timedelta(days=1)
     return [
         ("Minute", refusal.minute_used, refusal.minute_limit, minute_ends - minute, minute_ends),

@@ -150,6 +150,10 @@ class IdempotencyRecord(Record):
 
 
 class RefusalQuerySet(QuerySet["Refusal"]):
+    def of(self, rows: Q) -> RefusalQuerySet:
+        """Return the newest of these rows, at most 50, with what a list shows of them."""
+        return self.filter(rows).order_by("-id").select_related("account", "key")[:EXPLAINED_AT_MOST]
+
     def for_request(self, request_id: str) -> RefusalQuerySet:
         """Return the refusals of this X-Request-Id, the newest first, at most 50: a client may reuse an id.
 
@@ -162,28 +166,36 @@ class RefusalQuerySet(QuerySet["Refusal"]):
 
 
 class Refusal(Record):
-    """A request with a valid key that was answered with 429, and both windows at that moment."""
+    """A request of somebody who has a key that was answered with 401, 403 or 429.
+
+    One that the quota refused (D24) has both windows as they were at that moment.
+    """
 
     class Rule(models.TextChoices):
-        """What refused: the error code of the answer (D24)."""
-
         MINUTE = "rate_limit_exceeded", "Minute limit"
         DAY = "daily_quota_exceeded", "Daily quota"
         BAN = "api_key_banned", "Ban"
+        REVOKED = "revoked", "Revoked key"
+        EXPIRED = "expired", "Expired key"
+        ELSEWHERE = "elsewhere", "Address not allowed"
+        SUSPENDED = "suspended", "Suspended account"
+        SCOPE = "insufficient_scope", "Missing scope"
 
     request_id = models.CharField(max_length=128)
     at = models.DateTimeField(db_index=True)
     account = models.ForeignKey("accounts.Account", models.CASCADE, related_name="refusals", db_index=False)
-    key = models.ForeignKey("accounts.ApiKey", models.CASCADE, related_name="refusals")
+    key = models.ForeignKey("accounts.ApiKey", models.CASCADE, related_name="refusals", db_index=False)
     rule = models.CharField(max_length=20, choices=Rule)
     method = models.CharField(max_length=8)
     route = models.CharField(max_length=100)
-    minute_limit = models.BigIntegerField(help_text="Requests.")
-    minute_used = models.BigIntegerField(help_text="Requests.")
-    minute_ends_at = models.DateTimeField()
-    day_limit = models.BigIntegerField(help_text="Requests.")
-    day_used = models.BigIntegerField(help_text="Requests.")
-    day_ends_at = models.DateTimeField()
+    address = models.GenericIPAddressField(null=True, help_text="The client's.")
+    scope = models.CharField(max_length=20, default="", db_default="", help_text="What the key lacked.")
+    minute_limit = models.BigIntegerField(null=True, help_text="Requests.")
+    minute_used = models.BigIntegerField(null=True, help_text="Requests.")
+    minute_ends_at = models.DateTimeField(null=True)
+    day_limit = models.BigIntegerField(null=True, help_text="Requests.")
+    day_used = models.BigIntegerField(null=True, help_text="Requests.")
+    day_ends_at = models.DateTimeField(null=True)
     ban_ends_at = models.DateTimeField(null=True)
 
     objects = RefusalQuerySet.as_manager()
@@ -193,11 +205,23 @@ class Refusal(Record):
         indexes = [
             Index(fields=["request_id", "-id"], name="refusal_by_request"),
             Index(fields=["account", "-id"], name="refusal_by_account"),
+            Index(fields=["key", "-id"], name="refusal_by_key"),
         ]
         constraints = [
             CheckConstraint(
-                name="refusal_rule_is_known",
-                condition=Q(rule__in=["rate_limit_exceeded", "daily_quota_exceeded", "api_key_banned"]),
+                name="refusal_for_a_known_rule",
+                condition=Q(
+                    rule__in=[
+                        "rate_limit_exceeded",
+                        "daily_quota_exceeded",
+                        "api_key_banned",
+                        "revoked",
+                        "expired",
+                        "elsewhere",
+                        "suspended",
+                        "insufficient_scope",
+                    ]
+                ),
             ),
             CheckConstraint(
                 name="refusal_by_ban_has_its_end",

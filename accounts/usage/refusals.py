@@ -13,13 +13,17 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Max
 
-from accounts.caller import Caller
 from accounts.limits import Verdict, moment
 from accounts.models import ApiKey, Refusal
+from petstore.api.client_ip import Address, network_of
 
 KEPT_FOR_A_WRITE = 1_000
 # Of one key, by one process: a client that floods for days must not push out what others are asked about.
 KEPT_OF_A_KEY_AND_HOUR = 250
+# Of 401 and 403, which cost nobody's quota: what one key, one address and all of them may take in an hour,
+# and which part of a write. So whoever floods with a revoked key hides neither others nor any 429.
+OTHERS_OF_A_KEY, OTHERS_OF_AN_ADDRESS, OTHERS_OF_ALL = 50, 20, 250
+OTHERS_FOR_A_WRITE = KEPT_FOR_A_WRITE // 2
 PRUNED_AT_ONCE = 10_000
 NO_SUCH_PATH = "(no such path)"
 METHODS = frozenset("GET POST PUT PATCH DELETE HEAD OPTIONS TRACE CONNECT".split())
@@ -29,44 +33,59 @@ class Refused(NamedTuple):
     """A request that was refused, as it is noted while its client waits."""
 
     request_id: str
-    caller: Caller
-    verdict: Verdict
+    public_id: str  # Of the key, of which the client had the secret.
+    rule: str
+    at: int
     method: str
     route: str
+    address: Address
+    verdict: Verdict | None = None  # Where it is the quota's.
+    scope: str = ""
+
+    @property
+    def shares(self) -> list[tuple[str, int]]:
+        """Out of which shares of an hour it is kept, and how many each has."""
+        if self.verdict is not None:
+            return [(self.public_id, KEPT_OF_A_KEY_AND_HOUR)]
+        return [
+            (f"others of {self.public_id}", OTHERS_OF_A_KEY),
+            (f"others of {network_of(self.address)}", OTHERS_OF_AN_ADDRESS),
+            ("others", OTHERS_OF_ALL),
+        ]
 
 
 def store(refusals: list[Refused]) -> None:
     """Write these refusals; those of a key that was deleted meanwhile have no place."""
     if not refusals:
         return
-    key_ids = {refused.caller.key_id for refused in refusals}
+    ids = {refused.public_id for refused in refusals}
     with transaction.atomic():
-        there = set(ApiKey.objects.filter(pk__in=key_ids).values_list("pk", flat=True))
+        keys = {key.public_id: key for key in ApiKey.objects.filter(public_id__in=ids)}
         Refusal.objects.bulk_create(
-            (row(refused) for refused in refusals if refused.caller.key_id in there),
+            (row(refused, keys[refused.public_id]) for refused in refusals if refused.public_id in keys),
             batch_size=KEPT_FOR_A_WRITE,
         )
 
 
-def row(refused: Refused) -> Refusal:
-    verdict = refused.verdict
-    minute, day = verdict.windows
-    return Refusal(
+def row(refused: Refused, key: ApiKey) -> Refusal:
+    known = Refusal(
         request_id=refused.request_id,
-        at=moment(verdict.now),
-        account_id=refused.caller.account_id,
-        key_id=refused.caller.key_id,
-        rule=verdict.refusal.value,
+        at=moment(refused.at),
+        account_id=key.account_id,
+        key=key,
+        rule=refused.rule,
         method=refused.method if refused.method in METHODS else "(other)",
         route=template(refused.route),
-        minute_limit=minute.limit,
-        minute_used=minute.used,
-        minute_ends_at=moment(minute.ends_at),
-        day_limit=day.limit,
-        day_used=day.used,
-        day_ends_at=moment(day.ends_at),
-        ban_ends_at=moment(verdict.banned_until) if verdict.banned else None,
+        address=str(refused.address),
+        scope=refused.scope,
     )
+    if refused.verdict is not None:
+        minute, day = refused.verdict.windows
+        known.minute_limit, known.minute_used = minute.limit, minute.used
+        known.day_limit, known.day_used = day.limit, day.used
+        known.minute_ends_at, known.day_ends_at = moment(minute.ends_at), moment(day.ends_at)
+        known.ban_ends_at = moment(refused.verdict.banned_until) if refused.verdict.banned else None
+    return known
 
 
 @functools.cache  # As many as there are routes.

@@ -26,7 +26,7 @@ from accounts.limits import DAY, HOUR, MINUTE, Verdict, Window
 from accounts.models import signing_pepper
 from accounts.usage import loads, refusals
 from accounts.usage.batch import Batch, write_bans, write_digests
-from accounts.usage.refusals import KEPT_FOR_A_WRITE, KEPT_OF_A_KEY_AND_HOUR, Refused
+from accounts.usage.refusals import KEPT_FOR_A_WRITE, OTHERS_FOR_A_WRITE, Refused
 from petstore.loop.threads import in_thread
 from petstore.observability.metrics import REFUSALS_NOT_KEPT
 
@@ -41,7 +41,7 @@ class UsageRecorder:
     def __init__(self) -> None:
         self._batch = Batch()
         self._hour = 0
-        self._kept: Counter[int] = Counter()  # Refusals of this hour, by the id of the key.
+        self._kept: Counter[str] = Counter()  # Refusals of this hour, by what they are a share of.
         self._day = 0
         self._reached: set[tuple[int, int, int]] = set()  # Account, day, and threshold.
         self._lock = threading.Lock()
@@ -119,13 +119,14 @@ class UsageRecorder:
 
     def refuse(self, refused: Refused) -> None:
         """Keep a refusal for staff to look up, or count it if too many are kept already."""
-        key_id, hour = refused.caller.key_id, refused.verdict.now // HOUR
+        hour, shares = refused.at // HOUR, refused.shares
+        most = KEPT_FOR_A_WRITE if refused.verdict is not None else OTHERS_FOR_A_WRITE
         with self._lock:
             if hour != self._hour:
                 self._hour, self._kept = hour, Counter()
             batch = self._batch
-            if self._kept[key_id] < KEPT_OF_A_KEY_AND_HOUR and len(batch.refused) < KEPT_FOR_A_WRITE:
-                self._kept[key_id] += 1
+            if len(batch.refused) < most and all(self._kept[name] < share for name, share in shares):
+                self._kept.update(name for name, _ in shares)
                 batch.refused.append(refused)
             else:
                 batch.dropped += 1

@@ -33,6 +33,7 @@ class Steps(NamedTuple):
     check_form: Callable[[str], object]  # Of an Authorization header; asks no store.
     authenticate: Callable[[HttpRequest, Passage], None]  # Sets the caller, and counts the request.
     throttle: Callable[[HttpRequest, Passage], None]  # Refuses what is over a limit.
+    note_missing_scope: Callable[[HttpRequest, Passage, str], None]  # For staff to look up.
     quota_headers: Callable[[HttpRequest, Passage], Mapping[str, str]]  # Of any answer (D23).
     untouched_headers: Callable[[], Mapping[str, str]]  # Of one that was answered before the counting.
 
@@ -72,7 +73,7 @@ class ApiGate:
             finally:
                 self.steps.throttle(request, passage)  # Without a valid key it counts for its address.
             check_url_length(request)
-            check_scope(operation.scope, passage)
+            self._check_scope(operation.scope, request, passage)
             response: Response = match.func(request, **parameters)
         except Exception as error:  # noqa: BLE001  Whatever it is, the answer is an Error (D29).
             response = answer_to(error)
@@ -91,6 +92,13 @@ class ApiGate:
         if response.status_code not in {204, 304}:  # So the server need not send it in chunks.
             headers["Content-Length"] = str(len(response.content))
         return response
+
+    def _check_scope(self, scope: str | None, request: HttpRequest, passage: Passage) -> None:
+        """Refuse a key that lacks the operation's scope (D18)."""
+        if scope is not None and (passage.caller is None or scope not in passage.caller.scopes):
+            self.steps.note_missing_scope(request, passage, scope)
+            message = f"The API key lacks the scope {scope}. Use a key that has it."
+            raise ApiError(ErrorCode.INSUFFICIENT_SCOPE, message)
 
     def _quota_headers(self, request: HttpRequest, passage: Passage) -> Mapping[str, str]:
         """Return what is left; where even that fails, the limit, so that no answer is lost over it."""
@@ -125,13 +133,6 @@ def check_url_length(request: HttpRequest) -> None:
     meta = request.META
     if len(meta.get("PATH_INFO", "")) + len(meta.get("QUERY_STRING", "")) > settings.MAX_URL_BYTES:
         raise ApiError(ErrorCode.URI_TOO_LONG)
-
-
-def check_scope(scope: str | None, passage: Passage) -> None:
-    """Refuse a key that lacks the operation's scope (D18)."""
-    if scope is not None and (passage.caller is None or scope not in passage.caller.scopes):
-        message = f"The API key lacks the scope {scope}. Use a key that has it."
-        raise ApiError(ErrorCode.INSUFFICIENT_SCOPE, message)
 
 
 def be_conditional(request: HttpRequest, response: Response) -> None:

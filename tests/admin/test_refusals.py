@@ -8,13 +8,16 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import Permission, User
 from django.db import connection
+from django.db.models import Q
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
+from django.utils import timezone
 
 from accounts.models import Account, ApiKey, PlanCode, Refusal
 from accounts.usage.write_behind import UsageRecorder
 from tests.conftest import Api
+from tests.support.skips import READS_PLANS
 
 PAGE = "/admin/accounts/refusal/"
 AT = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
@@ -93,8 +96,8 @@ def test_where_nothing_is_kept_the_page_says_why_that_can_be(staff: Client, sett
     settings.REFUSALS_KEPT_DAYS = 3
     text = unescape(staff.get(PAGE, {"q": "req-unknown"}).text)
     for sentence in (
-        "Nothing is on record for this request", "req-unknown", "older than 3 days",
-        "less than ten seconds ago", "not every refusal was kept", "no valid key", "only answers with 429",
+        "Nothing is on record for", "req-unknown", "older than 3 days", "less than ten seconds ago",
+        "not every refusal was kept", "It had no key", "not refused with 401, 403 or 429",
     ):  # fmt: skip
         assert sentence in text
 
@@ -108,15 +111,114 @@ def test_the_page_opens_without_a_question(staff: Client) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "  ", "a b", "<script>alert(1)</script>", "'; DROP TABLE", "=cmd()", "\U0010ffff", "x" * 129],
+    ["a b", "<script>alert(1)</script>", "'; DROP TABLE", "=cmd()", "\U0010ffff", "x" * 129, "%", "_"],
 )
-def test_what_can_be_no_request_id_gets_a_message(staff: Client, key: ApiKey, text: str) -> None:
+def test_any_other_text_finds_nothing(staff: Client, key: ApiKey, text: str) -> None:
     refuse(key)
     page = staff.get(PAGE, {"q": text})
     assert page.status_code == 200
-    assert page.context["form"].errors
-    assert page.context["found"] == []
+    assert (page.context["found"], list(page.context["listed"])) == ([], [])
+    assert "Nothing is on record" in page.text
     assert "<script>alert" not in page.text
+
+
+# --- Without an id --------------------------------------------------------------------------------
+
+
+def listed(client: Client, **query: str) -> list[str]:
+    """Return the ids of the requests that are listed."""
+    return [refusal.request_id for refusal in client.get(PAGE, query).context["listed"]]
+
+
+@pytest.fixture
+def several(key: ApiKey, issue: Any) -> ApiKey:
+    """Refusals of a key, of another of its account, and of another account's."""
+    now = timezone.now()
+    refuse(key, request_id="old", at=now - timedelta(hours=30))
+    refuse(key, request_id="recent", at=now - timedelta(hours=2))
+    refuse(issue()[0], request_id="beside", at=now - timedelta(minutes=5))
+    other = Account.objects.create(name="Other", plan_id="free")
+    refuse(issue(of=other)[0], request_id="strange", at=now)
+    return key
+
+
+def test_the_newest_are_listed_before_anybody_asks(staff: Client, several: ApiKey) -> None:
+    assert listed(staff) == ["strange", "beside", "recent", "old"]
+    assert 'href="?q=recent"' in staff.get(PAGE).text
+
+
+def test_they_are_found_by_key_account_and_time(staff: Client, several: ApiKey) -> None:
+    assert listed(staff, q=several.public_id) == ["recent", "old"]
+    for account in ("acme", "Acme Pets", several.account.public_id):
+        assert listed(staff, q=account) == ["beside", "recent", "old"]
+    assert listed(staff, hours="24") == ["strange", "beside", "recent"]
+    assert listed(staff, q="Acme", hours="1") == ["beside"]
+    assert listed(staff, q=several.public_id, hours="24") == ["recent"]
+
+
+def test_a_whole_key_finds_its_refusals_without_its_secret(staff: Client, several: Any) -> None:
+    page = staff.get(PAGE, {"q": f"Bearer {several.text}", "hours": "24"}, follow=True)
+    assert [refusal.request_id for refusal in page.context["listed"]] == ["recent"]
+    assert several.text not in page.text
+
+
+@pytest.mark.parametrize("hours", ["2", "x", "9" * 30, "-1"])
+def test_no_other_time_is_taken(staff: Client, several: ApiKey, hours: str) -> None:
+    page = staff.get(PAGE, {"hours": hours})
+    assert page.status_code == 200
+    assert page.context["form"].errors.keys() == {"hours"}
+
+
+@pytest.mark.parametrize(
+    ("rule", "answer", "advice"),
+    [
+        ("revoked", "401 <code>invalid_api_key</code>", "Use another key of the account"),
+        ("expired", "401 <code>expired_api_key</code>", "Use its successor"),
+        ("elsewhere", "401 <code>invalid_api_key</code>", "Send from a network that the key allows"),
+        ("suspended", "403 <code>account_suspended</code>", "lift the suspension"),
+        ("insufficient_scope", "403 <code>insufficient_scope</code>", "Use a key that has the scope"),
+    ],
+)
+def test_a_refused_key_is_explained_with_where_it_came_from(
+    staff: Client, issue: Any, rule: str, answer: str, advice: str
+) -> None:
+    key, _ = issue(allowed_networks=["203.0.113.0/24"])
+    none = dict.fromkeys(
+        ("minute_limit", "minute_used", "minute_ends_at", "day_limit", "day_used", "day_ends_at")
+    )
+    scope = "pets:write" if rule == "insufficient_scope" else ""
+    refuse(key, rule=rule, address="192.0.2.7", scope=scope, **none)
+    text = staff.get(PAGE, {"q": "req-1"}).text
+    for shown in (answer, advice, "192.0.2.7", scope):
+        assert shown in text
+    assert ("203.0.113.0/24" in text) == (rule == "elsewhere")
+    assert "Window at that moment" not in text
+
+
+def test_a_long_list_asks_no_more(staff: Client, several: ApiKey, issue: Any) -> None:
+    def queries(**query: str) -> int:
+        with CaptureQueriesContext(connection) as asked:
+            staff.get(PAGE, query)
+        return len(asked)
+
+    queries()
+    few = [queries(), queries(q="acme"), queries(q=several.public_id)]
+    for number in range(60):
+        refuse(issue()[0], request_id=f"more-{number}")
+    assert [queries(), queries(q="acme"), queries(q=several.public_id)] == few
+    assert max(few) <= 7
+    assert len(listed(staff)) == 50
+
+
+@READS_PLANS
+def test_a_keys_and_an_accounts_newest_are_read_by_an_index(key: ApiKey) -> None:
+    for rows, index in (
+        (Q(key__in=[key.pk]), "refusal_by_key"),
+        (Q(account__in=[1]), "refusal_by_account"),
+    ):
+        with connection.cursor() as cursor:
+            cursor.execute("SET LOCAL enable_seqscan = off")
+        assert index in Refusal.objects.of(rows).explain()
 
 
 @pytest.mark.parametrize("text", ["\0", "x" * 100_000, "\ud800".encode("utf-8", "surrogatepass")])

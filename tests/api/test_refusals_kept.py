@@ -1,22 +1,31 @@
 """Refused requests, kept for staff to look up."""
 
 from datetime import timedelta
+from ipaddress import IPv4Address
 from typing import Any
 
 import pytest
 from django.db import DatabaseError
 from django.utils import timezone
 
+from accounts import key_text
 from accounts.bans import BAN_LENGTHS
-from accounts.caller import Caller
 from accounts.limits import DAY, HOUR, MINUTE, Limits, Verdict, account_windows, microseconds, moment
 from accounts.models import Account, ApiKey, PlanCode, Refusal
 from accounts.usage import refusals
-from accounts.usage.refusals import KEPT_FOR_A_WRITE, KEPT_OF_A_KEY_AND_HOUR, Refused
+from accounts.usage.refusals import (
+    KEPT_FOR_A_WRITE,
+    KEPT_OF_A_KEY_AND_HOUR,
+    OTHERS_FOR_A_WRITE,
+    OTHERS_OF_A_KEY,
+    OTHERS_OF_ALL,
+    OTHERS_OF_AN_ADDRESS,
+    Refused,
+)
 from accounts.usage.write_behind import UsageRecorder
 from petstore.observability.metrics import REFUSALS_NOT_KEPT
-from tests.conftest import Api
-from tests.support.quota import NOON
+from tests.conftest import OPERATOR, Api
+from tests.support.quota import ADDRESS, NOON
 
 
 @pytest.fixture
@@ -28,8 +37,9 @@ def refused(key: ApiKey, *, now: int = NOON, request_id: str = "r", banned_until
     windows = account_windows(
         Limits(2, 100), minute_ends=now + MINUTE, minute_used=2, day=now // DAY, day_used=2, now=now
     )
-    caller = Caller(key.account_id, key.pk, key.public_id, frozenset())
-    return Refused(request_id, caller, Verdict(False, windows, now, banned_until), "GET", "v1/pets")
+    verdict = Verdict(False, windows, now, banned_until)
+    rule = verdict.refusal.value
+    return Refused(request_id, key.public_id, rule, now, "GET", "v1/pets", ADDRESS, verdict)
 
 
 def not_kept() -> float:
@@ -56,6 +66,8 @@ def test_refused_request_is_explained_by_its_id(
         2,
     )
     assert before <= refusal.at <= timezone.now()
+    assert refusal.minute_ends_at is not None
+    assert refusal.day_ends_at is not None
     assert -(-refusal.minute_ends_at.timestamp() // 1) == int(answer.headers["X-RateLimit-Reset"])
     assert refusal.day_ends_at.timestamp() % 86_400 == 0
     assert refusal.day_ends_at > refusal.at
@@ -142,7 +154,7 @@ def test_of_a_flood_of_many_keys_so_many_a_write_are_kept(key: ApiKey) -> None:
     recorder, before = UsageRecorder(), not_kept()
     one = refused(key)
     for number in range(KEPT_FOR_A_WRITE + 7):
-        recorder.refuse(one._replace(caller=one.caller._replace(key_id=number)))
+        recorder.refuse(one._replace(public_id=f"{number}"))
     assert len(recorder._batch.refused) == KEPT_FOR_A_WRITE
     recorder.write()
     assert not_kept() - before == 7
@@ -216,3 +228,100 @@ def test_refusal_goes_with_its_ban_end_only_while_banned(key: ApiKey) -> None:
         "api_key_banned",
     ]
     assert microseconds(Refusal.objects.latest("id").ban_ends_at) == NOON + 1  # type: ignore[arg-type]
+
+
+# --- 401 and 403 ----------------------------------------------------------------------------------
+
+
+def kept(request_id: str) -> Refusal:
+    return Refusal.objects.for_request(request_id).get()
+
+
+def test_refused_keys_are_kept_with_the_reason_and_the_address(
+    issue: Any, account: Account, own_recorder: UsageRecorder
+) -> None:
+    keys = {name: issue(name=name) for name in ("revoked", "expired", "elsewhere", "suspended")}
+    keys["revoked"][0].revoke(reason="Leaked", by=OPERATOR)
+    ago = timezone.now() - timedelta(days=1)
+    ApiKey.objects.filter(name="expired").update(created_at=ago - timedelta(days=1), expires_at=ago)
+    ApiKey.objects.filter(name="elsewhere").update(allowed_networks=["203.0.113.0/24"])
+    for name, (_, text) in keys.items():
+        if name == "suspended":
+            account.suspend(reason="Unpaid", by=OPERATOR)
+        Api(text).get("/pets/7", X_Request_Id=name)
+    own_recorder.write()
+    for name, (key, _) in keys.items():
+        refusal = kept(name)
+        assert (refusal.rule, refusal.key, refusal.account) == (name, key, account)
+        assert (refusal.method, refusal.route) == ("GET", "/v1/pets/{petId}")
+        assert (refusal.address, refusal.minute_limit) == ("127.0.0.1", None)
+
+
+def test_missing_scope_is_kept_by_its_name(issue: Any, own_recorder: UsageRecorder) -> None:
+    key, text = issue(key_scopes=["pets:read"])
+    assert Api(text).post("/pets", {}, X_Request_Id="narrow").status_code == 403
+    own_recorder.write()
+    refusal = kept("narrow")
+    assert (refusal.rule, refusal.scope, refusal.key) == ("insufficient_scope", "pets:write", key)
+
+
+def test_quota_refusal_says_from_where_it_came(api: Api, small: None, own_recorder: UsageRecorder) -> None:
+    for _ in range(3):
+        api.get("/pets", X_Request_Id="mine")
+    own_recorder.write()
+    assert kept("mine").address == "127.0.0.1"
+
+
+def test_who_has_no_secret_leaves_no_trace(
+    key: ApiKey, account: Account, stranger: Api, own_recorder: UsageRecorder
+) -> None:
+    invented = key_text.make("live", account.public_id)
+    forged = f"psk_live_{key.public_id}_{invented.text.split('_')[3][:32]}"
+    for text in (invented.text, forged + key_text.checksum(forged), "nonsense"):
+        assert Api(text).get("/pets").status_code == 401
+    stranger.get("/pets")
+    own_recorder.write()
+    assert not Refusal.objects.exists()
+
+
+def of_revoked(number: int, address: str = "192.0.2.1") -> Refused:
+    return Refused("r", f"key{number}", "revoked", NOON, "GET", "v1/pets", IPv4Address(address))
+
+
+def held(recorder: UsageRecorder) -> int:
+    return len(recorder._batch.refused)
+
+
+def test_one_address_takes_its_share_of_refused_keys_alone() -> None:
+    recorder = UsageRecorder()
+    for number in range(OTHERS_OF_AN_ADDRESS + 5):
+        recorder.refuse(of_revoked(number))
+    assert held(recorder) == OTHERS_OF_AN_ADDRESS
+    recorder.refuse(of_revoked(1, "192.0.2.2"))
+    assert held(recorder) == OTHERS_OF_AN_ADDRESS + 1
+
+
+def test_one_key_takes_its_share_from_however_many_addresses() -> None:
+    recorder = UsageRecorder()
+    for number in range(OTHERS_OF_A_KEY + 5):
+        recorder.refuse(of_revoked(1, f"192.0.2.{number}"))
+    assert held(recorder) == OTHERS_OF_A_KEY
+
+
+def test_all_refused_keys_together_leave_room_for_the_quotas(key: ApiKey) -> None:
+    recorder = UsageRecorder()
+    for number in range(2 * OTHERS_OF_ALL):
+        recorder.refuse(of_revoked(number, f"192.0.{number // 200}.{number % 200}"))
+    assert held(recorder) == OTHERS_OF_ALL <= OTHERS_FOR_A_WRITE < KEPT_FOR_A_WRITE
+    recorder.refuse(refused(key))
+    assert held(recorder) == OTHERS_OF_ALL + 1
+
+
+def test_refused_keys_take_nothing_of_the_share_of_the_same_keys_quota(key: ApiKey) -> None:
+    recorder = UsageRecorder()
+    for number in range(OTHERS_OF_A_KEY):
+        one = of_revoked(1, f"192.0.2.{number}")
+        recorder.refuse(one._replace(public_id=key.public_id))
+    for _ in range(KEPT_OF_A_KEY_AND_HOUR):
+        recorder.refuse(refused(key))
+    assert held(recorder) == OTHERS_OF_A_KEY + KEPT_OF_A_KEY_AND_HOUR

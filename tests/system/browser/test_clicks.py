@@ -38,6 +38,28 @@ def test_a_ban_is_lifted_with_two(shop: Service, open_page: Open) -> None:
     assert clicks(page) == 2
 
 
+def test_a_refusal_is_found_without_its_id_with_two(shop: Service, open_page: Open) -> None:
+    issued = shop.issue("Curious Clicks", "free")
+    shop.manage("revoke_key", issued["id"], "--reason", "Leaked")
+    page = home(open_page)
+
+    def came() -> bool:
+        assert get(shop, issued["key"]).status_code == 401
+        page.goto(f"/admin/accounts/refusal/?q={issued['id']}")
+        return page.get_by_role("link", name="Revoked key").count() > 0
+
+    assert any(came() for _ in range(100))  # It is written within seconds.
+    page.goto("/admin/")
+    page.get_by_role("link", name="Why refused?").first.click()
+    expect(page.get_by_label("Request id, key or account")).to_be_focused()
+    page.keyboard.type(issued["key"])
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/?q={issued['id']}*")
+    page.get_by_role("link", name="Revoked key").first.click()
+    expect(page.get_by_text("The key was revoked.")).to_be_visible()
+    assert clicks(page) == 2
+
+
 def test_a_key_is_issued_with_three(shop: Service, open_page: Open) -> None:
     shop.issue("Three Clicks", "free")
     page = home(open_page)
