@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -99,6 +100,7 @@ class Restored:
     failed_checks: list[str]
     conformance: dict[str, int]
     old_keys: dict[str, int]  # The answers to the keys that were issued before the dump.
+    lost_events: int  # The answer to a client that follows the feed and has read events since the dump.
 
     @property
     def sound(self) -> bool:
@@ -107,7 +109,7 @@ class Restored:
             self.lost or self.failed_writes or any(self.wrong.values()) or self.failed_checks
         )
         works = self.old_keys == {"active": 200, "revoked": 401} and self.conformance.get("failed") == 0
-        return nothing_bad and works
+        return nothing_bad and works and self.lost_events == 410
 
 
 @contextmanager
@@ -148,6 +150,7 @@ def back_up_and_restore(folder: Path, redis_url: str, *, pets: int, seconds: flo
             dumping = timed(["pg_dump", "--format=custom", f"--file={dump}", source])
             done = len(writer.acknowledged["/pets"])
             wait(lambda: len(writer.acknowledged["/pets"]) > done, seconds / 2)
+            place = place_in_feed(first, keys["active"])
         first.stop()
         with redis.Redis.from_url(redis_url) as client:  # Left to the collector, it would warn.
             client.flushall()
@@ -173,6 +176,7 @@ def back_up_and_restore(folder: Path, redis_url: str, *, pets: int, seconds: flo
             failed_checks=failed_checks,
             conformance=conformance(second, keys["active"]),
             old_keys={name: answer_to(second, key) for name, key in keys.items()},
+            lost_events=answer_to(second, keys["active"], place),
         )
 
 
@@ -212,10 +216,19 @@ def conformance(service: Service, key: str) -> dict[str, int]:
     return dict(json.loads(report)["counts"])
 
 
-def answer_to(service: Service, key: str) -> int:
+def place_in_feed(service: Service, key: str) -> str:
+    """Return where a client goes on that has read an event of this moment or later."""
+    path = f"/events?limit=1&since={datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
+    with service.client(key) as client:
+        wait(lambda: bool(client.get(path).json()), 0)
+        url: str = client.get(path).links["next"]["url"]
+    return url.removeprefix(service.environment["BASE_URL"])
+
+
+def answer_to(service: Service, key: str, path: str = "/pets?limit=1") -> int:
     """Return the status that a key gets."""
     with service.client(key) as client:
-        return client.get("/pets?limit=1").status_code
+        return client.get(path).status_code
 
 
 def number(connection: psycopg.Connection[tuple[int]], query: str, *parameters: object) -> int:
@@ -240,6 +253,7 @@ def main(options: argparse.Namespace) -> int:
     print(f"writes that failed: {found.failed_writes}; acknowledged before the dump and lost: {found.lost}")
     print(*(f"{count} {what}" for what, count in found.wrong.items()), sep="\n")
     print(f"keys from before: {found.old_keys}; conformance: {found.conformance}")
+    print(f"cursor of events that are gone: {found.lost_events}")
     print("\n".join(found.failed_checks) or "Django's checks pass.")
     print("Sound." if found.sound else "NOT sound.")
     return 0 if found.sound else 1
