@@ -17,7 +17,8 @@ def clear_some() -> int:
     """Delete some of the oldest events, if they are kept no longer; return how many."""
     kept_since = timezone.now() - timedelta(days=settings.EVENTS_KEPT_DAYS)
     with transaction.atomic():
-        feed = Feed.objects.select_for_update().get()
+        feed = Feed.held()
+        assert feed is not None
         oldest = Event.objects.filter(pk__gt=feed.cleared_id, pk__lte=feed.cleared_id + BATCH)
         old = oldest.filter(numbered_at__lt=microseconds(kept_since))
         last = old.aggregate(id=Max("id"), at=Max("numbered_at"))

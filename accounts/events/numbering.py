@@ -60,9 +60,8 @@ def number_all() -> int:
 
 def number_some() -> int:
     """Give the oldest drafts their numbers; return how many: 0 too if another process is at it."""
-    skip_locked = connection.features.has_select_for_update_skip_locked
     with transaction.atomic():
-        feed = Feed.objects.select_for_update(skip_locked=skip_locked).first()
+        feed = Feed.held(if_free=True)
         if feed is None:
             return 0
         moved = move({"last": feed.last_id, "at": feed.numbered_at, "now": now(), "most": MOST})

@@ -138,6 +138,18 @@ class Feed(Record):
             CheckConstraint(name="feed_keeps_what_is_new", condition=Q(cleared_id__lte=F("last_id"))),
         ]
 
+    @classmethod
+    def held(cls, *, if_free: bool = False) -> Feed | None:
+        """Return the feed, locked until the transaction ends. None: asked `if_free`, and another has it.
+
+        A process that hangs loses it, with the transaction.
+        """
+        if connection.vendor == "postgresql":
+            with connection.cursor() as cursor:
+                cursor.execute("SET LOCAL idle_in_transaction_session_timeout = '5s'")
+        skip_locked = if_free and connection.features.has_select_for_update_skip_locked
+        return cls.objects.select_for_update(skip_locked=skip_locked).first()
+
 
 class Warned(Record):
     """An event that must come once: of this type, about this key or account, in this window."""

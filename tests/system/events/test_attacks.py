@@ -21,7 +21,8 @@ from tests.support.turns import end_connection, serve
 pytestmark = [COMMITTED, NEEDS_POSTGRESQL]
 
 MANY = 40
-STATEMENTS = 4  # Of a numberer: it looks for drafts, takes the feed, moves them, and notes how far it came.
+# Of a numberer: it looks for drafts, limits its pauses, takes the feed, moves them, notes how far it came.
+STATEMENTS = 5
 
 
 @pytest.fixture(autouse=True)
@@ -131,6 +132,9 @@ def test_transaction_that_stays_open_delays_its_own_events_alone() -> None:
 def test_numberer_that_hangs_makes_no_other_wait() -> None:
     draft(1)
     with transaction.atomic():
-        Feed.objects.select_for_update().get()
+        Feed.held()
         assert aside(number_all) == 0
+        with connection.cursor() as cursor:
+            cursor.execute("SHOW idle_in_transaction_session_timeout")
+            assert cursor.fetchone() == ("5s",)
     assert number_all() == 1
