@@ -115,7 +115,9 @@ class EventAdmin(PastedKeyAdmin, BigTableAdmin):  # type: ignore[misc]  # Unfold
 
     @admin.display
     def account(self, event: Any) -> str:
-        return event.account_name or "every account"
+        if event.account_id == PUBLIC:
+            return "every account"
+        return event.account_name or "an account that is gone"
 
     @admin.display
     def about(self, event: Event) -> str:

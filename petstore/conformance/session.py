@@ -77,7 +77,6 @@ class Session:
         connection = kind(self.server.netloc, timeout=TIMEOUT_SECONDS)
         try:
             connection.request(method, path, body, {"User-Agent": "petstore-conformance"} | headers)
-            # Closed here: Python would close it later, where a Ctrl-C just then is lost.
             with connection.getresponse() as response:
                 content = response.read()
         except (OSError, HTTPException, ValueError) as error:

@@ -167,6 +167,14 @@ def test_the_page_leads_to_what_it_is_about(staff: Client, order: Order, key: Ap
         assert all(f'href="{link}"' in page.text for link in links)
 
 
+def test_an_event_of_an_account_that_is_gone_is_not_everybodys(staff: Client, account: Account) -> None:
+    tell(1, account.pk)
+    account.delete()
+    text = unescape(staff.get(LIST).text)
+    assert "an account that is gone" in text
+    assert "every account" not in text
+
+
 def test_what_is_gone_has_no_link(staff: Client, category: Category) -> None:
     pet = Pet.objects.create(name="Biscuit", category=category)
     number_all()

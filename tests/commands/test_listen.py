@@ -113,6 +113,14 @@ def test_each_event_is_one_line_in_order(run: Run) -> None:
     assert lines == [f'{number} {at} {{"order":{{"id":{number}}}}}' for number in (1, 2, 5)]
 
 
+def test_what_a_terminal_would_obey_is_written_out(run: Run) -> None:
+    evil = event(1) | {"data": {"pet": {"name": "B\u00e4r \x9b2J\u202e\u2028\x1b[2J"}}}
+    link = f'<{URL}/events?cursor=a>; rel="next"'
+    run(answer(200, [evil], Link=link))
+    line = run.out.getvalue().removesuffix("\n")
+    assert line.endswith('{"pet":{"name":"B\u00e4r \\u009b2J\\u202e\\u2028\\u001b[2J"}}')
+
+
 def test_programs_get_whole_events(run: Run) -> None:
     lines = run(page("a", 1, 2), options=("--json",))
     assert [json.loads(line) for line in lines] == [event(1), event(2)]
@@ -213,6 +221,7 @@ def test_missed_events_end_it_unless_it_may_go_on(run: Run) -> None:
     assert "Events are kept for 30 days. Going on from now." in run.err.getvalue()
     assert run.requests[1].query["since"] == FROM_NOW
     assert run.out.getvalue().startswith("9 ")
+    assert "kept for 30 days" in run.refused(gone, gone, options=("--since", "old", "--skip-missed"))
 
 
 @pytest.mark.parametrize(

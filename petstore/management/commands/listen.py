@@ -68,8 +68,7 @@ class Command(JsonCommand):
         self.since, self.began = options["since"], False
         try:
             for event in self.follow(session, options):
-                data = orjson.dumps(event["data"]).decode()
-                self.answer(options, event, f"{event['id']} {event['createdAt']} {event['type']} {data}")
+                self.answer(options, event, one_line(event))
                 self.stdout.flush()
                 if forward:
                     self.forward(forward, event)
@@ -113,7 +112,7 @@ class Command(JsonCommand):
                 self.began = True
                 return answer
             problem = f"{session.url} answers {answer.status}: {message_of(answer)}"
-            if answer.status == 410:
+            if answer.status == 410 and self.since != FROM_NOW:
                 self.since = FROM_NOW
                 if not options["skip_missed"]:
                     raise CommandError(f"{problem} To go on from now, add --skip-missed.")
@@ -151,6 +150,13 @@ class Command(JsonCommand):
     def say(self, text: str) -> None:
         """Tell people; standard output has events only."""
         self.stderr.write(text, lambda text: text)
+
+
+def one_line(event: dict[str, Any]) -> str:
+    """Return an event for people. Names come from anybody: what a terminal would obey is written out."""
+    data = orjson.dumps(event["data"]).decode()
+    text = f"{event['id']} {event['createdAt']} {event['type']} {data}"
+    return "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in text)
 
 
 def message_of(answer: Answer) -> str:
