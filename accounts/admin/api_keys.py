@@ -77,6 +77,7 @@ class ApiKeyAdmin(KeyPages):
     """Keys are issued, renamed, rotated and revoked. They are never deleted, and their text shows once."""
 
     can_delete = False
+    add_title = "Issue a key"
     list_display = ["public_id", "account", "name", "state", "today", "last_use", "ends"]
     list_select_related = ["account__plan", "standing"]
     list_filter = [StateFilter, ExpiresFilter, BannedFilter, "mode", PlanFilter]

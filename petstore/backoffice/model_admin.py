@@ -54,6 +54,7 @@ class PetstoreModelAdmin(ModelAdmin):
     row_pages: Mapping[str, str] = MappingProxyType({})
     # What staff can do to a row that others refer to, and that is therefore kept.
     instead_of_deleting = ""
+    add_title = ""  # Of the page for a new row, where it isn't simply added.
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return self.can_add and super().has_add_permission(request)
@@ -115,8 +116,11 @@ class PetstoreModelAdmin(ModelAdmin):
     ) -> Any:
         """Show the form, with the version of what it shows, and what else the page shows."""
         if row := context.get("original"):
+            context["title"] = plural(self.opts)  # Django's would be "Change pet".
             stored = self.model._base_manager.get(pk=row.pk)
             context["version"] = edit_conflicts.version_of(stored, context["adminform"].form.fields)
+        elif self.add_title:
+            context["title"] = self.add_title
         if row is not None and self.can_delete:
             context["show_delete"] = not is_protected(row)
         context |= self.beside_form(request, row)
@@ -131,7 +135,7 @@ class PetstoreModelAdmin(ModelAdmin):
     def get_changelist_instance(self, request: HttpRequest) -> Any:
         """Return the list, named by what it lists; Django's would be "Select pet to change"."""
         listed = super().get_changelist_instance(request)
-        listed.title = capfirst(str(self.opts.verbose_name_plural))
+        listed.title = plural(self.opts)
         return listed
 
     def response_action(self, request: HttpRequest, queryset: Any, *args: Any, **kwargs: Any) -> Any:
@@ -205,6 +209,11 @@ class PetstoreModelAdmin(ModelAdmin):
         """Return a page in the frame of the back office; `template` stands in templates/admin."""
         shared = {"opts": self.opts, "media": self.media}
         return self.admin_site.page(request, template, title, **shared | context)
+
+
+def plural(opts: Any) -> str:
+    """Return what pages about rows of a kind are titled."""
+    return capfirst(str(opts.verbose_name_plural))
 
 
 def reason(request: HttpRequest, message: Any = None) -> str:

@@ -80,7 +80,7 @@ class AuditEntry(models.Model):
 
     class Meta:
         verbose_name = "audit entry"
-        verbose_name_plural = "audit entries"
+        verbose_name_plural = "audit trail"
         ordering = ["-id"]
         default_permissions = ("view",)
         indexes = [

@@ -23,7 +23,7 @@ def heading(page: Any) -> str:
     """Return the words of the page's first heading, without its icons."""
     found = re.search(r"<h1.*?</h1>", page.text, re.DOTALL)
     assert found is not None
-    words = re.sub(r'<span class="material-symbols-outlined.*?</span>', "/", found[0], flags=re.DOTALL)
+    words = re.sub(r'<span class="material-symbols-outlined.*?</span>', " / ", found[0], flags=re.DOTALL)
     return " ".join(unescape(re.sub(r"<[^>]+>", "", words)).split())
 
 
@@ -70,6 +70,34 @@ def test_headings_of_orders_and_lists_begin_with_a_capital(staff: Client, accoun
     assert heading(page).endswith(f"/ Orders / Order {order.pk}")
     assert f"Order {order.pk}:" in page.text
     assert heading(staff.get("/admin/inventory/pet/")).endswith("/ Pets")
+
+
+@pytest.mark.parametrize(
+    ("path", "title", "way"),
+    [
+        ("accounts/account/", "Accounts", "Accounts"),
+        ("accounts/event/", "Events", "Events"),
+        ("accounts/apikey/add/", "Issue a key", "API keys"),
+        ("auth/user/", "Staff", "Staff"),
+        ("auth/user/add/", "Add member of staff", "Staff"),
+        ("auth/group/1/change/", "Viewer | Roles", "Roles / Viewer"),
+        ("backoffice/auditentry/", "Audit trail", "Audit trail"),
+    ],
+)
+def test_pages_are_called_what_the_navigation_calls_them(
+    staff: Client, path: str, title: str, way: str
+) -> None:
+    page = staff.get(f"/admin/{path}")
+    found = re.search(r"<title>(.*?)</title>", page.text, re.DOTALL)
+    assert found is not None
+    assert " ".join(found[1].split()) == f"{title} | Pet Store"
+    assert heading(page).startswith(f"Home / {way}")
+
+
+def test_a_plus_is_on_lists_alone(staff: Client) -> None:
+    assert "addlink" in staff.get("/admin/accounts/account/").text
+    for page in ("accounts/account/add/", "auth/group/1/change/", "auth/user/add/"):
+        assert "addlink" not in staff.get(f"/admin/{page}").text
 
 
 @pytest.mark.parametrize("path", ["inventory/order", "inventory/pet", "accounts/apikey", "auth/user"])
