@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from django.http import HttpRequest
 from django.urls import reverse
 
+from inventory.admin.stages import in_stages
 from inventory.models import PetStatus, Stage
 from inventory.stock import Stock, snapshot
 from petstore.backoffice.charts import BarChart, Series
 from petstore.backoffice.dashboard import Card, Step, listing, makes_cards
 from petstore.backoffice.navigation import may_view
-from petstore.backoffice.wording import counted
 
 MOST_CATEGORIES = 12  # In the chart, those with the most pets.
 WAITING = {
@@ -38,21 +38,19 @@ def cards(request: HttpRequest) -> Iterator[Card]:
 
 
 def orders(request: HttpRequest, stock: Stock | None) -> Card:
-    if stock is None:
-        return Card("orders", "left", 1, {})
+    numbers = in_stages(stock)
     link = {stage: listing("inventory_order", stage=stage) for stage in Stage}
     changes = request.user.has_perm("inventory.change_order")
     steps = []
     for stage, (meaning, icon, verb) in WAITING.items():
-        if number := stock.orders[stage]:
-            text = f"{counted(number, 'order waits', 'orders wait')} {meaning}."
+        if number := numbers[stage].at_least:
+            text = f"{numbers[stage].text} {'order waits' if number == 1 else 'orders wait'} {meaning}."
             steps.append(Step(1, icon, text, verb if changes else "See the orders", link[stage]))
     waiting = [
-        (stage.label, f"wait {meaning}", f"{stock.orders[stage]:,}", link[stage])
+        (stage.label, f"wait {meaning}", numbers[stage].text, link[stage])
         for stage, (meaning, _, _) in WAITING.items()
     ]
-    facts = {"counted_at": stock.counted_at, "waiting": waiting, "link": listing("inventory_order")}
-    return Card("orders", "left", 1, facts, steps)
+    return Card("orders", "left", 1, {"waiting": waiting, "link": listing("inventory_order")}, steps)
 
 
 def pets(request: HttpRequest, stock: Stock | None) -> Card:

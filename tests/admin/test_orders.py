@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from accounts.models import Account
 from inventory import stock
+from inventory.admin import stages
 from inventory.models import Category, Order, OrderStatus, Pet
 from petstore.backoffice.models import AuditEntry
 
@@ -275,15 +276,30 @@ def test_tabs_show_what_is_next_for_orders(staff: Client, orders: list[Order]) -
 
 
 def test_tabs_say_how_many_orders_they_have(staff: Client, orders: list[Order]) -> None:
-    assert stock.refresh()  # Not left to the page: it counts by itself only where ids are still small.
-    page = staff.get(ORDERS, {"stage": "done"}).text
-    tabs = re.findall(
-        r'<a href="[^"]*"(?: aria-current="(page)")?>([\w ]+?)(?: <span>(\d+)</span>)?</a>', page
-    )
-    assert tabs[:5] == [
+    assert tabs_of(staff.get(ORDERS, {"stage": "done"}).text) == [
         ("", "All", ""), ("", "To approve", "1"), ("", "To ship", "1"), ("", "Shipped", "0"),
         ("page", "Done", "2"),
     ]  # fmt: skip
+
+
+def tabs_of(page: str) -> list[tuple[str, ...]]:
+    tab = r'<a href="[^"]*"(?: aria-current="(page)")?>([\w ]+?)(?: <span>([\d,+]+)</span>)?</a>'
+    return re.findall(tab, page)[:5]
+
+
+def test_tabs_and_home_follow_what_one_has_just_done(staff: Client, orders: list[Order]) -> None:
+    assert stock.refresh()
+    staff.post(f"{ORDERS}{orders[0].pk}/act/approve/")
+    assert [number for _, _, number in tabs_of(staff.get(ORDERS).text)] == ["", "0", "2", "0", "2"]
+    assert "2 orders wait to be shipped." in staff.get("/admin/").text
+
+
+def test_more_orders_than_a_page_counts_are_those_of_the_last_count(
+    staff: Client, orders: list[Order], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stages, "MOST_COUNTED", 1)
+    assert stock.refresh()
+    assert [number for _, _, number in tabs_of(staff.get(ORDERS).text)] == ["", "1", "1", "0", "2+"]
 
 
 def test_orders_are_filtered_by_status_and_time(staff: Client, orders: list[Order]) -> None:
@@ -303,7 +319,9 @@ def test_list_of_orders_costs_the_same_queries_however_many_they_are(
         with CaptureQueriesContext(connection) as queries:
             assert staff.get(ORDERS).status_code == 200
         costs.append(len(queries))
-        assert not any("COUNT(" in query["sql"] or "OFFSET" in query["sql"] for query in queries)
+        counts = [query["sql"] for query in queries if "COUNT(" in query["sql"]]
+        assert all("LIMIT 1001" in sql for sql in counts)
+        assert not any("OFFSET" in query["sql"] for query in queries)
         pet = Pet.objects.create(name="More", category=orders[0].pet.category)
         Order.objects.place(account_id=account.pk, pet_id=pet.pk, by="tests")
     assert costs[1] == costs[2]
