@@ -3,6 +3,8 @@
 Days are UTC days, the present one included. The numbers lag up to ten seconds behind the requests.
 """
 
+from collections import Counter
+from collections.abc import Iterator
 from datetime import date, datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -23,13 +25,14 @@ from django.db.models import (
 from django.db.models.functions import Cast, Coalesce
 from django.utils import timezone
 
-from accounts.limits import Limits, microseconds
+from accounts.limits import MINUTE, Limits, microseconds, moment
 from accounts.models import (
     EPOCH,
     Account,
     AccountDayLoad,
     ApiKey,
     DailyUsage,
+    MinuteLoad,
     Plan,
     PlanCode,
     QuotaCounter,
@@ -195,36 +198,50 @@ def what_if(row: Plan | Account, limits: Limits, *, days: int = 30, today: date 
     estimate. A real window begins with the first request after the last one, here minutes are the clock's:
     a burst across two of them counts in each for a part, so the truth can be a little higher or lower. A
     refused request counts as wanted each time it was tried again, so where much was refused the answer is
-    too high. Nobody knows what clients would have done instead. Requests during a ban are left out, and so
-    are the last minutes, up to seventeen.
+    too high. Nobody knows what clients would have done instead. Requests during a ban are left out.
     """
     period = last_days(days, today)
     whose = Q(account__plan=row) if isinstance(row, Plan) else Q(account=row)
-    loads = AccountDayLoad.objects.filter(whose, day__range=(period[0], period[-1]))
-    rows = loads.values_list(
-        "account_id",
-        "minutes",
-        Coalesce("account__per_minute", "account__plan__per_minute"),
-        Coalesce("account__per_day", "account__plan__per_day"),
-    )
     requests = by_minute = by_day = refused_now = 0
     accounts: set[int] = set()
     touched: set[int] = set()
-    for account, minutes, minute_limit_now, day_limit_now in rows.iterator():
-        load = [(int(sent), times) for sent, times in minutes.items()]
-        wanted = sum(sent * times for sent, times in load)
+    for account, load, limits_now in day_loads(whose, period):
+        wanted = sum(sent * times for sent, times in load.items())
         minute_refusals, day_refusals = refusals(load, wanted, limits)
         requests += wanted
         by_minute += minute_refusals
         by_day += day_refusals
-        refused_now += sum(refusals(load, wanted, Limits(minute_limit_now, day_limit_now)))
+        refused_now += sum(refusals(load, wanted, limits_now))
         accounts.add(account)
         if minute_refusals or day_refusals:
             touched.add(account)
     return WhatIf(days, len(accounts), requests, by_minute, by_day, refused_now, len(touched))
 
 
-def refusals(load: list[tuple[int, int]], wanted: int, limits: Limits) -> tuple[int, int]:
+def day_loads(whose: Q, days: list[date]) -> Iterator[tuple[int, Counter[int], Limits]]:
+    """Yield, for each account and day, how many minutes had how many requests, and today's limits."""
+    limits = (
+        Coalesce("account__per_minute", "account__plan__per_minute"),
+        Coalesce("account__per_day", "account__plan__per_day"),
+    )
+    # The minutes that are not in the days' rows yet: a few thousand at most.
+    waiting: dict[tuple[int, date], tuple[Counter[int], Limits]] = {}
+    minutes_of = MinuteLoad.objects.filter(whose).values_list("account_id", "minute", "requests", *limits)
+    for account, minute, sent, *now in minutes_of:
+        day = moment(minute * MINUTE).date()
+        waiting.setdefault((account, day), (Counter(), Limits(*now)))[0][sent] += 1
+    rows = AccountDayLoad.objects.filter(whose, day__range=(days[0], days[-1]))
+    for account, day, minutes, *now in rows.values_list("account_id", "day", "minutes", *limits).iterator():
+        more, _ = waiting.pop((account, day), (Counter[int](), None))
+        yield account, Counter({int(sent): times for sent, times in minutes.items()}) + more, Limits(*now)
+    for (account, day), (load, limits_now) in waiting.items():
+        if days[0] <= day <= days[-1]:
+            yield account, load, limits_now
+
+
+def refusals(load: Counter[int], wanted: int, limits: Limits) -> tuple[int, int]:
     """Return what limits refuse of a day's load: for the minute, and of what is left for the day."""
-    of_minutes = sum((sent - limits.per_minute) * times for sent, times in load if sent > limits.per_minute)
+    of_minutes = sum(
+        (sent - limits.per_minute) * times for sent, times in load.items() if sent > limits.per_minute
+    )
     return of_minutes, max(0, wanted - of_minutes - limits.per_day)

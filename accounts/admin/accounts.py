@@ -97,7 +97,9 @@ class AccountAdmin(PastedKeyAdmin, AccountPages, WhatIfAdmin):  # type: ignore[m
         return age(getattr(account, "last_used_at", None), timezone.now())
 
     @display(description="new key")
-    def issue(self, account: Account) -> SafeString:
+    def issue(self, account: Account) -> SafeString | str:
+        if account.suspended_at:
+            return ""
         return link(account, f"{reverse('admin:accounts_apikey_add')}?account={account.pk}", "Issue a key")
 
     @display(description="other plan")
@@ -152,7 +154,7 @@ def panels(account: Account, request: HttpRequest) -> dict[str, Any]:
         "usage": usage_chart(now, key__account=account),
         "sees_keys": sees_keys,
         "sees_refusals": may_view(request, "accounts.refusal"),
-        "may_issue": request.user.has_perm("accounts.add_apikey"),
+        "may_issue": request.user.has_perm("accounts.add_apikey") and not account.suspended_at,
         "may_change": request.user.has_perm("accounts.change_account"),
         "issue": f"{reverse('admin:accounts_apikey_add')}?account={account.pk}",
         "limits": account.limits,

@@ -54,9 +54,10 @@ def accounts(request: HttpRequest, term: str) -> Iterator[Result]:
         link = reverse("admin:accounts_account_change", args=[account.pk])
         yield Result(rank, "storefront", account.name, f"Account, {account.plan}", link)
     if verb in ("", ISSUE) and request.user.has_perm("accounts.add_apikey"):
-        for account in rows:
+        for account in rows if verb else [row for row in rows if not row.suspended_at]:
             link = f"{reverse('admin:accounts_apikey_add')}?account={account.pk}"
-            yield Result(3, "key", f"{ISSUE} {account.name}", "", link)
+            about = "Suspended: lift that first" if account.suspended_at else ""
+            yield Result(3, "key", f"{ISSUE} {account.name}", about, link)
     if verb in (SUSPEND, LIFT) and request.user.has_perm("accounts.change_account"):
         page, icon = ("suspend", "pause_circle") if verb == SUSPEND else ("lift_suspension", "play_circle")
         for account in rows:

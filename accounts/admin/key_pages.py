@@ -26,7 +26,7 @@ from accounts import networks, scopes
 from accounts.admin.badges import age, exact, state_badge
 from accounts.admin.base import PastedKeyAdmin, warn_if_untold
 from accounts.admin.use import sent_lately
-from accounts.models import ROTATION_OVERLAP, ApiKey, active
+from accounts.models import ROTATION_OVERLAP, Account, ApiKey, active
 from petstore.backoffice.audit import Action, Actor
 from petstore.backoffice.confirmation import Question, ReasonForm, confirm
 
@@ -82,6 +82,14 @@ class IssueForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its st
     form_id = forms.CharField(
         required=False, max_length=64, widget=forms.HiddenInput, initial=lambda: secrets.token_urlsafe(16)
     )
+
+    def clean_account(self) -> Account:
+        """Refuse a suspended account: its new key would be refused, and nobody would know why."""
+        account: Account = self.cleaned_data["account"]
+        if account.suspended_at:
+            text = f"{account} is suspended, so its keys are refused. Lift the suspension first."
+            raise ValidationError(text)
+        return account
 
     def clean_scopes(self) -> str:
         return scopes.stored_form(self.cleaned_data["scopes"])

@@ -75,7 +75,8 @@ def in_words(found: reports.WhatIf) -> str:
     """Return the comparison with today's numbers, in a sentence."""
     difference = found.refused - found.refused_now
     if not found.requests:
-        return f"There were no requests in the last {found.days} days, so nothing would have been refused."
+        text = f"No requests were counted in the last {found.days} days, so there is nothing to compare. "
+        return f"{text}The last seconds, and requests during a ban, don't count."
     if not difference:
         return "These numbers would have refused as many requests as today's."
     more_or_fewer = "more" if difference > 0 else "fewer"

@@ -11,7 +11,8 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from accounts.models import Account, AccountDayLoad, ApiKey, Plan
+from accounts.limits import MINUTE, microseconds
+from accounts.models import Account, AccountDayLoad, ApiKey, MinuteLoad, Plan
 from tests.conftest import OPERATOR, Api
 from tests.support.staff import clerk_who_may
 
@@ -137,7 +138,22 @@ def test_the_form_starts_with_the_numbers_that_hold(staff: Client, path: str) ->
 
 def test_where_nothing_came_nothing_is_refused(staff: Client, path: str) -> None:
     page = staff.get(path, {"per_minute": 1, "per_day": 1})
-    assert "There were no requests in the last 30 days" in page.text
+    assert "No requests were counted in the last 30 days" in page.text
+    assert "would have been refused" not in page.text
+
+
+def test_minutes_that_just_ended_count_and_join_their_day(
+    staff: Client, account: Account, path: str
+) -> None:
+    """Nobody has moved them to the row of the day yet."""
+    now = timezone.now()
+    minute = microseconds(now) // MINUTE
+    MinuteLoad.objects.create(account=account, minute=minute, requests=61, written_at=0)
+    page = staff.get(path, {"per_minute": 30, "per_day": 1_000})
+    assert cells(page)["Refused"] == ("0", "31 (50.8%)")
+    AccountDayLoad.objects.create(account=account, day=now.date(), minutes={"61": 1})
+    page = staff.get(path, {"per_minute": 61, "per_day": 100})
+    assert cells(page)["Refused"] == ("0", "22 (18.0%)")
 
 
 @pytest.mark.parametrize(

@@ -215,7 +215,7 @@ def test_what_if_without_a_load_is_nothing(account: Account) -> None:
         (lambda: reports.expiring_keys(now=NOW), 2),
         (lambda: reports.deprecated_callers(today=TODAY), 1),
         (lambda: reports.usage_of(today=TODAY, key__account=1), 1),
-        (lambda: what_if(Plan(code=PlanCode.FREE), Limits(1, 1), today=TODAY), 1),
+        (lambda: what_if(Plan(code=PlanCode.FREE), Limits(1, 1), today=TODAY), 2),
     ],
 )
 def test_each_number_takes_one_or_two_queries_however_many_rows(

@@ -118,3 +118,22 @@ def test_who_may_not_change_accounts_may_not_suspend_them(account: Account) -> N
     assert titles(viewer, "suspend acme") == []
     support = signed_in(member_of("Support"))
     assert support.post(page_of(account, "suspend"), {"reason": "x"}).status_code == 302
+
+
+def test_no_key_is_issued_to_a_suspended_account(staff: Client, account: Account) -> None:
+    account.suspend(reason="Unpaid", by=OPERATOR)
+    form = f"{reverse('admin:accounts_apikey_add')}?account={account.pk}"
+    for path in (page_of(account), LIST):
+        assert "Issue a key" not in staff.get(path).text
+    assert "Issue a key for Acme Pets" not in titles(staff, "acme")
+    page = staff.post(form, {"account": account.pk, "name": "Till", "scopes": ["pets:read"]})
+    assert "Acme Pets is suspended, so its keys are refused. Lift the suspension first." in page.text
+    assert not account.keys.exists()
+
+
+def test_a_key_that_is_rotated_meanwhile_says_that_it_does_not_work_yet(
+    staff: Client, account: Account, key: ApiKey
+) -> None:
+    account.suspend(reason="Unpaid", by=OPERATOR)
+    page = staff.post(reverse("admin:accounts_apikey_rotate", args=[key.pk]), {"overlap_hours": 1})
+    assert "this key works once the suspension is lifted" in page.text
