@@ -30,10 +30,11 @@ def examples(name: str) -> SafeString:
 @register.simple_tag
 def example(file: str) -> SafeString:
     """Show one file of templates/docs/examples, with this service's address in it, and what it prints."""
+    output = filled_in(f"docs/outputs/{file}.txt")
     return format_html(
         '<figure class="example" id="{}-example"><figcaption>{}</figcaption>'
         '<pre tabindex="0" role="region" aria-label="Example: {}"><code id="{}">{}</code></pre>'
-        '<p class="prints">It prints, for example:</p>'
+        '<p class="prints">It prints, for example{}:</p>'
         '<pre class="output" tabindex="0" role="region" aria-label="Output: {}"><code>{}</code></pre>'
         "</figure>",
         file,
@@ -41,8 +42,9 @@ def example(file: str) -> SafeString:
         file,
         file,
         highlighted(filled_in(f"docs/examples/{file}"), file.rpartition(".")[2]),
+        " (where “…” stands for more)" if "…" in output else "",
         file,
-        filled_in(f"docs/outputs/{file}.txt"),
+        output,
     )
 
 

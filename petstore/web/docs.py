@@ -33,7 +33,7 @@ GUIDES = {
 # The example that the reference shows beside each operation.
 SAMPLES = {
     "listPets": "first_call",
-    "createPet": "retries",
+    "createPet": "create_pet",
     "getPet": "deprecation",
     "listOrders": "orders",
     "placeOrder": "place_order",

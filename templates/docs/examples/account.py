@@ -16,7 +16,10 @@ def seconds_to_wait(shown: dict[str, Any]) -> float:
 
 
 with httpx.Client(headers={"Authorization": f"Bearer {os.environ['PETSTORE_KEY']}"}) as client:
-    shown = client.get("{{ base_url }}/account").raise_for_status().json()
+    response = client.get("{{ base_url }}/account")
+if response.is_error:
+    raise SystemExit(response.text)
+shown = response.json()
 
 for name, window in shown["quota"].items():
     print(f"{name}: {window['remaining']} of {window['limit']} left until {window['resetsAt']}")

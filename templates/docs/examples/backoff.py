@@ -22,4 +22,7 @@ def send(client: httpx.Client, request: httpx.Request) -> httpx.Response:
 
 with httpx.Client(headers={"Authorization": f"Bearer {os.environ['PETSTORE_KEY']}"}) as client:
     request = client.build_request("GET", "{{ base_url }}/pets", params={"limit": 3})
-    print(send(client, request).raise_for_status().json())
+    response = send(client, request)
+if response.is_error:
+    raise SystemExit(response.text)
+print(response.json())

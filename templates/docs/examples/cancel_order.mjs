@@ -1,12 +1,11 @@
-async function petstore(path, options = {}) {
-  const headers = { Authorization: `Bearer ${process.env.PETSTORE_KEY}` };
-  const response = await fetch("{{ base_url }}" + path, { ...options, headers });
-  if (!response.ok) throw new Error(await response.text());
-  return response;
-}
+import { existsSync, readFileSync } from "node:fs";
 
-const orders = await petstore("/store/orders?status=placed&limit=1");
-for (const { id } of await orders.json()) {
-  const cancelled = await petstore(`/store/orders/${id}`, { method: "DELETE" });
-  console.log(id, cancelled.status);
-}
+const PLACED = "order.json"; // The order to cancel, and no other.
+if (!existsSync(PLACED)) throw new Error("There is nothing to cancel: place an order first.");
+const { id } = JSON.parse(readFileSync(PLACED, "utf8"));
+const response = await fetch(`{{ base_url }}/store/orders/${id}`, {
+  method: "DELETE",
+  headers: { Authorization: `Bearer ${process.env.PETSTORE_KEY}` },
+});
+if (!response.ok) throw new Error(await response.text());
+console.log(id, response.status);

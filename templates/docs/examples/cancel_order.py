@@ -1,12 +1,17 @@
+import json
 import os
+from pathlib import Path
 
 import httpx
 
-petstore = httpx.Client(
-    base_url="{{ base_url }}",
+PLACED = Path("order.json")  # The order to cancel, and no other.
+if not PLACED.exists():
+    raise SystemExit("There is nothing to cancel: place an order first.")
+order = json.loads(PLACED.read_text())
+response = httpx.delete(
+    f"{{ base_url }}/store/orders/{order['id']}",
     headers={"Authorization": f"Bearer {os.environ['PETSTORE_KEY']}"},
 )
-orders = petstore.get("/store/orders", params={"status": "placed", "limit": 1})
-for order in orders.raise_for_status().json():
-    cancelled = petstore.delete(f"/store/orders/{order['id']}")
-    print(order["id"], cancelled.raise_for_status().status_code)
+if response.is_error:
+    raise SystemExit(response.text)
+print(order["id"], response.status_code)

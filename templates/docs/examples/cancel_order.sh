@@ -1,5 +1,8 @@
-# The id of your first order that is still placed; then its cancellation.
-ORDER=$(curl -sS "{{ base_url }}/store/orders?status=placed&limit=1" \
-  -H "Authorization: Bearer $PETSTORE_KEY" | grep -o '"id":[0-9]*' | cut -d : -f 2)
-curl -i -sS -X DELETE "{{ base_url }}/store/orders/$ORDER" \
-  -H "Authorization: Bearer $PETSTORE_KEY"
+# The order that order.json has, and no other.
+ORDER=$(grep -os '"id":[0-9]*' order.json | cut -d : -f 2)
+if [ -n "$ORDER" ]; then
+  curl -i -sS -X DELETE "{{ base_url }}/store/orders/$ORDER" \
+    -H "Authorization: Bearer $PETSTORE_KEY"
+else
+  echo "There is nothing to cancel: place an order first."
+fi

@@ -6,5 +6,7 @@ response = httpx.get(
     "{{ base_url }}/categories",
     headers={"Authorization": f"Bearer {os.environ['PETSTORE_KEY']}"},
 )
-for category in response.raise_for_status().json():
+if response.is_error:
+    raise SystemExit(response.text)
+for category in response.json():
     print(category["id"], category["name"])

@@ -17,7 +17,9 @@ def catch_up(client: httpx.Client) -> None:
     """Handle all events since the last time, the oldest first."""
     url = PLACE.read_text() if PLACE.exists() else "{{ base_url }}/events?limit=100"
     while True:
-        response = client.get(url).raise_for_status()
+        response = client.get(url)
+        if response.is_error:
+            raise SystemExit(response.text)
         events = response.json()
         for event in events:
             print(event["id"], event["type"])

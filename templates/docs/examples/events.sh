@@ -2,7 +2,8 @@
 [ -s events.next ] || echo "{{ base_url }}/events?limit=100" > events.next
 page=
 while [ "$page" != "[]" ]; do
-  page=$(curl -sS -f -D headers.txt "$(cat events.next)" -H "Authorization: Bearer $PETSTORE_KEY") || exit 1
+  page=$(curl -sS --fail-with-body -D headers.txt "$(cat events.next)" \
+    -H "Authorization: Bearer $PETSTORE_KEY") || { echo "$page"; exit 1; }
   echo "$page"
   grep -i '^link:' headers.txt | grep -o '<[^>]*>; rel="next"' | cut -d '>' -f 1 | tr -d '<' > events.new
   mv events.new events.next

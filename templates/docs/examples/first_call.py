@@ -7,5 +7,7 @@ response = httpx.get(
     params={"status": "available", "limit": 3},
     headers={"Authorization": f"Bearer {os.environ['PETSTORE_KEY']}"},
 )
-for pet in response.raise_for_status().json():
+if response.is_error:
+    raise SystemExit(response.text)
+for pet in response.json():
     print(pet["id"], pet["name"])

@@ -7,5 +7,7 @@ response = httpx.get(
     params={"limit": 5},
     headers={"Authorization": f"Bearer {os.environ['PETSTORE_KEY']}"},
 )
-for order in response.raise_for_status().json():
+if response.is_error:
+    raise SystemExit(response.text)
+for order in response.json():
     print(order["id"], order["status"], order["shipDate"] or "no ship date yet")

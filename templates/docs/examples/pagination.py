@@ -9,7 +9,9 @@ def every_pet(client: httpx.Client, status: str) -> Iterator[dict[str, Any]]:
     """Yield all pets of a status, page by page."""
     url = f"{{ base_url }}/pets?status={status}&limit=100"
     while url:
-        response = client.get(url).raise_for_status()
+        response = client.get(url)
+        if response.is_error:
+            raise SystemExit(response.text)
         yield from response.json()
         url = response.links.get("next", {}).get("url", "")
 

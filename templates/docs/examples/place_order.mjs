@@ -1,3 +1,5 @@
+import { writeFileSync } from "node:fs";
+
 async function petstore(path, options = {}) {
   const headers = { ...options.headers, Authorization: `Bearer ${process.env.PETSTORE_KEY}` };
   const response = await fetch("{{ base_url }}" + path, { ...options, headers });
@@ -11,4 +13,5 @@ const order = await petstore("/store/orders", {
   body: JSON.stringify({ petId: pet.id }),
   headers: { "Content-Type": "application/json", "Idempotency-Key": crypto.randomUUID() },
 });
+writeFileSync("order.json", JSON.stringify(order)); // For later: it has the order's id.
 console.log(pet.name, order);

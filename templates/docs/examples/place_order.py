@@ -1,17 +1,26 @@
 import os
 import uuid
+from pathlib import Path
 
 import httpx
+
+
+def stop_at_an_error(response: httpx.Response) -> None:
+    """Stop, and show what the service says."""
+    if response.is_error:
+        raise SystemExit(response.read().decode())
+
 
 petstore = httpx.Client(
     base_url="{{ base_url }}",
     headers={"Authorization": f"Bearer {os.environ['PETSTORE_KEY']}"},
+    event_hooks={"response": [stop_at_an_error]},
 )
-pets = petstore.get("/pets", params={"status": "available", "limit": 1})
-pet = pets.raise_for_status().json()[0]
+pet = petstore.get("/pets", params={"status": "available", "limit": 1}).json()[0]
 order = petstore.post(
     "/store/orders",
     json={"petId": pet["id"]},
     headers={"Idempotency-Key": str(uuid.uuid4())},
 )
-print(pet["name"], order.raise_for_status().json())
+Path("order.json").write_text(order.text)  # For later: it has the order's id.
+print(pet["name"], order.json())

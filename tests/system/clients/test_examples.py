@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -49,11 +50,11 @@ PRINTS = {
     "orders.sh": r'"id":\d+,"petId":\d+,"quantity":1,"status":"placed"',
     "orders.py": r"^(\d+ placed no ship date yet\n)+$",
     "orders.mjs": r"^(\d+ placed no ship date yet\n)+$",
-    "authentication.sh": r"^HTTP/1.1 200 .*HTTP/1.1 401 .*missing_api_key",
+    "authentication.sh": r"^HTTP/1.1 200 .*HTTP/1.1 401 .*www-authenticate: Bearer.*missing_api_key",
     "authentication.py": r"^\d+ categories$",
     "authentication.mjs": r"^\d+ categories$",
     "limits.sh": r"x-ratelimit-limit: 1000.*x-ratelimit-remaining: \d+",
-    "account.sh": r'"quota":{"minute":{"limit":1000,"used":\d+,.*"ban":null',
+    "account.sh": r'"events:read"\].*"quota":{"minute":{"limit":1000,"used":\d+,.*"ban":null',
     "account.py": r"^minute: \d+ of 1000 left .*\nday: \d+ of 100000 left .*\nNext request in 0 s$",
     "account.mjs": r"^minute: \d+ of 1000 left .*\nday: \d+ of 100000 left .*\nNext request in 0 s$",
     "backoff.sh": PET,
@@ -62,15 +63,18 @@ PRINTS = {
     "errors.sh": r'link: <http://[^>]*/docs/errors#missing_field>; rel="help".*"details"',
     "errors.py": r"^400 missing_field .*- categoryId invalid_field .*Help: http\S*#missing_field",
     "errors.mjs": r"^400 missing_field .*- categoryId invalid_field .*Help: http\S*#missing_field",
-    "pagination.sh": rf"^(\[{{{PET}[^\[]*\])+$",
-    "pagination.py": r"^(\d+ [^\n]+\n)+$",
-    "pagination.mjs": r"^(\d+ [^\n]+\n)+$",
+    "pagination.sh": rf"^(\[{{{PET}[^\[\n]*\]\n)+$",
+    "pagination.py": r"^(\d+ [^\n]+\n)+…?\n?$",
+    "pagination.mjs": r"^(\d+ [^\n]+\n)+…?\n?$",
     "events.sh": r'^\[{"id":\d+,"type":"[a-z.]+",.*\n\[\]\n$',
-    "events.py": r"^(\d+ [a-z]+\.[a-z_]+\n)+$",
-    "events.mjs": r"^(\d+ [a-z]+\.[a-z_]+\n)+$",
-    "retries.sh": r'^HTTP/1.[01] 201 .*"name":"Biscuit"',
-    "retries.py": r"'name': 'Biscuit'",
-    "retries.mjs": r"name: 'Biscuit'",
+    "events.py": r"^(\d+ [a-z]+\.[a-z_]+\n)+…?\n?$",
+    "events.mjs": r"^(\d+ [a-z]+\.[a-z_]+\n)+…?\n?$",
+    "retries.sh": r'^{"id":\d+,"petId":\d+,"quantity":1,"status":"placed"',
+    "retries.py": r"^{'id': \d+, .*'status': 'placed'",
+    "retries.mjs": r"^{\n  id: \d+,.*status: 'placed'",
+    "create_pet.sh": r'^HTTP/1.[01] 201 .*"name":"Biscuit"',
+    "create_pet.py": r"'name': 'Biscuit'",
+    "create_pet.mjs": r"name: 'Biscuit'",
     "deprecation.sh": r"deprecation: @1764892800.*sunset: Thu, 05 Dec 2030.*link: <",
     "deprecation.py": r"^\S+/v1/pets/1 goes away on Thu, 05 Dec 2030 00:00:00 GMT",
     "deprecation.mjs": r"^\S+/v1/pets/1 goes away on Thu, 05 Dec 2030 00:00:00 GMT$",
@@ -80,13 +84,18 @@ PRINTS = {
 NEED_AN_ORDER = {"cancel_order", "get_order", "orders"}
 
 
-def with_an_order(deployment: Service, account: str) -> str:
-    """Return a key of an account that has placed one order."""
+def with_an_order(deployment: Service, account: str, folder: Path) -> str:
+    """Return a key of an account that has placed one order; the folder has it as the examples leave it."""
     key = str(deployment.issue(account)["key"])
     with deployment.client(key) as client:
-        pet = client.get("/pets?status=available&limit=1").json()[0]["id"]
-        client.post("/store/orders", json={"petId": pet}).raise_for_status()
+        (folder / "order.json").write_text(place_an_order(client).text)
     return key
+
+
+def place_an_order(client: httpx.Client) -> httpx.Response:
+    """Order the first pet that is for sale."""
+    pet = client.get("/pets?status=available&limit=1").json()[0]["id"]
+    return client.post("/store/orders", json={"petId": pet}).raise_for_status()
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +132,14 @@ def key(deployment: Service) -> str:
 
 
 def run(name: str, code: str, key: str, folder: Path) -> str:
-    """Run an example as a reader does, and return what it prints."""
+    """Run an example as a reader does, and return what it prints. It must succeed."""
+    done = attempt(name, code, key, folder)
+    assert done.returncode == 0, done.stderr
+    return done.stdout + done.stderr
+
+
+def attempt(name: str, code: str, key: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run an example as a reader does."""
     language = name.rpartition(".")[2]
     for program in NEEDS[language]:
         if shutil.which(program) is None:
@@ -131,12 +147,10 @@ def run(name: str, code: str, key: str, folder: Path) -> str:
             pytest.skip(f"{program} is not installed, so {name} was not run.")
     script = folder / name
     script.write_text(code)
-    done = subprocess.run(
+    return subprocess.run(
         [RUN[language], script], cwd=folder, env=os.environ | {"PETSTORE_KEY": key}, capture_output=True,
         text=True, timeout=60, check=False,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return done.stdout + done.stderr
 
 
 def test_every_example_is_run(examples: dict[str, str]) -> None:
@@ -155,9 +169,43 @@ def test_example_does_what_its_page_says(
 ) -> None:
     assert deployment.url in examples[name]
     if name.partition(".")[0] in NEED_AN_ORDER:
-        key = with_an_order(deployment, name)
-    printed = run(name, examples[name], key, tmp_path)
-    assert re.search(PRINTS[name], printed, re.DOTALL), printed
+        key = with_an_order(deployment, name, tmp_path)
+    done = attempt(name, examples[name], key, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert re.search(PRINTS[name], done.stdout + done.stderr, re.DOTALL), done
+    shown = filled_in(f"docs/outputs/{name}.txt")
+    assert "…" in shown or len(done.stdout.splitlines()) <= len(shown.splitlines()), done.stdout
+
+
+@pytest.mark.parametrize("suffix", RUN)
+def test_example_cancels_the_order_that_was_placed_and_no_other(
+    deployment: Service, examples: dict[str, str], tmp_path: Path, suffix: str
+) -> None:
+    key = with_an_order(deployment, f"Cancels its own {suffix}", tmp_path)
+    placing, cancelling = f"place_order.{suffix}", f"cancel_order.{suffix}"
+    with deployment.client(key) as client:
+        run(placing, examples[placing], key, tmp_path)
+        place_an_order(client)
+        run(cancelling, examples[cancelling], key, tmp_path)
+        states = [order["status"] for order in client.get("/store/orders").json()]
+    assert states == ["placed", "cancelled", "placed"]
+
+
+@pytest.mark.parametrize("suffix", RUN)
+def test_example_says_that_there_is_nothing_to_cancel(
+    deployment: Service, examples: dict[str, str], key: str, tmp_path: Path, suffix: str
+) -> None:
+    name = f"cancel_order.{suffix}"
+    done = attempt(name, examples[name], key, tmp_path)
+    assert "There is nothing to cancel: place an order first." in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("name", ["place_order.py", "pagination.sh", "events.sh"])
+def test_example_shows_what_the_service_says_of_a_wrong_key(
+    deployment: Service, examples: dict[str, str], tmp_path: Path, name: str
+) -> None:
+    done = attempt(name, examples[name], "wrong", tmp_path)
+    assert '"code":"invalid_api_key"' in done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("name", ["pagination.py", "pagination.mjs", "pagination.sh"])
@@ -179,7 +227,7 @@ def test_example_of_pagination_reads_every_page(
 def test_example_of_events_goes_on_where_it_stopped(
     deployment: Service, examples: dict[str, str], tmp_path: Path, name: str
 ) -> None:
-    key = with_an_order(deployment, f"Restarted {name}")
+    key = with_an_order(deployment, f"Restarted {name}", tmp_path)
     with deployment.client(key) as client:
         wait_for_event(client, "order.placed")
         first = ids_of_events(run(name, examples[name], key, tmp_path))
@@ -224,10 +272,10 @@ class Proxy:
         self.url = ""
 
 
-def refuse(handler: BaseHTTPRequestHandler, _: httpx.Response) -> None:
+def refuse(handler: BaseHTTPRequestHandler, _: httpx.Response, seconds: int = 2) -> None:
     """Answer as the service does when a limit is used up."""
     handler.send_response(429)
-    handler.send_header("Retry-After", "2")
+    handler.send_header("Retry-After", str(seconds))
     handler.send_header("Content-Length", "0")
     handler.end_headers()
 
@@ -303,23 +351,24 @@ def test_example_of_the_account_says_how_long_a_used_up_minute_lasts(
 
 
 @pytest.mark.parametrize("name", ["retries.sh", "retries.py", "retries.mjs"])
-def test_example_of_retries_adds_one_pet_though_the_connection_breaks(
-    deployment: Service, examples: dict[str, str], key: str, tmp_path: Path, name: str
+def test_example_of_retries_places_one_order_though_the_connection_breaks(
+    deployment: Service, examples: dict[str, str], tmp_path: Path, name: str
 ) -> None:
+    key = str(deployment.issue(f"Orders once {name}")["key"])
     with deployment.client(key) as client, proxy(deployment) as before:
-        count = biscuits(client)
-        before.spoil = [break_off]
+        before.spoil = [pass_on, break_off]
         printed = run(name, examples[name].replace(deployment.url, before.url), key, tmp_path)
-        assert len(before.arrivals) == 2
-        assert biscuits(client) == count + 1
+        assert len(before.arrivals) == 3
+        assert len(client.get("/store/orders").json()) == 1
     assert re.search(PRINTS[name], printed, re.DOTALL), printed
 
 
-def biscuits(client: httpx.Client) -> int:
-    """Count the pets of the name that the example adds."""
-    count, url = 0, "/pets?limit=100"
-    while url:
-        response = client.get(url).raise_for_status()
-        count += sum(pet["name"] == "Biscuit" for pet in response.json())
-        url = response.links.get("next", {}).get("url", "")
-    return count
+@pytest.mark.parametrize("name", ["retries.py", "retries.mjs"])
+def test_example_of_retries_does_not_sleep_until_the_next_day(
+    deployment: Service, examples: dict[str, str], key: str, tmp_path: Path, name: str
+) -> None:
+    with proxy(deployment) as before:
+        before.spoil = [pass_on, partial(refuse, seconds=20_000)]
+        code = examples[name].replace(deployment.url, before.url)
+        assert attempt(name, code, key, tmp_path).returncode
+        assert len(before.arrivals) == 2
