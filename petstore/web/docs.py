@@ -1,6 +1,7 @@
 """The documentation: guides, and the reference in which every operation can be tried."""
 
 import json
+from itertools import groupby
 from typing import Any
 
 from django.conf import settings
@@ -91,11 +92,15 @@ def contents(page: str) -> dict[str, Any]:
     return context(page) | own
 
 
-def events_shown() -> list[dict[str, str]]:
-    """Return type and data of one event of each type, as the OpenAPI document shows them."""
+def events_shown() -> list[dict[str, Any]]:
+    """Return groups of types whose data have the same members, each with the data of its first type."""
     answer = document()["paths"]["/events"]["get"]["responses"]["200"]
     examples = answer["content"]["application/json"]["examples"]["Page"]["value"]
-    return [{"type": event["type"], "json": json.dumps(event["data"])} for event in examples]
+    groups = [list(events) for _, events in groupby(examples, key=lambda event: list(event["data"]))]
+    return [
+        {"types": [event["type"] for event in group], "json": json.dumps(group[0]["data"], indent=2)}
+        for group in groups
+    ]
 
 
 @require_safe

@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+from django.conf import settings
+
 from petstore.api.errors import ErrorCode as Code
 
 
@@ -20,9 +22,10 @@ ADVICE = {
     Code.INVALID_API_KEY: Advice(
         "The header held no key that is valid here: it is incomplete or mistyped, was revoked, belongs to "
         "the other environment, or may not be used from your network address.",
-        "Check that the whole key was sent, after `Bearer` and one space. `psk_live_` keys work in "
-        "production, `psk_test_` keys in staging. Sending the same key again will not help: if it was "
-        "revoked, ask for a new one.",
+        "Check that the whole key was sent, after `Bearer` and one space. If nothing follows `Bearer`, the "
+        "variable that should have the key, such as `PETSTORE_KEY`, is not set where your program runs. "
+        "`psk_live_` keys work in production, `psk_test_` keys in staging. Sending the same key again will "
+        "not help: if it was revoked, ask for a new one.",
         needs_support=True,
     ),
     Code.EXPIRED_API_KEY: Advice(
@@ -145,7 +148,8 @@ ADVICE = {
     Code.CURSOR_EXPIRED: Advice(
         "You asked for events from a point before the oldest that is kept: you may have missed some.",
         "Read what you need anew from the lists, then follow the feed from its oldest event: ask without "
-        "`cursor` and `since`. Events are kept for some weeks, so follow the links at least once a day.",
+        f"`cursor` and `since`. Events are kept for {settings.EVENTS_KEPT_DAYS} days, so follow the links "
+        "at least once a day.",
     ),
     Code.URI_TOO_LONG: Advice(
         "Path and query together are longer than 8,192 bytes.",

@@ -19,6 +19,7 @@ LONGEST = 100  # Characters of a question.
 MOST = 20  # Findings shown.
 SHOWN = 160  # Characters of a finding's text.
 HEADING = re.compile(r'<h([1-3])(?: id="([^"]*)")?>(.*?)</h\1>', re.DOTALL)
+BLOCK_END = re.compile(r"</(?:dd|dt|figcaption|li|p|pre|td|th)>")  # Where words must not run together.
 
 
 class Finding(NamedTuple):
@@ -88,7 +89,9 @@ def sections_of(name: str, page: str) -> list[Finding]:
     _, *parts = HEADING.split(content)
     found = []
     for anchor, title, body in zip(parts[1::4], parts[2::4], parts[3::4], strict=True):
-        heading, text = (" ".join(html.unescape(strip_tags(one)).split()) for one in (title, body))
+        heading, text = (
+            " ".join(html.unescape(strip_tags(BLOCK_END.sub(" ", one))).split()) for one in (title, body)
+        )
         kind = "Error" if title.startswith("<code>") else "Guide"
         shown = heading if heading == GUIDES[name] else f"{GUIDES[name]}: {heading}"
         address = reverse(f"docs-{name}") + (f"#{anchor}" if anchor else "")

@@ -11,39 +11,24 @@ from django.views.generic import TemplateView
 from petstore.observability import health
 
 
-class Observed:
-    """The last state that this process has seen, and since when."""
-
-    def __init__(self) -> None:
-        self._last: tuple[bool, datetime] | None = None
-
-    def since(self, ready: bool, now: datetime) -> datetime:
-        """Return since when it is so, as far as this process knows."""
-        if self._last is None or self._last[0] != ready:
-            self._last = ready, now
-        return self._last[1]
-
-
 class Status(TemplateView):
-    """Whether requests are served, since when, and what is slow."""
+    """Whether requests are served, what does not answer, and what is slow."""
 
     http_method_names = ["get", "head"]
     template_name = "status.html"
     readiness: Callable[[], Mapping[str, str]] = staticmethod(health.readiness)
     slow: Callable[[], list[str]] = staticmethod(health.slow)
     clock: Callable[[], datetime] = staticmethod(timezone.now)
-    observed = Observed()
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         """Return what the page shows."""
         parts = dict(self.readiness())
-        ready, now = parts.pop("status") == health.OK, self.clock()
+        ready = parts.pop("status") == health.OK
         counts_in_the_database = bool(settings.REDIS_URL) and parts.get("quota") == "database"
         return super().get_context_data(
             **kwargs,
             ready=ready,
-            now=now,
-            since=self.observed.since(ready, now),
+            now=self.clock(),
             away=[name for name, state in parts.items() if name in health.checks and state != health.OK],
             slow=self.slow() + (["counting requests"] if counts_in_the_database else []),
         )

@@ -91,6 +91,19 @@ def test_guide_to_retries_has_the_program_s_numbers(client: Client) -> None:
     assert f"For {KEPT.total_seconds() / 3600:.0f} hours," in guide(client, "retries")
 
 
+def test_guide_to_retries_and_its_examples_send_again_after_the_same_answers(client: Client) -> None:
+    rows = re.findall(r'<tr><th scope="row">([\d, ]+)</th><td>yes', guide(client, "retries"))
+    again = sorted(", ".join(rows).split(", "))
+    for suffix in ("py", "mjs"):
+        (named,) = re.findall(r"AGAIN = .*?([\d, ]+)[\]}]", filled_in(f"docs/examples/retries.{suffix}"))
+        assert named.split(", ") == again
+
+
+@pytest.mark.parametrize("name", ["events", "errors"])
+def test_guides_say_how_long_events_are_kept(client: Client, name: str) -> None:
+    assert f"Events are kept for {settings.EVENTS_KEPT_DAYS} days" in guide(client, name)
+
+
 def test_guide_to_authentication_has_the_overlap_of_a_rotation(client: Client) -> None:
     hours = ROTATION_OVERLAP.total_seconds() / 3600
     assert f"both work for a while, {hours:.0f} hours" in guide(client, "authentication")

@@ -41,6 +41,10 @@ def test_findings_lead_to_what_is_there(client: Client) -> None:
         assert kind == "Operation" or not anchor or f'id="{anchor}"' in text
 
 
+def test_cells_of_a_table_do_not_run_together(client: Client) -> None:
+    assert "orders:read to list" in client.get("/docs/search?q=orders:read").text
+
+
 @pytest.mark.parametrize("question", ["", "  ", "\x00", "<script>", "a" * 5_000, "'"])
 def test_any_question_gets_a_page(client: Client, question: str) -> None:
     response = client.get("/docs/search", {"q": question})

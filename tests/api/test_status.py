@@ -1,17 +1,13 @@
-"""The status for people: ready or not, since when, what is slow."""
+"""The status for people: ready or not, what does not answer, what is slow."""
 
 import re
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from django.test import Client, RequestFactory
 
 from petstore.observability import health
-from petstore.web.status import Observed, Status
-
-NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
-EVENING = datetime(2030, 1, 1, 18, tzinfo=UTC)
+from petstore.web.status import Status
 
 
 def facts(**given: Any) -> dict[str, str]:
@@ -52,7 +48,5 @@ def test_check_that_takes_long_is_slow() -> None:
     assert health.slow({"database": check}) == ["database"]
 
 
-def test_state_holds_since_it_was_first_seen() -> None:
-    observed = Observed()
-    assert observed.since(True, NOON) == observed.since(True, EVENING) == NOON
-    assert observed.since(False, EVENING) == EVENING
+def test_ready_service_names_nothing_that_could_be_read_as_a_fault() -> None:
+    assert list(facts(readiness=lambda: {"status": "ok"}, slow=list)) == ["Looked at"]
