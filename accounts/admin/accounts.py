@@ -52,9 +52,9 @@ class AccountAdmin(PastedKeyAdmin, AccountPages, WhatIfAdmin):  # type: ignore[m
     list_select_related = ["plan", "quota"]
     search_fields = ["name"]  # See get_search_results.
     search_help_text = "A name, or the public id of an account or key"
-    fields = [
-        "name", "contact_email", "notes", "plan", "per_minute", "per_day", "public_id", "created_at"
-    ]  # fmt: skip
+    # Another plan has a page of its own, which asks for the reason.
+    fields = ["name", "contact_email", "notes", "public_id", "created_at"]
+    new_fields = ["name", "contact_email", "notes", "plan", "per_minute", "per_day"]
     readonly_fields = ["public_id", "created_at"]
     instead_of_deleting = "Suspend it, and it can send nothing."
 
@@ -117,7 +117,7 @@ class AccountAdmin(PastedKeyAdmin, AccountPages, WhatIfAdmin):  # type: ignore[m
         return with_keys(accounts.select_related("plan", "quota"))
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        return [name for name in self.fields if obj or name not in self.readonly_fields]
+        return self.fields if obj else self.new_fields
 
     def beside_form(self, request: HttpRequest, row: Account | None) -> dict[str, Any]:
         # Read again: a form with a mistake has changed the one at hand.

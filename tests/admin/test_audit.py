@@ -53,7 +53,8 @@ def test_a_change_is_recorded_with_who_from_where_and_both_values(
 
 
 def test_only_the_fields_that_changed_are_recorded(staff: Client, account: Account) -> None:
-    staff.post(f"/admin/accounts/account/{account.pk}/change/", {"name": account.name, "plan": "free"})
+    sent = {"reason": "They shrink", "choice": "free"}
+    staff.post(f"/admin/accounts/account/{account.pk}/change-plan/", sent)
     assert (last().before, last().after) == ({"plan": "business"}, {"plan": "free"})
 
 
@@ -387,7 +388,8 @@ def test_saving_what_is_there_already_is_not_recorded(staff: Client, category: C
 def test_the_history_button_of_an_object_shows_who_changed_what_and_why(
     staff: Client, key: ApiKey, account: Account
 ) -> None:
-    staff.post(f"/admin/accounts/account/{account.pk}/change/", {"name": account.name, "plan": "free"})
+    sent = {"reason": "They shrink", "choice": "free"}
+    staff.post(f"/admin/accounts/account/{account.pk}/change-plan/", sent)
     staff.post(f"/admin/accounts/apikey/{key.pk}/revoke/", {"reason": "Leaked"})
     history = staff.get(f"/admin/accounts/account/{account.pk}/history/").text
     assert "Changed" in history

@@ -255,11 +255,10 @@ def test_an_account_is_added_and_moves_to_another_plan(staff: Client) -> None:
     account = Account.objects.get(name="New")
     assert account.limits.per_minute == 60
     staff.post(
-        url("accounts_account_change", account.pk),
-        {"name": "Renamed", "plan": "enterprise", "per_minute": 7, "per_day": 8},
+        url("accounts_account_change_plan", account.pk),
+        {"reason": "Agreed", "choice": "enterprise", "per_minute": 7, "per_day": 8},
     )
-    account = Account.objects.get(pk=account.pk)
-    assert (account.name, account.limits.per_minute, account.limits.per_day) == ("Renamed", 7, 8)
+    assert Account.objects.get(pk=account.pk).limits == (7, 8)
 
 
 @pytest.mark.parametrize(
@@ -341,8 +340,8 @@ def test_a_form_for_something_new_shows_nothing_that_is_not_there_yet(staff: Cli
 def test_an_enterprise_account_without_numbers_is_told_once_what_it_needs(
     staff: Client, account: Account
 ) -> None:
-    sent = {"name": account.name, "plan": "enterprise", "per_minute": "", "per_day": ""}
-    text = staff.post(url("accounts_account_change", account.pk), sent).text
+    sent = {"reason": "Agreed", "choice": "enterprise", "per_minute": "", "per_day": ""}
+    text = staff.post(url("accounts_account_change_plan", account.pk), sent).text
     assert "An Enterprise account needs both numbers, per minute and per day." in text
     assert "is violated" not in text
 

@@ -166,10 +166,8 @@ def test_usage_is_written_while_an_account_is_being_saved(by: str, monkeypatch: 
     if by == "form":
         boss = Client()
         boss.force_login(User.objects.create(username="boss", is_staff=True, is_superuser=True))
-        page = f"/admin/accounts/account/{account.pk}/change/"
-        (version,) = re.findall(r'name="_version" value="(\w+)"', boss.get(page).text)
-        form = {"name": "Acme Pets", "plan": "pro", "_version": version}
-        assert boss.post(page, form).status_code == 302
+        page = f"/admin/accounts/account/{account.pk}/change-plan/"
+        assert boss.post(page, {"reason": "They grow", "choice": "pro"}).status_code == 302
     else:
         assert run("issue_key", "--account", "Acme Pets", "--plan", "pro")["plan"] == "pro"
     assert key.usage.get().requests == 1

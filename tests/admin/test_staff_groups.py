@@ -36,6 +36,9 @@ SEES = {
 VERBS = {
     "accounts/account/add": {"Support", "Owner"},
     "accounts/account/{}/change": {"Support", "Owner"},
+    "accounts/account/{}/suspend": {"Support", "Owner"},
+    "accounts/account/{}/lift-suspension": {"Support", "Owner"},
+    "accounts/account/{}/change-plan": {"Support", "Owner"},
     "accounts/account/{}/delete": {"Owner"},
     "accounts/apikey/add": {"Support", "Owner"},
     "accounts/apikey/{}/change": {"Support", "Owner"},
