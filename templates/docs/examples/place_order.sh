@@ -1,4 +1,4 @@
-# The id of the first pet that is for sale; then the order, which order.json keeps for later.
+# The first pet that is for sale; then the order, which order.json keeps for later.
 PET=$(curl -sS "{{ base_url }}/pets?status=available&limit=1" \
   -H "Authorization: Bearer $PETSTORE_KEY" | grep -o '"id":[0-9]*' | cut -d : -f 2)
 curl -sS -D - -o order.json "{{ base_url }}/store/orders" \

@@ -71,6 +71,20 @@ def test_reference_has_no_serious_finding_with_every_operation_open(
     assert not faults(page)
 
 
+def test_menu_is_folded_on_a_narrow_page_and_stays_in_view_on_a_wide_one(open_page: Open) -> None:
+    for narrow in (True, False):
+        page = open_page("/docs/orders", narrow=narrow)
+        link = page.get_by_role("link", name="Rate limits", exact=True).first
+        expect(link).to_be_visible(visible=not narrow)
+        if narrow:
+            page.get_by_text("All guides and search").click()
+        else:
+            page.mouse.wheel(0, 10_000)
+            expect(link).to_be_in_viewport()
+        link.click()
+        expect(page).to_have_title("Rate limits · Pet Store")
+
+
 def test_reference_shows_a_sample_beside_each_operation_before_it_is_tried(open_page: Open) -> None:
     page = open_page("/docs")
     expect(page.locator(".opblock-tag").first).to_contain_text("pets")
