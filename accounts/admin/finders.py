@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from django.contrib.auth.models import User
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
 
+from accounts import reports
 from accounts.admin.badges import exact, key_state
 from accounts.admin.base import public_id_in
 from accounts.models import Account, ApiKey, Event, Refusal
@@ -20,6 +21,13 @@ from petstore.backoffice.navigation import may_view
 from petstore.backoffice.palette import MOST, Offer, Result
 
 ISSUE, SUSPEND, LIFT = "Issue a key for", "Suspend", "Lift the suspension of"
+UNBAN = "Lift the ban of"
+# What staff do with accounts, what they need for it, and with which ones.
+DEEDS = (
+    (ISSUE, "accounts.add_apikey", Q()),
+    (SUSPEND, "accounts.change_account", Q(suspended_at=None)),
+    (LIFT, "accounts.change_account", Q(suspended_at__isnull=False)),
+)
 SHORTEST_ID = 4  # Characters of a public id that are looked for: fewer begin too many.
 
 palette.offers += [
@@ -38,45 +46,65 @@ def without_secret(term: str) -> str:
 
 @palette.finds
 def accounts(request: HttpRequest, term: str) -> Iterator[Result]:
-    """Yield accounts by a part of the name or the start of the public id, and what to do with them."""
+    """Yield accounts by a part of the name or contact, or the start of the public id, and what to do."""
     if not may_view(request, "accounts.account"):
         return
-    verb = next((verb for verb in (ISSUE, SUSPEND, LIFT) if palette.after(term, verb) is not None), "")
-    name = palette.after(term, verb) if verb else term
-    if not name:
-        return
-    # They are some thousands at most, and the index on the name has them in order.
-    by_id = Q(public_id__startswith=name) if may_be_id(name) else Q()
-    found = Account.objects.filter(Q(name__icontains=name) | by_id).select_related("plan").order_by("name")
-    rows = list(found[:MOST])
-    for account in rows if not verb else []:
-        rank = 1 if name.lower() in (account.name.lower(), account.public_id.lower()) else 2
+    issues = request.user.has_perm("accounts.add_apikey")
+    for account in named(term)[:MOST]:
+        rank = 1 if term.lower() in (account.name.lower(), account.public_id.lower()) else 2
         link = reverse("admin:accounts_account_change", args=[account.pk])
         yield Result(rank, "storefront", account.name, f"Account, {account.plan}", link)
-    if verb in ("", ISSUE) and request.user.has_perm("accounts.add_apikey"):
-        for account in rows if verb else [row for row in rows if not row.suspended_at]:
-            link = f"{reverse('admin:accounts_apikey_add')}?account={account.pk}"
-            about = "Suspended: lift that first" if account.suspended_at else ""
-            yield Result(3, "key", f"{ISSUE} {account.name}", about, link)
-    if verb in (SUSPEND, LIFT) and request.user.has_perm("accounts.change_account"):
-        page, icon = ("suspend", "pause_circle") if verb == SUSPEND else ("lift_suspension", "play_circle")
-        for account in rows:
-            if (account.suspended_at is None) == (verb == SUSPEND):
-                link = reverse(f"admin:accounts_account_{page}", args=[account.pk])
-                yield Result(3, icon, f"{verb} {account.name}", "", link)
+        if issues and not account.suspended_at:
+            yield deed(ISSUE, account)
+    for verb, permission, condition in DEEDS:
+        name = palette.after(term, verb)
+        if name is not None and request.user.has_perm(permission):
+            for account in named(name).filter(condition)[:MOST]:
+                yield deed(verb, account)
+
+
+def deed(verb: str, account: Account) -> Result:
+    """Return what staff may do with an account."""
+    title, about = f"{verb} {account.name}", ""
+    if verb == ISSUE:
+        about = "Suspended: lift that first" if account.suspended_at else ""
+        return Result(
+            3, "key", title, about, f"{reverse('admin:accounts_apikey_add')}?account={account.pk}"
+        )
+    page, icon = ("suspend", "pause_circle") if verb == SUSPEND else ("lift_suspension", "play_circle")
+    return Result(3, icon, title, about, reverse(f"admin:accounts_account_{page}", args=[account.pk]))
+
+
+def named(term: str) -> QuerySet[Account]:
+    """Return accounts: some thousands at most, and the index on the name has them in order."""
+    found = Q(name__icontains=term) | Q(contact_email__icontains=term)
+    if may_be_id(term):
+        found |= Q(public_id__startswith=term)
+    return Account.objects.filter(found).select_related("plan").order_by("name")
 
 
 @palette.finds
 def keys(request: HttpRequest, term: str) -> Iterator[Result]:
-    """Yield keys by the start of their public id."""
-    if not (may_be_id(term) and may_view(request, "accounts.apikey")):
+    """Yield keys by the start of their public id, and banned ones to lift the ban of."""
+    if not may_view(request, "accounts.apikey"):
         return
     now = timezone.now()
-    found = ApiKey.objects.filter(public_id__startswith=term).select_related("account", "standing")
-    for key in found.order_by("public_id")[:MOST]:
+    all_keys = ApiKey.objects.select_related("account", "standing").order_by("public_id")
+    for key in all_keys.filter(public_id__startswith=term)[:MOST] if may_be_id(term) else ():
         link = reverse("admin:accounts_apikey_change", args=[key.pk])
-        about = f"Key of {key.account}, {key_state(key, now)[1].lower()}"
+        about = f"Key of {key.account}, {uncapitalised(key_state(key, now)[1])}"
         yield Result(1 if key.public_id == term else 2, "key", key.public_id, about, link)
+    whose = palette.after(term, UNBAN)
+    if whose is not None and request.user.has_perm("accounts.change_apikey"):
+        of = Q(account__name__icontains=whose) | Q(name__icontains=whose) | Q(public_id__startswith=whose)
+        for key in all_keys.filter(reports.banned_now(now)).filter(of)[:MOST]:
+            about = f"Key of {key.account}, {uncapitalised(key_state(key, now)[1])}"
+            link = reverse("admin:accounts_apikey_unban", args=[key.pk])
+            yield Result(3, "lock_open", f"{UNBAN} {key.name or key.public_id}", about, link)
+
+
+def uncapitalised(text: str) -> str:
+    return text[:1].lower() + text[1:]
 
 
 @palette.finds

@@ -10,15 +10,18 @@ from django.urls import reverse
 
 from inventory.admin.orders import VERBS
 from inventory.admin.shared import label
-from inventory.models import Order, Pet
+from inventory.admin.stages import literally
+from inventory.models import Order, Pet, Stage
 from inventory.search import starting_with
 from petstore.backoffice import palette
 from petstore.backoffice.changelist import row_id
+from petstore.backoffice.dashboard import listing
 from petstore.backoffice.navigation import may_view
-from petstore.backoffice.palette import MOST, Offer, Result
+from petstore.backoffice.palette import MOST, SHORTEST_VERB, Offer, Result
 
 # `17`, `#17`, `order 17`, `approve 17` or `approve order 17`.
 NUMBERED = re.compile(r"(?:([a-z]+)\s+)??(?:(order|pet)\s+)?#?(\d{1,19})", re.ASCII | re.IGNORECASE)
+WAITING = {"approve": Stage.TO_APPROVE, "ship": Stage.TO_SHIP, "deliver": Stage.SHIPPED}
 
 palette.offers += [
     Offer("add", "Add a pet", "admin:inventory_pet_add", "inventory.add_pet"),
@@ -54,6 +57,24 @@ def orders(request: HttpRequest, term: str) -> Iterator[Result]:
                 if word.startswith(wanted):
                     title = f"{word.capitalize()} order {pk}"
                     yield Result(1 if wanted else 2, "receipt_long", title, about, link)
+
+
+@palette.finds
+def waiting(request: HttpRequest, term: str) -> Iterator[Result]:
+    """Yield what waits to be done, `approve` or `ship orders`: the list, and its first orders."""
+    verb = term.lower().removesuffix("s").removesuffix("order").strip()
+    if len(verb) < SHORTEST_VERB or not request.user.has_perm("inventory.change_order"):
+        return
+    for word, stage in WAITING.items():
+        if word.startswith(verb):
+            yield Result(
+                1, "receipt_long", f"Orders to {word}", "", listing("inventory_order", stage=stage)
+            )
+            found = Order.objects.filter(literally(stage.orders)).select_related("account", "pet")
+            for order in found.order_by("id")[:MOST]:
+                about = f"{label(order.pet)} for {order.account}"
+                link = reverse("admin:inventory_order_change", args=[order.pk])
+                yield Result(2, "receipt_long", f"{word.capitalize()} order {order.pk}", about, link)
 
 
 @palette.finds

@@ -17,6 +17,7 @@ from petstore.backoffice.navigation import UNFOLD, navigation
 
 LONGEST = 250  # Characters that are searched for.
 MOST = 5  # Results of one kind.
+SHORTEST_VERB = 3  # Characters that stand for a verb: fewer begin many names.
 
 
 class Result(NamedTuple):
@@ -91,11 +92,15 @@ def match(term: str, title: str) -> int:
 def after(term: str, phrase: str) -> str | None:
     """Return what follows the words of a phrase, `issue key Acme` or `Issue a key for Acme`.
 
-    None if the term does not begin as the phrase does.
+    None if the term does not begin as the phrase does. Nothing follows one that is only begun: `lif`,
+    `issue a key fo`.
     """
-    known, words = phrase.lower().split(), term.split()
-    if words[0].lower() != known[0]:
+    known, words = phrase.lower().split(), term.lower().split()
+    half = len(words) == 1 and len(words[0]) >= SHORTEST_VERB and known[0].startswith(words[0])
+    if half or (" ".join(known).startswith(" ".join(words)) and len(words) > 1):
+        return ""
+    if words[0] != known[0]:
         return None
-    while words and words[0].lower() in known:
+    while words and words[0] in known:
         del words[0]
     return " ".join(words)

@@ -13,9 +13,11 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from accounts.events.numbering import number_all
-from accounts.models import Account, ApiKey, Event, PlanCode, Refusal
+from accounts.limits import microseconds
+from accounts.models import Account, ApiKey, Event, KeyStanding, PlanCode, Refusal
 from inventory.models import Category, Order, Pet
 from petstore.backoffice.models import AuditEntry
+from tests.conftest import OPERATOR
 from tests.support.costs import plans
 from tests.support.skips import READS_PLANS
 from tests.support.staff import clerk_who_may, member_of, signed_in
@@ -66,6 +68,38 @@ def test_an_account_is_found_by_its_name_with_a_key_to_issue_to_it(staff: Client
         ("Issue a key for Acme Pets", f"/admin/accounts/apikey/add/?account={account.pk}"),
     ]
     assert titles(staff, account.public_id)[0] == "Acme Pets"
+
+
+@pytest.mark.parametrize("text", ["issue a key f", "issue a key for", "issue key"])
+def test_what_to_do_stays_while_it_is_typed(staff: Client, account: Account, text: str) -> None:
+    assert "Issue a key for Acme Pets" in titles(staff, text)
+
+
+def test_an_account_is_found_by_its_contact(staff: Client, account: Account) -> None:
+    Account.objects.update(contact_email="ann@example.test")
+    assert titles(staff, "Ann@exam")[0] == "Acme Pets"
+
+
+@pytest.mark.parametrize("text", ["lif", "lift", "lift the ban of", "lift the ban of acme", "lift {key}"])
+def test_a_banned_key_is_found_to_lift_its_ban(staff: Client, key: ApiKey, text: str) -> None:
+    assert "Lift the ban" not in " ".join(titles(staff, "lift"))
+    until = timezone.now() + timedelta(hours=1)
+    KeyStanding.objects.create(key=key, banned_at=0, banned_until=microseconds(until))
+    expected = (f"Lift the ban of {key.name or key.public_id}", f"/admin/accounts/apikey/{key.pk}/unban/")
+    assert expected in found(staff, text.format(key=key.public_id))
+    assert "UTC" in search(staff, key.public_id).text
+
+
+@pytest.mark.parametrize("text", ["lift", "lift the susp", "lift the suspension", "lift acme"])
+def test_a_suspended_account_is_found_to_lift_that(staff: Client, account: Account, text: str) -> None:
+    account.suspend(reason="Unpaid", by=OPERATOR)
+    assert "Lift the suspension of Acme Pets" in titles(staff, text)
+
+
+@pytest.mark.parametrize("text", ["app", "approve", "approve orders"])
+def test_orders_that_wait_are_found_by_what_they_wait_for(staff: Client, order: Order, text: str) -> None:
+    assert titles(staff, text)[:2] == ["Orders to approve", f"Approve order {order.pk}"]
+    assert titles(signed_in(member_of("Viewer")), text) == []
 
 
 @pytest.mark.parametrize("text", ["issue a key for acme", "Issue key Acme", "issue acme pets"])
@@ -287,7 +321,17 @@ def test_no_search_reads_through_a_big_table(staff: Client, category: Category) 
             cursor.execute(statement)
         cursor.execute("ANALYZE")
         with CaptureQueriesContext(connection) as queries:
-            for text in ("Customer 2", "c", "1700", "00001700abcdef", "zzzz", "order 1700", "request-7"):
+            for text in (
+                "Customer 2",
+                "c",
+                "1700",
+                "00001700abcdef",
+                "zzzz",
+                "order 1700",
+                "request-7",
+                "lift",
+                "approve",
+            ):
                 assert search(staff, text).status_code == 200
     for plan in plans(query["sql"] for query in queries):
         assert not set(re.findall(r"Seq Scan on (\w+)", plan)) & BIG_TABLES, plan

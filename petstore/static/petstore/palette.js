@@ -8,6 +8,7 @@ document.addEventListener("DOMContentLoaded", () => {
   if (!dialog) return;
   const [form, list, status] = ["form", "ul", "[role=status]"].map((one) => dialog.querySelector(one));
   const input = form.elements.s;
+  const openers = [...document.querySelectorAll(".palette-opener")];
   const PAUSE = 150; // Milliseconds without a key, after which a search is sent.
   const FAILED = "The search failed. Try again, or reload the page.";
   let timer;
@@ -52,6 +53,7 @@ document.addEventListener("DOMContentLoaded", () => {
     last++;
     form.reset();
     show([], "");
+    if (document.activeElement === document.body) openers.find((opener) => opener.checkVisibility())?.focus();
   });
 
   input.addEventListener("input", () => {
@@ -91,5 +93,5 @@ document.addEventListener("DOMContentLoaded", () => {
     else open();
   });
 
-  document.querySelectorAll(".palette-opener").forEach((opener) => opener.addEventListener("click", open));
+  openers.forEach((opener) => opener.addEventListener("click", open));
 });
