@@ -11,7 +11,7 @@ from typing import Any
 from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin.utils import quote, unquote
-from django.contrib.admin.widgets import AutocompleteSelect
+from django.contrib.admin.widgets import AutocompleteSelect, RelatedFieldWidgetWrapper
 from django.core.exceptions import PermissionDenied
 from django.db import models
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
@@ -92,6 +92,17 @@ class PetstoreModelAdmin(ModelAdmin):
         if db_field.name in self.get_autocomplete_fields(request):
             kwargs["widget"] = SafeAutocompleteSelect(db_field, self.admin_site)
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
+
+    def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        """Return the field; beside a choice, nothing offers to delete what is chosen."""
+        field = super().formfield_for_dbfield(db_field, request, **kwargs)
+        if isinstance(widget := getattr(field, "widget", None), RelatedFieldWidgetWrapper):
+            widget.can_delete_related = False
+        return field
+
+    def _get_obj_does_not_exist_redirect(self, request: HttpRequest, opts: Any, object_id: str) -> Any:
+        """Answer 404, as any other page that isn't there; Django would lead to the home page."""
+        raise Http404
 
     # --- Two who edit the same row
 

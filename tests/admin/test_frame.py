@@ -142,3 +142,29 @@ def test_a_page_that_is_not_there_says_so_in_the_frame(staff: Client, path: str)
     assert page.status_code == 404
     assert "There is no such page" in page.text
     assert 'id="nav-sidebar"' in page.text
+
+
+@pytest.mark.parametrize("page", ["account/99999/change/", "account/99999/suspend/", "apikey/x/change/"])
+def test_a_row_that_is_not_there_is_404_and_leads_back(staff: Client, page: str) -> None:
+    response = staff.get(f"/admin/accounts/{page}")
+    assert response.status_code == 404
+    listing = f"/admin/accounts/{page.split('/', maxsplit=1)[0]}/"
+    body = response.text[response.text.index('id="content"') :]
+    assert [link for link in (listing, "/admin/") if f'href="{link}"' in body] == [listing, "/admin/"]
+
+
+def test_an_empty_list_says_what_to_do_next(staff: Client) -> None:
+    accounts = staff.get("/admin/accounts/account/").text
+    assert "There are no accounts yet." in accounts
+    assert "Add the first one" in accounts
+    searched = staff.get("/admin/accounts/account/?q=zebra").text
+    assert "Nothing matches this search. Check the spelling, or type less." in searched
+    assert "Show all accounts" in searched
+    filtered = staff.get("/admin/inventory/order/?status__exact=placed").text
+    assert "Nothing matches these filters." in filtered
+    assert "Add the first one" not in filtered
+
+
+def test_no_form_offers_to_delete_what_is_chosen(staff: Client) -> None:
+    for page in ("accounts/apikey/add/", "inventory/pet/add/", "accounts/account/add/"):
+        assert "Delete selected" not in staff.get(f"/admin/{page}").text
