@@ -20,6 +20,7 @@ from accounts.quota.key_record import KeyRefusal
 from accounts.usage import write_behind
 from tests.conftest import OPERATOR, Api
 from tests.support.quota import Desk
+from tests.support.thorough import times
 
 LIMITS = ("X-RateLimit-Limit", "X-RateLimit-Remaining", "RateLimit-Policy")
 
@@ -164,7 +165,9 @@ MOVES = st.lists(
 )
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(
+    deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=times(60, 15)
+)
 @given(moves=MOVES, start=st.integers(20_800 * DAY, 20_801 * DAY))
 def test_a_look_sees_what_the_next_request_finds(
     store: QuotaStore, moves: list[tuple[str, int]], start: int

@@ -9,6 +9,7 @@ from accounts.limits import DAY, SECOND, Verdict, Window
 from accounts.models import PlanCode
 from accounts.quota.admission import QuotaStore
 from tests.support.quota import Desk
+from tests.support.thorough import times
 
 STEPS = st.lists(
     st.one_of(
@@ -98,7 +99,9 @@ def live(store: QuotaStore, steps: list[tuple[str, Any]], start: int) -> None:
                 ledger.set_limits(*value)
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+@settings(
+    deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=times(40, 12)
+)
 @given(steps=STEPS, start=st.integers(20_800 * DAY, 20_801 * DAY))
 def test_no_life_of_an_account_breaks_the_promises(
     store: QuotaStore, steps: list[tuple[str, Any]], start: int
