@@ -5,7 +5,9 @@ import re
 import shutil
 import signal
 import subprocess
+import tomllib
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 
 import httpx
@@ -100,6 +102,21 @@ def test_table_of_commands_has_every_command_of_ours() -> None:
     for name in rows:
         command = load_command_class(get_commands()[name], name)
         assert command.create_parser("manage.py", name).format_help()
+
+
+def test_a_release_has_one_version_everywhere() -> None:
+    changes = (ROOT / "CHANGELOG.md").read_text()
+    unreleased, *releases = re.findall(r"^## (.*)", changes, re.MULTILINE)
+    assert unreleased == "Unreleased"
+    dated = [re.fullmatch(r"(\d+\.\d+\.\d+) - (\d{4}-\d\d-\d\d)", one) for one in releases]
+    assert all(dated)
+    days = [date.fromisoformat(one[2]) for one in dated if one]
+    assert days == sorted(days, reverse=True)
+    version = releases[0].partition(" ")[0]
+    assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"] == version
+    for document in ("openapi.yaml", "released.openapi.yaml"):
+        assert f"\n  version: {version}\n" in (ROOT / "tests" / document).read_text()
+    assert f"PETSTORE_VERSION={version}\n" in (ROOT / "deploy/petstore.env.example").read_text()
 
 
 def test_help_lists_every_target() -> None:
