@@ -4,7 +4,6 @@ Nobody edits somebody who may do more than they, or gives what they don't have; 
 rights. So the right to edit staff never leads to more rights, and the last who can let others in stays in.
 """
 
-from datetime import datetime
 from typing import Any, cast
 
 from django.contrib import admin
@@ -25,6 +24,7 @@ from unfold.decorators import display
 from unfold.forms import AdminPasswordChangeForm
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
+from accounts.admin.badges import exact
 from accounts.admin.staff_forms import NewStaffForm, RoleField, StaffForm
 from petstore.backoffice import two_factor
 from petstore.backoffice.audit import Action, Actor, record
@@ -45,7 +45,6 @@ RESET = Question(
 )
 OWN_RIGHTS = ("is_active", "is_superuser", "user_permissions")
 ROLE = "If nothing here fits, make a role under Roles."
-MAY_SIGN_IN = "Switch it off when somebody leaves. What they did stays in the audit trail."
 
 
 def rights_of(user: User) -> QuerySet[Permission]:
@@ -136,8 +135,6 @@ class StaffAdmin(UserAdmin, NobodyAboveAdmin):  # type: ignore[type-arg,misc]  #
             superuser = cast("User", request.user).is_superuser
             groups = Group.objects.all() if superuser else Group.objects.exclude(permissions__in=above)
             return RoleField(groups.order_by("name"), required=False, label="Role", help_text=ROLE)
-        if db_field.name == "is_active":
-            kwargs |= {"label": "May sign in", "help_text": MAY_SIGN_IN}
         return super().formfield_for_dbfield(db_field, request, **kwargs)
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
@@ -167,9 +164,9 @@ class StaffAdmin(UserAdmin, NobodyAboveAdmin):  # type: ignore[type-arg,misc]  #
     def may_sign_in(self, user: User) -> bool:
         return user.is_active and user.is_staff
 
-    @display(description="last sign-in", ordering="last_login", empty_value="Never")
-    def last_sign_in(self, user: User) -> datetime | None:
-        return user.last_login
+    @display(description="last sign-in", ordering="last_login")
+    def last_sign_in(self, user: User) -> str:
+        return exact(user.last_login) if user.last_login else "Never"
 
     @display(description="two-factor", boolean=True)
     def has_second_factor(self, user: Any) -> bool:
@@ -209,7 +206,11 @@ class StaffAdmin(UserAdmin, NobodyAboveAdmin):  # type: ignore[type-arg,misc]  #
         return user.pk != request.user.pk and self.has_change_permission(request, user)
 
     def beside_form(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        return {"may_reset": row is not None and row.second_factor and self.may_reset(request, row)}
+        """Return whether the page offers to reset two-factor, and to delete: first nobody may sign in."""
+        if row is None:
+            return {}
+        may_reset = row.second_factor and self.may_reset(request, row)
+        return {"may_reset": may_reset, "show_delete": not row.is_active}
 
     def reset_two_factor_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         user = self.row(request, object_id, self.may_reset)

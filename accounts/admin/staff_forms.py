@@ -16,6 +16,15 @@ ROLES = {
     "Owner": "does all of this; changes plans, looks after staff, and sees the audit trail",
 }
 
+# Instead of Django's, on the form for somebody new and on everybody's page.
+LABELS = {"is_active": "May sign in", "is_superuser": "Superuser"}
+HELP = {
+    "username": "What they sign in with: letters, digits and the signs @ . + - _",
+    "is_active": "Switch it off when somebody leaves. What they did stays in the audit trail.",
+    "is_superuser": "May do everything, whatever their role is. An Owner's role is enough for daily work.",
+    "user_permissions": "What they may do besides their role.",
+}
+
 
 class RoleSelect(UnfoldAdminSelectWidget):
     """One select for several rows: a value of it is their ids, with commas."""
@@ -37,6 +46,9 @@ class RoleField(forms.ModelMultipleChoiceField):  # type: ignore[type-arg]  # Ge
 
 
 class StaffForm(UserChangeForm):
+    class Meta(UserChangeForm.Meta):
+        labels, help_texts = LABELS, HELP
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Offer what somebody has: nothing, or several groups; and one switch for those who may sign in."""
         super().__init__(*args, **kwargs)
@@ -50,6 +62,9 @@ class StaffForm(UserChangeForm):
 
 
 class NewStaffForm(UserCreationForm):
+    class Meta(UserCreationForm.Meta):
+        labels, help_texts = LABELS, HELP
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         role: Any = self.fields["groups"]

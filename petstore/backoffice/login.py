@@ -49,6 +49,10 @@ def in_words(seconds: int) -> str:
 class LoginForm(AuthenticationForm):
     """Refuses before the password is looked at, once there were too many attempts."""
 
+    # Nothing tells a wrong name from a wrong password.
+    error_messages = AuthenticationForm.error_messages | {
+        "invalid_login": "This name and password let nobody in. Both tell capitals from small letters."
+    }
     seconds_to_wait = 0
 
     def clean(self) -> dict[str, Any]:

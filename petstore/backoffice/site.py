@@ -42,7 +42,8 @@ class PetstoreAdminSite(TwoFactorSite):
         """Sign in; who has given the password already is led to the page that comes next."""
         if request.method == "GET" and self.half_signed_in(request) and (page := self.lacks(request)):
             return self.with_next(request, page)
-        response: HttpResponse = super().login(request, extra_context)
+        title = {"title": "Sign in"}
+        response: HttpResponse = super().login(request, title | (extra_context or {}))
         if isinstance(response, TemplateResponse):
             slowed_down(response, (response.context_data or {}).get("form"))
         return response

@@ -51,6 +51,24 @@ def test_staff_sign_in(boss: User) -> None:
     assert (response.status_code, response.url) == (302, "/admin/")
 
 
+def test_a_failed_sign_in_says_why_once_and_keeps_the_name() -> None:
+    page = attempt().text
+    assert page.count("errornote") == 1
+    assert "This name and password let nobody in." in page
+    assert '<input type="text" name="username" value="boss"' in page
+
+
+def test_pages_say_sign_in_and_sign_out(boss: User) -> None:
+    staff = Client()
+    assert "Sign in" in staff.get(LOGIN).text
+    staff.force_login(boss)
+    home = staff.get("/admin/").text
+    assert "Sign out" in home
+    for page in (home, Client().get(LOGIN).text, staff.post("/admin/logout/").text):
+        assert "Log in" not in page
+        assert "Log out" not in page
+
+
 def test_who_can_not_sign_in_finds_out_whom_to_ask() -> None:
     stranger = Client()
     assert 'href="/admin/sign-in-help/"' in stranger.get(LOGIN).text

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from datetime import UTC, datetime
 from html import unescape
 from typing import Any
 
@@ -338,6 +340,24 @@ def test_an_owner_finds_where_to_reset_a_password(db: None) -> None:
     clerk = member_of("Viewer")
     page = signed_in(member_of("Owner")).get(f"/admin/auth/user/{clerk.pk}/change/").text
     assert f'href="/admin/auth/user/{clerk.pk}/password/">Reset password</a>' in page
+
+
+def test_the_page_of_a_colleague_is_in_plain_words(db: None) -> None:
+    clerk = member_of("Viewer", last_login=datetime(2026, 11, 23, 7, 35, 26, 976639, UTC))
+    client = signed_in(superuser())
+    change = client.get(f"/admin/auth/user/{clerk.pk}/change/").text
+    assert "2026-11-23 07:35 UTC" in change
+    for page in (change, client.get("/admin/auth/user/add/").text):
+        assert "letters, digits and the signs @ . + - _" in page
+        assert not re.search("Designates|or fewer|[Aa]dd user|:26", page)
+
+
+def test_only_who_may_no_longer_sign_in_is_offered_to_be_deleted(db: None) -> None:
+    clerk, client = member_of("Viewer"), signed_in(member_of("Owner"))
+    address = f"/admin/auth/user/{clerk.pk}/"
+    assert f"{address}delete/" not in client.get(f"{address}change/").text
+    edit(client, clerk, is_active="")
+    assert f"{address}delete/" in client.get(f"{address}change/").text
 
 
 def test_a_superuser_makes_a_superuser(db: None) -> None:

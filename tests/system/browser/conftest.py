@@ -109,5 +109,5 @@ def sign_in(page: Page, name: str) -> None:
     page.goto("/admin/login/")
     page.get_by_label("Username").fill(name)
     page.get_by_label("Password").fill(PASSWORD)
-    page.get_by_role("button", name="Log in").click()
+    page.get_by_role("button", name="Sign in").click()
     page.wait_for_url("**/admin/")
