@@ -139,6 +139,10 @@ class ApiKey(Published):
     def __str__(self) -> str:
         return self.public_id
 
+    @property
+    def about(self) -> str:
+        return f"{self.name}, {self.account.name}" if self.name else self.account.name
+
     def state(self, now: datetime) -> str:
         if self.revoked_at is not None:
             return "revoked"

@@ -32,9 +32,10 @@ from inventory.admin.shared import ActingAdmin
 from inventory.import_export import STREAM, add, category_ids, checked, export, format_of, snapshot
 from inventory.import_export.checking import Report, Row
 from inventory.import_export.writing import write
-from inventory.models import Category, PetQuerySet
+from inventory.models import Category, Pet, PetQuerySet
 from inventory.models.uploads import PetUpload
 from petstore.backoffice import spreadsheets
+from petstore.backoffice.audit import record_export
 from petstore.backoffice.confirmation import Question, confirm
 from petstore.backoffice.wording import counted
 
@@ -233,7 +234,7 @@ class PetExchange(ImportExportMixin, ActingAdmin):  # type: ignore[misc]  # The 
                 raise ValidationError(NOT_IMPORTED.format("a category is no longer there"))
             add([rows])
             pets = counted(len(rows), "pet")
-            self.log_addition(request, upload, f"Imported {pets} from a file.")
+            self.log_addition(request, upload, f"Imported {pets} from {upload.file_name}.")
             upload.delete()
         return f"{pets} imported from {upload.file_name}."
 
@@ -247,11 +248,11 @@ class PetExchange(ImportExportMixin, ActingAdmin):  # type: ignore[misc]  # The 
             return redirect(f"{home}?e=1")
         which = "All pages of the list, with its filters and search." if request.GET else "All pets."
         about = f"{which} Each pet has its id, name, category and status."
-        act, back = partial(exported, pets), f"{home}?{request.GET.urlencode()}"
+        act, back = partial(exported, request, pets), f"{home}?{request.GET.urlencode()}"
         return confirm(self, request, EXPORT, ExportForm, act, back=back, about=about)
 
 
-def exported(pets: PetQuerySet, given: dict[str, Any]) -> FileResponse:
+def exported(request: HttpRequest, pets: PetQuerySet, given: dict[str, Any]) -> FileResponse:
     """Return the file, from the disk: a slow reader keeps no connection to the database.
 
     Raises ValidationError for more pets than one file may have.
@@ -263,5 +264,6 @@ def exported(pets: PetQuerySet, given: dict[str, Any]) -> FileResponse:
     with snapshot():
         write(export(pets), file, file_format, for_spreadsheets=True)
     file.seek(0)
+    record_export(request, Pet)
     name = f"pets-{timezone.now():%Y-%m-%d}.{file_format}"
     return FileResponse(file, as_attachment=True, filename=name, content_type=CONTENT_TYPES[file_format])

@@ -229,8 +229,7 @@ class OrderAdmin(ActingAdmin):
         if not verb.suits(order):  # To cancel it a second time would pass in silence.
             raise IllegalMoveError("")
         verb.act(order, staff(request), given)
-        why = f": {given['reason']}" if given.get("reason") else "."
-        self.log_change(request, order, f"{verb.done.capitalize()}{why}")
+        self.log_change(request, order, given.get("reason", ""))
 
     def in_words(self, row: Order) -> str:
         return f"Order {row.pk}: {label(row.pet)} for {row.account}"

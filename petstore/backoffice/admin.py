@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import timedelta
 from itertools import chain
@@ -28,9 +28,11 @@ from django.utils.safestring import SafeString
 
 from petstore.api.client_ip import NOWHERE
 from petstore.backoffice import palette, spreadsheets
+from petstore.backoffice.audit import record_export
+from petstore.backoffice.changelist import row_id
 from petstore.backoffice.dashboard import listing
 from petstore.backoffice.filters import ChoiceFilter, TimeFilter
-from petstore.backoffice.history import changes_of
+from petstore.backoffice.history import Change, changes_of
 from petstore.backoffice.model_admin import PetstoreModelAdmin
 from petstore.backoffice.models import AuditEntry
 from petstore.backoffice.navigation import may_view
@@ -38,7 +40,7 @@ from petstore.backoffice.palette import Result
 
 MOST_SHOWN = 1000  # Entries that one can page through; for older ones there are the filters.
 MOST_EXPORTED = 50_000
-CHANGES_SHOWN, VALUE_SHOWN = 3, 40  # Of an entry in the list; characters of a value.
+CHANGES_SHOWN, VALUE_SHOWN = 5, 40  # Of an entry in the list; characters of a value.
 TOO_MANY = f"More than {MOST_EXPORTED:,} entries are in this list. Narrow it with filters, then export it."
 COLUMNS = (
     "at (UTC)", "by", "action", "kind", "object's id", "object", "old values", "new values", "reason",
@@ -135,6 +137,12 @@ class AuditEntryAdmin(PetstoreModelAdmin):
     def when(self, entry: AuditEntry) -> str:
         return f"{entry.at:%Y-%m-%d %H:%M:%S} UTC"
 
+    def get_changelist_instance(self, request: HttpRequest) -> Any:
+        """Return the list; beside the name of what is known by an id alone stands what the id is of."""
+        found = super().get_changelist_instance(request)
+        tell_about(found.result_list)
+        return found
+
     @admin.display(description="by")
     def actor(self, entry: AuditEntry) -> str:
         return link_to("auth.user", entry.actor_id, entry.actor_name)
@@ -148,15 +156,17 @@ class AuditEntryAdmin(PetstoreModelAdmin):
     @admin.display(description="object")
     def thing(self, entry: AuditEntry) -> str:
         gone = entry.action == AuditEntry.Action.DELETED
-        return link_to(entry.model, None if gone else entry.object_id, entry.object_text)
+        link = link_to(entry.model, None if gone else entry.object_id, entry.object_text)
+        about = getattr(entry, "about", "")
+        return format_html("{} ({})", link, about) if about else link
 
     @admin.display
     def changes(self, entry: AuditEntry) -> SafeString:
         """Return the first changes, from old to new; the entry has them all, in full."""
         found = changes_of(entry)
-        lines = [(one.field, short(one.before), short(one.after)) for one in found[:CHANGES_SHOWN]]
+        lines = [(Change(name, *map(short, values)),) for name, *values in found[:CHANGES_SHOWN]]
         more = f" and {len(found) - CHANGES_SHOWN} more" if len(found) > CHANGES_SHOWN else ""
-        return format_html("{}{}", format_html_join(SafeString("<br>"), "{}: {} → {}", lines), more)
+        return format_html("{}{}", format_html_join(SafeString("<br>"), "{}", lines), more)
 
     @admin.display(description="from address")
     def origin(self, entry: AuditEntry) -> str:
@@ -194,6 +204,7 @@ class AuditEntryAdmin(PetstoreModelAdmin):
         file: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115  The response closes it.
         spreadsheets.write(chain([COLUMNS], map(exported, entries.iterator())), file)
         file.seek(0)
+        record_export(request, AuditEntry)
         name = f"audit-trail-{timezone.now():%Y-%m-%d}.csv"
         return FileResponse(file, as_attachment=True, filename=name, content_type="text/csv; charset=utf-8")
 
@@ -206,6 +217,20 @@ def exported(entry: AuditEntry) -> list[str]:
     ]  # fmt: skip
 
 
+def tell_about(entries: Iterable[AuditEntry]) -> None:
+    """Add to entries what their rows say about themselves, where they do: one query for each kind."""
+    by_model: dict[str, list[AuditEntry]] = {}
+    for entry in entries:
+        by_model.setdefault(entry.model, []).append(entry)
+    for model in admin.site._registry:
+        if found := hasattr(model, "about") and by_model.get(model._meta.label_lower):
+            ids = {row_id(entry.object_id) for entry in found} - {None}
+            rows = model._base_manager.select_related().in_bulk(ids)
+            for entry in found:
+                row: Any = rows.get(row_id(entry.object_id))
+                entry.__dict__["about"] = row.about if row else ""
+
+
 def link_to(model: str, pk: Any, text: str) -> str:
     """Return a link to the page of a row, or the text alone where there is none."""
     with suppress(NoReverseMatch):
@@ -215,8 +240,7 @@ def link_to(model: str, pk: Any, text: str) -> str:
     return text
 
 
-def short(value: Any) -> str:
-    text = "none" if value in (None, "") else str(value)
+def short(text: str) -> str:
     return text if len(text) <= VALUE_SHOWN else f"{text[: VALUE_SHOWN - 3]}..."
 
 

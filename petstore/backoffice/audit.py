@@ -53,22 +53,27 @@ class Actor:
 
 def record(
     by: Actor,
-    obj: models.Model | None,
+    obj: models.Model | type[models.Model] | None,
     action: Action,
     *,
     before: Values | None = None,
     after: Values | None = None,
     reason: str = "",
 ) -> None:
-    """Add an entry, with the values that differ before and after; those of secret fields are hidden."""
+    """Add an entry, with the values that differ before and after; those of secret fields are hidden.
+
+    It is about a row, about a model's list, or about nothing that has either.
+    """
+    row = obj if isinstance(obj, models.Model) else None
+    name = row or (obj._meta.verbose_name_plural if obj is not None else "")
     before, after = difference(before or {}, after or {})
     AuditEntry.objects.create(
         actor_id=by.user_id,
         actor_name=by.name[:150],
         action=Action(action),
         model=obj._meta.label_lower if obj is not None else "",
-        object_id=str(obj.pk)[:255] if obj is not None else "",
-        object_text=str(obj)[:255] if obj is not None else "",
+        object_id=str(row.pk)[:255] if row is not None else "",
+        object_text=str(name)[:255],
         before=hide(before, HIDDEN),
         after=hide(after, HIDDEN_NEW),
         reason=reason[:500],
@@ -129,6 +134,15 @@ def remember(request: HttpRequest, rows: Iterable[models.Model]) -> None:
     remembered = request.__dict__.setdefault("_petstore_before", {})
     for row in rows:
         remembered[row._meta.label_lower, row.pk] = values_in(row)
+
+
+def record_export(request: HttpRequest, model: type[models.Model]) -> None:
+    """Record who took the rows of a list away, and its filters; not what was searched for, as in logs."""
+    filters = request.GET.copy()
+    if "q" in filters:
+        filters["q"] = HIDDEN
+    after = {"filters": filters.urlencode(safe="() ") or "none"}
+    record(Actor.of(request), model, Action.EXPORTED, after=after)
 
 
 def record_change(request: HttpRequest, obj: models.Model, reason: str) -> None:

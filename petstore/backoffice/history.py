@@ -8,16 +8,25 @@ from typing import Any, NamedTuple
 
 from django.db.models import QuerySet
 
+from petstore.backoffice.audit import EMPTY, HIDDEN, HIDDEN_NEW
 from petstore.backoffice.models import AuditEntry
 
 TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)[\d:.]*\+00:00")
 MOST_SHOWN = 100  # A row may have thousands.
+# What says nothing that the entry doesn't say already; and names other than those of the columns.
+UNTOLD = {"id", "created_at", "updated_at", "date_joined", "last_login", "is_staff", "public_id"}
+NAMES = {"groups": "role", "is_active": "may sign in", "is_superuser": "superuser"}
 
 
 class Change(NamedTuple):
     field: str
-    before: Any
-    after: Any
+    before: str  # Nothing, if there is only what was set.
+    after: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.field}: {self.before} → {self.after}" if self.before else f"{self.field}: {self.after}"
+        )
 
 
 class Entry(NamedTuple):
@@ -38,15 +47,26 @@ def entries_of(found: QuerySet[AuditEntry]) -> list[Entry]:
 
 
 def changes_of(entry: AuditEntry) -> list[Change]:
-    """Return old and new values of what was changed; of what was added or deleted there are too many."""
-    if not (entry.before and entry.after):
-        return []
+    """Return what was changed, or of something new what was set; of what was deleted there is too much."""
+    names = sorted((entry.before | entry.after).keys() - UNTOLD) if entry.after else []
+    found = ((name, entry.before.get(name), entry.after.get(name)) for name in names)
     return [
-        Change(name.replace("_", " "), shown(entry.before.get(name)), shown(entry.after.get(name)))
-        for name in sorted(entry.before | entry.after)
+        change(NAMES.get(name, name.replace("_", " ")), before, after, is_new=not entry.before)
+        for name, before, after in found
+        if entry.before or after not in (*EMPTY, False, HIDDEN_NEW)
     ]
 
 
-def shown(value: Any) -> Any:
-    """Return a stored value; a time as people write it."""
-    return TIME.sub(r"\1 \2 UTC", value) if isinstance(value, str) else value
+def change(name: str, before: Any, after: Any, *, is_new: bool) -> Change:
+    if HIDDEN in (before, after) or after == HIDDEN_NEW:
+        return Change(name, "", "changed, but not shown")
+    return Change(name, "" if is_new else shown(before), shown(after))
+
+
+def shown(value: Any) -> str:
+    """Return a stored value as people write it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ", ".join(map(shown, value)) or "none"
+    return "none" if value in EMPTY else TIME.sub(r"\1 \2 UTC", str(value))

@@ -44,6 +44,7 @@ class AuditEntry(models.Model):
         ADDED = "added", "Added"
         CHANGED = "changed", "Changed"
         DELETED = "deleted", "Deleted"
+        EXPORTED = "exported", "Exported"
         ISSUED = "issued", "Issued"
         ROTATED = "rotated", "Rotated"
         REVOKED = "revoked", "Revoked"

@@ -20,6 +20,7 @@ from django.utils import timezone
 
 from accounts.models import Account, ApiKey
 from inventory.models import Category, Order, Pet
+from petstore.backoffice.audit import Actor
 from petstore.backoffice.models import AppendOnlyError, AuditEntry
 from tests.support.staff import PASSWORD, member_of, signed_in, superuser
 
@@ -305,11 +306,56 @@ def exported(client: Client, **query: Any) -> list[dict[str, str]]:
 def test_the_trail_is_exported_as_it_is_filtered(entries: None, staff: Client, boss: User) -> None:
     assert [row["object"] for row in exported(staff)] == ["thing 2", "thing 1", "thing 0"]
     rows = exported(staff, staff=boss.pk, p="0", sign_ins="shown")
-    assert [row["object"] for row in rows] == ["boss", "thing 2", "thing 0"]
+    assert [row["object"] for row in rows] == ["audit trail", "boss", "thing 2", "thing 0"]
     staff.post("/admin/inventory/category/add/", {"name": "=1+1"})
     row = exported(staff)[0]
     assert (row["by"], row["action"], row["object"]) == ("boss", "Added", "'=1+1")
     assert json.loads(row["new values"])["name"] == "=1+1"
+
+
+def test_an_export_is_recorded_with_its_filters_but_not_with_what_was_searched_for(
+    staff: Client, category: Category
+) -> None:
+    exported(staff, action__exact="added", q="Rex")
+    assert (last().action, last().object_text) == ("exported", "audit trail")
+    assert last().after == {"filters": "action__exact=added&q=(not shown)"}
+    staff.post("/admin/inventory/pet/export/?status__exact=sold", {"format": "csv"}).getvalue()
+    assert (last().action, last().object_text) == ("exported", "pets")
+    assert last().after == {"filters": "status__exact=sold"}
+    assert "filters: status__exact=sold" in staff.get(LIST).text
+
+
+def test_the_trail_tells_in_plain_words_what_was_set_and_changed(staff: Client, account: Account) -> None:
+    sent = {"username": "kim", "password1": PASSWORD, "password2": PASSWORD}
+    staff.post("/admin/auth/user/add/", sent | {"groups": Group.objects.get(name="Viewer").pk})
+    text = staff.get(LIST).text
+    assert "role: Viewer" in text
+    assert "may sign in: yes" in text
+    kim = User.objects.get(username="kim")
+    page = f"/admin/auth/user/{kim.pk}/change/"
+    staff.post(page, {"username": "kim", "groups": Group.objects.get(name="Support").pk})
+    text = staff.get(LIST).text
+    assert "role: Viewer → Support" in text
+    assert "may sign in: yes → no" in text
+    sent = {"name": account.name, "plan": account.plan_id, "contact_email": "kim@example.com"}
+    staff.post(f"/admin/accounts/account/{account.pk}/change/", sent)
+    text = staff.get(LIST).text
+    assert "contact email: changed, but not shown" in text
+    assert "updated at" not in text
+
+
+def test_the_trail_names_the_key_and_its_account_at_the_same_cost_for_any_number(
+    staff: Client, account: Account
+) -> None:
+    costs = []
+    for name in ("Till", "Depot"):
+        ApiKey.objects.issue(account, name=name, key_scopes=["pets:read"], by=Actor("tests"))
+        with CaptureQueriesContext(connection) as queries:
+            text = staff.get(LIST).text
+        costs.append(len(queries))
+        assert f"({name}, {account.name})" in text
+    assert "scopes: pets:read" in text
+    assert costs[0] == costs[1]
 
 
 def test_too_long_an_export_is_refused_with_a_way_out(
