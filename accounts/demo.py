@@ -184,7 +184,8 @@ def ban(choose: Random, now: datetime, customers: list[Customer]) -> list[Refusa
         KeyStanding.objects.bulk_create(
             [KeyStanding(key=key, banned_at=began, banned_until=until, ban_level=level + 1)]
         )
-        reason = f"30 requests before their Retry-After ran out. Banned for {length // MINUTE} minutes."
+        sent = "Sent 30 requests without waiting as Retry-After said."
+        reason = f"{sent} Banned for {length // MINUTE} minutes."
         entry(key, Action.BANNED, moment(began), "the service", reason).save()
         for _ in range(REFUSALS_OF_A_DAY):
             row = refusal(choose, key, moment(began + round(BANNED_AGO * choose.random())))

@@ -7,17 +7,18 @@ from django import forms
 from django.conf import settings
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.http import urlencode
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
-from accounts.admin.badges import age, state_badge
+from accounts.admin.badges import age, exact, state_badge
 from accounts.admin.base import PastedKeyAdmin, without_secret
 from accounts.models import Account, ApiKey, Refusal
 from petstore.api.errors import ErrorCode
+from petstore.backoffice.models import AuditEntry
 from petstore.backoffice.navigation import may_view
 
 MOST_ACCOUNTS = 50  # Of those that a name stands for.
@@ -124,7 +125,8 @@ class RefusalAdmin(PastedKeyAdmin):
         found = Refusal.objects.for_request(term).select_related(
             "account__plan", "key__standing", "key__account"
         )
-        explained = [explanation(refusal, now) for refusal in found]
+        lifted = liftings(found)
+        explained = [explanation(refusal, now) | {"ban": ban_of(refusal, lifted, now)} for refusal in found]
         listed = None if explained or not given else Refusal.objects.of(matching(term, given["hours"], now))
         return self.page(
             request, "accounts/refusal/explain", "Why was I refused?",
@@ -162,6 +164,25 @@ def explanation(refusal: Refusal, now: datetime) -> dict[str, Any]:
         "windows": windows(refusal),
         "networks": ", ".join(refusal.key.allowed_networks) if refusal.rule == Rule.ELSEWHERE else "",
     }
+
+
+def liftings(refusals: QuerySet[Refusal]) -> list[AuditEntry]:
+    """Return when staff lifted bans of these keys, the earliest first."""
+    keys = [str(refusal.key_id) for refusal in refusals if refusal.ban_ends_at]
+    found = AuditEntry.objects.filter(
+        model=ApiKey._meta.label_lower, object_id__in=keys, action=AuditEntry.Action.UNBANNED
+    )
+    return list(found.order_by("id")) if keys else []
+
+
+def ban_of(refusal: Refusal, lifted: list[AuditEntry], now: datetime) -> str:
+    """Return when the ban ends or ended, and who lifted it if somebody did; nothing if there was none."""
+    if (end := refusal.ban_ends_at) is None:
+        return ""
+    for entry in lifted:
+        if entry.object_id == str(refusal.key_id) and refusal.at <= entry.at < end:
+            return f"Lifted {exact(entry.at)} by {entry.actor_name}"
+    return f"{'Ended' if end <= now else 'Ends'} {exact(end)}"
 
 
 def windows(refusal: Refusal) -> list[tuple[str, Any, Any, datetime, datetime]]:

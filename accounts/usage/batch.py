@@ -205,5 +205,6 @@ def write_bans(bans: list[Ban]) -> None:
             continue
         BANS.inc()
         minutes = (ban.ends_at - ban.began_at) // MINUTE
-        reason = f"{ban.strikes} requests before their Retry-After ran out. Banned for {minutes} minutes."
+        sent = f"Sent {ban.strikes} requests without waiting as Retry-After said."
+        reason = f"{sent} Banned for {minutes} minutes."
         audit.record(SERVICE, key, audit.Action.BANNED, reason=reason)

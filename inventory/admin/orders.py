@@ -24,7 +24,7 @@ from accounts.admin import accounts
 from accounts.admin.accounts import Panel
 from accounts.models import Account
 from inventory.admin.shared import COLOURS, ActingAdmin, Outcome, Verb, a_few, label, staff, steps_of
-from inventory.admin.stages import StageFilter, tabs
+from inventory.admin.stages import StageFilter, example, tabs
 from inventory.models import LIVE, IllegalMoveError, Order, OrderStatus
 from petstore.backoffice.changelist import row_id
 from petstore.backoffice.confirmation import Question, ReasonForm, confirm
@@ -93,7 +93,7 @@ VERBS = {
         set_ship_date,
         shipped=False,
         form=ShipDateForm,
-        question=Question("Ship on a date", "Set the ship date", SEEN),
+        question=Question("Ship {} on a date", "Set the ship date", SEEN),
     ),
     "deliver": OrderVerb(
         "Deliver...",
@@ -101,7 +101,7 @@ VERBS = {
         (OrderStatus.APPROVED,),
         lambda order, by, _: order.deliver(by=by),
         question=Question(
-            "Deliver", "Deliver", "The pet is handed over and sold. A delivered order is final."
+            "Deliver {}", "Deliver", "The pet is handed over and sold. A delivered order is final."
         ),
     ),
     "change_ship_date": OrderVerb(
@@ -111,7 +111,7 @@ VERBS = {
         set_ship_date,
         shipped=True,
         form=ShipDateForm,
-        question=Question("Change ship date", "Change the ship date", SEEN),
+        question=Question("Change the ship date of {}", "Change the ship date", SEEN),
     ),
     "cancel": OrderVerb(
         "Cancel...",
@@ -120,7 +120,7 @@ VERBS = {
         lambda order, by, given: order.cancel(by=by, reason=given["reason"]),
         form=ReasonForm,
         question=Question(
-            "Cancel",
+            "Cancel {}",
             "Cancel the order",
             "The pet is available to others again. A cancelled order is final.",
             danger=True,
@@ -153,6 +153,11 @@ class OrderAdmin(ActingAdmin):
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         return super().changelist_view(request, (extra_context or {}) | {"tabs": tabs(request)})
+
+    def get_actions(self, request: HttpRequest) -> dict[str, Any]:
+        """Return the verbs; on a tab, those that suit its orders."""
+        actions, order = super().get_actions(request), example(request)
+        return {name: act for name, act in actions.items() if order is None or VERBS[name].suits(order)}
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         """Save nothing: orders change by their verbs alone."""
@@ -192,7 +197,8 @@ class OrderAdmin(ActingAdmin):
         if (verb := VERBS.get(name)) is None:
             raise Http404
         back = reverse("admin:inventory_order_change", args=[order.pk])
-        question = verb.question or Question(verb.description, verb.description, "The order goes on.")
+        plain = Question(f"{verb.description}: {{}}", verb.description, "The order goes on.")
+        question = (verb.question or plain).about(str(order))
 
         def act(given: dict[str, Any]) -> HttpResponse:
             self.carry_out(request, [order], verb, given)
@@ -275,7 +281,7 @@ def orders_of(account: Account, request: HttpRequest) -> Panel | None:
         Entry(
             event.at,
             f"Order {order.pk}: "
-            f"{event.to_status if event.to_status != event.from_status else 'to be shipped'}",
+            f"{event.to_status if event.to_status != event.from_status else 'ship date set'}",
             event.by,
             event.reason,
             link=reverse("admin:inventory_order_change", args=[order.pk]),

@@ -121,7 +121,7 @@ VERBS = {
         PetStatus.AVAILABLE,
         form=ReasonForm,
         question=Question(
-            "Return pets to stock",
+            "Return {} to stock",
             "Return to stock",
             "The pets that are sold become available again. Others stay as they are.",
         ),

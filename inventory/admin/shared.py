@@ -21,6 +21,7 @@ from petstore.backoffice.changelist import BigTableAdmin, is_across
 from petstore.backoffice.confirmation import Question, confirm
 from petstore.backoffice.history import MOST_SHOWN, Entry
 from petstore.backoffice.model_admin import SafeAutocompleteSelect
+from petstore.backoffice.wording import counted
 
 COLOURS: dict[str, str] = {
     PetStatus.AVAILABLE: "success",
@@ -55,7 +56,7 @@ def steps_of(row: Order | Pet) -> list[Entry]:
 
 def in_words(before: str, after: str) -> str:
     if before == after:
-        return "to be shipped"
+        return "ship date set"
     return f"{before} → {after}" if before else after
 
 
@@ -114,10 +115,12 @@ class ActingAdmin(BigTableAdmin):
         """Do it to the chosen rows; ask first where the verb has a question, or not all rows were seen."""
         verb, chosen = self.verbs[name], list(rows)
         act = partial(self.carry_out, request, chosen, verb)
-        unseen = Question(verb.description, verb.description, "") if is_across(request) else None
+        unseen = Question(f"{verb.description}: {{}}", verb.description, "") if is_across(request) else None
         if (question := verb.question or unseen) is None:
             return act({})
         back, words = request.get_full_path(), [(row.pk, self.in_words(row)) for row in chosen]
+        many = counted(len(chosen), str(self.opts.verbose_name), str(self.opts.verbose_name_plural))
+        question = question.about(many)
         return confirm(self, request, question, verb.form, act, back=back, rows=words, action=name)
 
     def carry_out(self, request: HttpRequest, rows: list[Any], verb: Any, given: dict[str, Any]) -> None:

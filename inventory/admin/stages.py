@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, cast
 from django.db.models import Q
 from django.db.models.expressions import RawSQL
 from django.http import HttpRequest
+from django.utils import timezone
 from unfold.contrib.filters.admin import DropdownFilter
 
 from inventory.models import Order, OrderStatus, Stage
@@ -40,6 +41,16 @@ def tabs(request: HttpRequest) -> list[Tab]:
         Tab(stage.label, listing("inventory_order", stage=stage), number.text, chosen == stage)
         for stage, number in numbers.items()
     ]
+
+
+def example(request: HttpRequest) -> Order | None:
+    """Return an order such as those of the tab that is chosen; None if it is the one of all orders."""
+    chosen = request.GET.get(StageFilter.parameter_name)
+    if chosen not in Stage.values:
+        return None
+    ends = {Stage.TO_APPROVE: OrderStatus.PLACED, Stage.DONE: OrderStatus.DELIVERED}
+    shipped = timezone.now() if chosen == Stage.SHIPPED else None
+    return Order(status=ends.get(Stage(chosen), OrderStatus.APPROVED), ship_date=shipped)
 
 
 class Number(NamedTuple):

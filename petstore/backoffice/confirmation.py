@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from django import forms
@@ -32,6 +32,10 @@ class Question:
     button: str
     warning: str  # Or nothing, where nothing is at stake.
     danger: bool = False
+
+    def about(self, what: str) -> Question:
+        """Return the question with what it is about in its title."""
+        return replace(self, title=self.title.format(what))
 
 
 def confirm(

@@ -147,6 +147,8 @@ class PetstoreModelAdmin(ModelAdmin):
         """Return the list, named by what it lists; Django's would be "Select pet to change"."""
         listed = super().get_changelist_instance(request)
         listed.title = plural(self.opts)
+        if not (listed.query or listed.has_active_filters):
+            listed.full_result_count = listed.result_count  # Or the heading would offer to show all.
         return listed
 
     def response_action(self, request: HttpRequest, queryset: Any, *args: Any, **kwargs: Any) -> Any:

@@ -15,6 +15,7 @@ from django.utils import timezone
 from accounts.models import Account
 from inventory import stock
 from inventory.admin import stages
+from inventory.admin.orders import VERBS
 from inventory.models import Category, Order, OrderStatus, Pet
 from petstore.backoffice.models import AuditEntry
 
@@ -393,3 +394,46 @@ def test_order_cancelled_by_its_client_meanwhile_is_skipped(
     said = act(staff, "cancel", order, confirmed="1", reason="Nobody came")
     assert "cancelled orders can't be cancelled" in said
     assert not order.events.filter(reason="Nobody came").exists()
+
+
+@pytest.mark.parametrize(
+    ("stage", "offered"),
+    [
+        ("", set(VERBS)),
+        ("to_approve", {"approve", "cancel"}),
+        ("to_ship", {"ship", "ship_later", "deliver", "cancel"}),
+        ("shipped", {"deliver", "change_ship_date", "cancel"}),
+        ("done", set()),
+    ],
+)
+def test_a_tab_offers_what_suits_its_orders(
+    staff: Client, order: Order, stage: str, offered: set[str]
+) -> None:
+    page = staff.get(ORDERS, {"stage": stage} if stage else {})
+    assert page.status_code == 200
+    assert {name for name in VERBS if f'<option value="{name}"' in page.text} <= offered
+    choices = page.context.get("action_form")
+    assert (
+        {name for name, _ in choices.fields["action"].choices if name} == offered
+        if choices
+        else not offered
+    )
+
+
+def test_what_is_asked_says_of_which_orders(staff: Client, order: Order) -> None:
+    assert f"Cancel order {order.pk}" in staff.get(f"{ORDERS}{order.pk}/act/cancel/").text
+    chosen = {"action": "cancel", "_selected_action": [order.pk]}
+    assert "Cancel 1 order" in staff.post(ORDERS, chosen).text
+
+
+def test_a_ship_date_is_told_as_one(staff: Client, order: Order) -> None:
+    order.approve(by="tests")
+    order.ship(by="tests")
+    for path in (f"{ORDERS}{order.pk}/change/", f"/admin/accounts/account/{order.account_id}/change/"):
+        text = staff.get(path).text
+        assert "ship date set" in text
+        assert "to be shipped" not in text
+
+
+def test_one_page_has_no_links_to_others(staff: Client, order: Order) -> None:
+    assert "<span>Previous</span>" not in staff.get(ORDERS).text

@@ -14,7 +14,8 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from accounts.models import Account, ApiKey, PlanCode, Refusal
+from accounts.limits import microseconds
+from accounts.models import Account, ApiKey, KeyStanding, PlanCode, Refusal
 from accounts.usage.write_behind import UsageRecorder
 from tests.conftest import Api
 from tests.support.skips import READS_PLANS
@@ -51,6 +52,18 @@ def test_a_refused_request_is_explained_from_the_id_of_its_answer(
     assert len(re.findall(r">\s*full\s*<", page.text)) == 1  # The minute's.
     for shown in ("Acme Pets", key.public_id, "GET /v1/pets/{petId}", "rate_limit_exceeded"):
         assert shown in unescape(page.text)
+
+
+def test_a_ban_that_was_lifted_is_no_longer_said_to_hold(staff: Client, key: ApiKey) -> None:
+    now = timezone.now()
+    end = now + timedelta(minutes=5)
+    refuse(key, rule="api_key_banned", at=now - timedelta(minutes=1), ban_ends_at=end)
+    (item,) = staff.get(PAGE, {"q": "req-1"}).context["found"]
+    assert item["ban"] == f"Ends {end:%Y-%m-%d %H:%M} UTC"
+    KeyStanding.objects.create(key=key, banned_at=microseconds(now), banned_until=microseconds(end))
+    staff.post(f"/admin/accounts/apikey/{key.pk}/unban/", {"reason": "Fixed"})
+    (item,) = staff.get(PAGE, {"q": "req-1"}).context["found"]
+    assert re.fullmatch(r"Lifted [\d-]+ [\d:]+ UTC by boss", item["ban"])
 
 
 def test_both_windows_are_shown_with_their_bounds(staff: Client, key: ApiKey) -> None:
