@@ -140,6 +140,10 @@ def test_reference_has_a_sample_of_each_operation(client: Client) -> None:
     assert sorted(shown) == sorted(described)
 
 
+def test_reference_says_that_it_is_loading_until_a_script_fills_it(client: Client) -> None:
+    assert re.search(r'<div id="reference"[^>]*>\s*<p>The reference is loading', client.get("/docs").text)
+
+
 def test_guide_to_deprecation_has_both_dates(client: Client) -> None:
     page = guide(client, "deprecation")
     for moment in (settings.GET_PET_DEPRECATED_AT, settings.GET_PET_REMOVED_AT):

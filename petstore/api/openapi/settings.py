@@ -60,7 +60,7 @@ def openapi_settings(
         "SCHEMA_PATH_PREFIX": r"/v1",
         "SCHEMA_PATH_PREFIX_TRIM": True,
         # Nothing on /docs comes from, or goes to, another site: not even Swagger's online validator.
-        "SWAGGER_UI_SETTINGS": {"deepLinking": True, "validatorUrl": None},
+        "SWAGGER_UI_SETTINGS": {"deepLinking": True, "validatorUrl": None, "defaultModelsExpandDepth": 0},
         "COMPONENT_SPLIT_REQUEST": False,
         "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
         "ENUM_NAME_OVERRIDES": enums,

@@ -88,6 +88,8 @@ def test_menu_is_folded_on_a_narrow_page_and_stays_in_view_on_a_wide_one(open_pa
 def test_reference_shows_a_sample_beside_each_operation_before_it_is_tried(open_page: Open) -> None:
     page = open_page("/docs")
     expect(page.locator(".opblock-tag").first).to_contain_text("pets")
+    expect(page.locator("#reference")).not_to_contain_text("is loading")
+    assert page.locator(".model-container").count() == 0  # The schemas come last, and are closed.
     add, order = (page.locator(f"[id$='-{name}']") for name in ("createPet", "placeOrder"))
     for opened in (add, order, add, add):  # The last but one closes it.
         opened.locator(".opblock-summary-control").click()
@@ -100,6 +102,8 @@ def test_reference_shows_a_sample_beside_each_operation_before_it_is_tried(open_
         assert parameters
         assert sample
         assert parameters["x"] + parameters["width"] <= sample["x"]
+        fits = "table => table.offsetWidth <= table.parentElement.clientWidth"
+        assert operation.locator(".responses-table").first.evaluate(fits)
     expect(page.locator("#samples")).to_be_hidden()
 
 
