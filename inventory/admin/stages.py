@@ -68,7 +68,7 @@ def in_stages(stock: Stock | None) -> dict[Stage, Number]:
     """Return the number of each stage's orders, so that it follows what one has just done. Four queries."""
     numbers = {}
     for stage in Stage:
-        found = Order.objects.filter(literally(stage.orders))[: MOST_COUNTED + 1].count()
+        found = Order.objects.order_by().filter(literally(stage.orders))[: MOST_COUNTED + 1].count()
         counted = stock.orders[stage] if stock else 0
         exact = found <= MOST_COUNTED
         numbers[stage] = Number(found if exact else max(MOST_COUNTED, counted), exact)

@@ -138,8 +138,8 @@ def test_who_may_not_lift_a_ban_is_not_led_there(banned: ApiKey) -> None:
         (ACCOUNTS, "Accounts"),
         (KEYS, "API keys"),
         ("/admin/inventory/pet/", "Pets"),
-        ("/admin/backoffice/auditentry/", "Audit entries"),
-        ("/admin/auth/user/", "Users"),
+        ("/admin/backoffice/auditentry/", "Audit trail"),
+        ("/admin/auth/user/", "Staff"),
     ],
 )
 def test_a_list_is_named_by_what_it_lists(staff: Client, path: str, title: str) -> None:
