@@ -86,7 +86,7 @@ class ApiKeyAdmin(KeyPages):
     autocomplete_fields = ["account"]
     issue_fields = ["account", "name", "scopes", "ends", "expires_at", "allowed_networks", "form_id"]
     shown_fields = [
-        "name", "account", "public_id", "mode", "scopes", "networks", "created_at", "expires_at",
+        "name", "account", "public_id", "mode", "its_scopes", "networks", "created_at", "ends",
         "rotated_from", "revoked_at", "revoked_reason",
     ]  # fmt: skip
 
@@ -134,6 +134,10 @@ class ApiKeyAdmin(KeyPages):
     def lift(self, key: ApiKey) -> SafeString:
         link = '<a class="office-link" href="{}" aria-label="Lift the ban of {}">Lift the ban</a>'
         return format_html(link, reverse("admin:accounts_apikey_unban", args=[key.pk]), key.public_id)
+
+    @display(description="scopes")
+    def its_scopes(self, key: ApiKey) -> str:
+        return ", ".join(key.scopes.split())
 
     @display(description="allowed networks")
     def networks(self, key: ApiKey) -> str:

@@ -30,7 +30,7 @@ def cards(request: HttpRequest) -> Iterator[Card]:
     if may_view(request, "accounts.account"):
         top = reports.top_accounts(TOP_ACCOUNTS)
         yield traffic(request, used_today=bool(top))
-        yield quota(top)
+        yield quota(request, top)
         yield callers_of_get_pet()
 
 
@@ -41,13 +41,12 @@ def keys(request: HttpRequest) -> Card:
     see, in_7_days = listing("accounts_apikey", banned="now"), listing("accounts_apikey", expires="7")
     changes = request.user.has_perm("accounts.change_apikey")
     steps = []
-    if banned.total:
+    if changes and banned.total:
         text = counted(banned.total, "key is banned now.", "keys are banned now.")
-        steps.append(Step(2, "gavel", text, "See why" if changes else "See the keys", see))
-    if to_replace > 0:
+        steps.append(Step(2, "gavel", text, "See why", see))
+    if changes and to_replace > 0:
         text = counted(to_replace, "key ends within 7 days", "keys end within 7 days")
-        verb = "Rotate in time" if changes else "See the keys"
-        steps.append(Step(2, "key", f"{text}, without a successor.", verb, in_7_days))
+        steps.append(Step(2, "key", f"{text}, without a successor.", "Rotate in time", in_7_days))
     links = {"banned": see, "in_7_days": in_7_days, "in_30_days": listing("accounts_apikey", expires="30")}
     now = timezone.now()
     bans = [(key, key.ban_end(now)) for key in banned.keys]
@@ -91,7 +90,7 @@ def traffic_chart(by_plan: dict[PlanCode, list[reports.Day]], column: str) -> Ba
     return BarChart(title, column, "Day (UTC)", labels, series, newest_last=True)
 
 
-def quota(top: list[QuotaCounter]) -> Card:
+def quota(request: HttpRequest, top: list[QuotaCounter]) -> Card:
     """Return who has used most of the daily limit, each as a bar and in words."""
     shares = [(used.account, used.day_used, used.account.limits.per_day) for used in top]
     lines = [
@@ -99,7 +98,8 @@ def quota(top: list[QuotaCounter]) -> Card:
         for account, used, limit in shares
     ]
     steps = []
-    if nearly := sum(is_nearly_all(used, limit) for _, used, limit in shares):
+    nearly = sum(is_nearly_all(used, limit) for _, used, limit in shares)
+    if nearly and request.user.has_perm("accounts.change_account"):
         at_least = "or more " if nearly == TOP_ACCOUNTS else ""
         text = counted(nearly, "account has", f"accounts {at_least}have")
         text = f"{text} used {NEARLY_ALL}% of today's quota, or more."

@@ -43,9 +43,9 @@ def orders(request: HttpRequest, stock: Stock | None) -> Card:
     changes = request.user.has_perm("inventory.change_order")
     steps = []
     for stage, (meaning, icon, verb) in WAITING.items():
-        if number := numbers[stage].at_least:
+        if changes and (number := numbers[stage].at_least):
             text = f"{numbers[stage].text} {'order waits' if number == 1 else 'orders wait'} {meaning}."
-            steps.append(Step(1, icon, text, verb if changes else "See the orders", link[stage]))
+            steps.append(Step(1, icon, text, verb, link[stage]))
     waiting = [
         (stage.label, f"wait {meaning}", numbers[stage].text, link[stage])
         for stage, (meaning, _, _) in WAITING.items()

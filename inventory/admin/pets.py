@@ -76,7 +76,7 @@ def move_pets(
         for pet in pets:
             order = held.get(pet.pk)
             if why_not := refusal(pet, to, returns=returns, order=order):
-                outcome.skip(why_not, f"{label(pet)}: order {order}" if order else label(pet))
+                outcome.skip(why_not, f"{label(pet)} in order {order}" if order else label(pet))
             else:
                 outcome.done.append(pet)
         now = timezone.now()

@@ -43,7 +43,7 @@ def staff(request: HttpRequest) -> str:
 
 def label(pet: Pet) -> str:
     name = pet.name if len(pet.name) <= NAME_SHOWN else f"{pet.name[: NAME_SHOWN - 3]}..."
-    return f"{name} {pet.pk}"
+    return f"{name} ({pet.pk})"
 
 
 def steps_of(row: Order | Pet) -> list[Entry]:
@@ -88,8 +88,8 @@ class Outcome:
         self.skipped.setdefault(reason, []).append(row)
 
     def sentences(self) -> list[str]:
-        """Return one for each reason: `2 skipped: sold pets can only be returned (Bella 12, Max 14)`."""
-        return [f"{len(rows)} skipped: {reason} ({a_few(rows)})." for reason, rows in self.skipped.items()]
+        """Return one for each reason: `2 skipped, Bella (12), Max (14): sold pets can only be returned`."""
+        return [f"{len(rows)} skipped, {a_few(rows)}: {reason}." for reason, rows in self.skipped.items()]
 
 
 class ActingAdmin(BigTableAdmin):

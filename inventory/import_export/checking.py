@@ -1,6 +1,7 @@
 """Checking pets before they are added, by the API's own rules. Pure."""
 
 import difflib
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
@@ -78,8 +79,15 @@ class Checker:
 
     def __init__(self, categories: dict[str, int]) -> None:
         self.ids = frozenset(categories.values())
-        # Blanks around a name in a file mean nothing, but a name as it stands comes first.
+        # Blanks around a name in a file mean nothing, nor do capitals where they leave one category; but a
+        # name as it stands comes first.
         self.by_name = {name.strip(): number for name, number in categories.items()} | categories
+        folded = Counter(name.strip().casefold() for name in categories)
+        self.by_folded = {
+            fold: number
+            for name, number in categories.items()
+            if folded[fold := name.strip().casefold()] == 1
+        }
         self.folded = {start_of(name): name for name in islice(categories, MOST_CATEGORIES)}
         self.hints: dict[str, str] = {}  # By the start of the unknown name.
 
@@ -116,9 +124,10 @@ class Checker:
     def category(self, value: Any) -> int:
         if not isinstance(value, str):
             raise ValidationError(NAME.error_messages["type"])
-        if value not in self.by_name:
+        found = self.by_name.get(value) or self.by_folded.get(value.strip().casefold())
+        if found is None:
             raise ValidationError(f"No category has the name {shown(value)}.{self.hint(value)}")
-        return self.by_name[value]
+        return found
 
     def hint(self, unknown: str) -> str:
         """Return a sentence that names the category that is meant, probably, or nothing."""

@@ -52,6 +52,7 @@ def lines(stream: BinaryIO) -> Iterator[str]:
 
 DELIMITERS = ",;\t"  # The first of them, where the first line has no other more often.
 EMPTY = "The file is empty. Its first line must name the columns."
+NO_COLUMNS = "The first line names no columns. If it is a pet already, put {} above it."
 WINDOWS = (
     "The text is not UTF-8, and was read as Windows-1252. Look whether letters with accents are right."
 )
@@ -133,6 +134,10 @@ def known_columns(names: list[str], line: int) -> list[str]:
     """Return the columns that the first line names. Raises UnreadableError for others."""
     known = {column.lower(): column for column in (*COLUMNS, "id")}
     columns: list[str] = []
+    if len(names) in {2, 3} and not {name.strip().lower() for name in names} & known.keys():
+        raise UnreadableError(
+            line, NO_COLUMNS.format(",".join(("name", "category", "status")[: len(names)]))
+        )
     for name in names:
         column = known.get(name.strip().lower())
         if column is None:

@@ -91,7 +91,7 @@ def test_order_that_does_not_allow_it_is_skipped_and_the_reason_given(
     staff: Client, order: Order, action: str, done: str
 ) -> None:
     page = act(staff, action, order, **CONFIRMED)
-    assert f"1 skipped: placed orders can't be {done}; approve them first (order {order.pk})." in page
+    assert f"1 skipped, order {order.pk}: placed orders can't be {done}; approve them first." in page
     assert status_of(order) == "placed"
 
 
@@ -99,8 +99,8 @@ def test_what_was_skipped_is_grouped_by_why(staff: Client, orders: list[Order]) 
     placed, approved, delivered, cancelled = orders
     page = act(staff, "cancel", *orders, reason="Closing down.", **CONFIRMED)
     assert "2 orders cancelled." in page
-    assert f"1 skipped: delivered orders can't be cancelled (order {delivered.pk})." in page
-    assert f"1 skipped: cancelled orders can't be cancelled (order {cancelled.pk})." in page
+    assert f"1 skipped, order {delivered.pk}: delivered orders can't be cancelled." in page
+    assert f"1 skipped, order {cancelled.pk}: cancelled orders can't be cancelled." in page
     assert {status_of(order) for order in (placed, approved)} == {"cancelled"}
 
 
@@ -110,7 +110,7 @@ def test_what_is_final_or_needs_to_know_more_is_asked_first(
 ) -> None:
     approved = orders[1]
     page = act(staff, action, approved)
-    assert f"Order {approved.pk}: Luna {approved.pet_id} for Acme Pets" in page
+    assert f"Order {approved.pk}: Luna ({approved.pet_id}) for Acme Pets" in page
     assert f'value="{approved.pk}"' in page
     assert (status_of(approved), approved.ship_date) == ("approved", None)
 

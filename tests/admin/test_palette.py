@@ -131,7 +131,7 @@ def test_an_order_is_found_by_its_id_with_what_may_be_done_now(staff: Client, or
 def test_a_pet_is_found_by_its_id_and_by_the_start_of_its_name(staff: Client, pet: Pet) -> None:
     page = f"/admin/inventory/pet/{pet.pk}/change/"
     for text in ("rex", str(pet.pk), f"pet {pet.pk}", f"Pet #{pet.pk}"):
-        assert (f"Rex {pet.pk}", page) in found(staff, text), text
+        assert (f"Rex ({pet.pk})", page) in found(staff, text), text
     assert titles(staff, "ex") == ["Export pets"]
 
 

@@ -16,7 +16,7 @@ from django.db import IntegrityError, OperationalError
 from django.utils import timezone
 
 from inventory.import_export import add
-from inventory.import_export.checking import BATCH, Row
+from inventory.import_export.checking import BATCH, Bad, Checker, Row
 from inventory.import_export.reading import LONGEST
 from inventory.models import Category, Pet
 from tests.conftest import COMMITTED, Api
@@ -204,7 +204,7 @@ MISPLACED = 'A quote is misplaced. Inside a value in quotes, " is written "".'
         (b"n" * 256 + b",Dogs,sold", "name: Must have at most 255 characters."),
         (b"R\0x,Dogs,sold", "name: Must have no NUL character."),
         (b"Rex,Dragons,sold", NO_DRAGONS),
-        (b"Rex,dogs,sold", "category: No category has the name 'dogs'. Did you mean 'Dogs'?"),
+        (b"Rex,dosg,sold", "category: No category has the name 'dosg'. Did you mean 'Dogs'?"),
         (b"Rex,CAT,sold", "category: No category has the name 'CAT'. Did you mean 'Cats'?"),
         (b"Rex,Do\0gs,sold", "category: No category has the name 'Do\\x00gs'. Did you mean 'Dogs'?"),
         (b"Rex," + b"x" * 500 + b",sold", f"category: No category has the name '{'x' * 56}...."),
@@ -223,6 +223,15 @@ MISPLACED = 'A quote is misplaced. Inside a value in quotes, " is written "".'
 def test_bad_csv_line_is_reported_with_its_number(write: Write, line: bytes, reason: str) -> None:
     file = write(HEAD + b'"Rex\nthe First",Dogs,sold\n\n' + line + b"\nTom,Cats,sold\n,Cats,\n")
     assert problems(file) == [(5, reason), (7, BLANK)]
+
+
+def test_capitals_of_a_category_do_not_matter_where_they_leave_one() -> None:
+    checker = Checker({"Dogs": 1, "Cats": 2, "CATS": 3})
+    assert checker.check({"name": "Rex", "category": "dogs"}) == ("Rex", 1, "available")
+    assert checker.check({"name": "Tom", "category": "CATS"}) == ("Tom", 3, "available")
+    ambiguous = checker.check({"name": "Tom", "category": "cats"})
+    assert isinstance(ambiguous, Bad)
+    assert "Did you mean" in ambiguous.reason
 
 
 @pytest.mark.parametrize(
@@ -277,8 +286,14 @@ UNCLOSED = "A value in quotes starts here and does not end as it should"
         (
             b"Rex,Dogs,sold\n",
             1,
-            "The column 'Rex' is unknown. The first line must name columns among name, ",
+            "The first line names no columns. If it is a pet already, put name,cat",
         ),
+        (
+            b"Rex;Dogs\n",
+            1,
+            "The first line names no columns. If it is a pet already, put name,cat",
+        ),
+        (b"Rex\n", 1, "The column 'Rex' is unknown. The first line must name columns among name, "),
         (b"\nname|category|status\n", 2, "The column 'name|category|status' is unknown."),
         (b"\nname;category;price\n", 2, "The column 'price' is unknown."),
         (b"name,category,\nRex,Dogs,\n", 1, "The column '' is unknown."),
