@@ -25,7 +25,7 @@ from unfold.forms import AdminPasswordChangeForm
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
 from accounts.admin.badges import exact
-from accounts.admin.staff_forms import NewStaffForm, RoleField, StaffForm
+from accounts.admin.staff_forms import NewStaffForm, RoleField, StaffForm, rights
 from petstore.backoffice import two_factor
 from petstore.backoffice.audit import Action, Actor, record
 from petstore.backoffice.confirmation import Question, ReasonForm, confirm
@@ -63,6 +63,8 @@ def grantable(request: HttpRequest) -> QuerySet[Permission]:
 class NobodyAboveAdmin(PetstoreModelAdmin):
     """Pages on which nobody raises anybody above themselves, or touches what stands above them."""
 
+    rights_field: str
+
     def outranks(self, request: HttpRequest, row: Any) -> bool:
         """Tell whether the row has rights that the member of staff has not."""
         user = cast("User", request.user)
@@ -82,10 +84,20 @@ class NobodyAboveAdmin(PetstoreModelAdmin):
 
     def formfield_for_manytomany(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
         """Offer only what may be given, as boxes to tick: they need neither a wide screen nor a mouse."""
-        if db_field.name in {"permissions", "user_permissions"}:
-            kwargs["queryset"] = grantable(request)
-        kwargs["widget"] = UnfoldAdminCheckboxSelectMultipleWidget()
-        return super().formfield_for_manytomany(db_field, request, **kwargs)
+        if db_field.name != self.rights_field:
+            return super().formfield_for_manytomany(db_field, request, **kwargs)
+        kwargs |= {"queryset": grantable(request), "widget": UnfoldAdminCheckboxSelectMultipleWidget()}
+        field = super().formfield_for_manytomany(db_field, request, **kwargs)
+        field.choices = rights(grantable(request))
+        return field
+
+    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
+        """Save what was ticked, and leave alone what no page offers."""
+        offered = [pk for _, choices in rights(Permission.objects.all()) for pk, _ in choices]
+        field = getattr(form.instance, self.rights_field)
+        kept = list(field.exclude(pk__in=offered))
+        super().save_related(request, form, formsets, change)
+        field.add(*kept)
 
 
 class RoleFilter(ChoiceFilter):
@@ -107,6 +119,7 @@ class StaffAdmin(UserAdmin, NobodyAboveAdmin):  # type: ignore[type-arg,misc]  #
     list_display = ("username", "name", "email", "role", "may_sign_in", "last_sign_in", "has_second_factor")
     list_filter = (RoleFilter, "is_active")
     filter_horizontal = ()
+    rights_field = "user_permissions"
     person = ("username", "first_name", "last_name", "email")
     row_pages = {"two-factor/": "reset_two_factor"}
 
@@ -231,6 +244,7 @@ class StaffAdmin(UserAdmin, NobodyAboveAdmin):  # type: ignore[type-arg,misc]  #
 @admin.register(Group)
 class StaffGroupAdmin(GroupAdmin, NobodyAboveAdmin):  # type: ignore[misc]  # Unfold has no types.
     filter_horizontal = ()
+    rights_field = "permissions"
 
     def outranks(self, request: HttpRequest, row: Group) -> bool:
         """Tell whether the group has rights that the member of staff has not, or is one of theirs."""

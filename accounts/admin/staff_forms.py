@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import chain
 from typing import Any
 
 from django import forms
-from django.contrib.auth.models import Group
+from django.apps import apps
+from django.contrib import admin
+from django.contrib.auth.models import Group, Permission
+from django.contrib.contenttypes.models import ContentType
 from unfold.forms import UserChangeForm, UserCreationForm
 from unfold.widgets import UnfoldAdminSelectWidget
+
+from petstore.backoffice.navigation import PAGES
 
 ROLES = {
     "Viewer": "sees everything but staff and the audit trail, and changes nothing",
@@ -24,6 +31,25 @@ HELP = {
     "is_superuser": "May do everything, whatever their role is. An Owner's role is enough for daily work.",
     "user_permissions": "What they may do besides their role.",
 }
+
+VERBS = {"view": "See", "add": "Add", "change": "Change", "delete": "Delete"}
+
+
+def rights(permissions: Iterable[Permission]) -> list[tuple[str, list[tuple[int, str]]]]:
+    """Return the choices among permissions: for each page of the navigation, what can be done there."""
+    given = {(each.content_type_id, each.codename): each.pk for each in permissions}
+    found = []
+    for path, title, _ in chain(*PAGES.values()):
+        model = apps.get_model(path)
+        page, kind = admin.site.get_model_admin(model), ContentType.objects.get_for_model(model)
+        keys = {verb: (kind.pk, f"{verb}_{model._meta.model_name}") for verb in VERBS}
+        choices = [
+            (given[key], f"{VERBS[verb]} {model._meta.verbose_name_plural}")
+            for verb, key in keys.items()
+            if key in given and getattr(page, f"can_{verb}", True)
+        ]
+        found += [(title, choices)] if choices else []
+    return found
 
 
 class RoleSelect(UnfoldAdminSelectWidget):

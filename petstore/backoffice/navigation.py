@@ -51,7 +51,12 @@ def may_view(request: HttpRequest, model: str) -> bool:
 
 
 def environment(request: HttpRequest) -> list[str]:
-    """Return the label that tells production from staging, and unfold's name of its colour."""
+    """Return the label that tells production from staging, and unfold's name of its colour.
+
+    Without https it is neither, but somebody's own machine.
+    """
+    if not settings.HTTPS:
+        return ["Local", "info"]
     return ["Staging", "warning"] if settings.ENVIRONMENT == "staging" else ["Production", "danger"]
 
 

@@ -108,6 +108,25 @@ def test_no_list_has_a_button_that_applies_its_filters(staff: Client, path: str)
     assert "Clear all filters" not in text
 
 
+def test_filters_can_be_closed_where_they_cover_the_page(staff: Client) -> None:
+    drawer = staff.get("/admin/accounts/apikey/").text.partition('id="changelist-filter"')[2]
+    assert re.search(r"<button[^>]*type='button'[^>]*filterOpen = false[^>]*>\s*Close", drawer)
+
+
+@pytest.mark.parametrize(
+    ("https", "environment", "label"),
+    [(False, "production", "Local"), (True, "production", "Production"), (True, "staging", "Staging")],
+)
+def test_pages_say_which_service_they_are_of(
+    staff: Client, settings: Any, https: bool, environment: str, label: str
+) -> None:
+    settings.HTTPS, settings.ENVIRONMENT = https, environment
+    text = staff.get("/admin/accounts/plan/").text
+    assert [
+        each for each in ("Local", "Production", "Staging") if f">{each}<" in re.sub(r"\s+", "", text)
+    ] == [label]
+
+
 def test_chosen_filters_can_be_cleared(staff: Client) -> None:
     assert "Clear all filters" in staff.get("/admin/inventory/pet/?status__exact=sold").text
 

@@ -383,6 +383,26 @@ def test_who_has_just_lost_their_rights_takes_nobody_elses(
     assert rival.is_staff
 
 
+def test_a_role_shows_what_its_pages_let_do_in_plain_words_and_keeps_the_rest(db: None) -> None:
+    client, viewer = signed_in(superuser()), Group.objects.get(name="Viewer")
+    page = client.get(f"/admin/auth/group/{viewer.pk}/change/").text
+    words = [
+        " ".join(label.split())
+        for label in re.findall(r'<span class="truncate">(.*?)</span>', page, re.DOTALL)
+    ]
+    assert {"See orders", "Change orders", "See API keys", "See audit trail", "Add staff"} <= set(words)
+    assert not {"Delete orders", "Delete API keys", "Change audit trail"} & set(words)
+    assert len(words) < 40
+    assert "Can " not in page
+    hidden = Permission.objects.get(codename="view_dailyusage")
+    shown = Permission.objects.get(codename="change_pet")
+    assert viewer.permissions.contains(hidden)
+    client.post(f"/admin/auth/group/{viewer.pk}/change/", {"name": "Viewer", "permissions": [shown.pk]})
+    assert viewer.permissions.contains(shown)
+    assert viewer.permissions.contains(hidden)
+    assert not viewer.permissions.filter(codename="view_pet").exists()
+
+
 def test_owners_do_not_take_rights_from_their_own_group(db: None) -> None:
     client = signed_in(member_of("Owner"))
     owners = Group.objects.get(name="Owner")

@@ -75,6 +75,14 @@
     document.querySelector("#content [autofocus]")?.focus(); // Browsers give up while unfold makes up the page.
   });
 
+  /* The menu of a narrow screen has no panel that shows: Escape presses its own cross. */
+  document.addEventListener("keydown", ({ key }) => {
+    const [cross, opener] = document.querySelectorAll('[x-on\\:click^="sidebarMobileOpen"]');
+    if (key !== "Escape" || !opener || !isShown(cross) || document.querySelector("dialog[open]")) return;
+    cross.click();
+    opener.focus();
+  });
+
   document.addEventListener("keydown", (event) => {
     if ((event.key === "Enter" || event.key === " ") && event.target.matches?.(CLICKABLE)) {
       event.preventDefault();

@@ -1,4 +1,6 @@
-/* Gives each select2 box the words of its label: select2 itself leaves it without a name. */
+/* Gives each select2 box the words of its label: select2 itself leaves it without a name. In front of the values of
+ * a list on a narrow screen, the first word of their name has a capital.
+ */
 "use strict";
 
 (() => {
@@ -13,6 +15,12 @@
       part.removeAttribute("aria-labelledby");
     }
   }
+
+  document.addEventListener("DOMContentLoaded", () => {
+    for (const { dataset } of document.querySelectorAll("td[data-label]")) {
+      dataset.label = dataset.label.charAt(0).toUpperCase() + dataset.label.slice(1);
+    }
+  });
 
   // Boxes come when the page is ready, and with each row that is added.
   new MutationObserver(() => document.querySelectorAll(SELECTION).forEach(name)).observe(document, {

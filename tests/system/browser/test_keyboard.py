@@ -22,9 +22,14 @@ def test_everything_is_reached_by_keyboard_alone(shop: Service, open_page: Open)
 def test_the_menu_of_a_narrow_screen_opens_by_keyboard(open_page: Open) -> None:
     page = open_page("/admin/", as_="owner", narrow=True)
     orders = page.get_by_role("link", name="Orders", exact=False).first
-    page.get_by_role("button", name="Menu").last.focus()
+    opener, menu = page.get_by_role("button", name="Menu").last, page.locator("#nav-sidebar-inner")
+    opener.focus()
     page.keyboard.press("Enter")
-    expect(page.locator("#nav-sidebar-inner")).to_be_in_viewport()
+    expect(menu).to_be_in_viewport()
+    page.keyboard.press("Escape")
+    expect(menu).to_be_hidden()
+    expect(opener).to_be_focused()
+    page.keyboard.press("Enter")
     orders.click()
     page.wait_for_url("**/inventory/order/**")
 
@@ -64,7 +69,7 @@ def test_filters_close_when_the_focus_leaves_them_and_not_before(open_page: Open
     expect(sheet).to_be_visible()
     page.keyboard.press("Enter")
     expect(page.locator(".select2-container--open")).to_have_count(0)
-    sheet.locator(".select2-selection").last.focus()
+    sheet.get_by_role("button", name="Close").focus()
     page.keyboard.press("Tab")
     expect(sheet).to_be_hidden()
 
