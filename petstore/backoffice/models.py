@@ -80,8 +80,8 @@ class AuditEntry(models.Model):
     objects = AuditQuerySet.as_manager()
 
     class Meta:
-        verbose_name = "audit entry"
-        verbose_name_plural = "audit trail"
+        verbose_name = "audit trail entry"
+        verbose_name_plural = "audit trail entries"
         ordering = ["-id"]
         default_permissions = ("view",)
         indexes = [

@@ -306,7 +306,7 @@ def exported(client: Client, **query: Any) -> list[dict[str, str]]:
 def test_the_trail_is_exported_as_it_is_filtered(entries: None, staff: Client, boss: User) -> None:
     assert [row["object"] for row in exported(staff)] == ["thing 2", "thing 1", "thing 0"]
     rows = exported(staff, staff=boss.pk, p="0", sign_ins="shown")
-    assert [row["object"] for row in rows] == ["audit trail", "boss", "thing 2", "thing 0"]
+    assert [row["object"] for row in rows] == ["audit trail entries", "boss", "thing 2", "thing 0"]
     staff.post("/admin/inventory/category/add/", {"name": "=1+1"})
     row = exported(staff)[0]
     assert (row["by"], row["action"], row["object"]) == ("boss", "Added", "'=1+1")
@@ -317,7 +317,7 @@ def test_an_export_is_recorded_with_its_filters_but_not_with_what_was_searched_f
     staff: Client, category: Category
 ) -> None:
     exported(staff, action__exact="added", q="Rex")
-    assert (last().action, last().object_text) == ("exported", "audit trail")
+    assert (last().action, last().object_text) == ("exported", "audit trail entries")
     assert last().after == {"filters": "action__exact=added&q=(not shown)"}
     staff.post("/admin/inventory/pet/export/?status__exact=sold", {"format": "csv"}).getvalue()
     assert (last().action, last().object_text) == ("exported", "pets")

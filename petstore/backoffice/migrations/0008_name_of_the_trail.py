@@ -1,4 +1,4 @@
-"""Pages call the list of entries the audit trail; nothing changes in the database."""
+"""Pages call entries what the navigation calls them; nothing changes in the database."""
 
 from django.db import migrations
 
@@ -12,8 +12,8 @@ class Migration(migrations.Migration):
             options={
                 "default_permissions": ("view",),
                 "ordering": ["-id"],
-                "verbose_name": "audit entry",
-                "verbose_name_plural": "audit trail",
+                "verbose_name": "audit trail entry",
+                "verbose_name_plural": "audit trail entries",
             },
         ),
     ]
