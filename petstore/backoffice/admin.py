@@ -140,6 +140,7 @@ class AuditEntryAdmin(PetstoreModelAdmin):
     def get_changelist_instance(self, request: HttpRequest) -> Any:
         """Return the list; beside the name of what is known by an id alone stands what the id is of."""
         found = super().get_changelist_instance(request)
+        found.title = "Audit trail"
         tell_about(found.result_list)
         return found
 

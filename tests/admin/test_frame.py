@@ -81,7 +81,7 @@ def test_headings_of_orders_and_lists_begin_with_a_capital(staff: Client, accoun
         ("auth/user/", "Staff", "Staff"),
         ("auth/user/add/", "Add member of staff", "Staff"),
         ("auth/group/1/change/", "Viewer | Roles", "Roles / Viewer"),
-        ("backoffice/auditentry/", "Audit trail entries", "Audit trail entries"),
+        ("backoffice/auditentry/", "Audit trail", "Audit trail entries"),
     ],
 )
 def test_pages_are_called_what_the_navigation_calls_them(
