@@ -11,6 +11,7 @@ document.addEventListener("DOMContentLoaded", () => {
   const openers = [...document.querySelectorAll(".palette-opener")];
   const PAUSE = 150; // Milliseconds without a key, after which a search is sent.
   const FAILED = "The search failed. Try again, or reload the page.";
+  let before; // What had the focus.
   let timer;
   let last = 0; // The search that was sent last: answers to earlier ones come too late.
   let searching = Promise.resolve();
@@ -40,6 +41,7 @@ document.addEventListener("DOMContentLoaded", () => {
   }
 
   function open() {
+    before = document.activeElement;
     dialog.showModal();
     searchNow();
   }
@@ -53,7 +55,8 @@ document.addEventListener("DOMContentLoaded", () => {
     last++;
     form.reset();
     show([], "");
-    if (document.activeElement === document.body) openers.find((opener) => opener.checkVisibility())?.focus();
+    // The browser leads back to where somebody was, but to nowhere if that was nowhere.
+    if (before === document.body) openers.find((opener) => opener.checkVisibility())?.focus();
   });
 
   input.addEventListener("input", () => {

@@ -48,6 +48,13 @@ def test_it_opens_and_closes_on_every_page(open_page: Open, path: str) -> None:
         expect(palette(page)).to_be_hidden()
 
 
+def test_it_leads_back_to_its_button_who_was_nowhere(open_page: Open) -> None:
+    page = open_page("/admin/", as_="owner")
+    search(page, "pets")
+    page.keyboard.press("Escape")
+    expect(page.locator(".palette-opener:focus")).to_have_count(1)
+
+
 def test_it_opens_while_somebody_types_and_leads_back_to_the_field(open_page: Open) -> None:
     page = open_page("/admin/inventory/pet/add/", as_="owner")
     page.get_by_label("Name").focus()
