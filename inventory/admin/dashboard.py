@@ -38,7 +38,7 @@ def cards(request: HttpRequest) -> Iterator[Card]:
 
 
 def orders(request: HttpRequest, stock: Stock | None) -> Card:
-    numbers = in_stages(stock)
+    numbers = in_stages(stock, WAITING)
     link = {stage: listing("inventory_order", stage=stage) for stage in Stage}
     changes = request.user.has_perm("inventory.change_order")
     steps = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple, cast
 
 from django.db.models import Q
@@ -64,10 +65,10 @@ class Number(NamedTuple):
         return f"{self.at_least:,}{'' if self.is_exact else '+'}"
 
 
-def in_stages(stock: Stock | None) -> dict[Stage, Number]:
-    """Return the number of each stage's orders, so that it follows what one has just done. Four queries."""
+def in_stages(stock: Stock | None, stages: Iterable[Stage] = Stage) -> dict[Stage, Number]:
+    """Return the number of each stage's orders, which follows what one has just done. A query for each."""
     numbers = {}
-    for stage in Stage:
+    for stage in stages:
         found = Order.objects.order_by().filter(literally(stage.orders))[: MOST_COUNTED + 1].count()
         counted = stock.orders[stage] if stock else 0
         exact = found <= MOST_COUNTED
