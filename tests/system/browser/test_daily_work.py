@@ -195,7 +195,7 @@ def test_stock_chooses_more_than_a_page(open_page: Open) -> None:
     page.get_by_role("link", name="Select up to 200 of the list").click()
     page.locator("select[name=action]").select_option("Set pending")
     press(page, "Run")
-    expect(page.get_by_role("heading", name="200 pets")).to_be_visible()
+    expect(page.get_by_role("heading", name="200 pets", exact=True)).to_be_visible()
 
 
 def test_stock_adds_twenty_pets_with_four_clicks(open_page: Open) -> None:
