@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple, cast
 
+from django.db import connection
 from django.db.models import Q
 from django.db.models.expressions import RawSQL
 from django.http import HttpRequest
@@ -67,9 +68,12 @@ class Number(NamedTuple):
 
 def in_stages(stock: Stock | None, stages: Iterable[Stage] = Stage) -> dict[Stage, Number]:
     """Return the number of each stage's orders, which follows what one has just done. A query for each."""
+    # PostgreSQL goes along the stage's index, where it might walk all orders; SQLite would sort them first.
+    along = ["id"] if connection.vendor == "postgresql" else []
     numbers = {}
     for stage in stages:
-        found = Order.objects.order_by().filter(literally(stage.orders))[: MOST_COUNTED + 1].count()
+        orders = Order.objects.filter(literally(stage.orders)).order_by(*along)
+        found = orders[: MOST_COUNTED + 1].count()
         counted = stock.orders[stage] if stock else 0
         exact = found <= MOST_COUNTED
         numbers[stage] = Number(found if exact else max(MOST_COUNTED, counted), exact)

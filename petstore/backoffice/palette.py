@@ -7,7 +7,7 @@ where there may be many, and nothing that the member of staff may not see.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain
+from itertools import chain, dropwhile
 from typing import NamedTuple
 
 from django.http import HttpRequest
@@ -90,7 +90,7 @@ def match(term: str, title: str) -> int:
 
 
 def after(term: str, phrase: str) -> str | None:
-    """Return what follows the words of a phrase, `issue key Acme` or `Issue a key for Acme`.
+    """Return what follows the words of a phrase, as typed: `issue key Acme` or `Issue a key for Acme`.
 
     None if the term does not begin as the phrase does. Nothing follows one that is only begun: `lif`,
     `issue a key fo`.
@@ -101,6 +101,4 @@ def after(term: str, phrase: str) -> str | None:
         return ""
     if words[0] != known[0]:
         return None
-    while words and words[0] in known:
-        del words[0]
-    return " ".join(words)
+    return " ".join(dropwhile(lambda word: word.lower() in known, term.split()))

@@ -1,6 +1,7 @@
 """Staff paste a request id and read why the request was refused."""
 
 import re
+from copy import copy
 from datetime import UTC, datetime, timedelta
 from html import unescape
 from typing import Any
@@ -17,7 +18,7 @@ from django.utils import timezone
 from accounts.limits import microseconds
 from accounts.models import Account, ApiKey, KeyStanding, PlanCode, Refusal
 from accounts.usage.write_behind import UsageRecorder
-from tests.conftest import Api
+from tests.conftest import OPERATOR, Api
 from tests.support.skips import READS_PLANS
 
 PAGE = "/admin/accounts/refusal/"
@@ -225,12 +226,17 @@ def test_a_long_list_asks_no_more(staff: Client, several: ApiKey, issue: Any) ->
 
 @READS_PLANS
 def test_a_keys_and_an_accounts_newest_are_read_by_an_index(key: ApiKey) -> None:
+    one = refuse(
+        ApiKey.objects.issue(Account.objects.create(name="Others", plan=key.account.plan), by=OPERATOR)[0]
+    )
+    one.pk = None
+    Refusal.objects.bulk_create([copy(one) for _ in range(2_000)])
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE accounts_refusal")
     for rows, index in (
         (Q(key__in=[key.pk]), "refusal_by_key"),
         (Q(account__in=[1]), "refusal_by_account"),
     ):
-        with connection.cursor() as cursor:
-            cursor.execute("SET LOCAL enable_seqscan = off")
         assert index in Refusal.objects.of(rows).explain()
 
 
