@@ -139,10 +139,11 @@ class UsageRecorder:
             self._batch.last_called[place] = now
 
     def ban(self, ban: Ban) -> None:
-        """Record a ban now, for staff to see; if the database is away, with the next write."""
+        """Record a ban now, for staff to see; if no thread or no database is free, with the next write."""
         with self._lock:
             self._batch.bans.append(ban)
-        in_thread(self.write)
+        with suppress(Error):
+            in_thread(self.write)
         self.wake()  # Redis is told there: who was banned need not wait for that.
 
     def start(self, chore: Callable[[], object]) -> None:

@@ -203,3 +203,14 @@ def test_ban_that_is_lifted_before_it_is_written_is_told_all_the_same(key: ApiKe
     kinds = EventDraft.objects.filter(type__startswith="key.").order_by("pk").values_list("type", flat=True)
     assert list(kinds)[-2:] == [EventType.KEY_BANNED, EventType.KEY_UNBANNED]
     assert len(told(EventType.KEY_BANNED)) == 1
+
+
+def test_ban_for_which_no_thread_is_free_is_recorded_with_the_next_write(
+    key: ApiKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began = round(timezone.now().timestamp() * 1_000_000)
+    with monkeypatch.context() as busy:
+        busy.setattr(write_behind, "in_thread", Mock(side_effect=OperationalError("Busy.")))
+        write_behind.recorder.ban(Ban(key.pk, began, began + 5 * MINUTE, 1, 10))
+    write_behind.recorder.write()
+    assert KeyStanding.objects.get().key == key
