@@ -1,6 +1,8 @@
 """Random lives of a shop: whatever clients and staff do, orders and pets agree, D12-D15 and D31 hold."""
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import pytest
@@ -22,6 +24,7 @@ from tests.support.thorough import times
 
 PETS = 3
 LIVE = {"placed", "approved"}
+SHIP_DATE = datetime(2026, 12, 1, 12, tzinfo=UTC)
 PET_MOVES = {
     ("available", "pending"),
     ("available", "sold"),
@@ -127,23 +130,26 @@ class Shop(RuleBasedStateMachine):
             sale.status = "cancelled"
             self.pets[sale.pet] = "available"
 
-    @rule(number=numbers, verb=st.sampled_from(["approve", "ship", "deliver", "cancel"]))
+    @rule(number=numbers, verb=st.sampled_from(["approve", "ship", "ship on a date", "deliver", "cancel"]))
     def handle(self, number: int, verb: str) -> None:
         """Approve, ship, deliver or cancel an order, legally or not."""
         if (found := self.sale(number)) is None:
             return
         order, sale = found
-        needed = {"approve": {"placed"}, "ship": {"approved"}, "deliver": {"approved"}}
-        act = getattr(Order.objects.get(pk=order), verb)
-        if sale.status not in needed.get(verb, LIVE | {"cancelled"}):
+        needed = {"approve": {"placed"}, "cancel": LIVE | {"cancelled"}}
+        dates = {"ship_date": SHIP_DATE} if verb == "ship on a date" else {}
+        act = partial(
+            getattr(Order.objects.get(pk=order), verb.removesuffix(" on a date")), by="staff", **dates
+        )
+        if sale.status not in needed.get(verb, {"approved"}) or (verb == "ship" and sale.shipped):
             with pytest.raises(IllegalMoveError):
-                act(by="staff")
+                act()
             return
-        act(by="staff")
+        act()
         match verb:
             case "approve":
                 sale.status = "approved"
-            case "ship":
+            case "ship" | "ship on a date":
                 sale.shipped = True
             case "deliver":
                 sale.status = "delivered"
