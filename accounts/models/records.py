@@ -135,7 +135,7 @@ class DailyUsage(Record):
 class IdempotencyRecord(Record):
     """The first answer to a request that may be sent again (D31). Written with what the request wrote."""
 
-    account = models.ForeignKey("accounts.Account", models.CASCADE, related_name="+")
+    account = models.ForeignKey("accounts.Account", models.CASCADE, related_name="+", db_index=False)
     key = models.CharField(max_length=255)
     fingerprint = models.CharField(max_length=64, help_text="Of method, path and body.")
     status = models.PositiveSmallIntegerField(null=True)

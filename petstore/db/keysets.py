@@ -7,6 +7,9 @@ the statistics say. A list with two filters has a form of its own, or the index 
 almost as cheap.
 
 An index of the model's `Meta` is all that has to be declared: `order_for` finds its order.
+
+One row needs no order. With one, PostgreSQL would walk the primary key of a table that is still small, and
+keep to that plan while it grows.
 """
 
 from typing import Any
@@ -28,17 +31,19 @@ class TwoFilterKey(Key):
     template = "(0 + %(expressions)s)"
 
 
-def order_for(model: type[Model], columns: frozenset[str]) -> Combinable:
-    """Return what to order rows by of which each of these columns has one value.
+def order_for(model: type[Model], columns: frozenset[str]) -> Combinable | None:
+    """Return what to order rows by of which each of these columns has one value; None: there is but one.
 
     Raises LookupError if no index gives that order: some pages of the list would be slow.
     """
     fields: dict[str, Any] = {name: model._meta.get_field(name) for name in columns}
     asked = {field.name for field in fields.values()}
     unique = model._meta.total_unique_constraints
-    if not fields or any(field.unique for field in fields.values()):
-        return F("id")
+    if any(field.unique for field in fields.values()):
+        return None
     if any(asked >= set(constraint.fields) for constraint in unique):
+        return None
+    if not fields:
         return F("id")
     for index in model._meta.indexes:
         *names, key = index.expressions or ("",)

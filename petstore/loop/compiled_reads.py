@@ -88,9 +88,12 @@ class Read:
         return self._statements[form]
 
     def _in_order(self) -> QuerySet[Any, Any]:
-        """Return the queryset, which may be filtered and ordered by `keyset` now."""
+        """Return the queryset in the order of its `keyset`, which filters may name; one row has none."""
         columns = frozenset(name for name in self._filters if "__" not in name)
-        rows: QuerySet[Any, Any] = self._source().alias(keyset=order_for(self._model, columns))
+        order = order_for(self._model, columns)
+        if order is None:
+            return self._source().order_by()
+        rows: QuerySet[Any, Any] = self._source().alias(keyset=order).order_by("keyset")
         return rows
 
 
@@ -129,9 +132,9 @@ def choice_fields(model: type[models.Model]) -> frozenset[str]:
 def compile_read(
     queryset: QuerySet[Any, Any], alias: str, filters: tuple[str, ...], choices: dict[str, str]
 ) -> CompiledRead:
-    """Compile a queryset with a `keyset` for a database; filters that are no choices get placeholders."""
+    """Compile a queryset for a database; filters that are no choices get placeholders."""
     marks = {name: choices.get(name, FIRST_MARK - number) for number, name in enumerate(filters)}
-    compiler = queryset.filter(**marks).order_by("keyset").query.get_compiler(alias)
+    compiler = queryset.filter(**marks).query.get_compiler(alias)
     sql, values = compiler.as_sql()
     names: dict[Any, str] = {mark: name for name, mark in marks.items()}
     names |= {str(mark): name for name, mark in marks.items()}  # As the field of a text has it.

@@ -1,5 +1,6 @@
 """Requests that are sent again with an `Idempotency-Key`: D31, on every operation that creates."""
 
+import re
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,9 +13,11 @@ from django.core.management import call_command
 from django.db import connection, transaction
 from django.utils import timezone
 
+from accounts.idempotency import ANSWERS
 from accounts.models import Account, ApiKey, IdempotencyRecord, PlanCode
 from inventory.models import Category, Order, Pet
 from tests.conftest import COMMITTED, Api
+from tests.support.skips import READS_PLANS
 
 DAY = timedelta(hours=24)
 
@@ -274,6 +277,23 @@ def test_command_deletes_old_answers_alone_and_says_how_many(
     assert Pet.objects.count() == 5
     call_command("clear_idempotency_keys")
     assert capsys.readouterr().out == "Done. Deleted 0 answers.\n"
+
+
+@COMMITTED
+@READS_PLANS
+def test_answer_is_found_by_its_key_though_none_was_there_when_the_read_was_planned(db: None) -> None:
+    """A prepared read keeps its plan while the table fills, until PostgreSQL counts its rows again."""
+    statement = ANSWERS.where(account_id=1, key="a")._compiled("default").statement
+    with connection.cursor() as cursor:
+        cursor.execute("VACUUM (ANALYZE) accounts_idempotencyrecord")
+        cursor.execute("SET enable_seqscan = off")  # As on the event loop.
+        cursor.execute("SET plan_cache_mode = force_generic_plan")
+        cursor.execute(f"PREPARE read AS {statement.sql.decode()}")
+        cursor.execute("EXPLAIN EXECUTE read (1, 'a', 1)")
+        plan = "\n".join(line for (line,) in cursor.fetchall())
+    connection.close()
+    assert "Index Scan using one_answer_for_an_idempotency_key" in plan
+    assert re.search(r"Index Cond: .*account_id = .* AND .*key.* = ", plan), plan
 
 
 # --- What is a key -----------------------------------------------------------------------------------
