@@ -31,19 +31,24 @@ class TwoFilterKey(Key):
     template = "(0 + %(expressions)s)"
 
 
-def order_for(model: type[Model], columns: frozenset[str]) -> Combinable | None:
-    """Return what to order rows by of which each of these columns has one value; None: there is but one.
+def is_one_row(model: type[Model], columns: frozenset[str]) -> bool:
+    """Tell whether no two rows have the same values in these columns."""
+    fields = [model._meta.get_field(name) for name in columns]
+    asked = {field.name for field in fields}
+    unique = model._meta.total_unique_constraints
+    return any(getattr(field, "unique", False) for field in fields) or any(
+        asked >= set(constraint.fields) for constraint in unique
+    )
+
+
+def order_for(model: type[Model], columns: frozenset[str]) -> Combinable:
+    """Return what to order rows by of which each of these columns has one value.
 
     Raises LookupError if no index gives that order: some pages of the list would be slow.
     """
     fields: dict[str, Any] = {name: model._meta.get_field(name) for name in columns}
     asked = {field.name for field in fields.values()}
-    unique = model._meta.total_unique_constraints
-    if any(field.unique for field in fields.values()):
-        return None
-    if any(asked >= set(constraint.fields) for constraint in unique):
-        return None
-    if not fields:
+    if not fields or is_one_row(model, columns):
         return F("id")
     for index in model._meta.indexes:
         *names, key = index.expressions or ("",)

@@ -16,7 +16,7 @@ from django.db.models import QuerySet
 from django.db.transaction import TransactionManagementError
 
 from petstore.db import replicas
-from petstore.db.keysets import order_for
+from petstore.db.keysets import is_one_row, order_for
 from petstore.loop.libpq import Statement, compiled, named
 from petstore.loop.reader import reader
 from petstore.loop.waiting import on_loop, this_turn
@@ -90,11 +90,10 @@ class Read:
     def _in_order(self) -> QuerySet[Any, Any]:
         """Return the queryset in the order of its `keyset`, which filters may name; one row has none."""
         columns = frozenset(name for name in self._filters if "__" not in name)
-        order = order_for(self._model, columns)
-        if order is None:
+        if is_one_row(self._model, columns):
             return self._source().order_by()
-        rows: QuerySet[Any, Any] = self._source().alias(keyset=order).order_by("keyset")
-        return rows
+        rows: QuerySet[Any, Any] = self._source().alias(keyset=order_for(self._model, columns))
+        return rows.order_by("keyset")
 
 
 class OwnRead:

@@ -6,13 +6,16 @@ from django.db.models.expressions import Combinable
 
 from accounts.models import IdempotencyRecord
 from inventory.models import Category, Order, Pet
-from petstore.db.keysets import OneFilterKey, TwoFilterKey, order_for
+from petstore.db.keysets import OneFilterKey, TwoFilterKey, is_one_row, order_for
 
 LISTS = [
     (Category, set(), F("id")),
+    (Category, {"name"}, F("id")),
+    (Pet, {"id"}, F("id")),
     (Pet, {"status"}, F("id")),
     (Pet, {"category_id"}, OneFilterKey("id")),
     (Pet, {"status", "category_id"}, TwoFilterKey("id")),
+    (Order, {"account_id", "id"}, F("id")),
     (Order, {"account_id", "status"}, TwoFilterKey("id")),
 ]
 
@@ -25,16 +28,21 @@ def test_order_is_that_of_the_index_for_the_filters(
 
 
 @pytest.mark.parametrize(
-    ("model", "columns"),
+    ("model", "columns", "one"),
     [
-        (Category, {"name"}),
-        (Pet, {"id"}),
-        (Order, {"account_id", "id"}),
-        (IdempotencyRecord, {"account_id", "key"}),
+        (Category, {"name"}, True),
+        (Category, set(), False),
+        (IdempotencyRecord, {"account_id", "key"}, True),
+        (Order, {"account_id"}, False),
+        (Order, {"account_id", "id"}, True),
+        (Order, {"pet_id"}, False),  # Only one of them is open.
+        (Pet, {"id"}, True),
     ],
 )
-def test_what_is_one_row_has_no_order(model: type[Pet], columns: set[str]) -> None:
-    assert order_for(model, frozenset(columns)) is None
+def test_one_row_is_what_all_columns_of_a_unique_constraint_find(
+    model: type[Pet], columns: set[str], one: bool
+) -> None:
+    assert is_one_row(model, frozenset(columns)) is one
 
 
 @pytest.mark.parametrize(
