@@ -3,19 +3,19 @@
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, Response, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, Response, ViewportSize, sync_playwright
 
 from tests.support.live import Service, live_service
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-WIDE = {"width": 1280, "height": 900}
-NARROW = {"width": 390, "height": 844}
+WIDE: ViewportSize = {"width": 1280, "height": 900}
+NARROW: ViewportSize = {"width": 390, "height": 844}
 PATIENCE = 15_000  # Milliseconds that a step may take on a busy machine.
 PASSWORD = "a long pass phrase of the tests"
 DEMO_KEY = "psk_live_demo"  # Nobody's.
+QUIET = "/healthz"  # A page of the shop on which nothing happens.
 GROUPS = ("Viewer", "Support", "Stock", "Owner")
 
 MAKE_STAFF = f"""
@@ -52,55 +52,78 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         yield service
 
 
+class Profiles:
+    """A browser profile for each member of staff, and one for strangers, each with one page.
+
+    They stay from test to test: a new profile has to start a process, fetch every file and sign in, which
+    costs more than what most tests do.
+    """
+
+    def __init__(self, chromium: Browser, url: str) -> None:
+        self.chromium = chromium
+        self.url = url
+        self.pages: dict[str, Page] = {}
+        self.problems: list[str] = []
+
+    def page(self, name: str) -> Page:
+        """Return somebody's page; without a name, a stranger's."""
+        if name not in self.pages:
+            context = self.chromium.new_context(
+                base_url=self.url, permissions=["clipboard-read", "clipboard-write"]
+            )
+            context.set_default_timeout(PATIENCE)
+            context.on("console", self.note)
+            context.on("weberror", lambda error: self.problems.append(f"exception: {error.error}"))
+            context.on("response", self.check)
+            self.pages[name] = context.new_page()
+            if name:
+                sign_in(self.pages[name], name)
+        return self.pages[name]
+
+    def note(self, message: ConsoleMessage) -> None:
+        # The browser reports a 4xx as an error too; a page may well answer one.
+        if message.type in {"error", "warning"} and "Failed to load resource" not in message.text:
+            self.problems.append(f"{message.type}: {message.text}")
+
+    def check(self, response: Response) -> None:
+        if response.status >= 500 or (response.status == 404 and "/static/" in response.url):
+            self.problems.append(f"{response.status}: {response.url}")
+
+    def leave(self) -> list[str]:
+        """Forget what the pages kept, and what a test did to them; return the problems that came up."""
+        for page in self.pages.values():
+            page.unroute_all()
+            if page.url != f"{self.url}{QUIET}":
+                page.goto(QUIET)
+                page.evaluate("localStorage.clear(); sessionStorage.clear()")
+        found, self.problems = self.problems, []
+        return found
+
+
 @pytest.fixture(scope="package")
-def signed_in(shop: Service) -> dict[str, Any]:
-    """The cookies of each member of staff who has signed in: more than ten a minute are refused."""
-    return {}
+def profiles(chromium: Browser, shop: Service) -> Profiles:
+    """The profiles of all tests."""
+    return Profiles(chromium, shop.url)
 
 
 @pytest.fixture
-def open_page(chromium: Browser, shop: Service, signed_in: dict[str, Any]) -> Iterator[Open]:
-    """Opens pages of the shop, each in a browser profile of its own; no page may report a problem.
+def open_page(profiles: Profiles) -> Iterator[Open]:
+    """Opens pages of the shop, as a member of staff or as a stranger; no page may report a problem.
 
     A problem is an error or warning on the console (a violation of the Content-Security-Policy is one), an
     exception in a script, or a 5xx.
     """
-    problems: list[str] = []
-    contexts = []
-
-    def note(message: ConsoleMessage) -> None:
-        # The browser reports a 4xx as an error too; a page may well answer one.
-        if message.type in {"error", "warning"} and "Failed to load resource" not in message.text:
-            problems.append(f"{message.type}: {message.text}")
-
-    def check(response: Response) -> None:
-        if response.status >= 500 or (response.status == 404 and "/static/" in response.url):
-            problems.append(f"{response.status}: {response.url}")
 
     def open_(path: str = "", *, as_: str = "", narrow: bool = False, dark: bool = False) -> Page:
-        context = chromium.new_context(
-            base_url=shop.url,
-            viewport=NARROW if narrow else WIDE,  # type: ignore[arg-type]  # A dict will do.
-            color_scheme="dark" if dark else "light",
-            permissions=["clipboard-read", "clipboard-write"],
-            storage_state=signed_in.get(as_),
-        )
-        context.set_default_timeout(PATIENCE)
-        contexts.append(context)
-        page = context.new_page()
-        page.on("console", note)
-        page.on("pageerror", lambda error: problems.append(f"exception: {error}"))
-        page.on("response", check)
-        if as_ and as_ not in signed_in:
-            sign_in(page, as_)
-            signed_in[as_] = context.storage_state()
+        page = profiles.page(as_)
+        page.set_viewport_size(NARROW if narrow else WIDE)
+        page.emulate_media(color_scheme="dark" if dark else "light")
         if path:
             page.goto(path)
         return page
 
     yield open_
-    for context in contexts:
-        context.close()
+    problems = profiles.leave()
     assert not problems, problems
 
 

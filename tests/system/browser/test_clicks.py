@@ -1,34 +1,35 @@
 """How many clicks from the home page the daily work takes. What is typed needs none: the page awaits it."""
 
 import re
+from collections.abc import Callable, Iterator
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.support.live import Service
 from tests.system.browser.conftest import Open
-from tests.system.browser.test_daily_work import BAN, get, press
+from tests.system.browser.test_daily_work import BAN, get, press, wait_for_record
 
 COUNT = (
     "addEventListener('pointerdown', () => sessionStorage.clicks = +(sessionStorage.clicks ?? 0) + 1, true)"
 )
 
 
-def home(open_page: Open) -> Page:
-    """Return the home page of somebody in Support, in a browser that counts presses of the mouse."""
-    page = open_page(as_="support")
-    page.add_init_script(COUNT)
-    page.goto("/admin/")
-    return page
+@pytest.fixture
+def home(open_page: Open) -> Iterator[Callable[[], Page]]:
+    """Opens the home page of somebody in Support, in a browser that counts presses of the mouse."""
+    with open_page(as_="support").add_init_script(COUNT):
+        yield lambda: open_page("/admin/", as_="support")
 
 
 def clicks(page: Page) -> int:
     return int(page.evaluate("sessionStorage.clicks"))
 
 
-def test_a_ban_is_lifted_with_two(shop: Service, open_page: Open) -> None:
+def test_a_ban_is_lifted_with_two(shop: Service, home: Callable[[], Page]) -> None:
     issued = shop.issue("Two Clicks", "free")
     shop.manage("shell", "--no-imports", "-c", BAN.format(public_id=issued["id"]))
-    page = home(open_page)
+    page = home()
     page.get_by_role("link", name=f"Lift the ban of {issued['id']}").click()
     expect(page.get_by_label("Reason")).to_be_focused()
     page.keyboard.type("They have mended their loop")
@@ -38,18 +39,13 @@ def test_a_ban_is_lifted_with_two(shop: Service, open_page: Open) -> None:
     assert clicks(page) == 2
 
 
-def test_a_refusal_is_found_without_its_id_with_two(shop: Service, open_page: Open) -> None:
+def test_a_refusal_is_found_without_its_id_with_two(shop: Service, home: Callable[[], Page]) -> None:
     issued = shop.issue("Curious Clicks", "free")
     shop.manage("revoke_key", issued["id"], "--reason", "Leaked")
-    page = home(open_page)
-
-    def came() -> bool:
-        assert get(shop, issued["key"]).status_code == 401
-        page.goto(f"/admin/accounts/refusal/?q={issued['id']}")
-        return page.get_by_role("link", name="Revoked key").count() > 0
-
-    assert any(came() for _ in range(100))  # It is written within seconds.
-    page.goto("/admin/")
+    refused = get(shop, issued["key"])
+    assert refused.status_code == 401
+    wait_for_record(shop, refused)
+    page = home()
     page.get_by_role("link", name="Why refused?").first.click()
     expect(page.get_by_label("Request id, key or account")).to_be_focused()
     page.keyboard.type(issued["key"])
@@ -60,9 +56,9 @@ def test_a_refusal_is_found_without_its_id_with_two(shop: Service, open_page: Op
     assert clicks(page) == 2
 
 
-def test_a_key_is_issued_with_three(shop: Service, open_page: Open) -> None:
+def test_a_key_is_issued_with_three(shop: Service, home: Callable[[], Page]) -> None:
     shop.issue("Three Clicks", "free")
-    page = home(open_page)
+    page = home()
     page.get_by_role("link", name=re.compile("Accounts$")).first.click()
     page.get_by_role("link", name="Issue a key: Three Clicks").click()
     press(page, "Issue the key")
@@ -71,9 +67,9 @@ def test_a_key_is_issued_with_three(shop: Service, open_page: Open) -> None:
     assert clicks(page) == 3
 
 
-def test_a_plan_is_changed_with_three_and_a_reason(shop: Service, open_page: Open) -> None:
+def test_a_plan_is_changed_with_three_and_a_reason(shop: Service, home: Callable[[], Page]) -> None:
     issued = shop.issue("Larger Plan", "free")
-    page = home(open_page)
+    page = home()
     page.get_by_role("link", name=re.compile("Accounts$")).first.click()
     page.get_by_role("link", name="Change the plan: Larger Plan").click()
     expect(page.get_by_label("Reason")).to_be_focused()
