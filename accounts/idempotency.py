@@ -30,6 +30,8 @@ CREATED = 201
 KEPT = timedelta(hours=24)
 WELL_FORMED = re.compile(r"[\x21-\x7e]{1,255}")
 WAIT_FOR_TWIN = 2_000  # Milliseconds: PostgreSQL's lock_timeout. SQLite has its own, of the connection.
+# The parser makes Decimals. In a list, 1.0 is not the same as "1.0".
+SPELLED_ALIKE = json.JSONEncoder(sort_keys=True, default=lambda number: [str(number)])
 LOCK_NOT_AVAILABLE = "55P03"  # PostgreSQL's code for it; its words depend on the server's language.
 
 # The wait ends before the statement does, whose end would look like a failing database. What comes after
@@ -194,6 +196,5 @@ def replay(kept: Row, claim: Claim) -> Response:
 
 def fingerprint(request: Request) -> str:
     """Return what tells two requests apart: method, path, and the value of the body, not its spelling."""
-    # The parser makes Decimals. In a list, 1.0 is not the same as "1.0".
-    body = json.dumps(request.data, sort_keys=True, default=lambda number: [str(number)])
+    body = SPELLED_ALIKE.encode(request.data)
     return hashlib.sha256(f"{request.method} {request.path}\n{body}".encode()).hexdigest()

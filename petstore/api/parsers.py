@@ -9,7 +9,7 @@ from django.conf import settings
 from rest_framework.exceptions import UnsupportedMediaType
 from rest_framework.negotiation import BaseContentNegotiation
 from rest_framework.parsers import BaseParser
-from rest_framework.request import Request
+from rest_framework.request import Empty, Request
 
 from petstore.api.errors import ApiError, ErrorCode
 
@@ -107,6 +107,25 @@ class StrictJSONParser(BaseParser):
         if len(body) > settings.MAX_BODY_BYTES:
             raise ApiError(ErrorCode.PAYLOAD_TOO_LARGE)
         return parse_json(body)
+
+
+class JsonRequest(Request):
+    """DRF's request, whose body is one JSON value. DRF itself would look for forms and files as well."""
+
+    _full_data: Any
+    negotiator: BaseContentNegotiation
+
+    @property
+    def data(self) -> Any:
+        """The body's value, or {} if there is none. Raises what the parser raises, the first time."""
+        if self._full_data is Empty:
+            self._full_data = {}
+            if self.stream is not None:
+                parser = self.negotiator.select_parser(self, self.parsers or ())
+                if parser is None:
+                    raise UnsupportedMediaType(self.content_type or "")
+                self._full_data = parser.parse(self.stream, self.content_type, self.parser_context)
+        return self._full_data
 
 
 class AlwaysJSON(BaseContentNegotiation):

@@ -12,6 +12,7 @@ from petstore.api.deprecation import Deprecation
 from petstore.api.errors import ApiError, ErrorCode, answer_to
 from petstore.api.filters import Filters
 from petstore.api.pagination import KeysetPagination
+from petstore.api.parsers import JsonRequest
 from petstore.api.responses import Response
 from petstore.loop.compiled_reads import Read
 
@@ -54,7 +55,7 @@ class ApiView(APIView):
 
     def initialize_request(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Request:
         """Return DRF's request, without making all that it needs anew."""
-        return Request(
+        return JsonRequest(
             request,
             parsers=self.parsers,
             authenticators=self.authenticators,

@@ -16,6 +16,7 @@ from django.db import OperationalError
 from django.db.backends.base.base import BaseDatabaseWrapper
 from psycopg import errors, pq
 from psycopg.adapt import Transformer
+from psycopg.types.datetime import TimestamptzLoader
 
 from petstore.db.monitor import DatabaseAwayError, is_away, patience, servers
 from petstore.loop.connecting import Connect
@@ -62,6 +63,8 @@ class PostgresqlConnection(Connection):
         self._alias = wrapper.alias
         self._wrapper = wrapper
         self._connection: Any = wrapper.connection
+        # Django's own loader knows all zones, and is written in Python: it takes 25 times as long.
+        self._connection.adapters.register_loader("timestamptz", TimestamptzLoader)
         self._libpq = self._connection.pgconn
         # Behind a pooler that hands out transactions, nothing stays prepared.
         self._prepares = wrapper.settings_dict["OPTIONS"].get("prepare_threshold") is not None
