@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+import traceback
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO
@@ -48,15 +49,33 @@ class Clerk:
             self.process = None
 
 
-def carry_out(arguments: list[str], out: IO[bytes], err: IO[bytes]) -> None:
-    """Run a command in this process, a fork, and end as it does."""
+def carry_out(arguments: list[str], out: IO[bytes], err: IO[bytes]) -> int:
+    """Run a command in this process, a fork; return its exit status."""
     from django.core.management import execute_from_command_line
 
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(out.fileno(), 1)
     os.dup2(err.fileno(), 2)
-    execute_from_command_line(["manage.py", *arguments])
-    sys.exit()
+    try:
+        execute_from_command_line(["manage.py", *arguments])
+    except SystemExit as ended:
+        return int(ended.code or 0)
+    except BaseException:  # noqa: BLE001  As Python ends with it.
+        traceback.print_exc()
+        return 1
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    return 0
+
+
+def load_what_commands_use() -> None:
+    """Load what each fork would load for itself: the URLs, which are checked, and the code about keys."""
+    from django.core.checks import run_checks
+
+    from accounts.management.commands import issue_key  # noqa: F401
+
+    run_checks()
 
 
 def main() -> None:
@@ -64,12 +83,14 @@ def main() -> None:
     import django
 
     django.setup()
+    load_what_commands_use()
     gc.freeze()
     for line in sys.stdin:
         with TemporaryFile() as out, TemporaryFile() as err:
             child = os.fork()
             if child == 0:
-                carry_out(json.loads(line), out, err)
+                # Clearing up what the parent has loaded takes longer than most commands.
+                os._exit(carry_out(json.loads(line), out, err))
             status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
             said = [file.read().decode() for file in (out, err) if file.seek(0) == 0]
         sys.stdout.write(json.dumps([status, *said]) + "\n")

@@ -66,7 +66,7 @@ PRINTS = {
     "pagination.sh": rf"^(\[{{{PET}[^\[\n]*\]\n)+$",
     "pagination.py": r"^(\d+ [^\n]+\n)+…?\n?$",
     "pagination.mjs": r"^(\d+ [^\n]+\n)+…?\n?$",
-    "events.sh": r'^\[{"id":\d+,"type":"[a-z.]+",.*\n\[\]\n$',
+    "events.sh": r'^\[{"id":\d+,"type":"[a-z._]+",.*\n\[\]\n$',
     "events.py": r"^(\d+ [a-z]+\.[a-z_]+\n)+…?\n?$",
     "events.mjs": r"^(\d+ [a-z]+\.[a-z_]+\n)+…?\n?$",
     "retries.sh": r'^{"id":\d+,"petId":\d+,"quantity":1,"status":"placed"',
