@@ -10,6 +10,7 @@ import psycopg
 from django.db import OperationalError
 from django.db.utils import DatabaseErrorWrapper
 from psycopg import pq
+from psycopg.adapt import AdaptersMap
 
 from tests.system.simulation.loop import Loop
 from tests.system.simulation.network import Socket
@@ -128,6 +129,7 @@ class PgConnection:
     def __init__(self, pgconn: Pgconn, generation: int) -> None:
         self.pgconn = pgconn
         self.generation = generation
+        self.adapters = AdaptersMap(psycopg.adapters)
 
     def close(self) -> None:
         self.pgconn.finish()
