@@ -20,6 +20,7 @@ MEANINGS = {
 }
 SCOPES = (PETS_READ, PETS_WRITE, ORDERS_READ, ORDERS_WRITE, EVENTS_READ)
 ALL_SCOPES = " ".join(SCOPES)
+READING = tuple(scope for scope in SCOPES if scope.endswith(":read"))
 
 # Every way to store a set of scopes, for the database to check: in order, with blanks between,
 # as in OAuth (RFC 6749 section 3.3).

@@ -57,9 +57,9 @@ ROTATE = Question(
 class IssueForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its stubs only.
     scopes = forms.MultipleChoiceField(
         choices=[(scope, f"{scope}: {scopes.MEANINGS[scope]}") for scope in scopes.SCOPES],
-        initial=scopes.SCOPES,
+        initial=scopes.READING,
         widget=UnfoldAdminCheckboxSelectMultipleWidget,
-        help_text="What the key may do. Tick only what its program needs.",
+        help_text="What the key may do. Tick writing only if its program needs it.",
     )
     ends = forms.TypedChoiceField(
         required=False,

@@ -88,6 +88,12 @@ def test_the_form_says_what_each_scope_allows(staff: Client) -> None:
         assert f"{scope}: {scopes.MEANINGS[scope]}" in page
 
 
+def test_the_form_begins_with_what_only_reads(staff: Client) -> None:
+    page = staff.get(ADD).text
+    ticked = [scope for scope in scopes.SCOPES if re.search(rf'value="{scope}"[^>]* checked[ >]', page)]
+    assert ticked == ["pets:read", "orders:read", "events:read"]
+
+
 def test_a_key_is_issued_as_the_form_says(
     staff: Client, boss: User, account: Account, form: dict[str, Any]
 ) -> None:
