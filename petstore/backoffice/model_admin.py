@@ -132,6 +132,8 @@ class PetstoreModelAdmin(ModelAdmin):
             context["version"] = edit_conflicts.version_of(stored, context["adminform"].form.fields)
         elif self.add_title:
             context["title"] = self.add_title
+        # What nobody changes has none.
+        context["show_history"] = self.can_add or self.can_change or self.can_delete
         if row is not None and self.can_delete:
             context["show_delete"] = not is_protected(row)
         context |= self.beside_form(request, row)

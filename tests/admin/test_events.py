@@ -19,6 +19,7 @@ from accounts.events.numbering import number_all
 from accounts.limits import microseconds
 from accounts.models import Account, ApiKey, Event, EventDraft, EventType, Feed, PlanCode
 from inventory.models import Category, Order, Pet
+from petstore.backoffice.models import AuditEntry
 from tests.conftest import Api
 from tests.support.staff import clerk_who_may
 
@@ -135,6 +136,14 @@ def test_events_are_only_read(staff: Client, order: Order) -> None:
     for path in (f"{LIST}add/", page_of(event), f"{LIST}{event.pk}/delete/"):
         assert staff.post(path, {"post": "yes", "type": "x"}).status_code == 403
     assert Event.objects.get(pk=event.pk).type == event.type
+
+
+def test_what_is_only_read_offers_no_history(staff: Client, order: Order, account: Account) -> None:
+    event, entry = Event.objects.latest("pk"), AuditEntry.objects.latest("pk")
+    only_read = [page_of(event), f"/admin/backoffice/auditentry/{entry.pk}/change/"]
+    for path in (*only_read, f"/admin/accounts/account/{account.pk}/change/"):
+        offers = f'href="{path.replace("change", "history")}' in staff.get(path).text
+        assert offers == (path not in only_read), path
 
 
 # --- The page ------------------------------------------------------------------------------------
