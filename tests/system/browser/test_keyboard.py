@@ -121,6 +121,25 @@ def test_first_link_of_a_page_leads_past_the_navigation(open_page: Open) -> None
     expect_focus_in(page.locator("#content"))
 
 
+def test_an_account_is_renamed_by_keyboard_in_a_few_steps(shop: Service, open_page: Open) -> None:
+    shop.issue("Before", "free")
+    page = open_page("/admin/accounts/account/?q=Before", as_="owner")
+    page.get_by_role("link", name="Before", exact=True).click()
+    for _ in range(2):
+        page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the form")).to_be_focused()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    expect(page.get_by_label("Name")).to_be_focused()
+    page.keyboard.press("ControlOrMeta+a")
+    page.keyboard.type("After")
+    for _ in range(3):
+        page.keyboard.press("Tab")
+    expect(page.get_by_role("button", name="Save", exact=True)).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("“After” was changed successfully")).to_be_visible()
+
+
 def test_user_menu_and_theme_switch_work_by_keyboard(open_page: Open) -> None:
     page = open_page("/admin/", as_="owner")
     opener = page.get_by_role("button", name="owner")

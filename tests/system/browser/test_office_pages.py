@@ -4,7 +4,7 @@ import json
 
 import pytest
 from axe_playwright_python.base import AXE_SCRIPT
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
 from tests.support.live import Service
 from tests.support.thorough import some
@@ -130,6 +130,23 @@ def test_no_page_has_a_serious_finding_or_breaks_the_policy(
         if found:
             findings[path] = found
     assert not findings, json.dumps(findings, indent=1)
+
+
+@pytest.mark.parametrize("narrow", [False, True], ids=["wide", "narrow"])
+def test_a_long_name_is_cut_in_the_heading_and_nothing_else_is(
+    shop: Service, open_page: Open, *, narrow: bool
+) -> None:
+    name = f"{'The Society for Rabbits, ' * 8}Hamsters"
+    shop.issue(name, "free")
+    page = open_page("/admin/accounts/account/?q=Hamsters", as_="root", narrow=narrow)
+    page.get_by_role("link", name=name, exact=True).click()
+    last = page.locator("h1").get_by_title(name)
+    expect(last).to_be_visible()
+    *others, _ = page.locator("h1 > :is(a, span)").filter(visible=True).all()
+    is_cut = "part => part.scrollWidth > part.clientWidth"
+    assert last.evaluate(is_cut)
+    assert not any(part.evaluate(is_cut) for part in others)
+    expect(page.get_by_role("heading", name=name).last).to_be_in_viewport()
 
 
 @pytest.mark.parametrize("look", [{}, {"narrow": True, "dark": True}], ids=["wide light", "narrow dark"])
