@@ -125,11 +125,11 @@ class AccountAdmin(PastedKeyAdmin, AccountPages, WhatIfAdmin):  # type: ignore[m
 
 
 class Panel(NamedTuple):
-    """What another app knows of an account: a panel, and its part in the timeline."""
+    """What else is known of an account: a panel, if it has one, and its part in the timeline."""
 
-    template: str
-    rows: list[Any]
-    entries: list[Entry]
+    template: str = ""
+    rows: list[Any] = []
+    entries: list[Entry] = []
 
 
 # Each returns its panel, or None for who may not see it. Other apps append theirs.
@@ -153,6 +153,7 @@ def panels(account: Account, request: HttpRequest) -> dict[str, Any]:
         "today": usage_bar(account.used_on(now.date()), account.limits.per_day),
         "usage": usage_chart(now, key__account=account),
         "sees_keys": sees_keys,
+        "sees_events": may_view(request, "accounts.event"),
         "sees_refusals": may_view(request, "accounts.refusal"),
         "may_issue": request.user.has_perm("accounts.add_apikey") and not account.suspended_at,
         "may_change": request.user.has_perm("accounts.change_account"),

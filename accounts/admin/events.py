@@ -18,18 +18,21 @@ from unfold.contrib.filters.admin import DropdownFilter
 from accounts.admin import accounts
 from accounts.admin.accounts import Panel
 from accounts.admin.base import PastedKeyAdmin, public_id_in
+from accounts.admin.timeline import TIMELINE_SHOWN
 from accounts.events import feed
 from accounts.limits import microseconds, moment
 from accounts.models import Account, ApiKey, Event, EventType
 from accounts.models.events import PUBLIC
+from accounts.usage.batch import SERVICE
 from petstore.api.errors import ApiError
 from petstore.backoffice.changelist import AFTER, BEFORE, BigTableAdmin, row_id
 from petstore.backoffice.filters import ChoiceFilter, TimeFilter
+from petstore.backoffice.history import Entry
 from petstore.backoffice.navigation import may_view
 from petstore.db.keysets import Key, OneFilterKey, TwoFilterKey
 
-ON_ACCOUNT = 10  # Events on the page of an account.
 MOST_OF_KEY = 1_000  # Events that a search for a key finds.
+WARNINGS = {EventType.QUOTA_REACHED: "Reached {}", EventType.KEY_EXPIRING: "Ends soon: {}"}
 OF_KEYS = [kind for kind in EventType if kind.value.startswith("key.")]
 
 
@@ -163,16 +166,23 @@ def account_and_key(account_id: int, data: dict[str, Any]) -> Iterator[Model]:
 subjects: list[Callable[[int, dict[str, Any]], Iterator[Model]]] = [account_and_key]
 
 
-def latest_of(account: Account, request: HttpRequest) -> Panel | None:
-    """Return the latest events of an account, for who may see events."""
+def warnings_of(account: Account, request: HttpRequest) -> Panel | None:
+    """Return what an account was warned of, for who may see events: all else is on record elsewhere."""
     if not may_view(request, "accounts.event"):
         return None
-    newest = Event.objects.filter(account_id=account.pk).alias(key=OneFilterKey("id")).order_by("-key")
-    rows = [
-        {"event": event, "at": moment(event.created_at), "about": in_words(orjson.loads(event.data))}
-        for event in newest[:ON_ACCOUNT]
+    told = Event.objects.filter(account_id=account.pk).alias(key=TwoFilterKey("id")).order_by("-key")
+    entries = [
+        Entry(
+            moment(event.created_at),
+            words.format(in_words(orjson.loads(event.data))),
+            SERVICE.name,
+            link=address(event),
+            icon="notifications",
+        )
+        for kind, words in WARNINGS.items()
+        for event in told.filter(type=kind)[:TIMELINE_SHOWN]
     ]
-    return Panel("admin/accounts/account/events.html", rows, [])
+    return Panel(entries=entries)
 
 
-accounts.more_panels.append(latest_of)
+accounts.more_panels.append(warnings_of)

@@ -16,6 +16,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from accounts.events.numbering import number_all
+from accounts.events.warnings import warn_of_use
 from accounts.limits import microseconds
 from accounts.models import Account, ApiKey, Event, EventDraft, EventType, Feed, PlanCode
 from inventory.models import Category, Order, Pet
@@ -236,23 +237,37 @@ def test_nothing_of_an_event_is_unescaped(staff: Client, account: Account, categ
 # --- The page of an account ----------------------------------------------------------------------
 
 
-def test_an_account_shows_its_latest_events_and_leads_to_all(
-    staff: Client, order: Order, account: Account
+def test_an_account_has_its_warnings_in_its_timeline_and_leads_to_all_events(
+    staff: Client, key: ApiKey, account: Account
 ) -> None:
     other = Account.objects.create(name="Other", plan_id=PlanCode.PRO)
-    tell(3, other.pk)
-    tell(12, account.pk)
-    text = staff.get(f"/admin/accounts/account/{account.pk}/change/").text
-    linked = [event.pk for event in Event.objects.order_by("-pk") if f'href="{page_of(event)}"' in text]
-    assert linked == list(
-        Event.objects.filter(account_id=account.pk).order_by("-pk").values_list("pk", flat=True)[:10]
-    )
-    assert f'href="{LIST}?q={account.public_id}"' in text
+    for of in (account, other):
+        warn_of_use({(of.pk, 1, 80): (100, 80)})
+    key.event(EventType.KEY_EXPIRING).save()
+    number_all()
+    page = staff.get(f"/admin/accounts/account/{account.pk}/change/")
+    timeline = page.context["panels"]["timeline"]
+    expected = [f"Ends soon: key {key.name or key.public_id}", "Reached 80% of the day's requests"]
+    assert [entry.what for entry in timeline[:2]] == expected
+    warned = Event.objects.get(account_id=account.pk, type=EventType.QUOTA_REACHED)
+    assert f'href="{page_of(warned)}"' in page.text
+    assert f'href="{LIST}?q={account.public_id}"' in page.text
+
+
+def test_what_is_on_record_is_said_once_on_the_page_of_an_account(
+    staff: Client, order: Order, key: ApiKey
+) -> None:
+    text = staff.get(f"/admin/accounts/account/{order.account_id}/change/").text
+    assert text.count(f"Order {order.pk}: placed") == text.count(": issued") == 1
+    assert "order.placed" not in text
+    assert "key.issued" not in text
 
 
 def test_who_may_not_see_events_sees_none_on_the_account(order: Order, account: Account) -> None:
+    warn_of_use({(account.pk, 1, 80): (100, 80)})
+    number_all()
     text = clerk_who_may("view_account").get(f"/admin/accounts/account/{account.pk}/change/").text
-    assert "Latest events" not in text
+    assert LIST not in text
 
 
 # --- Who may -------------------------------------------------------------------------------------
