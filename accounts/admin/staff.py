@@ -16,6 +16,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.text import capfirst
 from django_otp.plugins.otp_static import admin as otp_static_pages  # noqa: F401  Registers what goes below.
 from django_otp.plugins.otp_static.models import StaticDevice
 from django_otp.plugins.otp_totp import admin as otp_totp_pages  # noqa: F401
@@ -25,7 +26,7 @@ from unfold.forms import AdminPasswordChangeForm
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
 from accounts.admin.badges import exact
-from accounts.admin.staff_forms import NewStaffForm, RoleField, StaffForm, rights
+from accounts.admin.staff_forms import ROLES, NewStaffForm, RoleField, StaffForm, rights
 from petstore.backoffice import two_factor
 from petstore.backoffice.audit import Action, Actor, record
 from petstore.backoffice.confirmation import Question, ReasonForm, confirm
@@ -165,8 +166,8 @@ class StaffAdmin(UserAdmin, NobodyAboveAdmin):  # type: ignore[type-arg,misc]  #
         return format_html('<a class="office-link" href="{}">Reset password</a>', link)
 
     @display(description="name")
-    def name(self, user: User) -> str:
-        return user.get_full_name()
+    def name(self, user: User) -> str | None:
+        return user.get_full_name() or None
 
     @display(description="role")
     def role(self, user: User) -> str:
@@ -245,12 +246,17 @@ class StaffAdmin(UserAdmin, NobodyAboveAdmin):  # type: ignore[type-arg,misc]  #
 class StaffGroupAdmin(GroupAdmin, NobodyAboveAdmin):  # type: ignore[misc]  # Unfold has no types.
     filter_horizontal = ()
     rights_field = "permissions"
+    list_display = ("name", "what_for")
 
     def outranks(self, request: HttpRequest, row: Group) -> bool:
         """Tell whether the group has rights that the member of staff has not, or is one of theirs."""
         user = cast("User", request.user)
         theirs = not user.is_superuser and user.groups.filter(pk=row.pk).exists()
         return theirs or super().outranks(request, row)
+
+    @display(description="what it is for")
+    def what_for(self, group: Group) -> str | None:
+        return capfirst(ROLES.get(group.name))
 
     def rights_in(self, row: Group) -> QuerySet[Permission]:
         return Permission.objects.filter(group=row.pk)

@@ -20,7 +20,7 @@ ROLES = {
     "Viewer": "sees everything but staff and the audit trail, and changes nothing",
     "Support": "sees what a Viewer sees; issues and revokes keys, and looks after accounts",
     "Stock": "sees the shop alone; looks after pets, categories and orders",
-    "Owner": "does all of this; changes plans, looks after staff, and sees the audit trail",
+    "Owner": "does what all of them do; changes plans, looks after staff, and sees the audit trail",
 }
 
 # Instead of Django's, on the form for somebody new and on everybody's page.

@@ -125,6 +125,7 @@ def test_an_account_is_renamed_by_keyboard_in_a_few_steps(shop: Service, open_pa
     shop.issue("Before", "free")
     page = open_page("/admin/accounts/account/?q=Before", as_="owner")
     page.get_by_role("link", name="Before", exact=True).click()
+    page.wait_for_url("**/change/**")
     for _ in range(2):
         page.keyboard.press("Tab")
     expect(page.get_by_role("link", name="Skip to the form")).to_be_focused()

@@ -149,6 +149,16 @@ def test_a_long_name_is_cut_in_the_heading_and_nothing_else_is(
     expect(page.get_by_role("heading", name=name).last).to_be_in_viewport()
 
 
+def test_a_narrow_list_shows_long_values_whole(shop: Service, open_page: Open) -> None:
+    shop.issue("The Society for Rabbits, " * 8 + "Mice", "free")
+    page = open_page("/admin/accounts/account/?q=Mice", as_="root", narrow=True)
+    cells = page.locator("#result_list [data-label]")
+    expect(cells.first).to_be_visible()
+    assert not [
+        cell for cell in cells.all() if cell.evaluate("cell => cell.scrollHeight > cell.clientHeight + 1")
+    ]
+
+
 @pytest.mark.parametrize("look", [{}, {"narrow": True, "dark": True}], ids=["wide light", "narrow dark"])
 def test_login_has_no_serious_finding(open_page: Open, look: dict[str, bool]) -> None:
     page = open_page("/admin/login/", **look)
