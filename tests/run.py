@@ -72,7 +72,8 @@ def main(arguments: list[str]) -> int:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # Starts from bytecode take a fifth less.
     with temporary_files_in_memory():
         if arguments[:1] == ["--quick"]:
-            return run("SQLite, in one process", "not system", arguments[1:], DATABASE_URL="")
+            others = ["--ignore=tests/system", *arguments[1:]]
+            return run("SQLite, in one process", "not system", others, DATABASE_URL="")
         with postgresql() as url:
             return on_each(url, arguments)
 
