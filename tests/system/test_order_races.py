@@ -26,6 +26,8 @@ BUYERS = 64
 PETS = 50
 ROUNDS = times(20, 4)
 WANTED_BY = 5  # Buyers that want each pet, at about the same instant.
+WANTED_FIRST_BY = times(BUYERS, 16)  # The same in the first round.
+DUELS = times(20, 5)
 
 # Prints what the database has of the pets from one id to another, both included.
 LOOK = """
@@ -108,10 +110,9 @@ def test_64_buyers_of_the_same_50_pets_get_each_exactly_once(service: Service) -
     with crowd_of(service, *keys) as crowd:
         for start in range(0, len(stock), PETS):
             pets = stock[start : start + PETS]
-            # In the first round each buyer goes for every pet; later the crowd falls on a dozen at a time.
-            wanted = [
-                pet for pet in shuffled.sample(pets, PETS) for _ in range(WANTED_BY if start else BUYERS)
-            ]
+            # In the first round few pets are wanted by all; later the crowd falls on a dozen at a time.
+            rivals = WANTED_BY if start else WANTED_FIRST_BY
+            wanted = [pet for pet in shuffled.sample(pets, PETS) for _ in range(rivals)]
             answers = crowd.each(buy, wanted)
             won = [int(pet) for status, pet in answers if status == 201]
             assert sorted(won) == pets
@@ -232,7 +233,7 @@ def stored(order: Order) -> tuple[str, str]:
 
 @COMMITTED
 def test_either_the_shop_approves_or_the_client_cancels(account: Account, pet: Pet) -> None:
-    for _ in range(20):
+    for _ in range(DUELS):
         order = Order.objects.place(account_id=account.pk, pet_id=pet.pk, by="buyer")
         approved, cancelled = at_once(
             partial(copy(order).approve, by="staff"),
@@ -246,7 +247,7 @@ def test_either_the_shop_approves_or_the_client_cancels(account: Account, pet: P
 
 @COMMITTED
 def test_either_the_order_is_delivered_or_cancelled(account: Account, pet: Pet) -> None:
-    for _ in range(20):
+    for _ in range(DUELS):
         order = Order.objects.place(account_id=account.pk, pet_id=pet.pk, by="buyer")
         order.approve(by="staff")
         delivered, cancelled = at_once(
@@ -261,7 +262,7 @@ def test_either_the_order_is_delivered_or_cancelled(account: Account, pet: Pet) 
 
 @COMMITTED
 def test_either_the_buyer_gets_the_pet_or_staff_move_it(account: Account, pet: Pet) -> None:
-    for _ in range(20):
+    for _ in range(DUELS):
         placed, moved = at_once(
             partial(Order.objects.place, account_id=account.pk, pet_id=pet.pk, by="buyer"),
             partial(Pet.objects.get(pk=pet.pk).move, PetStatus.SOLD, by="staff"),
@@ -278,7 +279,7 @@ def test_either_the_buyer_gets_the_pet_or_staff_move_it(account: Account, pet: P
 
 @COMMITTED
 def test_order_approved_by_two_is_approved_once(account: Account, pet: Pet) -> None:
-    for _ in range(20):
+    for _ in range(DUELS):
         order = Order.objects.place(account_id=account.pk, pet_id=pet.pk, by="buyer")
         verdicts = at_once(*(partial(copy(order).approve, by="staff") for _ in range(4)))
         assert sorted(verdicts) == [False, False, False, True]

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +23,13 @@ from django.utils.html import strip_tags
 from petstore.templatetags.documentation import filled_in
 from petstore.web.docs import GUIDES
 from tests.support.live import Service, live_service
+from tests.support.thorough import some
 
 PAGES = ["/", "/docs", *(f"/docs/{name}" for name in GUIDES)]
 EXAMPLE = re.compile(r'<code id="([a-z_]+\.(?:sh|py|mjs))">(.*?)</code>', re.DOTALL)
 RUN = {"sh": "sh", "py": sys.executable, "mjs": "node"}
 NEEDS = {"sh": ["curl", "openssl"], "py": [], "mjs": ["node"]}
+KINDS = ["production", "staging"]  # They differ in what the examples call.
 ONE_A_MINUTE = ("--per-minute", "1", "--per-day", "1000")
 PET = r'"id":\d+,"name":"[^"]+"'
 
@@ -106,9 +109,9 @@ def staging(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         yield service
 
 
-@pytest.fixture(scope="module", params=["production", "staging"])
+@pytest.fixture(scope="module", params=some(KINDS, 2))
 def deployment(request: pytest.FixtureRequest) -> Service:
-    """Each kind of deployment in turn, with pets in it."""
+    """Each kind of deployment in turn, outside CI production unless a test says more; with pets in it."""
     service: Service = request.getfixturevalue("service" if request.param == "production" else "staging")
     service.manage("seed_demo", "--pets", "300")
     return service
@@ -153,7 +156,9 @@ def attempt(name: str, code: str, key: str, folder: Path) -> subprocess.Complete
     )  # fmt: skip
 
 
-def test_every_example_is_run(examples: dict[str, str]) -> None:
+@pytest.mark.parametrize("deployment", KINDS, indirect=True, scope="module")
+def test_every_example_is_run(deployment: Service, examples: dict[str, str]) -> None:
+    assert all(deployment.url in code for code in examples.values())
     assert sorted(examples) == sorted(PRINTS)
     assert sorted(examples) == sorted(path.name for path in Path("templates/docs/examples").iterdir())
 
@@ -163,11 +168,15 @@ def test_page_shows_what_its_example_prints(name: str) -> None:
     assert re.search(PRINTS[name], filled_in(f"docs/outputs/{name}.txt") + "\n", re.DOTALL)
 
 
-@pytest.mark.parametrize("name", PRINTS)
+@pytest.mark.parametrize(
+    ("deployment", "name"),
+    [*product(KINDS[:1], PRINTS), *product(KINDS[1:], some(list(PRINTS), 4))],
+    indirect=["deployment"],
+    scope="module",
+)
 def test_example_does_what_its_page_says(
     deployment: Service, examples: dict[str, str], key: str, tmp_path: Path, name: str
 ) -> None:
-    assert deployment.url in examples[name]
     if name.partition(".")[0] in NEED_AN_ORDER:
         key = with_an_order(deployment, name, tmp_path)
     done = attempt(name, examples[name], key, tmp_path)
