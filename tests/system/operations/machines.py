@@ -16,7 +16,9 @@ from tests.support.live import Service
 from tests.support.postgresql import programs
 from tests.support.servers import free_port
 from tests.support.skips import needs_program
+from tests.support.thorough import times
 
+PAUSE = times(0, 10) / 1000  # Seconds before a customer's next request: in CI they keep the service busy.
 OWN_SERVERS = [
     pytest.mark.skipif(
         os.environ.get("DATABASE_URL", "").startswith("sqlite"),
@@ -28,12 +30,11 @@ OWN_SERVERS = [
 
 @contextmanager
 def instance(folder: Path, url: str, *, workers: int = 2, **environment: str) -> Iterator[Service]:
-    """Yield a running service on this database, which is migrated; keyword arguments are variables."""
+    """Yield a running service on this migrated database; keyword arguments are variables."""
     folder.mkdir(exist_ok=True)
     port = str(free_port())
     own = {"PORT": port, "BASE_URL": f"http://127.0.0.1:{port}/v1", "DATABASE_URL": url, "REDIS_URL": ""}
     service = Service(os.environ | own | environment, folder)
-    service.manage("migrate", "--verbosity", "0")
     service.start(workers)
     try:
         yield service
@@ -95,8 +96,8 @@ class Customers:
                 except httpx.HTTPError as error:
                     status, body, retry_after = 0, repr(error), ""
                 mine.append(Answer(sent, time.monotonic() - sent, status, body, retry_after))
-                if status != 200:
-                    self._done.wait(0.02)  # As a client that backs off, a little.
+                # As a client that backs off, a little.
+                self._done.wait(PAUSE if status == 200 else 0.02)
 
     @property
     def all(self) -> list[Answer]:

@@ -26,7 +26,7 @@ import psycopg
 from tests.support.live import Service, migrated_server
 from tests.support.postgresql import IMMEDIATE, PostgreSQLServer, postgresql_server, standby_server
 from tests.support.servers import free_port, redis_server, wait_until
-from tests.system.operations.machines import Customers, instance
+from tests.system.operations.machines import PAUSE, Customers, instance
 
 MAX_LAG = 1  # Seconds: REPLICA_MAX_LAG.
 HOLD = MAX_LAG + 1.0  # Seconds for which an account that wrote reads the primary.
@@ -227,12 +227,14 @@ def paused_replay(of: Shop) -> list[Figure]:
             missed_at = asked_at - began
             own += writer.get(path).status_code != 200
             assert time.monotonic() - began < 15
+            time.sleep(PAUSE)
             asked_at = time.monotonic()
         end = began + HOLD + 1  # From now on only the standby's lag keeps the writer from it.
         asked = 0
         while time.monotonic() < end:
             own += writer.get(path).status_code != 200
             asked += 1
+            time.sleep(PAUSE)
         states = of.replica_states()
         standby.execute("SELECT pg_wal_replay_resume()")
         resumed = time.monotonic()
