@@ -13,7 +13,7 @@ import httpx
 import psycopg
 import pytest
 
-from tests.support.live import Service, own_database
+from tests.support.live import Service, migrated_database, own_database
 from tests.support.servers import RedisServer, free_port, wait_until
 
 PEPPERS = {1: "the-first-pepper-that-is-long-enough-here", 2: "the-second-pepper-that-is-long-enough"}
@@ -36,7 +36,6 @@ STAGES = [
 FILL = """
 from django.contrib.auth.models import User
 from django.core.management import call_command
-call_command("migrate", verbosity=0)
 call_command("seed_demo", pets=5)
 User.objects.create_superuser("ann", "", "a-long-one")
 """
@@ -91,7 +90,7 @@ def rotation(tmp_path_factory: pytest.TempPathFactory, redis: RedisServer) -> It
     sent: list[Sent] = []
     texts: list[str] = []
     with ExitStack() as stack:
-        url = stack.enter_context(own_database(tmp_path_factory.mktemp("database")))
+        url = stack.enter_context(own_database(tmp_path_factory.mktemp("database"), migrated_database()))
         shared = {"DATABASE_URL": url, "REDIS_URL": redis.url}
         services = [
             Service(
