@@ -13,18 +13,21 @@ from accounts.models import EventType
 from petstore.api.errors import ApiError, ErrorCode
 from petstore.loop.compiled_reads import OwnRead
 
-# Each part is in the order of one index, so however many events there are, it reads no more than a page.
-ALL = "account_id = {account} AND (id + 0) > %(after)s ORDER BY (id + 0)"
-OF_TYPE = "account_id = {account} AND type = %({name})s AND (0 + id) > %(after)s ORDER BY (0 + id)"
-COLUMNS = "id, type, created_at, data, numbered_at"
-PART = f"SELECT * FROM (SELECT {COLUMNS} FROM accounts_event WHERE {{}} LIMIT {{}}) AS {{}}"  # noqa: S608
+# Each part is in the order of one index, and all have its expression as their `place`: PostgreSQL merges
+# them, and reads but a page of rows in all, however many events and types there are.
+ALL = "(id + 0)", "account_id = {account}"
+OF_TYPE = "(0 + id)", "account_id = {account} AND type = %({name})s"
+PART = """
+SELECT * FROM (SELECT {place} AS place, type, created_at, data, numbered_at FROM accounts_event
+WHERE {condition} AND {place} > %(after)s ORDER BY {place} LIMIT {limit}) AS part_{number}
+"""
 # One statement sees one moment: all events up to `last_id`, and none beyond. The limit is part of it, or
 # PostgreSQL would plan for a tenth of all events, and so plan anew each time.
 PAGE = """
 SELECT f.cleared_id, f.last_id, f.numbered_at, CASE WHEN f.cleared_id = %(after)s THEN f.cleared_at
     ELSE (SELECT numbered_at FROM accounts_event WHERE id = %(after)s) END,
-    e.id, e.type, e.created_at, e.data, e.numbered_at FROM accounts_feed AS f
-LEFT JOIN (SELECT * FROM ({parts}) AS parts ORDER BY id LIMIT {limit}) AS e ON 1 = 1 ORDER BY e.id
+    e.place, e.type, e.created_at, e.data, e.numbered_at FROM accounts_feed AS f
+LEFT JOIN (SELECT * FROM ({parts}) AS parts ORDER BY place LIMIT {limit}) AS e ON 1 = 1 ORDER BY e.place
 """
 # The last event that was numbered before a time, by bisection; then past those that happened before it and
 # were numbered after it, which are few.
@@ -113,11 +116,16 @@ def as_json(row: tuple[Any, ...]) -> Event:
 def statement(own: tuple[bool, ...], limit: int) -> OwnRead:
     """Return the read of a page: of all types, or of so many, each either an account's own or public."""
     if own:
+        place, condition = OF_TYPE
         conditions = [
-            OF_TYPE.format(account="%(account)s" if mine else "0", name=f"type_{number}")
+            condition.format(account="%(account)s" if mine else "0", name=f"type_{number}")
             for number, mine in enumerate(own)
         ]
     else:
-        conditions = [ALL.format(account=account) for account in ("%(account)s", "0")]
-    parts = [PART.format(one, limit, f"part_{number}") for number, one in enumerate(conditions)]
-    return OwnRead(PAGE.format(parts=" UNION ALL ".join(parts), limit=limit))
+        place, condition = ALL
+        conditions = [condition.format(account=account) for account in ("%(account)s", "0")]
+    parts = " UNION ALL ".join(
+        PART.format(place=place, condition=one, limit=limit, number=number)
+        for number, one in enumerate(conditions)
+    )
+    return OwnRead(PAGE.format(parts=parts, limit=limit))
