@@ -148,9 +148,16 @@ class OrderViewSet(ApiView, GenericViewSet[Order]):
 
     def destroy(self, request: Request, orderId: str) -> Response:
         """Cancel an order that is not approved yet; its pet is available again."""
-        order = Order(pk=self.find(request, orderId)["id"])
+        found, caller = self.find(request, orderId), caller_of(request)
+        order = Order(
+            pk=found["id"],
+            account_id=caller.account_id,
+            pet_id=found["petId"],
+            status=found["status"],
+            ship_date=found["shipDate"],
+        )
         try:
-            order.cancel(by=f"key {caller_of(request).public_id}", only_placed=True)
+            order.cancel(by=f"key {caller.public_id}", only_placed=True)
         except IllegalMoveError:
             raise ApiError(ErrorCode.ORDER_NOT_CANCELLABLE) from None
         return Response(status=status.HTTP_204_NO_CONTENT)

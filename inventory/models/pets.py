@@ -12,8 +12,9 @@ from accounts.models import EventDraft, EventType
 from inventory.search import Folded
 from inventory.transitions import LIVE, PET_MOVES, IllegalMoveError, PetStatus
 from petstore.db.keysets import OneFilterKey, TwoFilterKey
+from petstore.loop.compiled_reads import Read
 from petstore.loop.compiled_writes import refresh, update
-from petstore.loop.linked_inserts import KEY, insert_with
+from petstore.loop.linked_inserts import KEY, Move, insert_with
 
 NAME_LENGTH = 255
 
@@ -137,10 +138,28 @@ class Pet(models.Model):
         Raises IllegalMoveError.
         """
         self.check_move(to, reason)
-        step = {"from_status": self.status, "to_status": to, "by": by, "reason": reason[:255]}
-        self.status, self.updated_at = to, timezone.now()
+        before, self.status, self.updated_at = self.status, to, timezone.now()
         update(Pet, {"pk": self.pk}, wait=False, status=to, updated_at=self.updated_at)
+        return self.stepped(before, by=by, reason=reason, order_id=order_id)
+
+    def stepped(self, before: str, *, by: str, reason: str, order_id: Any) -> list[models.Model]:
+        """Return what is to be written of a step to the status that it has."""
+        step = {"from_status": before, "to_status": self.status, "by": by, "reason": reason[:255]}
         return [PetEvent(pet_id=self.pk, order_id=order_id, **step), self.status_changed()]
+
+    @classmethod
+    def seen(cls, pet_id: int) -> Pet | None:
+        """Return what a pet looks like at the moment; nothing keeps others from it."""
+        row = SEEN.where(id=pet_id).one()
+        if row is None:
+            return None
+        return cls(pk=pet_id, name=row["name"], category_id=row["categoryId"], status=row["status"])
+
+    def seen_to(self, to: PetStatus) -> Move:
+        """Change the status, and return what does so in the database if it looks there as it was seen."""
+        read = {"status": self.status, "name": self.name, "category": self.category_id}
+        self.status, self.updated_at = to, timezone.now()
+        return Move(Pet, self.pk, read, {"status": to, "updated_at": self.updated_at})
 
     def created(self) -> EventDraft:
         """Return the event of a pet that is yet to be written; it is to be written with it."""
@@ -148,6 +167,9 @@ class Pet(models.Model):
 
     def status_changed(self) -> EventDraft:
         return EventDraft.of(EventType.PET_STATUS_CHANGED, {"pet": self.as_json()})
+
+
+SEEN = Read(Pet, Pet.objects.as_json)
 
 
 class StockCount(models.Model):
