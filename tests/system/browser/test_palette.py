@@ -7,6 +7,7 @@ import pytest
 from playwright.sync_api import Locator, Page, Request, expect
 
 from tests.support.live import Service
+from tests.support.thorough import some
 from tests.system.browser.conftest import Open
 from tests.system.browser.test_office_pages import serious_findings
 
@@ -32,13 +33,13 @@ def search(page: Page, text: str) -> None:
     page.keyboard.insert_text(text)
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "", "inventory/order/", "inventory/pet/1/change/", "inventory/pet/import/", "accounts/apikey/add/",
-        "accounts/refusal/", "accounts/plan/free/change/", "two-factor/", "password_change/",
-    ],
-)  # fmt: skip
+PATHS = [
+    "", "inventory/order/", "inventory/pet/1/change/", "inventory/pet/import/", "accounts/apikey/add/",
+    "accounts/refusal/", "accounts/plan/free/change/", "two-factor/", "password_change/",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", some(PATHS, 3))
 def test_it_opens_and_closes_on_every_page(open_page: Open, path: str) -> None:
     page = open_page(f"/admin/{path}", as_="owner")
     for close in ("Escape", "Control+k"):
