@@ -252,6 +252,7 @@ if TRUSTED_PROXY_COUNT:
 X_FRAME_OPTIONS = "DENY"
 LOGIN_REDIRECT_URL = "admin:index"  # Where a login leads that names no page of ours.
 
+PASSWORD_RESET_TIMEOUT = 24 * 60 * 60  # A link to choose a password ends after so many seconds.
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
     for name in (

@@ -9,7 +9,7 @@ from typing import Any, cast
 from django.contrib import admin
 from django.contrib.auth.admin import GroupAdmin, UserAdmin
 from django.contrib.auth.models import Group, Permission, User
-from django.core.exceptions import PermissionDenied
+from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -22,7 +22,6 @@ from django_otp.plugins.otp_static.models import StaticDevice
 from django_otp.plugins.otp_totp import admin as otp_totp_pages  # noqa: F401
 from django_otp.plugins.otp_totp.models import TOTPDevice
 from unfold.decorators import display
-from unfold.forms import AdminPasswordChangeForm
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
 from accounts.admin.badges import exact
@@ -32,6 +31,7 @@ from petstore.backoffice.audit import Action, Actor, record
 from petstore.backoffice.confirmation import Question, ReasonForm, confirm
 from petstore.backoffice.filters import ChoiceFilter
 from petstore.backoffice.model_admin import PetstoreModelAdmin
+from petstore.backoffice.password_links import link_for
 
 # django-otp's own pages would show the secrets of everybody's authenticator app.
 admin.site.unregister([User, Group, TOTPDevice, StaticDevice])
@@ -43,6 +43,12 @@ RESET = Question(
     "Their app and their recovery codes will stop working. Make sure that it is really they who ask: until "
     "they set up a new app, their password alone will be enough to sign in.",
     danger=True,
+)
+NEW_PASSWORD = Question(
+    "Reset the password?",
+    "Make a link",
+    "You get a link with which they choose a new password. Make sure that it is really they who ask. Until "
+    "they have used it, their old password holds.",
 )
 OWN_RIGHTS = ("is_active", "is_superuser", "user_permissions")
 ROLE = "If nothing here fits, make a role under Roles."
@@ -116,7 +122,6 @@ class StaffAdmin(UserAdmin, NobodyAboveAdmin):  # type: ignore[type-arg,misc]  #
     add_form_template = None  # Django's says that there is a second form.
     form = StaffForm
     add_form = NewStaffForm
-    change_password_form = AdminPasswordChangeForm
     list_display = ("username", "name", "email", "role", "may_sign_in", "last_sign_in", "has_second_factor")
     list_filter = (RoleFilter, "is_active")
     filter_horizontal = ()
@@ -132,12 +137,13 @@ class StaffAdmin(UserAdmin, NobodyAboveAdmin):  # type: ignore[type-arg,misc]  #
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         """Return the parts of the form; rights beside the role only for those who have or give some."""
         if obj is None:
-            return ((None, {"fields": (*self.person, "groups", "password1", "password2")}),)
+            return ((None, {"fields": (*self.person, "groups")}),)
         rights = ["role" if obj.pk == request.user.pk else "groups", "is_active"]
         rights += ["is_superuser"] if cast("User", request.user).is_superuser else []
         rights += ["user_permissions"] if obj.user_permissions.exists() else []
+        password = ["reset_password"] if self.may_reset(request, obj) else []
         return (
-            (None, {"fields": (*self.person, "reset_password")}),
+            (None, {"fields": (*self.person, *password)}),
             ("What they may do", {"fields": rights}),
             ("Dates", {"fields": ("last_sign_in", "date_joined")}),
         )
@@ -157,8 +163,29 @@ class StaffAdmin(UserAdmin, NobodyAboveAdmin):  # type: ignore[type-arg,misc]  #
         super().save_model(request, obj, form, change)
 
     def response_add(self, request: HttpRequest, obj: Any, post_url_continue: Any = None) -> HttpResponse:
-        """Go to the list, past Django's own second form: the first one asked for everything."""
-        return super(UserAdmin, self).response_add(request, obj, post_url_continue)
+        """Show the link with which they choose a password, instead of Django's own second form."""
+        return self.show_link(request, obj, "")
+
+    def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> HttpResponse:  # noqa: A002  Django's name.
+        """Ask, and make a link instead of a password: nobody knows that of a colleague."""
+        user = self.row(request, id, self.may_reset)
+
+        def make(given: dict[str, Any]) -> HttpResponse:
+            if not (user.is_active and user.is_staff):
+                raise ValidationError("They may not sign in, so a link would not work. Let them in first.")
+            return self.show_link(request, user, given["reason"])
+
+        back = reverse("admin:auth_user_change", args=[user.pk])
+        about = f"Member of staff: {user}"
+        return confirm(self, request, NEW_PASSWORD, ReasonForm, make, back=back, about=about)
+
+    def show_link(self, request: HttpRequest, user: User, reason: str) -> HttpResponse:
+        """Return the page with a link to choose a password: the only time. It answers the POST itself."""
+        record(
+            Actor.of(request), user, Action.ISSUED, after={"link": "to choose a password"}, reason=reason
+        )
+        link, template = link_for(user), "auth/user/password_link"
+        return self.page(request, template, "Copy the link now", colleague=user, link=link)
 
     @display(description="password")
     def reset_password(self, user: User) -> SafeString:
@@ -222,7 +249,7 @@ class StaffAdmin(UserAdmin, NobodyAboveAdmin):  # type: ignore[type-arg,misc]  #
     def beside_form(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         """Return whether the page offers to reset two-factor, and to delete: first nobody may sign in."""
         if row is None:
-            return {}
+            return {"show_save_and_add_another": False, "show_save_and_continue": False}
         may_reset = row.second_factor and self.may_reset(request, row)
         return {"may_reset": may_reset, "show_delete": not row.is_active}
 

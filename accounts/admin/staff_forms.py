@@ -9,9 +9,10 @@ from typing import Any
 from django import forms
 from django.apps import apps
 from django.contrib import admin
+from django.contrib.auth.forms import UserCreationForm
 from django.contrib.auth.models import Group, Permission
 from django.contrib.contenttypes.models import ContentType
-from unfold.forms import UserChangeForm, UserCreationForm
+from unfold.forms import UserChangeForm
 from unfold.widgets import UnfoldAdminSelectWidget
 
 from petstore.backoffice.navigation import PAGES
@@ -87,7 +88,11 @@ class StaffForm(UserChangeForm):
             role.choices = [(value, name), *role.choices]
 
 
-class NewStaffForm(UserCreationForm):
+class NewStaffForm(UserCreationForm):  # type: ignore[type-arg]  # Generic in its stubs only.
+    """Asks for no password: they choose it themselves, with a link."""
+
+    password1 = password2 = None  # type: ignore[assignment]  # So Django leaves a field out.
+
     class Meta(UserCreationForm.Meta):
         labels, help_texts = LABELS, HELP
 
@@ -96,3 +101,7 @@ class NewStaffForm(UserCreationForm):
         role: Any = self.fields["groups"]
         role.required = True
         role.choices = [("", "Choose a role"), *role.choices]
+
+    def save(self, commit: bool = True) -> Any:
+        self.instance.set_unusable_password()
+        return forms.ModelForm.save(self, commit)

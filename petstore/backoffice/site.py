@@ -12,8 +12,9 @@ from django.views.decorators.http import require_POST
 from petstore.backoffice import palette
 from petstore.backoffice.audit import Action, Actor, record
 from petstore.backoffice.error_pages import framed
-from petstore.backoffice.input_guard import guarded
+from petstore.backoffice.input_guard import View, guarded
 from petstore.backoffice.login import LoginForm
+from petstore.backoffice.password_links import NewPassword
 from petstore.backoffice.two_factor import TwoFactorSite, slowed_down
 
 
@@ -27,9 +28,13 @@ class PetstoreAdminSite(TwoFactorSite):
         return guarded(super().admin_view(framed(self, view), cacheable))
 
     def get_urls(self) -> list[Any]:
-        """Add a page for those who can't sign in."""
-        help_page = path("sign-in-help/", guarded(self.sign_in_help), name="sign_in_help")
-        return [help_page, *super().get_urls()]
+        """Add the pages for those who can't sign in, or not yet."""
+        choose = guarded(cast("View", NewPassword.as_view(site=self)))
+        return [
+            path("sign-in-help/", guarded(self.sign_in_help), name="sign_in_help"),
+            path("new-password/<uidb64>/<token>/", choose, name="new_password"),
+            *super().get_urls(),
+        ]
 
     def sign_in_help(self, request: HttpRequest) -> HttpResponse:
         return self.page(request, "sign_in_help", "Can't sign in?")

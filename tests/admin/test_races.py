@@ -20,6 +20,8 @@ from accounts.models import Account, Actor, ApiKey
 from accounts.usage.batch import Batch
 from inventory.admin.pets import move_pets
 from inventory.models import Category, IllegalMoveError, Order, OrderStatus, Pet, PetEvent, PetStatus
+from petstore.api.links import page_url
+from petstore.backoffice.password_links import link_for
 from petstore.management.commands.quickstart import staff_login
 from tests.conftest import COMMITTED
 
@@ -172,3 +174,17 @@ def test_usage_is_written_while_an_account_is_being_saved(by: str, monkeypatch: 
         assert run("issue_key", "--account", "Acme Pets", "--plan", "pro")["plan"] == "pro"
     assert key.usage.get().requests == 1
     assert Account.objects.get().plan_id == "pro"
+
+
+def test_of_many_who_use_a_link_to_a_password_at_once_one_sets_theirs() -> None:
+    clerk = User.objects.create(username="clerk", is_staff=True)
+    link = link_for(clerk).removeprefix(page_url("")[:-1])
+    browsers = [Client() for _ in range(STAFF)]
+    pages = [browser.get(link, follow=True).request["PATH_INFO"] for browser in browsers]
+
+    def choose(number: int) -> int:
+        sent = dict.fromkeys(("new_password1", "new_password2"), f"pass phrase number {number}")
+        return browsers[number].post(pages[number], sent).status_code
+
+    statuses = at_once(*(lambda number=number: choose(number) for number in range(STAFF)))
+    assert Counter(statuses) == {302: 1, 410: STAFF - 1}

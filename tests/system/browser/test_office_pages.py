@@ -1,6 +1,7 @@
 """Every main page of the back office passes axe-core and the Content-Security-Policy, in each look."""
 
 import json
+from urllib.parse import urlsplit
 
 import pytest
 from axe_playwright_python.base import AXE_SCRIPT
@@ -166,3 +167,31 @@ def test_login_has_no_serious_finding(open_page: Open, look: dict[str, bool]) ->
     page.get_by_role("link", name="Forgotten your password").click()
     page.wait_for_url("**/admin/sign-in-help/")
     assert not serious_findings(page)
+
+
+@pytest.mark.parametrize("look", [{}, {"narrow": True, "dark": True}], ids=["wide light", "narrow dark"])
+def test_a_colleague_chooses_a_password_with_the_link_that_an_owner_copies(
+    open_page: Open, look: dict[str, bool]
+) -> None:
+    name, password = f"kim-{len(look)}", "a pass phrase that they chose"
+    owner = open_page("/admin/auth/user/add/", as_="owner", **look)
+    owner.get_by_label("Username").fill(name)
+    owner.get_by_label("Role").select_option(index=1)
+    owner.get_by_role("button", name="Save").click()
+    owner.get_by_role("button", name="Copy the link").click()
+    assert not serious_findings(owner)
+    link = owner.evaluate("navigator.clipboard.readText()")
+    kim = open_page(urlsplit(link).path, **look)
+    assert not serious_findings(kim)
+    for field in kim.get_by_label("New password").all():
+        field.fill(password)
+    kim.get_by_role("button", name="Set the password").click()
+    expect(kim.get_by_text("Your password is set.")).to_be_visible()
+    kim.get_by_label("Username").fill(name)
+    kim.get_by_label("Password").fill(password)
+    kim.get_by_role("button", name="Sign in").click()
+    kim.wait_for_url("**/admin/")
+    kim.context.clear_cookies()
+    kim.goto(urlsplit(link).path)
+    expect(kim.get_by_text("This link has ended")).to_be_visible()
+    assert not serious_findings(kim)

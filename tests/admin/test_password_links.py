@@ -1,0 +1,205 @@
+"""Staff choose their own passwords, with a link that an Owner hands them: it works once, and for a day."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from html import unescape
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group, User
+from django.test import Client
+
+from petstore.api.links import page_url
+from petstore.backoffice.models import AuditEntry
+from petstore.backoffice.password_links import link_for
+from tests.support.staff import member_of, signed_in
+
+PASSWORD = "a pass phrase that they chose"
+ADD = "/admin/auth/user/add/"
+
+
+def link_in(page: str) -> str:
+    """Return the link that a page shows, without scheme and host."""
+    [link] = re.findall(r'<code id="link"[^>]*>([^<]+)</code>', unescape(page))
+    assert link.startswith(page_url("admin/new-password/"))
+    return str(link).removeprefix(page_url("")[:-1])
+
+
+def reset(owner: Client, user: User) -> str:
+    return link_in(owner.post(f"/admin/auth/user/{user.pk}/password/", {"reason": "Forgot it"}).text)
+
+
+def choose(link: str, password: str = PASSWORD, client: Client | None = None) -> Client:
+    """Open a link and send a password with its form, if there is one. Return the browser that did."""
+    browser = client or Client()
+    page = browser.get(link, follow=True)
+    sent = {"new_password1": password, "new_password2": password}
+    browser.post(page.request["PATH_INFO"], sent)
+    return browser
+
+
+def may_sign_in(user: User, password: str = PASSWORD) -> bool:
+    sent = {"username": user.username, "password": password}
+    return Client().post("/admin/login/", sent).status_code == 302
+
+
+@pytest.fixture
+def owner(db: None) -> Client:
+    return signed_in(member_of("Owner"))
+
+
+@pytest.fixture
+def clerk(db: None) -> User:
+    user = member_of("Viewer", name="clerk")
+    user.set_password("the old pass phrase")
+    user.save()
+    return user
+
+
+def test_a_new_colleague_chooses_their_password_and_has_their_role(owner: Client) -> None:
+    assert "password" not in unescape(owner.get(ADD).text).split('id="user_form"')[1].split("</form>")[0]
+    page = owner.post(ADD, {"username": "kim", "groups": Group.objects.get(name="Stock").pk}).text
+    kim = User.objects.get(username="kim")
+    assert not kim.has_usable_password()
+    colleague = choose(link_in(page))
+    colleague.post("/admin/login/", {"username": "kim", "password": PASSWORD})
+    assert colleague.get("/admin/inventory/pet/add/").status_code == 200
+    assert colleague.get("/admin/accounts/account/").status_code == 403
+
+
+def test_a_link_replaces_a_password_only_once_it_is_used(owner: Client, clerk: User) -> None:
+    link = reset(owner, clerk)
+    assert may_sign_in(clerk, "the old pass phrase")
+    link = reset(owner, clerk)  # That sign-in has ended the first.
+    choose(link)
+    assert may_sign_in(clerk)
+    assert not may_sign_in(clerk, "the old pass phrase")
+
+
+def test_a_password_that_was_chosen_ends_the_sessions_before_it(owner: Client, clerk: User) -> None:
+    thief = signed_in(clerk)
+    choose(reset(owner, clerk))
+    assert thief.get("/admin/").status_code == 302
+
+
+def use(link: str, clerk: User) -> None:
+    choose(link, "another pass phrase")
+
+
+def sign_in(link: str, clerk: User) -> None:
+    assert may_sign_in(clerk, "the old pass phrase")
+
+
+def leave(link: str, clerk: User) -> None:
+    User.objects.filter(pk=clerk.pk).update(is_active=False)
+
+
+@pytest.mark.parametrize("end", [use, sign_in, leave])
+@pytest.mark.parametrize("opened", [False, True], ids=["before it is opened", "after it is opened"])
+def test_a_link_that_has_ended_sets_no_password(
+    owner: Client, clerk: User, end: Callable[[str, User], None], *, opened: bool
+) -> None:
+    link, browser = reset(owner, clerk), Client()
+    page = browser.get(link, follow=True).request["PATH_INFO"] if opened else link
+    end(link, clerk)
+    before = User.objects.get(pk=clerk.pk).password
+    for answer in (
+        browser.get(page),
+        browser.post(page, {"new_password1": PASSWORD, "new_password2": PASSWORD}),
+    ):
+        assert answer.status_code == 410
+        assert "This link has ended" in answer.text
+    assert User.objects.get(pk=clerk.pk).password == before
+
+
+def test_a_link_ends_after_a_day(owner: Client, clerk: User, settings: Any) -> None:
+    assert settings.PASSWORD_RESET_TIMEOUT == 24 * 60 * 60
+    link = reset(owner, clerk)
+    settings.PASSWORD_RESET_TIMEOUT = -1  # As if the time were over.
+    assert Client().get(link).status_code == 410
+
+
+@pytest.mark.parametrize("part", ["uid", "token"])
+def test_a_link_that_was_changed_is_none(owner: Client, clerk: User, part: str) -> None:
+    *start, uid, token, end = reset(owner, clerk).split("/")
+    other = reset(owner, member_of("Viewer", name="other")).split("/")[-3]
+    changed = [*start, other, token, end] if part == "uid" else [*start, uid, f"{token[:-1]}!", end]
+    assert Client().get("/".join(changed), follow=True).status_code == 410
+
+
+def test_of_two_who_opened_a_link_one_sets_a_password(owner: Client, clerk: User) -> None:
+    link, browsers = reset(owner, clerk), [Client(), Client()]
+    pages = [browser.get(link, follow=True).request["PATH_INFO"] for browser in browsers]
+    sent = {"new_password1": PASSWORD, "new_password2": PASSWORD}
+    answers = [browser.post(page, sent) for browser, page in zip(browsers, pages, strict=True)]
+    assert [answer.status_code for answer in answers] == [302, 410]
+
+
+def test_a_weak_password_is_refused_and_the_link_still_works(owner: Client, clerk: User) -> None:
+    link = reset(owner, clerk)
+    browser = choose(link, "12345678")
+    assert not may_sign_in(clerk, "12345678")
+    choose(link, client=browser)
+    assert may_sign_in(clerk)
+
+
+def test_nobody_makes_a_link_for_themselves_or_for_who_may_not_sign_in(clerk: User) -> None:
+    boss = member_of("Owner")
+    client = signed_in(boss)
+    assert client.post(f"/admin/auth/user/{boss.pk}/password/", {"reason": "x"}).status_code == 403
+    assert "Reset password" not in client.get(f"/admin/auth/user/{boss.pk}/change/").text
+    User.objects.filter(pk=clerk.pk).update(is_active=False)
+    page = client.post(f"/admin/auth/user/{clerk.pk}/password/", {"reason": "x"}).text
+    assert "They may not sign in" in page
+    assert "new-password" not in page
+
+
+def test_who_may_not_change_staff_makes_no_link(clerk: User) -> None:
+    client = signed_in(member_of("Support"))
+    assert client.post(f"/admin/auth/user/{clerk.pk}/password/", {"reason": "x"}).status_code == 403
+
+
+def test_the_trail_says_who_made_a_link_and_that_it_was_used_but_not_the_link(
+    owner: Client, clerk: User, capfd: pytest.CaptureFixture[str]
+) -> None:
+    link = reset(owner, clerk)
+    made = AuditEntry.objects.get(action="issued", model="auth.user")
+    assert (made.actor_name, made.object_text, made.reason) == ("owner", "clerk", "Forgot it")
+    choose(link)
+    choose(link)  # Refusals are logged, too.
+    chosen = AuditEntry.objects.filter(action="changed").latest("pk")
+    assert (chosen.actor_name, chosen.object_text) == ("clerk", "clerk")
+    token = link.split("/")[-2]
+    assert token not in repr(list(AuditEntry.objects.values()))
+    assert PASSWORD not in repr(list(AuditEntry.objects.values()))
+    assert token not in capfd.readouterr().err
+
+
+def test_two_factor_is_set_up_after_a_password_was_chosen(
+    owner: Client, clerk: User, settings: Any
+) -> None:
+    link = reset(owner, clerk)
+    settings.STAFF_TWO_FACTOR = "required"
+    colleague = choose(link)
+    assert colleague.get("/admin/")["Location"].startswith("/admin/login/")
+    colleague.post("/admin/login/", {"username": "clerk", "password": PASSWORD})
+    page = colleague.get("/admin/", follow=True)
+    assert page.request["PATH_INFO"] == "/admin/two-factor/"
+    assert "Set up two-factor sign-in" in page.text
+
+
+def test_pages_with_a_link_are_not_kept_and_tell_no_other_site_of_it(owner: Client, clerk: User) -> None:
+    link = link_for(clerk).removeprefix(page_url("")[:-1])
+    page = owner.post(f"/admin/auth/user/{clerk.pk}/password/", {"reason": "x"})
+    for answer in (page, Client().get(link), Client().get(link, follow=True)):
+        assert "no-store" in answer["Cache-Control"]
+        assert answer["Referrer-Policy"] in {"same-origin", "no-referrer"}
+
+
+def test_a_password_is_chosen_with_the_token_of_the_form_only(clerk: User) -> None:
+    browser = Client(enforce_csrf_checks=True)
+    page = browser.get(link_for(clerk).removeprefix(page_url("")[:-1]), follow=True).request["PATH_INFO"]
+    sent = {"new_password1": PASSWORD, "new_password2": PASSWORD}
+    assert browser.post(page, sent).status_code == 403
