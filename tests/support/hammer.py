@@ -1,20 +1,41 @@
-"""A process that asks the quota store from many threads at once.
+"""Processes that ask the quota store from many threads at once.
 
-    python -m tests.support.hammer KEY THREADS REQUESTS
+    python -m tests.support.hammer KEY PROCESSES THREADS REQUESTS
 
 For each line on standard input, a time in microseconds since the epoch for the store's clock, each thread
-sends REQUESTS; the answer is a line with how many were admitted.
+of each process sends REQUESTS; the answer is a line with how many were admitted. The processes are forks of
+one that has loaded the service.
 """
 
 import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from threading import Barrier
 
 import django
 
+FORK = get_context("fork")
 
-def main(text: str, threads: int, requests: int) -> None:
+
+def main(text: str, processes: int, threads: int, requests: int) -> None:
+    from accounts.quota import store  # noqa: F401  Loaded once for all.
+
+    ways = []
+    for _ in range(processes):
+        way, its_end = FORK.Pipe()
+        FORK.Process(target=hammer, args=[its_end, text, threads, requests], daemon=True).start()
+        ways.append(way)
+    for line in sys.stdin:
+        for way in ways:
+            way.send(int(line))
+        sys.stdout.write(f"{sum(way.recv() for way in ways)}\n")
+        sys.stdout.flush()
+
+
+def hammer(way: Connection, text: str, threads: int, requests: int) -> None:
+    """Send for each time that comes, and tell how many were admitted."""
     from accounts import key_text
     from accounts.quota.store import store
     from tests.support.quota import ADDRESS
@@ -32,12 +53,11 @@ def main(text: str, threads: int, requests: int) -> None:
         return sum(admit(now) for _ in range(requests))
 
     with ThreadPoolExecutor(threads) as pool:
-        for line in sys.stdin:
-            sys.stdout.write(f"{sum(pool.map(send, [int(line)] * threads))}\n")
-            sys.stdout.flush()
+        while True:
+            way.send(sum(pool.map(send, [way.recv()] * threads)))
 
 
 if __name__ == "__main__":
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "petstore.settings")
     django.setup()
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+    main(sys.argv[1], *map(int, sys.argv[2:]))

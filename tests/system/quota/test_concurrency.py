@@ -59,10 +59,10 @@ def test_limit_is_exact_in_every_window_over_4_processes_of_16_threads(service: 
     """And each threshold, and each ban, is one event, although these processes end without a last write."""
     numbers = ("--per-minute", "100", "--per-day", "100")
     key = service.issue("Hammered", "enterprise", *numbers)["key"]
-    with hammers(service, key, count=4, threads=16) as processes:
+    with hammers(service, key, processes=4, threads=16) as running:
         # Two days apart: the refusals of each window ban the key for a while.
         moments = [time.time_ns() // 1000 + number * 2 * DAY for number in range(times(20, 5))]
-        assert [admitted(processes, now) for now in moments] == [100] * len(moments)
+        assert [admitted(running, now) for now in moments] == [100] * len(moments)
     with service.client(service.roomy_key("Hammered")) as client:
         warnings = [one["data"] for one in follow(client, "/events?limit=100&type=quota.reached")]
         bans = follow(client, "/events?limit=100&type=key.banned")
@@ -82,28 +82,24 @@ def follow(client: httpx.Client, path: str) -> list[dict[str, Any]]:
 
 
 @contextmanager
-def hammers(service: Service, key: str, *, count: int, threads: int) -> Iterator[list[Popen[str]]]:
-    """Yield processes that send 4 requests from each thread whenever they are told a time."""
-    command = [sys.executable, "-m", "tests.support.hammer", key, str(threads), "4"]
-    running = [
-        Popen(command, cwd=ROOT, env=service.environment, stdin=PIPE, stdout=PIPE, text=True)
-        for _ in range(count)
-    ]
+def hammers(service: Service, key: str, *, processes: int, threads: int) -> Iterator[Popen[str]]:
+    """Yield what sends 4 requests from each thread of each process whenever it is told a time."""
+    command = [sys.executable, "-m", "tests.support.hammer", key, str(processes), str(threads), "4"]
+    running = Popen(command, cwd=ROOT, env=service.environment, stdin=PIPE, stdout=PIPE, text=True)
     try:
         yield running
     finally:
-        for process in running:
-            process.communicate(timeout=30)
-        assert [process.returncode for process in running] == [0] * count
+        running.communicate(timeout=30)
+        assert running.returncode == 0
 
 
-def admitted(processes: list[Popen[str]], now: int) -> int:
+def admitted(hammers: Popen[str], now: int) -> int:
     """Let every process send at once; return how many requests were admitted."""
-    for process in processes:
-        assert process.stdin is not None
-        process.stdin.write(f"{now}\n")
-        process.stdin.flush()
-    return sum(int(process.stdout.readline()) for process in processes if process.stdout)
+    assert hammers.stdin is not None
+    assert hammers.stdout is not None
+    hammers.stdin.write(f"{now}\n")
+    hammers.stdin.flush()
+    return int(hammers.stdout.readline())
 
 
 def test_two_instances_on_one_database_and_redis_share_the_limit(service: Service) -> None:
