@@ -19,7 +19,7 @@ from typing import NamedTuple, TypeVar
 import psycopg
 
 from tests import environment
-from tests.support.live import ROOT, Service
+from tests.support.live import ROOT, Service, migrated_server
 from tests.support.postgresql import PostgreSQLServer, postgresql_server, standby_server
 from tests.support.servers import RedisServer, free_port, redis_server
 from tests.system.load.client import Client, Phase
@@ -117,7 +117,9 @@ def rig(options: argparse.Namespace, *, replica: bool = False, sqlite: Path | No
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         server, standby, redis = None, None, None
         if sqlite is None:
-            server = stack.enter_context(postgresql_server("max_connections=200"))
+            server = stack.enter_context(
+                postgresql_server("max_connections=200", copy_of=migrated_server())
+            )
             redis = stack.enter_context(redis_server(folder))
             own |= {"DATABASE_URL": server.url, "REDIS_URL": redis.url}
         if server is not None and replica:
