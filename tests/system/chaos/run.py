@@ -76,12 +76,14 @@ async def run(
     seed: int,
     seconds: float,
     choice: Choice = EVERYTHING,
+    pause: float = 0.0,
     tell: Callable[[str], None] = print,
     **settings: str,
 ) -> Outcome:
     """Run for about that many seconds, on a copy of that migrated database.
 
-    `tell` takes lines of what happens. `settings` are the service's.
+    Between two requests, customers in a hurry `pause` for so many seconds. `tell` takes lines of what
+    happens. `settings` are the service's.
     """
     limits = accounts(seconds)
     cycles = max(len(STRUCK), round(seconds / CYCLE_SECONDS))
@@ -93,7 +95,7 @@ async def run(
         keys = {name: one["key"] for name, one in has["accounts"].items()}
         known = [Account(name, keys[name], *numbers) for name, numbers in limits.items()]
         run_id = f"chaos-{seed}"
-        shop = Shop(made.port, known, run_id)
+        shop = Shop(made.port, known, run_id, pause)
         outcome = Outcome(seed, choice, tell, shop)
         async with Staff.at_work(made.service, run_id) as staff, asyncio.TaskGroup() as group:
             follower = Follower(shop, shop.journals[0])

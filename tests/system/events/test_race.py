@@ -8,13 +8,15 @@ from pathlib import Path
 import pytest
 
 from tests.support.live import live_service
+from tests.support.thorough import times
 from tests.system.events.race import Race
 
+EVENTS = times(5_000, 3_000)
 pytestmark = pytest.mark.each_database
 
 
 def test_followers_get_every_event_once_and_in_order(tmp_path: Path) -> None:
     with live_service(tmp_path, workers=2) as service:
-        report = Race(service, 5_000).run()
+        report = Race(service, EVENTS).run()
     assert report.is_right, str(report)
-    assert report.events >= 5_000
+    assert report.events >= EVENTS
