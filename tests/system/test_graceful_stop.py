@@ -71,22 +71,19 @@ def test_request_under_way_gets_its_answer_after_the_port_is_closed(
         assert "Slow" in service.manage("export_pets", "--format", "csv")
 
 
-@pytest.mark.parametrize("key", [True, False], ids=["read", "discarded"])
-def test_body_that_does_not_come_ends_no_worker_by_force(
-    tmp_path: Path, mode: dict[str, str], key: bool
-) -> None:
+def refused_post(service: Service) -> socket.socket:
+    """Send a request up to its body, without a key; return when it is refused and its body thrown away."""
+    sending = socket.create_connection(("127.0.0.1", int(service.environment["PORT"])), timeout=10)
+    sending.sendall(b"POST /v1/pets HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
+    assert sending.recv(4096).startswith(b"HTTP/1.1 401 ")
+    return sending
+
+
+def test_bodies_that_do_not_come_end_no_worker_by_force(tmp_path: Path, mode: dict[str, str]) -> None:
     """A request with a key is waited for; what follows one without a key is taken and thrown away."""
     with live_service(tmp_path, workers=1, **mode) as service:
         assert service.process is not None
-        if key:
-            sending = started_post(service, service.roomy_key("Stop"))
-        else:
-            sending = socket.create_connection(("127.0.0.1", int(service.environment["PORT"])), timeout=10)
-            sending.sendall(
-                b"POST /v1/pets HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
-            )
-            assert sending.recv(4096).startswith(b"HTTP/1.1 401 ")
-        with sending:
+        with started_post(service, service.roomy_key("Stop")), refused_post(service):
             service.process.terminate()
             assert service.process.wait(STOP_SECONDS) == 0
         assert "Killing" not in service.log()
