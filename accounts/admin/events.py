@@ -83,12 +83,13 @@ def key_of(request: HttpRequest) -> Key | None:
 @admin.register(Event)
 class EventAdmin(PastedKeyAdmin, BigTableAdmin):  # type: ignore[misc]  # Unfold has no types.
     can_add = can_change = can_delete = False
-    list_display = ["id", "type", "when", "account", "about"]
+    list_display = ["number", "type", "when", "account", "about"]
     list_filter = [EventTypeFilter, EventTimeFilter]
     ordering = ["-id"]
+    sortable_by = ["number"]
     search_fields = ["id"]
     search_help_text = "All of an account's name or public id, a key's public id, or an event's number"
-    fields = readonly_fields = ("id", "type", "when", "account")
+    fields = readonly_fields = ("number", "type", "when", "account")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Event]:
         name = Account.objects.filter(pk=OuterRef("account_id")).order_by().values("name")
@@ -111,6 +112,10 @@ class EventAdmin(PastedKeyAdmin, BigTableAdmin):  # type: ignore[misc]  # Unfold
         if account := Account.objects.filter(Q(public_id=term) | Q(name__iexact=term)).first():
             return rows.filter(account_id=account.pk)
         return rows.filter(pk=row_id(term) or 0)
+
+    @admin.display(description="ID", ordering="id")
+    def number(self, event: Event) -> int:
+        return event.pk
 
     @admin.display(description="at")
     def when(self, event: Event) -> str:

@@ -17,7 +17,7 @@
   }
 
   document.addEventListener("DOMContentLoaded", () => {
-    for (const { dataset } of document.querySelectorAll("td[data-label]")) {
+    for (const { dataset } of document.querySelectorAll("#result_list [data-label]")) {
       dataset.label = dataset.label.charAt(0).toUpperCase() + dataset.label.slice(1);
     }
   });

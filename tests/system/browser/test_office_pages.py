@@ -154,6 +154,7 @@ def test_a_narrow_list_shows_long_values_whole(shop: Service, open_page: Open) -
     shop.issue("The Society for Rabbits, " * 8 + "Mice", "free")
     page = open_page("/admin/accounts/account/?q=Mice", as_="root", narrow=True)
     cells = page.locator("#result_list [data-label]")
+    expect(cells.first).to_have_attribute("data-label", "Name")
     expect(cells.first).to_be_visible()
     assert not [
         cell for cell in cells.all() if cell.evaluate("cell => cell.scrollHeight > cell.clientHeight + 1")
