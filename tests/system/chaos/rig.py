@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
@@ -15,6 +14,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
 from tests.support.live import ROOT, Service, own_database
+from tests.support.packages import python
 from tests.support.servers import RedisServer, free_port, redis_server, wait_until
 from tests.system.chaos.faults import Fault, Kind
 from tests.system.chaos.proxy import READY_FOR_QUERY, Proxy
@@ -134,7 +134,7 @@ def port_of(url: str) -> int:
 def fill(environment: dict[str, str], wanted: dict[str, Any]) -> dict[str, Any]:
     """Fill the database; see fill.py."""
     done = subprocess.run(
-        [sys.executable, "-m", "tests.system.chaos.fill", json.dumps(wanted)],
+        [python(), "-m", "tests.system.chaos.fill", json.dumps(wanted)],
         cwd=ROOT, env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

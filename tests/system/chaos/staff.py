@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import sys
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import NamedTuple
@@ -12,6 +11,7 @@ from typing import NamedTuple
 import httpx
 
 from tests.support.live import ROOT, Service
+from tests.support.packages import python
 from tests.system.chaos.checks import Kind, Violation
 from tests.system.chaos.client import Client, Reply
 from tests.system.chaos.fill import PASSWORD, PER_MINUTE_OF_BANNED, STAFF
@@ -67,7 +67,7 @@ class Staff:
     async def by_command(self, verb: str, key: Key) -> bool:
         """Revoke or unban by manage.py; return whether it says that it is done."""
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "manage.py", f"{verb}_key", key.id, "--reason", "Chaos",
+            python(), "manage.py", f"{verb}_key", key.id, "--reason", "Chaos",
             cwd=ROOT, env=self._service.environment,
             stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
         )  # fmt: skip

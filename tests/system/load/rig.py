@@ -20,6 +20,7 @@ import psycopg
 
 from tests import environment
 from tests.support.live import ROOT, Service, migrated_server
+from tests.support.packages import python
 from tests.support.postgresql import PostgreSQLServer, postgresql_server, standby_server
 from tests.support.servers import RedisServer, free_port, redis_server
 from tests.system.load.client import Client, Phase
@@ -141,7 +142,7 @@ def fill(service: Service, keys: Path, pets: int) -> list[str]:
     """Migrate and fill the service's database; return the keys."""
     subprocess.run(
         [
-            sys.executable, "-m", "tests.system.load.fill",
+            python(), "-m", "tests.system.load.fill",
             "--pets", str(pets), "--keys", str(min(KEYS, pets)), "--keys-out", str(keys),
         ],
         cwd=ROOT, env=service.environment, check=True, stdout=subprocess.DEVNULL,

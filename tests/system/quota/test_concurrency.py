@@ -1,7 +1,6 @@
 """Admission is exact under any concurrency (D21), on the production server and on the bare stores."""
 
 import json
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from django.db import connection
 
 from accounts.limits import DAY
 from tests.support.live import ROOT, Service, live_service, migrated_server
+from tests.support.packages import python
 from tests.support.postgresql import postgresql_server, programs
 from tests.support.servers import RedisServer, free_port
 from tests.support.thorough import times
@@ -84,7 +84,7 @@ def follow(client: httpx.Client, path: str) -> list[dict[str, Any]]:
 @contextmanager
 def hammers(service: Service, key: str, *, processes: int, threads: int) -> Iterator[Popen[str]]:
     """Yield what sends 4 requests from each thread of each process whenever it is told a time."""
-    command = [sys.executable, "-m", "tests.support.hammer", key, str(processes), str(threads), "4"]
+    command = [python(), "-m", "tests.support.hammer", key, str(processes), str(threads), "4"]
     running = Popen(command, cwd=ROOT, env=service.environment, stdin=PIPE, stdout=PIPE, text=True)
     try:
         yield running
