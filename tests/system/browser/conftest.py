@@ -91,8 +91,10 @@ class Profiles:
 
     def leave(self) -> list[str]:
         """Forget what the pages kept, and what a test did to them; return the problems that came up."""
-        for page in self.pages.values():
+        for name, page in self.pages.items():
             page.unroute_all()
+            if not name:
+                page.context.clear_cookies()
             if page.url != f"{self.url}{QUIET}":
                 page.goto(QUIET)
                 page.evaluate("localStorage.clear(); sessionStorage.clear()")
