@@ -43,11 +43,9 @@ class Told(NamedTuple):
 class Shop:
     """All customers, and what was found."""
 
-    def __init__(self, port: int, accounts: Iterable[Account], run: str, pause: float = 0.0) -> None:
-        """`pause` is how many seconds a customer in a hurry waits before the next request."""
+    def __init__(self, port: int, accounts: Iterable[Account], run: str) -> None:
         self.port = port
         self.run = run
-        self.pause = pause
         self.began = monotonic()
         self.journals = [Journal(account) for account in accounts]
         self.replies: Counter[tuple[str, int]] = Counter()  # By operation and status.
@@ -56,7 +54,7 @@ class Shop:
         self.told: list[Told] = []
         self.made: dict[str, tuple[Account, int]] = {}  # Pets by name; 0: nobody knows whether it is there.
         self.contested: list[int] = []
-        self.hurried = True  # Whether customers rest for no longer than the pause.
+        self.hurried = True  # Whether customers leave the machine no rest.
         self._names = count(1)
         self._stopping = asyncio.Event()
 
@@ -99,8 +97,8 @@ class Customer:
             reply = await self.act(self._dice.choices(OPERATIONS, WEIGHTS)[0])
             if self._journal.account.limited_by:
                 await asyncio.sleep(REFUSED_PAUSE * FEW if reply.status == 429 else PACE)
-            else:
-                await asyncio.sleep(self._shop.pause if self._shop.hurried else REST)
+            elif not self._shop.hurried:
+                await asyncio.sleep(REST)
         self._client.close()
 
     async def act(self, operation: str) -> Reply:

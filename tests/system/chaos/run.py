@@ -76,14 +76,12 @@ async def run(
     seed: int,
     seconds: float,
     choice: Choice = EVERYTHING,
-    pause: float = 0.0,
     tell: Callable[[str], None] = print,
     **settings: str,
 ) -> Outcome:
     """Run for about that many seconds, on a copy of that migrated database.
 
-    Between two requests, customers in a hurry `pause` for so many seconds. `tell` takes lines of what
-    happens. `settings` are the service's.
+    `tell` takes lines of what happens. `settings` are the service's.
     """
     limits = accounts(seconds)
     cycles = max(len(STRUCK), round(seconds / CYCLE_SECONDS))
@@ -95,7 +93,7 @@ async def run(
         keys = {name: one["key"] for name, one in has["accounts"].items()}
         known = [Account(name, keys[name], *numbers) for name, numbers in limits.items()]
         run_id = f"chaos-{seed}"
-        shop = Shop(made.port, known, run_id, pause)
+        shop = Shop(made.port, known, run_id)
         outcome = Outcome(seed, choice, tell, shop)
         async with Staff.at_work(made.service, run_id) as staff, asyncio.TaskGroup() as group:
             follower = Follower(shop, shop.journals[0])

@@ -11,11 +11,10 @@ from tests.system.chaos.report import report
 from tests.system.chaos.run import run
 
 SECONDS = times(30, 14)  # A round of faults takes about 12.
-PAUSE = times(0, 50) / 1000  # Seconds before a customer's next request: in CI they keep the service busy.
 
 
 @NEEDS_POSTGRESQL
 def test_no_fault_of_redis_or_postgresql_makes_a_wrong_answer(tmp_path: Path) -> None:
     seed = random.randrange(1_000_000)
-    outcome = asyncio.run(run(tmp_path, migrated_database(), seed=seed, seconds=SECONDS, pause=PAUSE))
+    outcome = asyncio.run(run(tmp_path, migrated_database(), seed=seed, seconds=SECONDS))
     assert outcome.violations == [], "\n".join(report(outcome))
