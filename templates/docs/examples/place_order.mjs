@@ -8,6 +8,7 @@ async function petstore(path, options = {}) {
 }
 
 const [pet] = await petstore("/pets?status=available&limit=1");
+if (!pet) throw new Error("There is no pet to order.");
 const order = await petstore("/store/orders", {
   method: "POST",
   body: JSON.stringify({ petId: pet.id }),

@@ -16,7 +16,10 @@ petstore = httpx.Client(
     headers={"Authorization": f"Bearer {os.environ['PETSTORE_KEY']}"},
     event_hooks={"response": [stop_at_an_error]},
 )
-pet = petstore.get("/pets", params={"status": "available", "limit": 1}).json()[0]
+pets = petstore.get("/pets", params={"status": "available", "limit": 1}).json()
+if not pets:
+    raise SystemExit("There is no pet to order.")
+pet = pets[0]
 order = petstore.post(
     "/store/orders",
     json={"petId": pet["id"]},

@@ -34,6 +34,7 @@ async function sendOnce(url, body) {
 const pets = await fetch("{{ base_url }}/pets?status=available&limit=1", { headers });
 if (!pets.ok) throw new Error(await pets.text());
 const [pet] = await pets.json();
+if (!pet) throw new Error("There is no pet to order.");
 const response = await sendOnce("{{ base_url }}/store/orders", { petId: pet.id });
 if (!response.ok) throw new Error(await response.text());
 const order = await response.json();

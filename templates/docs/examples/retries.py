@@ -32,6 +32,8 @@ with httpx.Client(headers={"Authorization": f"Bearer {os.environ['PETSTORE_KEY']
     pets = client.get("{{ base_url }}/pets", params={"status": "available", "limit": 1})
     if pets.is_error:
         raise SystemExit(pets.text)
+    if not pets.json():
+        raise SystemExit("There is no pet to order.")
     response = send_once(client, "{{ base_url }}/store/orders", {"petId": pets.json()[0]["id"]})
 if response.is_error:
     raise SystemExit(response.text)

@@ -289,6 +289,11 @@ def refuse(handler: BaseHTTPRequestHandler, _: httpx.Response, seconds: int = 2)
     handler.end_headers()
 
 
+def sell_nothing(handler: BaseHTTPRequestHandler, response: httpx.Response) -> None:
+    """Answer as the service does when no pet is for sale."""
+    pass_on(handler, httpx.Response(response.status_code, json=[]))
+
+
 def break_off(handler: BaseHTTPRequestHandler, _: httpx.Response) -> None:
     """Close the connection although the request was done."""
     handler.close_connection = True
@@ -357,6 +362,20 @@ def test_example_of_the_account_says_how_long_a_used_up_minute_lasts(
         assert wait
         left = int(client.get("/categories").headers["Retry-After"])
     assert left <= int(wait[1]) <= 61
+
+
+@pytest.mark.parametrize(
+    "name", [f"{one}.{suffix}" for one in ("place_order", "retries") for suffix in RUN]
+)
+def test_example_says_that_there_is_no_pet_to_order(
+    deployment: Service, examples: dict[str, str], key: str, tmp_path: Path, name: str
+) -> None:
+    with proxy(deployment) as before:
+        before.spoil = [sell_nothing]
+        done = attempt(name, examples[name].replace(deployment.url, before.url), key, tmp_path)
+    assert done.returncode
+    assert "There is no pet to order." in done.stdout + done.stderr
+    assert len(before.arrivals) == 1
 
 
 @pytest.mark.parametrize("name", ["retries.sh", "retries.py", "retries.mjs"])
