@@ -24,7 +24,7 @@ from petstore.loop.waiting import Entrance, Turn
 from petstore.observability import draining
 from petstore.observability.metrics import SHED
 from petstore.observability.request_ids import request_id
-from petstore.serving import bodies
+from petstore.serving import bodies, bounds
 from petstore.serving.bodies import BODILESS, SMALL, Body, Exchange, Parts
 from petstore.serving.slow_readers import cut_who_takes_nothing
 from petstore.serving.wsgi import Utf8Request
@@ -191,7 +191,7 @@ async def page_body(scope: Any, parts: Parts) -> Body:
     if cookies and (declared is None or declared > SMALL):
         loop = asyncio.get_running_loop()
         if await loop.run_in_executor(pages, is_signed_in, cookies):
-            return await bodies.read(scope, parts, MOST_UPLOADED, bodies.staff)
+            return await bodies.read(scope, parts, MOST_UPLOADED, bounds.staff)
     return await bodies.read(scope, parts, SMALL)
 
 

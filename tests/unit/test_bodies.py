@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from petstore.api.errors import ApiError, ErrorCode
-from petstore.serving.bodies import Exchange, Parts, Room, collect, discard
+from petstore.serving.bodies import Exchange, Parts, collect, discard
+from petstore.serving.bounds import Room
 
 
 async def held(room: Room, go_on: asyncio.Event, size: int) -> str:
