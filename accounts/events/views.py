@@ -61,7 +61,7 @@ class EventViewSet(ApiView, GenericViewSet[Event]):
         page = feed.page(caller_of(request).account_id, after, asked.limit, types)
         filters = (("type", asked.type),) if asked.type else ()
         url = page_url(settings.BASE_URL, path, filters, asked.limit, page.end.cursor)
-        return Response(page.events, headers={"Link": f'<{url}>; rel="next"'})
+        return Response.of_bytes(page.events, 200, {"Link": f'<{url}>; rel="next"'})
 
 
 def place_of(since: int) -> feed.Place:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import orjson
 import pytest
 from django.conf import settings
 from django.core.management import call_command
@@ -71,6 +72,24 @@ def test_event_has_an_id_a_type_a_time_and_data(api: Api, pet: Pet) -> None:
     at = datetime.fromisoformat(event["createdAt"])
     assert timedelta() <= datetime.now(UTC) - at < timedelta(minutes=1)
     assert event["data"] == {"pet": pet.as_json()}
+
+
+@pytest.mark.parametrize("fraction", [0, 1, 1_000, 500_000, 999_999])
+def test_every_database_makes_the_same_json(api: Api, fraction: int) -> None:
+    number_all()
+    data = {"pet": {"name": 'A "quoted" \u00e9\u4f60 \\ one', "categoryId": None, "price": 1.5}}
+    last, at = Feed.objects.get(), 1_795_400_000 * SECOND + fraction
+    for number in (1, 2):
+        row = EventDraft.of(EventType.PET_CREATED, data)
+        fields = {"type": row.type, "account_id": 0, "data": row.data}
+        Event.objects.create(id=last.last_id + number, created_at=at, numbered_at=at, **fields)
+    Feed.objects.update(last_id=last.last_id + 2, numbered_at=at)
+    wanted = [
+        {"id": last.last_id + number, "type": "pet.created", "createdAt": moment(at), "data": data}
+        for number in (1, 2)
+    ]
+    answer = api.get("/events?type=pet.created&limit=2")
+    assert answer.content == orjson.dumps(wanted, option=orjson.OPT_UTC_Z)
 
 
 def test_order_tells_of_each_step_and_of_its_pet(api: Api, pet: Pet) -> None:
