@@ -14,7 +14,7 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 from django.conf import settings
-from django.db import IntegrityError, OperationalError, connection, models
+from django.db import IntegrityError, OperationalError, models
 from django.utils import timezone
 from rest_framework.request import Request
 
@@ -22,6 +22,7 @@ from accounts.caller import caller_of
 from accounts.models import EventDraft, IdempotencyRecord
 from petstore.api.errors import ApiError, ErrorCode
 from petstore.api.responses import Response
+from petstore.db.vendor import is_postgresql
 from petstore.loop.compiled_reads import Read
 from petstore.loop.compiled_writes import OwnSql, atomic, insert, update
 from petstore.loop.linked_inserts import KEY, AroundKey, insert_with, try_insert_with
@@ -148,13 +149,12 @@ def write_once(write: Write, claim: Claim, old: Row | None) -> Response:
 
     `old`: the key's record of more than a day ago, which goes; a twin or a command may have deleted it.
     """
-    waits_by_setting = connection.vendor == "postgresql"
-    if waits_by_setting:
+    if is_postgresql():
         WAIT_BRIEFLY.row(wait=False, twin=WAIT_FOR_TWIN)
     if old is not None:
         FORGET.row(wait=False, pk=old["id"])
     insert(claim.record(), wait=False)
-    if waits_by_setting:
+    if is_postgresql():
         WAIT_AS_BEFORE.row(wait=False)
     response = write()
     answer = {

@@ -7,11 +7,11 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import orjson
-from django.db import connection
 
 from accounts.limits import moment
 from accounts.models import EventType
 from petstore.api.errors import ApiError, ErrorCode
+from petstore.db.vendor import is_postgresql
 from petstore.loop.compiled_reads import OwnRead
 
 # Each part is in the order of one index, and all have its expression as their `place`: PostgreSQL merges
@@ -101,7 +101,7 @@ def page(account_id: int, after: Place | None, limit: int, types: Collection[Eve
     cleared_id, last_id, last_at, after_at, *_ = rows[0]
     if after is not None and (not cleared_id <= after.id <= last_id or after.at not in {None, after_at}):
         raise ApiError(ErrorCode.CURSOR_EXPIRED)
-    count, place, at, events = rows[0][4:] if connection.vendor == "postgresql" else as_one(rows)
+    count, place, at, events = rows[0][4:] if is_postgresql() else as_one(rows)
     end = Place(place, at) if count == limit else Place(last_id, last_at)
     return Page(f"[{events or ''}]".encode(), end)
 
@@ -147,6 +147,6 @@ def statement(own: tuple[bool, ...], limit: int) -> OwnRead:
         for number, one in enumerate(conditions)
     )
     events = PARTS.format(parts=parts, limit=limit)
-    if connection.vendor == "postgresql":
+    if is_postgresql():
         events = AS_ONE.format(events=events)
     return OwnRead(PAGE.format(events=events))

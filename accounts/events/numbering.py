@@ -14,6 +14,7 @@ from django.db import Error, connection, transaction
 from django.db.models import Subquery
 
 from accounts.models.events import Event, Feed, now
+from petstore.db.vendor import is_postgresql
 
 logger = logging.getLogger(__name__)
 
@@ -84,7 +85,7 @@ def number_some() -> int:
 def move(values: dict[str, int]) -> int:
     """Move drafts into the feed after the `last` event; return how many."""
     with connection.cursor() as cursor:
-        if connection.vendor == "postgresql":
+        if is_postgresql():
             cursor.execute(MOVE, values)
             return int(cursor.fetchone()[0])
         cursor.execute(COPY, values)

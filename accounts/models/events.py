@@ -19,6 +19,7 @@ from django.utils import timezone
 
 from accounts.models.records import Record
 from petstore.db.keysets import OneFilterKey, TwoFilterKey
+from petstore.db.vendor import is_postgresql
 from petstore.loop.linked_inserts import AroundKey
 
 PUBLIC = 0  # Stands for the account in events that everybody sees.
@@ -144,7 +145,7 @@ class Feed(Record):
 
         A process that hangs loses it, with the transaction.
         """
-        if connection.vendor == "postgresql":
+        if is_postgresql():
             with connection.cursor() as cursor:
                 cursor.execute("SET LOCAL idle_in_transaction_session_timeout = '5s'")
         skip_locked = if_free and connection.features.has_select_for_update_skip_locked

@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 
 from django.db import connection
 
+from petstore.db.vendor import is_postgresql
+
 Rows = Sequence[tuple[Any, ...]]  # In the order of a statement's columns; days and times as text.
 
 AT_ONCE = 5_000  # Rows of one statement: some 400 KB.
@@ -28,7 +30,7 @@ class Statement(NamedTuple):
                 cursor.execute(self._text(), [json.dumps(rows[first : first + AT_ONCE])])
 
     def _text(self) -> str:
-        if connection.vendor == "postgresql":
+        if is_postgresql():
             function, item, lock = "json_array_elements", "(value ->> {})::{}", "FOR NO KEY UPDATE OF k"
         else:
             function, item, lock = "json_each", "json_extract(value, '$[{}]')", ""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple, cast
 
-from django.db import connection
 from django.db.models import Q
 from django.db.models.expressions import RawSQL
 from django.http import HttpRequest
@@ -16,6 +15,7 @@ from inventory.models import Order, OrderStatus, Stage
 from inventory.stock import Stock, snapshot
 from petstore.backoffice.dashboard import listing
 from petstore.backoffice.filters import ChoiceFilter
+from petstore.db.vendor import is_postgresql
 
 MOST_COUNTED = 1_000  # Orders of a stage that a page counts; its index has them together.
 
@@ -69,7 +69,7 @@ class Number(NamedTuple):
 def in_stages(stock: Stock | None, stages: Iterable[Stage] = Stage) -> dict[Stage, Number]:
     """Return the number of each stage's orders, which follows what one has just done. A query for each."""
     # PostgreSQL goes along the stage's index, where it might walk all orders; SQLite would sort them first.
-    along = ["id"] if connection.vendor == "postgresql" else []
+    along = ["id"] if is_postgresql() else []
     numbers = {}
     for stage in stages:
         orders = Order.objects.filter(literally(stage.orders)).order_by(*along)

@@ -6,12 +6,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from django.db import connection, transaction
+from django.db import transaction
 
 from inventory.import_export.checking import BATCH, Checker, Report, Row, good_rows
 from inventory.import_export.reading import READERS, lines
 from inventory.import_export.writing import Exported
 from inventory.models import Category, Pet, PetQuerySet, added_pets
+from petstore.db.vendor import is_postgresql
 
 FORMATS = ("csv", "jsonl")
 STREAM = "-"
@@ -57,7 +58,7 @@ def snapshot() -> AbstractContextManager[Any]:
     PostgreSQL streams inside a transaction, and outside of one it would first make a copy of it all. In
     SQLite a query sees one moment by itself, and a transaction of ours would lock out writers.
     """
-    return transaction.atomic() if connection.vendor == "postgresql" else nullcontext()
+    return transaction.atomic() if is_postgresql() else nullcontext()
 
 
 def export(pets: PetQuerySet) -> Iterator[Exported]:
