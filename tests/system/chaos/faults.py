@@ -52,10 +52,13 @@ class Choice(NamedTuple):
 
 
 def plan(seed: int, cycle: int, choice: Choice) -> list[list[Fault]]:
-    """Return the faults of a cycle, for each backend that is struck in it, in their order."""
+    """Return the faults of a cycle, for each backend that is struck in it, in their order.
+
+    The seed says which is struck first.
+    """
     dice = random.Random(f"{seed} {cycle}")
     struck = [backends for backends in STRUCK if choice.backends.issuperset(backends)]
-    return [row(dice, backend, choice) for backend in struck[cycle % len(struck)]]
+    return [row(dice, backend, choice) for backend in struck[(seed + cycle) % len(struck)]]
 
 
 def row(dice: random.Random, backend: str, choice: Choice) -> list[Fault]:

@@ -16,7 +16,7 @@ from tests.support.servers import wait_until
 from tests.system.chaos.checks import Kind, Violation, of_limits
 from tests.system.chaos.client import Client
 from tests.system.chaos.customers import Shop
-from tests.system.chaos.faults import STRUCK, Choice, plan
+from tests.system.chaos.faults import Choice, plan
 from tests.system.chaos.follower import Follower, every_event_has_its_place, of_feed
 from tests.system.chaos.journal import Account
 from tests.system.chaos.records import Records, of_records
@@ -84,7 +84,7 @@ async def run(
     `tell` takes lines of what happens. `settings` are the service's.
     """
     limits = accounts(seconds)
-    cycles = max(len(STRUCK), round(seconds / CYCLE_SECONDS))
+    cycles = max(1, round(seconds / CYCLE_SECONDS))
     wanted = {
         "accounts": {name: numbers[:2] for name, numbers in limits.items()},
         "spare": 3 * cycles, "banned": cycles, "pets": PETS,
