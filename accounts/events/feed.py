@@ -28,17 +28,18 @@ PARTS = "SELECT * FROM ({parts}) AS parts ORDER BY place LIMIT {limit}"
 PAGE = """
 SELECT f.cleared_id, f.last_id, f.numbered_at, CASE WHEN f.cleared_id = %(after)s THEN f.cleared_at
     ELSE (SELECT numbered_at FROM accounts_event WHERE id = %(after)s) END,
-    e.* FROM accounts_feed AS f LEFT JOIN ({events}) AS e ON 1 = 1 ORDER BY e.place
+    e.* FROM accounts_feed AS f
 """
+ROWS = "LEFT JOIN ({events}) AS e ON 1 = 1 ORDER BY e.place"
 # PostgreSQL makes the JSON itself, as `as_json` does: in a worker it took as long as all of a list's page.
+# An aggregate over one ordered subquery takes the rows in that order; `ORDER BY` in it would sort anew.
 AS_ONE = """
-SELECT count(*), max(place) AS place, max(numbered_at), string_agg(concat(
-    '{{"id":', place, ',"type":"', type, '","createdAt":"',
-    to_char(to_timestamp(created_at / 1000000) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS'),
-    CASE created_at %% 1000000 WHEN 0 THEN '' ELSE to_char(created_at %% 1000000, '"."FM000000') END,
-    'Z","data":', data, '}}'
-), ',' ORDER BY place)
-FROM ({events}) AS events
+CROSS JOIN (SELECT count(*), max(place), max(numbered_at), string_agg(
+    '{{"id":' || place || ',"type":"' || type || '","createdAt":"' || to_char(
+        timestamp '1970-01-01' + created_at * interval '1 microsecond',
+        'YYYY-MM-DD"T"HH24:MI:SS' || CASE created_at %% 1000000 WHEN 0 THEN '' ELSE '.US' END
+    ) || 'Z","data":' || data || '}}', ','
+) FROM ({events}) AS events) AS e
 """
 # The last event that was numbered before a time, by bisection; then past those that happened before it and
 # were numbered after it, which are few.
@@ -147,6 +148,4 @@ def statement(own: tuple[bool, ...], limit: int) -> OwnRead:
         for number, one in enumerate(conditions)
     )
     events = PARTS.format(parts=parts, limit=limit)
-    if is_postgresql():
-        events = AS_ONE.format(events=events)
-    return OwnRead(PAGE.format(events=events))
+    return OwnRead(PAGE + (AS_ONE if is_postgresql() else ROWS).format(events=events))
