@@ -1,7 +1,6 @@
-"""The project's own app: its commands, its templates' folder, and its back office."""
+"""The project's own app: its commands, and its templates' folder."""
 
 from django.apps import AppConfig
-from django.contrib.admin import apps as admin_apps
 
 from petstore.observability import health
 from petstore.serving.signals import worker_started
@@ -25,10 +24,3 @@ class PetstoreConfig(AppConfig):
         worker_started.connect(worker.observe)
         worker_started.connect(tracing.send_spans)
         worker_started.connect(monitor.watch_servers)
-
-
-class PetstoreAdminConfig(admin_apps.AdminConfig):
-    """Django's admin, with our own site as the default one."""
-
-    default = False  # Or else the entry "petstore" in INSTALLED_APPS would mean this one.
-    default_site = "petstore.backoffice.site.PetstoreAdminSite"

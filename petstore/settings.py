@@ -99,7 +99,7 @@ INSTALLED_APPS = [
     "unfold.contrib.import_export",
     "import_export",
     "csp",
-    "petstore.apps.PetstoreAdminConfig",
+    "petstore.backoffice.apps.PetstoreAdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -134,6 +134,7 @@ MIDDLEWARE = [
 ]
 
 ROOT_URLCONF = "petstore.urls"
+API_URLCONF = "petstore.api_urls"
 WSGI_APPLICATION = "petstore.serving.wsgi.application"
 
 TEMPLATES = [

@@ -4,36 +4,20 @@ from functools import partial
 
 from django.contrib import admin
 from django.templatetags.static import static
-from django.urls import path, re_path
+from django.urls import path
 from django.views.generic import RedirectView
 
-from accounts.events.views import EventViewSet
 from accounts.models import Plan
-from accounts.views import AccountViewSet
-from inventory.views import CategoryViewSet, OrderViewSet, PetViewSet
+from petstore import api_urls
 from petstore.api.openapi import views
-from petstore.api.views import NothingHere
 from petstore.observability.health import readiness
-from petstore.web import api_changes, docs, home, probes, search, status, well_known
+from petstore.web import api_changes, docs, home, search, status, well_known
 from petstore.web.error_pages import error_page
 
-api = [
-    path("v1/account", AccountViewSet.as_view({"get": "retrieve"}), name="account"),
-    path("v1/pets", PetViewSet.as_view({"get": "list", "post": "create"}), name="pets"),
-    path("v1/pets/<str:petId>", PetViewSet.as_view({"get": "retrieve"}), name="pet"),
-    path("v1/store/orders", OrderViewSet.as_view({"get": "list", "post": "create"}), name="orders"),
-    path(
-        "v1/store/orders/<str:orderId>",
-        OrderViewSet.as_view({"get": "retrieve", "delete": "destroy"}),
-        name="order",
-    ),
-    path("v1/categories", CategoryViewSet.as_view({"get": "list"}), name="categories"),
-    path("v1/events", EventViewSet.as_view({"get": "list"}), name="events"),
-]
+admin.autodiscover()  # In a worker nothing has loaded it before the first page.
 
 urlpatterns = [
-    *api,
-    re_path(r"^v1(?:/|\Z)", NothingHere.as_view()),
+    *api_urls.urlpatterns,
     path("", home.Home.as_view(plans=Plan.objects.all, readiness=readiness), name="home"),
     path("status", status.Status.as_view(), name="status"),
     path("docs/search", search.search, name="docs-search"),
@@ -50,9 +34,6 @@ urlpatterns = [
     path(".well-known/api-catalog", well_known.api_catalog, name="api-catalog"),
     path(".well-known/security.txt", well_known.security_txt, name="security-txt"),
     path("favicon.ico", RedirectView.as_view(url=static("petstore/favicon.svg"))),
-    path("healthz", probes.healthz, name="healthz"),
-    path("readyz", probes.readyz, name="readyz"),
-    path("metrics", probes.metrics, name="metrics"),
     path("admin/", admin.site.urls),
 ]
 

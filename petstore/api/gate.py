@@ -109,7 +109,9 @@ class ApiGate:
             return self.steps.untouched_headers()
 
 
-resolve_kept = lru_cache(maxsize=256)(resolve)  # Finding a view took a tenth of a request.
+@lru_cache(maxsize=256)  # Finding a view took a tenth of a request.
+def resolve_kept(path: str) -> ResolverMatch:
+    return resolve(path, settings.API_URLCONF)
 
 
 def find_view(path: str) -> tuple[ResolverMatch, Mapping[str, str]]:
@@ -119,7 +121,7 @@ def find_view(path: str) -> tuple[ResolverMatch, Mapping[str, str]]:
     """
     parent, _, last = path.rpartition("/")
     if len(path) >= 100:
-        match = resolve(path)
+        match = resolve(path, settings.API_URLCONF)
     elif last.isdecimal():
         match = resolve_kept(f"{parent}/0")
         return match, {name: last if value == "0" else value for name, value in match.kwargs.items()}

@@ -2,16 +2,21 @@
 
 import gc
 import os
+from importlib import import_module
 from wsgiref.types import WSGIEnvironment
 
 import django
+from django.conf import settings
 from django.core.handlers.wsgi import WSGIHandler, WSGIRequest
 from django.utils.http import parse_header_parameters
 
+from petstore.backoffice.apps import PetstoreAdminConfig
 from petstore.serving.signals import worker_started
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "petstore.settings")
+PetstoreAdminConfig.at_start = False
 django.setup(set_prefix=False)
+import_module(settings.API_URLCONF)  # Else the first request would wait for it.
 
 worker_started.send(sender=None)
 

@@ -48,7 +48,7 @@ class ProbesMiddleware(MiddlewareMixin):
     def process_request(self, request: HttpRequest) -> HttpResponse | None:
         if request.path_info not in PROBES:
             return None
-        view = request.resolver_match = resolve(request.path_info)
+        view = request.resolver_match = resolve(request.path_info, settings.API_URLCONF)
         response: HttpResponse = view.func(request, *view.args, **view.kwargs)
         return response
 

@@ -20,7 +20,7 @@ from accounts.models import Account, PlanCode
 from inventory.models import Category, Order, OrderStatus, PetStatus
 from petstore.api.filters import ChoiceFilter, Filter
 from petstore.api.pagination import page_url
-from petstore.urls import api as api_routes
+from petstore.api_urls import api as api_routes
 from tests.conftest import COMMITTED, Api
 from tests.support.costs import Page
 from tests.support.costs import check_page as check

@@ -38,12 +38,25 @@ def test_debug_needs_no_secret() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def loaded(modules: str) -> list[str]:
+    """Return the names of all modules that are loaded with these, in a process without OpenTelemetry."""
+    missing = "import sys; sys.modules['opentelemetry'] = None; "
+    done = run("-c", f"{missing}import {modules}; print(*sys.modules)")
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
 def test_service_loads_neither_opentelemetry_nor_drf_spectacular_at_its_start() -> None:
     """Without a collector the one isn't needed; the other comes with the document, when it is asked for."""
-    missing = "import sys; sys.modules['opentelemetry'] = None; "
-    done = run("-c", missing + "import petstore.serving.wsgi, petstore.urls; print(*sys.modules)")
-    assert done.returncode == 0, done.stderr
-    assert "drf_spectacular.plumbing" not in done.stdout.split()
+    assert "drf_spectacular.plumbing" not in loaded("petstore.serving.wsgi, petstore.urls")
+
+
+def test_worker_has_the_api_at_its_start_and_the_pages_for_people_with_the_first_of_them() -> None:
+    at_start = loaded("petstore.serving.rsgi")
+    assert {"inventory.views", "petstore.web.probes"} <= set(at_start)
+    pages = {"petstore.urls", "petstore.web.docs", "unfold.admin", "accounts.admin", "inventory.admin"}
+    assert not pages & set(at_start)
+    assert pages <= set(loaded("petstore.serving.rsgi, petstore.urls"))
 
 
 @pytest.mark.skipif(not os.environ["DATABASE_URL"].startswith("postgres"), reason="Needs PostgreSQL.")
