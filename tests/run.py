@@ -27,18 +27,20 @@ from tests.support import servers
 from tests.support.postgresql import postgresql_server, programs
 
 # A server of our own holds the connections of many services at once, and needn't survive a crash.
-ROOMY = ("max_connections=300", "fsync=off")
-ON_SQLITE = "not system or database or each_database"
+ROOMY = ("max_connections=300", "fsync=off", "autovacuum=off")
+ON_SQLITE = "not system or each_database"
 ON_POSTGRESQL = "system or database"
 MEMORY = Path("/dev/shm")  # Where Linux keeps files in memory.
 ROOM = 4 * 1024**3  # Bytes.
-SHARED = ["-n", "auto", "--maxprocesses", "4", "--dist", "load"]  # More would want more of PostgreSQL.
+CORES = os.cpu_count() or 1
+MOST = 4  # Processes that test at once; more would want more of PostgreSQL.
 
 
-def run(name: str, tests: str, arguments: list[str], **environment: str) -> int:
+def run(name: str, tests: str, arguments: list[str], processes: int = CORES, **environment: str) -> int:
     """Run pytest once, on the tests that an expression of markers chooses; return its exit status."""
     print(f"\n=== Tests on {name} ===", flush=True)
-    command = [sys.executable, "-m", "pytest", *SHARED, "-m", tests, *arguments]
+    shared = ["-n", str(min(processes, MOST)), "--dist", "load"]
+    command = [sys.executable, "-m", "pytest", *shared, "-m", tests, *arguments]
     return subprocess.run(command, env=os.environ | environment, check=False).returncode
 
 
@@ -82,7 +84,10 @@ def on_each(postgresql: str | None, arguments: list[str]) -> int:
     """Run the tests on SQLite, then on PostgreSQL; return the first failure's exit status."""
     if postgresql is not None:
         failed = run("SQLite", ON_SQLITE, arguments, DATABASE_URL="")
-        return failed or run("PostgreSQL", ON_POSTGRESQL, arguments, DATABASE_URL=postgresql)
+        if failed:
+            return failed
+        # One more, since some wait for the services that they ask.
+        return run("PostgreSQL", ON_POSTGRESQL, arguments, CORES + 1, DATABASE_URL=postgresql)
     if os.environ.get("CI") == "true":
         print("No PostgreSQL answers, and CI must test on one. Start it, or set DATABASE_URL.")
         return 1
