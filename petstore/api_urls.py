@@ -1,7 +1,7 @@
 """What programs ask for: the API, and the probes of load balancers and of Prometheus.
 
 A worker that nobody has asked for a page knows only these, and so has loaded neither the back office nor
-the documentation, which take 9 MB.
+the documentation (see "Memory" in docs/operating.md).
 """
 
 from django.urls import path, re_path

@@ -1,7 +1,6 @@
 """Clients that are connected and ask for nothing keep nobody out."""
 
 import argparse
-import os
 import resource
 import socket
 from collections.abc import Iterator
@@ -10,6 +9,7 @@ from contextlib import ExitStack, contextmanager
 import httpx
 import pytest
 
+from tests.support.skips import NEEDS_POSTGRESQL
 from tests.system.load.rig import rig
 
 IDLE = 1_200  # More than twice granian's usual 512 for each worker.
@@ -28,9 +28,7 @@ def files(most: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-@pytest.mark.skipif(
-    os.environ["DATABASE_URL"].startswith("sqlite"), reason="The event loop serves on PostgreSQL."
-)
+@NEEDS_POSTGRESQL
 def test_new_client_is_answered_while_very_many_are_connected() -> None:
     options = argparse.Namespace(set=[], serve_mode="loop", pets=10)
     with files(IDLE + 500), rig(options) as served, ExitStack() as stack:

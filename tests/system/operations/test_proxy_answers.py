@@ -23,7 +23,7 @@ SLOW_READERS = 24  # More than the places that pages have at one instance.
 
 pytestmark = [
     needs_program(proxy.program(), "haproxy"),
-    pytest.mark.skipif(programs() is None, reason="PostgreSQL's programs are not installed."),
+    needs_program(programs(), "PostgreSQL's server"),
 ]
 
 
