@@ -18,9 +18,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, TypeVar
 
-from greenlet import getcurrent
-
-from petstore.loop.waiting import TICK, pause, ticks
+from petstore.loop.waiting import TICK, pause, this_turn, ticks
 
 Result = TypeVar("Result")
 
@@ -36,7 +34,7 @@ class LostError(PipeError):
 
 
 class Waiter(Protocol):
-    """Who gets an answer: a greenlet, as a rule."""
+    """Who gets an answer: a request, as a rule."""
 
     def switch(self, result: Any) -> Any: ...
 
@@ -116,7 +114,7 @@ class Connection(ABC):
 
         Raises LostError, or PipeError if no answer came in time.
         """
-        self._enter(getcurrent(), put, *arguments)
+        self._enter(this_turn(), put, *arguments)
         if not self._gathers:
             self._send()
         elif not (self._in_turn and self._sent):

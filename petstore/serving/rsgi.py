@@ -149,7 +149,7 @@ async def serve_on_loop(scope: Any, exchange: Exchange, body: Body, answer: Answ
     """Serve a request to the API in a greenlet: past Django's handler, whose middleware is for pages."""
     answered = asyncio.get_running_loop().create_future()
     request = LoopRequest(scope, body)
-    entrance.enter(partial(Turn(run).switch, partial(answer, request), exchange, answered))
+    entrance.enter(Turn(partial(run, partial(answer, request), exchange, answered)).begin)
     await answered
 
 

@@ -25,7 +25,7 @@ async def turn(function: Function) -> Any:
         except Exception as error:  # noqa: BLE001  Whatever it is, it is the test's.
             done.set_exception(error)
 
-    Turn(run).switch()
+    Turn(run).begin()
     return await done
 
 

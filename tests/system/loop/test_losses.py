@@ -115,7 +115,7 @@ def test_a_request_that_is_cancelled_keeps_no_answer_from_those_behind_it() -> N
             raise asyncio.CancelledError
 
         async def begin_and_end() -> None:
-            Turn(end).switch()
+            Turn(end).begin()
 
         asked = (turn(lambda: reader.rows(ONE, [])) for _ in range(3))
         return await asyncio.wait_for(asyncio.gather(begin_and_end(), *asked), AT_ONCE)

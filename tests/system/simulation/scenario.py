@@ -185,7 +185,7 @@ class Scenario:
 
         turn = Turn(run)
         self.turns.append(turn)
-        turn.switch()
+        turn.begin()
 
     def _run_until_quiet(self, not_before: float) -> None:
         loop = self.loop
@@ -212,8 +212,8 @@ class Scenario:
             self.world.violate(f"Sockets outlive their owners: {list(self.network.open)}.")
         if self.loop.live_timers:
             self.world.violate(f"Timers outlive their owners: {len(self.loop.live_timers)}.")
-        if any(not turn.dead for turn in self.turns):
-            self.world.violate("A greenlet outlives its request.")
+        if any(turn.is_under_way for turn in self.turns):
+            self.world.violate("A request is never ended.")
         tasks = asyncio.all_tasks(cast(Any, self.loop))
         if tasks:
             self.world.violate(f"Tasks outlive their owners: {tasks}.")

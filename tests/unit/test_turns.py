@@ -1,0 +1,108 @@
+"""Requests on the loop are lent greenlets, and share nothing by that."""
+
+import logging
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from typing import Any
+
+import pytest
+
+from petstore.loop import waiting
+from petstore.loop.waiting import MOST_IDLE, Runner, Turn, on_loop, pause, this_turn
+
+seen_by: ContextVar[str] = ContextVar("seen_by", default="nobody")
+
+
+@pytest.fixture(autouse=True)
+def runners(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Runner]]:
+    """No greenlets of other tests are there."""
+    monkeypatch.setattr(waiting, "idle", waiting.Idle())
+    yield waiting.idle.runners
+    waiting.idle.runners.clear()
+
+
+def begun(work: Callable[[], object]) -> Turn:
+    turn = Turn(work)
+    turn.begin()
+    return turn
+
+
+def test_one_greenlet_serves_one_request_after_another(runners: list[Runner]) -> None:
+    ran: list[Any] = []
+    for _ in range(3):
+        begun(lambda: ran.append((this_turn(), on_loop())))
+    assert len(runners) == 1
+    assert len({turn for turn, _ in ran}) == 3
+    assert all(is_on_loop for _, is_on_loop in ran)
+    assert not on_loop()
+
+
+def test_who_lets_a_request_go_on_when_it_has_ended_reaches_nobody_else() -> None:
+    heard: list[Any] = []
+    first = begun(lambda: heard.append(pause()))
+    first.switch("its own")
+    second = begun(lambda: heard.append(pause()))
+
+    first.switch("too late")
+    first.throw(RuntimeError("too late"))
+    assert second.is_under_way
+    assert heard == ["its own"]
+
+    second.switch("its own, too")
+    assert heard == ["its own", "its own, too"]
+    assert not second.is_under_way
+
+
+def test_what_a_request_raises_is_logged_and_the_next_one_runs(
+    runners: list[Runner], caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails() -> None:
+        pause()
+
+    turn = begun(fails)
+    with caplog.at_level(logging.ERROR):
+        turn.throw(KeyboardInterrupt())
+    assert "A request ended with an exception." in caplog.text
+    assert not turn.is_under_way
+
+    heard: list[str] = []
+    begun(lambda: heard.append("next"))
+    assert heard == ["next"]
+    assert len(runners) == 1
+
+
+def test_no_request_sees_what_another_has_left() -> None:
+    seen: list[Any] = []
+
+    def leaves() -> None:
+        seen_by.set("the first")
+        this_turn().transaction = object()
+
+    begun(leaves)
+    begun(lambda: seen.append((seen_by.get(), this_turn().transaction)))
+    assert seen == [("nobody", None)]
+
+
+def test_more_greenlets_than_are_kept_end_with_their_requests(runners: list[Runner]) -> None:
+    turns = [begun(pause) for _ in range(MOST_IDLE + 5)]
+    for turn in turns:
+        turn.switch()
+    assert len(runners) == MOST_IDLE
+    assert not any(turn.is_under_way for turn in turns)
+
+
+def test_idle_greenlets_end_without_a_word_when_their_thread_does(caplog: pytest.LogCaptureFixture) -> None:
+    held: list[weakref.ref[Runner]] = []
+
+    def thread() -> None:
+        begun(lambda: None)
+        held.extend(weakref.ref(runner) for runner in waiting.idle.runners)
+
+    other = threading.Thread(target=thread)
+    other.start()
+    other.join()
+    begun(lambda: None)  # greenlet tidies up after a thread when another one switches.
+    assert [runner() for runner in held] == [None]
+    assert caplog.text == ""
