@@ -18,7 +18,6 @@ def clear_some() -> int:
     kept_since = timezone.now() - timedelta(days=settings.EVENTS_KEPT_DAYS)
     with transaction.atomic():
         feed = Feed.held()
-        assert feed is not None
         oldest = Event.objects.filter(pk__gt=feed.cleared_id, pk__lte=feed.cleared_id + BATCH)
         old = oldest.filter(numbered_at__lt=microseconds(kept_since))
         last = old.aggregate(id=Max("id"), at=Max("numbered_at"))

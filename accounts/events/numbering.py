@@ -11,9 +11,8 @@ from contextlib import suppress
 from typing import Any
 
 from django.db import Error, connection, transaction
-from django.db.models import Subquery
 
-from accounts.models.events import Event, Feed, now
+from accounts.models.events import EventDraft, Feed, now
 from petstore.db.vendor import is_postgresql
 
 logger = logging.getLogger(__name__)
@@ -25,72 +24,75 @@ MOST = 1_000  # Events in one transaction, which is short: on SQLite others wait
 # not carry off the feed, whose times never fall: so the event happened when it was numbered, at the latest.
 ADD = """
 INSERT INTO accounts_event (id, account_id, type, created_at, data, numbered_at)
-SELECT %(last)s + row_number() OVER (ORDER BY d.id), d.account_id, d.type,
-    CASE WHEN d.created_at > c.now THEN c.now ELSE d.created_at END, d.data, c.now
-FROM {drafts} AS d, (SELECT {now} AS now) AS c
+SELECT f.last_id + row_number() OVER (ORDER BY d.id), d.account_id, d.type,
+    CASE WHEN d.created_at > f.now THEN f.now ELSE d.created_at END, d.data, f.now
+FROM {drafts} AS d, {feed} AS f
 """
-# The server's clock, which all processes share.
-CLOCK = "(extract(epoch FROM statement_timestamp()) * 1000000)::bigint"
-FIRST = "SELECT id FROM accounts_eventdraft ORDER BY id LIMIT %(most)s"
-# What is added is what this very statement deletes: others may be committed meanwhile.
+FIRST = f"SELECT id FROM accounts_eventdraft ORDER BY id LIMIT {MOST}"  # noqa: S608  Only constants.
+
+# One statement, so that no process can hang between its parts and hold the feed meanwhile. Where another
+# one has just moved the same drafts, they are not there to be deleted, and the feed that is locked is as
+# that one left it. The clock is the server's, which all processes share. Without drafts nothing is locked.
 MOVE = f"""
-WITH drafts AS (
-    DELETE FROM accounts_eventdraft WHERE id = ANY(ARRAY({FIRST}))
+WITH first AS MATERIALIZED ({FIRST}), feed AS MATERIALIZED (
+    SELECT id, last_id,
+        GREATEST(numbered_at, (extract(epoch FROM statement_timestamp()) * 1000000)::bigint) AS now
+    FROM accounts_feed WHERE EXISTS (SELECT FROM first) FOR UPDATE SKIP LOCKED
+), drafts AS (
+    DELETE FROM accounts_eventdraft
+    WHERE EXISTS (SELECT FROM feed) AND id = ANY(ARRAY(SELECT id FROM first))
     RETURNING id, account_id, type, created_at, data
-), added AS ({ADD.format(drafts="drafts", now=f"GREATEST(%(at)s, {CLOCK})")} RETURNING 1)
-SELECT count(*) FROM added
-"""  # noqa: S608  Only constants.
-# SQLite has one writer, who sees the same twice.
-COPY = ADD.format(
-    drafts="(SELECT * FROM accounts_eventdraft ORDER BY id LIMIT %(most)s)", now="max(%(at)s, %(now)s)"
+), added AS ({ADD.format(drafts="drafts", feed="feed")} RETURNING 1), moved (number) AS (
+    SELECT count(*) FROM added
+), noted AS (
+    UPDATE accounts_feed SET last_id = feed.last_id + moved.number, numbered_at = feed.now
+    FROM feed, moved WHERE accounts_feed.id = feed.id AND moved.number > 0
 )
-DELETE = f"DELETE FROM accounts_eventdraft WHERE id IN ({FIRST})"  # noqa: S608
-ANY = "SELECT EXISTS (SELECT 1 FROM accounts_eventdraft)"  # Asked all the time: no query is built for it.
+SELECT number FROM moved
+"""  # noqa: S608  Only constants.
+
+# SQLite has one writer, who sees the same in each of three statements.
+COPY = ADD.format(
+    drafts=f"(SELECT * FROM accounts_eventdraft WHERE id IN ({FIRST}))",  # noqa: S608  Only constants.
+    feed="(SELECT last_id, max(numbered_at, %s) AS now FROM accounts_feed)",
+)
+DELETE = f"DELETE FROM accounts_eventdraft WHERE id IN ({FIRST})"  # noqa: S608  Only constants.
+NOTE = """
+UPDATE accounts_feed SET (last_id, numbered_at) = (
+    SELECT id, numbered_at FROM accounts_event ORDER BY id DESC LIMIT 1)
+"""
 
 
 def number_all() -> int:
     """Give the events that are committed by now their numbers; return how many. Raises DatabaseError."""
-    # Reads first: on SQLite every write, even of nothing, makes others wait.
     total = 0
-    while are_waiting():
+    while True:
         numbered = number_some()
         total += numbered
         if numbered < MOST:  # Or this would never rest. What is committed meanwhile can wait.
-            break
-    return total
-
-
-def are_waiting() -> bool:
-    """Tell whether there are drafts."""
-    with connection.cursor() as cursor:
-        cursor.execute(ANY)
-        return bool(cursor.fetchone()[0])
+            return total
 
 
 def number_some() -> int:
     """Give the oldest drafts their numbers; return how many: 0 too if another process is at it."""
-    with transaction.atomic():
-        feed = Feed.held(if_free=True)
-        if feed is None:
-            return 0
-        moved = move({"last": feed.last_id, "at": feed.numbered_at, "now": now(), "most": MOST})
-        if moved:
-            newest = Event.objects.filter(pk=feed.last_id + moved)
-            Feed.objects.update(
-                last_id=feed.last_id + moved, numbered_at=Subquery(newest.values("numbered_at"))
-            )
-        return moved
-
-
-def move(values: dict[str, int]) -> int:
-    """Move drafts into the feed after the `last` event; return how many."""
+    if not is_postgresql():
+        # Reads first: on SQLite every write, even of nothing, makes others wait.
+        return number_in_turn() if EventDraft.objects.exists() else 0
     with connection.cursor() as cursor:
-        if is_postgresql():
-            cursor.execute(MOVE, values)
-            return int(cursor.fetchone()[0])
-        cursor.execute(COPY, values)
-        cursor.execute(DELETE, values)
-        return int(cursor.rowcount)
+        cursor.execute(MOVE)
+        return int(cursor.fetchone()[0])
+
+
+@transaction.atomic
+def number_in_turn() -> int:
+    """Do so on SQLite."""
+    Feed.held()
+    with connection.cursor() as cursor:
+        cursor.execute(COPY, [now()])
+        cursor.execute(DELETE)
+        moved = int(cursor.rowcount)
+        cursor.execute(NOTE)
+        return moved
 
 
 def number_from_now_on(**kwargs: Any) -> None:

@@ -140,16 +140,15 @@ class Feed(Record):
         ]
 
     @classmethod
-    def held(cls, *, if_free: bool = False) -> Feed | None:
-        """Return the feed, locked until the transaction ends. None: asked `if_free`, and another has it.
+    def held(cls) -> Feed:
+        """Return the feed, locked until the transaction ends.
 
         A process that hangs loses it, with the transaction.
         """
         if is_postgresql():
             with connection.cursor() as cursor:
                 cursor.execute("SET LOCAL idle_in_transaction_session_timeout = '5s'")
-        skip_locked = if_free and connection.features.has_select_for_update_skip_locked
-        return cls.objects.select_for_update(skip_locked=skip_locked).first()
+        return cls.objects.select_for_update().get()
 
 
 class Warned(Record):

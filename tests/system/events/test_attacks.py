@@ -1,10 +1,10 @@
 """What is committed is in the feed once, whatever happens to those who write and number it (D40)."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
-from threading import Barrier
+from functools import partial
+from threading import Semaphore
 from typing import Any
 
 import pytest
@@ -15,14 +15,14 @@ from accounts.models import Account, Event, EventDraft, EventType, Feed, Idempot
 from inventory.models import Category, Pet
 from petstore.loop.linked_inserts import KEY, AroundKey, insert_with
 from tests.conftest import COMMITTED
+from tests.support.servers import wait_until
 from tests.support.skips import NEEDS_POSTGRESQL
+from tests.support.thorough import times
 from tests.support.turns import end_connection, serve
 
 pytestmark = [COMMITTED, NEEDS_POSTGRESQL]
 
 MANY = 40
-# Of a numberer: it looks for drafts, limits its pauses, takes the feed, moves them, notes how far it came.
-STATEMENTS = 5
 
 
 @pytest.fixture(autouse=True)
@@ -78,45 +78,70 @@ def aside(function: Callable[[], Any]) -> Any:
         return pool.submit(call).result(30)
 
 
-@contextmanager
-def killed_after(statements: int) -> Iterator[None]:
-    """Have the server end this thread's connection after so many statements."""
-    done = 0
-
-    def count(execute: Any, *arguments: Any) -> Any:
-        nonlocal done
-        if done == statements:
-            process = connection.connection.info.backend_pid
-            aside(lambda: end_connection(process))
-        done += 1
-        return execute(*arguments)
-
-    with connection.execute_wrapper(count):
-        yield
+WAITING = """
+SELECT pid FROM pg_stat_activity
+WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE %s
+"""
 
 
-def test_two_numberers_that_are_killed_at_any_statement_leave_nothing_half_done() -> None:
-    together = Barrier(2)
+def numberer_that_waits() -> int:
+    """Return the process of PostgreSQL that is in the middle of numbering."""
 
-    def number_until_killed(statements: int) -> None:
-        connection.ensure_connection()
-        together.wait(30)
-        try:
-            with killed_after(statements), suppress(Error):
-                number_all()
-        finally:
-            connection.close()
+    found: list[int] = []
 
-    drafts = range(0)
-    for statements in range(STATEMENTS):
-        before, drafts = drafts, range(len(drafts) + 20)
-        for number in drafts[len(before) :]:
+    def look() -> None:
+        with connection.cursor() as cursor:
+            cursor.execute(WAITING, ["%accounts_eventdraft%"])
+            found.extend(process for (process,) in cursor.fetchall())
+
+    def find() -> None:
+        aside(look)
+        assert found
+
+    wait_until(find)
+    return found[0]
+
+
+def test_numberer_that_is_killed_in_the_middle_leaves_nothing_half_done() -> None:
+    for number in range(3):
+        draft(number)
+    with ThreadPoolExecutor(1) as pool, transaction.atomic():
+        EventDraft.objects.select_for_update().latest("pk")  # So numbering can't delete it yet.
+        numbering = pool.submit(aside, number_all)
+        process = numberer_that_waits()
+        assert aside(number_all) == 0  # Nobody waits for the one that does.
+        aside(lambda: end_connection(process))
+        with pytest.raises(Error):
+            numbering.result()
+    assert in_feed() == []
+    assert number_all() == 3
+    assert [one["number"] for one in in_feed()] == [0, 1, 2]
+
+
+def test_many_numberers_give_each_event_one_number_while_others_write() -> None:
+    each = times(300, 60)
+    writers, numberers = 3, 3
+    left = Semaphore(0)
+
+    def write(first: int) -> None:
+        for number in range(first, first + each):
             draft(number)
-        with ThreadPoolExecutor(2) as pool:
-            list(pool.map(number_until_killed, [statements] * 2))
-        assert [one["number"] for one in in_feed()] in (list(before), list(drafts))
-        number_all()
-        assert [one["number"] for one in in_feed()] == list(drafts)
+        left.release()
+
+    def number_meanwhile() -> int:
+        numbered = 0
+        while not left.acquire(blocking=False):
+            numbered += number_all()
+        return numbered
+
+    with ThreadPoolExecutor(writers + numberers) as pool:
+        numbering = [pool.submit(aside, number_meanwhile) for _ in range(numberers)]
+        writing = [pool.submit(aside, partial(write, one * each)) for one in range(writers)]
+        for one in writing:
+            one.result()
+        numbered = sum(one.result() for one in numbering)
+    assert numbered + number_all() == writers * each
+    assert sorted(one["number"] for one in in_feed()) == list(range(writers * each))
 
 
 def test_transaction_that_stays_open_delays_its_own_events_alone() -> None:
