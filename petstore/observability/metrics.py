@@ -5,8 +5,9 @@ of them answers for all. Without it, as in tests and commands, a process speaks 
 """
 
 import os
+from collections import deque
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Literal
 
 from prometheus_client import Counter, Gauge, Histogram, values
@@ -73,7 +74,46 @@ BUILD = Gauge(
 )
 
 
+class Behind:
+    """Raises numbers behind the requests in a worker, and at once elsewhere.
+
+    Many in a row take a third of the time that each would take between requests.
+    """
+
+    def __init__(self, most_waiting: int = 0) -> None:
+        self._waiting: deque[tuple[Callable[[float], None], float]] = deque()
+        self._most = most_waiting
+
+    def start(self, most_waiting: int = 20_000) -> None:
+        """Let them wait for `catch_up` from now on; those beyond that many are raised at once."""
+        self._most = most_waiting
+
+    def stop(self) -> None:
+        """Raise those that wait, and from now on at once."""
+        self._most = 0
+        self.catch_up()
+
+    def add(self, number: Callable[[float], None], amount: float = 1) -> None:
+        """Raise a number: by calling it with the amount."""
+        if len(self._waiting) < self._most:
+            self._waiting.append((number, amount))
+        else:
+            number(amount)
+
+    def catch_up(self) -> None:
+        """Raise those that wait; several threads may call this."""
+        for _ in range(len(self._waiting)):
+            try:
+                number, amount = self._waiting.popleft()
+            except IndexError:  # Another thread has done so.
+                return
+            number(amount)
+
+
+behind = Behind()
+
+
 @cache
 def decision(outcome: str, counted_for: Literal["account", "key", "address"]) -> Callable[[], None]:
     """Return what counts such a decision; looking it up anew costs more than counting."""
-    return DECISIONS.labels(outcome, counted_for).inc
+    return partial(behind.add, DECISIONS.labels(outcome, counted_for).inc)

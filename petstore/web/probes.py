@@ -11,6 +11,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, generate_latest
 from petstore.api.client_ip import client_address
 from petstore.observability.draining import is_draining
 from petstore.observability.health import OK, readiness
+from petstore.observability.metrics import behind
 from petstore.observability.metrics_port import AllWorkers
 
 
@@ -42,5 +43,6 @@ def metrics(request: HttpRequest) -> HttpResponse:
     allowed = any(address in ip_network(network) for network in settings.METRICS_ALLOW_FROM)
     if settings.METRICS_PORT or not allowed:
         raise Http404
+    behind.catch_up()
     folder = os.environ.get("PROMETHEUS_MULTIPROC_DIR")
     return HttpResponse(generate_latest(AllWorkers(folder) if folder else REGISTRY), CONTENT_TYPE_LATEST)

@@ -9,6 +9,7 @@ from django.test import Client
 from prometheus_client import REGISTRY
 
 from accounts.models import Account, PlanCode
+from petstore.observability.metrics import Behind
 from petstore.observability.requests import METHODS, in_flight, route_of
 from petstore.observability.worker import Connections
 from tests.conftest import Api
@@ -115,6 +116,28 @@ def test_request_is_in_flight_until_it_is_answered(client: Any, monkeypatch: pyt
     before = in_flight()
     client.get("/")
     assert (before, seen, in_flight()) == (0, [1], 0)
+
+
+def test_numbers_wait_for_a_calmer_moment_and_none_is_lost() -> None:
+    behind, raised = Behind(), [0.0]
+
+    def add(amount: float) -> None:
+        raised[0] += amount
+
+    behind.add(add)
+    assert raised == [1]  # At once, where nobody catches up.
+    behind.start(most_waiting=2)
+    behind.add(add, 10)
+    behind.add(add, 10)
+    assert raised == [1]
+    behind.add(add, 100)
+    assert raised == [101]  # At once, where too many wait.
+    behind.catch_up()
+    assert raised == [121]
+    behind.add(add, 10)
+    behind.stop()
+    behind.add(add)
+    assert raised == [132]
 
 
 # --- The quota, the database ---------------------------------------------------------------------
