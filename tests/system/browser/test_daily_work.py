@@ -87,7 +87,7 @@ def test_two_clicks_issue_one_key(shop: Service, open_page: Open) -> None:
     page = open_page("/admin/accounts/apikey/add/", as_="support")
     choose(page, "Account", "Twice Pets")
     page.get_by_role("button", name="Issue the key").dblclick()
-    page.wait_for_load_state("networkidle")
+    expect(page.get_by_text("It is shown only this once")).to_be_visible()
     assert len(json.loads(shop.manage("list_keys", "--account", "Twice Pets", "--json"))) == 2
 
 

@@ -180,6 +180,7 @@ def test_a_colleague_chooses_a_password_with_the_link_that_an_owner_copies(
     owner.get_by_label("Role").select_option(index=1)
     owner.get_by_role("button", name="Save").click()
     owner.get_by_role("button", name="Copy the link").click()
+    expect(owner.get_by_text("Copied", exact=True)).to_be_visible()
     assert not serious_findings(owner)
     link = owner.evaluate("navigator.clipboard.readText()")
     kim = open_page(urlsplit(link).path, **look)
