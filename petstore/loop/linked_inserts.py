@@ -161,21 +161,23 @@ def forms_and_values(
     new: models.Model, others: tuple[models.Model, ...], alias: str
 ) -> tuple[tuple[Form, ...], list[Any]]:
     """Return what the others are, and the values of all rows in the order of the statement."""
-    first = compile_insert(type(new), alias)
-    values = first.prepare([field.pre_save(new, True) for field in first.fields])
+    values = compile_insert(type(new), alias).values(new)
     forms: list[Form] = []
     for other in others:
         around: list[str] = []
         keys: list[str] = []
-        for field in compile_insert(type(other), alias).fields:
-            value = field.pre_save(other, True)
-            if value is KEY:
+        _, slots, dialect = compile_insert(type(other), alias)
+        for field, own, plain in slots:
+            value = getattr(other, field.attname) if own is None else own(other, True)
+            if type(value) is plain:
+                values.append(value)
+            elif value is KEY:
                 keys.append(field.name)
             elif isinstance(value, AroundKey):
                 around.append(field.name)
                 values += [value.before, value.after]
             else:
-                values.append(field.get_db_prep_save(value, first.dialect))
+                values.append(field.get_db_prep_save(value, dialect))
         forms.append((type(other), tuple(around), tuple(keys)))
     return tuple(forms), values
 
@@ -233,8 +235,8 @@ def insert_from(source: str, form: Form, alias: str) -> str:
     model, around, keys = form
     write = compile_insert(model, alias)
     quoted = write.dialect.ops.quote_name
-    columns = ", ".join(quoted(field.column or "") for field in write.fields)
-    values = ", ".join(expression(field, around, keys) for field in write.fields)
+    columns = ", ".join(quoted(slot.field.column or "") for slot in write.slots)
+    values = ", ".join(expression(slot.field, around, keys) for slot in write.slots)
     return f"INSERT INTO {quoted(model._meta.db_table)} ({columns}) SELECT {values} FROM {source}"  # noqa: S608
 
 
