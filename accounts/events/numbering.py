@@ -18,6 +18,7 @@ from petstore.db.vendor import is_postgresql
 logger = logging.getLogger(__name__)
 
 LOOK_EVERY = 0.2  # Seconds.
+TRY_EVERY = 1.0  # Seconds, after a failure: a server that takes no writes may stay so for long.
 MOST = 1_000  # Events in one transaction, which is short: on SQLite others wait for it.
 
 # No event is numbered before it happened: what begins with a time relies on it. A clock that is ahead must
@@ -103,7 +104,7 @@ def number_from_now_on(**kwargs: Any) -> None:
 def keep_numbering() -> None:
     pause = threading.Event()
     failed = False
-    while not pause.wait(LOOK_EVERY):
+    while not pause.wait(TRY_EVERY if failed else LOOK_EVERY):
         try:
             number_all()
             failed = False

@@ -44,11 +44,11 @@ class Turn:
         self._runner: Runner | None = None
 
     def begin(self) -> None:
-        """Run until it waits for something, or ends; called once, by the loop."""
-        runner = self._runner = idle.runners.pop() if idle.runners else Runner()
-        runner.turn = self
+        """Run until it waits for something, or ends; called once, by the loop and by no request."""
+        assert not on_loop()
+        runner = idle.runners.pop() if idle.runners else Runner()
         runner.parent = getcurrent()
-        runner.gr_context = None  # As in a new one: no variable of another request is seen here.
+        runner.turn, self._runner = self, runner
         runner.switch()
 
     def end(self) -> None:
@@ -104,6 +104,7 @@ def keep_idle(turn: Turn) -> bool:
     runner: Any = getcurrent()
     turn.end()
     runner.turn = None
+    runner.gr_context = None  # As in a new one: no variable of this request is seen by another.
     if len(idle.runners) >= MOST_IDLE:
         return False
     idle.runners.append(runner)

@@ -85,6 +85,19 @@ def test_no_request_sees_what_another_has_left() -> None:
     assert seen == [("nobody", None)]
 
 
+def test_no_request_begins_another() -> None:
+    """The other's greenlet would go on in this one's, which may be at another request by then."""
+    refused: list[bool] = []
+
+    def begins() -> None:
+        with pytest.raises(AssertionError):
+            begun(pause)
+        refused.append(True)
+
+    begun(begins)
+    assert refused
+
+
 def test_more_greenlets_than_are_kept_end_with_their_requests(runners: list[Runner]) -> None:
     turns = [begun(pause) for _ in range(MOST_IDLE + 5)]
     for turn in turns:

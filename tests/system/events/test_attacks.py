@@ -1,8 +1,9 @@
 """What is committed is in the feed once, whatever happens to those who write and number it (D40)."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from threading import Semaphore
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 from django.db import Error, connection, transaction
 
-from accounts.events.numbering import number_all
+from accounts.events.numbering import MOST, MOVE, number_all
 from accounts.models import Account, Event, EventDraft, EventType, Feed, IdempotencyRecord
 from inventory.models import Category, Pet
 from petstore.loop.linked_inserts import KEY, AroundKey, insert_with
@@ -116,6 +117,43 @@ def test_numberer_that_is_killed_in_the_middle_leaves_nothing_half_done() -> Non
     assert in_feed() == []
     assert number_all() == 3
     assert [one["number"] for one in in_feed()] == [0, 1, 2]
+
+
+def moved_by(statement: str) -> int:
+    with connection.cursor() as cursor:
+        cursor.execute(statement)
+        return int(cursor.fetchone()[0])
+
+
+@contextmanager
+def gate_closed() -> Iterator[None]:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_lock(7)")
+        try:
+            yield
+        finally:
+            cursor.execute("SELECT pg_advisory_unlock(7)")
+
+
+def test_numberer_whose_view_is_old_goes_on_where_another_has_ended_meanwhile() -> None:
+    """It waits after it has seen the drafts, and before it locks the feed."""
+    for number in range(3):
+        draft(number)
+    first = "SELECT id FROM accounts_eventdraft"
+    late = MOVE.replace(first, "SELECT id FROM pg_advisory_xact_lock(7) AS gate, accounts_eventdraft")
+    with ThreadPoolExecutor(1) as pool:
+        with gate_closed():
+            numbering = pool.submit(aside, lambda: moved_by(late))
+            numberer_that_waits()
+            assert aside(lambda: moved_by(MOVE.replace(f"LIMIT {MOST}", "LIMIT 2"))) == 2
+            ahead = Feed.objects.get().numbered_at + 60_000_000
+            Feed.objects.update(numbered_at=ahead, swept_at=5)
+            draft(3)
+        assert numbering.result() == 1
+    assert number_all() == 1
+    assert [one["number"] for one in in_feed()] == [0, 1, 2, 3]
+    feed = Feed.objects.get()
+    assert (feed.numbered_at, feed.swept_at) == (ahead, 5)
 
 
 def test_many_numberers_give_each_event_one_number_while_others_write() -> None:
