@@ -17,6 +17,7 @@ from typing import Any, BinaryIO, NamedTuple, NoReturn, cast
 
 from petstore.api.errors import ApiError, ErrorCode
 from petstore.observability.request_ids import request_id
+from petstore.serving import termination
 from petstore.serving.bounds import Room, everybody, patience
 
 BODILESS = {"GET", "HEAD", "DELETE", "TRACE", "CONNECT"}
@@ -102,6 +103,7 @@ def end_when_told(loop: asyncio.AbstractEventLoop) -> None:
         signal.raise_signal(signal.SIGINT)
 
     loop.add_signal_handler(signal.SIGTERM, stop)
+    loop.call_soon(termination.let_come)
 
 
 def declared_length(scope: Any) -> int | None:

@@ -16,6 +16,7 @@ from granian.log import LogLevels
 
 from petstore.observability.metrics_files import take_room
 from petstore.observability.parent_logs import LOG_CONFIG
+from petstore.serving import termination
 from petstore.serving.draining_server import DrainingServer
 
 STOP_SECONDS = 10  # What a worker has to finish its requests when the service is told to stop.
@@ -34,14 +35,10 @@ def make_workers_end_when_told() -> None:
     """
     both = {signal.SIGINT, signal.SIGTERM}
 
-    def in_worker() -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
-
     os.register_at_fork(
         before=lambda: signal.pthread_sigmask(signal.SIG_BLOCK, both),
         after_in_parent=lambda: signal.pthread_sigmask(signal.SIG_UNBLOCK, both),
-        after_in_child=in_worker,
+        after_in_child=termination.begin,
     )
 
 

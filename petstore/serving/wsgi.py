@@ -11,6 +11,7 @@ from django.core.handlers.wsgi import WSGIHandler, WSGIRequest
 from django.utils.http import parse_header_parameters
 
 from petstore.backoffice.apps import PetstoreAdminConfig
+from petstore.serving import termination
 from petstore.serving.signals import worker_started
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "petstore.settings")
@@ -18,6 +19,7 @@ PetstoreAdminConfig.at_start = False
 django.setup(set_prefix=False)
 import_module(settings.API_URLCONF)  # Else the first request would wait for it.
 
+termination.hold_back()  # Before threads begin, which could hear it as well.
 worker_started.send(sender=None)
 
 # What is loaded by now stays: the collector need not look through it again and again, which takes it a

@@ -1,5 +1,6 @@
 """Programs of npm that tests use, each in a folder whose lock file names hashes and no registry."""
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -17,7 +18,9 @@ def install(folder: Path) -> Path:
         pytest.skip(reason)
     packages = folder / "node_modules"
     installed, lock = packages / ".package-lock.json", folder / "package-lock.json"
-    if not installed.exists() or installed.stat().st_mtime < lock.stat().st_mtime:
-        done = subprocess.run(["npm", "ci"], cwd=folder, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
+    with lock.open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)  # Another process may be at it.
+        if not installed.exists() or installed.stat().st_mtime < lock.stat().st_mtime:
+            done = subprocess.run(["npm", "ci"], cwd=folder, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stderr
     return packages
