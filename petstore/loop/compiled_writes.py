@@ -10,7 +10,8 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from functools import cache, wraps
+from functools import cache, partial, wraps
+from operator import attrgetter
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from django.db import DEFAULT_DB_ALIAS, connection, connections, models, router, transaction
@@ -59,7 +60,7 @@ class Slot(NamedTuple):
     """A field of a row that is inserted, and where its value comes from."""
 
     field: models.Field[Any, Any]
-    own: Callable[[Any, bool], Any] | None  # The field's own `pre_save`; else the row's attribute has it.
+    read: Callable[[Any], Any]  # Takes the value from a row.
     plain: type | None  # The type that the database takes as it is. Others are made by the field.
 
 
@@ -73,8 +74,8 @@ class CompiledInsert(NamedTuple):
     def values(self, row: models.Model) -> list[Any]:
         """Return what the row has, as the database takes it."""
         found: list[Any] = []
-        for field, own, plain in self.slots:
-            value = getattr(row, field.attname) if own is None else own(row, True)
+        for field, read, plain in self.slots:
+            value = read(row)
             found.append(value if type(value) is plain else field.get_db_prep_save(value, self.dialect))
         return found
 
@@ -258,11 +259,12 @@ def compile_insert(model: type[models.Model], alias: str) -> CompiledInsert:
 
 def slot(field: models.Field[Any, Any], dialect: BaseDatabaseWrapper) -> Slot:
     """Return a field's slot. To have the field make each value took five times as long."""
-    own = None if type(field).pre_save is models.Field.pre_save else field.pre_save
+    has_own = type(field).pre_save is not models.Field.pre_save
+    read = partial(field.pre_save, add=True) if has_own else attrgetter(field.attname)
     plain = datetime if type(field) is models.DateTimeField else PLAIN.get(type(field))
     if plain is datetime and dialect.vendor != "postgresql":
         plain = None  # SQLite has texts for them.
-    return Slot(field, own, plain)
+    return Slot(field, read, plain)
 
 
 @cache

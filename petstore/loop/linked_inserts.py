@@ -167,8 +167,8 @@ def forms_and_values(
         around: list[str] = []
         keys: list[str] = []
         _, slots, dialect = compile_insert(type(other), alias)
-        for field, own, plain in slots:
-            value = getattr(other, field.attname) if own is None else own(other, True)
+        for field, read, plain in slots:
+            value = read(other)
             if type(value) is plain:
                 values.append(value)
             elif value is KEY:

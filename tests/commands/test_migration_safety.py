@@ -11,9 +11,7 @@ from django.db import connection
 from inventory import migrations
 from tests.migration_safety import FIRST_VERSION, lint
 
-pytestmark = pytest.mark.skipif(
-    connection.vendor != "postgresql", reason="The rules are for the SQL that PostgreSQL gets."
-)
+pytestmark = pytest.mark.skipif(connection.vendor != "postgresql", reason="The rules are PostgreSQL's.")
 
 Plant = Callable[..., bool]
 

@@ -7,9 +7,7 @@ from django.db import connection
 
 # The event loop's engine speaks PostgreSQL's protocol; SQLite is a file that Django reads in the process.
 NEEDS_POSTGRESQL = pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite is no server.")
-READS_PLANS = pytest.mark.skipif(
-    connection.vendor != "postgresql", reason="EXPLAIN is read as PostgreSQL writes it."
-)
+READS_PLANS = pytest.mark.skipif(connection.vendor != "postgresql", reason="It reads PostgreSQL's EXPLAIN.")
 
 
 def needs_program(found: object | None, name: str) -> pytest.MarkDecorator:

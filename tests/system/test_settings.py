@@ -9,6 +9,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from tests.support.live import ROOT
+from tests.support.skips import NEEDS_POSTGRESQL
 from tests.unit.test_settings import ENOUGH, READ_BY_SETTINGS
 
 
@@ -59,7 +60,7 @@ def test_worker_has_the_api_at_its_start_and_the_pages_for_people_with_the_first
     assert pages <= set(loaded("petstore.serving.rsgi, petstore.urls"))
 
 
-@pytest.mark.skipif(not os.environ["DATABASE_URL"].startswith("postgres"), reason="Needs PostgreSQL.")
+@NEEDS_POSTGRESQL
 def test_second_host_answers_when_the_first_does_not() -> None:
     server = conninfo_to_dict(os.environ["DATABASE_URL"])
     hosts = {"host": f"127.0.0.1,{server.get('host', '')}", "port": f"1,{server.get('port', '')}"}

@@ -19,11 +19,9 @@ from tests.support.skips import needs_program
 from tests.support.thorough import times
 
 PAUSE = times(0, 10) / 1000  # Seconds before a customer's next request: in CI they keep the service busy.
+ON_SQLITE = os.environ.get("DATABASE_URL", "").startswith("sqlite")
 OWN_SERVERS = [
-    pytest.mark.skipif(
-        os.environ.get("DATABASE_URL", "").startswith("sqlite"),
-        reason="It starts databases of its own: once, with the tests on PostgreSQL, is enough.",
-    ),
+    pytest.mark.skipif(ON_SQLITE, reason="It has a PostgreSQL of its own: once is enough."),
     needs_program(programs(), "PostgreSQL's server"),
 ]
 
