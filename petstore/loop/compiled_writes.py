@@ -27,7 +27,6 @@ from petstore.loop.writers import writers
 P = ParamSpec("P")
 Result = TypeVar("Result")
 Model = TypeVar("Model", bound=models.Model)
-Fields = Sequence["models.Field[Any, Any]"]
 
 MISUSE = "Under `atomic` only the verbs of petstore.loop use the database: see there."
 NEEDS_ATOMIC = "`wait=False` and `lock=True` are for use under `atomic`: see petstore.loop."
@@ -47,7 +46,7 @@ class CompiledWrite(NamedTuple):
     """A compiled statement, with a parameter for each of the fields."""
 
     statement: Statement
-    fields: Fields
+    fields: Sequence[models.Field[Any, Any]]
     dialect: BaseDatabaseWrapper  # Never connects: on the event loop there is no thread to own it.
 
     def prepare(self, values: Sequence[Any]) -> list[Any]:
@@ -261,9 +260,9 @@ def slot(field: models.Field[Any, Any], dialect: BaseDatabaseWrapper) -> Slot:
     """Return a field's slot. To have the field make each value took five times as long."""
     has_own = type(field).pre_save is not models.Field.pre_save
     read = partial(field.pre_save, add=True) if has_own else attrgetter(field.attname)
-    plain = datetime if type(field) is models.DateTimeField else PLAIN.get(type(field))
-    if plain is datetime and dialect.vendor != "postgresql":
-        plain = None  # SQLite has texts for them.
+    plain = PLAIN.get(type(field))
+    if type(field) is models.DateTimeField and dialect.vendor == "postgresql":
+        plain = datetime  # SQLite has texts for them.
     return Slot(field, read, plain)
 
 
