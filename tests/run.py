@@ -32,7 +32,8 @@ ON_SQLITE = "not system or each_database"
 ON_POSTGRESQL = "system or database"
 MEMORY = Path("/dev/shm")  # Where Linux keeps files in memory.
 ROOM = 4 * 1024**3  # Bytes.
-CORES = os.cpu_count() or 1
+# Those that we may use, which can be fewer than the machine has. macOS doesn't say.
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 MOST = 4  # Processes that test at once; more would want more of PostgreSQL.
 
 
