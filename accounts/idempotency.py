@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from django.conf import settings
@@ -20,6 +20,7 @@ from rest_framework.request import Request
 
 from accounts.caller import caller_of
 from accounts.models import EventDraft, IdempotencyRecord
+from accounts.recent_answers import Answer, Sent, is_fresh, recent
 from petstore.api.errors import ApiError, ErrorCode
 from petstore.api.responses import Response
 from petstore.db.vendor import is_postgresql
@@ -28,7 +29,6 @@ from petstore.loop.compiled_writes import OwnSql, atomic, insert, update
 from petstore.loop.linked_inserts import KEY, AroundKey, insert_with, try_insert_with
 
 CREATED = 201
-KEPT = timedelta(hours=24)
 WELL_FORMED = re.compile(r"[\x21-\x7e]{1,255}")
 WAIT_FOR_TWIN = 2_000  # Milliseconds: PostgreSQL's lock_timeout. SQLite has its own, of the connection.
 # The parser makes Decimals. In a list, 1.0 is not the same as "1.0".
@@ -63,15 +63,24 @@ Write = Callable[[], Response]
 class Claim(NamedTuple):
     """An account's key, and the request that came with it."""
 
-    account_id: int
-    key: str
+    sent: Sent
     fingerprint: str
+    made_at: datetime
 
     def kept(self) -> Row | None:
-        return ANSWERS.where(account_id=self.account_id, key=self.key).one()
+        return ANSWERS.where(account_id=self.sent.account_id, key=self.sent.key).one()
 
     def record(self) -> IdempotencyRecord:
-        return IdempotencyRecord(**self._asdict())
+        """Return a new record, which has no answer yet."""
+        account_id, key = self.sent.account_id, self.sent.key
+        return IdempotencyRecord(account_id=account_id, key=key, fingerprint=self.fingerprint)
+
+    def done(self, response: Response) -> Response:
+        """Take note of the first answer, which is committed with its record; return it."""
+        location = response.headers.get("Location", "")
+        answer = Answer(response.status_code, location, response.content, self.made_at)
+        recent.keep(self.sent, answer)
+        return response
 
 
 class OneRow:
@@ -114,15 +123,19 @@ def idempotent(create: Callable[..., Write]) -> Callable[..., Response]:
         if not WELL_FORMED.fullmatch(key):
             message = "`Idempotency-Key` must have 1 to 255 visible ASCII characters."
             raise ApiError(ErrorCode.INVALID_PARAMETER, message)
-        claim = Claim(caller_of(request).account_id, key, fingerprint(request))
+        sent = Sent.by(request._request, caller_of(request).account_id, key)
+        answer = recent.find(sent)
+        if answer is not None:
+            return answer.replay()
+        claim = Claim(sent, fingerprint(request), timezone.now())
         kept = claim.kept()
-        if kept is not None and is_fresh(kept):
+        if kept is not None and is_fresh(kept["created_at"]):
             return replay(kept, claim)
         write = create(self, request, *args, **kwargs)
         if isinstance(write, OneRow) and kept is None:
             response = write.try_with(claim.record())
             if response is not None:
-                return response
+                return claim.done(response)
         return write_or_replay(write, claim, kept)
 
     return wrapper
@@ -131,10 +144,10 @@ def idempotent(create: Callable[..., Write]) -> Callable[..., Response]:
 def write_or_replay(write: Write, claim: Claim, old: Row | None) -> Response:
     """Write once, or return the answer to a twin, for which it waits. Raises ApiError 409, 422."""
     try:
-        return write_once(write, claim, old)
+        return claim.done(write_once(write, claim, old))
     except IntegrityError:
         twin = claim.kept()
-        if twin is None or not is_fresh(twin):  # What was written is at fault itself.
+        if twin is None or not is_fresh(twin["created_at"]):  # What was written is at fault itself.
             raise
         return replay(twin, claim)
     except OperationalError as error:
@@ -162,7 +175,8 @@ def write_once(write: Write, claim: Claim, old: Row | None) -> Response:
         "location": response.headers.get("Location", ""),
         "body": response.content,
     }
-    update(IdempotencyRecord, {"account": claim.account_id, "key": claim.key}, wait=False, **answer)
+    where = {"account": claim.sent.account_id, "key": claim.sent.key}
+    update(IdempotencyRecord, where, wait=False, **answer)
     return response
 
 
@@ -179,19 +193,13 @@ def waited_for_twin(cause: Any, old: Row | None) -> bool:
     return any(name in context for name in RECORDS)
 
 
-def is_fresh(kept: Row) -> bool:
-    """Tell whether an answer is still replayed."""
-    made_at: Any = kept["created_at"]
-    return bool(made_at > timezone.now() - KEPT)
-
-
 def replay(kept: Row, claim: Claim) -> Response:
     """Return the first answer, byte for byte. Raises ApiError 422 for another request."""
     if kept["fingerprint"] != claim.fingerprint:
         raise ApiError(ErrorCode.IDEMPOTENCY_KEY_REUSED)
-    headers = {"Location": kept["location"]} if kept["location"] else {}
-    headers["Idempotent-Replayed"] = "true"
-    return Response.of_bytes(bytes(kept["body"]), kept["status"], headers)
+    answer = Answer(kept["status"], kept["location"], bytes(kept["body"]), kept["created_at"])
+    recent.keep(claim.sent, answer)
+    return answer.replay()
 
 
 def fingerprint(request: Request) -> str:

@@ -70,6 +70,7 @@ class Server:
         self.alias = alias
         self.away = False
         self.generation = 0  # Goes up whenever the server was away: older connections can't be used.
+        self.term = 0  # Goes up whenever the watch loses its connection: another server may answer then.
         self.place: dict[str, Any] = {}  # Parameters of the host that answered, where there are several.
         self.asked_at = 0.0  # When the open question was asked, by the monotonic clock; 0 if none is open.
         self.is_standby = False
@@ -104,7 +105,7 @@ class Server:
             except psycopg.Error:
                 if self._is_silent():
                     raise
-                self._connection.close()
+                self._disconnect()
         self._connection = self._connect()
         return self._answer(self._connection)
 
@@ -151,15 +152,19 @@ class Server:
 
     def _lose(self, error: Exception) -> None:
         self.asked_at = 0.0
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        self._disconnect()
         if not self.away:
             self.away = True
             self.generation += 1
             self.marks = ()
             UP.labels(self.alias).set(0)
             logger.error("The database %r is away: %s", self.alias, error)
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self.term += 1
+            self._connection.close()
+            self._connection = None
 
     def _find(self) -> None:
         UP.labels(self.alias).set(1)
@@ -194,3 +199,14 @@ def is_away(alias: str) -> bool:
     """Tell whether the watch finds this database away; False where no watch runs."""
     server = servers.get(alias)
     return server is not None and server.away
+
+
+def term(alias: str) -> int | None:
+    """Return a number that changes when another server may have become this database.
+
+    What was committed before may be unknown to that one. None where nobody would notice: no watch runs, or
+    a pooler stands in between.
+    """
+    server = servers.get(alias)
+    is_direct = settings.DATABASES[alias]["OPTIONS"].get("prepare_threshold") is not None
+    return server.term if server is not None and is_direct else None

@@ -14,8 +14,8 @@ from django.test import RequestFactory
 from django.utils import timezone
 
 from accounts.caller import Caller
-from accounts.idempotency import KEPT
 from accounts.models import Account, IdempotencyRecord
+from accounts.recent_answers import KEPT
 from inventory.fields import seen_categories
 from inventory.models import Category, Order, Pet
 from inventory.views import OrderViewSet, PetViewSet

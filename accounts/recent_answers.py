@@ -1,0 +1,85 @@
+"""What this worker has answered of late to requests with an `Idempotency-Key`.
+
+Clients that hear nothing send again within seconds, and many of them at once when a database is slow: an
+answer that is still here costs it nothing. It is a copy of the record in the database, which never changes
+(D31), for whoever sends the same bytes. All others are the record's.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from django.db import DEFAULT_DB_ALIAS
+from django.http import HttpRequest
+from django.utils import timezone
+
+from petstore.api.responses import Response
+from petstore.db.monitor import term
+
+KEPT = timedelta(hours=24)
+MOST = 1024  # Answers that are here, some 1 KiB each; the oldest go.
+LARGEST = 1024  # Bytes of a request's body, and of its answer's.
+
+
+class Sent(NamedTuple):
+    """All of a request that its answer depends on."""
+
+    account_id: int
+    key: str
+    method: str | None
+    path: str
+    content_type: str
+    body: bytes
+    term: int | None  # Of the database: one that takes its place may have lost what was committed.
+
+    @classmethod
+    def by(cls, request: HttpRequest, account_id: int, key: str) -> Sent:
+        """Return what a request with this key sends. Raises ApiError for a body that is not there."""
+        content_type, body = request.META.get("CONTENT_TYPE", ""), request.body
+        of = term(DEFAULT_DB_ALIAS)
+        return cls(account_id, key, request.method, request.path, content_type, body, of)
+
+
+def is_fresh(made_at: datetime) -> bool:
+    """Tell whether an answer of then is still replayed."""
+    return made_at > timezone.now() - KEPT
+
+
+class Answer(NamedTuple):
+    """What a request was answered first, and when it was recorded."""
+
+    status: int
+    location: str
+    body: bytes
+    made_at: datetime
+
+    def replay(self) -> Response:
+        """Answer the same again."""
+        headers = {"Location": self.location} if self.location else {}
+        headers["Idempotent-Replayed"] = "true"
+        return Response.of_bytes(self.body, self.status, headers)
+
+
+class RecentAnswers:
+    """The last MOST. Several threads may use it: each step is one of Python's own."""
+
+    def __init__(self) -> None:
+        self._answers: OrderedDict[Sent, Answer] = OrderedDict()
+
+    def find(self, sent: Sent) -> Answer | None:
+        """Return the answer to such a request, if it is here and still replayed."""
+        answer = self._answers.get(sent)
+        return answer if answer is not None and is_fresh(answer.made_at) else None
+
+    def keep(self, sent: Sent, answer: Answer) -> None:
+        """Keep an answer that is committed, and that was asked for as it was sent before."""
+        if sent.term is None or max(len(sent.body), len(answer.body)) > LARGEST:
+            return
+        self._answers[sent] = answer
+        if len(self._answers) > MOST:
+            self._answers.popitem(last=False)
+
+
+recent = RecentAnswers()
