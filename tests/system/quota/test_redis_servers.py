@@ -94,11 +94,16 @@ def test_accounts_of_living_nodes_stay_while_one_node_is_dead(
     monkeypatch.setattr("accounts.quota.fallback.PROBE_EVERY", 0.01)
     with cluster(tmp_path, 3) as nodes:
         store = worker(nodes[0].url)
-        desks = [Desk(store, per_minute=60, per_day=1_000) for _ in range(12)]
-        admitted = [desk.admitted(5) for desk in desks]
-        homes = [store._redis.shard(desk.keys[0].public_id) for desk in desks]
+        desks: list[Desk] = []
+        admitted: list[int] = []
+        homes: list[str] = []
+        while len(desks) < 12 or len(set(homes)) < len(nodes):  # An account's node is a matter of chance.
+            assert len(desks) < 200
+            desk = Desk(store, per_minute=60, per_day=1_000)
+            desks.append(desk)
+            admitted.append(desk.admitted(5))
+            homes.append(store._redis.shard(desk.keys[0].public_id))
         dead = nodes[2]
-        assert len(set(homes)) == 3, "Twelve accounts met fewer than three nodes: that is 1 in 40."
         dead.stop()
         for _ in range(3):
             admitted = [before + desk.admitted(5) for before, desk in zip(admitted, desks, strict=True)]
