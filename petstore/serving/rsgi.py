@@ -6,99 +6,34 @@ page may wait for whatever it likes.
 """
 
 import asyncio
-import logging
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
-from functools import cache, lru_cache, partial
+from functools import cache, partial
 from typing import Any
 
 import orjson
 from django.conf import settings
-from django.http.request import HttpHeaders
 from whitenoise.middleware import WhiteNoiseFileResponse
 
 from petstore.api.errors import RETRY_SECONDS, ApiError, ErrorCode, error_body, help_link
 from petstore.api.gate import ApiGate, is_api_path
 from petstore.backoffice.sessions import is_signed_in
-from petstore.loop.waiting import Entrance, Turn
-from petstore.observability import draining
 from petstore.observability.metrics import SHED
 from petstore.observability.request_ids import request_id
 from petstore.serving import bodies, bounds
 from petstore.serving.bodies import BODILESS, SMALL, Body, Exchange, Parts
+from petstore.serving.on_loop import Headers, part_while_draining, serve_on_loop
+from petstore.serving.requests import meta_of
 from petstore.serving.slow_readers import cut_who_takes_nothing
-from petstore.serving.wsgi import Utf8Request
 from petstore.serving.wsgi import application as wsgi
 from petstore.web.middleware import PROBES
-
-logger = logging.getLogger(__name__)
-
-Headers = list[tuple[str, str]]
-Answer = Callable[["LoopRequest"], Any]  # Returns a response, the API's or Django's.
 
 MOST_UNDER_WAY = 512  # Requests to the API in a worker; those beyond are told to come again.
 MOST_UPLOADED = 8 * 1024 * 1024  # Bytes of a body to a page, from staff: more than any form takes.
 
 pages = ThreadPoolExecutor(settings.THREADS, thread_name_prefix="page")
-entrance = Entrance()
 gate = ApiGate(wsgi.get_response)
 probes = ThreadPoolExecutor(1, thread_name_prefix="probe")  # Pages that hang hold up no load balancer.
-
-
-class LoopRequest(Utf8Request):
-    """A request made from what RSGI tells, without the detour over a WSGI environment."""
-
-    def __init__(self, scope: Any, body: Body) -> None:
-        self.META = self.environ = meta_of(scope)
-        self.META["CONTENT_LENGTH"] = str(body.length)
-        self.path = self.path_info = scope.path
-        self.method = scope.method.upper()
-        if "CONTENT_TYPE" in self.META:
-            self._set_content_type_params(self.META)
-        else:
-            self.content_type, self.content_params = "", {}
-        self._stream = body.stream
-        self._read_started = False
-        self.resolver_match = None
-
-
-# What a header says that the server could not decode: as WSGI has it, a character of Latin-1, and no ASCII.
-UNREADABLE = "\xff"
-
-
-@lru_cache(maxsize=1000)  # Clients may send any names.
-def meta_name(header: str) -> str:
-    """Return what META calls a header; nothing for one that could pass for another."""
-    if "_" in header:
-        return ""
-    name = HttpHeaders.to_wsgi_name(header)
-    return str(name)
-
-
-def meta_of(scope: Any) -> dict[str, Any]:
-    """Return Django's META: CGI's variables (RFC 3875 section 4.1) and the headers."""
-    meta = {
-        "REQUEST_METHOD": scope.method,
-        "SCRIPT_NAME": "",
-        "PATH_INFO": scope.path,
-        "QUERY_STRING": scope.query_string.encode().decode("latin-1"),
-        "REMOTE_ADDR": scope.client.rpartition(":")[0].strip("[]"),
-        "SERVER_PROTOCOL": f"HTTP/{scope.http_version}",
-        "wsgi.url_scheme": scope.scheme,
-    }
-    meta["SERVER_NAME"], _, meta["SERVER_PORT"] = scope.server.rpartition(":")
-    if scope.authority:  # HTTP/2 has it instead of Host.
-        meta["HTTP_HOST"] = scope.authority
-    for header, value in scope.headers.items():
-        name = meta_name(header)
-        if name in meta:  # Sent more than once (RFC 9110 section 5.3; RFC 9113 section 8.2.3).
-            meta[name] += f"{'; ' if name == 'HTTP_COOKIE' else ','}{value}"
-        else:
-            meta[name] = value
-    for header in scope.headers.keys():  # noqa: SIM118  No mapping. What is not ASCII is in no item.
-        meta.setdefault(meta_name(header), UNREADABLE)
-    meta.pop("", None)
-    return meta
 
 
 class Application:
@@ -106,7 +41,9 @@ class Application:
 
     def __init__(self) -> None:
         self._under_way = 0
-        self._serve_api = serve_on_loop if settings.SERVE_MODE == "loop" else serve_in_thread
+        self._serve_api = (
+            partial(serve_on_loop, answer=gate.answer) if settings.SERVE_MODE == "loop" else serve_in_thread
+        )
 
     def __rsgi_init__(self, loop: asyncio.AbstractEventLoop) -> None:
         """Prepare; the server calls it before it listens, and the loop runs when it does."""
@@ -143,14 +80,6 @@ class Application:
             await self._serve_api(scope, exchange, body)
         finally:
             self._under_way -= 1
-
-
-async def serve_on_loop(scope: Any, exchange: Exchange, body: Body, answer: Answer = gate.answer) -> None:
-    """Serve a request to the API in a greenlet: past Django's handler, whose middleware is for pages."""
-    answered = asyncio.get_running_loop().create_future()
-    request = LoopRequest(scope, body)
-    entrance.enter(Turn(partial(run, partial(answer, request), exchange, answered)).begin)
-    await answered
 
 
 async def serve_in_thread(scope: Any, exchange: Exchange, body: Body, where: Executor = pages) -> None:
@@ -193,38 +122,6 @@ async def page_body(scope: Any, parts: Parts) -> Body:
         if await loop.run_in_executor(pages, is_signed_in, cookies):
             return await bodies.read(scope, parts, MOST_UPLOADED, bounds.staff)
     return await bodies.read(scope, parts, SMALL)
-
-
-def run(answer: Callable[[], Any], exchange: Exchange, answered: "asyncio.Future[None]") -> None:
-    """Send what a request is answered with; runs in its greenlet."""
-    try:
-        respond(exchange, answer())
-    except Exception:
-        logger.exception("An answer could not be sent.")
-        exchange.protocol.response_bytes(500, [], b"")
-    finally:
-        if not answered.done():
-            answered.set_result(None)
-
-
-def respond(exchange: Exchange, response: Any) -> None:
-    """Send an answer that is complete. None of the API sets a cookie."""
-    headers = [(name.lower(), value) for name, value in response.headers.items()]
-    if settings.DRAIN_SECONDS:
-        part_while_draining(headers)
-    if body := response.content:
-        exchange.protocol.response_bytes(response.status_code, headers, body)
-    else:
-        exchange.protocol.response_empty(response.status_code, headers)
-
-
-def part_while_draining(headers: Headers) -> None:
-    """End a connection with its answer while draining (RFC 9112 section 9.6).
-
-    One that stayed open would be cut when the port closes, perhaps just as a client sends its next request.
-    """
-    if draining.is_draining():
-        headers.append(("connection", "close"))
 
 
 @cache

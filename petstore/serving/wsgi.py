@@ -3,15 +3,14 @@
 import gc
 import os
 from importlib import import_module
-from wsgiref.types import WSGIEnvironment
 
 import django
 from django.conf import settings
-from django.core.handlers.wsgi import WSGIHandler, WSGIRequest
-from django.utils.http import parse_header_parameters
+from django.core.handlers.wsgi import WSGIHandler
 
 from petstore.backoffice.apps import PetstoreAdminConfig
 from petstore.serving import termination
+from petstore.serving.requests import Utf8Request
 from petstore.serving.signals import worker_started
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "petstore.settings")
@@ -25,21 +24,6 @@ worker_started.send(sender=None)
 # What is loaded by now stays: the collector need not look through it again and again, which takes it a
 # twentieth of a second each time.
 gc.freeze()
-
-
-class Utf8Request(WSGIRequest):
-    """A request in UTF-8, whatever its Content-Type says.
-
-    Django would decode the query by that charset, and fails on those that are no encodings of text.
-    """
-
-    def _set_content_type_params(self, meta: WSGIEnvironment) -> None:
-        try:
-            content_type = parse_header_parameters(meta.get("CONTENT_TYPE", ""))
-        except (ValueError, TypeError, LookupError):  # Parameters as in RFC 2231, and malformed.
-            content_type = ("", {})
-            meta["CONTENT_TYPE"] = ""  # DRF parses it again.
-        self.content_type, self.content_params = content_type
 
 
 class Handler(WSGIHandler):

@@ -1,0 +1,68 @@
+"""Requests on the event loop: from the server to a greenlet, and back with the answer."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from django.conf import settings
+
+from petstore.loop.waiting import Entrance, Turn
+from petstore.observability import draining
+from petstore.serving.bodies import Body, Exchange
+from petstore.serving.requests import LoopRequest
+
+logger = logging.getLogger(__name__)
+
+Headers = list[tuple[str, str]]
+Answer = Callable[[LoopRequest], Any]  # Returns a response, the API's or Django's.
+
+entrance = Entrance()
+
+
+async def serve_on_loop(scope: Any, exchange: Exchange, body: Body, answer: Answer) -> None:
+    """Serve a request to the API in a greenlet: past Django's handler, whose middleware is for pages.
+
+    The answer is sent when the loop comes back here, not by the greenlet: so what is answered in one turn
+    of the loop leaves together, and wakes the server's own thread once.
+    """
+    answered = asyncio.get_running_loop().create_future()
+    request = LoopRequest(scope, body)
+    entrance.enter(Turn(partial(run, partial(answer, request), answered)).begin)
+    response = await answered
+    try:
+        respond(exchange, response)
+    except Exception:
+        logger.exception("An answer could not be sent.")
+        exchange.protocol.response_bytes(500, [], b"")
+
+
+def run(answer: Callable[[], Any], answered: "asyncio.Future[Any]") -> None:
+    """Answer a request; runs in its greenlet. Whoever waits is told even if it fails, with None."""
+    response = None
+    try:
+        response = answer()
+    finally:
+        if not answered.done():
+            answered.set_result(response)
+
+
+def respond(exchange: Exchange, response: Any) -> None:
+    """Send an answer that is complete. None of the API sets a cookie."""
+    headers = [(name.lower(), value) for name, value in response.headers.items()]
+    if settings.DRAIN_SECONDS:
+        part_while_draining(headers)
+    if body := response.content:
+        exchange.protocol.response_bytes(response.status_code, headers, body)
+    else:
+        exchange.protocol.response_empty(response.status_code, headers)
+
+
+def part_while_draining(headers: Headers) -> None:
+    """End a connection with its answer while draining (RFC 9112 section 9.6).
+
+    One that stayed open would be cut when the port closes, perhaps just as a client sends its next request.
+    """
+    if draining.is_draining():
+        headers.append(("connection", "close"))
