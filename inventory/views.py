@@ -63,7 +63,7 @@ class PetViewSet(ApiView, GenericViewSet[Pet]):
     @idempotent
     def create(self, request: Request) -> Write:
         """Add a pet; the database refuses it if its category was deleted since the check."""
-        pet = Pet(**NEW_PET.run_validation(request.data))
+        pet = Pet.new(**NEW_PET.run_validation(request.data))
         return OneRow(pet, pet.created(), pet.as_json(), "/pets/")
 
     def retrieve(self, request: Request, petId: str) -> Response:

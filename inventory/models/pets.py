@@ -161,6 +161,13 @@ class Pet(models.Model):
         self.status, self.updated_at = to, timezone.now()
         return Move(Pet, self.pk, read, {"status": to, "updated_at": self.updated_at})
 
+    @classmethod
+    def new(cls, name: str, category_id: int, status: str) -> Pet:
+        """Return a pet that is yet to be written."""
+        # By position, which takes half the time: see EventDraft.of_new.
+        values: tuple[Any, ...] = (None, name, category_id, status, None, None)
+        return cls(*values)
+
     def created(self) -> EventDraft:
         """Return the event of a pet that is yet to be written; it is to be written with it."""
         return EventDraft.of_new(EventType.PET_CREATED, {"pet": self.as_json() | {"id": KEY}})
