@@ -14,8 +14,8 @@ from dotenv import load_dotenv
 
 from petstore import environment as env
 from petstore.api.openapi.settings import openapi_settings
-from petstore.backoffice import navigation
-from petstore.observability import logs
+from petstore.backoffice import settings as backoffice
+from petstore.observability.log_settings import FORMS, LEVELS, logging_settings
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 load_dotenv(BASE_DIR / ".env")
@@ -202,7 +202,7 @@ SPECTACULAR_SETTINGS = openapi_settings(
 STAFF_TWO_FACTOR = env.choice("STAFF_TWO_FACTOR", "optional", ("optional", "required"))
 OTP_TOTP_ISSUER = "Pet Store" if ENVIRONMENT == "production" else "Pet Store (staging)"
 
-UNFOLD = navigation.UNFOLD
+UNFOLD = backoffice.UNFOLD
 
 # Pets come from and go to files (inventory/admin/import_export.py) for who may add or see single pets.
 IMPORT_EXPORT_IMPORT_PERMISSION_CODE = "add"
@@ -282,7 +282,7 @@ WHITENOISE_AUTOREFRESH = False
 SILENCED_SYSTEM_CHECKS = ["django_ratelimit.W001"]
 
 # Text for whoever reads a terminal, JSON for whatever gathers logs.
-LOG_FORMAT = env.choice("LOG_FORMAT", "text" if DEBUG or sys.stderr.isatty() else "json", logs.FORMS)
-LOG_LEVEL = env.choice("LOG_LEVEL", "info", logs.LEVELS)
+LOG_FORMAT = env.choice("LOG_FORMAT", "text" if DEBUG or sys.stderr.isatty() else "json", FORMS)
+LOG_LEVEL = env.choice("LOG_LEVEL", "info", LEVELS)
 ACCESS_LOG = env.flag("ACCESS_LOG", default=True)  # A line for each request.
-LOGGING = logs.config(LOG_FORMAT, LOG_LEVEL)
+LOGGING = logging_settings(LOG_FORMAT, LOG_LEVEL)

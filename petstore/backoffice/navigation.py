@@ -1,11 +1,10 @@
-"""The frame of every page: the navigation, the environment's label, and the other settings of Unfold."""
+"""The frame of every page: the navigation, and the environment's label."""
 
-from collections.abc import Callable
 from typing import Any
 
 from django.conf import settings
 from django.http import HttpRequest
-from django.urls import reverse, reverse_lazy
+from django.urls import reverse
 
 # Groups of the navigation; for each page its model, title and icon.
 PAGES = {
@@ -44,6 +43,14 @@ def navigation(request: HttpRequest) -> list[dict[str, Any]]:
     return groups
 
 
+def own_pages(request: HttpRequest) -> list[dict[str, str]]:
+    """Return the links of a member of staff's own menu."""
+    return [
+        {"title": "Two-factor sign-in", "link": reverse("admin:two_factor")},
+        {"title": "Change password", "link": reverse("admin:password_change")},
+    ]
+
+
 def may_view(request: HttpRequest, model: str) -> bool:
     """Tell whether the member of staff may see, or change, a model's rows."""
     app, name = model.split(".")
@@ -58,37 +65,3 @@ def environment(request: HttpRequest) -> list[str]:
     if not settings.HTTPS:
         return ["Local", "info"]
     return ["Staging", "warning"] if settings.ENVIRONMENT == "staging" else ["Production", "danger"]
-
-
-def static(path: str) -> Callable[[Any], str]:
-    """Return what finds the address of a file of ours, once a request asks for it."""
-
-    def address(request: Any) -> str:
-        from django.templatetags.static import static  # With the settings it would load all of templates.
-
-        return static(path)
-
-    return address
-
-
-SCRIPTS = ("expressions", "keyboard", "labels", "key-text", "filters", "palette")
-UNFOLD: dict[str, Any] = {
-    "SITE_TITLE": "Pet Store",
-    "SITE_HEADER": "Pet Store",
-    "SITE_SUBHEADER": "Back office",
-    "SITE_SYMBOL": "pets",
-    "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": static("petstore/favicon.svg")}],
-    "SHOW_BACK_BUTTON": True,
-    "SHOW_VIEW_ON_SITE": False,
-    "ENVIRONMENT": "petstore.backoffice.navigation.environment",
-    "DASHBOARD_CALLBACK": "petstore.backoffice.dashboard.home",
-    "SIDEBAR": {"navigation": "petstore.backoffice.navigation.navigation"},
-    "ACCOUNT": {
-        "navigation": [
-            {"title": "Two-factor sign-in", "link": reverse_lazy("admin:two_factor")},
-            {"title": "Change password", "link": reverse_lazy("admin:password_change")},
-        ]
-    },
-    "STYLES": [static("petstore/backoffice.css")],
-    "SCRIPTS": [static(f"petstore/{name}.js") for name in SCRIPTS],
-}

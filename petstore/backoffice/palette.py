@@ -13,7 +13,7 @@ from typing import NamedTuple
 from django.http import HttpRequest
 from django.urls import reverse
 
-from petstore.backoffice.navigation import UNFOLD, navigation
+from petstore.backoffice.navigation import navigation, own_pages
 
 LONGEST = 250  # Characters that are searched for.
 MOST = 5  # Results of one kind.
@@ -75,7 +75,7 @@ def to_do(request: HttpRequest, term: str) -> Iterator[Result]:
 
 def pages(request: HttpRequest, term: str) -> Iterator[Result]:
     """Yield pages of the navigation and of the menu of one's own."""
-    groups = [*navigation(request), UNFOLD["ACCOUNT"] | {"items": UNFOLD["ACCOUNT"]["navigation"]}]
+    groups = [*navigation(request), {"items": own_pages(request)}]
     for item in chain.from_iterable(group["items"] for group in groups):
         if rank := match(term, item["title"]):
             yield Result(rank, item.get("icon", "person"), item["title"], "Page", str(item["link"]))

@@ -24,46 +24,20 @@ Event = MutableMapping[str, Any]
 request_id: ContextVar[str] = ContextVar("request_id")
 
 AS_LINE = orjson.OPT_APPEND_NEWLINE | orjson.OPT_UTC_Z
-FORMS: tuple[str, ...] = ("json", "text")
-LEVELS: tuple[str, ...] = ("debug", "info", "warning", "error", "critical")
 
 
-def config(form: str, level: str) -> dict[str, Any]:
-    """Return Django's setting LOGGING, for one of FORMS and one of LEVELS."""
-    return {
-        "version": 1,
-        "disable_existing_loggers": False,
-        "formatters": {
-            "line": {
-                "()": ProcessorFormatter,
-                "foreign_pre_chain": [add_log_level, add_logger_name, add_request_id],
-                "processors": [
-                    structlog.processors.TimeStamper(fmt="iso", key="time"),
-                    ProcessorFormatter.remove_processors_meta,
-                    structlog.processors.format_exc_info,  # Without the values of variables.
-                    redact_values,
-                    as_json if form == "json" else as_text,
-                ],
-            }
-        },
-        # Tracebacks only: that an answer was a 5xx, the request's own line says.
-        "filters": {
-            "failures": {
-                "()": "django.utils.log.CallbackFilter",
-                "callback": lambda record: record.exc_info,
-            }
-        },
-        "handlers": {"output": {"()": OutputHandler, "formatter": "line"}},
-        "root": {"handlers": ["output"], "level": level.upper()},
-        "loggers": {
-            # Every 4xx as a warning would drown the log; the 5xx are logged where they are answered.
-            "django.request": {"level": "ERROR", "filters": ["failures"]},
-            # Anyone can send any Host, and forms of any size: each is answered with 400.
-            "django.security.DisallowedHost": {"level": "CRITICAL"},
-            "django.security.TooManyFieldsSent": {"level": "CRITICAL"},
-            "_granian": {"handlers": [], "propagate": True},  # It comes with a handler of its own.
-        },
-    }
+def line_formatter(form: str) -> ProcessorFormatter:
+    """Return what forms the lines of loggers, in one of FORMS."""
+    return ProcessorFormatter(
+        foreign_pre_chain=[add_log_level, add_logger_name, add_request_id],
+        processors=[
+            structlog.processors.TimeStamper(fmt="iso", key="time"),
+            ProcessorFormatter.remove_processors_meta,
+            structlog.processors.format_exc_info,  # Without the values of variables.
+            redact_values,
+            as_json if form == "json" else as_text,
+        ],
+    )
 
 
 def add_request_id(logger: Any, method: str, event: Event) -> Event:

@@ -24,6 +24,7 @@ worker_started.send(sender=None)
 # What is loaded by now stays: the collector need not look through it again and again, which takes it a
 # twentieth of a second each time.
 gc.freeze()
+gc.enable()
 
 
 class Handler(WSGIHandler):

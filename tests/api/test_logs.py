@@ -18,6 +18,7 @@ from prometheus_client import REGISTRY
 from accounts import key_text
 from accounts.models import ApiKey
 from petstore.observability import logs
+from petstore.observability.log_settings import FORMS
 from petstore.observability.output import MOST_WAITING, Output
 from petstore.observability.parent_logs import JsonFormatter
 from petstore.observability.redaction import redact
@@ -115,7 +116,7 @@ PLACES: dict[str, Callable[[Client, str], Any]] = {
 }
 
 
-@pytest.mark.parametrize("form", logs.FORMS)
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("place", PLACES)
 def test_key_is_in_no_line_wherever_it_was_sent(
     key: Any, form: str, place: str, settings: Any, capfd: pytest.CaptureFixture[str]

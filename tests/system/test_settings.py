@@ -47,6 +47,12 @@ def loaded(modules: str) -> list[str]:
     return done.stdout.split()
 
 
+def test_settings_load_neither_models_nor_pages_nor_logs() -> None:
+    """Every command reads them, and `serve` needs no more before it becomes the server."""
+    at_start = loaded("petstore.settings, petstore.management.commands.serve")
+    assert not {"django.db.models", "django.http", "structlog", "prometheus_client"} & set(at_start)
+
+
 def test_service_loads_neither_opentelemetry_nor_drf_spectacular_at_its_start() -> None:
     """Without a collector the one isn't needed; the other comes with the document, when it is asked for."""
     assert "drf_spectacular.plumbing" not in loaded("petstore.serving.wsgi, petstore.urls")
