@@ -19,8 +19,8 @@ from petstore.api.responses import Response
 from petstore.db.monitor import term
 
 KEPT = timedelta(hours=24)
-MOST = 1024  # Answers that are here, some 1 KiB each; the oldest go.
-LARGEST = 1024  # Bytes of a request's body, and of its answer's.
+MOST = 1024  # Answers that are here, of at most 2 KiB with their requests; the oldest go.
+LARGEST = 2048  # Bytes of what a client has chosen of a request, and of its answer.
 
 
 class Sent(NamedTuple):
@@ -40,6 +40,11 @@ class Sent(NamedTuple):
         content_type, body = request.META.get("CONTENT_TYPE", ""), request.body
         of = term(DEFAULT_DB_ALIAS)
         return cls(account_id, key, request.method, request.path, content_type, body, of)
+
+    @property
+    def length(self) -> int:
+        """How many bytes, at least, the client has sent; the key has a bound of its own."""
+        return len(self.path) + len(self.content_type) + len(self.body)
 
 
 def is_fresh(made_at: datetime) -> bool:
@@ -75,8 +80,9 @@ class RecentAnswers:
 
     def keep(self, sent: Sent, answer: Answer) -> None:
         """Keep an answer that is committed, and that was asked for as it was sent before."""
-        if sent.term is None or max(len(sent.body), len(answer.body)) > LARGEST:
+        if sent.term is None or sent.length + len(answer.body) > LARGEST:
             return
+        self._answers.pop(sent, None)  # It goes to the end.
         self._answers[sent] = answer
         if len(self._answers) > MOST:
             self._answers.popitem(last=False)

@@ -4,8 +4,8 @@ A body that is not there, because it was too large, too slow or cut, is a stream
 a view reads it. So the key still comes first (D17), and the Error is counted and shaped like any other.
 
 What bodies hold in a worker's memory is bounded whatever clients do: the small ones by the number of
-connections (8,000 times 4 KiB), the others by a `Room` (bounds.py), and what is whole by the requests under
-way.
+connections (8,000 times 4 KiB), the others by a `Room` (bounds.py), what is whole by the requests under
+way, and what is kept for replays by `RecentAnswers`.
 """
 
 import asyncio

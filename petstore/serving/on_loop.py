@@ -24,8 +24,8 @@ entrance = Entrance()
 async def serve_on_loop(scope: Any, exchange: Exchange, body: Body, answer: Answer) -> None:
     """Serve a request to the API in a greenlet: past Django's handler, whose middleware is for pages.
 
-    The answer is sent when the loop comes back here, not by the greenlet: so what is answered in one turn
-    of the loop leaves together, and wakes the server's own thread once.
+    An answer that had to wait is sent when the loop comes back here, not by the greenlet: so what is
+    answered in one turn of the loop leaves together, and wakes the server's own thread once.
     """
     answered = asyncio.get_running_loop().create_future()
     request = LoopRequest(scope, body)

@@ -1,6 +1,7 @@
 """What a worker still has of its answers to an `Idempotency-Key`: nothing but what the records say."""
 
 from datetime import timedelta
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -14,8 +15,9 @@ from accounts.models import Account, IdempotencyRecord, PlanCode
 from accounts.recent_answers import KEPT, LARGEST, MOST, Answer, RecentAnswers, Sent
 from inventory.models import Category, Pet
 from petstore.db import monitor
-from petstore.db.monitor import Mark, Server, term
+from petstore.db.monitor import HEARD_SECONDS, Mark, Server, term
 from tests.conftest import Api
+from tests.support.skips import NEEDS_POSTGRESQL
 
 SENT = Sent(1, "a", "POST", "/v1/pets", "application/json", b"{}", 0)
 
@@ -163,13 +165,26 @@ def test_answer_is_forgotten_after_a_day() -> None:
 
 def test_what_is_large_is_not_here() -> None:
     answers = RecentAnswers()
-    for length, is_here in ((LARGEST, True), (LARGEST + 1, False)):
-        sent = SENT._replace(body=b"x" * length)
+    for length, is_here in ((LARGEST // 2, True), (LARGEST + 1, False)):
+        for number, (sent, answer) in enumerate(
+            (
+                (SENT._replace(body=b"x" * length), answer_of()),
+                (SENT._replace(content_type=f"application/json; x={'x' * length}"), answer_of()),
+                (SENT._replace(path="/" * length), answer_of()),
+                (SENT, answer_of(body=b"x" * length)),
+            )
+        ):
+            mine = sent._replace(key=f"{length}-{number}")
+            answers.keep(mine, answer)
+            assert bool(answers.find(mine)) is is_here
+
+
+def test_answer_that_is_kept_again_is_the_newest() -> None:
+    answers = RecentAnswers()
+    many = [SENT._replace(key=str(number)) for number in range(MOST)]
+    for sent in (*many, many[0], SENT._replace(key="one more")):
         answers.keep(sent, answer_of())
-        assert bool(answers.find(sent)) is is_here
-        other = SENT._replace(key=str(length))
-        answers.keep(other, answer_of(body=b"x" * length))
-        assert bool(answers.find(other)) is is_here
+    assert [sent.key for sent in many if not answers.find(sent)] == ["1"]
 
 
 def test_oldest_go_when_there_are_too_many() -> None:
@@ -192,34 +207,96 @@ def server(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Server:
     return server
 
 
-class Cut:
-    """A connection of the watch, which is cut."""
+class Connection:
+    """A connection of the watch."""
 
     def close(self) -> None: ...
 
 
+@pytest.fixture
+def connection_of_watch(server: Server, monkeypatch: pytest.MonkeyPatch) -> Connection:
+    """One that answers, as each does that the watch makes."""
+    connection: Any = Connection()
+    server._connection = connection
+    monkeypatch.setattr(server, "_answer", lambda connection: Mark(monotonic(), 0))
+    monkeypatch.setattr(server, "_connect", Connection)
+    server.look()
+    return connection
+
+
 @pytest.mark.parametrize("comes_back", [True, False])
 def test_database_may_be_another_once_the_watch_has_lost_its_connection(
-    server: Server, monkeypatch: pytest.MonkeyPatch, comes_back: bool
+    server: Server, connection_of_watch: Connection, monkeypatch: pytest.MonkeyPatch, comes_back: bool
 ) -> None:
     before = term("default")
 
     def answer(connection: object) -> Mark:
-        if connection is cut or not comes_back:
+        if connection is connection_of_watch or not comes_back:
             raise OperationalError
-        return Mark(0.0, 0)
+        return Mark(monotonic(), 0)
 
-    cut: Any = Cut()
-    server._connection = cut
     monkeypatch.setattr(server, "_answer", answer)
-    monkeypatch.setattr(server, "_connect", Cut)
     server.look()
     assert server.away is not comes_back
     assert before is not None
+    assert term("default") != before
+    assert (term("default") is not None) is comes_back
+
+
+def test_what_was_answered_while_the_watch_connects_is_of_no_database_that_it_finds(
+    server: Server, connection_of_watch: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    meanwhile = []
+
+    def answer(connection: object) -> Mark:
+        if connection is connection_of_watch:
+            raise OperationalError
+        return Mark(monotonic(), 0)
+
+    def connect() -> Connection:
+        meanwhile.append(term("default"))
+        return Connection()
+
+    monkeypatch.setattr(server, "_answer", answer)
+    monkeypatch.setattr(server, "_connect", connect)
+    server.look()
+    assert term("default") not in {None, *meanwhile}
+
+
+def test_database_is_unknown_before_the_first_look(server: Server) -> None:
+    assert term("default") is None
+
+
+def test_database_is_unknown_once_nobody_has_heard_of_it_for_a_moment(
+    server: Server, connection_of_watch: Connection
+) -> None:
+    """It may be silent, and another server in its place; or this process has stood still."""
+    assert term("default") is not None
+    server.marks = (Mark(monotonic() - HEARD_SECONDS, 0),)
+    assert term("default") is None
+
+
+@NEEDS_POSTGRESQL
+def test_promoted_standby_that_answers_on_the_same_connection_is_another_database(
+    db: None, server: Server
+) -> None:
+    """Something in between may keep the connection and change the server: a promotion begins a timeline."""
+    server.look()
+    before = term("default")
+    server.look()
+    assert server.timeline == "00000001"
+    assert before == term("default") is not None
+    server.timeline = "00000000"  # As if the one that answers now had another.
+    server.look()
     assert term("default") not in {before, None}
+    assert server._connection is not None
+    server._connection.close()
 
 
-def test_behind_a_pooler_nobody_knows_which_database_it_is(server: Server, settings: Any) -> None:
+def test_behind_a_pooler_nobody_knows_which_database_it_is(
+    server: Server, connection_of_watch: Connection, settings: Any
+) -> None:
+    assert term("default") is not None
     settings.DATABASES["default"]["OPTIONS"]["prepare_threshold"] = None
     assert term("default") is None
 
