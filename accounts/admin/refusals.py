@@ -56,11 +56,11 @@ EXPLAINED = {
         ErrorCode.INVALID_API_KEY,
         "The key was revoked.",
         "Use another key of the account, or issue a new one. If the customer does not know the address, "
-        "somebody else has the old key, which is of no more use to them.",
+        "somebody else has the old key, which is no longer of any use to them.",
     ),
     Rule.EXPIRED: Explained(
         ErrorCode.EXPIRED_API_KEY,
-        "The key had ended.",
+        "The key had expired.",
         "Use its successor, if it was rotated, or issue a new key.",
     ),
     Rule.ELSEWHERE: Explained(

@@ -40,15 +40,15 @@ APPS_WITH_PAGES = ("accounts", "inventory", "auth", "backoffice")
 RESET = Question(
     "Reset two-factor sign-in?",
     "Reset two-factor",
-    "Their app and their recovery codes will stop working. Make sure that it is really they who ask: until "
-    "they set up a new app, their password alone will be enough to sign in.",
+    "Their app and their recovery codes will stop working. Make sure that they are really the one asking: "
+    "until they set up a new app, their password alone will be enough to sign in.",
     danger=True,
 )
 NEW_PASSWORD = Question(
     "Reset the password?",
     "Make a link",
-    "You get a link with which they choose a new password. Make sure that it is really they who ask. Until "
-    "they have used it, their old password holds.",
+    "You get a link with which they choose a new password. Make sure that they are really the one asking. "
+    "Until they have used it, their old password holds.",
 )
 OWN_RIGHTS = ("is_active", "is_superuser", "user_permissions")
 ROLE = "If nothing here fits, make a role under Roles."
@@ -124,7 +124,6 @@ class StaffAdmin(UserAdmin, NobodyAboveAdmin):  # type: ignore[type-arg,misc]  #
     add_form = NewStaffForm
     list_display = ("username", "name", "email", "role", "may_sign_in", "last_sign_in", "has_second_factor")
     list_filter = (RoleFilter, "is_active")
-    filter_horizontal = ()
     rights_field = "user_permissions"
     person = ("username", "first_name", "last_name", "email")
     row_pages = {"two-factor/": "reset_two_factor"}
@@ -172,7 +171,8 @@ class StaffAdmin(UserAdmin, NobodyAboveAdmin):  # type: ignore[type-arg,misc]  #
 
         def make(given: dict[str, Any]) -> HttpResponse:
             if not (user.is_active and user.is_staff):
-                raise ValidationError("They may not sign in, so a link would not work. Let them in first.")
+                text = "They are not allowed to sign in, so a link would not work. Let them in first."
+                raise ValidationError(text)
             return self.show_link(request, user, given["reason"])
 
         back = reverse("admin:auth_user_change", args=[user.pk])
@@ -271,7 +271,6 @@ class StaffAdmin(UserAdmin, NobodyAboveAdmin):  # type: ignore[type-arg,misc]  #
 
 @admin.register(Group)
 class StaffGroupAdmin(GroupAdmin, NobodyAboveAdmin):  # type: ignore[misc]  # Unfold has no types.
-    filter_horizontal = ()
     rights_field = "permissions"
     list_display = ("name", "what_for")
 

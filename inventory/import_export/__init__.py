@@ -1,4 +1,4 @@
-"""Pets in files, and between files and the database. Checking, reading and writing are pure."""
+"""Pets in files, and between files and the database. Checking and reading are pure."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext

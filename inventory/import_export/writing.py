@@ -1,4 +1,4 @@
-"""Writing pets as CSV and JSON Lines. Pure."""
+"""Writing pets as CSV and JSON Lines, and a file that is whole or not there."""
 
 import codecs
 import csv

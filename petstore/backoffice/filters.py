@@ -1,4 +1,4 @@
-"""Filters of lists whose choices are fixed."""
+"""Filters of lists that offer a few choices."""
 
 from __future__ import annotations
 

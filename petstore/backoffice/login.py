@@ -51,7 +51,7 @@ class LoginForm(AuthenticationForm):
 
     # Nothing tells a wrong name from a wrong password.
     error_messages = AuthenticationForm.error_messages | {
-        "invalid_login": "This name and password let nobody in. Both tell capitals from small letters."
+        "invalid_login": "That name and password do not match an account. Both are case-sensitive."
     }
     seconds_to_wait = 0
 

@@ -54,7 +54,7 @@ def test_staff_sign_in(boss: User) -> None:
 def test_a_failed_sign_in_says_why_once_and_keeps_the_name() -> None:
     page = attempt().text
     assert page.count("errornote") == 1
-    assert "This name and password let nobody in." in page
+    assert "That name and password do not match an account." in page
     assert '<input type="text" name="username" value="boss"' in page
 
 
