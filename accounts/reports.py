@@ -92,13 +92,11 @@ def top_accounts(limit: int = 10, today: date | None = None) -> list[QuotaCounte
     return list(used.order_by(share.desc(), "account__name")[:limit])
 
 
-def deprecated_callers(
-    days: int = 30, limit: int = 20, today: date | None = None, operation: str = "getPet"
-) -> list[Account]:
-    """Return who called it in these days, who calls most first, each with `calls` and `last_call_at`."""
+def deprecated_callers(days: int = 30, limit: int = 20, today: date | None = None) -> list[Account]:
+    """Return who called `getPet` in these days, who most first, each with `calls` and `last_call_at`."""
     wanted = last_days(days, today)
     callers = Account.objects.filter(
-        deprecated_uses__operation=operation, deprecated_uses__day__range=(wanted[0], wanted[-1])
+        deprecated_uses__operation="getPet", deprecated_uses__day__range=(wanted[0], wanted[-1])
     ).annotate(calls=Sum("deprecated_uses__requests"), last_call_at=Max("deprecated_uses__last_call_at"))
     return list(callers.order_by("-calls", "name")[:limit])
 
@@ -149,25 +147,20 @@ class ExpiringKeys(NamedTuple):
     to_replace_in_7_days: int  # Of those of 7 days, the ones that have no successor.
 
 
-def expiring_keys(within_days: int = 30, limit: int = 20, now: datetime | None = None) -> ExpiringKeys:
-    """Return the keys that end within so many days, those without a successor first, then the soonest.
-
-    The counts are of 7 and 30 days.
-    """
+def expiring_keys(limit: int = 20, now: datetime | None = None) -> ExpiringKeys:
+    """Return the keys that end within 30 days, those without a successor first, then the soonest."""
     now = now or timezone.now()
-
-    def within(days: int) -> Q:
-        return Q(expires_at__lte=now + timedelta(days=days))
-
+    week = Q(expires_at__lte=now + timedelta(days=7))
     successor = ApiKey.objects.filter(rotated_from=OuterRef("pk"))
-    ending = ApiKey.objects.filter(revoked_at=None, expires_at__gt=now).annotate(replaced=Exists(successor))
-    counts = ending.filter(within(30)).aggregate(
-        seven=Count("pk", filter=within(7)),
+    ending = ApiKey.objects.filter(
+        revoked_at=None, expires_at__gt=now, expires_at__lte=now + timedelta(days=30)
+    ).annotate(replaced=Exists(successor))
+    counts = ending.aggregate(
+        seven=Count("pk", filter=week),
         thirty=Count("pk"),
-        to_replace=Count("pk", filter=within(7) & Q(replaced=False)),
+        to_replace=Count("pk", filter=week & Q(replaced=False)),
     )
-    found = ending.filter(within(within_days)).select_related("account")
-    found = found.order_by("replaced", "expires_at", "pk")
+    found = ending.select_related("account").order_by("replaced", "expires_at", "pk")
     return ExpiringKeys(counts["seven"], counts["thirty"], list(found[:limit]), counts["to_replace"])
 
 

@@ -108,7 +108,6 @@ INSTALLED_APPS = [
     "django_otp",
     "django_otp.plugins.otp_totp",
     "django_otp.plugins.otp_static",
-    "django_ratelimit",
     "rest_framework",
     "drf_spectacular",
     "drf_spectacular_sidecar",
@@ -207,7 +206,6 @@ UNFOLD = backoffice.UNFOLD
 # Pets come from and go to files (inventory/admin/import_export.py) for who may add or see single pets.
 IMPORT_EXPORT_IMPORT_PERMISSION_CODE = "add"
 IMPORT_EXPORT_EXPORT_PERMISSION_CODE = "view"
-IMPORT_EXPORT_ESCAPE_FORMULAE_ON_EXPORT = True
 
 # --- Content-Security-Policy, for every page -----------------------------------------------------
 
@@ -276,10 +274,7 @@ STATIC_URL = "/static/"
 WHITENOISE_USE_FINDERS = True  # Serves the packages' own files: no collecting step is needed.
 WHITENOISE_AUTOREFRESH = False
 
-# --- Checks and logs -----------------------------------------------------------------------------
-
-# W001: django-ratelimit knows memcached and Redis only; petstore.cache.machine increments atomically.
-SILENCED_SYSTEM_CHECKS = ["django_ratelimit.W001"]
+# --- Logs ----------------------------------------------------------------------------------------
 
 # Text for whoever reads a terminal, JSON for whatever gathers logs.
 LOG_FORMAT = env.choice("LOG_FORMAT", "text" if DEBUG or sys.stderr.isatty() else "json", FORMS)

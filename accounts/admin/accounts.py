@@ -49,8 +49,7 @@ class AccountAdmin(PastedKeyAdmin, AccountPages, WhatIfAdmin):  # type: ignore[m
     row_pages = {**WhatIfAdmin.row_pages, **AccountPages.row_pages}
     list_display = ["name", "state", "plan_badge", "today", "per_minute_now", "keys", "last_use"]
     list_filter = ["plan", UsedFilter, SuspendedFilter]
-    list_select_related = ["plan", "quota"]
-    search_fields = ["name"]  # See get_search_results.
+    search_fields = ["name"]  # See search.
     search_help_text = "A name, or the public id of an account or key"
     # Another plan has a page of its own, which asks for the reason.
     fields = ["name", "contact_email", "notes", "public_id", "created_at"]

@@ -81,7 +81,7 @@ class ApiKeyAdmin(KeyPages):
     list_display = ["public_id", "account", "name", "state", "today", "last_use", "ends"]
     list_select_related = ["account__plan", "standing"]
     list_filter = [StateFilter, ExpiresFilter, BannedFilter, "mode", PlanFilter]
-    search_fields = ["public_id"]  # See get_search_results.
+    search_fields = ["public_id"]  # See search.
     search_help_text = "A name of a key or an account, or the start of a key's public id"
     autocomplete_fields = ["account"]
     issue_fields = ["account", "name", "scopes", "ends", "expires_at", "allowed_networks", "form_id"]

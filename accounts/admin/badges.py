@@ -8,6 +8,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.timesince import timesince
 
+from accounts.events.warnings import THRESHOLDS
 from accounts.models import ApiKey, PlanCode
 from petstore.backoffice.wording import percent
 
@@ -65,9 +66,14 @@ def age(at: datetime | None, now: datetime) -> SafeString:
 def bar(used: int, limit: int) -> dict[str, str]:
     """Return how a share of a limit is drawn, and its words."""
     share = used / limit
-    return {"width": f"{min(share, 1):.1%}", "percent": percent(share), "text": f"{used:,} of {limit:,}"}
+    return {
+        "width": f"{min(share, 1):.1%}",
+        "percent": percent(share),
+        "text": f"{used:,} of {limit:,}",
+        # Customers are warned from the same share on.
+        "level": "full" if used >= limit else "high" if used * 100 >= THRESHOLDS[0] * limit else "low",
+    }
 
 
 def usage_bar(used: int, limit: int) -> SafeString:
-    level = "full" if used >= limit else "high" if used / limit >= 0.8 else "low"
-    return render_to_string("admin/accounts/bar.html", bar(used, limit) | {"level": level})
+    return render_to_string("admin/accounts/bar.html", bar(used, limit))

@@ -92,13 +92,9 @@ def traffic_chart(by_plan: dict[PlanCode, list[reports.Day]], column: str) -> Ba
 
 def quota(request: HttpRequest, top: list[QuotaCounter]) -> Card:
     """Return who has used most of the daily limit, each as a bar and in words."""
-    shares = [(used.account, used.day_used, used.account.limits.per_day) for used in top]
-    lines = [
-        {"account": account, "high": is_nearly_all(used, limit), **bar(used, limit)}
-        for account, used, limit in shares
-    ]
+    lines = [{"account": used.account, **bar(used.day_used, used.account.limits.per_day)} for used in top]
     steps = []
-    nearly = sum(is_nearly_all(used, limit) for _, used, limit in shares)
+    nearly = sum(line["level"] != "low" for line in lines)
     if nearly and request.user.has_perm("accounts.change_account"):
         at_least = "or more " if nearly == TOP_ACCOUNTS else ""
         text = counted(nearly, "account has", f"accounts {at_least}have")
@@ -106,10 +102,6 @@ def quota(request: HttpRequest, top: list[QuotaCounter]) -> Card:
         which = listing("accounts_account", used=str(NEARLY_ALL))
         steps.append(Step(3, "speed", text, "See which", which))
     return Card("quota", "left", 2, {"top": lines, "link": listing("accounts_account")}, steps)
-
-
-def is_nearly_all(used: int, limit: int) -> bool:
-    return used * 100 >= NEARLY_ALL * limit
 
 
 def callers_of_get_pet() -> Card:

@@ -50,8 +50,7 @@ class WhatIfAdmin(WarnsIfUntold):
             other = Limits(**form.cleaned_data)
             found = reports.what_if(row, other, days=DAYS)
             answer = {
-                "found": found, "verdict": in_words(found), "requests": f"{found.requests:,}",
-                "rows": rows(found, other, limits),
+                "found": found, "verdict": in_words(found), "rows": rows(found, other, limits),
             }  # fmt: skip
         title = f"Try other limits for {row}"
         return self.page(request, "accounts/what_if", title, whose=row, form=form, **answer)
@@ -76,7 +75,7 @@ def in_words(found: reports.WhatIf) -> str:
     difference = found.refused - found.refused_now
     if not found.requests:
         text = f"No requests were counted in the last {found.days} days, so there is nothing to compare. "
-        return f"{text}The last seconds, and requests during a ban, don't count."
+        return f"{text}Requests of the last few seconds, and those during a ban, are not counted."
     if not difference:
         return "These numbers would have refused as many requests as today's."
     more_or_fewer = "more" if difference > 0 else "fewer"

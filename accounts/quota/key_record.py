@@ -48,9 +48,8 @@ class KeyFacts:
     day: int  # What the database knows of a UTC day, for a store with a count of its own: see publish.lua.
     day_used: int
     day_here: int
-    version: (
-        int  # Goes up with every change of the rest, but for the counts and the last use: see Publication.
-    )
+    # Goes up with every change of the rest, but for the counts and the last use: see Publication.
+    version: int
     suspended: bool = False  # The account is.
     account_name: str = ""
     plan: str = ""

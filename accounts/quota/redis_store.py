@@ -180,12 +180,12 @@ class RedisQuotaStore:
         """Have Redis know of a key, and of its account's day, what the database knows now."""
         self._look_at_memory(public_id)
         facts = key_record.read(public_id) or key_record.absent(public_id)
-        _, _, counters = self._publish(facts)
+        _, _, counters = self._run(PUBLISH, public_id, publication(facts))
         if facts.id and not counters and write_behind.recorder.owes(facts.account_id):
             # Redis lost the account's counters, and what this process knows of them is not yet written.
             with suppress(Error):
                 in_thread(write_behind.recorder.write)
-            self._publish(key_record.read(public_id) or facts)
+            self._run(PUBLISH, public_id, publication(key_record.read(public_id) or facts))
 
     def look_again(self) -> None:
         """Connect anew, and look at each server's settings once more: another may have taken its place."""
@@ -201,16 +201,12 @@ class RedisQuotaStore:
             if int(most) and policy != b"noeviction":
                 logger.warning(EVICTS, server, policy.decode())
 
-    def publish(self, facts: KeyFacts) -> tuple[bool, int]:
-        """Tell every worker what the database says of a key.
-
-        Return whether it was taken, and the version that Redis has now: a later one stays.
-        """
-        stored, version, _ = self._publish(facts)
-        return bool(stored), version
-
     def publish_all(self, keys_facts: Iterable[KeyFacts]) -> list[tuple[bool, int]]:
-        """Do so for many keys, in one round trip to one server. In a thread that may block."""
+        """Tell every worker what the database says of these keys, in one round trip to one server.
+
+        In a thread that may block. Return of each whether it was taken, and the version that Redis has now:
+        a later one stays.
+        """
         calls = [(facts.public_id, publication(facts)) for facts in keys_facts]
         replies = self._scripts.run_all(PUBLISH, [(names(public_id), rest) for public_id, rest in calls])
         own = [self._own(public_id, reply) for (public_id, _), reply in zip(calls, replies, strict=True)]
@@ -221,10 +217,6 @@ class RedisQuotaStore:
 
     def forget(self, public_id: str) -> None:
         self._run(FORGET, public_id, [])
-
-    def _publish(self, facts: KeyFacts) -> tuple[int, int, int]:
-        stored, version, counters = self._run(PUBLISH, facts.public_id, publication(facts))
-        return stored, version, counters
 
     def _run(self, script: Script, public_id: str, arguments: Sequence[Any]) -> list[Any]:
         return self._own(public_id, self._scripts.run(script, names(public_id), arguments))

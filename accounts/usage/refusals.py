@@ -4,8 +4,6 @@ However many requests are refused, a process keeps a few numbers for each key an
 and writes at most that many rows every few seconds. The others are counted, not kept.
 """
 
-import functools
-import re
 from datetime import timedelta
 from typing import NamedTuple
 
@@ -16,6 +14,7 @@ from django.db.models import Max
 from accounts.limits import Verdict, moment
 from accounts.models import ApiKey, Refusal
 from petstore.api.client_ip import Address, network_of
+from petstore.observability.requests import METHODS, UNKNOWN, route_of
 
 KEPT_FOR_A_WRITE = 1_000
 # Of one key, by one process: a client that floods for days must not push out what others are asked about.
@@ -26,7 +25,6 @@ OTHERS_OF_A_KEY, OTHERS_OF_AN_ADDRESS, OTHERS_OF_ALL = 50, 20, 250
 OTHERS_FOR_A_WRITE = KEPT_FOR_A_WRITE // 2
 PRUNED_AT_ONCE = 10_000
 NO_SUCH_PATH = "(no such path)"
-METHODS = frozenset("GET POST PUT PATCH DELETE HEAD OPTIONS TRACE CONNECT".split())
 
 
 class Refused(NamedTuple):
@@ -68,6 +66,7 @@ def store(refusals: list[Refused]) -> None:
 
 
 def row(refused: Refused, key: ApiKey) -> Refusal:
+    route = route_of(refused.route)
     known = Refusal(
         request_id=refused.request_id,
         at=moment(refused.at),
@@ -75,7 +74,7 @@ def row(refused: Refused, key: ApiKey) -> Refusal:
         key=key,
         rule=refused.rule,
         method=refused.method if refused.method in METHODS else "(other)",
-        route=template(refused.route),
+        route=NO_SUCH_PATH if route == UNKNOWN else route,
         address=str(refused.address),
         scope=refused.scope,
     )
@@ -86,14 +85,6 @@ def row(refused: Refused, key: ApiKey) -> Refusal:
         known.minute_ends_at, known.day_ends_at = moment(minute.ends_at), moment(day.ends_at)
         known.ban_ends_at = moment(refused.verdict.banned_until) if refused.verdict.banned else None
     return known
-
-
-@functools.cache  # As many as there are routes.
-def template(route: str) -> str:
-    """Return Django's route as the OpenAPI document writes it: `/v1/pets/{petId}`."""
-    if route.startswith("^"):  # The pattern that catches what nothing else serves.
-        return NO_SUCH_PATH
-    return "/" + re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", route)
 
 
 def prune(now: int) -> None:

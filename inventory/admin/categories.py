@@ -38,7 +38,6 @@ class CategoryAdmin(BigTableAdmin):
     sortable_by = ["name", "id"]
     list_filter_submit = False
     readonly_fields = ["pets"]
-    actions = None
     instead_of_deleting = "Move its pets to another category first, or give it another name."
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> Any:

@@ -49,8 +49,8 @@ MOST_EXPORTED = 100_000
 TITLES = {"csv": "CSV", "jsonl": "JSON Lines"}
 CONTENT_TYPES = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}
 TOO_BIG = (
-    f"That is too much to be imported here: at most {MOST_PETS:,} pets and {MOST_BYTES // 2**20} MB. "
-    "Split it, or ask whoever runs the service for `manage.py import_pets`."
+    f"That is too much to import here: at most {MOST_PETS:,} pets and {MOST_BYTES // 2**20} MB. "
+    "Split it, or ask whoever runs the service to run `manage.py import_pets`."
 )
 NEITHER = "Paste the pets, or choose a file."
 BOTH = "You pasted pets and chose a file. Empty one of them."
@@ -58,7 +58,7 @@ PASTED = "the pasted text"
 UNKNOWN_FORMAT = "The file's name ends neither in .csv nor in .jsonl. Choose what it is."
 TOO_MANY = (
     f"More than {MOST_EXPORTED:,} pets are in this list. Narrow it with filters, or ask whoever runs the "
-    "service for `manage.py export_pets`."
+    "service to run `manage.py export_pets`."
 )
 NOT_IMPORTED = "Nothing was imported: {}. Check the pets again."
 EXPORT = Question("Export pets", "Export", "")
@@ -164,9 +164,8 @@ class PetExchange(ImportExportMixin, ActingAdmin):  # type: ignore[misc]  # The 
         self.require("import", request)
         form = ImportForm(request.POST, request.FILES) if request.method == "POST" else ImportForm()
         context: dict[str, Any] = {"form": form}
-        form.fields["pasted"].widget.attrs[
-            "autofocus"
-        ] = not form.is_bound  # Or what was found is out of sight.
+        pasted = form.fields["pasted"].widget.attrs
+        pasted["autofocus"] = not form.is_bound  # Or what was found is out of sight.
         if form.is_valid():
             given = form.cleaned_data
             context |= self.preview(given["report"], given["rows"], given["name"])

@@ -36,7 +36,6 @@ from petstore.db.keysets import OneFilterKey
 
 logger = logging.getLogger(__name__)
 
-SHOWN = ("account", "pet", "status", "ship_date", "created_at", "updated_at")
 MOST_ACCOUNTS = 100  # That one search by name follows.
 ON_ACCOUNT = 10  # Orders on the page of an account,
 IN_TIMELINE = 30  # and those whose steps are in its timeline.
@@ -146,7 +145,7 @@ class OrderAdmin(ActingAdmin):
     list_select_related = ["account", "pet"]
     search_fields = ["account__name"]
     search_help_text = "An order's or a pet's id, or a part of an account's name"
-    fields = readonly_fields = SHOWN
+    fields = readonly_fields = ("account", "pet", "status", "ship_date", "created_at", "updated_at")
     change_form_outer_before_template: Any = "admin/inventory/order/next.html"
     row_pages = {"act/<slug:name>/": "act"}
     verbs = VERBS

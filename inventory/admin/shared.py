@@ -21,7 +21,7 @@ from petstore.backoffice.changelist import BigTableAdmin, is_across
 from petstore.backoffice.confirmation import Question, confirm
 from petstore.backoffice.history import MOST_SHOWN, Entry
 from petstore.backoffice.model_admin import SafeAutocompleteSelect
-from petstore.backoffice.wording import counted
+from petstore.backoffice.wording import counted, short
 
 COLOURS: dict[str, str] = {
     PetStatus.AVAILABLE: "success",
@@ -42,8 +42,7 @@ def staff(request: HttpRequest) -> str:
 
 
 def label(pet: Pet) -> str:
-    name = pet.name if len(pet.name) <= NAME_SHOWN else f"{pet.name[: NAME_SHOWN - 3]}..."
-    return f"{name} ({pet.pk})"
+    return f"{short(pet.name, NAME_SHOWN)} ({pet.pk})"
 
 
 def steps_of(row: Order | Pet) -> list[Entry]:
@@ -141,9 +140,6 @@ class ActingAdmin(BigTableAdmin):
 
 class SafeAutocompleteForm(AutocompleteDropdownForm):
     widget = SafeAutocompleteSelect
-
-    class Media(AutocompleteDropdownForm.Media):
-        pass
 
 
 class SearchedFilter(AutocompleteSelectFilter):

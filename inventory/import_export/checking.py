@@ -11,6 +11,7 @@ from rest_framework.serializers import ValidationError
 
 from inventory.fields import Int64Field, NameField, StatusField
 from inventory.models import PetStatus
+from petstore.backoffice.wording import short
 
 BATCH = 5_000
 COLUMNS = ("name", "category", "categoryId", "status")
@@ -35,8 +36,7 @@ Records = Iterator[tuple[int, Members | Bad]]
 
 def shown(value: Any) -> str:
     """Return a value as a report may show it: short, and without control characters."""
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    return short(repr(value), 60)
 
 
 class UnreadableError(Exception):

@@ -37,6 +37,7 @@ from petstore.backoffice.model_admin import PetstoreModelAdmin
 from petstore.backoffice.models import AuditEntry
 from petstore.backoffice.navigation import may_view
 from petstore.backoffice.palette import Result
+from petstore.backoffice.wording import short
 
 MOST_SHOWN = 1000  # Entries that one can page through; for older ones there are the filters.
 MOST_EXPORTED = 50_000
@@ -118,7 +119,6 @@ class AuditEntryAdmin(PetstoreModelAdmin):
     list_display = ["when", "actor", "action", "kind", "thing", "changes", "reason", "origin"]
     list_filter = [StaffFilter, "action", KindFilter, DateFilter, SignInFilter]
     list_before_template: Any = "admin/audit_list.html"
-    list_select_related = False
     sortable_by = ()
     ordering = ["-id"]
     paginator = NewestPaginator
@@ -165,7 +165,10 @@ class AuditEntryAdmin(PetstoreModelAdmin):
     def changes(self, entry: AuditEntry) -> SafeString:
         """Return the first changes, from old to new; the entry has them all, in full."""
         found = changes_of(entry)
-        lines = [(Change(name, *map(short, values)),) for name, *values in found[:CHANGES_SHOWN]]
+        lines = [
+            (Change(name, *(short(value, VALUE_SHOWN) for value in values)),)
+            for name, *values in found[:CHANGES_SHOWN]
+        ]
         more = f" and {len(found) - CHANGES_SHOWN} more" if len(found) > CHANGES_SHOWN else ""
         return format_html("{}{}", format_html_join(SafeString("<br>"), "{}", lines), more)
 
@@ -239,10 +242,6 @@ def link_to(model: str, pk: Any, text: str) -> str:
             address = reverse(f"admin:{model.replace('.', '_')}_change", args=[quote(pk)])
             return format_html('<a class="office-link" href="{}">{}</a>', address, text or pk)
     return text
-
-
-def short(text: str) -> str:
-    return text if len(text) <= VALUE_SHOWN else f"{text[: VALUE_SHOWN - 3]}..."
 
 
 def listed(values: dict[str, Any]) -> SafeString:

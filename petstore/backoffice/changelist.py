@@ -93,20 +93,18 @@ class KeysetChangeList(ChangeList):
 
     def beyond(self, rows: QuerySet[Any], pk: int) -> Q | None:
         """Return the condition for the rows after this one; None if their order doesn't have it."""
-        ordered = [str(name) for name in rows.query.order_by]
-        if not rows.query.standard_ordering:  # Reversed.
-            ordered = [name[1:] if name.startswith("-") else f"-{name}" for name in ordered]
-        names = [name.removeprefix("-") for name in ordered]
-        step = "lt" if ordered[0].startswith("-") else "gt"
-        if names[0] in {"pk", "id", "key"}:
-            return Q(**{f"{names[0]}__{step}": pk})
+        first = str(rows.query.order_by[0])
+        name = first.removeprefix("-")
+        # Reversed, what descends ascends.
+        step = "lt" if first.startswith("-") == rows.query.standard_ordering else "gt"
+        if name in {"pk", "id", "key"}:
+            return Q(**{f"{name}__{step}": pk})
         # By a name, then by the id: where the row stands may have changed, but not that it stands there.
         model = rows.model._base_manager
         expressions = cast("BigTableAdmin", self.model_admin).expressions
-        value = model.filter(pk=pk).values_list(expressions.get(names[0], names[0]), flat=True).first()
+        value = model.filter(pk=pk).values_list(expressions.get(name, name), flat=True).first()
         if value is None:
             return None
-        name = names[0]
         # The first condition is where the index begins, the second passes over those of the same name.
         return Q(**{f"{name}__{step}e": value}) & (
             Q(**{f"{name}__{step}": value}) | Q(**{f"pk__{step}": pk})

@@ -40,10 +40,6 @@ class Series:
     def total(self) -> int:
         return sum(self.values) if self.of_all is None else self.of_all
 
-    @property
-    def total_in_words(self) -> str:
-        return f"{self.total:,}"
-
 
 @dataclass(frozen=True)
 class BarChart:

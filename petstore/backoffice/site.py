@@ -19,8 +19,6 @@ from petstore.backoffice.two_factor import TwoFactorSite, slowed_down
 
 
 class PetstoreAdminSite(TwoFactorSite):
-    site_header = "Pet Store back office"
-    site_title = "Pet Store"
     index_title = "Overview"
     login_form = LoginForm
 

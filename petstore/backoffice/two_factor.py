@@ -58,9 +58,9 @@ def new_recovery_codes(user: User) -> list[str]:
 
 
 def remove(user: User) -> None:
-    with transaction.atomic():
-        TOTPDevice.objects.filter(user=user).delete()
-        StaticDevice.objects.filter(user=user).delete()
+    """Remove a second factor, in the caller's transaction."""
+    TOTPDevice.objects.filter(user=user).delete()
+    StaticDevice.objects.filter(user=user).delete()
 
 
 class CodeForm(forms.Form):

@@ -1,4 +1,4 @@
-"""Numbers in words."""
+"""Numbers in words, and texts that are cut."""
 
 
 def counted(number: int, one: str, many: str = "") -> str:
@@ -8,3 +8,8 @@ def counted(number: int, one: str, many: str = "") -> str:
 
 def percent(share: float) -> str:
     return f"{share:.0%}" if share >= 0.01 or not share else "under 1%"
+
+
+def short(text: str, most: int) -> str:
+    """Return a text of at most so many characters."""
+    return text if len(text) <= most else f"{text[: most - 3]}..."

@@ -124,8 +124,7 @@ class Server:
             self.timeline = timeline
             self.term += 1
         if self.is_standby and must_take_writes(settings.DATABASES[self.alias]):
-            message = "The host takes no writes: it is a standby."
-            raise psycopg.OperationalError(message)
+            raise psycopg.OperationalError("The host takes no writes: it is a standby.")
         return Mark(moment, int(place))
 
     def _compare(self, replayed: Mark, written: tuple[Mark, ...]) -> None:
@@ -135,7 +134,7 @@ class Server:
             self.shows_until = max(self.shows_until, *shown, float("-inf"))
         else:
             self.shows_until = float("-inf")
-        LAG.labels(self.alias).set(monotonic() - self.shows_until)
+        LAG.labels(self.alias).set(self.lag)
 
     @property
     def lag(self) -> float:

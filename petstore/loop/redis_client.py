@@ -42,11 +42,9 @@ class RedisClient:
         return isinstance(self._client, RedisCluster)
 
     def node(self, name: str) -> str:
-        """Return the node that has this name, as far as is known; '' where there is one server."""
-        if not isinstance(self._client, RedisCluster):
-            return ""
+        """Return the node of a cluster that has this name, as far as is known."""
         try:
-            return str(self._client.get_node_from_key(name).name)  # type: ignore[no-untyped-call]
+            return str(self._client.get_node_from_key(name).name)
         except (redis.exceptions.RedisError, KeyError, AttributeError):  # No node has it.
             return "none"
 

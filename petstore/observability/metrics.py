@@ -80,9 +80,9 @@ class Behind:
     Many in a row take a third of the time that each would take between requests.
     """
 
-    def __init__(self, most_waiting: int = 0) -> None:
+    def __init__(self) -> None:
         self._waiting: deque[tuple[Callable[[float], None], float]] = deque()
-        self._most = most_waiting
+        self._most = 0
 
     def start(self, most_waiting: int = 20_000) -> None:
         """Let them wait for `catch_up` from now on; those beyond that many are raised at once."""

@@ -19,7 +19,6 @@ from petstore.observability.metrics import REQUEST_SECONDS, REQUESTS, behind
 METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"}
 OTHER = "other"  # Any other method.
 UNKNOWN = "unknown"  # Whatever no pattern knows, or a pattern that takes any path.
-STATIC = "/static/"
 
 # Calling `next` on one is atomic, so no lock is needed; see `in_flight`.
 begun = count()
@@ -130,7 +129,7 @@ def make_kind(pattern: str | None, method: str, status: int) -> Kind:
 
 def unmatched(path: str) -> str | None:
     """Return a pattern for what was answered before the URL map was asked."""
-    return STATIC.lstrip("/") if path.startswith(settings.STATIC_URL) else None
+    return settings.STATIC_URL.lstrip("/") if path.startswith(settings.STATIC_URL) else None
 
 
 def route_of(pattern: str | None) -> str:

@@ -137,7 +137,7 @@ def test_facts_of_before_a_change_never_win_whatever_the_clocks_say(
     assert early is not None
     acme.keys[0].revoke(reason="Leaked.", by=OPERATOR)
     assert isinstance(acme.store, RedisQuotaStore)
-    acme.store.publish(early)
+    acme.store.publish_all([early])
     assert acme.admit().refusal is KeyRefusal.REVOKED
 
 

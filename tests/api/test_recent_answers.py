@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 from time import monotonic
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from django.db import connection
@@ -216,8 +216,8 @@ class Connection:
 @pytest.fixture
 def connection_of_watch(server: Server, monkeypatch: pytest.MonkeyPatch) -> Connection:
     """One that answers, as each does that the watch makes."""
-    connection: Any = Connection()
-    server._connection = connection
+    connection = Connection()
+    server._connection = cast("Any", connection)
     monkeypatch.setattr(server, "_answer", lambda connection: Mark(monotonic(), 0))
     monkeypatch.setattr(server, "_connect", Connection)
     server.look()

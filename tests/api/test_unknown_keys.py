@@ -193,8 +193,8 @@ def test_unknown_key_never_replaces_what_is_known_of_it(issue: Issue, in_redis: 
     key, text = issue()
     found = key_record.read(key.public_id)
     assert found is not None
-    in_redis.publish(found)
-    in_redis.publish(key_record.absent(key.public_id))
+    in_redis.publish_all([found])
+    in_redis.publish_all([key_record.absent(key.public_id)])
     assert in_redis.admit(parsed(text), ADDRESS).refusal is None
 
 

@@ -6,8 +6,6 @@
 "use strict";
 
 (() => {
-  const NEAREST = [{ intersect: true }, true];
-
   function charts() {
     return [...document.querySelectorAll("canvas.chart")].map((canvas) => Chart.getChart(canvas)).filter(Boolean);
   }
@@ -30,7 +28,7 @@
 
   /* The address behind the bar under the pointer, if there is one. */
   function target(chart, event) {
-    const [hit] = chart.getElementsAtEventForMode(event, "nearest", ...NEAREST);
+    const [hit] = chart.getElementsAtEventForMode(event, "nearest", { intersect: true }, true);
     return hit && chart.data.datasets[hit.datasetIndex].links?.[hit.index];
   }
 

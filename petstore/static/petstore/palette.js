@@ -46,10 +46,6 @@ document.addEventListener("DOMContentLoaded", () => {
     searchNow();
   }
 
-  function close() {
-    dialog.close();
-  }
-
   dialog.addEventListener("close", () => {
     clearTimeout(timer);
     last++;
@@ -74,7 +70,7 @@ document.addEventListener("DOMContentLoaded", () => {
   dialog.addEventListener("keydown", (event) => {
     const links = [...list.querySelectorAll("a")];
     const at = links.indexOf(document.activeElement);
-    if (event.key === "Escape") close();
+    if (event.key === "Escape") dialog.close();
     else if (event.key === "ArrowDown") (links[at + 1] ?? links[at])?.focus();
     else if (event.key === "ArrowUp") (links[at - 1] ?? input).focus();
     else {
@@ -86,13 +82,13 @@ document.addEventListener("DOMContentLoaded", () => {
 
   dialog.addEventListener("click", (event) => {
     const beside = event.target === dialog;
-    if (beside || event.target.closest(".palette-close, a")) close();
+    if (beside || event.target.closest(".palette-close, a")) dialog.close();
   });
 
   document.addEventListener("keydown", (event) => {
     if (event.key.toLowerCase() !== "k" || !(event.ctrlKey || event.metaKey) || event.shiftKey || event.altKey) return;
     event.preventDefault();
-    if (dialog.open) close();
+    if (dialog.open) dialog.close();
     else open();
   });
 

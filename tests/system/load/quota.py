@@ -91,27 +91,26 @@ def memory(server: RedisServer) -> float:
     for number in range(MEMORY_KEYS):
         key = make("live", new_account_id())
         pepper = max(settings.API_KEY_PEPPERS)
-        store.publish(
-            KeyFacts(
-                id=number,
-                account_id=number,
-                public_id=key.public_id,
-                digest=digest(key, settings.API_KEY_PEPPERS[pepper]),
-                pepper_number=pepper,
-                scopes=ALL_SCOPES,
-                networks=(),
-                expires_at=0,
-                revoked=False,
-                limits=Limits(60, 1_000),
-                banned_until=0,
-                ban_level=0,
-                day=0,
-                day_used=0,
-                lifts=0,
-                day_here=0,
-                version=1,
-            )
+        facts = KeyFacts(
+            id=number,
+            account_id=number,
+            public_id=key.public_id,
+            digest=digest(key, settings.API_KEY_PEPPERS[pepper]),
+            pepper_number=pepper,
+            scopes=ALL_SCOPES,
+            networks=(),
+            expires_at=0,
+            revoked=False,
+            limits=Limits(60, 1_000),
+            banned_until=0,
+            ban_level=0,
+            day=0,
+            day_used=0,
+            lifts=0,
+            day_here=0,
+            version=1,
         )
+        store.publish_all([facts])
         store.admit(key, IPv4Address("192.0.2.1"))
     return (used_memory(server) - before) / MEMORY_KEYS
 

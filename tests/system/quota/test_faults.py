@@ -162,8 +162,8 @@ def test_facts_read_earlier_do_not_overwrite_later_ones(redis: RedisServer, db: 
     acme.keys[0].revoke(reason="Leaked.", by=OPERATOR)
     late = key_record.read(acme.keys[0].public_id)
     assert late is not None
-    store.publish(late)
-    store.publish(early)
+    store.publish_all([late])
+    store.publish_all([early])
     assert acme.admit().refusal is KeyRefusal.REVOKED
 
 
