@@ -31,8 +31,8 @@ from petstore.loop.linked_inserts import KEY, AroundKey, insert_with, try_insert
 CREATED = 201
 WELL_FORMED = re.compile(r"[\x21-\x7e]{1,255}")
 WAIT_FOR_TWIN = 2_000  # Milliseconds: PostgreSQL's lock_timeout. SQLite has its own, of the connection.
-# The parser makes Decimals. In a list, 1.0 is not the same as "1.0".
-SPELLED_ALIKE = json.JSONEncoder(sort_keys=True, default=lambda number: [str(number)])
+# The parser makes Decimals. No body has this name: 1.5 is neither the same as "1.5" nor as ["1.5"].
+SPELLED_ALIKE = json.JSONEncoder(sort_keys=True, default=lambda number: {"\0": str(number)})
 LOCK_NOT_AVAILABLE = "55P03"  # PostgreSQL's code for it; its words depend on the server's language.
 
 # The wait ends before the statement does, whose end would look like a failing database. What comes after

@@ -90,7 +90,8 @@ def api_url(name: str, default: str) -> str:
     value = text(name, default).rstrip("/")
     sound = not value or is_api_url(value)
     require(sound, name, f"must be an absolute http(s) URL that ends in /v1, not {value!r}.")
-    return value
+    scheme, separator, rest = value.partition(":")
+    return f"{scheme.lower()}{separator}{rest}"
 
 
 def is_api_url(value: str) -> bool:

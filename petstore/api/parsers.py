@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import IO, Any
 
 from django.conf import settings
@@ -37,6 +37,14 @@ def integer(digits: str) -> int | Decimal:
     return int(digits) if len(digits) <= 20 else Decimal(digits)
 
 
+def number(text: str) -> Decimal:
+    """Read a number with a point or exponent, exactly. One that no Decimal can hold is infinite."""
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        return Decimal("Infinity")
+
+
 def strings(value: Any) -> Iterator[str]:
     """Yield every string in a JSON value, member names too."""
     waiting = [value]
@@ -61,7 +69,7 @@ def check_strings(value: Any) -> None:
 
 
 DECODER = json.JSONDecoder(
-    object_pairs_hook=unique_members, parse_constant=no_constant, parse_float=Decimal, parse_int=integer
+    object_pairs_hook=unique_members, parse_constant=no_constant, parse_float=number, parse_int=integer
 )
 
 
@@ -97,12 +105,9 @@ class StrictJSONParser(BaseParser):
         parser_context: Mapping[str, Any] | None = None,
     ) -> Any:
         """Return the body's value. Raises ApiError 400, 413 or 415."""
-        charset = (parser_context or {})["request"].META.get("CONTENT_TYPE", "").lower()
-        if "charset=" in charset and charset.partition("charset=")[2].strip('" ') not in {
-            "utf-8",
-            "utf8",
-        }:
-            raise UnsupportedMediaType(charset)
+        request = (parser_context or {})["request"]
+        if (request.content_params or {}).get("charset", "utf-8").lower() not in {"utf-8", "utf8"}:
+            raise UnsupportedMediaType(request.META["CONTENT_TYPE"])
         body = stream.read(settings.MAX_BODY_BYTES + 1)
         if len(body) > settings.MAX_BODY_BYTES:
             raise ApiError(ErrorCode.PAYLOAD_TOO_LARGE)

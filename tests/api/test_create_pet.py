@@ -164,6 +164,8 @@ def test_surrogate_pair_is_one_character(api: Api, category: Category) -> None:
         "application/xml",
         "",
         "application/json; charset=latin-1",
+        "application/json; profile=x; charset=latin-1",
+        "application/json; charset*=utf-8''latin-1",
         "application/jsonx",
         "json",
         "application/*",
@@ -177,10 +179,27 @@ def test_other_media_types_are_refused(api: Api, category: Category, content_typ
 
 @pytest.mark.parametrize(
     "content_type",
-    ["application/json; charset=utf-8", 'application/json;charset="UTF-8"', "Application/JSON"],
+    [
+        "application/json; charset=utf-8",
+        'application/json;charset="UTF-8"',
+        "Application/JSON",
+        "application/json; charset=utf-8; profile=x",
+        'application/json; profile="charset=x"',
+    ],
 )
 def test_json_in_utf8_is_taken(api: Api, category: Category, content_type: str) -> None:
     assert api.post("/pets", new(category), Content_Type=content_type).status_code == 201
+
+
+@pytest.mark.parametrize("number", ["1e99999999999999999999", "-1e-99999999999999999999", "1e999999"])
+def test_number_that_nothing_can_hold_is_ignored_where_nobody_asked(
+    api: Api, category: Category, number: str
+) -> None:
+    body = f'{{"name": "Rex", "categoryId": {category.id}, "weight": {number}}}'.encode()
+    assert api.post("/pets", body).status_code == 201
+    assert api.post("/pets", body, Idempotency_Key=number).status_code == 201
+    body = f'{{"name": {number}, "categoryId": {category.id}}}'.encode()
+    assert api.post("/pets", body).json()["code"] == "invalid_field"
 
 
 def test_body_of_64_kib_is_taken_and_one_byte_more_is_not(api: Api, category: Category) -> None:

@@ -446,3 +446,9 @@ def test_only_the_wait_for_a_twin_is_short(impatient: None, api: Api, creation: 
     with connection.execute_wrapper(look):
         assert send(api, creation).status_code == 201
     assert seen == ["7s"]
+
+
+def test_number_is_not_the_same_as_a_list_of_its_digits(api: Api, category: Category) -> None:
+    for extra, code in (("1.5", None), ('["1.5"]', "idempotency_key_reused")):
+        body = f'{{"name": "Rex", "categoryId": {category.pk}, "extra": {extra}}}'.encode()
+        assert api.post("/pets", body, Idempotency_Key="a").json().get("code") == code

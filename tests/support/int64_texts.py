@@ -5,7 +5,9 @@ TOO_LARGE, TOO_SMALL = str(2**63), str(-(2**63) - 1)
 # As members of a JSON body, to be formatted with an id that is there.
 NOT_INT64_IN_JSON = [
     '"{0}"', "true", "false", "null", "{0}.5", "[{0}]", "{{}}", TOO_LARGE, TOO_SMALL, "1e400", "1e999999",
-    "1" * 5000, "-" + "1" * 5000, "1e-400", '"\\u0661"', '"1_0"', "9223372036854775807.5",
+    "1" * 5000, "-" + "1" * 5000, "1e-400",
+    "1e99999999999999999999", "1e-99999999999999999999", "0e99999999999999999999",
+    '"\\u0661"', '"1_0"', "9223372036854775807.5",
 ]  # fmt: skip
 
 # As the last segment of a path: no id in canonical form, or one that nothing has.

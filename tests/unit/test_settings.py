@@ -371,3 +371,10 @@ def test_support_and_security_are_nobody_unless_set() -> None:
 def test_support_is_the_contact_of_the_document() -> None:
     contact = "s.SPECTACULAR_SETTINGS['CONTACT']['url']"
     assert setting(contact, SUPPORT_URL="https://help.example/") == "https://help.example/"
+
+
+def test_scheme_of_the_address_counts_in_every_spelling() -> None:
+    found = load(BASE_URL="HTTPS://pets.example/v1")
+    assert (found.BASE_URL, found.HTTPS, found.SESSION_COOKIE_SECURE) == (
+        "https://pets.example/v1", True, True,
+    )  # fmt: skip
