@@ -175,6 +175,7 @@ DATA: dict[EventType, dict[str, Any]] = {
     EventType.PET_CREATED: PET,
     EventType.PET_UPDATED: PET,
     EventType.PET_STATUS_CHANGED: PROMISED,
+    EventType.PET_DELETED: PET,
     EventType.PETS_IMPORTED: {"count": 1_200, "firstId": 301, "lastId": 1_500},
     EventType.ORDER_PLACED: {"order": ORDER},
     EventType.ORDER_APPROVED: {"order": ORDER | {"status": "approved"}},

@@ -39,7 +39,7 @@ class UsedFilter(ChoiceFilter):
 
     def condition(self, chosen: str) -> Q:
         limit = Coalesce("per_day", "plan__per_day")
-        reached = GreaterThanOrEqual(F("quota__day_used") * 100, limit * int(chosen))
+        reached = GreaterThanOrEqual(F("quota__day_used") * 100 / int(chosen), limit)
         return Q(reached, quota__day=(timezone.now().date() - EPOCH).days)
 
 

@@ -16,6 +16,7 @@ from accounts.admin.badges import PLAN_COLOURS
 from accounts.admin.base import WarnsIfUntold
 from accounts.limits import Limits
 from accounts.models import Account, ApiKey, Plan, PlanCode, active
+from accounts.models.plans import MOST_REQUESTS
 from petstore.backoffice.wording import counted
 
 NUMBERS = ("per_minute", "per_day")
@@ -25,7 +26,7 @@ DAYS = 30
 def number_field(label: str, *, required: bool = True) -> forms.IntegerField:
     widget = UnfoldAdminIntegerFieldWidget
     return forms.IntegerField(
-        label=label, required=required, min_value=1, max_value=2**63 - 1, widget=widget
+        label=label, required=required, min_value=1, max_value=MOST_REQUESTS, widget=widget
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from functools import lru_cache
+from functools import cache
 from typing import Any, NamedTuple
 
 import orjson
@@ -11,6 +11,7 @@ import orjson
 from accounts.limits import moment
 from accounts.models import EventType
 from petstore.api.errors import ApiError, ErrorCode
+from petstore.api.pagination import DEFAULT_LIMIT, MAX_LIMIT
 from petstore.db.vendor import is_postgresql
 from petstore.loop.compiled_reads import OwnRead
 
@@ -22,9 +23,10 @@ PART = """
 SELECT * FROM (SELECT {place} AS place, type, created_at, data, numbered_at FROM accounts_event
 WHERE {condition} AND {place} > %(after)s ORDER BY {place} LIMIT {limit}) AS part_{number}
 """
-PARTS = "SELECT * FROM ({parts}) AS parts ORDER BY place LIMIT {limit}"
-# One statement sees one moment: all events up to `last_id`, and none beyond. The limit is part of it, or
-# PostgreSQL would plan for a tenth of all events, and so plan anew each time.
+PARTS = "SELECT * FROM ({parts}) AS parts ORDER BY place LIMIT %(limit)s"
+# One statement sees one moment: all events up to `last_id`, and none beyond. The most that a part may read
+# is in its text, or PostgreSQL would plan for a tenth of all events, and so plan anew each time. There are
+# two of them, not one for each limit: a connection keeps its statements.
 PAGE = """
 SELECT f.cleared_id, f.last_id, f.numbered_at, CASE WHEN f.cleared_id = %(after)s THEN f.cleared_at
     ELSE (SELECT numbered_at FROM accounts_event WHERE id = %(after)s) END,
@@ -98,7 +100,9 @@ def page(account_id: int, after: Place | None, limit: int, types: Collection[Eve
     """
     wanted = {f"type_{number}": kind.value for number, kind in enumerate(types)}
     own = tuple(not kind.is_public for kind in types)
-    rows = statement(own, limit).rows(account=account_id, after=after.id if after else 0, **wanted)
+    most = DEFAULT_LIMIT if limit <= DEFAULT_LIMIT else MAX_LIMIT
+    after_id = after.id if after else 0
+    rows = statement(own, most).rows(account=account_id, after=after_id, limit=limit, **wanted)
     cleared_id, last_id, last_at, after_at, *_ = rows[0]
     if after is not None and (not cleared_id <= after.id <= last_id or after.at not in {None, after_at}):
         raise ApiError(ErrorCode.CURSOR_EXPIRED)
@@ -131,9 +135,9 @@ def as_json(row: tuple[Any, ...]) -> Event:
     return {"id": number, "type": kind, "createdAt": moment(created_at), "data": orjson.Fragment(data)}
 
 
-@lru_cache(maxsize=1024)
-def statement(own: tuple[bool, ...], limit: int) -> OwnRead:
-    """Return the read of a page: of all types, or of so many, each either an account's own or public."""
+@cache
+def statement(own: tuple[bool, ...], most: int) -> OwnRead:
+    """Return the read of at most so many events: of all types, or of these, each own or public."""
     if own:
         place, condition = OF_TYPE
         conditions = [
@@ -144,8 +148,8 @@ def statement(own: tuple[bool, ...], limit: int) -> OwnRead:
         place, condition = ALL
         conditions = [condition.format(account=account) for account in ("%(account)s", "0")]
     parts = " UNION ALL ".join(
-        PART.format(place=place, condition=one, limit=limit, number=number)
+        PART.format(place=place, condition=one, limit=most, number=number)
         for number, one in enumerate(conditions)
     )
-    events = PARTS.format(parts=parts, limit=limit)
+    events = PARTS.format(parts=parts)
     return OwnRead(PAGE + (AS_ONE if is_postgresql() else ROWS).format(events=events))

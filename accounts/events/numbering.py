@@ -23,6 +23,8 @@ MOST = 1_000  # Events in one transaction, which is short: on SQLite others wait
 
 # No event is numbered before it happened: what begins with a time relies on it. A clock that is ahead must
 # not carry off the feed, whose times never fall: so the event happened when it was numbered, at the latest.
+# Nor do two moves have one time, though the clock was set back: a cursor tells by it if its number was
+# given again since.
 ADD = """
 INSERT INTO accounts_event (id, account_id, type, created_at, data, numbered_at)
 SELECT f.last_id + row_number() OVER (ORDER BY d.id), d.account_id, d.type,
@@ -37,7 +39,7 @@ FIRST = f"SELECT id FROM accounts_eventdraft ORDER BY id LIMIT {MOST}"  # noqa: 
 MOVE = f"""
 WITH first AS MATERIALIZED ({FIRST}), feed AS MATERIALIZED (
     SELECT id, last_id,
-        GREATEST(numbered_at, (extract(epoch FROM statement_timestamp()) * 1000000)::bigint) AS now
+        GREATEST(numbered_at + 1, (extract(epoch FROM statement_timestamp()) * 1000000)::bigint) AS now
     FROM accounts_feed WHERE EXISTS (SELECT FROM first) FOR UPDATE SKIP LOCKED
 ), drafts AS (
     DELETE FROM accounts_eventdraft
@@ -55,7 +57,7 @@ SELECT number FROM moved
 # SQLite has one writer, who sees the same in each of three statements.
 COPY = ADD.format(
     drafts=f"(SELECT * FROM accounts_eventdraft WHERE id IN ({FIRST}))",  # noqa: S608  Only constants.
-    feed="(SELECT last_id, max(numbered_at, %s) AS now FROM accounts_feed)",
+    feed="(SELECT last_id, max(numbered_at + 1, %s) AS now FROM accounts_feed)",
 )
 DELETE = f"DELETE FROM accounts_eventdraft WHERE id IN ({FIRST})"  # noqa: S608  Only constants.
 NOTE = """

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from django.db.models import Exists, F, OuterRef, QuerySet
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
@@ -41,8 +41,8 @@ def warn_of_use(reached: Reached) -> None:
 def sweep(now: datetime | None = None) -> bool:
     """Warn of all that nobody has warned of, if it is time; tell whether it was. Raises DatabaseError."""
     now = now or timezone.now()
-    before = microseconds(now - SWEEP_EVERY)
-    due = Feed.objects.filter(swept_at__lte=before)
+    before, after = microseconds(now - SWEEP_EVERY), microseconds(now + SWEEP_EVERY)
+    due = Feed.objects.filter(Q(swept_at__lte=before) | Q(swept_at__gt=after))  # By a clock that was wrong.
     # Reads first: on SQLite every write, even of nothing, makes others wait.
     if not due.exists() or not due.update(swept_at=microseconds(now)):
         return False
@@ -88,12 +88,15 @@ def sweep_quota(now: datetime) -> None:
     """Tell of what the database knows to be used."""
     day = microseconds(now) // DAY
     limit = Coalesce("account__per_day", "account__plan__per_day")
-    today = QuotaCounter.objects.filter(day=day).annotate(limit=limit, hundredfold=F("day_used") * 100)
+    today = QuotaCounter.objects.filter(day=day).annotate(limit=limit)
     for threshold in THRESHOLDS:
         told = warned(EventType.QUOTA_REACHED, threshold).filter(
             subject_id=OuterRef("account_id"), of_window=day
         )
-        over = today.filter(~Exists(told), hundredfold__gte=F("limit") * threshold)
+        # The use is what a day can hold; a hundredfold limit may be none that a database can hold.
+        over = today.annotate(reached=F("day_used") * 100 / threshold).filter(
+            ~Exists(told), reached__gte=F("limit")
+        )
         facts = over.values_list("account_id", "limit", "day_used")
         warn_of_use({(account_id, day, threshold): (most, used) for account_id, most, used in facts})
 

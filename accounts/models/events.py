@@ -37,6 +37,7 @@ class EventType(models.TextChoices):
     PET_CREATED = "pet.created"
     PET_UPDATED = "pet.updated"
     PET_STATUS_CHANGED = "pet.status_changed"
+    PET_DELETED = "pet.deleted"
     PETS_IMPORTED = "pets.imported"
     ORDER_PLACED = "order.placed"
     ORDER_APPROVED = "order.approved"

@@ -5,7 +5,7 @@ from datetime import date, datetime, timedelta
 from typing import Any
 
 from django.core.exceptions import ValidationError
-from django.core.validators import MinValueValidator
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models, transaction
 from django.db.models import CheckConstraint, F, Q
 from django.utils import timezone
@@ -18,7 +18,8 @@ from petstore.backoffice import audit
 from petstore.backoffice.audit import Action, Actor, values_in
 
 EPOCH = date(1970, 1, 1)
-POSITIVE = [MinValueValidator(1)]
+MOST_REQUESTS = 10**12  # Far more than anybody sends; Redis counts exactly up to 2**53.
+WITHIN = [MinValueValidator(1), MaxValueValidator(MOST_REQUESTS)]
 AGREED = "Enterprise only: the number agreed with this customer."
 
 
@@ -41,8 +42,8 @@ class Plan(Published):
     """How many requests an account may send. Enterprise has its numbers on the account."""
 
     code = models.CharField(primary_key=True, max_length=20, choices=PlanCode)
-    per_minute = models.BigIntegerField("requests per minute", null=True, blank=True, validators=POSITIVE)
-    per_day = models.BigIntegerField("requests per day", null=True, blank=True, validators=POSITIVE)
+    per_minute = models.BigIntegerField("requests per minute", null=True, blank=True, validators=WITHIN)
+    per_day = models.BigIntegerField("requests per day", null=True, blank=True, validators=WITHIN)
 
     class Meta:
         ordering = [F("per_day").asc(nulls_last=True)]
@@ -72,10 +73,10 @@ class Account(Published):
     name = models.CharField(max_length=255, unique=True)
     plan = models.ForeignKey(Plan, models.PROTECT)
     per_minute = models.BigIntegerField(
-        "requests per minute", null=True, blank=True, validators=POSITIVE, help_text=AGREED
+        "requests per minute", null=True, blank=True, validators=WITHIN, help_text=AGREED
     )
     per_day = models.BigIntegerField(
-        "requests per day", null=True, blank=True, validators=POSITIVE, help_text=AGREED
+        "requests per day", null=True, blank=True, validators=WITHIN, help_text=AGREED
     )
     created_at = models.DateTimeField(auto_now_add=True)
     contact_email = models.EmailField(

@@ -172,6 +172,12 @@ class Pet(models.Model):
         """Return the event of a pet that is yet to be written; it is to be written with it."""
         return EventDraft.of_new(EventType.PET_CREATED, {"pet": self.as_json() | {"id": KEY}})
 
+    def delete(self, *args: Any, **options: Any) -> tuple[int, dict[str, int]]:
+        """Delete it, and tell so. Raises ProtectedError if it has orders."""
+        with transaction.atomic(savepoint=False):
+            EventDraft.of(EventType.PET_DELETED, {"pet": self.as_json()}).save()
+            return super().delete(*args, **options)
+
     def status_changed(self) -> EventDraft:
         return EventDraft.of(EventType.PET_STATUS_CHANGED, {"pet": self.as_json()})
 

@@ -147,9 +147,9 @@ ADVICE = {
     ),
     Code.CURSOR_EXPIRED: Advice(
         "You asked for events from a point before the oldest that is kept: you may have missed some.",
-        "Read what you need anew from the lists, then follow the feed from its oldest event: ask without "
-        f"`cursor` and `since`. Events are kept for {settings.EVENTS_KEPT_DAYS} days, so follow the links "
-        "at least once a day.",
+        "Begin anew: ask with `since` of now, then read what you need from the lists, and follow the links "
+        f"from there. Events are kept for {settings.EVENTS_KEPT_DAYS} days, so follow the links at least "
+        "once a day.",
     ),
     Code.URI_TOO_LONG: Advice(
         "Path and query together are longer than 8,192 bytes.",

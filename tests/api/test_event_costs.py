@@ -62,8 +62,8 @@ def test_page_costs_the_same_everywhere(ends: list[int], kind: str) -> None:
     types = TYPES[kind] if kind else ()
     read = statement(tuple(not one.is_public for one in types), 20)
     names = {f"type_{number}": one.value for number, one in enumerate(types)}
-    for after in (*ends, ends[-1] - 10):
-        check(read, {"account": OWN, "after": after, **names})
+    for after, limit in product((*ends, ends[-1] - 10), (1, 20)):
+        check(read, {"account": OWN, "after": after, "limit": limit, **names})
 
 
 def test_time_is_found_without_reading_the_feed(ends: list[int]) -> None:

@@ -12,6 +12,7 @@ from django.core.management import call_command
 from django.db import InterfaceError, transaction
 
 from accounts.events import clearing, numbering
+from accounts.events.feed import statement
 from accounts.events.numbering import number_all
 from accounts.limits import SECOND, moment
 from accounts.models import Account, Actor, ApiKey, Event, EventDraft, EventType, Feed, PlanCode
@@ -239,7 +240,8 @@ def test_feed_goes_on_in_its_order_after_the_clock_was_set_back(api: Api) -> Non
     path = next_path(api.get("/events"))
     draft(2)
     assert len(list(follow(api, path))) == 2
-    assert {one.numbered_at for one in Event.objects.all()} == {ahead}
+    *_, before, first, second = (one.numbered_at for one in Event.objects.order_by("pk"))
+    assert (before, first, second) == (ahead, ahead + 1, ahead + 1)
     now = datetime.now(UTC) - timedelta(minutes=1)
     assert len(list(follow(api, f"/events?type=pet&since={now:%Y-%m-%dT%H:%M:%SZ}"))) == 3
 
@@ -312,6 +314,12 @@ def test_cursor_from_before_the_oldest_kept_is_410(api: Api) -> None:
     assert api.get("/events?limit=1").json()[0]["id"] == 4
 
 
+def test_pet_that_was_deleted_has_a_last_event(api: Api, pet: Pet) -> None:
+    shown = pet.as_json()
+    pet.delete()
+    assert told(api)[-1] == ("pet.deleted", {"pet": shown})
+
+
 def test_cursor_of_a_feed_that_has_been_restored_from_a_backup_is_410(api: Api) -> None:
     draft(5)
     number_all()
@@ -334,6 +342,35 @@ def test_cursor_of_a_feed_that_was_restored_is_410_although_its_number_was_given
     number_all()
     assert [api.get(path).json()["code"] for path in lost] == ["cursor_expired"] * 2
     assert len(list(follow(api, kept))) == 9
+
+
+def test_number_that_was_given_again_is_known_although_the_clock_was_set_back(api: Api) -> None:
+    draft(1)
+    number_all()
+    ahead = round((datetime.now(UTC) + timedelta(hours=1)).timestamp() * SECOND)
+    Event.objects.update(numbered_at=ahead)
+    Feed.objects.update(numbered_at=ahead)
+    backup = Feed.objects.get()
+    draft(1)
+    number_all()
+    lost = next_path(api.get("/events"))
+    Event.objects.filter(pk__gt=backup.last_id).delete()
+    backup.numbered_at += 1  # Its last events were numbered by a clock that was still ahead.
+    backup.save()
+    draft(1)
+    number_all()
+    assert api.get(lost).json()["code"] == "cursor_expired"
+
+
+@pytest.mark.parametrize("kind", [None, "order", "pet.created"])
+def test_there_are_two_statements_however_many_limits_are_asked_for(api: Api, kind: str | None) -> None:
+    statement.cache_clear()
+    draft(101)
+    number_all()
+    for limit in (1, 7, 20, 21, 99, 100):
+        page = api.get(f"/events?limit={limit}" + (f"&type={kind}" if kind else ""))
+        assert len(page.json()) == (0 if kind == "order" else limit)
+    assert statement.cache_info().currsize == 2
 
 
 def test_cursor_goes_on_where_all_before_it_was_cleared(api: Api) -> None:

@@ -9,6 +9,7 @@ from unittest.mock import Mock
 
 import orjson
 import pytest
+from django.core.exceptions import ValidationError
 from django.db import OperationalError, connection
 from django.utils import timezone
 
@@ -25,6 +26,7 @@ from accounts.models import (
     PlanCode,
     QuotaCounter,
 )
+from accounts.models.plans import MOST_REQUESTS
 from accounts.quota.admission import QuotaStore
 from accounts.usage import write_behind
 from accounts.usage.batch import write_bans
@@ -147,8 +149,33 @@ def test_thresholds_are_told_of_after_the_limit_was_lowered(store: QuotaStore) -
 
 
 def test_largest_limit_that_staff_can_set_is_counted_to(store: QuotaStore) -> None:
-    most = 10**12
-    assert Desk(store, per_minute=most, per_day=most).send().admitted
+    most = MOST_REQUESTS
+    desk = Desk(store, per_minute=most, per_day=most)
+    assert desk.send().admitted
+    with pytest.raises(ValidationError, match=str(most)):
+        desk.account.assign(PlanCode.ENTERPRISE, most, most + 1)
+
+
+def test_limit_that_was_set_before_there_was_a_largest_keeps_nobody_from_warnings(account: Account) -> None:
+    huge = Account.objects.create(
+        name="Huge", plan_id=PlanCode.ENTERPRISE, per_minute=2**63 - 1, per_day=2**63 - 1
+    )
+    day = microseconds(timezone.now()) // DAY
+    for one, used in ((huge, 1_000), (account, account.limits.per_day)):
+        QuotaCounter.objects.create(
+            account=one, minute_ends=0, minute_used=0, day=day, day_used=used, seen_at=0, admitted=True
+        )
+    sweep_again()
+    assert {row.account_id for row in EventDraft.objects.filter(type=EventType.QUOTA_REACHED)} == {
+        account.pk
+    }
+
+
+def test_sweep_by_a_clock_that_was_ahead_keeps_nobody_from_sweeping() -> None:
+    now = timezone.now()
+    Feed.objects.update(swept_at=microseconds(now + timedelta(days=365)))
+    assert sweep(now)
+    assert not sweep(now)
 
 
 def test_request_counts_although_its_warning_cannot_be_written(

@@ -14,7 +14,7 @@ from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
-from accounts.models import Account, ApiKey
+from accounts.models import Account, ApiKey, EventDraft
 from inventory.models import Category, Pet
 from petstore.backoffice.models import AuditEntry
 from tests.conftest import OPERATOR, Api
@@ -49,6 +49,14 @@ def test_issued_key_works_and_is_shown_with_its_id_and_its_account() -> None:
     key = ApiKey.objects.get()
     assert rest == f"\nKey {key.public_id} of Acme Pets (Pro). Copy it now: it can't be shown again.\n"
     assert Api(text).get("/pets").status_code == 200
+
+
+def test_account_that_is_new_has_its_plan_from_the_beginning() -> None:
+    run("issue_key", "--account", "Acme Pets", "--plan", "pro")
+    run("issue_key", "--account", "Big", "--plan", "enterprise", "--per-minute", "10", "--per-day", "100")
+    assert set(EventDraft.objects.values_list("type", flat=True)) == {"key.issued"}
+    run("issue_key", "--account", "Acme Pets", "--plan", "free")
+    assert EventDraft.objects.filter(type="plan.changed").count() == 1
 
 
 def test_issue_key_prints_one_object_for_programs() -> None:

@@ -1,6 +1,7 @@
 """`manage.py listen` shows each event once and in order, whatever it is answered, and loses nothing."""
 
 import json
+import signal
 from collections.abc import Callable, Iterator
 from email.message import Message
 from io import StringIO
@@ -152,6 +153,16 @@ def test_ctrl_c_is_no_failure_and_tells_where_to_go_on(run: Run) -> None:
     run(page("a", 1), page("b"))
     assert run.err.getvalue().endswith("\nTo go on from here: --since b\n")
     assert KEY not in run.out.getvalue() + run.err.getvalue()
+
+
+def test_a_supervisor_that_ends_it_is_told_where_to_go_on(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handler = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr(Command, "wait", lambda command, seconds: signal.raise_signal(signal.SIGTERM))
+    run(page("a", 1), page("b"))
+    assert run.err.getvalue().endswith("To go on from here: --since a\n")
+    assert signal.getsignal(signal.SIGTERM) is handler
 
 
 def test_a_page_that_is_not_handled_to_its_end_comes_again(run: Run) -> None:

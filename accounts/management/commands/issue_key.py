@@ -81,9 +81,18 @@ class Command(KeyCommand):
         # Whoever comes second waits for the first to commit, and then has the same account. It is locked,
         # so that a plan that staff choose at this moment is not written over; usage is written meanwhile.
         of_that_name = Account.objects.select_for_update(no_key=True)
-        account, _ = of_that_name.get_or_create(name=name, defaults={"plan_id": PlanCode.FREE})
-        plan = options["plan"] or account.plan_id
         numbers = (options["per_minute"], options["per_day"])
+        first = {
+            "plan_id": options["plan"] or PlanCode.FREE,
+            "per_minute": numbers[0],
+            "per_day": numbers[1],
+        }
+        if not of_that_name.filter(name=name).exists():
+            Account(name=name, **first).full_clean()
+        account, is_new = of_that_name.get_or_create(name=name, defaults=first)
+        if is_new:
+            return account
+        plan = options["plan"] or account.plan_id
         if numbers == (None, None) and plan == account.plan_id:
             numbers = (account.per_minute, account.per_day)
         account.assign(PlanCode(plan), *numbers)

@@ -1,6 +1,7 @@
 """Follow the feed of events on the terminal, and hand each event to a program that is being developed."""
 
 import re
+import signal
 import time
 from argparse import ArgumentParser
 from collections.abc import Iterator
@@ -66,6 +67,7 @@ class Command(JsonCommand):
             raise CommandError("--every must be 0.1 or more.", returncode=WRONG_OPTIONS)
         session = Session(address(options["url"]), api_key(options["key"]), budget=0, keep=0)
         self.since, self.began = options["since"], False
+        before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # Whoever says it: end in order.
         try:
             for event in self.follow(session, options):
                 self.answer(options, event, one_line(event))
@@ -80,6 +82,7 @@ class Command(JsonCommand):
             forget_output()
             raise CommandError(f"Standard output can't be written: {error.strerror}.") from None
         finally:
+            signal.signal(signal.SIGTERM, before)
             if self.since != FROM_NOW:
                 self.say(f"To go on from here: --since {self.since}")
 

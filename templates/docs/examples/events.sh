@@ -6,5 +6,5 @@ while [ "$page" != "[]" ]; do
     -H "Authorization: Bearer $PETSTORE_KEY") || { echo "$page"; exit 1; }
   echo "$page"
   grep -i '^link:' headers.txt | grep -o '<[^>]*>; rel="next"' | cut -d '>' -f 1 | tr -d '<' > events.new
-  mv events.new events.next
+  [ -s events.new ] && mv events.new events.next || exit 1
 done
