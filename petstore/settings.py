@@ -241,6 +241,7 @@ SESSION_COOKIE_AGE = 12 * 60 * 60
 SESSION_COOKIE_SAMESITE = "Lax"
 CSRF_COOKIE_SAMESITE = "Strict"
 CSRF_COOKIE_HTTPONLY = True
+CSRF_FAILURE_VIEW = "petstore.web.error_pages.page_too_old"
 SECURE_SSL_REDIRECT = HTTPS
 SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$"]  # Load balancers ask without TLS.
 SECURE_HSTS_SECONDS = 365 * 24 * 60 * 60 if HTTPS else 0

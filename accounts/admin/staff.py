@@ -221,7 +221,9 @@ class StaffAdmin(UserAdmin, NobodyAboveAdmin):  # type: ignore[type-arg,misc]  #
         return rights_of(row)
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return super().has_delete_permission(request, obj) and (obj is None or obj.pk != request.user.pk)
+        """Tell whether somebody may: first nobody may sign in as that person any more."""
+        may = super().has_delete_permission(request, obj)
+        return may and (obj is None or (obj.pk != request.user.pk and not obj.is_active))
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         """Return what can't be edited: one's own rights; and only superusers make superusers."""
@@ -247,11 +249,11 @@ class StaffAdmin(UserAdmin, NobodyAboveAdmin):  # type: ignore[type-arg,misc]  #
         return user.pk != request.user.pk and self.has_change_permission(request, user)
 
     def beside_form(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        """Return whether the page offers to reset two-factor, and to delete: first nobody may sign in."""
+        """Return whether the page offers to reset two-factor."""
         if row is None:
             return {"show_save_and_add_another": False, "show_save_and_continue": False}
         may_reset = row.second_factor and self.may_reset(request, row)
-        return {"may_reset": may_reset, "show_delete": not row.is_active}
+        return {"may_reset": may_reset}
 
     def reset_two_factor_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         user = self.row(request, object_id, self.may_reset)

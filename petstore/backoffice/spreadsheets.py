@@ -2,16 +2,18 @@
 
 import codecs
 import csv
+import re
 from collections.abc import Iterable, Sequence
 from typing import BinaryIO
 
-# What makes a spreadsheet take a cell for a formula (OWASP, "CSV Injection").
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
+# What makes a spreadsheet take a cell for a formula (OWASP, "CSV Injection"): at the beginning of the text,
+# and after what begins another cell where lists are separated by something else than commas.
+FORMULA = re.compile(r"(^|[;\t\r\n])(?=[=+\-@\t\r])")
 
 
 def harmless(cell: str) -> str:
     """Return the cell so that a spreadsheet shows it and does not calculate it."""
-    return f"'{cell}" if cell.startswith(FORMULA) else cell
+    return FORMULA.sub(r"\1'", cell)
 
 
 def write(rows: Iterable[Sequence[str]], stream: BinaryIO) -> None:

@@ -20,6 +20,18 @@ ANSWERS = {
 }
 
 
+PAGE_TOO_OLD = (
+    "This page is too old: you may have signed in or out in another tab. "
+    "Go back, reload the page, and try again."
+)
+
+
+def page_too_old(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """Answer a form whose token is not this session's (Django's CSRF_FAILURE_VIEW)."""
+    context = {"title": HTTPStatus.FORBIDDEN.phrase, "text": PAGE_TOO_OLD}
+    return render(request, "error.html", context, status=HTTPStatus.FORBIDDEN)
+
+
 def error_page(request: HttpRequest, exception: Exception | None = None, *, status: int) -> HttpResponse:
     """Answer with the Error under /v1, and with a page for people elsewhere."""
     code, text = ANSWERS[status]

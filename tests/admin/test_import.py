@@ -344,6 +344,17 @@ def test_formulas_are_disarmed_in_csv(staff: Client, sign: str) -> None:
     assert row["category"].startswith(f"'{sign}")
 
 
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+@pytest.mark.parametrize("name", ["x;=1+1;", "x\n=1+1;y", "x\t@SUM(1)", "x\r-1", "x;\t=1"])
+def test_name_begins_no_formula_in_another_cell_however_the_file_is_parted(
+    staff: Client, category: Category, name: str, delimiter: str
+) -> None:
+    Pet.objects.create(name=name, category=category)
+    text = export(staff).getvalue().decode("utf-8-sig")
+    cells = [cell for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) for cell in row]
+    assert not [cell for cell in cells if cell.startswith(("=", "+", "-", "@", "\t", "\r"))]
+
+
 def test_json_lines_come_back_as_they_were(staff: Client, category: Category) -> None:
     Pet.objects.create(name='=1+1 <b>"quoted"</b>', category=category)
     content = export(staff, "jsonl").getvalue()
@@ -418,3 +429,11 @@ def test_pets_alone_go_by_file_and_keys_never(db: None) -> None:
 def test_file_with_a_key_in_it_imports_no_key(staff: Client) -> None:
     page = upload(staff, b"name,category,digest\nRex,Dogs,abc\n").text
     assert "is unknown" in page
+
+
+@pytest.mark.parametrize("number", ["1e99999999999999999999", "1e-99999999999999999999"])
+def test_number_that_nothing_can_hold_is_a_bad_line(staff: Client, category: Category, number: str) -> None:
+    line = f'{{"name": "Rex", "categoryId": {number}}}'.encode()
+    page = upload(staff, line, "pets.jsonl")
+    assert page.status_code == 200
+    assert "Nothing is imported while a line is bad." in page.text

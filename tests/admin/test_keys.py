@@ -652,3 +652,12 @@ def test_a_key_that_is_not_banned_has_no_ban_to_lift(staff: Client, key: ApiKey)
 def test_lifting_a_ban_needs_the_right_to_change_keys(banned: ApiKey) -> None:
     clerk = clerk_who_may("view_apikey")
     assert clerk.post(page_of(banned, "unban"), {"reason": "Why not."}).status_code == 403
+
+
+def test_key_that_was_pasted_into_a_reason_is_not_kept(staff: Client, key: ApiKey) -> None:
+    secret = f"psk_live_{key.public_id}_{'x' * 40}"
+    staff.post(page_of(key, "revoke"), {"reason": f"Leaked: {secret}"})
+    key.refresh_from_db()
+    reasons = [key.revoked_reason, *AuditEntry.objects.values_list("reason", flat=True)]
+    assert "Leaked: psk_live_" in key.revoked_reason
+    assert not [reason for reason in reasons if "xxxx" in reason]

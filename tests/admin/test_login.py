@@ -58,6 +58,18 @@ def test_a_failed_sign_in_says_why_once_and_keeps_the_name() -> None:
     assert '<input type="text" name="username" value="boss"' in page
 
 
+def test_form_of_a_tab_from_before_the_sign_in_is_refused_in_plain_words(boss: User) -> None:
+    browser = Client(enforce_csrf_checks=True)
+    browser.get(LOGIN)
+    token = browser.cookies["csrftoken"].value
+    sent = {"username": "boss", "password": PASSWORD, "csrfmiddlewaretoken": token}
+    assert browser.post(LOGIN, sent).status_code == 302
+    page = browser.post(LOGIN, sent)
+    assert page.status_code == 403
+    assert "you may have signed in or out in another tab" in page.text
+    assert "<style" not in page.text
+
+
 def test_pages_say_sign_in_and_sign_out(boss: User) -> None:
     staff = Client()
     assert "Sign in" in staff.get(LOGIN).text

@@ -82,7 +82,7 @@ def rows(account: Account, key: ApiKey, category: Category) -> dict[str, Any]:
     """The id of a row of each model."""
     pet = Pet.objects.create(name="Rex", category=category)
     order = Order.objects.place(account_id=account.pk, pet_id=pet.pk, by="tests")
-    clerk = User.objects.create(username="clerk", is_staff=True)
+    clerk = User.objects.create(username="clerk", is_staff=True, is_active=False)
     number_all()
     entry = apps.get_model("backoffice", "AuditEntry").objects.create(action="added", address="192.0.2.1")
     return {
@@ -126,7 +126,7 @@ def test_a_group_uses_its_verbs_and_no_others(rows: dict[str, Any], group: str) 
 
 
 def test_nobody_without_a_group_sees_or_does_anything(rows: dict[str, Any]) -> None:
-    client = signed_in(User.objects.get(username="clerk"))
+    client = signed_in(User.objects.create(username="nobody", is_staff=True))
     assert {client.get(f"/admin/{model}/").status_code for model in LISTS} == {403}
     assert {client.post(path_of(page, rows), {}).status_code for page in VERBS} == {403}
 
@@ -350,8 +350,11 @@ def test_only_who_may_no_longer_sign_in_is_offered_to_be_deleted(db: None) -> No
     clerk, client = member_of("Viewer"), signed_in(member_of("Owner"))
     address = f"/admin/auth/user/{clerk.pk}/"
     assert f"{address}delete/" not in client.get(f"{address}change/").text
+    assert client.post(f"{address}delete/", {"post": "yes"}).status_code == 403
     edit(client, clerk, is_active="")
     assert f"{address}delete/" in client.get(f"{address}change/").text
+    assert client.post(f"{address}delete/", {"post": "yes"}).status_code == 302
+    assert not User.objects.filter(pk=clerk.pk).exists()
 
 
 def test_a_superuser_makes_a_superuser(db: None) -> None:
