@@ -173,10 +173,13 @@ class Pet(models.Model):
         return EventDraft.of_new(EventType.PET_CREATED, {"pet": self.as_json() | {"id": KEY}})
 
     def delete(self, *args: Any, **options: Any) -> tuple[int, dict[str, int]]:
-        """Delete it, and tell so. Raises ProtectedError if it has orders."""
+        """Delete it, and tell so, as it was last. Raises ProtectedError if it has orders."""
         with transaction.atomic(savepoint=False):
-            EventDraft.of(EventType.PET_DELETED, {"pet": self.as_json()}).save()
-            return super().delete(*args, **options)
+            last = Pet.objects.as_json().select_for_update().filter(pk=self.pk).first()
+            deleted = super().delete(*args, **options)
+            if last is not None:  # Once, however many delete it at the same time.
+                EventDraft.of(EventType.PET_DELETED, {"pet": last}).save()
+            return deleted
 
     def status_changed(self) -> EventDraft:
         return EventDraft.of(EventType.PET_STATUS_CHANGED, {"pet": self.as_json()})

@@ -315,9 +315,12 @@ def test_cursor_from_before_the_oldest_kept_is_410(api: Api) -> None:
 
 
 def test_pet_that_was_deleted_has_a_last_event(api: Api, pet: Pet) -> None:
-    shown = pet.as_json()
+    twin = Pet.objects.get(pk=pet.pk)
+    Pet.objects.filter(pk=pet.pk).update(name="Rex")  # Meanwhile.
+    shown = pet.as_json() | {"name": "Rex"}
     pet.delete()
-    assert told(api)[-1] == ("pet.deleted", {"pet": shown})
+    twin.delete()
+    assert told(api, EventType.PET_DELETED) == [("pet.deleted", {"pet": shown})]
 
 
 def test_cursor_of_a_feed_that_has_been_restored_from_a_backup_is_410(api: Api) -> None:
