@@ -226,6 +226,7 @@ def test_no_page_changes_or_deletes(staff: Client, entry: AuditEntry) -> None:
 def test_an_entry_outlives_whom_and_what_it_is_about(staff: Client) -> None:
     clerk = User.objects.create(username="clerk", is_staff=True)
     signed_in(clerk)
+    User.objects.filter(pk=clerk.pk).update(is_active=False)
     staff.post(f"/admin/auth/user/{clerk.pk}/delete/", {"post": "yes"})
     assert not User.objects.filter(username="clerk").exists()
     assert AuditEntry.objects.filter(actor_name="clerk", actor_id=clerk.pk, action="signed_in").exists()
