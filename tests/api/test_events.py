@@ -231,12 +231,18 @@ def test_event_of_a_clock_that_is_ahead_has_happened_when_it_was_numbered(api: A
     assert moment(event.numbered_at) - began < timedelta(minutes=1)
 
 
-def test_feed_goes_on_in_its_order_after_the_clock_was_set_back(api: Api) -> None:
+def number_an_hour_ahead() -> int:
+    """Number an event by a clock that is ahead; return when, in microseconds since the epoch."""
     draft(1)
     number_all()
     ahead = round((datetime.now(UTC) + timedelta(hours=1)).timestamp() * SECOND)
     Event.objects.update(numbered_at=ahead)
     Feed.objects.update(numbered_at=ahead)
+    return ahead
+
+
+def test_feed_goes_on_in_its_order_after_the_clock_was_set_back(api: Api) -> None:
+    ahead = number_an_hour_ahead()
     path = next_path(api.get("/events"))
     draft(2)
     assert len(list(follow(api, path))) == 2
@@ -348,11 +354,7 @@ def test_cursor_of_a_feed_that_was_restored_is_410_although_its_number_was_given
 
 
 def test_number_that_was_given_again_is_known_although_the_clock_was_set_back(api: Api) -> None:
-    draft(1)
-    number_all()
-    ahead = round((datetime.now(UTC) + timedelta(hours=1)).timestamp() * SECOND)
-    Event.objects.update(numbered_at=ahead)
-    Feed.objects.update(numbered_at=ahead)
+    number_an_hour_ahead()
     backup = Feed.objects.get()
     draft(1)
     number_all()
