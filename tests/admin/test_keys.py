@@ -661,3 +661,11 @@ def test_key_that_was_pasted_into_a_reason_is_not_kept(staff: Client, key: ApiKe
     reasons = [key.revoked_reason, *AuditEntry.objects.values_list("reason", flat=True)]
     assert "Leaked: psk_live_" in key.revoked_reason
     assert not [reason for reason in reasons if "xxxx" in reason]
+
+
+def test_reason_that_grows_by_what_is_cut_still_fits(staff: Client, key: ApiKey) -> None:
+    sent = f"{'x' * 244} password:x"
+    assert len(sent) == 255
+    assert staff.post(page_of(key, "revoke"), {"reason": sent}, follow=True).status_code == 200
+    key.refresh_from_db()
+    assert key.revoked_reason == f"{'x' * 244} password:*"
