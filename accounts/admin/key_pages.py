@@ -120,7 +120,10 @@ class IssueForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its st
         super()._post_clean()  # type: ignore[misc]  # The stubs lack it.
         form_id = self.cleaned_data.get("form_id")
         if form_id and not self.errors and was_sent(form_id):
-            text = "This key has been issued already. To issue another, open the form again."
+            text = (
+                "This key has been issued already. If you did not see its text, rotate it. "
+                "To issue another key, open the form again."
+            )
             self.add_error(None, text)
 
 

@@ -61,7 +61,7 @@ TOO_MANY = (
     "service to run `manage.py export_pets`."
 )
 NOT_IMPORTED = "Nothing was imported: {}. Check the pets again."
-EXPORT = Question("Export pets", "Export", "")
+EXPORT = Question("Export pets", "Export", "", gives_file=True)
 GONE = (
     "These pets are no longer kept: they were imported or replaced by others, or an hour has passed. "
     "If they are not in the list, paste them or choose the file again."

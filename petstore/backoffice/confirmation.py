@@ -37,6 +37,7 @@ class Question:
     button: str
     warning: str  # Or nothing, where nothing is at stake.
     danger: bool = False
+    gives_file: bool = False  # The page stays, and may ask again at once.
 
     def about(self, what: str) -> Question:
         """Return the question with what it is about in its title."""

@@ -18,7 +18,7 @@ def static(path: str) -> Callable[[Any], str]:
     return address
 
 
-SCRIPTS = ("expressions", "keyboard", "labels", "key-text", "filters", "palette")
+SCRIPTS = ("expressions", "keyboard", "labels", "key-text", "send-once", "filters", "palette")
 UNFOLD: dict[str, Any] = {
     "SITE_TITLE": "Pet Store",
     "SITE_HEADER": "Pet Store",

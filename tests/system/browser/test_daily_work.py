@@ -6,7 +6,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.support.live import Service
 from tests.support.thorough import some
@@ -89,6 +89,26 @@ def test_two_clicks_issue_one_key(shop: Service, open_page: Open) -> None:
     page.get_by_role("button", name="Issue the key").dblclick()
     expect(page.get_by_text("It is shown only this once")).to_be_visible()
     assert len(json.loads(shop.manage("list_keys", "--account", "Twice Pets", "--json"))) == 2
+
+
+def test_click_while_an_answer_is_awaited_does_not_lose_it(shop: Service, open_page: Open) -> None:
+    issued = shop.issue("Impatient Pets", "free")
+    page = open_page(as_="support")
+    key_page(page, issued["id"])
+    press(page, "Rotate")
+    box = page.get_by_role("button", name="Rotate the key").bounding_box()
+    assert box
+    place = box["x"] + 5, box["y"] + 5
+
+    def click_again(route: Route) -> None:
+        answer = route.fetch()
+        page.mouse.click(*place)
+        route.fulfill(response=answer)
+
+    page.route("**/rotate/", click_again, times=1)
+    page.mouse.click(*place)
+    new = page.get_by_label("The new key", exact=True).inner_text()
+    assert get(shop, new).status_code == 200
 
 
 def test_support_rotates_a_key_and_both_work(shop: Service, open_page: Open) -> None:

@@ -81,6 +81,15 @@ def test_the_trail_shows_what_was_and_what_is_and_can_be_exported(shop: Service,
     )
 
 
+def test_pets_are_exported_in_one_format_and_then_in_another(open_page: Open) -> None:
+    page = open_page("/admin/inventory/pet/export/", as_="stock")
+    for file_format in ("csv", "jsonl"):
+        page.get_by_label("Format").select_option(file_format)
+        with page.expect_download() as download:
+            press(page, "Export")
+        assert download.value.suggested_filename.endswith(f".{file_format}")
+
+
 def test_recovery_codes_are_copied_and_downloaded(shop: Service, open_page: Open) -> None:
     shop.manage("shell", "--no-imports", "-c", NEW_COLLEAGUE.format(name="codes"))
     page = open_page()
