@@ -32,11 +32,19 @@ CLOSE = {"Connection": "close"}  # RFC 9110 section 15.5.9.
 
 
 class Body(NamedTuple):
-    """The body of a request, and its length in bytes."""
+    """The body of a request."""
 
-    stream: BinaryIO
-    length: int
-    error: ApiError | None = None  # What the stream raises instead of being read.
+    content: bytes
+    error: ApiError | None = None  # What reading it raises.
+
+    @property
+    def length(self) -> int:
+        """How many bytes there are to read: one, if that raises the Error."""
+        return len(self.content) if self.error is None else 1
+
+    def stream(self) -> BinaryIO:
+        """Return what it is read from, once."""
+        return BytesIO(self.content) if self.error is None else cast("BinaryIO", Unread(self.error))
 
 
 class Exchange:
@@ -82,12 +90,11 @@ class Unread(RawIOBase):
     readline = read  # type: ignore[assignment]
 
 
-def nothing() -> Body:
-    return Body(BytesIO(), 0)
+NOTHING = Body(b"")
 
 
 def unread(error: ApiError) -> Body:
-    return Body(cast("BinaryIO", Unread(error)), 1, error)
+    return Body(b"", error)
 
 
 def end_when_told(loop: asyncio.AbstractEventLoop) -> None:
@@ -113,32 +120,31 @@ def declared_length(scope: Any) -> int | None:
     return int(scope.headers.get("content-length", "0"))
 
 
-async def read(scope: Any, parts: Parts, most: int, room: Room = everybody) -> Body:
-    """Return a body of at most so many bytes, or what raises that it is larger, too slow, or not whole."""
-    declared = declared_length(scope)
+async def read(declared: int | None, parts: Parts, most: int, room: Room = everybody) -> Body:
+    """Return a body of this length in bytes, or any up to `most`; or what raises why it is not there."""
     if declared is not None and declared > most:
         return unread(ApiError(ErrorCode.PAYLOAD_TOO_LARGE))
     size = most if declared is None else declared
     try:
-        async with patience.limit() as deadline:
+        with patience.deadline() as deadline:
             if size <= SMALL:
-                body = await collect(parts, most, declared)
+                content = await collect(parts, most, declared)
             else:
                 try:
                     await room.take(deadline, size)
-                    body = await collect(parts, most, declared)
+                    content = await collect(parts, most, declared)
                 finally:
                     room.leave(deadline)
     except TimeoutError:
         return unread(ApiError(ErrorCode.REQUEST_TIMEOUT, headers=CLOSE))
     except ApiError as error:
         return unread(error)
-    if declared is not None and body.length != declared:
+    if declared is not None and len(content) != declared:
         return unread(ApiError(ErrorCode.MALFORMED_JSON, CUT))
-    return body
+    return Body(content)
 
 
-async def collect(parts: Parts, most: int, declared: int | None = None) -> Body:
+async def collect(parts: Parts, most: int, declared: int | None = None) -> bytes:
     """Return the parts as one. Raises ApiError.
 
     A body is whole once it is as long as was declared. Else granian ends it with an empty part; before that
@@ -158,9 +164,7 @@ async def collect(parts: Parts, most: int, declared: int | None = None) -> Body:
             break
     if empty > 1:
         raise ApiError(ErrorCode.MALFORMED_JSON, CUT)
-    length = body.tell()
-    body.seek(0)
-    return Body(body, length)
+    return body.getvalue()
 
 
 async def discard(parts: Parts, error: ApiError) -> None:
@@ -172,10 +176,9 @@ async def discard(parts: Parts, error: ApiError) -> None:
     if error.error is ErrorCode.REQUEST_TIMEOUT:
         return
     left = MOST_DISCARDED
-    with suppress(TimeoutError, StopAsyncIteration):
-        async with patience.limit():
-            while left > 0:
-                left -= max(COST_OF_A_PART, len(await anext(parts)))
+    with suppress(TimeoutError, StopAsyncIteration), patience.deadline():
+        while left > 0:
+            left -= max(COST_OF_A_PART, len(await anext(parts)))
 
 
 def refusal(scope: Any, error: ApiError) -> tuple[int, list[tuple[str, str]], str]:

@@ -2,8 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import Awaitable
-from typing import Any
+from typing import Any, Self
 
 from django.conf import settings
 
@@ -13,20 +12,50 @@ WAITING_SECONDS = 60  # For room. As many connections as a worker takes would ha
 LAST_SECONDS = 3  # What clients that are sending have when the worker stops: less than its own patience.
 
 
-class Limit:
-    """A client's time, in an `async with`; among those that run for as long. A generator is slower."""
+class Deadline:
+    """The end of a client's time, for what is in its `with`: TimeoutError there.
 
-    def __init__(self, when: float, running: set[asyncio.Timeout]) -> None:
-        self._deadline = asyncio.timeout_at(when)
+    What `asyncio.timeout_at` does, in a third of its time: each request with a body has one.
+    """
+
+    __slots__ = ("_cancelling", "_running", "_task", "_timer", "when")
+
+    def __init__(self, when: float, running: "set[Deadline]") -> None:
+        """Take the loop's time, and those that run for as long as this one."""
+        self.when = when
         self._running = running
+        self._timer: asyncio.TimerHandle | None = None  # None once the time is over.
 
-    def __aenter__(self) -> Awaitable[asyncio.Timeout]:
-        self._running.add(self._deadline)
-        return self._deadline.__aenter__()
+    def __enter__(self) -> Self:
+        task = asyncio.current_task()
+        assert task is not None
+        self._task = task
+        self._cancelling = task.cancelling()
+        self._timer = asyncio.get_running_loop().call_at(self.when, self.end)
+        self._running.add(self)
+        return self
 
-    def __aexit__(self, *error: Any) -> Awaitable[bool | None]:
-        self._running.remove(self._deadline)
-        return self._deadline.__aexit__(*error)
+    def postpone(self, when: float) -> None:
+        """Set another time, unless this one has come."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = asyncio.get_running_loop().call_at(when, self.end)
+            self.when = when
+
+    def end(self) -> None:
+        """Let the time be over now."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+            self._task.cancel()
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        self._running.remove(self)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        elif self._task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
+            raise TimeoutError from error  # Nobody else has cancelled the task.
 
 
 class Patience:
@@ -34,26 +63,21 @@ class Patience:
 
     def __init__(self) -> None:
         self._last = math.inf
-        self._running: set[asyncio.Timeout] = set()
+        self._running: set[Deadline] = set()
 
     def until(self, seconds: float) -> float:
         """Return the loop's time in so many seconds, or when all ends before."""
         return min(asyncio.get_running_loop().time() + seconds, self._last)
 
-    def limit(self) -> "Limit":
-        """Give a client its time. Raises TimeoutError."""
-        return Limit(self.until(settings.CLIENT_SECONDS), self._running)
+    def deadline(self) -> Deadline:
+        """Give a client its time, which begins now."""
+        return Deadline(self.until(settings.CLIENT_SECONDS), self._running)
 
     def end(self) -> None:
         """Give everybody LAST_SECONDS, and nobody more from now on."""
         self._last = self.until(LAST_SECONDS)
         for deadline in self._running:
-            postpone(deadline, min(deadline.when() or self._last, self._last))
-
-
-def postpone(deadline: asyncio.Timeout, when: float) -> None:
-    if not deadline.expired():
-        deadline.reschedule(when)
+            deadline.postpone(min(deadline.when, self._last))
 
 
 class Room:
@@ -66,19 +90,19 @@ class Room:
         self._free = most
         self._seconds = seconds
         # Bytes, and since when on the loop's clock; the oldest first.
-        self._held: dict[asyncio.Timeout, tuple[int, float]] = {}
-        self._waiting: dict[asyncio.Timeout, tuple[int, asyncio.Future[None]]] = {}
+        self._held: dict[Deadline, tuple[int, float]] = {}
+        self._waiting: dict[Deadline, tuple[int, asyncio.Future[None]]] = {}
         self._next: asyncio.TimerHandle | None = None  # When the oldest is to be given up.
 
-    async def take(self, deadline: asyncio.Timeout, size: int) -> None:
+    async def take(self, deadline: Deadline, size: int) -> None:
         """Wait until there is room for the body with this deadline, whose time begins then."""
         turn = asyncio.get_running_loop().create_future()
         self._waiting[deadline] = size, turn
-        postpone(deadline, patience.until(WAITING_SECONDS))
+        deadline.postpone(patience.until(WAITING_SECONDS))
         self._let_in()
         await turn
 
-    def leave(self, deadline: asyncio.Timeout) -> None:
+    def leave(self, deadline: Deadline) -> None:
         """Give back what a body holds, and its place among those that wait."""
         self._waiting.pop(deadline, None)
         size, _ = self._held.pop(deadline, (0, 0.0))
@@ -93,7 +117,7 @@ class Room:
             del self._waiting[deadline]
             self._free -= size
             self._held[deadline] = size, asyncio.get_running_loop().time()
-            postpone(deadline, patience.until(settings.CLIENT_SECONDS))
+            deadline.postpone(patience.until(settings.CLIENT_SECONDS))
             if not turn.done():
                 turn.set_result(None)
         self._watch()
@@ -111,7 +135,7 @@ class Room:
         for deadline, (size, since) in self._held.items():
             if wanted <= 0 or since + self._seconds > now:
                 break
-            postpone(deadline, now)
+            deadline.end()
             wanted -= size
         self._watch()
 

@@ -38,7 +38,9 @@ class LoopRequest(Utf8Request):
             self._set_content_type_params(self.META)
         else:
             self.content_type, self.content_params = "", {}
-        self._stream = body.stream
+        self._stream = body.stream()
+        if body.error is None:
+            self._body = body.content  # Django would read it again.
         self._read_started = False
         self.resolver_match = None
 

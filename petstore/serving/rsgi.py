@@ -56,7 +56,7 @@ class Application:
             if not is_api_path(scope.path):
                 await serve_page(scope, exchange)
             elif scope.method in BODILESS:
-                await self._serve(scope, exchange, bodies.nothing())
+                await self._serve(scope, exchange, bodies.NOTHING)
             else:
                 await self._receive(scope, exchange)
         finally:
@@ -88,7 +88,7 @@ async def serve_in_thread(scope: Any, exchange: Exchange, body: Body, where: Exe
 
 
 async def serve_page(scope: Any, exchange: Exchange) -> None:
-    body = bodies.nothing()
+    body = bodies.NOTHING
     if scope.path == "/healthz":  # Whether the process lives, not whether it has a thread to spare.
         await serve_on_loop(scope, exchange, body, wsgi.get_response)
         return
@@ -110,7 +110,7 @@ async def api_body(scope: Any, parts: Parts) -> Body:
             ApiGate.steps.check_form(scope.headers.get("authorization", ""))
         except ApiError as error:
             return bodies.unread(error)
-    return await bodies.read(scope, parts, settings.MAX_BODY_BYTES)
+    return await bodies.read(declared, parts, settings.MAX_BODY_BYTES)
 
 
 async def page_body(scope: Any, parts: Parts) -> Body:
@@ -120,8 +120,8 @@ async def page_body(scope: Any, parts: Parts) -> Body:
     if cookies and (declared is None or declared > SMALL):
         loop = asyncio.get_running_loop()
         if await loop.run_in_executor(pages, is_signed_in, cookies):
-            return await bodies.read(scope, parts, MOST_UPLOADED, bounds.staff)
-    return await bodies.read(scope, parts, SMALL)
+            return await bodies.read(declared, parts, MOST_UPLOADED, bounds.staff)
+    return await bodies.read(declared, parts, SMALL)
 
 
 @cache
@@ -160,7 +160,7 @@ class InThread:
         meta["PATH_INFO"] = self._scope.path.encode().decode("latin-1")  # As PEP 3333 has it.
         meta["CONTENT_LENGTH"] = str(body.length)
         meta.pop("HTTP_RANGE", None)  # Files are sent whole (RFC 9110 section 14.2).
-        response: Any = wsgi(meta | {"wsgi.input": body.stream}, self._start)
+        response: Any = wsgi(meta | {"wsgi.input": body.stream()}, self._start)
         try:
             if isinstance(response, WhiteNoiseFileResponse) and response.file_to_stream is not None:
                 # The server reads it as its client takes it: nothing of it waits in memory.

@@ -37,7 +37,7 @@ def scope_of(headers: Headers | None = None) -> Any:
 
 
 async def serve(protocol: Any, answer: Answer) -> None:
-    await serve_on_loop(scope_of(), Exchange(protocol), bodies.nothing(), answer)
+    await serve_on_loop(scope_of(), Exchange(protocol), bodies.NOTHING, answer)
 
 
 def test_answers_of_one_turn_of_the_loop_leave_after_all_are_made() -> None:
