@@ -130,12 +130,13 @@ class Room:
     def _give_up(self) -> None:
         """End the time of the oldest, as many as hold what the first who waits needs."""
         self._next = None
-        now = asyncio.get_running_loop().time()
+        loop = asyncio.get_running_loop()
+        now = loop.time()
         wanted = next(iter(self._waiting.values()))[0] - self._free if self._waiting else 0
         for deadline, (size, since) in self._held.items():
             if wanted <= 0 or since + self._seconds > now:
                 break
-            deadline.end()
+            loop.call_soon(deadline.end)  # After whoever has all of its body by now.
             wanted -= size
         self._watch()
 

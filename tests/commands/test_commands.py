@@ -59,6 +59,18 @@ def test_account_that_is_new_has_its_plan_from_the_beginning() -> None:
     assert EventDraft.objects.filter(type="plan.changed").count() == 1
 
 
+def test_account_that_is_made_meanwhile_gets_a_key_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    check = Account.full_clean
+
+    def made_meanwhile(account: Account, *args: Any, **kwargs: Any) -> None:
+        Account.objects.get_or_create(name="Twin Pets", defaults={"plan_id": "free"})
+        check(account, *args, **kwargs)
+
+    monkeypatch.setattr(Account, "full_clean", made_meanwhile)
+    key = run_json("issue_key", "--account", "Twin Pets", "--plan", "pro")
+    assert ApiKey.objects.get(public_id=key["id"]).account == Account.objects.get(name="Twin Pets")
+
+
 def test_issue_key_prints_one_object_for_programs() -> None:
     made = run_json("issue_key", "--account", "Acme Pets", "--plan", "pro", "--name", "Till 3")
     key = ApiKey.objects.get()

@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
+from uuid import uuid4
 
 import httpx
 import psycopg
@@ -133,7 +134,7 @@ def own_database(folder: Path, copy_of: str = "") -> Iterator[str]:
             shutil.copyfile(name_of(copy_of), file)
         yield f"sqlite:///{file}"
         return
-    name = f"petstore_live_{os.getpid()}_{free_port()}"
+    name = f"petstore_live_{uuid4().hex}"
     make = sql.SQL("CREATE DATABASE {} TEMPLATE {}")
     template = name_of(copy_of) if copy_of else "template1"
     with psycopg.connect(url, autocommit=True) as connection:

@@ -94,13 +94,16 @@ def wait_until(attempt: Callable[[], object], seconds: float = START_SECONDS) ->
             return
 
 
+CHANCE = random.SystemRandom()  # Hypothesis gives the other the same beginning in every process.
+
+
 def free_port() -> int:
     """Return a port on which nothing listens.
 
     Below those that the system hands out itself; a Redis in a cluster listens 10,000 ports higher, too.
     """
     while True:
-        port = random.randint(10_000, 22_000)
+        port = CHANCE.randint(10_000, 22_000)
         with socket.socket() as listener:
             try:
                 listener.bind(("127.0.0.1", port))

@@ -88,7 +88,8 @@ class Command(KeyCommand):
             "per_day": numbers[1],
         }
         if not of_that_name.filter(name=name).exists():
-            Account(name=name, **first).full_clean()
+            # Not whether it is alone with its name: another command may make it at this moment.
+            Account(name=name, **first).full_clean(validate_unique=False)
         account, is_new = of_that_name.get_or_create(name=name, defaults=first)
         if is_new:
             return account

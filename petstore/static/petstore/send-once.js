@@ -5,18 +5,18 @@
 
 (() => {
   const PATIENCE = 10_000; // Milliseconds after which somebody may try again.
-  const GIVING_FILES = "[data-gives-file], #changelist-form"; // The page stays, and is used again.
-  const sent = new WeakSet();
+  let sent = new WeakMap(); // When each form was sent.
 
   document.addEventListener("submit", (event) => {
     const form = event.target;
-    if (event.defaultPrevented || form.matches(GIVING_FILES) || form.getAttribute("method") !== "post") return;
-    if (sent.has(form)) {
-      event.preventDefault();
-      return;
-    }
-    sent.add(form);
-    setTimeout(() => sent.delete(form), PATIENCE);
-    addEventListener("pageshow", () => sent.delete(form), { once: true }); // Back to this page.
+    if (event.defaultPrevented || form.getAttribute("method") !== "post") return;
+    if (form.matches("[data-gives-file]")) return; // The page stays, and may ask again at once.
+    const { timeStamp: now } = event;
+    if (now - (sent.get(form) ?? -PATIENCE) < PATIENCE) event.preventDefault();
+    else sent.set(form, now);
+  });
+
+  addEventListener("pageshow", ({ persisted }) => {
+    if (persisted) sent = new WeakMap(); // Somebody came back to this page.
   });
 })();
