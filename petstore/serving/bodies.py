@@ -1,11 +1,14 @@
 """Bodies of requests are read before the requests are served, so slow clients hold nobody up.
 
+A small one is read meanwhile, and waited for where it is needed: when the quota store has answered, it is
+there, as a rule. Only few requests may wait so; while they do, the bodies of others are read first.
+
 A body that is not there, because it was too large, too slow or cut, is a stream that raises its Error when
 a view reads it. So the key still comes first (D17), and the Error is counted and shaped like any other.
 
 What bodies hold in a worker's memory is bounded whatever clients do: the small ones by the number of
-connections (8,000 times 4 KiB), the others by a `Room` (bounds.py), what is whole by the requests under
-way, and what is kept for replays by `RecentAnswers`.
+connections (8,000 times 4 KiB), and by MOST_AHEAD while their requests wait for them; the others by a
+`Room` (bounds.py), what is whole by the requests under way, what is kept for replays by `RecentAnswers`.
 """
 
 import asyncio
@@ -13,15 +16,17 @@ import signal
 from collections.abc import Awaitable
 from contextlib import suppress
 from io import BytesIO, RawIOBase
-from typing import Any, BinaryIO, NamedTuple, NoReturn, cast
+from typing import Any, BinaryIO, NamedTuple, NoReturn, Self, TypeGuard, cast
 
 from petstore.api.errors import ApiError, ErrorCode
+from petstore.loop.waiting import wait
 from petstore.observability.request_ids import request_id
 from petstore.serving import termination
 from petstore.serving.bounds import Room, everybody, patience
 
 BODILESS = {"GET", "HEAD", "DELETE", "TRACE", "CONNECT"}
 SMALL = 4 * 1024  # Bytes that any client may send unasked; most bodies of the API have a few hundred.
+MOST_AHEAD = 64  # Requests in a worker that are ahead of their bodies, with some 40 KiB each.
 MOST_DISCARDED = 2 * 1024 * 1024  # Bytes that a client may send after its answer, before it is cut off.
 MOST_PARTS = 1_000  # Of a body, and one more for each KiB that it may have.
 COST_OF_A_PART = 1024  # Bytes that a part counts as when it is smaller: the work is for each part.
@@ -32,10 +37,23 @@ CLOSE = {"Connection": "close"}  # RFC 9110 section 15.5.9.
 
 
 class Body(NamedTuple):
-    """The body of a request."""
+    """The body of a request, as far as anybody reads it."""
 
     content: bytes
     error: ApiError | None = None  # What reading it raises.
+
+    def is_here(self) -> bool:
+        """Whether reading it waits for nobody."""
+        return True
+
+    def read(self) -> bytes:
+        """Return it, each time. Raises ApiError."""
+        if self.error is not None:
+            raise self.error
+        return self.content
+
+    async def settle(self) -> None:
+        """Wait until `is_here`."""
 
     @property
     def length(self) -> int:
@@ -69,13 +87,80 @@ class Parts:
     def __init__(self, exchange: Exchange) -> None:
         aiter(exchange.protocol)  # granian's can be had once, and returns itself.
         self._exchange = exchange
+        self._asked: Any = None  # What granian gives to wait for: it is like asyncio's futures.
+
+    def ask(self) -> None:
+        """Let the next part come before anybody waits for it: then its coming wakes nobody."""
+        self._asked = self._exchange.protocol.__anext__()
+
+    def arrived(self) -> bytes:
+        """Return the part that was asked for, and is still the next one; nothing if it is not here."""
+        part: bytes = self._asked.result() if self._asked is not None and self._asked.done() else b""
+        return part
 
     def __aiter__(self) -> "Parts":
         return self
 
     def __anext__(self) -> Awaitable[bytes]:
-        following: Awaitable[bytes] = self._exchange.protocol.__anext__()
+        following: Awaitable[bytes] = self._asked or self._exchange.protocol.__anext__()
+        self._asked = None
         return following
+
+
+class ComingBody:
+    """A small body that may still be coming while its request is served on the loop.
+
+    As a rule it is here before it is read, and its coming wakes nobody: a tenth of a request that creates.
+    """
+
+    under_way = 0  # How many this worker waits for, at most MOST_AHEAD.
+
+    def __init__(self, parts: Parts, length: int) -> None:
+        """Take its length in bytes, which `may_come` has allowed."""
+        self.length = length
+        self._parts = parts
+        self._body: Body | None = None
+
+    @classmethod
+    def may_come(cls, length: int | None) -> TypeGuard[int]:
+        """Tell whether one of this length may come while its request is served."""
+        return length is not None and 0 < length <= SMALL and cls.under_way < MOST_AHEAD
+
+    def __enter__(self) -> Self:
+        self._parts.ask()
+        ComingBody.under_way += 1
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._body is None:  # Its request failed: nobody reads it any more.
+            self._settle(unread(ApiError(ErrorCode.MALFORMED_JSON, CUT)))
+
+    @property
+    def error(self) -> ApiError | None:
+        """What reading it raises, once that is known."""
+        return self._body and self._body.error
+
+    def is_here(self) -> bool:
+        """Whether reading it waits for nobody."""
+        if self._body is None and len(content := self._parts.arrived()) == self.length:
+            self._settle(Body(content))
+        return self._body is not None
+
+    def read(self) -> bytes:
+        """Return it, each time; wait for it, in a request on the loop. Raises ApiError."""
+        if not self.is_here():
+            wait(self.settle())
+        assert self._body is not None
+        return self._body.read()
+
+    async def settle(self) -> None:
+        """Wait until `is_here`: until it is known what reading it returns, or raises."""
+        if not self.is_here():
+            self._settle(await read(self.length, self._parts, SMALL))
+
+    def _settle(self, body: Body) -> None:
+        self._body = body
+        ComingBody.under_way -= 1
 
 
 class Unread(RawIOBase):
@@ -91,6 +176,7 @@ class Unread(RawIOBase):
 
 
 NOTHING = Body(b"")
+AnyBody = Body | ComingBody
 
 
 def unread(error: ApiError) -> Body:
@@ -126,7 +212,7 @@ async def read(declared: int | None, parts: Parts, most: int, room: Room = every
         return unread(ApiError(ErrorCode.PAYLOAD_TOO_LARGE))
     size = most if declared is None else declared
     try:
-        with patience.deadline() as deadline:
+        async with patience.limit() as deadline:
             if size <= SMALL:
                 content = await collect(parts, most, declared)
             else:
@@ -176,9 +262,10 @@ async def discard(parts: Parts, error: ApiError) -> None:
     if error.error is ErrorCode.REQUEST_TIMEOUT:
         return
     left = MOST_DISCARDED
-    with suppress(TimeoutError, StopAsyncIteration), patience.deadline():
-        while left > 0:
-            left -= max(COST_OF_A_PART, len(await anext(parts)))
+    with suppress(TimeoutError, StopAsyncIteration):
+        async with patience.limit():
+            while left > 0:
+                left -= max(COST_OF_A_PART, len(await anext(parts)))
 
 
 def refusal(scope: Any, error: ApiError) -> tuple[int, list[tuple[str, str]], str]:

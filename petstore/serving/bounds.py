@@ -2,7 +2,8 @@
 
 import asyncio
 import math
-from typing import Any, Self
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from django.conf import settings
 
@@ -12,72 +13,38 @@ WAITING_SECONDS = 60  # For room. As many connections as a worker takes would ha
 LAST_SECONDS = 3  # What clients that are sending have when the worker stops: less than its own patience.
 
 
-class Deadline:
-    """The end of a client's time, for what is in its `with`: TimeoutError there.
-
-    What `asyncio.timeout_at` does, in a third of its time: each request with a body has one.
-    """
-
-    __slots__ = ("_cancelling", "_running", "_task", "_timer", "when")
-
-    def __init__(self, when: float, running: "set[Deadline]") -> None:
-        """Take the loop's time, and those that run for as long as this one."""
-        self.when = when
-        self._running = running
-        self._timer: asyncio.TimerHandle | None = None  # None once the time is over.
-
-    def __enter__(self) -> Self:
-        task = asyncio.current_task()
-        assert task is not None
-        self._task = task
-        self._cancelling = task.cancelling()
-        self._timer = asyncio.get_running_loop().call_at(self.when, self.end)
-        self._running.add(self)
-        return self
-
-    def postpone(self, when: float) -> None:
-        """Set another time, unless this one has come."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = asyncio.get_running_loop().call_at(when, self.end)
-            self.when = when
-
-    def end(self) -> None:
-        """Let the time be over now."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-            self._task.cancel()
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        self._running.remove(self)
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        elif self._task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
-            raise TimeoutError from error  # Nobody else has cancelled the task.
-
-
 class Patience:
     """When the time of sending clients ends: after CLIENT_SECONDS, and for all when the worker stops."""
 
     def __init__(self) -> None:
         self._last = math.inf
-        self._running: set[Deadline] = set()
+        self._running: set[asyncio.Timeout] = set()
 
     def until(self, seconds: float) -> float:
         """Return the loop's time in so many seconds, or when all ends before."""
         return min(asyncio.get_running_loop().time() + seconds, self._last)
 
-    def deadline(self) -> Deadline:
-        """Give a client its time, which begins now."""
-        return Deadline(self.until(settings.CLIENT_SECONDS), self._running)
+    @asynccontextmanager
+    async def limit(self) -> AsyncIterator[asyncio.Timeout]:
+        """Give a client its time, which begins now. Raises TimeoutError."""
+        async with asyncio.timeout_at(self.until(settings.CLIENT_SECONDS)) as deadline:
+            self._running.add(deadline)
+            try:
+                yield deadline
+            finally:
+                self._running.remove(deadline)
 
     def end(self) -> None:
         """Give everybody LAST_SECONDS, and nobody more from now on."""
         self._last = self.until(LAST_SECONDS)
         for deadline in self._running:
-            deadline.postpone(min(deadline.when, self._last))
+            postpone(deadline, min(deadline.when() or self._last, self._last))
+
+
+def postpone(deadline: asyncio.Timeout, when: float) -> None:
+    """Set another time, unless the old one has come. One that has passed comes in the loop's next turn."""
+    if not deadline.expired():
+        deadline.reschedule(when)
 
 
 class Room:
@@ -90,19 +57,19 @@ class Room:
         self._free = most
         self._seconds = seconds
         # Bytes, and since when on the loop's clock; the oldest first.
-        self._held: dict[Deadline, tuple[int, float]] = {}
-        self._waiting: dict[Deadline, tuple[int, asyncio.Future[None]]] = {}
+        self._held: dict[asyncio.Timeout, tuple[int, float]] = {}
+        self._waiting: dict[asyncio.Timeout, tuple[int, asyncio.Future[None]]] = {}
         self._next: asyncio.TimerHandle | None = None  # When the oldest is to be given up.
 
-    async def take(self, deadline: Deadline, size: int) -> None:
+    async def take(self, deadline: asyncio.Timeout, size: int) -> None:
         """Wait until there is room for the body with this deadline, whose time begins then."""
         turn = asyncio.get_running_loop().create_future()
         self._waiting[deadline] = size, turn
-        deadline.postpone(patience.until(WAITING_SECONDS))
+        postpone(deadline, patience.until(WAITING_SECONDS))
         self._let_in()
         await turn
 
-    def leave(self, deadline: Deadline) -> None:
+    def leave(self, deadline: asyncio.Timeout) -> None:
         """Give back what a body holds, and its place among those that wait."""
         self._waiting.pop(deadline, None)
         size, _ = self._held.pop(deadline, (0, 0.0))
@@ -117,7 +84,7 @@ class Room:
             del self._waiting[deadline]
             self._free -= size
             self._held[deadline] = size, asyncio.get_running_loop().time()
-            deadline.postpone(patience.until(settings.CLIENT_SECONDS))
+            postpone(deadline, patience.until(settings.CLIENT_SECONDS))
             if not turn.done():
                 turn.set_result(None)
         self._watch()
@@ -130,13 +97,12 @@ class Room:
     def _give_up(self) -> None:
         """End the time of the oldest, as many as hold what the first who waits needs."""
         self._next = None
-        loop = asyncio.get_running_loop()
-        now = loop.time()
+        now = asyncio.get_running_loop().time()
         wanted = next(iter(self._waiting.values()))[0] - self._free if self._waiting else 0
         for deadline, (size, since) in self._held.items():
             if wanted <= 0 or since + self._seconds > now:
                 break
-            loop.call_soon(deadline.end)  # After whoever has all of its body by now.
+            postpone(deadline, now)  # In the next turn: whoever has all of its body by now keeps it.
             wanted -= size
         self._watch()
 

@@ -10,7 +10,7 @@ from django.conf import settings
 
 from petstore.loop.waiting import Entrance, Turn
 from petstore.observability import draining
-from petstore.serving.bodies import Body, Exchange
+from petstore.serving.bodies import AnyBody, Exchange
 from petstore.serving.requests import LoopRequest
 
 logger = logging.getLogger(__name__)
@@ -21,7 +21,7 @@ Answer = Callable[[LoopRequest], Any]  # Returns a response, the API's or Django
 entrance = Entrance()
 
 
-async def serve_on_loop(scope: Any, exchange: Exchange, body: Body, answer: Answer) -> None:
+async def serve_on_loop(scope: Any, exchange: Exchange, body: AnyBody, answer: Answer) -> None:
     """Serve a request to the API in a greenlet: past Django's handler, whose middleware is for pages.
 
     An answer that had to wait is sent when the loop comes back here, not by the greenlet: so what is
@@ -31,6 +31,8 @@ async def serve_on_loop(scope: Any, exchange: Exchange, body: Body, answer: Answ
     request = LoopRequest(scope, body)
     entrance.enter(Turn(partial(run, partial(answer, request), answered)).begin)
     response = await answered
+    if not body.is_here():  # Refused. A client that is still sending would find its connection reset.
+        await body.settle()
     try:
         respond(exchange, response)
     except Exception:

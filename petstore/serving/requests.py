@@ -1,6 +1,7 @@
 """Django's requests, made from what the server tells of them."""
 
 from functools import lru_cache
+from time import perf_counter
 from typing import Any
 from wsgiref.types import WSGIEnvironment
 
@@ -8,7 +9,8 @@ from django.core.handlers.wsgi import WSGIRequest
 from django.http.request import HttpHeaders
 from django.utils.http import parse_header_parameters
 
-from petstore.serving.bodies import Body
+from petstore.api.passage import Passage
+from petstore.serving.bodies import AnyBody
 
 
 class Utf8Request(WSGIRequest):
@@ -19,17 +21,23 @@ class Utf8Request(WSGIRequest):
 
     def _set_content_type_params(self, meta: WSGIEnvironment) -> None:
         try:
-            content_type = parse_header_parameters(meta.get("CONTENT_TYPE", ""))
+            self.content_type, self.content_params = content_type_of(meta.get("CONTENT_TYPE", ""))
         except (ValueError, TypeError, LookupError):  # Parameters as in RFC 2231, and malformed.
-            content_type = ("", {})
+            self.content_type, self.content_params = "", {}
             meta["CONTENT_TYPE"] = ""  # DRF parses it again.
-        self.content_type, self.content_params = content_type
+
+
+@lru_cache(maxsize=256)  # Clients may send any, and nearly all send the same.
+def content_type_of(header: str) -> tuple[str, dict[str, str]]:
+    """Return what a Content-Type says; nobody changes the parameters. Raises what Django raises."""
+    kind, parameters = parse_header_parameters(header)
+    return kind, parameters
 
 
 class LoopRequest(Utf8Request):
     """A request made from what RSGI tells, without the detour over a WSGI environment."""
 
-    def __init__(self, scope: Any, body: Body) -> None:
+    def __init__(self, scope: Any, body: AnyBody) -> None:
         self.META = self.environ = meta_of(scope)
         self.META["CONTENT_LENGTH"] = str(body.length)
         self.path = self.path_info = scope.path
@@ -38,11 +46,24 @@ class LoopRequest(Utf8Request):
             self._set_content_type_params(self.META)
         else:
             self.content_type, self.content_params = "", {}
-        self._stream = body.stream()
-        if body.error is None:
-            self._body = body.content  # Django would read it again.
+        self._sent = body
         self._read_started = False
         self.resolver_match = None
+
+    @property
+    def body(self) -> bytes:
+        """The body, which may still be coming: how long that takes is the client's doing."""
+        if self._sent.is_here():
+            return self._sent.read()
+        began = perf_counter()
+        try:
+            return self._sent.read()
+        finally:
+            Passage.of(self).waited += perf_counter() - began
+
+    def read(self, size: int | None = None, /) -> bytes:
+        """Return the whole body, each time: it is bounded, and the parser asks for all of it."""
+        return self.body
 
 
 # What a header says that the server could not decode: as WSGI has it, a character of Latin-1, and no ASCII.

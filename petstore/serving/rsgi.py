@@ -6,7 +6,7 @@ page may wait for whatever it likes.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import cache, partial
 from typing import Any
@@ -21,7 +21,7 @@ from petstore.backoffice.sessions import is_signed_in
 from petstore.observability.metrics import SHED
 from petstore.observability.request_ids import request_id
 from petstore.serving import bodies, bounds
-from petstore.serving.bodies import BODILESS, SMALL, Body, Exchange, Parts
+from petstore.serving.bodies import BODILESS, SMALL, AnyBody, Body, ComingBody, Exchange, Parts
 from petstore.serving.on_loop import Headers, part_while_draining, serve_on_loop
 from petstore.serving.requests import meta_of
 from petstore.serving.slow_readers import cut_who_takes_nothing
@@ -37,12 +37,13 @@ probes = ThreadPoolExecutor(1, thread_name_prefix="probe")  # Pages that hang ho
 
 
 class Application:
-    """What the server calls for each request. Bodies are read first: slow clients hold nobody up."""
+    """What the server calls for each request. Slow clients hold nobody up: see bodies.py."""
 
     def __init__(self) -> None:
         self._under_way = 0
-        self._serve_api = (
-            partial(serve_on_loop, answer=gate.answer) if settings.SERVE_MODE == "loop" else serve_in_thread
+        self._on_loop = settings.SERVE_MODE == "loop"
+        self._serve_api: Callable[[Any, Exchange, Any], Awaitable[None]] = (
+            partial(serve_on_loop, answer=gate.answer) if self._on_loop else serve_in_thread
         )
 
     def __rsgi_init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -64,12 +65,18 @@ class Application:
 
     async def _receive(self, scope: Any, exchange: Exchange) -> None:
         parts = Parts(exchange)
-        body = await api_body(scope, parts)
-        await self._serve(scope, exchange, body)
+        length = bodies.declared_length(scope)
+        body: AnyBody
+        if self._on_loop and self._under_way < MOST_UNDER_WAY and ComingBody.may_come(length):
+            with ComingBody(parts, length) as body:
+                await self._serve(scope, exchange, body)
+        else:
+            body = await api_body(scope, parts, length)
+            await self._serve(scope, exchange, body)
         if body.error is not None:
             await bodies.discard(parts, body.error)
 
-    async def _serve(self, scope: Any, exchange: Exchange, body: Body) -> None:
+    async def _serve(self, scope: Any, exchange: Exchange, body: AnyBody) -> None:
         """Serve a request to the API, unless too many are under way."""
         if self._under_way >= MOST_UNDER_WAY:
             SHED.inc()
@@ -102,9 +109,8 @@ async def serve_page(scope: Any, exchange: Exchange) -> None:
     await serve_in_thread(scope, exchange, body, probes if scope.path in PROBES else pages)
 
 
-async def api_body(scope: Any, parts: Parts) -> Body:
+async def api_body(scope: Any, parts: Parts, declared: int | None) -> Body:
     """Return the body of a request to the API. A large one is not even read without a key in its form."""
-    declared = bodies.declared_length(scope)
     if declared is None or declared > SMALL:
         try:
             ApiGate.steps.check_form(scope.headers.get("authorization", ""))

@@ -7,13 +7,13 @@ import pytest
 
 from petstore.api.errors import ApiError, ErrorCode
 from petstore.serving.bodies import Exchange, Parts, collect, discard
-from petstore.serving.bounds import Deadline, Room, patience
+from petstore.serving.bounds import Room, patience
 
 
 async def held(room: Room, go_on: asyncio.Event, size: int) -> str:
     """Hold room for a body that is coming until told; return what became of it."""
     try:
-        with patience.deadline() as deadline:
+        async with patience.limit() as deadline:
             try:
                 await room.take(deadline, size)
                 await go_on.wait()
@@ -104,44 +104,3 @@ def test_tiny_parts_are_not_discarded_for_long() -> None:
         return [part async for part in parts].count(b"x")
 
     assert asyncio.run(left()) > 7_000
-
-
-async def waited(when: float, postponed: float | None = None, *, cancel: bool = False) -> None:
-    """Wait in vain until the deadline, or until the task is cancelled as well in the same turn."""
-    loop, task = asyncio.get_running_loop(), asyncio.current_task()
-    assert task is not None
-    with Deadline(loop.time() + when, set()) as deadline:
-        if postponed is not None:
-            deadline.postpone(loop.time() + postponed)
-        if cancel:
-            loop.call_soon(task.cancel)
-        await loop.create_future()
-
-
-@pytest.mark.parametrize("times", [(0, None), (3600, 0), (-5, None)], ids=["its own", "postponed", "past"])
-def test_deadline_ends_what_it_holds(times: tuple[float, float | None]) -> None:
-    async def three() -> int:
-        for _ in range(3):  # The task goes on as if nothing had been.
-            with pytest.raises(TimeoutError):
-                await waited(*times)
-        task = asyncio.current_task()
-        assert task is not None
-        return task.cancelling()
-
-    assert asyncio.run(three()) == 0
-
-
-def test_who_is_cancelled_at_the_deadline_stays_cancelled() -> None:
-    with pytest.raises(asyncio.CancelledError):
-        asyncio.run(waited(0, cancel=True))
-
-
-def test_deadline_that_was_kept_ends_nothing_later() -> None:
-    async def kept() -> str:
-        with Deadline(asyncio.get_running_loop().time() + 0.01, set()) as deadline:
-            pass
-        deadline.postpone(0)
-        await asyncio.sleep(0.02)
-        return "nothing ended"
-
-    assert asyncio.run(kept()) == "nothing ended"

@@ -141,6 +141,28 @@ def test_client_that_is_refused_early_may_send_its_body_and_go_on(service: Servi
         assert parsed(rest(connection))[0] == 200
 
 
+def test_client_that_is_refused_may_send_a_small_body_late_and_go_on(service: Service, key: str) -> None:
+    with connect(service, head("/v1/pets", "Content-Length: 2")) as connection:
+        assert select([connection], [], [], 0.5)[0] == []
+        connection.sendall(b"{}")
+        assert parsed(connection.recv(65_536))[0] == 401
+        connection.sendall(head("/v1/pets?limit=1", "Connection: close", key, "GET"))
+        assert parsed(rest(connection))[0] == 200
+
+
+def test_small_bodies_that_do_not_come_hold_nobody_up(service: Service, key: str) -> None:
+    pet = PET % b"Late"
+    request = head("/v1/pets", f"Content-Length: {len(pet)}", key, more="Connection: close\r\n")
+    with ExitStack() as stack:
+        holders = [stack.enter_context(connect(service, request, pet[:1])) for _ in range(HOLDERS)]
+        with service.client(key) as client:
+            assert client.get("/pets?limit=1").status_code == 200
+            assert client.post("/pets", json={"name": "Prompt", "categoryId": 1}).status_code == 201
+        for holder in holders:
+            holder.sendall(pet[1:])
+        assert {parsed(rest(holder))[0] for holder in holders} == {201}
+
+
 def test_honest_body_passes_while_others_are_held_back(service: Service, key: str) -> None:
     part = head("/v1/pets", "Content-Length: 65536", key) + b" " * 65_000
     with ExitStack() as stack:
