@@ -48,6 +48,24 @@ def test_oldest_body_is_given_up_once_it_had_its_time_and_another_waits() -> Non
     assert asyncio.run(three()) == ["whole", "given up", "whole"]
 
 
+def test_body_that_is_whole_when_its_time_ends_is_not_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def two() -> list[str]:
+        room, go_on, at_once = Room(100, seconds=0.01), asyncio.Event(), asyncio.Event()
+        at_once.set()
+        give_up = room._give_up
+
+        def at_the_last_moment() -> None:
+            go_on.set()
+            give_up()
+
+        monkeypatch.setattr(room, "_give_up", at_the_last_moment)
+        older = asyncio.create_task(held(room, go_on, 60))
+        await asyncio.sleep(0)
+        return [await held(room, at_once, 60), await older]
+
+    assert asyncio.run(two()) == ["whole", "whole"]
+
+
 def test_body_that_ends_while_it_waits_or_holds_leaves_all_its_room() -> None:
     async def many() -> str:
         room, never, at_once = Room(100, seconds=60), asyncio.Event(), asyncio.Event()
