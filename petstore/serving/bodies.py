@@ -1,13 +1,14 @@
-"""Bodies of requests are read before the requests are served, so slow clients hold nobody up.
+"""Bodies are read before their requests are served, so slow clients hold nobody up; small ones meanwhile.
 
-A small one is read meanwhile, and waited for where it is needed: when the quota store has answered, it is
-there, as a rule. Only few requests may wait so; while they do, the bodies of others are read first.
+Those that may come while their requests are served on the loop are waited for where they are read. As a
+rule they are here by then, for the quota store was asked first. Only few requests may be ahead of their
+bodies; for all others the body comes first.
 
 A body that is not there, because it was too large, too slow or cut, is a stream that raises its Error when
 a view reads it. So the key still comes first (D17), and the Error is counted and shaped like any other.
 
 What bodies hold in a worker's memory is bounded whatever clients do: the small ones by the number of
-connections (8,000 times 4 KiB), and by MOST_AHEAD while their requests wait for them; the others by a
+connections (8,000 times 4 KiB), the requests that are ahead of theirs by MOST_AHEAD, the other bodies by a
 `Room` (bounds.py), what is whole by the requests under way, what is kept for replays by `RecentAnswers`.
 """
 
@@ -16,7 +17,7 @@ import signal
 from collections.abc import Awaitable
 from contextlib import suppress
 from io import BytesIO, RawIOBase
-from typing import Any, BinaryIO, NamedTuple, NoReturn, Self, TypeGuard, cast
+from typing import Any, BinaryIO, NamedTuple, NoReturn, TypeGuard, cast
 
 from petstore.api.errors import ApiError, ErrorCode
 from petstore.loop.waiting import wait
@@ -51,9 +52,6 @@ class Body(NamedTuple):
         if self.error is not None:
             raise self.error
         return self.content
-
-    async def settle(self) -> None:
-        """Wait until `is_here`."""
 
     @property
     def length(self) -> int:
@@ -93,6 +91,11 @@ class Parts:
         """Let the next part come before anybody waits for it: then its coming wakes nobody."""
         self._asked = self._exchange.protocol.__anext__()
 
+    def forget(self) -> None:
+        """Ask for nothing more: what waits for a part would keep the connection."""
+        if self._asked is not None:
+            self._asked.cancel()
+
     def arrived(self) -> bytes:
         """Return the part that was asked for, and is still the next one; nothing if it is not here."""
         part: bytes = self._asked.result() if self._asked is not None and self._asked.done() else b""
@@ -110,30 +113,38 @@ class Parts:
 class ComingBody:
     """A small body that may still be coming while its request is served on the loop.
 
-    As a rule it is here before it is read, and its coming wakes nobody: a tenth of a request that creates.
+    If it is here before it is read, its coming has woken neither the loop nor a task. In `with` its request
+    is ahead of it, until it is here.
     """
 
-    under_way = 0  # How many this worker waits for, at most MOST_AHEAD.
+    ahead = 0  # How many requests of this worker are, at most MOST_AHEAD.
 
     def __init__(self, parts: Parts, length: int) -> None:
         """Take its length in bytes, which `may_come` has allowed."""
         self.length = length
         self._parts = parts
         self._body: Body | None = None
+        self._is_ahead = False
 
     @classmethod
     def may_come(cls, length: int | None) -> TypeGuard[int]:
         """Tell whether one of this length may come while its request is served."""
-        return length is not None and 0 < length <= SMALL and cls.under_way < MOST_AHEAD
+        return length is not None and 0 < length <= SMALL and cls.ahead < MOST_AHEAD
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> None:
         self._parts.ask()
-        ComingBody.under_way += 1
-        return self
+        self._is_ahead = True
+        ComingBody.ahead += 1
 
-    def __exit__(self, *error: object) -> None:
-        if self._body is None:  # Its request failed: nobody reads it any more.
-            self._settle(unread(ApiError(ErrorCode.MALFORMED_JSON, CUT)))
+    def __exit__(self, kind: object, *error: object) -> None:
+        self._catch_up()
+        if kind is not None:  # Nobody will read it.
+            self._parts.forget()
+
+    def _catch_up(self) -> None:
+        if self._is_ahead:
+            self._is_ahead = False
+            ComingBody.ahead -= 1
 
     @property
     def error(self) -> ApiError | None:
@@ -160,7 +171,7 @@ class ComingBody:
 
     def _settle(self, body: Body) -> None:
         self._body = body
-        ComingBody.under_way -= 1
+        self._catch_up()
 
 
 class Unread(RawIOBase):

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
@@ -10,7 +10,7 @@ from django.conf import settings
 
 from petstore.loop.waiting import Entrance, Turn
 from petstore.observability import draining
-from petstore.serving.bodies import AnyBody, Exchange
+from petstore.serving.bodies import AnyBody, Body, ComingBody, Exchange
 from petstore.serving.requests import LoopRequest
 
 logger = logging.getLogger(__name__)
@@ -21,23 +21,33 @@ Answer = Callable[[LoopRequest], Any]  # Returns a response, the API's or Django
 entrance = Entrance()
 
 
-async def serve_on_loop(scope: Any, exchange: Exchange, body: AnyBody, answer: Answer) -> None:
-    """Serve a request to the API in a greenlet: past Django's handler, whose middleware is for pages.
+async def serve_on_loop(scope: Any, exchange: Exchange, body: Body, answer: Answer) -> None:
+    """Serve a request whose body is here.
 
     An answer that had to wait is sent when the loop comes back here, not by the greenlet: so what is
     answered in one turn of the loop leaves together, and wakes the server's own thread once.
     """
+    send(exchange, await answer_on_loop(scope, body, answer))
+
+
+async def serve_ahead(exchange: Exchange, body: ComingBody, answering: Awaitable[Any]) -> None:
+    """Serve a request whose body may still be coming, by awaiting its answer.
+
+    One that nobody has read, as of a request that was refused, is waited for before the answer is sent: a
+    client that is still sending would find its connection reset.
+    """
+    with body:
+        response = await answering
+    await body.settle()
+    send(exchange, response)
+
+
+async def answer_on_loop(scope: Any, body: AnyBody, answer: Answer) -> Any:
+    """Answer a request in a greenlet: past Django's handler, whose middleware is for pages."""
     answered = asyncio.get_running_loop().create_future()
     request = LoopRequest(scope, body)
     entrance.enter(Turn(partial(run, partial(answer, request), answered)).begin)
-    response = await answered
-    if not body.is_here():  # Refused. A client that is still sending would find its connection reset.
-        await body.settle()
-    try:
-        respond(exchange, response)
-    except Exception:
-        logger.exception("An answer could not be sent.")
-        exchange.protocol.response_bytes(500, [], b"")
+    return await answered
 
 
 def run(answer: Callable[[], Any], answered: "asyncio.Future[Any]") -> None:
@@ -48,6 +58,15 @@ def run(answer: Callable[[], Any], answered: "asyncio.Future[Any]") -> None:
     finally:
         if not answered.done():
             answered.set_result(response)
+
+
+def send(exchange: Exchange, response: Any) -> None:
+    """Send an answer, or 500 instead of one that can't be sent."""
+    try:
+        respond(exchange, response)
+    except Exception:
+        logger.exception("An answer could not be sent.")
+        exchange.protocol.response_bytes(500, [], b"")
 
 
 def respond(exchange: Exchange, response: Any) -> None:

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import cache, partial
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 from django.conf import settings
@@ -22,7 +22,13 @@ from petstore.observability.metrics import SHED
 from petstore.observability.request_ids import request_id
 from petstore.serving import bodies, bounds
 from petstore.serving.bodies import BODILESS, SMALL, AnyBody, Body, ComingBody, Exchange, Parts
-from petstore.serving.on_loop import Headers, part_while_draining, serve_on_loop
+from petstore.serving.on_loop import (
+    Headers,
+    answer_on_loop,
+    part_while_draining,
+    serve_ahead,
+    serve_on_loop,
+)
 from petstore.serving.requests import meta_of
 from petstore.serving.slow_readers import cut_who_takes_nothing
 from petstore.serving.wsgi import application as wsgi
@@ -30,6 +36,8 @@ from petstore.web.middleware import PROBES
 
 MOST_UNDER_WAY = 512  # Requests to the API in a worker; those beyond are told to come again.
 MOST_UPLOADED = 8 * 1024 * 1024  # Bytes of a body to a page, from staff: more than any form takes.
+
+Result = TypeVar("Result")
 
 pages = ThreadPoolExecutor(settings.THREADS, thread_name_prefix="page")
 gate = ApiGate(wsgi.get_response)
@@ -42,9 +50,7 @@ class Application:
     def __init__(self) -> None:
         self._under_way = 0
         self._on_loop = settings.SERVE_MODE == "loop"
-        self._serve_api: Callable[[Any, Exchange, Any], Awaitable[None]] = (
-            partial(serve_on_loop, answer=gate.answer) if self._on_loop else serve_in_thread
-        )
+        self._serve_api = partial(serve_on_loop, answer=gate.answer) if self._on_loop else serve_in_thread
 
     def __rsgi_init__(self, loop: asyncio.AbstractEventLoop) -> None:
         """Prepare; the server calls it before it listens, and the loop runs when it does."""
@@ -68,23 +74,27 @@ class Application:
         length = bodies.declared_length(scope)
         body: AnyBody
         if self._on_loop and self._under_way < MOST_UNDER_WAY and ComingBody.may_come(length):
-            with ComingBody(parts, length) as body:
-                await self._serve(scope, exchange, body)
+            body = ComingBody(parts, length)
+            await serve_ahead(exchange, body, self._count(answer_on_loop(scope, body, gate.answer)))
         else:
             body = await api_body(scope, parts, length)
             await self._serve(scope, exchange, body)
         if body.error is not None:
             await bodies.discard(parts, body.error)
 
-    async def _serve(self, scope: Any, exchange: Exchange, body: AnyBody) -> None:
+    async def _serve(self, scope: Any, exchange: Exchange, body: Body) -> None:
         """Serve a request to the API, unless too many are under way."""
         if self._under_way >= MOST_UNDER_WAY:
             SHED.inc()
             exchange.protocol.response_bytes(503, *come_again(scope))
-            return
+        else:
+            await self._count(self._serve_api(scope, exchange, body))
+
+    async def _count(self, serving: Awaitable[Result]) -> Result:
+        """Count a request as under way while it is served."""
         self._under_way += 1
         try:
-            await self._serve_api(scope, exchange, body)
+            return await serving
         finally:
             self._under_way -= 1
 

@@ -15,7 +15,7 @@ from petstore.observability import requests
 from petstore.serving import requests as loop_requests
 from petstore.serving.bodies import MOST_AHEAD, SMALL, ComingBody, Exchange, Parts
 from petstore.serving.bounds import patience
-from petstore.serving.on_loop import Answer, serve_on_loop
+from petstore.serving.on_loop import Answer, answer_on_loop, serve_ahead
 from petstore.serving.requests import LoopRequest
 from tests.unit.test_serving import scope_of
 
@@ -41,12 +41,16 @@ class Client:
     async def send(self, *parts: bytes) -> None:
         """Send each when it is asked for, and let the service do what it can with it."""
         for part in parts:
-            async with asyncio.timeout(10):
-                asked = await self._asked.get()
+            asked = await self.asked()
             await seen()
             self._empty += not part
             asked.set_result(part)
         await seen()
+
+    async def asked(self) -> asyncio.Future[bytes]:
+        """Return what the service waits for, once it does."""
+        async with asyncio.timeout(10):
+            return await self._asked.get()
 
     def response_bytes(self, status: int, _headers: object, body: bytes) -> None:
         self.answer = status, body
@@ -59,10 +63,10 @@ async def seen() -> None:
 
 
 def echo(request: LoopRequest) -> Response:
-    """Answer with the body, read twice, or with the Error that reading it raises."""
+    """Answer with the body, read in each way, or with the Error that reading it raises."""
     Passage.begin(request)
     try:
-        assert request.body == request.read()
+        assert (request.body, b"") == (request.read(), request.read())
     except ApiError as error:
         return answer_to(error)
     return Response.of_bytes(request.body, 200, {})
@@ -77,8 +81,8 @@ def fail(request: LoopRequest) -> Response:
 
 
 async def serve(client: Client, answer: Answer, length: int = 3) -> None:
-    with ComingBody(Parts(Exchange(client)), length) as body:
-        await serve_on_loop(scope_of(), Exchange(client), body, answer)
+    body = ComingBody(Parts(Exchange(client)), length)
+    await serve_ahead(Exchange(client), body, answer_on_loop(scope_of(), body, answer))
 
 
 def answered(answer: Answer, *sent: bytes) -> tuple[int, bytes] | None:
@@ -90,7 +94,7 @@ def answered(answer: Answer, *sent: bytes) -> tuple[int, bytes] | None:
         return client.answer
 
     found = asyncio.run(both())
-    assert ComingBody.under_way == 0
+    assert ComingBody.ahead == 0
     return found
 
 
@@ -109,7 +113,8 @@ def test_body_that_is_cut_is_a_400(parts: tuple[bytes, ...]) -> None:
 def test_body_that_is_here_before_it_is_read_is_waited_for_by_nobody() -> None:
     async def read() -> bytes:
         client = Client()
-        with ComingBody(Parts(Exchange(client)), 3) as body:
+        body = ComingBody(Parts(Exchange(client)), 3)
+        with body:
             await client.send(b"abc")
             return body.read()  # Outside of a request, where waiting would fail.
 
@@ -119,7 +124,8 @@ def test_body_that_is_here_before_it_is_read_is_waited_for_by_nobody() -> None:
 def test_first_part_of_a_body_is_not_all_of_it() -> None:
     async def read() -> bytes:
         client = Client()
-        with ComingBody(Parts(Exchange(client)), 3) as body:
+        body = ComingBody(Parts(Exchange(client)), 3)
+        with body:
             await client.send(b"a")
             assert not body.is_here()
             await asyncio.gather(body.settle(), client.send(b"bc"))
@@ -134,6 +140,7 @@ def test_refusal_waits_for_the_body_that_it_does_not_need() -> None:
         request = asyncio.create_task(serve(client, refuse))
         await client.send(b"a")
         before = client.answer
+        assert ComingBody.ahead == 0  # Who has no key keeps nobody from being ahead.
         await client.send(b"bc")
         await request
         return [before, client.answer]
@@ -156,6 +163,21 @@ def test_client_that_sends_nothing_is_answered_in_the_end(
 
 def test_request_that_fails_is_answered_when_its_body_has_come() -> None:
     assert answered(fail, b"abc") == (500, b"")
+
+
+def test_nothing_more_is_asked_for_once_serving_has_failed() -> None:
+    async def failed() -> bool:
+        client = Client()
+        with pytest.raises(ValueError, match="no answer"):
+            await serve_ahead(Exchange(client), ComingBody(Parts(Exchange(client)), 3), no_answer())
+        return (await client.asked()).cancelled()
+
+    assert asyncio.run(failed())
+    assert ComingBody.ahead == 0
+
+
+async def no_answer() -> Response:
+    raise ValueError("no answer")
 
 
 def test_only_so_many_requests_are_ahead_of_their_bodies() -> None:
