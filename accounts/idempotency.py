@@ -124,9 +124,6 @@ def idempotent(create: Callable[..., Write]) -> Callable[..., Response]:
             message = "`Idempotency-Key` must have 1 to 255 visible ASCII characters."
             raise ApiError(ErrorCode.INVALID_PARAMETER, message)
         sent = Sent.by(request._request, caller_of(request).account_id, key)
-        answer = recent.find(sent)
-        if answer is not None:
-            return answer.replay()
         claim = Claim(sent, fingerprint(request), timezone.now())
         kept = claim.kept()
         if kept is not None and is_fresh(kept["created_at"]):

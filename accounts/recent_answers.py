@@ -15,6 +15,7 @@ from django.db import DEFAULT_DB_ALIAS
 from django.http import HttpRequest
 from django.utils import timezone
 
+from petstore.api.passage import NO_OPERATION, Passage
 from petstore.api.responses import Response
 from petstore.db.monitor import term
 
@@ -89,3 +90,16 @@ class RecentAnswers:
 
 
 recent = RecentAnswers()
+
+
+def replay_recent(request: HttpRequest, passage: Passage) -> Response | None:
+    """Return the answer to a request that came before, if it is still here; a step of the gate.
+
+    A request that was answered once passes whatever its view would check. Raises ApiError for a body that
+    is not there.
+    """
+    key = request.META.get("HTTP_IDEMPOTENCY_KEY")
+    if key is None or passage.caller is None or passage.operation is NO_OPERATION:
+        return None
+    answer = recent.find(Sent.by(request, passage.caller.account_id, key))
+    return answer.replay() if answer is not None else None

@@ -1,7 +1,9 @@
 """What a worker still has of its answers to an `Idempotency-Key`: nothing but what the records say."""
 
+from collections import OrderedDict
 from datetime import timedelta
 from time import monotonic
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -10,10 +12,11 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from psycopg import OperationalError
 
-from accounts import idempotency, recent_answers
+from accounts import recent_answers
 from accounts.models import Account, IdempotencyRecord, PlanCode
-from accounts.recent_answers import KEPT, LARGEST, MOST, Answer, RecentAnswers, Sent
+from accounts.recent_answers import KEPT, LARGEST, MOST, Answer, RecentAnswers, Sent, replay_recent
 from inventory.models import Category, Pet
+from petstore.api.passage import NO_OPERATION, Passage
 from petstore.db import monitor
 from petstore.db.monitor import HEARD_SECONDS, Mark, Server, term
 from tests.conftest import Api
@@ -33,8 +36,13 @@ def database(monkeypatch: pytest.MonkeyPatch) -> Database:
     """One that is watched, by a worker that has answered nothing yet."""
     database = Database()
     monkeypatch.setattr(recent_answers, "term", lambda alias: database.term)
-    monkeypatch.setattr(idempotency, "recent", RecentAnswers())
+    forget(monkeypatch)
     return database
+
+
+def forget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have no answer, as another worker."""
+    monkeypatch.setattr(recent_answers.recent, "_answers", OrderedDict())
 
 
 def answer_of(minutes: int = 0, body: bytes = b"{}") -> Answer:
@@ -69,7 +77,7 @@ def test_what_was_replayed_from_the_record_is_here_as_well(
     api: Api, category: Category, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add(api, category)
-    monkeypatch.setattr(idempotency, "recent", RecentAnswers())  # Another worker's.
+    forget(monkeypatch)
     first = add(api, category)
     with CaptureQueriesContext(connection) as queries:
         again = add(api, category)
@@ -125,6 +133,21 @@ def test_another_account_gets_its_own_answer(
     assert other.status_code == 201
     assert other.json()["id"] != first.json()["id"]
     assert "Idempotent-Replayed" not in other.headers
+
+
+def test_key_that_may_not_write_gets_no_answer_of_one_that_may(
+    api: Api, category: Category, database: Database, issue: Any
+) -> None:
+    add(api, category)
+    account = Account.objects.get()
+    refused = add(Api(issue(account, key_scopes=["pets:read"])[1]), category)
+    assert (refused.status_code, refused.json()["code"]) == (403, "insufficient_scope")
+
+
+def test_body_is_not_waited_for_where_no_view_takes_one() -> None:
+    request: Any = SimpleNamespace(META={"HTTP_IDEMPOTENCY_KEY": "a"})  # It has no body to read.
+    passage = Passage("", "", operation=NO_OPERATION, caller=cast("Any", SimpleNamespace(account_id=1)))
+    assert replay_recent(request, passage) is None
 
 
 def test_refused_request_leaves_nothing(api: Api, category: Category, database: Database) -> None:
