@@ -80,8 +80,13 @@ def fail(request: LoopRequest) -> Response:
     raise ValueError
 
 
-async def serve(client: Client, answer: Answer, length: int = 3) -> None:
-    body = ComingBody(Parts(Exchange(client)), length)
+def body_of(client: Client) -> ComingBody:
+    """Return the client's body, of three bytes."""
+    return ComingBody(Parts(Exchange(client)), 3)
+
+
+async def serve(client: Client, answer: Answer) -> None:
+    body = body_of(client)
     await serve_ahead(Exchange(client), body, answer_on_loop(scope_of(), body, answer))
 
 
@@ -113,7 +118,7 @@ def test_body_that_is_cut_is_a_400(parts: tuple[bytes, ...]) -> None:
 def test_body_that_is_here_before_it_is_read_is_waited_for_by_nobody() -> None:
     async def read() -> bytes:
         client = Client()
-        body = ComingBody(Parts(Exchange(client)), 3)
+        body = body_of(client)
         with body:
             await client.send(b"abc")
             return body.read()  # Outside of a request, where waiting would fail.
@@ -124,7 +129,7 @@ def test_body_that_is_here_before_it_is_read_is_waited_for_by_nobody() -> None:
 def test_first_part_of_a_body_is_not_all_of_it() -> None:
     async def read() -> bytes:
         client = Client()
-        body = ComingBody(Parts(Exchange(client)), 3)
+        body = body_of(client)
         with body:
             await client.send(b"a")
             assert not body.is_here()
@@ -169,7 +174,7 @@ def test_nothing_more_is_asked_for_once_serving_has_failed() -> None:
     async def failed() -> bool:
         client = Client()
         with pytest.raises(ValueError, match="no answer"):
-            await serve_ahead(Exchange(client), ComingBody(Parts(Exchange(client)), 3), no_answer())
+            await serve_ahead(Exchange(client), body_of(client), no_answer())
         return (await client.asked()).cancelled()
 
     assert asyncio.run(failed())
@@ -185,7 +190,7 @@ def test_only_so_many_requests_are_ahead_of_their_bodies() -> None:
         with ExitStack() as stack:
             for _ in range(MOST_AHEAD):
                 assert ComingBody.may_come(3)
-                stack.enter_context(ComingBody(Parts(Exchange(Client())), 3))
+                stack.enter_context(body_of(Client()))
             full = ComingBody.may_come(3)
         return [full, ComingBody.may_come(3)]
 
