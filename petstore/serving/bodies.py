@@ -29,7 +29,7 @@ BODILESS = {"GET", "HEAD", "DELETE", "TRACE", "CONNECT"}
 SMALL = 4 * 1024  # Bytes that any client may send unasked; most bodies of the API have a few hundred.
 MOST_AHEAD = 64  # Requests in a worker that are ahead of their bodies, with some 40 KiB each.
 MOST_DISCARDED = 2 * 1024 * 1024  # Bytes that a client may send after its answer, before it is cut off.
-MOST_PARTS = 1_000  # Of a body, and one more for each KiB that it may have.
+MOST_PARTS = 1_000  # Of a body, and one more for each KiB that has come.
 COST_OF_A_PART = 1024  # Bytes that a part counts as when it is smaller: the work is for each part.
 
 CUT = "The body did not arrive whole: it ended before its length, or before its last chunk."
@@ -251,11 +251,11 @@ async def collect(parts: Parts, most: int, declared: int | None = None) -> bytes
     body, empty, count = BytesIO(), 0, 0
     async for part in parts:
         empty += not part
-        count += 1
+        count += bool(part)
         body.write(part)
         if body.tell() > most:
             raise ApiError(ErrorCode.PAYLOAD_TOO_LARGE)
-        if count > MOST_PARTS + most // COST_OF_A_PART:
+        if count > MOST_PARTS + body.tell() // COST_OF_A_PART:
             raise ApiError(ErrorCode.PAYLOAD_TOO_LARGE, TOO_MANY_PARTS)
         if body.tell() == declared:  # To wait for the end as well would cost a small request a tenth.
             break

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from petstore.api.errors import ApiError, ErrorCode
-from petstore.serving.bodies import Exchange, Parts, collect, discard
+from petstore.serving.bodies import SMALL, Exchange, Parts, collect, discard
 from petstore.serving.bounds import Room, patience
 
 
@@ -108,9 +108,10 @@ def test_no_more_is_waited_for_once_a_body_is_as_long_as_declared() -> None:
     assert asyncio.run(collect(Parts(Exchange(protocol())), 100, 3)) == b"abc"
 
 
-def test_body_in_tiny_parts_is_a_413() -> None:
+@pytest.mark.parametrize("most", [SMALL, 65_536, 8 * 1024 * 1024], ids=["small", "API", "staff"])
+def test_body_in_tiny_parts_is_a_413_however_long_it_might_have_been(most: int) -> None:
     with pytest.raises(ApiError) as refused:
-        asyncio.run(collect(arriving(*[b"x"] * 2_000), 65_536))
+        asyncio.run(collect(arriving(*[b"x"] * 1_001), most))
     assert refused.value.status_code == 413
     assert "parts" in refused.value.message
 
