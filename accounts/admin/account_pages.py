@@ -56,11 +56,10 @@ class AccountPages(WarnsIfUntold):
     }  # fmt: skip
 
     def suspend_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        said = "{} is suspended. Its keys are refused from now on."
-        return self.ask_why(request, object_id, SUSPEND, Account.suspend, said)
+        return self.ask_why(request, object_id, SUSPEND, Account.suspend, "{} is suspended.")
 
     def lift_suspension_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        said = "The suspension of {} is lifted. Its keys work again."
+        said = "The suspension of {} is lifted."
         return self.ask_why(request, object_id, LIFT, Account.lift_suspension, said)
 
     def change_plan_view(self, request: HttpRequest, object_id: str) -> HttpResponse:

@@ -167,8 +167,7 @@ class KeyPages(PastedKeyAdmin):
         return self.has_change_permission(request, key) and self.has_add_permission(request)
 
     def revoke_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        said = "Key {} is revoked. It is refused from now on."
-        return self.ask_why(request, object_id, REVOKE, ApiKey.revoke, said)
+        return self.ask_why(request, object_id, REVOKE, ApiKey.revoke, "Key {} is revoked.")
 
     def unban_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         return self.ask_why(request, object_id, UNBAN, ApiKey.unban, "The ban of key {} is lifted.")

@@ -265,7 +265,7 @@ def test_revoked_key_is_not_rotated(issue: Issue) -> None:
 def test_suspend_account_refuses_its_keys_until_it_is_lifted(issue: Issue) -> None:
     _, text = issue()
     said = run("suspend_account", "Acme Pets", "--reason", "Unpaid")
-    assert said == "Done. The keys of Acme Pets are refused from now on.\n"
+    assert said == "Done. Acme Pets is suspended.\n"
     assert Api(text).get("/pets").json()["code"] == "account_suspended"
     done = run_json("suspend_account", "Acme Pets", "--lift", "--reason", "Paid")
     assert done == {"account": "Acme Pets", "suspended_at": None}
@@ -284,7 +284,7 @@ def test_suspend_account_says_what_cannot_be_done(account: Account) -> None:
 def test_revoked_key_is_refused_from_then_on(issue: Issue) -> None:
     key, text = issue()
     said = run("revoke_key", key.public_id, "--reason", "Laptop stolen")
-    assert said == f"Done. Key {key.public_id} of Acme Pets is refused from now on.\n"
+    assert said == f"Done. Key {key.public_id} of Acme Pets is revoked.\n"
     assert Api(text).get("/pets").status_code == 401
     key.refresh_from_db()
     assert key.revoked_reason == "Laptop stolen"

@@ -108,7 +108,7 @@ def test_exit_status_and_streams_are_those_of_a_good_command(service: Service) -
     assert (status, err) == (0, "")
     key_id = json.loads(out)["id"]
     revoke = ("revoke_key", key_id, "--reason", "Lost")
-    assert manage(*revoke) == (0, f"Done. Key {key_id} of Process Pets is refused from now on.\n", "")
+    assert manage(*revoke) == (0, f"Done. Key {key_id} of Process Pets is revoked.\n", "")
     assert manage(*revoke) == (1, "", f"CommandError: Key {key_id} is revoked already.\n")
     status, out, err = manage("revoke_key", key_id)
     assert (status, out) == (2, "")

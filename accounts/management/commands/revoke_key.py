@@ -20,6 +20,4 @@ class Command(KeyCommand):
     def run(self, options: dict[str, Any]) -> None:
         key = find_key(options["id"])
         key.revoke(reason=options["reason"], by=operator())
-        self.answer(
-            options, describe(key), f"Done. Key {key.public_id} of {key.account} is refused from now on."
-        )
+        self.answer(options, describe(key), f"Done. Key {key.public_id} of {key.account} is revoked.")

@@ -35,5 +35,5 @@ class Command(KeyCommand):
         self.answer(
             options,
             {"account": account.name, "suspended_at": since},
-            f"Done. The keys of {account} {'are refused' if since else 'work again'} from now on.",
+            f"Done. {account} is suspended." if since else f"Done. The suspension of {account} is lifted.",
         )
