@@ -251,6 +251,8 @@ async def collect(parts: Parts, most: int, declared: int | None = None) -> bytes
     body, empty, count = BytesIO(), 0, 0
     async for part in parts:
         empty += not part
+        if empty > 1:
+            raise ApiError(ErrorCode.MALFORMED_JSON, CUT)
         count += bool(part)
         body.write(part)
         if body.tell() > most:
@@ -259,8 +261,6 @@ async def collect(parts: Parts, most: int, declared: int | None = None) -> bytes
             raise ApiError(ErrorCode.PAYLOAD_TOO_LARGE, TOO_MANY_PARTS)
         if body.tell() == declared:  # To wait for the end as well would cost a small request a tenth.
             break
-    if empty > 1:
-        raise ApiError(ErrorCode.MALFORMED_JSON, CUT)
     return body.getvalue()
 
 
