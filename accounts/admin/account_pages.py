@@ -59,8 +59,9 @@ class AccountPages(WarnsIfUntold):
         return self.ask_why(request, object_id, SUSPEND, Account.suspend, "{} is suspended.")
 
     def lift_suspension_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        said = "The suspension of {} is lifted."
-        return self.ask_why(request, object_id, LIFT, Account.lift_suspension, said)
+        return self.ask_why(
+            request, object_id, LIFT, Account.lift_suspension, "The suspension of {} is lifted."
+        )
 
     def change_plan_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         def move(account: Account, **given: Any) -> None:

@@ -116,6 +116,18 @@ def test_body_in_tiny_parts_is_a_413_however_long_it_might_have_been(most: int) 
     assert "parts" in refused.value.message
 
 
+def test_nothing_is_waited_for_after_the_sign_of_an_error() -> None:
+    async def protocol() -> AsyncIterator[bytes]:
+        yield b"a"
+        yield b""
+        yield b""
+        raise AssertionError
+
+    with pytest.raises(ApiError) as refused:
+        asyncio.run(collect(Parts(Exchange(protocol())), 100))
+    assert refused.value.status_code == 400
+
+
 def test_tiny_parts_are_not_discarded_for_long() -> None:
     async def left() -> int:
         parts = arriving(*[b"x"] * 10_000)
