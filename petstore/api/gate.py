@@ -26,6 +26,8 @@ logger = logging.getLogger(__name__)
 
 GetResponse = Callable[[HttpRequest], HttpResponseBase]
 
+EMPTY_PAGE = b"[]"
+
 
 class Steps(NamedTuple):
     """What an app decides at the gate. Each step raises ApiError to refuse; accounts/apps.py sets them."""
@@ -140,7 +142,10 @@ def check_url_length(request: HttpRequest) -> None:
 
 def be_conditional(request: HttpRequest, response: Response) -> None:
     """Give a read its ETag, and answer If-None-Match with 304 (D32, RFC 9110 section 13.1.2)."""
-    etag = response.headers["ETag"] = f'"{md5(response.content, usedforsecurity=False).hexdigest()}"'
+    version = md5(response.content, usedforsecurity=False)
+    if response.content != EMPTY_PAGE:  # The link of an empty page of the feed moves on with a 304 (D40).
+        version.update(response.headers.get("Link", "").encode())
+    etag = response.headers["ETag"] = f'"{version.hexdigest()}"'
     response.headers["Cache-Control"] = "private, no-cache"  # A client may keep it, and must ask again.
     sent = request.META.get("HTTP_IF_NONE_MATCH", "")
     wanted = [tag.removeprefix("W/") for tag in parse_etags(sent)] if sent else ()

@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
-from inventory.models import Category, Pet
+from accounts.events.numbering import number_all
+from accounts.models import Account, EventDraft, EventType
+from inventory.models import Category, Order, Pet
 from tests.conftest import Api
 
 
@@ -59,3 +61,63 @@ def test_304_costs_one_request(api: Api, path: str) -> None:
     second = api.get(path, If_None_Match=first.headers["ETag"])
     left = [int(response.headers["X-RateLimit-Remaining"]) for response in (first, second)]
     assert left[1] == left[0] - 1
+
+
+def add_pet(account: Account) -> Pet:
+    return Pet.objects.create(name="Biscuit", category=Category.objects.earliest("id"))
+
+
+def add_category(account: Account) -> None:
+    Category.objects.create(name=f"Category {Category.objects.count()}")
+
+
+def add_order(account: Account) -> None:
+    Order.objects.place(account_id=account.pk, pet_id=add_pet(account).pk, by="test")
+
+
+def add_event(account: Account) -> None:
+    EventDraft.of(EventType.ORDER_PLACED, {}, account.pk).save()
+    number_all()
+
+
+LISTS = {"/pets": add_pet, "/categories": add_category, "/store/orders": add_order}
+FEED = {"/events": add_event}
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+@pytest.mark.parametrize("path", LISTS)
+def test_full_last_page_is_another_version_once_a_row_follows(
+    api: Api, account: Account, path: str, method: str
+) -> None:
+    LISTS[path](account)
+    full = f"{path}?limit={len(api.get(f'{path}?limit=100').json())}"
+    before = api(method, full)
+    LISTS[path](account)
+    after = api(method, full, If_None_Match=before.headers["ETag"])
+    assert (after.status_code, after.headers["ETag"] != before.headers["ETag"]) == (200, True)
+    assert "Link" not in before.headers
+    assert 'rel="next"' in after.headers["Link"]
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_page_of_the_feed_is_another_version_once_its_link_has_moved(
+    api: Api, account: Account, method: str
+) -> None:
+    add_event(account)
+    before = api(method, "/events")
+    EventDraft.of(EventType.ORDER_PLACED, {}, account.pk + 1).save()
+    number_all()
+    after = api(method, "/events", If_None_Match=before.headers["ETag"])
+    assert (after.status_code, after.content) == (200, before.content)
+    assert after.headers["Link"] != before.headers["Link"]
+
+
+@pytest.mark.parametrize(("path", "add"), (LISTS | FEED).items())
+def test_304_of_a_page_has_its_link(api: Api, account: Account, path: str, add: Any) -> None:
+    for _ in range(2):
+        add(account)
+    page = api.get(f"{path}?limit=1")
+    again = api.get(f"{path}?limit=1", If_None_Match=page.headers["ETag"])
+    assert (again.status_code, again.headers["Link"]) == (304, page.headers["Link"])
+    head = api("HEAD", f"{path}?limit=1")
+    assert {head.headers[name] == page.headers[name] for name in ("ETag", "Link")} == {True}

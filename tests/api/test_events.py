@@ -276,8 +276,13 @@ def test_empty_page_says_where_to_ask_next_and_stays_304(api: Api, account: Acco
     again = api.get(path, **{"If-None-Match": answer.headers["ETag"]})
     assert again.status_code == 304
     assert next_path(again) == path
+    draft(1)
+    number_all()
+    moved = api.get(path, **{"If-None-Match": answer.headers["ETag"]})
+    assert (moved.status_code, moved.content) == (304, b"")
+    assert next_path(moved) != path
     draft(1, account.pk)
-    assert len(list(follow(api, path))) == 1
+    assert len(list(follow(api, next_path(moved)))) == 1
 
 
 def test_link_repeats_limit_and_type_but_not_since(api: Api) -> None:

@@ -40,7 +40,10 @@ TOLD: dict[str, tuple[str, Any]] = {
     ),
     "Retry-After": ("Seconds to wait before the next try.", 17),
     "WWW-Authenticate": ("The scheme to authenticate with.", "Bearer"),
-    "ETag": ("The version of this answer, for `If-None-Match`.", '"9a0364b9e99bb480dd25e1f0284c8555"'),
+    "ETag": (
+        "The version of this response, its `Link` included, for `If-None-Match`.",
+        '"9a0364b9e99bb480dd25e1f0284c8555"',
+    ),
     "Location": ("The URL of what was created.", "https://api.example.com/v1/pets/1"),
     "Idempotent-Replayed": (
         "`true` where an `Idempotency-Key` brought the first answer again. Absent on the first answer.",
@@ -51,7 +54,7 @@ TOLD: dict[str, tuple[str, Any]] = {
     # One header, and what it says of a page, of a deprecated operation, of an error, of both of these.
     "NextPage": ('The URL of the next page, with `rel="next"` (RFC 8288). Absent on the last page.', NEXT),
     "NextEvents": (
-        'The URL to ask next, with `rel="next"` (RFC 8288): on every page, and when nothing is new.',
+        'The URL to ask next, with `rel="next"` (RFC 8288): on every page, and on a 304 a new one.',
         NEXT.replace("/pets", "/events"),
     ),
     "Successor": (f"The URL {ABOUT_SUCCESSOR}", SUCCESSOR),

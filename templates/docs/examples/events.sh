@@ -1,10 +1,14 @@
-# Shows all events since the last time, page by page. The file events.next has the next page's address.
+# Shows all events since the last time, page by page. The file events.next has the next page's address, and the
+# ETag of the page before it: while nothing is new, the response is a 304 without a body, but with a new address.
 [ -s events.next ] || echo "{{ base_url }}/events?limit=100" > events.next
 page=
-while [ "$page" != "[]" ]; do
-  page=$(curl -sS --fail-with-body -D headers.txt "$(cat events.next)" \
-    -H "Authorization: Bearer $PETSTORE_KEY") || { echo "$page"; exit 1; }
+until [ "$page" = "[]" ]; do
+  page=$(curl -sS --fail-with-body -D headers.txt "$(sed -n 1p events.next)" \
+    -H "If-None-Match: $(sed -n 2p events.next)" -H "Authorization: Bearer $PETSTORE_KEY") || { echo "$page"; exit 1; }
+  page=${page:-[]}
   echo "$page"
   grep -i '^link:' headers.txt | grep -o '<[^>]*>; rel="next"' | cut -d '>' -f 1 | tr -d '<' > events.new
-  [ -s events.new ] && mv events.new events.next || exit 1
+  [ -s events.new ] || exit 1
+  grep -i '^etag:' headers.txt | grep -o '"[^"]*"' >> events.new
+  mv events.new events.next
 done

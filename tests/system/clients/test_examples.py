@@ -248,6 +248,22 @@ def test_example_of_events_goes_on_where_it_stopped(
     assert second
 
 
+@pytest.mark.parametrize("name", ["events.py", "events.mjs", "events.sh"])
+def test_example_of_events_takes_the_address_of_a_304(
+    deployment: Service, examples: dict[str, str], key: str, tmp_path: Path, name: str
+) -> None:
+    place = tmp_path / "events.next"
+    run(name, examples[name], key, tmp_path)
+    address, etag = place.read_text().split()
+    with deployment.client(str(deployment.issue(f"Other {name}")["key"])) as other:
+        wait_for_event(other, "key.issued")
+    with proxy(deployment) as before:
+        place.write_text(f"{address.replace(deployment.url, before.url)}\n{etag}\n")
+        run(name, examples[name], key, tmp_path)
+    assert before.statuses == [304]
+    assert place.read_text().split()[0] != address
+
+
 def wait_for_event(client: httpx.Client, kind: str) -> None:
     """Return once the feed has an event of this type: it comes a moment after what it tells of."""
     deadline = time.monotonic() + 20
@@ -278,6 +294,7 @@ class Proxy:
         self.service = service
         self.spoil: list[Callable[[BaseHTTPRequestHandler, httpx.Response], None]] = []
         self.arrivals: list[float] = []
+        self.statuses: list[int] = []  # Of the service's responses.
         self.url = ""
 
 
@@ -320,7 +337,9 @@ def proxy(service: Service) -> Iterator[Proxy]:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             act = made.spoil.pop(0) if made.spoil else pass_on
             sent = {name: value for name, value in self.headers.items() if name != "Host"}
-            act(self, httpx.request(self.command, service.url + self.path, headers=sent, content=body))
+            response = httpx.request(self.command, service.url + self.path, headers=sent, content=body)
+            made.statuses.append(response.status_code)
+            act(self, response)
 
         do_GET = do_POST = answer
 
