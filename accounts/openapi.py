@@ -4,6 +4,7 @@ Loaded when the document is built, not with the service: drf-spectacular takes l
 """
 
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from django.conf import settings
@@ -16,6 +17,7 @@ from accounts.events.views import TYPES
 from accounts.limits import LOOKS_PER_MINUTE
 from accounts.models import EventType, PlanCode
 from petstore.api.errors import ErrorCode as Code
+from petstore.api.int64 import INT64_MAX
 from petstore.api.openapi.operations import describe, operation
 
 
@@ -72,10 +74,13 @@ class Key(Plain):
     )
 
 
+Int64 = partial(serializers.IntegerField, max_value=INT64_MAX)  # drf-spectacular adds the format.
+
+
 class QuotaWindow(Plain):
-    limit = serializers.IntegerField(min_value=1, help_text="Requests that the window admits.")
-    used = serializers.IntegerField(min_value=0, help_text="Requests that the account has used of them.")
-    remaining = serializers.IntegerField(min_value=0, help_text="Requests that are left of them.")
+    limit = Int64(min_value=1, help_text="Requests that the window admits.")
+    used = Int64(min_value=0, help_text="Requests that the account has used of them.")
+    remaining = Int64(min_value=0, help_text="Requests that are left of them.")
     resetsAt = serializers.DateTimeField(
         help_text="When the window starts over. A minute that has not begun would begin with a request now."
     )
@@ -154,11 +159,7 @@ describe(
 
 
 class Event(Plain):
-    id = serializers.IntegerField(
-        min_value=1,
-        max_value=2**63 - 1,
-        help_text="The event's place in the feed. The gaps are events that others see.",
-    )
+    id = Int64(min_value=1, help_text="The event's place in the feed. The gaps are events that others see.")
     type = serializers.CharField(help_text=f"What happened: {', '.join(EventType.values)}. More may come.")
     createdAt = serializers.DateTimeField(help_text="When it happened.")
     data = serializers.DictField(  # type: ignore[assignment]  # DRF takes it out of the class.
@@ -219,9 +220,12 @@ describe(
                 OpenApiParameter(
                     "since",
                     datetime,
-                    description="Begin with the first event of this time. Not with `cursor`.",
+                    description="Begin with the first event of this time; of a future time, with the next "
+                    "event. A `+` in it is written as %2B. Not with `cursor`.",
                 ),
             ],
+            # One that never is from before the oldest event kept (D42).
+            extensions={"x-parameter-examples": {"type": "order", "since": "2099-01-01T00:00:00Z"}},
         )
     },
 )

@@ -16,6 +16,7 @@ from inventory.serializers import (
     OrderSerializer,
     PetSerializer,
 )
+from petstore.api import int64
 from petstore.api.errors import ErrorCode as Code
 from petstore.api.openapi.operations import as_examples, describe, links, listing, operation, problems
 
@@ -37,7 +38,7 @@ class Int64(OpenApiSerializerFieldExtension):  # type: ignore[no-untyped-call]
     match_subclasses = True
 
     def map_serializer_field(self, auto_schema: Any, direction: str) -> dict[str, Any]:
-        return {"type": "integer", "format": "int64"}
+        return int64.SCHEMA
 
 
 CATEGORIES = [

@@ -13,6 +13,7 @@ METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
 LOWER = ("minimum", "minLength", "minItems", "minProperties")
 UPPER = ("maximum", "maxLength", "maxItems", "maxProperties")
 EXACT = ("format", "pattern", "multipleOf", "uniqueItems", "exclusiveMinimum", "exclusiveMaximum")
+INT64 = {"minimum": -(2**63), "maximum": 2**63 - 1}
 CHOICES = ("anyOf", "oneOf", "not")
 
 
@@ -189,7 +190,7 @@ def too_wide(wide: Document, narrow: Document) -> Iterator[str]:
     if beyond_enum(wide, narrow):
         yield "the values of the enum were"
     for bound in (*LOWER, *UPPER):
-        if outside(bound, wide.get(bound), narrow.get(bound)):
+        if outside(bound, limit(wide, bound), limit(narrow, bound)):
             yield f"{bound} was"
     for name in EXACT:
         if narrow.get(name) not in {wide.get(name), None}:
@@ -209,6 +210,11 @@ def beyond_enum(wide: Document, narrow: Document) -> bool:
     if "enum" not in narrow:
         return False
     return "enum" not in wide or not set(wide["enum"]) <= set(narrow["enum"])
+
+
+def limit(schema: Document, bound: str) -> Any:
+    """Return a bound of a schema; the format int64 has two of its own."""
+    return schema.get(bound, INT64.get(bound) if schema.get("format") == "int64" else None)
 
 
 def outside(bound: str, wide: float | None, narrow: float | None) -> bool:

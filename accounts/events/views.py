@@ -92,6 +92,11 @@ def read(path: str, query: str) -> Asked:
 
 def time_in(text: str) -> int:
     """Return the time in a date-time of RFC 3339, in whole microseconds. Raises ApiError 400."""
+    if " " in text and DATE_TIME.fullmatch(text.replace(" ", "+")):
+        raise invalid_parameter(
+            "`since` has a space where its offset begins: a `+` in a query means a space. Write it as %2B, "
+            "such as 2026-11-23T09:30:00%2B01:00."
+        )
     try:
         if not DATE_TIME.fullmatch(text):
             raise ValueError(text)

@@ -9,7 +9,7 @@ from typing import Any
 from django.db.models import TextChoices
 from django.http import QueryDict
 
-from petstore.api.int64 import int64
+from petstore.api import int64
 from petstore.api.query_params import invalid_parameter, single
 
 
@@ -42,8 +42,14 @@ class Filter(ABC):
     def schema(self) -> dict[str, Any]:
         """The value's schema in the OpenAPI document."""
 
+    @property
+    @abstractmethod
+    def example(self) -> Any:
+        """A value that some row of the demo has."""
+
     def parameter(self) -> dict[str, Any]:
-        return {"in": "query", "name": self.name, "schema": self.schema, "description": self.sentence}
+        described = {"schema": self.schema, "description": self.sentence, "example": self.example}
+        return {"in": "query", "name": self.name, **described}
 
 
 @dataclass(frozen=True)
@@ -64,16 +70,21 @@ class ChoiceFilter(Filter):
         """A reference: answers have the same words."""
         return {"$ref": f"#/components/schemas/{self.choices.__name__}"}
 
+    @property
+    def example(self) -> str:
+        return str(self.choices.values[0])
+
 
 @dataclass(frozen=True)
 class Int64Filter(Filter):
     """A filter by an id."""
 
     wanted = "a whole number from -2^63 to 2^63 - 1"
-    schema = {"type": "integer", "format": "int64"}
+    schema = int64.SCHEMA
+    example = 1
 
     def value(self, text: str) -> int | None:
-        return int64(text)
+        return int64.int64(text)
 
 
 Filters = tuple[Filter, ...]

@@ -5,6 +5,7 @@ from decimal import Decimal
 from typing import Any, TypeGuard
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
+SCHEMA = {"type": "integer", "format": "int64", "minimum": INT64_MIN, "maximum": INT64_MAX}
 CANONICAL = re.compile(r"0|-?[1-9][0-9]{0,18}")
 
 

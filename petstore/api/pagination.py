@@ -75,6 +75,7 @@ class KeysetPagination(BasePagination):
                     "maximum": MAX_LIMIT,
                     "default": DEFAULT_LIMIT,
                 },
+                "example": DEFAULT_LIMIT,
             },
             {
                 "name": "cursor",
@@ -114,9 +115,12 @@ def cursor_in(parameters: QueryDict, path: str) -> int | None:
 @lru_cache(maxsize=1024)  # First pages are asked for most, and signing took a tenth of a request.
 def page_url(base: str, path: str, filters: tuple[tuple[str, str], ...], limit: int, last_id: int) -> str:
     """Return the URL of the page after an id."""
-    cursor = signer(path).sign(b62_encode(last_id))
-    query = [*filters, ("limit", str(limit)), ("cursor", cursor)]
+    query = [*filters, ("limit", str(limit)), ("cursor", cursor_after(path, last_id))]
     return f"{base}{path.removeprefix('/v1')}?{urlencode(query)}"
+
+
+def cursor_after(path: str, last_id: int) -> str:
+    return signer(path).sign(b62_encode(last_id))
 
 
 @cache

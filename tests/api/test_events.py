@@ -421,6 +421,15 @@ def test_parameter_that_is_wrong_is_400(api: Api, query: str) -> None:
     assert (answer.status_code, answer.json()["code"]) == (400, "invalid_parameter"), answer.content
 
 
+@pytest.mark.parametrize("time", ["2026-11-23T09:30:00", "2026-11-23t09:30:00.25"])
+def test_since_with_an_unencoded_plus_is_told_how_to_write_it(api: Api, time: str) -> None:
+    answer = api.get(f"/events?since={time}+01:00")
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_parameter")
+    assert "%2B" in answer.json()["message"]
+    assert api.get(f"/events?since={time}%2B01:00".replace("2026", "2099")).status_code == 200
+    assert "%2B" not in api.get("/events?since=2026-11-23+09:30:00Z").json()["message"]
+
+
 def test_since_and_cursor_exclude_each_other(api: Api) -> None:
     path = next_path(api.get("/events"))
     assert api.get(f"{path}&since=2026-11-23T09:30:00Z").json()["code"] == "invalid_parameter"

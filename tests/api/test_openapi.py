@@ -3,9 +3,13 @@
 import copy
 import json
 import re
+import shlex
 import sys
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 import yaml
@@ -14,6 +18,7 @@ from django.core.management import call_command
 from django.test import Client
 
 from accounts.models import EventType, Plan, PlanCode
+from inventory.models import Pet
 from inventory.views import CategoryViewSet, OrderViewSet, PetViewSet
 from petstore.api.errors import ErrorCode
 from petstore.api.openapi import views
@@ -70,6 +75,7 @@ def test_document_is_the_golden_one_and_builds_without_a_warning(tmp_path: Path)
     built = tmp_path / "openapi.yaml"
     call_command("spectacular", "--file", str(built), "--validate", "--fail-on-warn")
     renew = (
+        f"SECRET_KEY={shlex.quote(settings.SECRET_KEY)} "  # It signs the cursors that are examples.
         f"BASE_URL={settings.BASE_URL} STAGING_BASE_URL={settings.STAGING_BASE_URL} "
         f".venv/bin/python manage.py spectacular --file tests/{GOLDEN.name}"
     )
@@ -256,7 +262,92 @@ def test_bodies_of_success_are_the_contract_s(spec: dict[str, Any]) -> None:
 def test_id_in_a_path_is_an_int64(spec: dict[str, Any], of: str, name: str) -> None:
     found = parameter(spec, of, name)
     assert found["required"] is True
-    assert found["schema"] == {"type": "integer", "format": "int64"}
+    assert found["schema"] == {
+        "type": "integer", "format": "int64", "minimum": -(2**63), "maximum": 2**63 - 1
+    }  # fmt: skip
+
+
+def without(node: Any, names: set[str]) -> Any:
+    """Return a part of the document without members, parameters and headers of these names."""
+    if isinstance(node, dict):
+        return {key: without(each, names) for key, each in node.items() if key not in names}
+    if isinstance(node, list):
+        return [
+            without(each, names)
+            for each in node
+            if not (isinstance(each, dict) and each.get("name") in names)
+        ]
+    return node
+
+
+def integers(node: Any) -> Iterator[dict[str, Any]]:
+    """Yield each schema of an integer."""
+    if isinstance(node, dict):
+        if node.get("type") == "integer":
+            yield node
+        for each in node.values():
+            yield from integers(each)
+    elif isinstance(node, list):
+        for each in node:
+            yield from integers(each)
+
+
+def test_every_integer_that_32_bits_do_not_hold_is_an_int64_with_its_bounds(spec: dict[str, Any]) -> None:
+    small = {"limit", "quantity", "status", "Retry-After"}
+    wide = [schema for schema in integers(without(spec, small)) if "minimum" in schema]
+    assert len(wide) == len(list(integers(without(spec, small)))) > 15
+    for schema in wide:
+        assert (schema["format"], schema["maximum"]) == ("int64", 2**63 - 1)
+        assert schema["minimum"] in {-(2**63), 0, 1}
+
+
+def parameters(spec: dict[str, Any]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    return [(one, parameter) for one in operations(spec) for parameter in one["parameters"]]
+
+
+def test_every_parameter_has_an_example_but_what_tools_must_not_send(spec: dict[str, Any]) -> None:
+    missing = {
+        (one["operationId"], parameter["name"])
+        for one, parameter in parameters(spec)
+        if "example" not in parameter
+    }
+    keys = {(name, "Idempotency-Key") for name in CREATIONS}
+    assert missing == keys | {("listEvents", "cursor")}  # It goes without `since`.
+
+
+def test_idempotency_keys_that_a_tool_makes_up_differ_by_operation(spec: dict[str, Any]) -> None:
+    schemas = [parameter(spec, name, "Idempotency-Key")["schema"] for name in CREATIONS]
+    assert schemas[0] != schemas[1]  # Postman makes up one value for equal schemas.
+    assert not [word for schema in schemas for word in ("example", "default") if word in schema]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("together", [True, False], ids=["together", "each alone"])
+def test_examples_of_parameters_work_against_the_demo_s_data(
+    api: Api, spec: dict[str, Any], *, together: bool
+) -> None:
+    call_command("seed_demo", "--pets", "300", verbosity=0)
+    pet = Pet.objects.earliest("pk").pk
+    order = api.post("/store/orders", {"petId": pet}).json()["id"]
+    for name, (path, method) in OPERATIONS.items():
+        if method == "post":
+            continue
+        found = [one for one in operation(spec, name)["parameters"] if "example" in one]
+        of_path = {one["name"]: one["example"] for one in found if one["in"] == "path"}
+        assert set(of_path.values()) <= {1}  # The first of a new database, where ids begin.
+        url = path.format(**{name: {"petId": pet, "orderId": order}[name] for name in of_path})
+        query = [(one["name"], one["example"]) for one in found if one["in"] == "query"]
+        headers = {one["name"]: one["example"] for one in found if one["in"] == "header"}
+        for sent in [query] if together else [[one] for one in query]:
+            answer = api(method.upper(), f"{url}?{urlencode(sent)}", **headers)
+            assert answer.status_code in {200, 204}, (url, sent, answer.content)
+
+
+def test_license_of_document_project_and_readme_agree(spec: dict[str, Any]) -> None:
+    name = spec["info"]["license"]["name"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["license"] == f"LicenseRef-{name}"
+    assert f"## License\n\n{name}: " in (ROOT / "README.md").read_text()
 
 
 @pytest.mark.parametrize("name", CREATIONS)

@@ -124,6 +124,10 @@ BREAKING: list[tuple[str, Change]] = [
         lambda it: member(it, "NewPet", "name").update(maxLength=100),
     ),
     (
+        "POST /pets request.categoryId: maximum was narrowed.",
+        lambda it: member(it, "NewPet", "categoryId").update(maximum=2**63 - 2),
+    ),
+    (
         "POST /pets request.categoryId: minimum was narrowed.",
         lambda it: member(it, "NewPet", "categoryId").update(minimum=1),
     ),
@@ -262,6 +266,7 @@ COMPATIBLE: list[Change] = [
     lambda it: member(it, "NewPet", "name").update(nullable=True),
     lambda it: member(it, "NewPet", "categoryId").update(type="number"),
     lambda it: member(it, "NewPet", "name").pop("pattern"),
+    lambda it: member(it, "NewPet", "categoryId").update(minimum=-(2**63), maximum=2**63 - 1),
     lambda it: operation(it, "/pets", "post")["requestBody"].update(required=False),
     lambda it: schema(it, "Pet")["properties"].update(colour={"type": "string"}),
     lambda it: schema(it, "Pet")["required"].append("colour"),

@@ -2,9 +2,11 @@
 
 from typing import Any
 
+from petstore.api.int64 import INT64_MAX
+
 Schema = dict[str, Any]
 
-COUNT: Schema = {"type": "integer", "format": "int64", "minimum": 0}
+COUNT: Schema = {"type": "integer", "format": "int64", "minimum": 0, "maximum": INT64_MAX}
 SCHEMAS: dict[str, Schema] = {  # Of what is not any text.
     "X-RateLimit-Limit": COUNT,
     "X-RateLimit-Remaining": COUNT,

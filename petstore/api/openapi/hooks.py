@@ -4,9 +4,11 @@ from typing import Any
 
 from django.utils.module_loading import autodiscover_modules
 
+from petstore.api import int64
 from petstore.api.errors import DETAIL_CODES, error_body
 from petstore.api.errors import ErrorCode as Code
 from petstore.api.openapi.headers import HEADERS, Schema, headers
+from petstore.api.pagination import cursor_after
 
 PAGE = "Paginated"  # So begin the names that drf-spectacular gives to schemas of paged lists.
 
@@ -80,10 +82,9 @@ IDEMPOTENCY_KEY: Schema = {
     "description": (
         "A text of your own that names this request. For 24 hours the same request with the same key gets "
         "the first answer again, and is carried out once. A refusal is not kept: fix the request and use "
-        "the same key."
+        "the same key. Clear it in tools that fill in a value by themselves and send it each time."
     ),
     "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
-    "example": "5f0c2c4e-8c0e-4e57-9d3b-6f1f6f1c7a10",
 }
 # Messages that say more than their code's sentence; the operation adds those of its own fields.
 EXAMPLES = {Code.MALFORMED_JSON: {"message": "The body is not valid JSON: see line 1, column 10."}}
@@ -105,10 +106,10 @@ def complete(result: Schema, generator: Any, request: Any, public: bool) -> Sche
     components["headers"] = HEADERS
     schemas = components["schemas"]
     inline_nullable(schemas)
-    for path in result["paths"].values():
-        for method, operation in path.items():
+    for path, operations in result["paths"].items():
+        for method, operation in operations.items():
             inline_list(operation, schemas)
-            complete_operation(method, operation)
+            complete_operation(path, method, operation)
     schemas = {name: schema for name, schema in schemas.items() if not name.startswith(PAGE)}
     components["schemas"] = schemas | {"Error": ERROR, "ErrorDetail": ERROR_DETAIL}
     return result
@@ -137,14 +138,29 @@ def inline_list(operation: Schema, schemas: Schema) -> None:
                     (example["value"],) = example["value"]
 
 
-def complete_operation(method: str, operation: Schema) -> None:
+def idempotency_key(operation_id: str) -> Schema:
+    """Return the parameter without an example, which tools would send with each request.
+
+    The schema differs by operation: Postman makes up one value for equal schemas, and a key that two
+    operations share is refused (D31).
+    """
+    schema = IDEMPOTENCY_KEY["schema"] | {"description": f"Names one request of `{operation_id}`."}
+    return IDEMPOTENCY_KEY | {"schema": schema}
+
+
+def complete_operation(path: str, method: str, operation: Schema) -> None:
     """Add parameters' formats, error responses, headers and links to one operation."""
     parameters = operation.get("parameters", [])
-    for parameter in parameters:
-        if parameter["in"] == "path":
-            parameter["schema"] = {"type": "integer", "format": "int64"}
     names = {parameter["name"] for parameter in parameters}
     pages = ("NextEvents" if "since" in names else "NextPage") if "limit" in names else ""
+    parameter_examples = operation.pop("x-parameter-examples", {})
+    if pages == "NextPage":
+        parameter_examples["cursor"] = cursor_after(f"/v1{path}", 1)
+    for parameter in parameters:
+        if parameter["in"] == "path":
+            parameter.update(schema=int64.SCHEMA, example=1)
+        elif parameter["name"] in parameter_examples:
+            parameter["example"] = parameter_examples[parameter["name"]]
     free = operation.setdefault("x-rate-limit", RATE_LIMIT)["cost"] == 0
     codes = [code for code in EVERYWHERE if not (free and code in NOT_OF_FREE)]
     codes += operation.pop("x-error-codes", [])
@@ -160,7 +176,7 @@ def complete_operation(method: str, operation: Schema) -> None:
         operation["parameters"] = [*parameters, IF_NONE_MATCH]
         responses["304"] = {"description": "The answer is still the one that `If-None-Match` names."}
     if method == "post":
-        operation["parameters"] = [*parameters, IDEMPOTENCY_KEY]
+        operation["parameters"] = [*parameters, idempotency_key(operation["operationId"])]
     for status, links in operation.pop("x-links", {}).items():
         responses[status]["links"] = links
     for status, response in responses.items():

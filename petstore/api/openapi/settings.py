@@ -28,6 +28,7 @@ def openapi_settings(
             "be sent again. Within `/v1` there are only additive changes."
         ),
         "VERSION": "1.0.0",
+        "LICENSE": {"name": "Proprietary"},
         "CONTACT": {"name": "Pet Store", "url": base_url.removesuffix("v1")} | contact,
         "EXTERNAL_DOCS": {
             "description": "Documentation in which every operation can be tried",
