@@ -27,6 +27,7 @@ GUIDES = {
     "errors": "Errors",
     "pagination": "Pagination",
     "retries": "Retries",
+    "retry-clients": "Retries by client",
     "events": "Follow what happens",
     "deprecation": "Deprecation",
     "changes": "Versions and changes",

@@ -1,6 +1,7 @@
 """The guides tell the truth: every code has its anchor, every number is the program's."""
 
 import html
+import json
 import re
 from datetime import date
 from itertools import pairwise
@@ -97,6 +98,18 @@ def test_guide_to_retries_and_its_examples_send_again_after_the_same_answers(cli
     for suffix in ("py", "mjs"):
         (named,) = re.findall(r"AGAIN = .*?([\d, ]+)[\]}]", filled_in(f"docs/examples/retries.{suffix}"))
         assert named.split(", ") == again
+
+
+def test_guide_to_clients_names_the_versions_that_are_tested(client: Client) -> None:
+    pinned = json.loads((ROOT / "tests/system/clients/retrying/package.json").read_text())
+    page = guide(client, "retry-clients")
+    for name, version in pinned["devDependencies"].items():
+        assert name == "axios" or f"{name} {version.rpartition('.')[0]}" in page
+
+
+@pytest.mark.parametrize("page", ["rate-limits", "errors", "retries"])
+def test_settings_of_clients_are_linked_where_a_429_is_explained(client: Client, page: str) -> None:
+    assert re.search(r'<a href="(/docs/retries)?#clients">', guide(client, page))
 
 
 @pytest.mark.parametrize("name", ["events", "errors"])

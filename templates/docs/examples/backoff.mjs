@@ -1,20 +1,40 @@
+const PARALLEL = 4; // Requests at the same time.
 const LONGEST_WAIT = 120; // Seconds. A longer one means: the day's quota is used up, or the key is banned.
+const sleep = (seconds) => new Promise((resolve) => setTimeout(resolve, seconds * 1000));
 
-// Send; after 429 or 503 wait at least as Retry-After says, each time longer, and send again.
-async function send(url, options) {
-  for (let attempt = 0; attempt < 5; attempt++) {
-    const response = await fetch(url, options);
-    if (response.status !== 429 && response.status !== 503) return response;
-    const seconds = Number(response.headers.get("Retry-After") ?? 1);
-    const wait = Math.max(seconds, 2 ** attempt) + Math.random();
-    if (wait > LONGEST_WAIT) return response;
-    await new Promise((resolve) => setTimeout(resolve, wait * 1000));
+// The wait that all requests of a key share. Retry-After of one closes the gate for all.
+const gate = {
+  opens: 0,
+  close(seconds) {
+    this.opens = Math.max(this.opens, Date.now() + seconds * 1000);
+  },
+  // Wait until it is open, or give up at once.
+  async wait() {
+    for (let left; (left = (this.opens - Date.now()) / 1000) > 0; ) {
+      if (left > LONGEST_WAIT) throw new Error(`Come again at ${new Date(this.opens).toISOString()}.`);
+      await sleep(left + Math.random());
+    }
+  },
+};
+
+// GET. After 429 or 503 wait at least as Retry-After says, each time longer, and send again.
+async function send(url) {
+  let response;
+  for (let attempt = 0; attempt < 6; attempt++) {
+    await gate.wait();
+    response = await fetch(url, { headers: { Authorization: `Bearer ${process.env.PETSTORE_KEY}` } });
+    if (response.status !== 429 && response.status !== 503) break;
+    gate.close(Math.max(Number(response.headers.get("Retry-After") ?? 1), 2 ** attempt));
   }
-  return fetch(url, options);
+  if (!response.ok) throw new Error(await response.text());
+  return response.json();
 }
 
-const response = await send("{{ base_url }}/pets?limit=3", {
-  headers: { Authorization: `Bearer ${process.env.PETSTORE_KEY}` },
-});
-if (!response.ok) throw new Error(await response.text());
-console.log(await response.json());
+const urls = Array.from({ length: 10 }, (_, index) => `{{ base_url }}/pets?limit=3&categoryId=${index + 1}`);
+const names = [];
+const left = urls.entries(); // Each worker takes the next one.
+async function work() {
+  for (const [index, url] of left) names[index] = (await send(url)).map(({ name }) => name);
+}
+await Promise.all(Array.from({ length: PARALLEL }, work));
+for (const some of names) console.log(some);

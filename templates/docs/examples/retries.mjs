@@ -5,6 +5,21 @@ const LONGEST_WAIT = 120; // Seconds. A longer one means: the day's quota is use
 const headers = { Authorization: `Bearer ${process.env.PETSTORE_KEY}` };
 const sleep = (seconds) => new Promise((resolve) => setTimeout(resolve, seconds * 1000));
 
+// The wait that all requests of a key share. Retry-After of one closes the gate for all.
+const gate = {
+  opens: 0,
+  close(seconds) {
+    this.opens = Math.max(this.opens, Date.now() + seconds * 1000);
+  },
+  // Wait until it is open, or give up at once.
+  async wait() {
+    for (let left; (left = (this.opens - Date.now()) / 1000) > 0; ) {
+      if (left > LONGEST_WAIT) throw new Error(`Come again at ${new Date(this.opens).toISOString()}.`);
+      await sleep(left + Math.random());
+    }
+  },
+};
+
 // POST until there is an answer. However often it is sent, it is done once.
 async function sendOnce(url, body) {
   const options = {
@@ -17,17 +32,19 @@ async function sendOnce(url, body) {
     },
   };
   for (let attempt = 0; attempt < 5; attempt++) {
-    let wait = 2 ** attempt;
+    await gate.wait();
+    let response;
     try {
-      const response = await fetch(url, options);
-      const inUse = response.status === 409 && (await response.clone().json()).code === "idempotency_key_in_use";
-      wait = Math.max(wait, Number(response.headers.get("Retry-After") ?? 1));
-      if (wait > LONGEST_WAIT || (!AGAIN.has(response.status) && !inUse)) return response;
+      response = await fetch(url, options);
     } catch {
-      // No answer, and no telling whether it was done.
+      await sleep(2 ** attempt); // No answer, and no telling whether it was done.
+      continue;
     }
-    await sleep(wait);
+    const inUse = response.status === 409 && (await response.clone().json()).code === "idempotency_key_in_use";
+    if (!AGAIN.has(response.status) && !inUse) return response;
+    gate.close(Math.max(Number(response.headers.get("Retry-After") ?? 1), 2 ** attempt));
   }
+  await gate.wait();
   return fetch(url, options);
 }
 

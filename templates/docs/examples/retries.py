@@ -1,6 +1,9 @@
 import os
+import random
+import threading
 import time
 import uuid
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,31 +13,52 @@ AGAIN = {408, 429, 500, 502, 503, 504}
 LONGEST_WAIT = 120  # Seconds. A longer one means: the day's quota is used up, or the key is banned.
 
 
-def send_once(client: httpx.Client, url: str, body: Any) -> httpx.Response:
+class Gate:
+    """The wait that all requests of a key share. Retry-After of one closes it for all."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._opens = 0.0
+
+    def close(self, seconds: float) -> None:
+        with self._lock:
+            self._opens = max(self._opens, time.monotonic() + seconds)
+
+    def wait(self) -> None:
+        """Wait until it is open, or give up at once."""
+        while (left := self._opens - time.monotonic()) > 0:
+            if left > LONGEST_WAIT:
+                again = datetime.now(UTC) + timedelta(seconds=left)
+                raise SystemExit(f"Come again at {again:%Y-%m-%d %H:%M:%S} UTC.")
+            time.sleep(left + random.random())
+
+
+def send_once(client: httpx.Client, gate: Gate, url: str, body: Any) -> httpx.Response:
     """POST until there is an answer. However often it is sent, it is done once."""
     headers = {"Idempotency-Key": str(uuid.uuid4())}  # One for all tries.
     for attempt in range(5):
-        wait = 2**attempt
+        gate.wait()
         try:
             response = client.post(url, json=body, headers=headers)
         except httpx.TransportError:  # No answer, and no telling whether it was done.
-            time.sleep(wait)
+            time.sleep(2**attempt)
             continue
-        wait = max(wait, int(response.headers.get("Retry-After", 1)))
         in_use = response.status_code == 409 and response.json()["code"] == "idempotency_key_in_use"
-        if wait > LONGEST_WAIT or (response.status_code not in AGAIN and not in_use):
+        if response.status_code not in AGAIN and not in_use:
             return response
-        time.sleep(wait)
+        gate.close(max(int(response.headers.get("Retry-After", 1)), 2**attempt))
+    gate.wait()
     return client.post(url, json=body, headers=headers)
 
 
+gate = Gate()  # One for all threads of a process.
 with httpx.Client(headers={"Authorization": f"Bearer {os.environ['PETSTORE_KEY']}"}) as client:
     pets = client.get("{{ base_url }}/pets", params={"status": "available", "limit": 1})
     if pets.is_error:
         raise SystemExit(pets.text)
     if not pets.json():
         raise SystemExit("There is no pet to order.")
-    response = send_once(client, "{{ base_url }}/store/orders", {"petId": pets.json()[0]["id"]})
+    response = send_once(client, gate, "{{ base_url }}/store/orders", {"petId": pets.json()[0]["id"]})
 if response.is_error:
     raise SystemExit(response.text)
 Path("order.json").write_text(response.text)

@@ -1,6 +1,8 @@
 """Every example of the documentation runs as it stands on its page, in production and in staging."""
 
 import html
+import importlib.util
+import json
 import os
 import re
 import shutil
@@ -22,11 +24,12 @@ from django.utils.html import strip_tags
 
 from petstore.templatetags.documentation import filled_in
 from petstore.web.docs import GUIDES
+from tests.support import npm
 from tests.support.live import Service, live_service
 from tests.support.thorough import some
 
 PAGES = ["/", "/docs", *(f"/docs/{name}" for name in GUIDES)]
-EXAMPLE = re.compile(r'<code id="([a-z_]+\.(?:sh|py|mjs))">(.*?)</code>', re.DOTALL)
+EXAMPLE = re.compile(r'<code id="([a-z0-9_]+\.(?:sh|py|mjs))">(.*?)</code>', re.DOTALL)
 RUN = {"sh": "sh", "py": sys.executable, "mjs": "node"}
 NEEDS = {"sh": ["curl", "openssl"], "py": [], "mjs": ["node"]}
 KINDS = ["production", "staging"]  # They differ in what the examples call.
@@ -61,8 +64,8 @@ PRINTS = {
     "account.py": r"^minute: \d+ of 1000 left .*\nday: \d+ of 100000 left .*\nNext request in 0 s$",
     "account.mjs": r"^minute: \d+ of 1000 left .*\nday: \d+ of 100000 left .*\nNext request in 0 s$",
     "backoff.sh": PET,
-    "backoff.py": r"'id': \d+",
-    "backoff.mjs": r"id: \d+",
+    "backoff.py": r"^(\['[^\n]+'\]\n)+…?\n?$",
+    "backoff.mjs": r"^(\[ '[^\n]+' \]\n)+…?\n?$",
     "errors.sh": r'link: <http://[^>]*/docs/errors#missing_field>; rel="help".*"details"',
     "errors.py": r"^400 missing_field .*- categoryId invalid_field .*Help: http\S*#missing_field",
     "errors.mjs": r"^400 missing_field .*- categoryId invalid_field .*Help: http\S*#missing_field",
@@ -75,6 +78,14 @@ PRINTS = {
     "retries.sh": r'^{"id":\d+,"petId":\d+,"quantity":1,"status":"placed"',
     "retries.py": r"^{'id': \d+, .*'status': 'placed'",
     "retries.mjs": r"^{\n  id: \d+,.*status: 'placed'",
+    "retry_urllib3.py": r'^{"id":\d+,.*"status":"placed"',
+    "retry_httpx_retries.py": r'^{"id":\d+,.*"status":"placed"',
+    "retry_tenacity.py": r'^{"id":\d+,.*"status":"placed"',
+    "retry_stamina.py": r'{"id":\d+,.*"status":"placed"',
+    "retry_axios.mjs": r"^{\n  id: \d+,.*status: 'placed'",
+    "retry_got.mjs": r"^{\n  id: \d+,.*status: 'placed'",
+    "retry_ky.mjs": r"^{\n  id: \d+,.*status: 'placed'",
+    "retry_undici.mjs": r"^{\n  id: \d+,.*status: 'placed'",
     "create_pet.sh": r'^HTTP/1.[01] 201 .*"name":"Biscuit"',
     "create_pet.py": r"'name': 'Biscuit'",
     "create_pet.mjs": r"name: 'Biscuit'",
@@ -84,6 +95,7 @@ PRINTS = {
 }
 
 
+WITH_A_LIBRARY = [name for name in PRINTS if name.startswith("retry_")]
 NEED_AN_ORDER = {"cancel_order", "get_order", "orders"}
 
 
@@ -148,12 +160,24 @@ def attempt(name: str, code: str, key: str, folder: Path) -> subprocess.Complete
         if shutil.which(program) is None:
             assert os.environ.get("CI") != "true", f"CI must run every example: install {program}."
             pytest.skip(f"{program} is not installed, so {name} was not run.")
+    if name in WITH_A_LIBRARY:
+        have_library(name, folder)
     script = folder / name
     script.write_text(code)
     return subprocess.run(
         [RUN[language], script], cwd=folder, env=os.environ | {"PETSTORE_KEY": key}, capture_output=True,
         text=True, timeout=60, check=False,
     )  # fmt: skip
+
+
+def have_library(name: str, folder: Path) -> None:
+    """Put Node's packages beside the example; skip where Python's package is missing."""
+    library = name.removeprefix("retry_").partition(".")[0]
+    if name.endswith(".mjs") and not (folder / "node_modules").exists():
+        (folder / "node_modules").symlink_to(npm.install(Path(__file__).parent / "retrying"))
+    elif name.endswith(".py") and importlib.util.find_spec(library) is None:
+        assert os.environ.get("CI") != "true", f"CI must run every example: install {library}."
+        pytest.skip(f"{library} is not installed, so {name} was not run.")
 
 
 @pytest.mark.parametrize("deployment", KINDS, indirect=True, scope="module")
@@ -300,10 +324,15 @@ class Proxy:
 
 def refuse(handler: BaseHTTPRequestHandler, _: httpx.Response, seconds: int = 2) -> None:
     """Answer as the service does when a limit is used up."""
+    body = json.dumps(
+        {"code": "a_limit", "message": f"Try again in {seconds} seconds.", "status": 429}
+    ).encode()
     handler.send_response(429)
     handler.send_header("Retry-After", str(seconds))
-    handler.send_header("Content-Length", "0")
+    handler.send_header("Content-Type", "application/json")
+    handler.send_header("Content-Length", str(len(body)))
     handler.end_headers()
+    handler.wfile.write(body)
 
 
 def sell_nothing(handler: BaseHTTPRequestHandler, response: httpx.Response) -> None:
@@ -358,16 +387,55 @@ def proxy(service: Service) -> Iterator[Proxy]:
         server.server_close()
 
 
-@pytest.mark.parametrize("name", ["backoff.sh", "backoff.py", "backoff.mjs"])
 def test_example_of_backoff_never_comes_before_retry_after(
-    deployment: Service, examples: dict[str, str], key: str, tmp_path: Path, name: str
+    deployment: Service, examples: dict[str, str], key: str, tmp_path: Path
 ) -> None:
     with proxy(deployment) as before:
         before.spoil = [refuse]
-        printed = run(name, examples[name].replace(deployment.url, before.url), key, tmp_path)
+        printed = run(
+            "backoff.sh", examples["backoff.sh"].replace(deployment.url, before.url), key, tmp_path
+        )
     first, second = before.arrivals
     assert second - first >= 2
+    assert re.search(PRINTS["backoff.sh"], printed, re.DOTALL), printed
+
+
+@pytest.mark.parametrize("name", ["backoff.py", "backoff.mjs"])
+def test_example_of_backoff_shares_one_wait_among_its_parallel_requests(
+    deployment: Service, examples: dict[str, str], key: str, tmp_path: Path, name: str
+) -> None:
+    refused: list[float] = []
+
+    def refuse_and_note(handler: BaseHTTPRequestHandler, response: httpx.Response) -> None:
+        refused.append(time.monotonic())
+        refuse(handler, response)
+
+    with proxy(deployment) as before:
+        before.spoil = [pass_on, refuse_and_note]
+        printed = run(name, examples[name].replace(deployment.url, before.url), key, tmp_path)
     assert re.search(PRINTS[name], printed, re.DOTALL), printed
+    assert len(before.arrivals) == 11
+    during = [at for at in before.arrivals if refused[0] < at < refused[0] + 2]
+    assert len(during) < 4  # What the other three had in flight.
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in PRINTS if name.startswith(("backoff", "retries", "retry_"))]
+)
+def test_example_gives_up_on_a_wait_of_hours_at_once_and_says_when_to_come_again(
+    deployment: Service, examples: dict[str, str], key: str, tmp_path: Path, name: str
+) -> None:
+    with proxy(deployment) as before:
+        before.spoil = [pass_on, *[partial(refuse, seconds=20_000)] * 9]
+        code = examples[name].replace(deployment.url, before.url)
+        if name == "backoff.sh":
+            before.spoil.pop(0)
+        done = attempt(name, code, key, tmp_path)
+    assert done.returncode or name.endswith(".sh")
+    assert re.search(
+        r"[Cc]ome again (in 20000 s|at \d{4}-)|Try again in 20000 s", done.stdout + done.stderr
+    ), done
+    assert len(before.arrivals) <= (5 if name in {"backoff.py", "backoff.mjs"} else 2)
 
 
 @pytest.mark.parametrize("name", ["account.py", "account.mjs"])
@@ -410,12 +478,15 @@ def test_example_of_retries_places_one_order_though_the_connection_breaks(
     assert re.search(PRINTS[name], printed, re.DOTALL), printed
 
 
-@pytest.mark.parametrize("name", ["retries.py", "retries.mjs"])
-def test_example_of_retries_does_not_sleep_until_the_next_day(
-    deployment: Service, examples: dict[str, str], key: str, tmp_path: Path, name: str
+@pytest.mark.parametrize("name", WITH_A_LIBRARY)
+def test_client_with_a_library_waits_as_told_and_places_one_order(
+    deployment: Service, examples: dict[str, str], tmp_path: Path, name: str
 ) -> None:
-    with proxy(deployment) as before:
-        before.spoil = [pass_on, partial(refuse, seconds=20_000)]
-        code = examples[name].replace(deployment.url, before.url)
-        assert attempt(name, code, key, tmp_path).returncode
-        assert len(before.arrivals) == 2
+    key = str(deployment.issue(f"Orders once {name}")["key"])
+    with deployment.client(key) as client, proxy(deployment) as before:
+        before.spoil = [pass_on, break_off, refuse]
+        printed = run(name, examples[name].replace(deployment.url, before.url), key, tmp_path)
+        _, _, refused, again = before.arrivals
+        assert again - refused >= 2
+        assert len(client.get("/store/orders").json()) == 1
+    assert re.search(PRINTS[name], printed, re.DOTALL), printed

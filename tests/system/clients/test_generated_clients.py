@@ -122,7 +122,7 @@ def test_typescript_client_compiles_strictly_lists_creates_fetches_orders_and_ca
     drive(shop, "node", tmp_path / "out" / "drive.js", cwd=tmp_path)
 
 
-@pytest.mark.parametrize("folder", ["typescript", "spectral"])
+@pytest.mark.parametrize("folder", ["typescript", "spectral", "retrying"])
 def test_lock_file_has_hashes_and_names_no_registry(folder: str) -> None:
     packages = json.loads((HERE / folder / "package-lock.json").read_text())["packages"]
     own = packages.pop("")

@@ -1,0 +1,22 @@
+import axios from "axios";
+import axiosRetry, { exponentialDelay, isRetryableError, retryAfter } from "axios-retry";
+
+const petstore = axios.create({
+  baseURL: "{{ base_url }}",
+  headers: { Authorization: `Bearer ${process.env.PETSTORE_KEY}` },
+});
+axiosRetry(petstore, {
+  retries: 5,
+  retryDelay: (count, error) => exponentialDelay(count, error, 1000), // At least as Retry-After says.
+  // POST too, but no wait of hours.
+  retryCondition: (error) => isRetryableError(error) && retryAfter(error) <= 120_000,
+  shouldResetTimeout: true, // Where you set a timeout, a wait is none of it.
+});
+
+try {
+  const [pet] = (await petstore.get("/pets?status=available&limit=1")).data;
+  const headers = { "Idempotency-Key": crypto.randomUUID() };
+  console.log((await petstore.post("/store/orders", { petId: pet.id }, { headers })).data);
+} catch (error) {
+  throw new Error(JSON.stringify(error.response?.data ?? error.message));
+}
