@@ -20,7 +20,7 @@ from django.urls import path, reverse
 from django.utils.text import capfirst
 from unfold.admin import ModelAdmin
 
-from petstore.backoffice import audit, edit_conflicts
+from petstore.backoffice import audit, edit_conflicts, untouched_text
 from petstore.backoffice.audit import Action, Actor
 from petstore.backoffice.history import entries_of
 from petstore.backoffice.models import AuditEntry
@@ -116,11 +116,11 @@ class PetstoreModelAdmin(ModelAdmin):
         return row
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
-        """Return the form; it refuses if somebody else changed the row meanwhile."""
+        """Return the form, which keeps untouched text and rejects a change to an outdated row."""
         form = super().get_form(request, obj, change=change, **kwargs)
         if obj is None or not change or request.method != "POST":
             return form
-        return edit_conflicts.checked(form, obj, request)
+        return edit_conflicts.checked(untouched_text.keeping(form), obj, request)
 
     def render_change_form(
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
