@@ -93,7 +93,7 @@ class AccountPages(WarnsIfUntold):
 
         return confirm(
             self, request, question, form_class, act,
-            back=back, about=account.name, facts=facts(account), choices=choices(account),
+            back=back, about=str(account), facts=facts(account), choices=choices(account),
         )  # fmt: skip
 
 

@@ -47,7 +47,7 @@ class UsedFilter(ChoiceFilter):
 class AccountAdmin(PastedKeyAdmin, AccountPages, WhatIfAdmin):  # type: ignore[misc]  # Unfold has no types.
     keys_lookup = "account"
     row_pages = {**WhatIfAdmin.row_pages, **AccountPages.row_pages}
-    list_display = ["name", "state", "plan_badge", "today", "per_minute_now", "keys", "last_use"]
+    list_display = ["visible_name", "state", "plan_badge", "today", "per_minute_now", "keys", "last_use"]
     list_filter = ["plan", UsedFilter, SuspendedFilter]
     search_fields = ["name"]  # See search.
     search_help_text = "A name, or the public id of an account or key"
@@ -65,7 +65,7 @@ class AccountAdmin(PastedKeyAdmin, AccountPages, WhatIfAdmin):  # type: ignore[m
             by_id = Q(Exists(ApiKey.objects.filter(account=OuterRef("pk"), public_id__startswith=term)))
         else:
             by_id = Q(public_id__startswith=term)
-        return rows.filter(Q(name__icontains=term) | by_id)
+        return rows.filter(Q(name__search_key__contains=term) | by_id)
 
     @display(description="state", label={"suspended": "danger", "banned": "danger", "active": "success"})
     def state(self, account: Account) -> tuple[str, str]:
@@ -146,7 +146,7 @@ def panels(account: Account, request: HttpRequest) -> dict[str, Any]:
     keys = list(own[: KEYS_SHOWN + 1]) if sees_keys else []
     banned = own.filter(reports.banned_now(now))[:KEYS_SHOWN] if sees_keys else []
     return {
-        "name": account.name,
+        "name": str(account),
         "suspended": suspension(account),
         "plan_badge": {"type": PLAN_COLOURS[account.plan_id], "text": str(account.plan)},
         "today": usage_bar(account.used_on(now.date()), account.limits.per_day),
@@ -172,7 +172,7 @@ def panels(account: Account, request: HttpRequest) -> dict[str, Any]:
 def link(account: Account, page: str, words: str) -> SafeString:
     """Return a link of a row of the list, which says whose it is to those who hear it."""
     text = '<a class="office-link" href="{}" aria-label="{}: {}">{}</a>'
-    return format_html(text, page, words, account.name, words)
+    return format_html(text, page, words, account, words)
 
 
 def with_keys(accounts: QuerySet[Account]) -> QuerySet[Account]:

@@ -78,7 +78,7 @@ class ApiKeyAdmin(KeyPages):
 
     can_delete = False
     add_title = "Issue a key"
-    list_display = ["public_id", "account", "name", "state", "today", "last_use", "ends"]
+    list_display = ["public_id", "account", "visible_name", "state", "today", "last_use", "ends"]
     list_select_related = ["account__plan", "standing"]
     list_filter = [StateFilter, ExpiresFilter, BannedFilter, "mode", PlanFilter]
     search_fields = ["public_id"]  # See search.
@@ -106,7 +106,7 @@ class ApiKeyAdmin(KeyPages):
 
         Those of one account all begin with its id.
         """
-        named = Q(name__icontains=term) | Q(account__name__icontains=term)
+        named = Q(name__search_key__contains=term) | Q(account__name__search_key__contains=term)
         return rows.filter(Q(public_id__startswith=term) | named)
 
     @display(description="state", label=STATE_COLOURS)

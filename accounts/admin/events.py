@@ -30,6 +30,7 @@ from petstore.backoffice.filters import ChoiceFilter, TimeFilter
 from petstore.backoffice.history import Entry
 from petstore.backoffice.navigation import may_view
 from petstore.db.keysets import Key, OneFilterKey, TwoFilterKey
+from petstore.db.names import visible_name
 
 MOST_OF_KEY = 1_000  # Events that a search for a key finds.
 WARNINGS = {EventType.QUOTA_REACHED: "Reached {}", EventType.KEY_EXPIRING: "Ends soon: {}"}
@@ -109,7 +110,7 @@ class EventAdmin(PastedKeyAdmin, BigTableAdmin):  # type: ignore[misc]  # Unfold
                 account_id=key.account_id, type__in=OF_KEYS, data__startswith=begins
             )
             return rows.filter(pk__in=list(told.values_list("pk", flat=True)[:MOST_OF_KEY]))
-        if account := Account.objects.filter(Q(public_id=term) | Q(name__iexact=term)).first():
+        if account := Account.objects.filter(Q(public_id=term) | Q(name__search_key=term)).first():
             return rows.filter(account_id=account.pk)
         return rows.filter(pk=row_id(term) or 0)
 
@@ -125,7 +126,7 @@ class EventAdmin(PastedKeyAdmin, BigTableAdmin):  # type: ignore[misc]  # Unfold
     def account(self, event: Any) -> str:
         if event.account_id == PUBLIC:
             return "every account"
-        return event.account_name or "an account that is gone"
+        return visible_name(event.account_name or "an account that is gone")
 
     @admin.display
     def about(self, event: Event) -> str:

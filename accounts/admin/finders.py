@@ -19,6 +19,7 @@ from petstore.backoffice.changelist import row_id
 from petstore.backoffice.dashboard import listing
 from petstore.backoffice.navigation import may_view
 from petstore.backoffice.palette import MOST, Offer, Result
+from petstore.db.names import search_key, visible_name
 
 ISSUE, SUSPEND, LIFT = "Issue a key for", "Suspend", "Lift the suspension of"
 UNBAN = "Lift the ban of"
@@ -51,9 +52,9 @@ def accounts(request: HttpRequest, term: str) -> Iterator[Result]:
         return
     issues = request.user.has_perm("accounts.add_apikey")
     for account in named(term)[:MOST]:
-        rank = 1 if term.lower() in (account.name.lower(), account.public_id.lower()) else 2
+        rank = 1 if search_key(term) in map(search_key, (account.name, account.public_id)) else 2
         link = reverse("admin:accounts_account_change", args=[account.pk])
-        yield Result(rank, "storefront", account.name, f"Account, {account.plan}", link)
+        yield Result(rank, "storefront", str(account), f"Account, {account.plan}", link)
         if issues and not account.suspended_at:
             yield deed(ISSUE, account)
     for verb, permission, condition in DEEDS:
@@ -65,7 +66,7 @@ def accounts(request: HttpRequest, term: str) -> Iterator[Result]:
 
 def deed(verb: str, account: Account) -> Result:
     """Return what staff may do with an account."""
-    title, about = f"{verb} {account.name}", ""
+    title, about = f"{verb} {account}", ""
     if verb == ISSUE:
         about = "Suspended: lift that first" if account.suspended_at else ""
         return Result(
@@ -77,7 +78,7 @@ def deed(verb: str, account: Account) -> Result:
 
 def named(term: str) -> QuerySet[Account]:
     """Return accounts: some thousands at most, and the index on the name has them in order."""
-    found = Q(name__icontains=term) | Q(contact_email__icontains=term)
+    found = Q(name__search_key__contains=term) | Q(contact_email__search_key__contains=term)
     if may_be_id(term):
         found |= Q(public_id__startswith=term)
     return Account.objects.filter(found).select_related("plan").order_by("name")
@@ -96,11 +97,12 @@ def keys(request: HttpRequest, term: str) -> Iterator[Result]:
         yield Result(1 if key.public_id == term else 2, "key", key.public_id, about, link)
     whose = palette.after(term, UNBAN)
     if whose is not None and request.user.has_perm("accounts.change_apikey"):
-        of = Q(account__name__icontains=whose) | Q(name__icontains=whose) | Q(public_id__startswith=whose)
+        of = Q(account__name__search_key__contains=whose) | Q(name__search_key__contains=whose)
+        of |= Q(public_id__startswith=whose)
         for key in all_keys.filter(reports.banned_now(now)).filter(of)[:MOST]:
             about = f"Key of {key.account}, {uncapitalised(key_state(key, now)[1])}"
             link = reverse("admin:accounts_apikey_unban", args=[key.pk])
-            yield Result(3, "lock_open", f"{UNBAN} {key.name or key.public_id}", about, link)
+            yield Result(3, "lock_open", f"{UNBAN} {visible_name(key.name) or key.public_id}", about, link)
 
 
 def uncapitalised(text: str) -> str:
@@ -130,8 +132,8 @@ def events(request: HttpRequest, term: str) -> Iterator[Result]:
 def staff(request: HttpRequest, term: str) -> Iterator[Result]:
     """Yield members of staff by the start of their user name."""
     if may_view(request, "auth.user"):
-        found = User.objects.filter(is_staff=True, username__istartswith=term).order_by("username")
-        for pk, name in found.values_list("pk", "username")[:MOST]:
+        found = User.objects.filter(is_staff=True, username__search_key__startswith=term)
+        for pk, name in found.order_by("username").values_list("pk", "username")[:MOST]:
             yield Result(2, "badge", name, "Member of staff", reverse("admin:auth_user_change", args=[pk]))
 
 

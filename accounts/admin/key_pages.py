@@ -29,6 +29,7 @@ from accounts.admin.use import sent_lately
 from accounts.models import ROTATION_OVERLAP, Account, ApiKey, active
 from petstore.backoffice.audit import Action, Actor
 from petstore.backoffice.confirmation import Question, ReasonForm, confirm
+from petstore.db.names import visible_name
 
 logger = logging.getLogger(__name__)
 
@@ -230,7 +231,7 @@ def facts(key: ApiKey, now: datetime) -> dict[str, Any]:
     event = key.events.filter(action=Action.BANNED).first() if ban_end else None
     since = {"Banned since": exact(event.at), "Reason of the ban": event.reason} if event else {}
     return {
-        "Name of the key": key.name or "none",
+        "Name of the key": visible_name(key.name) or "none",
         "Scopes": ", ".join(key.scopes.split()),
         "Last use": age(key.last_used_at, now),
         **sent_lately(now, key=key),

@@ -146,7 +146,7 @@ def matching(term: str, hours: str, now: datetime) -> Q:
     if not term:
         return since
     keys = ApiKey.objects.filter(public_id=term)
-    accounts = Account.objects.filter(Q(name__icontains=term) | Q(public_id=term))
+    accounts = Account.objects.filter(Q(name__search_key__contains=term) | Q(public_id=term))
     if found := list(keys.values_list("pk", flat=True)):
         return since & Q(key__in=found)
     return since & Q(account__in=list(accounts.values_list("pk", flat=True)[:MOST_ACCOUNTS]))

@@ -274,7 +274,7 @@ class StaffAdmin(UserAdmin, NobodyAboveAdmin):  # type: ignore[type-arg,misc]  #
 @admin.register(Group)
 class StaffGroupAdmin(GroupAdmin, NobodyAboveAdmin):  # type: ignore[misc]  # Unfold has no types.
     rights_field = "permissions"
-    list_display = ("name", "what_for")
+    list_display = ("visible_name", "what_for")
 
     def outranks(self, request: HttpRequest, row: Group) -> bool:
         """Tell whether the group has rights that the member of staff has not, or is one of theirs."""

@@ -19,6 +19,7 @@ from accounts.models.records import KeyStanding, Published
 from petstore.backoffice import audit
 from petstore.backoffice.audit import Action, Actor, values_in
 from petstore.backoffice.models import AuditEntry, AuditQuerySet
+from petstore.db.names import visible_name
 
 MAX_LIFETIME = timedelta(days=36_525)  # So that no later end overflows the calendar.
 ROTATION_OVERLAP = timedelta(hours=24)  # D19
@@ -141,7 +142,7 @@ class ApiKey(Published):
 
     @property
     def about(self) -> str:
-        return f"{self.name}, {self.account.name}" if self.name else self.account.name
+        return f"{visible_name(self.name)}, {self.account}" if self.name else str(self.account)
 
     def state(self, now: datetime) -> str:
         if self.revoked_at is not None:

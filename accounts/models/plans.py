@@ -16,6 +16,7 @@ from accounts.models.events import EventDraft, EventType
 from accounts.models.records import Published, QuotaCounter
 from petstore.backoffice import audit
 from petstore.backoffice.audit import Action, Actor, values_in
+from petstore.db.names import UniquelyNamed
 
 EPOCH = date(1970, 1, 1)
 MOST_REQUESTS = 10**12  # Far more than anybody sends; Redis counts exactly up to 2**53.
@@ -64,13 +65,12 @@ class Plan(Published):
         return Limits(self.per_minute, self.per_day) if self.per_minute and self.per_day else None
 
 
-class Account(Published):
+class Account(UniquelyNamed, Published):
     """A customer: its keys share one quota, and its orders are its own."""
 
     public_id = models.CharField(
         max_length=key_text.ACCOUNT_ID_LENGTH, unique=True, editable=False, default=key_text.new_account_id
     )
-    name = models.CharField(max_length=255, unique=True)
     plan = models.ForeignKey(Plan, models.PROTECT)
     per_minute = models.BigIntegerField(
         "requests per minute", null=True, blank=True, validators=WITHIN, help_text=AGREED
@@ -111,9 +111,6 @@ class Account(Published):
                 condition=both_or_neither(custom=Q(plan=PlanCode.ENTERPRISE)),
             ),
         ]
-
-    def __str__(self) -> str:
-        return self.name
 
     def clean(self) -> None:
         """Refuse an Enterprise account without its numbers, and others with them."""

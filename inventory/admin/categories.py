@@ -31,11 +31,11 @@ class CategoryList(KeysetChangeList):
 
 @admin.register(Category)
 class CategoryAdmin(BigTableAdmin):
-    list_display = ["name", "id", "pets", "description"]
+    list_display = ["visible_name", "id", "pets", "description"]
     search_fields = ["name"]
     search_help_text = "A part of a name"
     ordering = ["name"]
-    sortable_by = ["name", "id"]
+    sortable_by = ["visible_name", "id"]
     list_filter_submit = False
     readonly_fields = ["pets"]
     instead_of_deleting = "Move its pets to another category first, or give it another name."

@@ -13,6 +13,7 @@ from inventory.stock import Stock, snapshot
 from petstore.backoffice.charts import BarChart, Series
 from petstore.backoffice.dashboard import Card, Step, listing, makes_cards
 from petstore.backoffice.navigation import may_view
+from petstore.db.names import visible_name
 
 MOST_CATEGORIES = 12  # In the chart, those with the most pets.
 WAITING = {
@@ -90,7 +91,7 @@ def stock_chart(stock: Stock) -> BarChart:
         "Pets by category and status",
         "pets",
         "Category",
-        [row.name for row in shown],
+        [visible_name(row.name) for row in shown],
         [series(status) for status in PetStatus],
         [listing("inventory_pet", category__id__exact=row.category_id) for row in shown],
         lying=True,

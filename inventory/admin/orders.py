@@ -163,7 +163,8 @@ class OrderAdmin(ActingAdmin):
 
     def search(self, request: HttpRequest, rows: QuerySet[Order], term: str) -> QuerySet[Order]:
         """Search by ids and by accounts; accounts are few, so they are found first."""
-        accounts = list(Account.objects.filter(name__icontains=term).values_list("pk")[: MOST_ACCOUNTS + 1])
+        named = Account.objects.filter(name__search_key__contains=term)
+        accounts = list(named.values_list("pk")[: MOST_ACCOUNTS + 1])
         if len(accounts) > MOST_ACCOUNTS:
             text = f"More than {MOST_ACCOUNTS} accounts have this in their name. Type more of it."
             self.message_user(request, text, messages.WARNING)

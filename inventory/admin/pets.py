@@ -134,7 +134,7 @@ class PetAdmin(PetExchange):
     """The pets. No page of theirs grows slow with a million of them."""
 
     form = PetForm
-    list_display = ["name", "id", "status_badge", "category", "updated_at"]
+    list_display = ["visible_name", "id", "status_badge", "category", "updated_at"]
     list_filter = [("status", ChoicesDropdownFilter), ("category", SearchedFilter)]
     keys = MappingProxyType(
         {

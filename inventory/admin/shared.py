@@ -22,6 +22,7 @@ from petstore.backoffice.confirmation import Question, confirm
 from petstore.backoffice.history import MOST_SHOWN, Entry
 from petstore.backoffice.model_admin import SafeAutocompleteSelect
 from petstore.backoffice.wording import counted, short
+from petstore.db.names import visible_name
 
 COLOURS: dict[str, str] = {
     PetStatus.AVAILABLE: "success",
@@ -42,7 +43,7 @@ def staff(request: HttpRequest) -> str:
 
 
 def label(pet: Pet) -> str:
-    return f"{short(pet.name, NAME_SHOWN)} ({pet.pk})"
+    return f"{short(visible_name(pet.name), NAME_SHOWN)} ({pet.pk})"
 
 
 def steps_of(row: Order | Pet) -> list[Entry]:

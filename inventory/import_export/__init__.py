@@ -32,7 +32,7 @@ def format_of(file: str, chosen: str | None) -> str:
 
 def category_ids() -> dict[str, int]:
     """Return the id of each category by its name."""
-    return dict(Category.objects.values_list("name", "id"))
+    return dict(Category.objects.order_by("id").values_list("name", "id"))
 
 
 def checked(

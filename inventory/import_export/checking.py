@@ -12,6 +12,7 @@ from rest_framework.serializers import ValidationError
 from inventory.fields import Int64Field, NameField, StatusField
 from inventory.models import PetStatus
 from petstore.backoffice.wording import short
+from petstore.db.names import nfc, search_key
 
 BATCH = 5_000
 COLUMNS = ("name", "category", "categoryId", "status")
@@ -71,7 +72,7 @@ class Report:
 
 def start_of(name: str) -> str:
     """Return what is compared of a category's name."""
-    return name[:LONGEST_COMPARED].casefold()
+    return search_key(name[:LONGEST_COMPARED])
 
 
 class Checker:
@@ -79,14 +80,13 @@ class Checker:
 
     def __init__(self, categories: dict[str, int]) -> None:
         self.ids = frozenset(categories.values())
-        # Blanks around a name in a file mean nothing, nor do capitals where they leave one category; but a
-        # name as it stands comes first.
-        self.by_name = {name.strip(): number for name, number in categories.items()} | categories
-        folded = Counter(name.strip().casefold() for name in categories)
+        # Blanks around a name in a file mean nothing, nor does its normal form, nor do capitals where they
+        # leave one category; but a name as it stands comes first, and of several the oldest.
+        self.by_name = categories
+        self.by_nfc = {nfc(name.strip()): number for name, number in reversed(categories.items())}
+        folded = Counter(map(search_key, self.by_nfc))
         self.by_folded = {
-            fold: number
-            for name, number in categories.items()
-            if folded[fold := name.strip().casefold()] == 1
+            fold: number for name, number in self.by_nfc.items() if folded[fold := search_key(name)] == 1
         }
         self.folded = {start_of(name): name for name in islice(categories, MOST_CATEGORIES)}
         self.hints: dict[str, str] = {}  # By the start of the unknown name.
@@ -124,7 +124,8 @@ class Checker:
     def category(self, value: Any) -> int:
         if not isinstance(value, str):
             raise ValidationError(NAME.error_messages["type"])
-        found = self.by_name.get(value) or self.by_folded.get(value.strip().casefold())
+        name = nfc(value.strip())
+        found = self.by_name.get(value) or self.by_nfc.get(name) or self.by_folded.get(search_key(name))
         if found is None:
             raise ValidationError(f"No category has the name {shown(value)}.{self.hint(value)}")
         return found

@@ -2,7 +2,7 @@
 
 from inventory.models.additions import added_pets
 from inventory.models.orders import Order, OrderEvent, OrderQuerySet
-from inventory.models.pets import NAME_LENGTH, Category, Pet, PetEvent, PetQuerySet, StockCount
+from inventory.models.pets import Category, Pet, PetEvent, PetQuerySet, StockCount
 from inventory.models.uploads import PetUpload
 from inventory.transitions import (
     LIVE,
@@ -13,6 +13,7 @@ from inventory.transitions import (
     PetStatus,
     Stage,
 )
+from petstore.db.names import NAME_LENGTH
 
 __all__ = [
     "LIVE",

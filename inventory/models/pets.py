@@ -12,24 +12,19 @@ from accounts.models import EventDraft, EventType
 from inventory.search import Folded
 from inventory.transitions import LIVE, PET_MOVES, IllegalMoveError, PetStatus
 from petstore.db.keysets import OneFilterKey, TwoFilterKey
+from petstore.db.names import NAME_LENGTH, UniquelyNamed, visible_name
 from petstore.loop.compiled_reads import Read
 from petstore.loop.compiled_writes import refresh, update
 from petstore.loop.linked_inserts import KEY, Move, insert_with
 
-NAME_LENGTH = 255
 
-
-class Category(models.Model):
-    name = models.CharField(max_length=NAME_LENGTH, unique=True)
+class Category(UniquelyNamed):
     description = models.TextField(blank=True)
 
     class Meta:
         verbose_name_plural = "categories"
         ordering = ["id"]
         constraints = [models.CheckConstraint(name="category_has_a_name", condition=~Q(name=""))]
-
-    def __str__(self) -> str:
-        return self.name
 
 
 class Event(models.Model):
@@ -83,7 +78,7 @@ class Pet(models.Model):
             models.Index("category", OneFilterKey("id"), name="pet_of_category"),
             # Counts by both read it alone.
             models.Index("category", "status", TwoFilterKey("id"), name="pet_of_category_and_status"),
-            models.Index(Folded("name"), "id", name="pet_by_name"),
+            models.Index(Folded("name"), "id", name="pet_by_name_in_nfc"),
             *(
                 models.Index(fields=["id"], name=f"pet_{status}", condition=Q(status=status))
                 for status in PetStatus.values
@@ -95,7 +90,7 @@ class Pet(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.name} ({self.pk})"
+        return f"{visible_name(self.name)} ({self.pk})"
 
     def as_json(self) -> dict[str, Any]:
         """Return the contract's Pet, as `PetQuerySet.as_json` reads it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+import unicodedata
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import timedelta
@@ -38,6 +39,7 @@ from petstore.backoffice.models import AuditEntry
 from petstore.backoffice.navigation import may_view
 from petstore.backoffice.palette import Result
 from petstore.backoffice.wording import short
+from petstore.db.names import nfc
 
 MOST_SHOWN = 1000  # Entries that one can page through; for older ones there are the filters.
 MOST_EXPORTED = 50_000
@@ -131,7 +133,8 @@ class AuditEntryAdmin(PetstoreModelAdmin):
 
     def search(self, request: HttpRequest, rows: QuerySet[Any], term: str) -> QuerySet[Any]:
         """Search for whole ids and names: only those an index finds."""
-        return rows.filter(Q(object_id=term) | Q(object_text=term) | Q(request_id=term))
+        spellings = {term, nfc(term), unicodedata.normalize("NFD", term)}
+        return rows.filter(Q(object_id=term) | Q(object_text__in=spellings) | Q(request_id=term))
 
     @admin.display(description="at")
     def when(self, entry: AuditEntry) -> str:

@@ -14,6 +14,7 @@ from django.contrib.admin.utils import quote, unquote
 from django.contrib.admin.widgets import AutocompleteSelect, RelatedFieldWidgetWrapper
 from django.core.exceptions import PermissionDenied
 from django.db import models
+from django.db.models import Q
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import path, reverse
@@ -26,6 +27,7 @@ from petstore.backoffice.history import entries_of
 from petstore.backoffice.models import AuditEntry
 from petstore.backoffice.site import PetstoreAdminSite
 from petstore.db.keysets import order_for
+from petstore.db.names import visible_name
 
 MOST_REMEMBERED = 500  # Rows of one action whose old values are kept; more are recorded without them.
 EXAMPLES = 3
@@ -80,7 +82,11 @@ class PetstoreModelAdmin(ModelAdmin):
         return (self.search(request, queryset, term) if term else queryset), False
 
     def search(self, request: HttpRequest, rows: models.QuerySet[Any], term: str) -> models.QuerySet[Any]:
-        return super().get_search_results(request, rows, term)[0]
+        """Return the rows that have each word of the term in one of the fields to search."""
+        for word in term.split():
+            fields = [f"{field}__search_key__contains" for field in self.get_search_fields(request)]
+            rows = rows.filter(Q(*[(field, word) for field in fields], _connector=Q.OR))
+        return rows
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
         """Fill in nothing from the address: Django would hand its text to the widgets unchecked."""
@@ -103,6 +109,10 @@ class PetstoreModelAdmin(ModelAdmin):
     def _get_obj_does_not_exist_redirect(self, request: HttpRequest, opts: Any, object_id: str) -> Any:
         """Answer 404, as any other page that isn't there; Django would lead to the home page."""
         raise Http404
+
+    @admin.display(description="name", ordering="name")
+    def visible_name(self, row: Any) -> str:
+        return visible_name(row.name)
 
     # --- Two who edit the same row
 

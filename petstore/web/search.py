@@ -13,6 +13,7 @@ from django.utils.html import strip_tags
 from django.views.decorators.http import require_safe
 
 from petstore.api.openapi.views import document
+from petstore.db.names import search_key
 from petstore.web.docs import GUIDES, contents, context
 
 LONGEST = 100  # Characters of a question.
@@ -40,10 +41,10 @@ def search(request: HttpRequest) -> HttpResponse:
 
 def findings(question: str, among: tuple[Finding, ...]) -> list[Finding]:
     """Return what has every word of the question, first what has them in its title."""
-    words = question.casefold().split()
+    words = search_key(question).split()
 
     def has_all(text: str) -> bool:
-        return all(word in text.casefold() for word in words)
+        return all(word in search_key(text) for word in words)
 
     found = [one for one in among if has_all(f"{one.title} {one.text}")]
     found.sort(key=lambda one: not has_all(one.title))
@@ -52,7 +53,7 @@ def findings(question: str, among: tuple[Finding, ...]) -> list[Finding]:
 
 def excerpt(text: str, word: str) -> str:
     """Return a part of the text, around the word if it has it."""
-    at = max(text.casefold().find(word) - SHOWN // 2, 0)
+    at = max(search_key(text).find(word) - SHOWN // 2, 0)
     start = text.find(" ", at) + 1 if at else 0
     part = text[start : start + SHOWN]
     whole = start + SHOWN >= len(text)

@@ -5,15 +5,15 @@ from datetime import timedelta
 from typing import Any
 
 from django.core.management.base import CommandError
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from accounts.management.base import KeyCommand, describe, operator
 from accounts.models import Account, ApiKey, PlanCode
 from accounts.scopes import SCOPES
+from petstore.db.names import NAME_LENGTH, named
 
 MAX_DAYS = 36_500
-NAME_LENGTH = 255
 
 
 def comma_separated(text: str) -> list[str]:
@@ -87,12 +87,17 @@ class Command(KeyCommand):
             "per_minute": numbers[0],
             "per_day": numbers[1],
         }
-        if not of_that_name.filter(name=name).exists():
+        account = named(of_that_name, name)
+        if account is None:
+            new = Account(name=name, **first)
             # Not whether it is alone with its name: another command may make it at this moment.
-            Account(name=name, **first).full_clean(validate_unique=False)
-        account, is_new = of_that_name.get_or_create(name=name, defaults=first)
-        if is_new:
-            return account
+            new.full_clean(validate_unique=False)
+            try:
+                with transaction.atomic():
+                    new.save()
+                return new
+            except IntegrityError:
+                account = of_that_name.get(name__nfc=name)
         plan = options["plan"] or account.plan_id
         if numbers == (None, None) and plan == account.plan_id:
             numbers = (account.per_minute, account.per_day)

@@ -7,6 +7,7 @@ from django.core.management.base import CommandError
 
 from accounts.management.base import SHOWN, KeyCommand, describe
 from accounts.models import Account, ApiKey
+from petstore.db.names import named
 
 COLUMNS = ("id", "account", "plan", "state", "last_used_at", "today", "name")
 
@@ -26,9 +27,10 @@ class Command(KeyCommand):
         keys = ApiKey.objects.select_related(*SHOWN)
         if options["account"] is not None:
             name = options["account"].strip()
-            if not Account.objects.filter(name=name).exists():
+            account = named(Account.objects.all(), name)
+            if account is None:
                 raise CommandError(f"No account has the name {name!r}. List every key without --account.")
-            keys = keys.filter(account__name=name)
+            keys = keys.filter(account=account)
         rows = [describe(key) for key in keys]
         self.answer(options, rows, table(rows) if rows else "There are no keys. Issue one with issue_key.")
 

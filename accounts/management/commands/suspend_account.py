@@ -8,6 +8,7 @@ from django.core.management.base import CommandError
 from accounts.management.base import KeyCommand, operator
 from accounts.models import Account
 from accounts.quota import publishing
+from petstore.db.names import named
 
 
 class Command(KeyCommand):
@@ -24,7 +25,7 @@ class Command(KeyCommand):
         parser.add_argument("--lift", action="store_true", help="Let its keys work again.")
 
     def run(self, options: dict[str, Any]) -> None:
-        account = Account.objects.filter(name=options["account"]).first()
+        account = named(Account.objects.all(), options["account"])
         if account is None:
             raise CommandError(f"No account has the name {options['account']}.")
         verb = account.lift_suspension if options["lift"] else account.suspend

@@ -13,6 +13,7 @@ from django.core.management.base import CommandError
 from inventory.import_export import FORMATS, STREAM, export, format_of, snapshot
 from inventory.import_export.writing import Exported, whole_file, write
 from inventory.models import Category, Pet, PetQuerySet, PetStatus
+from petstore.db.names import named
 from petstore.management.base import INTERRUPTED, JsonCommand, forget_output
 
 
@@ -80,7 +81,8 @@ class Command(JsonCommand):
 
 def chosen(status: str | None, category: str | None) -> PetQuerySet:
     """Return the pets to be written. Raises CommandError for an unknown category."""
-    if category is not None and not Category.objects.filter(name=category).exists():
+    found = named(Category.objects.all(), category) if category is not None else None
+    if category is not None and found is None:
         raise CommandError(f"No category has the name {category!r}.")
-    wanted = {"status": status, "category__name": category}
+    wanted = {"status": status, "category": found}
     return Pet.objects.filter(**{name: value for name, value in wanted.items() if value is not None})

@@ -1,0 +1,140 @@
+"""Names: which spellings are the same name, how they are searched, and how pages show them.
+
+The stored text keeps every byte. It is compared in Unicode's normal form C, in which `é` is one character
+however it was typed (UAX 15). The database computes that form, so no stored key can be out of date.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import defaultdict
+from typing import Any, TypeVar
+
+from django.apps import apps
+from django.core import checks
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, connection, models, transaction
+from django.db.backends.signals import connection_created
+from django.db.models import CharField, QuerySet, Transform
+from django.dispatch import receiver
+
+NAME_LENGTH = 255
+# What draws nothing: controls, format characters, marks without a letter, separators ...
+UNSEEN = {"Cc", "Cf", "Me", "Mn", "Zl", "Zp", "Zs"}
+# ... and what Unicode files elsewhere: fillers, the blank Braille pattern, unassigned default-ignorables.
+BLANKS = "\u115f\u1160\u2065\u2800\u3164\uffa0"
+# Embeddings, overrides and isolates, which can reorder the text that follows a name (UAX 9).
+DIRECTIONS = re.compile("[\u202a-\u202e\u2066-\u2069]")
+
+Row = TypeVar("Row", bound="UniquelyNamed")
+
+
+def visible_name(name: str) -> str:
+    """Return a name as pages show it: with a stand-in if it is invisible, without bidi controls."""
+    if name and all(unicodedata.category(one) in UNSEEN or one in BLANKS for one in name):
+        return f"(invisible: {' '.join(f'U+{ord(one):04X}' for one in name[:3])})"
+    return DIRECTIONS.sub("", name)
+
+
+def nfc(text: str) -> str:
+    return unicodedata.normalize("NFC", text or "")  # SQL may pass NULL.
+
+
+def search_key(text: str) -> str:
+    """Return what a search compares: NFC, in capitals."""
+    return nfc(nfc(text).upper())
+
+
+@CharField.register_lookup
+class NormalForm(Transform):
+    """`name__nfc=text` compares both in NFC."""
+
+    lookup_name = "nfc"
+    function = "NORMALIZE"
+    bilateral = True
+
+
+@CharField.register_lookup
+class SearchKey(Transform):
+    """`name__search_key__contains=text` finds it in either case and in any normal form."""
+
+    lookup_name = "search_key"
+    function = "SEARCH_KEY"
+    bilateral = True
+
+    def as_postgresql(self, compiler: Any, connection: Any, **context: Any) -> Any:
+        return self.as_sql(compiler, connection, template="UPPER(NORMALIZE(%(expressions)s))", **context)
+
+
+@receiver(connection_created)
+def add_functions(connection: Any, **_: Any) -> None:
+    """Give SQLite the functions: its own UPPER and LIKE know the letters A to Z only."""
+    if connection.vendor == "sqlite":
+        connection.connection.create_function("NORMALIZE", 1, nfc, deterministic=True)
+        connection.connection.create_function("SEARCH_KEY", 1, search_key, deterministic=True)
+
+
+def named(rows: QuerySet[Row], name: str) -> Row | None:
+    """Return the row of this name; of several, the one spelled exactly so, or else the oldest."""
+    return min(rows.filter(name__nfc=name).order_by("pk"), key=lambda row: row.name != name, default=None)
+
+
+class UniquelyNamed(models.Model):
+    """A row that its name identifies, in any normal form.
+
+    Rows from before that rule may share a name, so no constraint can hold it: new names are checked under a
+    lock. Such rows keep working, and `same_names` lists them.
+    """
+
+    name = CharField(max_length=NAME_LENGTH, unique=True)
+
+    class Meta:
+        abstract = True
+
+    def __str__(self) -> str:
+        return visible_name(self.name)
+
+    def validate_unique(self, exclude: Any = None) -> None:
+        super().validate_unique(exclude)
+        if "name" not in (exclude or ()) and (other := self.same_name()):
+            kind = str(self._meta.verbose_name).capitalize()
+            text = f"{kind} {other} has this name already, in another Unicode form. Choose another name."
+            raise ValidationError({"name": text})
+
+    def save(self, *args: Any, **options: Any) -> None:
+        """Save. Raises IntegrityError if the name is new to the row and another row has it."""
+        with transaction.atomic(savepoint=False):
+            if "name" in (options.get("update_fields") or ["name"]):
+                if connection.vendor == "postgresql":  # SQLite has one writer.
+                    with connection.cursor() as cursor:
+                        cursor.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [self._meta.db_table])
+                if other := self.same_name():
+                    raise IntegrityError(f"{self._meta.label} {other} has the same name in NFC.")
+            super().save(*args, **options)
+
+    def same_name(self) -> int | None:
+        """Return the id of another row of this name, if saving would give it to this one."""
+        rows = type(self)._base_manager.filter(name__nfc=self.name).order_by("pk")
+        ids = list(rows.values_list("pk", flat=True))
+        return ids[0] if ids and self.pk not in ids else None
+
+
+@checks.register(checks.Tags.database)
+def same_names(app_configs: Any, databases: Any, **_: Any) -> list[checks.CheckMessage]:
+    """List the rows that share a name: `manage.py check --database default`, and `migrate`."""
+    found: list[checks.CheckMessage] = []
+    tables = connection.introspection.table_names() if "default" in (databases or ()) else []
+    for model in apps.get_models():
+        if issubclass(model, UniquelyNamed) and model._meta.db_table in tables:
+            spellings = defaultdict(list)
+            for pk, name in model._base_manager.order_by("pk").values_list("pk", "name"):
+                spellings[nfc(name)].append(f"{pk} ({name!a})")
+            kind = str(model._meta.verbose_name_plural).capitalize()
+            hint = "They keep working. Rename all but one in the back office."
+            found += [
+                checks.Warning(f"{kind} of one name: {', '.join(rows)}.", hint=hint, id="petstore.W001")
+                for rows in spellings.values()
+                if len(rows) > 1
+            ]
+    return found

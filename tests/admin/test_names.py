@@ -1,0 +1,196 @@
+"""Names in the back office: untouched text keeps its bytes, every name can be seen and found."""
+
+from __future__ import annotations
+
+import html
+import re
+import unicodedata
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group, User
+from django.test import Client
+
+from accounts.models import Account, Actor, ApiKey
+from inventory.models import Category, Pet
+from inventory.search import starting_with
+from petstore.db.names import nfc, visible_name
+
+ODD_NAMES = {
+    "line breaks": "Line1\nLine2\r\nLine3\rLine4",
+    "blanks around it": "\t Rex\u2003 ",
+    "controls": "a\tb\x0b\x01\x7f\x85\u2028\u2029c\ufeff",
+    "decomposed": "Cafe\u0301",
+    "only blanks": " \n\t",
+    "invisible": "\u200b",
+}
+NFC, NFD = "\u00c9lan V\u00f6gel", unicodedata.normalize("NFD", "\u00c9lan V\u00f6gel")
+INVISIBLE = ["\u200b", "\u3164", "\u2800", "\u0301", "\u202e", "\u00a0", "\U000e0001", "\ufe0f", "\u200b\n"]
+
+
+def row_of(model: str, category: Category, **texts: str) -> Any:
+    """Store a row with these texts as they are, past every check."""
+    name = texts["name"]
+    if model == "pet":
+        return Pet.objects.bulk_create([Pet(name=name, category=category)])[0]
+    if model == "category":
+        return Category.objects.bulk_create([Category(name=name, description=texts["text"])])[0]
+    if model == "account":
+        [account] = Account.objects.bulk_create([Account(name=name, notes=texts["text"], plan_id="free")])
+        return account
+    account = Account.objects.create(name="Acme Pets", plan_id="free")
+    return ApiKey.objects.issue(account, name=name, by=Actor("tests"))[0]
+
+
+def page_of(row: Any) -> str:
+    return f"/admin/{row._meta.label_lower.replace('.', '/')}/{row.pk}/change/"
+
+
+def browsers_form(page: str) -> dict[str, str]:
+    """Return what a browser would send of a page's form (HTML 13.2.3.5, 13.2.5.1, 4.10.5.1.2, 4.10.11)."""
+    page = page.replace("\r\n", "\n").replace("\r", "\n")
+    sent = {}
+    for tag in re.findall(r"<input\b[^>]*>", page):
+        found = dict(re.findall(r'(\w+)="([^"]*)"', tag))
+        if "name" in found and found.get("type") in {"text", "hidden", "email"}:
+            value = html.unescape(found.get("value", ""))
+            sent[found["name"]] = value if found["type"] == "hidden" else value.replace("\n", "")
+    for name, text in re.findall(r'<textarea\b[^>]*?name="(\w+)"[^>]*>(.*?)</textarea>', page, re.DOTALL):
+        sent[name] = html.unescape(text.removeprefix("\n")).replace("\n", "\r\n")
+    for name, options in re.findall(r'<select\b[^>]*?name="(\w+)"[^>]*>(.*?)</select>', page, re.DOTALL):
+        if chosen := re.search(r'value="([^"]*)" selected', options):
+            sent[name] = chosen[1]
+    return sent
+
+
+@pytest.mark.parametrize("name", ODD_NAMES.values(), ids=ODD_NAMES)
+@pytest.mark.parametrize("model", ["pet", "category", "account", "key"])
+def test_text_that_staff_leave_alone_stays_byte_for_byte(
+    staff: Client, category: Category, model: str, name: str
+) -> None:
+    row = row_of(model, category, name=name, text=f"\n\n{name}\n")
+    other = Category.objects.latest("id")
+    sent = browsers_form(staff.get(page_of(row)).text)
+    changed = {"category": str(other.pk)} if model == "pet" else {}
+    assert sent["name"] == re.sub("[\r\n]", "", name)
+    response = staff.post(page_of(row), sent | changed)
+    assert response.status_code == 302, response.context["adminform"].form.errors
+    stored = type(row).objects.get(pk=row.pk)
+    assert stored.name == name
+    assert getattr(stored, "notes", f"\n\n{name}\n") == f"\n\n{name}\n"
+    assert getattr(stored, "description", f"\n\n{name}\n") == f"\n\n{name}\n"
+    assert model != "pet" or stored.category == other
+
+
+def test_text_that_staff_edit_is_stored_as_they_typed_it(staff: Client, category: Category) -> None:
+    pet = row_of("pet", category, name="Line1\nLine2")
+    sent = browsers_form(staff.get(page_of(pet)).text)
+    assert staff.post(page_of(pet), sent | {"name": " Line1 Line2"}).status_code == 302
+    pet.refresh_from_db()
+    assert pet.name == "Line1 Line2"
+
+
+def test_a_line_break_that_staff_take_out_of_a_text_is_gone(staff: Client, category: Category) -> None:
+    account = row_of("account", category, name="Acme Pets", text="one\ntwo")
+    sent = browsers_form(staff.get(page_of(account)).text)
+    assert staff.post(page_of(account), sent | {"notes": "onetwo"}).status_code == 302
+    account.refresh_from_db()
+    assert account.notes == "onetwo"
+
+
+@pytest.mark.parametrize("name", INVISIBLE, ids=ascii)
+def test_a_name_that_draws_nothing_has_a_stand_in_in_every_link(
+    staff: Client, category: Category, name: str
+) -> None:
+    rows = [row_of(model, category, name=name, text="") for model in ("pet", "category", "account", "key")]
+    shown = f"(invisible: U+{ord(name[0]):04X}"
+    for row in rows:
+        listed = staff.get(f"/admin/{row._meta.label_lower.replace('.', '/')}/").text
+        assert shown in listed
+        assert shown in staff.get(page_of(row)).text.partition("<form")[0] or row is rows[3]
+        assert shown in f"{row} {getattr(row, 'about', '')}"
+    found = staff.post("/admin/search/", {"s": rows[2].public_id}).context["results"]
+    assert all(shown in result.title for result in found)
+    assert found
+
+
+@pytest.mark.parametrize(
+    "name", ["Rex", "\u2028Rex", "\u05e9\u05dc\u05d5\u05dd", "\U0001f436", "e\u0301", "0"]
+)
+def test_a_name_that_can_be_seen_is_shown_as_it_is(name: str) -> None:
+    assert visible_name(name) == name
+
+
+def test_directional_controls_of_a_name_reach_no_page(staff: Client, category: Category) -> None:
+    pet = row_of("pet", category, name="\u202eRex\u2066\u2069\u2069\u202e", text="")
+    assert str(pet) == f"Rex ({pet.pk})"
+    listed = staff.get("/admin/inventory/pet/").text
+    assert "Rex" in listed
+    assert not re.search("[\u202a-\u202e\u2066-\u2069]", listed)
+
+
+@pytest.mark.parametrize("stored", [NFC, NFD])
+@pytest.mark.parametrize("term", ["\u00e9lan v\u00f6", "e\u0301LAN VO\u0308", NFC, NFD])
+def test_a_search_finds_a_name_in_either_case_and_every_normal_form(
+    staff: Client, category: Category, stored: str, term: str
+) -> None:
+    pet, kind, account = (
+        row_of(model, category, name=stored, text="") for model in ("pet", "category", "account")
+    )
+    key, _ = ApiKey.objects.issue(account, name=stored, by=Actor("tests"))
+    for row in (pet, kind, account, key):
+        page = f"/admin/{row._meta.label_lower.replace('.', '/')}/"
+        assert [found.pk for found in staff.get(page, {"q": term}).context["cl"].result_list] == [row.pk]
+    assert not staff.get("/admin/inventory/category/", {"q": "elan"}).context["cl"].result_list
+
+
+@pytest.mark.parametrize(
+    ("start", "found"),
+    [
+        ("caf", {"Caf\u00e9", "cafe\u0301", "CAFE", "cafes"}),
+        ("CAFE", {"CAFE", "cafes"}),
+        ("cafe\u0301", {"Caf\u00e9", "cafe\u0301"}),
+        ("\u00e9", {"\u00c9lan", "E\u0301lan"}),
+        ("e", {"elan"}),
+    ],
+)
+def test_pets_are_found_by_whole_characters(category: Category, start: str, found: set[str]) -> None:
+    for name in ("Caf\u00e9", "cafe\u0301", "CAFE", "cafes", "\u00c9lan", "E\u0301lan", "elan"):
+        row_of("pet", category, name=name)
+    assert {pet.name for pet in starting_with(Pet.objects.all(), start)} == found
+
+
+@pytest.mark.parametrize("model", ["account", "category"])
+def test_a_name_that_exists_in_another_normal_form_is_refused(
+    staff: Client, category: Category, model: str
+) -> None:
+    row = row_of(model, category, name=NFD, text="")
+    plan = {"plan": "free", "notes": ""} if model == "account" else {"description": ""}
+    response = staff.post(page_of(row).replace(f"{row.pk}/change", "add"), {"name": NFC} | plan)
+    assert f"{row.pk} has this name already" in response.text
+    assert [found.name for found in type(row).objects.all() if nfc(found.name) == NFC] == [NFD]
+
+
+@pytest.mark.parametrize("model", ["account", "category"])
+def test_rows_that_share_a_name_already_can_still_be_edited(
+    staff: Client, category: Category, model: str
+) -> None:
+    row_of(model, category, name=NFC, text="")
+    row = row_of(model, category, name=NFD, text="")
+    text = "notes" if model == "account" else "description"
+    sent = browsers_form(staff.get(page_of(row)).text) | {text: "New."}
+    assert staff.post(page_of(row), sent).status_code == 302
+    row.refresh_from_db()
+    assert (row.name, getattr(row, text)) == (NFD, "New.")
+
+
+def test_names_of_roles_and_people_stay_as_they_are_stored(staff: Client, boss: User) -> None:
+    colleague = User.objects.create(username="ann", is_staff=True, first_name=" Zoe\u0308 ")
+    sent = browsers_form(staff.get(f"/admin/auth/user/{colleague.pk}/change/").text)
+    role = str(Group.objects.get(name="Viewer").pk)
+    response = staff.post(
+        f"/admin/auth/user/{colleague.pk}/change/", sent | {"groups": role, "is_active": "on"}
+    )
+    assert response.status_code == 302
+    colleague.refresh_from_db()
+    assert colleague.first_name == " Zoe\u0308 "

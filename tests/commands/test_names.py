@@ -1,0 +1,109 @@
+"""Commands take a name in any normal form of Unicode, and list the names that exist twice."""
+
+import json
+import unicodedata
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import IntegrityError, transaction
+
+from accounts.models import Account, ApiKey
+from inventory.import_export.checking import Checker
+from inventory.models import Category, Pet
+from petstore.db.names import same_names
+
+pytestmark = pytest.mark.django_db
+
+NFC = "V\u00f6gel Caf\u00e9"
+NFD = unicodedata.normalize("NFD", NFC)
+MIXED = "V\u00f6gel Cafe\u0301"
+SPELLINGS = [NFC, NFD, MIXED]
+
+
+def run(*command: str) -> Any:
+    out = StringIO()
+    call_command(*command, stdout=out, stderr=StringIO())
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("stored", SPELLINGS)
+@pytest.mark.parametrize("typed", SPELLINGS)
+def test_commands_find_an_account_in_any_normal_form(stored: str, typed: str) -> None:
+    run("issue_key", "--account", stored)
+    run("issue_key", "--account", typed)
+    assert [account.name for account in Account.objects.all()] == [stored]
+    assert len(json.loads(run("list_keys", "--account", typed, "--json"))) == 2
+    run("suspend_account", typed, "--reason", "A test")
+    assert Account.objects.get().suspended_at
+
+
+@pytest.mark.parametrize("stored", SPELLINGS)
+@pytest.mark.parametrize("typed", SPELLINGS)
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+def test_files_name_a_category_in_any_normal_form(
+    tmp_path: Path, stored: str, typed: str, ending: str
+) -> None:
+    category = Category.objects.create(name=stored)
+    row = {
+        "csv": f"name,category\nRex,{typed.upper()}\n",
+        "jsonl": json.dumps({"name": "Rex", "category": typed}),
+    }
+    (tmp_path / f"pets.{ending}").write_text(row[ending])
+    run("import_pets", str(tmp_path / f"pets.{ending}"))
+    assert Pet.objects.get().category == category
+    run("export_pets", str(tmp_path / "out.csv"), "--category", typed)
+    assert f"Rex,{stored}" in (tmp_path / "out.csv").read_text()
+
+
+def test_of_rows_that_share_a_name_the_one_spelled_so_is_meant_or_else_the_oldest() -> None:
+    Account.objects.bulk_create(Account(name=name, plan_id="free") for name in (NFD, NFC))
+    for name in SPELLINGS:
+        run("issue_key", "--account", name)
+    used = [key.account.name for key in ApiKey.objects.order_by("id")]
+    assert used == [NFC, NFD, NFD]
+    checker = Checker({NFD: 1, NFC: 2})
+    assert [checker.category(name) for name in (*SPELLINGS, MIXED.upper())] == [2, 1, 1, 1]
+
+
+@pytest.mark.parametrize("model", [Account, Category])
+def test_a_row_can_take_no_name_that_another_has(model: Any) -> None:
+    plan = {"plan_id": "free"} if model is Account else {}
+    model.objects.create(name=NFC, **plan)
+    other = model.objects.create(name="Other", **plan)
+    with pytest.raises(IntegrityError), transaction.atomic():
+        model.objects.create(name=NFD, **plan)
+    other.name = MIXED
+    with pytest.raises(IntegrityError), transaction.atomic():
+        other.save()
+
+
+def test_a_row_may_change_the_spelling_of_its_own_name() -> None:
+    category = Category.objects.create(name=NFD)
+    category.name = NFC
+    category.full_clean()
+    category.save()
+    assert Category.objects.filter(name=NFC).exists()
+
+
+def test_check_lists_the_rows_that_share_a_name() -> None:
+    assert same_names(None, ["default"]) == []
+    first, second = Account.objects.bulk_create(Account(name=name, plan_id="free") for name in (NFC, NFD))
+    Category.objects.bulk_create(Category(name=name) for name in (NFD, MIXED, "Caf\u00e8"))
+    accounts, categories = same_names(None, ["default"])
+    assert accounts.msg == (f"Accounts of one name: {first.pk} ({NFC!a}), {second.pk} ({NFD!a}).")
+    assert categories.msg.startswith("Categories of one name: ")
+    assert categories.msg.count("Vo") == 1
+    assert accounts.id == "petstore.W001"
+    out = StringIO()
+    call_command("check", databases=["default"], stderr=out)
+    assert accounts.msg in out.getvalue()
+
+
+def test_a_name_that_nothing_has_is_not_found() -> None:
+    run("issue_key", "--account", NFC)
+    for name in ("V\u00f6gel", NFC.upper(), "Vogel Cafe"):
+        with pytest.raises(CommandError, match="No account has the name"):
+            run("list_keys", "--account", name)
