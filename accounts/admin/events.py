@@ -30,7 +30,7 @@ from petstore.backoffice.filters import ChoiceFilter, TimeFilter
 from petstore.backoffice.history import Entry
 from petstore.backoffice.navigation import may_view
 from petstore.db.keysets import Key, OneFilterKey, TwoFilterKey
-from petstore.db.names import visible_name
+from petstore.db.names import named, visible_name
 
 MOST_OF_KEY = 1_000  # Events that a search for a key finds.
 WARNINGS = {EventType.QUOTA_REACHED: "Reached {}", EventType.KEY_EXPIRING: "Ends soon: {}"}
@@ -110,7 +110,8 @@ class EventAdmin(PastedKeyAdmin, BigTableAdmin):  # type: ignore[misc]  # Unfold
                 account_id=key.account_id, type__in=OF_KEYS, data__startswith=begins
             )
             return rows.filter(pk__in=list(told.values_list("pk", flat=True)[:MOST_OF_KEY]))
-        if account := Account.objects.filter(Q(public_id=term) | Q(name__search_key=term)).first():
+        found = Account.objects.filter(Q(public_id=term) | Q(name__search_key=term))
+        if account := named(found, term) or found.first():
             return rows.filter(account_id=account.pk)
         return rows.filter(pk=row_id(term) or 0)
 

@@ -23,7 +23,7 @@ NAME_LENGTH = 255
 # What draws nothing: controls, format characters, marks without a letter, separators ...
 UNSEEN = {"Cc", "Cf", "Me", "Mn", "Zl", "Zp", "Zs"}
 # ... and what Unicode files elsewhere: fillers, the blank Braille pattern, unassigned default-ignorables.
-BLANKS = "\u115f\u1160\u2065\u2800\u3164\uffa0"
+BLANKS = re.compile("[\u115f\u1160\u2065\u2800\u3164\uffa0\ufff0-\ufff8\ufffc\U000e0000-\U000e0fff]")
 # Embeddings, overrides and isolates, which can reorder the text that follows a name (UAX 9).
 DIRECTIONS = re.compile("[\u202a-\u202e\u2066-\u2069]")
 
@@ -32,7 +32,7 @@ Row = TypeVar("Row", bound="UniquelyNamed")
 
 def visible_name(name: str) -> str:
     """Return a name as pages show it: with a stand-in if it is invisible, without bidi controls."""
-    if name and all(unicodedata.category(one) in UNSEEN or one in BLANKS for one in name):
+    if name and all(unicodedata.category(one) in UNSEEN or BLANKS.match(one) for one in name):
         return f"(invisible: {' '.join(f'U+{ord(one):04X}' for one in name[:3])})"
     return DIRECTIONS.sub("", name)
 

@@ -25,7 +25,19 @@ ODD_NAMES = {
     "invisible": "\u200b",
 }
 NFC, NFD = "\u00c9lan V\u00f6gel", unicodedata.normalize("NFD", "\u00c9lan V\u00f6gel")
-INVISIBLE = ["\u200b", "\u3164", "\u2800", "\u0301", "\u202e", "\u00a0", "\U000e0001", "\ufe0f", "\u200b\n"]
+INVISIBLE = [
+    "\u200b",
+    "\u3164",
+    "\u2800",
+    "\u0301",
+    "\u202e",
+    "\u00a0",
+    "\U000e0fff",
+    "\ufff0",
+    "\ufffc",
+    "\ufe0f",
+    "\u200b\n",
+]
 
 
 def row_of(model: str, category: Category, **texts: str) -> Any:
@@ -141,6 +153,8 @@ def test_a_search_finds_a_name_in_either_case_and_every_normal_form(
     for row in (pet, kind, account, key):
         page = f"/admin/{row._meta.label_lower.replace('.', '/')}/"
         assert [found.pk for found in staff.get(page, {"q": term}).context["cl"].result_list] == [row.pk]
+    results = [result.title for result in staff.post("/admin/search/", {"s": term}).context["results"]]
+    assert {str(account), str(pet)} <= set(results)
     assert not staff.get("/admin/inventory/category/", {"q": "elan"}).context["cl"].result_list
 
 

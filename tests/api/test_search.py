@@ -6,6 +6,8 @@ import re
 import pytest
 from django.test import Client
 
+from petstore.web.search import Finding, findings
+
 FOUND = re.compile(r'<li><a href="([^"]*)">([^<]*)</a> <span class="kind">(\w+)</span>')
 
 
@@ -30,6 +32,11 @@ def search(client: Client, question: str) -> list[tuple[str, ...]]:
 )
 def test_what_is_named_comes_first(client: Client, question: str, first: tuple[str, ...]) -> None:
     assert search(client, question)[0] == first
+
+
+def test_a_word_is_found_in_every_normal_form_of_unicode() -> None:
+    guide = Finding("Guide", "Caf\u00e9", "/docs/cafe", "E\u0301lan")
+    assert findings("cafe\u0301 \u00e9LAN", (guide,)) == [guide]
 
 
 def test_every_word_must_be_there(client: Client) -> None:
