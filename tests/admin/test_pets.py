@@ -329,9 +329,10 @@ def plan_without_sorting(rows: Any) -> str:
     return str(rows.explain())
 
 
-def test_search_by_the_start_of_a_name_reads_an_index_in_its_order(category: Category) -> None:
+@pytest.mark.parametrize("start", ["pet 12", "p\u00e9t", "\u00e9"])
+def test_search_by_the_start_of_a_name_reads_an_index_in_its_order(category: Category, start: str) -> None:
     Pet.objects.bulk_create(Pet(name=f"Pet {number}", category=category) for number in range(3000))
-    plan = plan_without_sorting(starting_with(Pet.objects.all(), "pet 12")[:51])
+    plan = plan_without_sorting(starting_with(Pet.objects.all(), start)[:51])
     assert "pet_by_name" in plan
     assert not re.search("Sort|TEMP B-TREE", plan)
 
