@@ -130,6 +130,7 @@ MIDDLEWARE = [
     "django_otp.middleware.OTPMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "petstore.web.middleware.HashingBusyMiddleware",
 ]
 
 ROOT_URLCONF = "petstore.urls"
@@ -253,6 +254,7 @@ X_FRAME_OPTIONS = "DENY"
 LOGIN_REDIRECT_URL = "admin:index"  # Where a login leads that names no page of ours.
 
 PASSWORD_RESET_TIMEOUT = 24 * 60 * 60  # A link to choose a password ends after so many seconds.
+PASSWORD_HASHERS = ["petstore.web.hashers.BoundedPBKDF2PasswordHasher"]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
     for name in (

@@ -32,7 +32,8 @@ from petstore.serving.on_loop import (
 from petstore.serving.requests import meta_of
 from petstore.serving.slow_readers import cut_who_takes_nothing
 from petstore.serving.wsgi import application as wsgi
-from petstore.web.middleware import PROBES
+from petstore.web.hashers import QUEUE_SECONDS
+from petstore.web.middleware import BUSY, PROBES
 
 MOST_UNDER_WAY = 512  # Requests to the API in a worker; those beyond are told to come again.
 MOST_UPLOADED = 8 * 1024 * 1024  # Bytes of a body to a page, from staff: more than any form takes.
@@ -51,6 +52,7 @@ class Application:
         self._under_way = 0
         self._on_loop = settings.SERVE_MODE == "loop"
         self._serve_api = partial(serve_on_loop, answer=gate.answer) if self._on_loop else serve_in_thread
+        self._anonymous_form = asyncio.Semaphore()
 
     def __rsgi_init__(self, loop: asyncio.AbstractEventLoop) -> None:
         """Prepare; the server calls it before it listens, and the loop runs when it does."""
@@ -61,7 +63,7 @@ class Application:
         exchange = Exchange(protocol)
         try:
             if not is_api_path(scope.path):
-                await serve_page(scope, exchange)
+                await self._serve_page(scope, exchange)
             elif scope.method in BODILESS:
                 await self._serve(scope, exchange, bodies.NOTHING)
             else:
@@ -98,25 +100,46 @@ class Application:
         finally:
             self._under_way -= 1
 
+    async def _serve_page(self, scope: Any, exchange: Exchange) -> None:
+        if scope.path == "/healthz":  # Whether the process lives, not whether it has a thread to spare.
+            await serve_on_loop(scope, exchange, bodies.NOTHING, wsgi.get_response)
+        elif scope.method in BODILESS:
+            where = probes if scope.path in PROBES else pages
+            await serve_in_thread(scope, exchange, bodies.NOTHING, where)
+        else:
+            await self._serve_form(scope, exchange)
 
-async def serve_in_thread(scope: Any, exchange: Exchange, body: Body, where: Executor = pages) -> None:
-    loop = asyncio.get_running_loop()
-    await loop.run_in_executor(where, InThread(scope, exchange, loop).serve, body)
-
-
-async def serve_page(scope: Any, exchange: Exchange) -> None:
-    body = bodies.NOTHING
-    if scope.path == "/healthz":  # Whether the process lives, not whether it has a thread to spare.
-        await serve_on_loop(scope, exchange, body, wsgi.get_response)
-        return
-    if scope.method not in BODILESS:
+    async def _serve_form(self, scope: Any, exchange: Exchange) -> None:
         parts = Parts(exchange)
-        body = await page_body(scope, parts)
+        is_staff = await has_session(scope)
+        body = await page_body(scope, parts, is_staff)
         if body.error is not None:
             exchange.protocol.response_str(*bodies.refusal(scope, body.error))
             await bodies.discard(parts, body.error)
+        elif is_staff or scope.method.upper() != "POST":
+            await serve_in_thread(scope, exchange, body)
+        else:
+            await self._serve_anonymous_form(scope, exchange, body)
+
+    async def _serve_anonymous_form(self, scope: Any, exchange: Exchange, body: Body) -> None:
+        """Serve one at a time: each may need a password hash, and threads must not wait for hashes."""
+        try:
+            async with asyncio.timeout(QUEUE_SECONDS):
+                await self._anonymous_form.acquire()
+        except TimeoutError:
+            await serve_in_thread(scope, exchange, body, **{BUSY: True})
             return
-    await serve_in_thread(scope, exchange, body, probes if scope.path in PROBES else pages)
+        try:
+            await serve_in_thread(scope, exchange, body)
+        finally:
+            self._anonymous_form.release()
+
+
+async def serve_in_thread(
+    scope: Any, exchange: Exchange, body: Body, where: Executor = pages, **meta: bool
+) -> None:
+    loop = asyncio.get_running_loop()
+    await loop.run_in_executor(where, InThread(scope, exchange, loop, meta).serve, body)
 
 
 async def api_body(scope: Any, parts: Parts, declared: int | None) -> Body:
@@ -129,14 +152,18 @@ async def api_body(scope: Any, parts: Parts, declared: int | None) -> Body:
     return await bodies.read(declared, parts, settings.MAX_BODY_BYTES)
 
 
-async def page_body(scope: Any, parts: Parts) -> Body:
+async def has_session(scope: Any) -> bool:
+    cookies = scope.headers.get("cookie", "")
+    if settings.SESSION_COOKIE_NAME not in cookies:
+        return False
+    return await asyncio.get_running_loop().run_in_executor(pages, is_signed_in, cookies)
+
+
+async def page_body(scope: Any, parts: Parts, is_staff: bool) -> Body:
     """Return the body of a request for a page. Only who has signed in sends more than a small form."""
     declared = bodies.declared_length(scope)
-    cookies = scope.headers.get("cookie", "")
-    if cookies and (declared is None or declared > SMALL):
-        loop = asyncio.get_running_loop()
-        if await loop.run_in_executor(pages, is_signed_in, cookies):
-            return await bodies.read(declared, parts, MOST_UPLOADED, bounds.staff)
+    if is_staff and (declared is None or declared > SMALL):
+        return await bodies.read(declared, parts, MOST_UPLOADED, bounds.staff)
     return await bodies.read(declared, parts, SMALL)
 
 
@@ -164,8 +191,11 @@ def come_again(scope: Any) -> tuple[Headers, bytes]:
 class InThread:
     """A request that is served in a thread: WSGI's side of it there, RSGI's on the loop."""
 
-    def __init__(self, scope: Any, exchange: Exchange, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, scope: Any, exchange: Exchange, loop: asyncio.AbstractEventLoop, meta: dict[str, bool]
+    ) -> None:
         self._scope = scope
+        self._added_meta = meta
         self._exchange = exchange
         self._loop = loop
         self._status = 500
@@ -176,7 +206,7 @@ class InThread:
         meta["PATH_INFO"] = self._scope.path.encode().decode("latin-1")  # As PEP 3333 has it.
         meta["CONTENT_LENGTH"] = str(body.length)
         meta.pop("HTTP_RANGE", None)  # Files are sent whole (RFC 9110 section 14.2).
-        response: Any = wsgi(meta | {"wsgi.input": body.stream()}, self._start)
+        response: Any = wsgi(meta | self._added_meta | {"wsgi.input": body.stream()}, self._start)
         try:
             if isinstance(response, WhiteNoiseFileResponse) and response.file_to_stream is not None:
                 # The server reads it as its client takes it: nothing of it waits in memory.

@@ -1,15 +1,18 @@
 """What wraps the answers outside /v1, which petstore/api/gate.py answers. One duty for each class."""
 
 from collections.abc import Callable
+from typing import Any
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import render
 from django.urls import resolve
 from django.utils.deprecation import MiddlewareMixin
 
 from petstore.api.passage import Passage
 from petstore.observability import tracing
 from petstore.observability.requests import Measured
+from petstore.web.hashers import HashingBusyError
 
 GetResponse = Callable[[HttpRequest], HttpResponseBase]
 
@@ -59,3 +62,27 @@ class PermissionsPolicyMiddleware(MiddlewareMixin):
     def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
         response["Permissions-Policy"] = settings.PERMISSIONS_POLICY
         return response
+
+
+BUSY = "petstore.busy"  # In META: the server gave up waiting for the request's turn.
+BUSY_SECONDS = 10
+BUSY_TEXT = (
+    "Too many people are signing in or choosing a password right now, so yours was not checked. "
+    f"Wait {BUSY_SECONDS} seconds, go back, and try again."
+)
+
+
+class HashingBusyMiddleware(MiddlewareMixin):
+    """Responds with 503 to a form that would have had to wait too long for a password hash."""
+
+    def process_view(self, request: HttpRequest, *view: Any) -> HttpResponse | None:
+        return busy(request) if BUSY in request.META else None
+
+    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
+        return busy(request) if isinstance(exception, HashingBusyError) else None
+
+
+def busy(request: HttpRequest) -> HttpResponse:
+    response = render(request, "error.html", {"title": "Not done", "text": BUSY_TEXT}, status=503)
+    response["Retry-After"] = str(BUSY_SECONDS)
+    return response

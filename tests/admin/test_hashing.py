@@ -1,0 +1,84 @@
+"""A process hashes one password at a time; who would wait for too long is told to come again."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from petstore.api.links import page_url
+from petstore.backoffice.password_links import link_for
+from petstore.web import hashers
+from petstore.web.hashers import BoundedPBKDF2PasswordHasher, HashingBusyError
+from tests.support.staff import PASSWORD
+
+LOGIN = "/admin/login/"
+
+
+class FastHasher(BoundedPBKDF2PasswordHasher):
+    iterations = 1
+
+
+@pytest.fixture(autouse=True)
+def bounded(settings: Any) -> None:
+    settings.PASSWORD_HASHERS = [f"{__name__}.FastHasher"]
+
+
+@pytest.fixture
+def boss(db: None) -> User:
+    return User.objects.create_superuser("boss", password=PASSWORD)
+
+
+@pytest.fixture
+def busy(boss: User, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Another request is hashing, and takes too long."""
+    monkeypatch.setattr(hashers, "QUEUE_SECONDS", 0.01)
+    with hashers.hashing:
+        yield
+
+
+def test_the_service_uses_the_bounded_hasher() -> None:
+    from petstore import settings
+
+    assert settings.PASSWORD_HASHERS == ["petstore.web.hashers.BoundedPBKDF2PasswordHasher"]
+
+
+def test_a_second_hash_waits_for_the_first() -> None:
+    with ThreadPoolExecutor(1) as pool:
+        with hashers.hashing:
+            waiting = pool.submit(FastHasher().encode, "x", "salt" * 6)
+            assert not waiting.done()
+        assert FastHasher().verify("x", waiting.result(10))
+
+
+def test_a_hash_that_fails_leaves_the_lock() -> None:
+    with pytest.raises(ValueError, match="salt"):
+        FastHasher().encode("x", "$")
+    assert FastHasher().encode("x", "salt")
+
+
+def test_a_hash_that_waits_too_long_is_given_up(busy: None) -> None:
+    with pytest.raises(HashingBusyError):
+        FastHasher().encode("x", "salt")
+
+
+@pytest.mark.parametrize("name", ["boss", "nobody"])
+def test_a_sign_in_that_waits_too_long_is_503_and_says_what_to_do(busy: None, name: str) -> None:
+    response = Client().post(LOGIN, {"username": name, "password": PASSWORD})
+    assert response.status_code == 503
+    assert int(response["Retry-After"]) == 10
+    assert "Wait 10 seconds, go back, and try again." in response.text
+
+
+def test_a_new_password_that_waits_too_long_is_503_and_leaves_the_link(
+    boss: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, sent = Client(), {"new_password1": "another horse", "new_password2": "another horse"}
+    page: Any = client.get(link_for(boss).removeprefix(page_url("")[:-1]), follow=True)
+    path = page.request["PATH_INFO"]
+    monkeypatch.setattr(hashers, "QUEUE_SECONDS", 0.01)
+    with hashers.hashing:
+        assert client.post(path, sent).status_code == 503
+    assert client.post(path, sent).status_code == 302
