@@ -30,7 +30,9 @@ from petstore.backoffice import two_factor
 from petstore.backoffice.audit import Action, Actor, record
 from petstore.backoffice.confirmation import Question, ReasonForm, confirm
 from petstore.backoffice.filters import ChoiceFilter
+from petstore.backoffice.history import Entry
 from petstore.backoffice.model_admin import PetstoreModelAdmin
+from petstore.backoffice.models import FailedSignIn
 from petstore.backoffice.password_links import link_for
 
 # django-otp's own pages would show the secrets of everybody's authenticator app.
@@ -50,6 +52,7 @@ NEW_PASSWORD = Question(
     "You get a link with which they choose a new password. Make sure that they are really the one asking. "
     "Until they have used it, their old password holds.",
 )
+FAILED_SIGN_INS_SHOWN = 20  # In a colleague's history.
 OWN_RIGHTS = ("is_active", "is_superuser", "user_permissions")
 ROLE = "If nothing here fits, make a role under Roles."
 
@@ -178,6 +181,12 @@ class StaffAdmin(UserAdmin, NobodyAboveAdmin):  # type: ignore[type-arg,misc]  #
         back = reverse("admin:auth_user_change", args=[user.pk])
         about = f"Member of staff: {user}"
         return confirm(self, request, NEW_PASSWORD, ReasonForm, make, back=back, about=about)
+
+    def history_of(self, row: User) -> list[Entry]:
+        """Return the history, with the newest failed sign-ins: few, so that a flood hides nothing else."""
+        failed = FailedSignIn.objects.filter(user_id=row.pk)[:FAILED_SIGN_INS_SHOWN]
+        found = [Entry(one.at, "Failed to sign in", "", one.reason) for one in failed]
+        return sorted(super().history_of(row) + found, key=lambda entry: entry.at, reverse=True)
 
     def show_link(self, request: HttpRequest, user: User, reason: str) -> HttpResponse:
         """Return the page with a link to choose a password: the only time. It answers the POST itself."""

@@ -27,6 +27,7 @@ from accounts.models import signing_pepper
 from accounts.usage import loads, refusals
 from accounts.usage.batch import Batch, write_bans, write_digests
 from accounts.usage.refusals import KEPT_FOR_A_WRITE, OTHERS_FOR_A_WRITE, Refused
+from petstore.backoffice.models import FailedSignIn
 from petstore.loop.threads import in_thread
 from petstore.observability.metrics import REFUSALS_NOT_KEPT
 
@@ -221,6 +222,7 @@ def tidy(now: int | None = None) -> None:
         loads.roll_up(now)
         loads.prune(now)
         refusals.prune(now)
+        FailedSignIn.objects.prune()
     except Error:
         logger.warning("Old records could not be tidied up; they will be in a minute.", exc_info=True)
 

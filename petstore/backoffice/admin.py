@@ -35,7 +35,7 @@ from petstore.backoffice.dashboard import listing
 from petstore.backoffice.filters import ChoiceFilter, TimeFilter
 from petstore.backoffice.history import Change, changes_of
 from petstore.backoffice.model_admin import PetstoreModelAdmin
-from petstore.backoffice.models import AuditEntry
+from petstore.backoffice.models import AuditEntry, FailedSignIn
 from petstore.backoffice.navigation import may_view
 from petstore.backoffice.palette import Result
 from petstore.backoffice.wording import short
@@ -216,6 +216,35 @@ class AuditEntryAdmin(PetstoreModelAdmin):
         return FileResponse(file, as_attachment=True, filename=name, content_type="text/csv; charset=utf-8")
 
 
+@admin.register(FailedSignIn)
+class FailedSignInAdmin(PetstoreModelAdmin):
+    """Recent failed sign-ins, linked from the audit trail and visible to the same staff."""
+
+    can_add = can_change = can_delete = False
+    list_display = ["when", "who", "reason", "address", "request_id"]
+    readonly_fields = fields = ("when", "who", "reason", "address", "request_id")
+    list_filter = [DateFilter]
+    sortable_by = ()
+    ordering = ["-id"]
+    paginator = NewestPaginator
+    search_fields = ["username"]
+    search_help_text = "All of a name or a request id."
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return may_view(request, "backoffice.auditentry")
+
+    def search(self, request: HttpRequest, rows: QuerySet[Any], term: str) -> QuerySet[Any]:
+        return rows.filter(Q(username=term) | Q(request_id=term))
+
+    @admin.display(description="at")
+    def when(self, failed: FailedSignIn) -> str:
+        return f"{failed.at:%Y-%m-%d %H:%M:%S} UTC"
+
+    @admin.display(description="name")
+    def who(self, failed: FailedSignIn) -> str:
+        return link_to("auth.user", failed.user_id, failed.username) or "Unknown"
+
+
 def exported(entry: AuditEntry) -> list[str]:
     values = (json.dumps(each, ensure_ascii=False) if each else "" for each in (entry.before, entry.after))
     return [
@@ -255,7 +284,12 @@ def listed(values: dict[str, Any]) -> SafeString:
 
 @palette.finds
 def of_request(request: HttpRequest, term: str) -> Iterator[Result]:
-    """Yield the part of the trail that a request has, by its id."""
-    if may_view(request, "backoffice.auditentry") and AuditEntry.objects.filter(request_id=term).exists():
+    """Yield the part of the trail that a request has, and its failed sign-in, by its id."""
+    if not may_view(request, "backoffice.auditentry"):
+        return
+    if AuditEntry.objects.filter(request_id=term).exists():
         link = listing("backoffice_auditentry", q=term, sign_ins="shown")
         yield Result(1, "history", f"Request {term}", "What it changed, in the audit trail", link)
+    if FailedSignIn.objects.filter(request_id=term).exists():
+        link = listing("backoffice_failedsignin", q=term)
+        yield Result(1, "history", f"Request {term}", "A failed sign-in", link)

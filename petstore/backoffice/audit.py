@@ -18,7 +18,7 @@ from django.http import HttpRequest
 from django_otp import user_has_device
 
 from petstore.api.client_ip import NOWHERE, client_address
-from petstore.backoffice.models import AuditEntry
+from petstore.backoffice.models import AuditEntry, FailedSignIn
 from petstore.observability import logs
 
 Action = AuditEntry.Action
@@ -171,10 +171,17 @@ def signed_out(request: HttpRequest | None, user: User | None, **kwargs: Any) ->
 
 @receiver(user_login_failed, dispatch_uid="audit of failed sign-ins")
 def sign_in_failed(credentials: dict[str, Any], request: HttpRequest | None = None, **kwargs: Any) -> None:
-    """Record the attempt, and for whose name; who made it is not known.
-
-    A name that nobody has is not kept: people type passwords there by mistake, and entries stay for good.
-    """
+    """Record the attempt. A name that no user has is not stored: people type passwords there by mistake."""
     user = User.objects.filter(username=str(credentials.get("username", ""))).first()
     reason = "Wrong password, or not allowed in." if user else "Nobody has this name."
-    record(Actor.of(request), user, Action.SIGN_IN_FAILED, reason=reason)
+    record_failed_sign_in(request, user, reason)
+
+
+def record_failed_sign_in(request: HttpRequest | None, user: User | None, reason: str) -> None:
+    FailedSignIn.objects.create(
+        user_id=user.pk if user is not None else None,
+        username=user.get_username() if user is not None else "",
+        reason=reason,
+        address=Actor.of(request).address,
+        request_id=logs.request_id.get(""),
+    )

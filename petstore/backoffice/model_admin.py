@@ -23,7 +23,7 @@ from unfold.admin import ModelAdmin
 
 from petstore.backoffice import audit, edit_conflicts, untouched_text
 from petstore.backoffice.audit import Action, Actor
-from petstore.backoffice.history import entries_of
+from petstore.backoffice.history import Entry, entries_of
 from petstore.backoffice.models import AuditEntry
 from petstore.backoffice.site import PetstoreAdminSite
 from petstore.db.keysets import order_for
@@ -200,8 +200,11 @@ class PetstoreModelAdmin(ModelAdmin):
     def history_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:
         """Show the newest of what was done to a row."""
         row = self.row(request, object_id)
-        history = entries_of(AuditEntry.objects.about(row))
+        history = self.history_of(row)
         return self.page(request, "object_history", f"History of {row}", object=row, history=history)
+
+    def history_of(self, row: Any) -> list[Entry]:
+        return entries_of(AuditEntry.objects.about(row))
 
     # --- Pages of our own
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any, NoReturn
 
 from django.db import models
-from django.db.models import QuerySet
+from django.db.models import Max, QuerySet
 from django.utils import timezone
 
 APPEND_ONLY = "The audit trail is append-only: an entry is never changed or deleted."
@@ -105,3 +106,47 @@ class AuditEntry(models.Model):
 
     def delete(self, *args: Any, **options: Any) -> NoReturn:
         refuse()
+
+
+class FailedSignInQuerySet(QuerySet["FailedSignIn"]):
+    def prune(self) -> None:
+        """Delete rows older than KEPT_DAYS, and the oldest beyond KEPT_MOST, at most 10,000 of each.
+
+        Ids only grow, so KEPT_MOST ids hold at most as many rows.
+        """
+        newest = self.aggregate(newest=Max("pk"))["newest"] or 0
+        too_old = timezone.now() - timedelta(days=FailedSignIn.KEPT_DAYS)
+        expired = self.filter(at__lt=too_old).order_by("at")
+        surplus = self.filter(pk__lte=newest - FailedSignIn.KEPT_MOST).order_by("pk")
+        for rows in (expired, surplus):
+            self.filter(pk__in=list(rows.values_list("pk", flat=True)[:10_000])).delete()
+
+
+class FailedSignIn(models.Model):
+    """A wrong password or code. Anonymous clients can cause any number, so the audit trail has none."""
+
+    KEPT_DAYS = 30
+    KEPT_MOST = 100_000
+
+    at = models.DateTimeField(default=timezone.now, db_index=True)
+    # No foreign key, as in the audit trail. Names of no user are not stored: they may be passwords.
+    user_id = models.BigIntegerField(null=True)
+    username = models.CharField("name", max_length=150, blank=True)
+    reason = models.CharField(max_length=500)
+    address = models.GenericIPAddressField("from address")
+    request_id = models.CharField(max_length=128, blank=True)
+
+    objects = FailedSignInQuerySet.as_manager()
+
+    class Meta:
+        verbose_name = "failed sign-in"
+        ordering = ["-id"]
+        default_permissions = ()  # The permission to see the audit trail counts.
+        indexes = [
+            models.Index(fields=["user_id", "-id"], name="failed_sign_in_by_user"),
+            models.Index(fields=["username", "-id"], name="failed_sign_in_by_name"),
+            models.Index(fields=["request_id", "-id"], name="failed_sign_in_by_request"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.username or 'Unknown name'}: {self.reason}"

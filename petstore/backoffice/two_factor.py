@@ -31,7 +31,7 @@ from django_otp.plugins.otp_totp.models import TOTPDevice
 from unfold.sites import UnfoldAdminSite
 from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextInputWidget
 
-from petstore.backoffice.audit import Action, Actor, record
+from petstore.backoffice.audit import Action, Actor, record, record_failed_sign_in
 from petstore.backoffice.input_guard import View, guarded
 from petstore.backoffice.login import count_attempt, in_words
 
@@ -109,7 +109,7 @@ class CodeForm(forms.Form):
         """Check the password where it is asked for, before a code is used up."""
 
     def note(self, failure: str) -> None:
-        record(Actor.of(self.request), self.user, Action.SIGN_IN_FAILED, reason=failure)
+        record_failed_sign_in(self.request, self.user, failure)
 
     def enter(self) -> None:
         """Note in the session that a code was given, under a new session id."""

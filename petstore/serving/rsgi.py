@@ -127,7 +127,7 @@ class Application:
             async with asyncio.timeout(QUEUE_SECONDS):
                 await self._anonymous_form.acquire()
         except TimeoutError:
-            await serve_in_thread(scope, exchange, body, **{BUSY: True})
+            await serve_in_thread(scope, exchange, body, is_busy=True)
             return
         try:
             await serve_in_thread(scope, exchange, body)
@@ -136,10 +136,11 @@ class Application:
 
 
 async def serve_in_thread(
-    scope: Any, exchange: Exchange, body: Body, where: Executor = pages, **meta: bool
+    scope: Any, exchange: Exchange, body: Body, where: Executor = pages, *, is_busy: bool = False
 ) -> None:
     loop = asyncio.get_running_loop()
-    await loop.run_in_executor(where, InThread(scope, exchange, loop, meta).serve, body)
+    added_meta = {BUSY: True} if is_busy else {}
+    await loop.run_in_executor(where, InThread(scope, exchange, loop, added_meta).serve, body)
 
 
 async def api_body(scope: Any, parts: Parts, declared: int | None) -> Body:
@@ -192,10 +193,10 @@ class InThread:
     """A request that is served in a thread: WSGI's side of it there, RSGI's on the loop."""
 
     def __init__(
-        self, scope: Any, exchange: Exchange, loop: asyncio.AbstractEventLoop, meta: dict[str, bool]
+        self, scope: Any, exchange: Exchange, loop: asyncio.AbstractEventLoop, added_meta: dict[str, bool]
     ) -> None:
         self._scope = scope
-        self._added_meta = meta
+        self._added_meta = added_meta
         self._exchange = exchange
         self._loop = loop
         self._status = 500

@@ -149,23 +149,16 @@ def attempt(name: str, password: str) -> Client:
     return client
 
 
-def test_sign_ins_sign_outs_and_failed_ones_are_recorded(db: None) -> None:
+def test_sign_ins_and_sign_outs_are_recorded_and_failed_ones_elsewhere(db: None) -> None:
     User.objects.create_superuser("boss", password=PASSWORD)
     attempt("boss", "wrong")
     client = attempt("boss", PASSWORD)
     client.post("/admin/logout/")
     entries = AuditEntry.objects.order_by("id")
     assert list(entries.values_list("action", "actor_name", "object_text", "address")) == [
-        ("sign_in_failed", "", "boss", "198.51.100.4"),
         ("signed_in", "boss", "boss", "198.51.100.4"),
         ("signed_out", "boss", "boss", "198.51.100.4"),
     ]
-
-
-def test_a_password_typed_as_a_name_is_not_kept(db: None) -> None:
-    attempt(PASSWORD, "oops")
-    assert last().action == "sign_in_failed"
-    assert PASSWORD not in repr(AuditEntry.objects.values().get())
 
 
 def test_a_change_of_ones_own_password_is_recorded(db: None) -> None:

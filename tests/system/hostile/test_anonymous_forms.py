@@ -52,7 +52,7 @@ class Protocol:
         self.status = status
 
 
-def serve_forms(queue_seconds: float, done_meanwhile: int) -> tuple[int, dict[int, int]]:
+def serve_forms(queue_seconds: int, done_meanwhile: int) -> tuple[int, dict[int, int]]:
     """Serve many forms at once, and a page meanwhile. Only for a process of its own.
 
     Return how many forms were in threads at the same time, and how often each status was the response.
@@ -92,10 +92,10 @@ def serve_forms(queue_seconds: float, done_meanwhile: int) -> tuple[int, dict[in
 
 @pytest.mark.parametrize(
     ("queue_seconds", "done_meanwhile", "statuses"),
-    [(20, 0, {200: FORMS}), (0.01, FORMS - 1, {200: 1, 503: FORMS - 1})],
+    [(20, 0, {200: FORMS}), (0, FORMS - 1, {200: 1, 503: FORMS - 1})],
 )
 def test_anonymous_forms_are_served_one_at_a_time_and_hold_up_no_page(
-    queue_seconds: float, done_meanwhile: int, statuses: dict[int, int]
+    queue_seconds: int, done_meanwhile: int, statuses: dict[int, int]
 ) -> None:
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
         served = process.submit(serve_forms, queue_seconds, done_meanwhile).result()

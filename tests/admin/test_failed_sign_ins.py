@@ -1,0 +1,135 @@
+"""Failed sign-ins are visible to staff for a while, and are all that anonymous clients can add rows to."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.contrib.auth.models import User
+from django.test import Client
+from django.utils import timezone
+
+from accounts.usage.write_behind import tidy
+from petstore.backoffice.models import AuditEntry, FailedSignIn
+from tests.support.staff import PASSWORD, member_of, signed_in
+
+LOGIN, LIST = "/admin/login/", "/admin/backoffice/failedsignin/"
+
+
+def fail(name: str = "boss", password: str = "wrong", **headers: str) -> None:
+    client = Client(REMOTE_ADDR="198.51.100.4")
+    assert client.post(LOGIN, {"username": name, "password": password}, headers=headers).status_code == 200
+
+
+def failed(**values: Any) -> FailedSignIn:
+    return FailedSignIn.objects.create(reason="x", address="192.0.2.1", **values)
+
+
+# --- What is stored ------------------------------------------------------------------------------
+
+
+def test_a_wrong_password_is_stored_with_whose_and_from_where(boss: User) -> None:
+    fail(**{"X-Request-Id": "try-1"})
+    one = FailedSignIn.objects.get()
+    assert (one.user_id, one.username, one.address) == (boss.pk, "boss", "198.51.100.4")
+    assert (one.reason, one.request_id) == ("Wrong password, or not allowed in.", "try-1")
+
+
+def test_a_password_typed_as_a_name_is_not_stored(db: None) -> None:
+    fail(PASSWORD, "oops")
+    one = FailedSignIn.objects.values().get()
+    assert one["reason"] == "Nobody has this name."
+    assert PASSWORD not in repr(one)
+
+
+def row_counts() -> dict[str, int]:
+    return {model._meta.label: model._base_manager.count() for model in apps.get_models()}
+
+
+def test_anonymous_clients_add_rows_to_failed_sign_ins_only(boss: User, api: Any) -> None:
+    before = row_counts()
+    client = Client(raise_request_exception=False)
+    for path in ("", "docs", "status", "no-such-page"):
+        client.get(f"/{path}")
+    for path in ("", "login/?next=/admin/x/", "sign-in-help/", "new-password/MQ/c-0/", "two-factor/code/"):
+        client.get(f"/admin/{path}")
+    for path, sent in (
+        ("login/", {"username": "boss", "password": "wrong"}),
+        ("login/", {"username": "unknown", "password": "wrong"}),
+        ("logout/", {}),
+        ("two-factor/code/", {"code": "123456"}),
+        ("new-password/MQ/choose/", {"new_password1": PASSWORD, "new_password2": PASSWORD}),
+    ):
+        client.post(f"/admin/{path}", sent)
+    for authorization in ("", "Bearer x", f"Bearer {api.key[:-1]}"):
+        client.get("/v1/pets", headers={"Authorization": authorization})
+        client.post("/v1/pets", headers={"Authorization": authorization, "Idempotency-Key": "x"})
+    after = row_counts()
+    added = {label: after[label] - count for label, count in before.items() if after[label] != count}
+    assert added == {"backoffice.FailedSignIn": 2}
+
+
+# --- How long it is stored -----------------------------------------------------------------------
+
+
+def test_failed_sign_ins_are_deleted_after_30_days_and_the_audit_trail_is_not(db: None) -> None:
+    now = timezone.now()
+    for days in (0, 29, 31):
+        failed(at=now - timedelta(days=days), username=f"{days}")
+    AuditEntry.objects.create(action="signed_in", address="::1", at=now - timedelta(days=31))
+    tidy()
+    assert {one.username for one in FailedSignIn.objects.all()} == {"0", "29"}
+    assert AuditEntry.objects.count() == 1
+
+
+def test_the_oldest_failed_sign_ins_are_deleted_beyond_a_number(
+    db: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FailedSignIn, "KEPT_MOST", 3)
+    for number in range(5):
+        failed(username=f"{number}")
+    tidy()
+    assert [one.username for one in FailedSignIn.objects.all()] == ["4", "3", "2"]
+
+
+# --- Who sees it, and where ----------------------------------------------------------------------
+
+
+def test_they_are_listed_for_who_sees_the_audit_trail_and_nobody_else(boss: User) -> None:
+    row = failed(user_id=boss.pk, username="boss")
+    for group in ("Viewer", "Support", "Stock"):
+        client = signed_in(member_of(group))
+        assert {client.get(f"{LIST}{page}").status_code for page in ("", f"{row.pk}/change/")} == {403}
+    owner = signed_in(member_of("Owner"))
+    assert f'href="{LIST}"' in owner.get("/admin/backoffice/auditentry/").text
+    assert f'href="/admin/auth/user/{boss.pk}/change/">boss</a>' in owner.get(LIST).text
+    assert owner.get(f"{LIST}{row.pk}/change/").status_code == 200
+    for page in ("add/", f"{row.pk}/change/", f"{row.pk}/delete/"):
+        assert owner.post(f"{LIST}{page}", {"post": "yes"}).status_code == 403
+
+
+def test_they_are_found_by_name_request_and_time(staff: Client) -> None:
+    failed(username="ann", request_id="try-1")
+    failed(username="bob", request_id="try-2", at=timezone.now() - timedelta(days=2))
+
+    def shown(**query: str) -> list[str]:
+        return [one.username for one in staff.get(LIST, query).context["cl"].result_list]
+
+    assert shown() == ["bob", "ann"]
+    assert shown(q="ann") == shown(q="try-1") == shown(days="1") == ["ann"]
+    assert 'q=try-2"' in staff.post("/admin/search/", {"s": "try-2"}).text
+
+
+def test_the_history_of_a_colleague_has_a_few_in_order(staff: Client, boss: User) -> None:
+    def shown() -> list[str]:
+        page = staff.get(f"/admin/auth/user/{boss.pk}/history/")
+        return [entry.what for entry in page.context["history"]]
+
+    failed(user_id=boss.pk, username="boss", at=timezone.now() - timedelta(days=1))
+    failed(user_id=boss.pk, username="boss")
+    assert shown() == ["Failed to sign in", "Signed in", "Failed to sign in"]
+    for _ in range(200):
+        failed(user_id=boss.pk, username="boss")
+    assert shown() == ["Failed to sign in"] * 20 + ["Signed in"]
