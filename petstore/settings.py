@@ -235,6 +235,7 @@ CSRF_COOKIE_SECURE = HTTPS
 # Browsers take cookies of such names from this very host only, over HTTPS: no other subdomain plants one.
 SESSION_COOKIE_NAME = "__Host-sessionid" if HTTPS else "sessionid"
 CSRF_COOKIE_NAME = "__Host-csrftoken" if HTTPS else "csrftoken"
+KNOWN_BROWSER_COOKIE_NAME = "__Host-known-browser" if HTTPS else "known-browser"
 # A session of staff ends with the browser, after an hour without a request, and after 12 hours in any case.
 SESSION_EXPIRE_AT_BROWSER_CLOSE = True
 SESSION_IDLE_SECONDS = 60 * 60

@@ -2,43 +2,74 @@
 
 import logging
 import sqlite3
+import time
 import unicodedata
 from typing import Any
 
+from django.contrib.auth.models import User
+from django.core.cache import cache
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest
+from django_otp import devices_for_user
 from django_ratelimit.core import get_usage
 from unfold.forms import AuthenticationForm
 
 from petstore.api.client_ip import client_network
+from petstore.backoffice.known_browsers import known_browser
 from petstore.backoffice.wording import counted
 
 logger = logging.getLogger(__name__)
 
 LOGINS_PER_ADDRESS = "10/m"
-LOGINS_PER_NAME = "10/5m"  # Lower would let anybody lock out a colleague whose name is known for long.
+LOGINS_PER_NAME = "10/5m"  # Of a known browser as well.
+UNLOCK_SECONDS = 600  # Longer than any of these windows.
+
+
+def spelled(name: str) -> str:
+    """Return a name in the form that Django looks up."""
+    return unicodedata.normalize("NFKC", name.strip())
 
 
 def count_attempt(request: HttpRequest, name: str) -> int:
     """Count an attempt to sign in as somebody. Return the seconds to wait if there were too many, else 0.
 
-    The name counts in the form that Django looks up. An attempt refused for its address doesn't count for
-    the name: flooding from one place locks nobody out.
+    A known browser has its own budget. Any other shares those of its address and of the name; an attempt
+    rejected for its address doesn't count for the name.
     """
-    spelled = unicodedata.normalize("NFKC", name.strip())
-    for group, key, rate in (
-        ("login by address", lambda group, request: client_network(request), LOGINS_PER_ADDRESS),
-        ("login by name", lambda group, request: spelled, LOGINS_PER_NAME),
-    ):
-        try:
-            usage = get_usage(request, group=group, key=key, rate=rate, increment=True)
-        except sqlite3.Error:  # Staff must get in while the counters are away: the password still guards.
-            logger.exception("The counters of attempts to sign in can't be reached.")
-            continue
-        if usage["should_limit"] and usage["limit"]:  # 0: the counter ended while it was asked.
-            # django-ratelimit still counts in the second it names as the end: the next one is free.
-            return max(1, int(usage["time_left"]) + 1)
+    try:
+        for group, key, rate in budgets(request, spelled(name)):
+            usage = get_usage(request, group=group, key=lambda *_, key=key: key, rate=rate, increment=True)
+            if usage["should_limit"] and usage["limit"]:  # 0: the counter ended while it was asked.
+                # django-ratelimit still counts in the second it names as the end: the next one is free.
+                return max(1, int(usage["time_left"]) + 1)
+    except sqlite3.Error:  # Staff must get in while the counters are away: the password still guards.
+        logger.exception("The counters of attempts to sign in can't be reached.")
     return 0
+
+
+def budgets(request: HttpRequest, name: str) -> list[tuple[str, str, str]]:
+    """Return the counters of an attempt: group, key and rate of each. After `unlock` they have new keys."""
+    unlocked_at = cache.get(f"sign-in unlocked {name}")
+    suffix = f"\0{name}\0{unlocked_at}" if unlocked_at else ""
+    if browser := known_browser(request, name):
+        return [("login by known browser", browser + suffix, LOGINS_PER_NAME)]
+    return [
+        ("login by address", client_network(request) + suffix, LOGINS_PER_ADDRESS),
+        ("login by name", name + suffix, LOGINS_PER_NAME),
+    ]
+
+
+def unlock(user: User) -> None:
+    """Start new budgets for the name and its known browsers, and let codes be tried without a delay."""
+    cache.set(f"sign-in unlocked {user.username}", int(time.time()), UNLOCK_SECONDS)
+    for device in devices_for_user(user):
+        forgive(device)
+
+
+def forgive(device: Any) -> None:
+    """Let the next code be tried at once, whatever wrong ones came before."""
+    device.throttling_failure_count = 0
+    device.save(update_fields=["throttling_failure_count"])
 
 
 def in_words(seconds: int) -> str:

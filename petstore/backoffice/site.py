@@ -13,6 +13,7 @@ from petstore.backoffice import palette
 from petstore.backoffice.audit import Action, Actor, record
 from petstore.backoffice.error_pages import framed
 from petstore.backoffice.input_guard import View, guarded
+from petstore.backoffice.known_browsers import remember_browser
 from petstore.backoffice.login import LoginForm
 from petstore.backoffice.password_links import NewPassword
 from petstore.backoffice.two_factor import TwoFactorSite, slowed_down
@@ -49,6 +50,8 @@ class PetstoreAdminSite(TwoFactorSite):
         response: HttpResponse = super().login(request, title | (extra_context or {}))
         if isinstance(response, TemplateResponse):
             slowed_down(response, (response.context_data or {}).get("form"))
+        elif request.method == "POST" and self.has_permission(request):
+            remember_browser(response, cast("User", request.user))
         return response
 
     def password_change(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
@@ -58,6 +61,7 @@ class PetstoreAdminSite(TwoFactorSite):
             user, why = cast("User", request.user), "Their own password."
             old, new = {"password": "old"}, {"password": "new"}
             record(Actor.of(request), user, Action.CHANGED, before=old, after=new, reason=why)
+            remember_browser(response, user)
         return response
 
     def extra_context(self, context: dict[str, Any], request: HttpRequest) -> dict[str, Any]:

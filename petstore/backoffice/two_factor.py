@@ -33,7 +33,8 @@ from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextInputWidget
 
 from petstore.backoffice.audit import Action, Actor, record, record_failed_sign_in
 from petstore.backoffice.input_guard import View, guarded
-from petstore.backoffice.login import count_attempt, in_words
+from petstore.backoffice.known_browsers import known_browser, remember_browser
+from petstore.backoffice.login import count_attempt, forgive, in_words
 
 RECOVERY_CODES = 10
 SET_UP_WITHIN = timedelta(hours=1)  # Then the page shows a new secret.
@@ -85,7 +86,11 @@ class CodeForm(forms.Form):
             return self.cleaned_data
         code = "".join(self.cleaned_data["code"].split()).lower()
         device = self.device_for(code)
-        self.seconds_to_wait = count_attempt(self.request, self.user.get_username()) or locked_for(device)
+        name = self.user.get_username()
+        self.seconds_to_wait = count_attempt(self.request, name)
+        if device is not None and not self.seconds_to_wait and known_browser(self.request, name):
+            forgive(device)  # Wrong codes from elsewhere delay no known browser.
+        self.seconds_to_wait = self.seconds_to_wait or locked_for(device)
         if self.seconds_to_wait:
             raise ValidationError(f"Too many attempts. Try again in {in_words(self.seconds_to_wait)}.")
         self.check_password()
@@ -223,7 +228,9 @@ class TwoFactorSite(UnfoldAdminSite):
         if form.is_valid():
             form.enter()
             record(Actor.of(request), form.user, Action.SIGNED_IN)
-            return redirect(self.next_page(request))
+            response = redirect(self.next_page(request))
+            remember_browser(response, form.user)
+            return response
         return self.page(request, "two_factor/code", "Enter your code", form=form)
 
     def overview(self, request: HttpRequest) -> HttpResponse:

@@ -1,0 +1,29 @@
+"""Lift a lockout of a member of staff."""
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.core.management.base import CommandError
+
+from petstore.backoffice.login import spelled, unlock
+from petstore.management.base import JsonCommand
+
+
+class Command(JsonCommand):
+    help = "Let a member of staff sign in again at once after too many wrong passwords or codes."
+    examples = """
+        manage.py unlock_sign_in ann
+        manage.py unlock_sign_in ann --json
+        """
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        super().add_arguments(parser)
+        parser.add_argument("name", help="The user name.")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        user = User.objects.filter(username=spelled(options["name"])).first()
+        if user is None:
+            raise CommandError(f"No user has the name {options['name']!r}. Names are case-sensitive.")
+        unlock(user)
+        self.answer(options, {"name": user.username}, f"Done. {user.username} can sign in again at once.")

@@ -1,0 +1,230 @@
+"""A browser that has signed in before has its own budget of attempts; its cookie gives nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core import signing
+from django.core.management import CommandError, call_command
+from django.test import Client
+from django_otp.plugins.otp_static.models import StaticDevice, StaticToken
+
+from petstore.api.links import page_url
+from petstore.backoffice.known_browsers import COOKIE_AGE
+from petstore.backoffice.password_links import link_for
+from tests.admin.test_login import Clock, clock
+from tests.support.staff import PASSWORD
+from tests.unit.test_settings import setting
+
+__all__ = ["clock"]  # A fixture.
+
+LOGIN, CODE, CHANGE = "/admin/login/", "/admin/two-factor/code/", "/admin/password_change/"
+COOKIE, NEW = "known-browser", "another horse, another battery"
+
+
+@pytest.fixture(autouse=True)
+def boss(db: None, clock: Clock) -> User:
+    return User.objects.create_superuser("boss", password=PASSWORD)
+
+
+def attempt(
+    browser: Client | None = None, password: str = "wrong", name: str = "boss", address: str = "192.0.2.1"
+) -> int:
+    sent = {"username": name, "password": password}
+    browser = browser or Client()
+    return browser.post(LOGIN, sent, REMOTE_ADDR=address).status_code
+
+
+def browser_that_signed_in(name: str = "boss", password: str = PASSWORD) -> Client:
+    """Return one whose session has ended; it came from elsewhere than the others."""
+    browser = Client()
+    assert attempt(browser, password, name, "198.51.100.1") == 302
+    browser.post("/admin/logout/")
+    return browser
+
+
+def lock_out(name: str = "boss") -> None:
+    """Use up what strangers have, for the name and for one address."""
+    for _ in range(12):
+        attempt(name=name, address="192.0.2.1")
+    assert attempt(password=PASSWORD, name=name, address="203.0.113.7") == 429
+
+
+def is_recognized(browser: Client) -> bool:
+    lock_out()
+    return attempt(browser, PASSWORD, address="203.0.113.7") == 302
+
+
+# --- Its own budget ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("address", ["192.0.2.1", "203.0.113.7"])
+@pytest.mark.parametrize("name", ["boss", " boss ", "\uff42\uff4f\uff53\uff53"])
+def test_wrong_passwords_of_strangers_do_not_lock_out_a_known_browser(address: str, name: str) -> None:
+    browser = browser_that_signed_in()
+    lock_out()
+    assert attempt(browser, PASSWORD, name, address) == 302
+
+
+def test_ten_attempts_in_five_minutes_of_a_known_browser_are_checked(clock: Clock) -> None:
+    browser, other = browser_that_signed_in(), browser_that_signed_in()
+    assert [attempt(browser) for _ in range(12)] == [200] * 10 + [429] * 2
+    assert attempt(browser, PASSWORD, address="203.0.113.7") == 429
+    assert attempt(other, PASSWORD) == 302
+    clock.now += 301
+    assert attempt(browser, PASSWORD) == 302
+
+
+def test_attempts_of_a_known_browser_lock_out_nobody_else() -> None:
+    browser = browser_that_signed_in()
+    for _ in range(12):
+        attempt(browser)
+    assert attempt(password=PASSWORD) == 302
+
+
+def test_a_known_browser_is_known_for_one_user() -> None:
+    User.objects.create_user("rival", password=PASSWORD, is_staff=True)
+    assert not is_recognized(browser_that_signed_in("rival"))
+
+
+@pytest.mark.parametrize("value", ["", "x", "a:b:c", "\xff:\xff:\xff", ":" * 4000, "x" * 8000])
+def test_an_invented_cookie_is_ignored(value: str) -> None:
+    browser = Client()
+    browser.cookies[COOKIE] = value
+    assert not is_recognized(browser)
+
+
+# --- What ends it, and what gives it --------------------------------------------------------------
+
+
+def test_a_new_password_ends_it(boss: User) -> None:
+    browser = browser_that_signed_in()
+    boss.set_password(NEW)
+    boss.save()
+    lock_out()
+    assert attempt(browser, NEW, address="203.0.113.7") == 429
+
+
+def test_the_browser_that_chose_the_new_password_stays_known() -> None:
+    browser, other = Client(), browser_that_signed_in()
+    attempt(browser, PASSWORD)
+    sent = {"old_password": PASSWORD, "new_password1": NEW, "new_password2": NEW}
+    assert browser.post(CHANGE, sent).status_code == 302
+    lock_out()
+    assert attempt(other, NEW, address="203.0.113.7") == 429
+    assert attempt(browser, NEW, address="203.0.113.7") == 302
+
+
+@pytest.mark.parametrize(("seconds_late", "known"), [(0, True), (1, False)])
+def test_it_ends_after_a_year(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch, seconds_late: int, known: bool
+) -> None:
+    monkeypatch.setattr(signing, "time", clock)
+    browser = browser_that_signed_in()
+    clock.now += COOKIE_AGE.total_seconds() + seconds_late
+    assert is_recognized(browser) == known
+
+
+def test_it_gives_no_session() -> None:
+    browser = browser_that_signed_in()
+    assert browser.get("/admin/").status_code == 302
+    assert attempt(browser, "wrong") == 200
+
+
+def test_no_other_script_or_site_gets_the_cookie() -> None:
+    cookie = browser_that_signed_in().cookies[COOKIE]
+    assert cookie["httponly"]
+    assert (cookie["samesite"], cookie["path"], cookie["domain"]) == ("Lax", "/", "")
+    assert PASSWORD not in cookie.value
+    https = {"BASE_URL": "https://shop.example/v1"}
+    assert setting("s.KNOWN_BROWSER_COOKIE_NAME", **https) == "__Host-known-browser"
+
+
+def test_who_only_failed_or_used_a_link_is_not_known(boss: User) -> None:
+    browser = Client()
+    attempt(browser)
+    page: Any = browser.get(link_for(boss).removeprefix(page_url("")[:-1]), follow=True)
+    sent = {"new_password1": PASSWORD, "new_password2": PASSWORD}
+    assert browser.post(page.request["PATH_INFO"], sent).status_code == 302
+    assert COOKIE not in browser.cookies
+
+
+# --- Codes ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def recovery(boss: User) -> StaticDevice:
+    """The boss's recovery codes: `a`, `b` and so on."""
+    device: StaticDevice = StaticDevice.objects.create(user=boss, name="Recovery codes")
+    boss.totpdevice_set.create(name="Phone")
+    StaticToken.objects.bulk_create(StaticToken(device=device, token=code) for code in "abcd")
+    return device
+
+
+def give_code(browser: Client, code: str) -> int:
+    return browser.post(CODE, {"code": code}).status_code
+
+
+def test_the_password_alone_makes_no_known_browser(recovery: StaticDevice) -> None:
+    browser = Client()
+    assert attempt(browser, PASSWORD) == 302
+    assert COOKIE not in browser.cookies
+    assert give_code(browser, "a") == 302
+    assert COOKIE in browser.cookies
+
+
+def test_wrong_codes_of_who_has_the_password_do_not_lock_out_a_known_browser(
+    recovery: StaticDevice,
+) -> None:
+    browser, thief, other = Client(), Client(), Client()
+    attempt(browser, PASSWORD, address="198.51.100.1")
+    give_code(browser, "a")
+    browser.post("/admin/logout/")
+    attempt(other, PASSWORD, address="198.51.100.2")
+    attempt(thief, PASSWORD)
+    for _ in range(12):
+        give_code(thief, "wrong")
+    assert give_code(other, "b") == 429
+    assert attempt(browser, PASSWORD) == 302
+    assert give_code(browser, "b") == 302
+
+
+def test_a_known_browser_may_try_ten_codes(recovery: StaticDevice) -> None:
+    browser = Client()
+    attempt(browser, PASSWORD)
+    give_code(browser, "a")
+    browser.post("/admin/logout/")
+    assert attempt(browser, PASSWORD) == 302
+    assert [give_code(browser, "wrong") for _ in range(10)] == [200] * 9 + [429]
+    assert give_code(browser, "b") == 429
+
+
+# --- Operators -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["boss", "\uff42\uff4f\uff53\uff53"])
+def test_an_operator_lifts_a_lockout(name: str) -> None:
+    browser = browser_that_signed_in()
+    for _ in range(12):
+        attempt(browser)
+    lock_out()
+    call_command("unlock_sign_in", name, "--json")
+    assert attempt(password=PASSWORD, address="192.0.2.1") == 302
+    assert attempt(browser, PASSWORD) == 302
+
+
+def test_an_operator_lets_codes_be_tried_again(recovery: StaticDevice) -> None:
+    browser = Client()
+    attempt(browser, PASSWORD)
+    for _ in range(12):
+        give_code(browser, "wrong")
+    assert give_code(browser, "a") == 429
+    call_command("unlock_sign_in", "boss", "--json")
+    assert give_code(browser, "a") == 302
+
+
+def test_an_operator_is_told_of_a_wrong_name() -> None:
+    with pytest.raises(CommandError, match=r"'Boss'\. Names are case-sensitive"):
+        call_command("unlock_sign_in", "Boss")
