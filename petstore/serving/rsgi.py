@@ -63,7 +63,7 @@ class Application:
         exchange = Exchange(protocol)
         try:
             if not is_api_path(scope.path):
-                await self._serve_page(scope, exchange)
+                await serve_page(scope, exchange, self._anonymous_form)
             elif scope.method in BODILESS:
                 await self._serve(scope, exchange, bodies.NOTHING)
             else:
@@ -100,47 +100,45 @@ class Application:
         finally:
             self._under_way -= 1
 
-    async def _serve_page(self, scope: Any, exchange: Exchange) -> None:
-        if scope.path == "/healthz":  # Whether the process lives, not whether it has a thread to spare.
-            await serve_on_loop(scope, exchange, bodies.NOTHING, wsgi.get_response)
-        elif scope.method in BODILESS:
-            where = probes if scope.path in PROBES else pages
-            await serve_in_thread(scope, exchange, bodies.NOTHING, where)
-        else:
-            await self._serve_form(scope, exchange)
 
-    async def _serve_form(self, scope: Any, exchange: Exchange) -> None:
+async def serve_in_thread(
+    scope: Any, exchange: Exchange, body: Body, where: Executor = pages, *, is_busy: bool = False
+) -> None:
+    loop = asyncio.get_running_loop()
+    await loop.run_in_executor(where, InThread(scope, exchange, loop, is_busy).serve, body)
+
+
+async def serve_in_turn(scope: Any, exchange: Exchange, body: Body, turn: asyncio.Semaphore) -> None:
+    """Serve an anonymous form: it may need a password hash, and threads must not wait for hashes."""
+    try:
+        async with asyncio.timeout(QUEUE_SECONDS):
+            await turn.acquire()
+    except TimeoutError:
+        await serve_in_thread(scope, exchange, body, is_busy=True)
+        return
+    try:
+        await serve_in_thread(scope, exchange, body)
+    finally:
+        turn.release()
+
+
+async def serve_page(scope: Any, exchange: Exchange, anonymous_form: asyncio.Semaphore) -> None:
+    body, is_staff = bodies.NOTHING, False
+    if scope.path == "/healthz":  # Whether the process lives, not whether it has a thread to spare.
+        await serve_on_loop(scope, exchange, body, wsgi.get_response)
+        return
+    if scope.method not in BODILESS:
         parts = Parts(exchange)
         is_staff = await has_session(scope)
         body = await page_body(scope, parts, is_staff)
         if body.error is not None:
             exchange.protocol.response_str(*bodies.refusal(scope, body.error))
             await bodies.discard(parts, body.error)
-        elif is_staff or scope.method.upper() != "POST":
-            await serve_in_thread(scope, exchange, body)
-        else:
-            await self._serve_anonymous_form(scope, exchange, body)
-
-    async def _serve_anonymous_form(self, scope: Any, exchange: Exchange, body: Body) -> None:
-        """Serve one at a time: each may need a password hash, and threads must not wait for hashes."""
-        try:
-            async with asyncio.timeout(QUEUE_SECONDS):
-                await self._anonymous_form.acquire()
-        except TimeoutError:
-            await serve_in_thread(scope, exchange, body, is_busy=True)
             return
-        try:
-            await serve_in_thread(scope, exchange, body)
-        finally:
-            self._anonymous_form.release()
-
-
-async def serve_in_thread(
-    scope: Any, exchange: Exchange, body: Body, where: Executor = pages, *, is_busy: bool = False
-) -> None:
-    loop = asyncio.get_running_loop()
-    added_meta = {BUSY: True} if is_busy else {}
-    await loop.run_in_executor(where, InThread(scope, exchange, loop, added_meta).serve, body)
+    if scope.method.upper() == "POST" and not is_staff:
+        await serve_in_turn(scope, exchange, body, anonymous_form)
+    else:
+        await serve_in_thread(scope, exchange, body, probes if scope.path in PROBES else pages)
 
 
 async def api_body(scope: Any, parts: Parts, declared: int | None) -> Body:
@@ -193,10 +191,10 @@ class InThread:
     """A request that is served in a thread: WSGI's side of it there, RSGI's on the loop."""
 
     def __init__(
-        self, scope: Any, exchange: Exchange, loop: asyncio.AbstractEventLoop, added_meta: dict[str, bool]
+        self, scope: Any, exchange: Exchange, loop: asyncio.AbstractEventLoop, is_busy: bool
     ) -> None:
+        self._added_meta = {BUSY: True} if is_busy else {}
         self._scope = scope
-        self._added_meta = added_meta
         self._exchange = exchange
         self._loop = loop
         self._status = 500

@@ -97,7 +97,7 @@ def test_the_oldest_failed_sign_ins_are_deleted_beyond_a_number(
 # --- Who sees it, and where ----------------------------------------------------------------------
 
 
-def test_they_are_listed_for_who_sees_the_audit_trail_and_nobody_else(boss: User) -> None:
+def test_they_are_listed_only_for_staff_who_see_the_audit_trail(boss: User) -> None:
     row = failed(user_id=boss.pk, username="boss")
     for group in ("Viewer", "Support", "Stock"):
         client = signed_in(member_of(group))

@@ -1,4 +1,4 @@
-"""A process hashes one password at a time; who would wait for too long is told to come again."""
+"""A process hashes one password at a time; a request that waits too long gets 503."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

@@ -77,7 +77,7 @@ def test_ten_attempts_in_five_minutes_of_a_known_browser_are_checked(clock: Cloc
     assert attempt(browser, PASSWORD) == 302
 
 
-def test_attempts_of_a_known_browser_lock_out_nobody_else() -> None:
+def test_attempts_of_a_known_browser_do_not_count_for_the_name() -> None:
     browser = browser_that_signed_in()
     for _ in range(12):
         attempt(browser)
@@ -142,7 +142,7 @@ def test_no_other_script_or_site_gets_the_cookie() -> None:
     assert setting("s.KNOWN_BROWSER_COOKIE_NAME", **https) == "__Host-known-browser"
 
 
-def test_who_only_failed_or_used_a_link_is_not_known(boss: User) -> None:
+def test_a_failed_sign_in_or_a_password_link_makes_no_known_browser(boss: User) -> None:
     browser = Client()
     attempt(browser)
     page: Any = browser.get(link_for(boss).removeprefix(page_url("")[:-1]), follow=True)
@@ -175,7 +175,7 @@ def test_the_password_alone_makes_no_known_browser(recovery: StaticDevice) -> No
     assert COOKIE in browser.cookies
 
 
-def test_wrong_codes_of_who_has_the_password_do_not_lock_out_a_known_browser(
+def test_wrong_codes_after_a_stolen_password_do_not_lock_out_a_known_browser(
     recovery: StaticDevice,
 ) -> None:
     browser, thief, other = Client(), Client(), Client()
