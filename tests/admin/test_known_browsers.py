@@ -16,7 +16,6 @@ from petstore.backoffice.known_browsers import COOKIE_AGE
 from petstore.backoffice.password_links import link_for
 from tests.admin.test_login import Clock, clock
 from tests.support.staff import PASSWORD
-from tests.unit.test_settings import setting
 
 __all__ = ["clock"]  # A fixture.
 
@@ -138,8 +137,6 @@ def test_no_other_script_or_site_gets_the_cookie() -> None:
     assert cookie["httponly"]
     assert (cookie["samesite"], cookie["path"], cookie["domain"]) == ("Lax", "/", "")
     assert PASSWORD not in cookie.value
-    https = {"BASE_URL": "https://shop.example/v1"}
-    assert setting("s.KNOWN_BROWSER_COOKIE_NAME", **https) == "__Host-known-browser"
 
 
 def test_a_failed_sign_in_or_a_password_link_makes_no_known_browser(boss: User) -> None:

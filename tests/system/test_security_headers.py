@@ -118,6 +118,7 @@ def test_cookies_are_for_this_host_over_https_and_for_no_script(service: Service
     assert cookies(signed_in) == {
         "__Host-csrftoken": {"Secure", "HttpOnly", "Path", "SameSite", "SameSite=Strict"},
         "__Host-sessionid": {"Secure", "HttpOnly", "Path", "SameSite", "SameSite=Lax"},
+        "__Host-known-browser": {"Secure", "HttpOnly", "Path", "SameSite", "SameSite=Lax"},
     }
     assert "no-store" in signed_in.headers["Cache-Control"]
 
