@@ -122,6 +122,7 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "petstore.web.middleware.PermissionsPolicyMiddleware",
     "csp.middleware.CSPMiddleware",
+    "petstore.web.middleware.HeadMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",

@@ -42,16 +42,21 @@ def client_address(request: HttpRequest) -> Address:
 
     X-Forwarded-For counts only as far as `TRUSTED_PROXY_COUNT` proxies, from the right: what stands
     further left was written by the client (D25). An element that is no address ends the search, and
-    the nearest hop that is known stands for the client.
+    the nearest hop that is known stands for the client: it is charged for the 400 of `check_head`.
     """
     address = parse(request.META.get("REMOTE_ADDR", "")) or NOWHERE
-    hops = request.META.get("HTTP_X_FORWARDED_FOR", "").split(",")
-    for hop in list(reversed(hops))[: settings.TRUSTED_PROXY_COUNT]:
+    for hop in trusted_hops(request):
         forwarded = parse(hop)
         if forwarded is None:
             break
         address = forwarded
     return address
+
+
+def trusted_hops(request: HttpRequest) -> list[str]:
+    """Return what the trusted proxies wrote into X-Forwarded-For, the nearest first."""
+    hops = request.META.get("HTTP_X_FORWARDED_FOR", "").rsplit(",", settings.TRUSTED_PROXY_COUNT)
+    return list(reversed(hops))[: settings.TRUSTED_PROXY_COUNT]
 
 
 def client_network(request: HttpRequest) -> str:

@@ -72,6 +72,7 @@ class ErrorCode(Enum):
         410,
         "Events after this point are no longer kept. Begin anew, without cursor and since.",
     )
+    HEADERS_TOO_LARGE = 431, "A header is longer than 8,192 bytes. Send a shorter one."
     URI_TOO_LONG = 414, "The URL is longer than 8,192 bytes. Send a shorter one."
     SERVICE_UNAVAILABLE = (
         503,

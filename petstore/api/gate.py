@@ -14,9 +14,9 @@ from typing import ClassVar, NamedTuple
 from django.conf import settings
 from django.http import HttpRequest, HttpResponseBase
 from django.urls import ResolverMatch, resolve
-from django.utils.http import parse_etags
 
 from petstore.api.errors import ApiError, ErrorCode, answer_to
+from petstore.api.head import check_content, check_head
 from petstore.api.passage import Passage, operation_of
 from petstore.api.responses import Response
 from petstore.observability import tracing
@@ -72,11 +72,13 @@ class ApiGate:
             request.resolver_match = match
             operation = passage.operation = operation_of(match.func, request.method)
             try:
-                self.steps.authenticate(request, passage)  # First of all, on unknown paths too (D17).
+                check_head(request)  # Before anything parses it.
+                self.steps.authenticate(request, passage)  # Before all else, on unknown paths too (D17).
             finally:
                 self.steps.throttle(request, passage)  # Without a valid key it counts for its address.
             check_url_length(request)
             self._check_scope(operation.scope, request, passage)
+            check_content(request)
             response = self.steps.replay(request, passage) or match.func(request, **parameters)
         except Exception as error:  # noqa: BLE001  Whatever it is, the answer is an Error (D29).
             response = answer_to(error)
@@ -148,8 +150,7 @@ def be_conditional(request: HttpRequest, response: Response) -> None:
     etag = response.headers["ETag"] = f'"{version.hexdigest()}"'
     response.headers["Cache-Control"] = "private, no-cache"  # A client may keep it, and must ask again.
     sent = request.META.get("HTTP_IF_NONE_MATCH", "")
-    wanted = [tag.removeprefix("W/") for tag in parse_etags(sent)] if sent else ()
-    if etag in wanted or "*" in wanted:
+    if etag in sent or sent.strip() == "*":  # The quotes belong to the tag, so no list need be parsed.
         response.status_code = 304
         response.content = b""
         del response.headers["Content-Type"]

@@ -2,6 +2,7 @@
 
 from typing import Any, cast
 
+from django.contrib import messages
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
@@ -9,6 +10,7 @@ from django.urls import path
 from django.utils.decorators import method_decorator
 from django.views.decorators.http import require_POST
 
+from petstore.api.head import COOKIES_UNREADABLE, has_unreadable_cookies
 from petstore.backoffice import palette
 from petstore.backoffice.audit import Action, Actor, record
 from petstore.backoffice.error_pages import framed
@@ -46,6 +48,8 @@ class PetstoreAdminSite(TwoFactorSite):
         """Sign in; who has given the password already is led to the page that comes next."""
         if request.method == "GET" and self.half_signed_in(request) and (page := self.lacks(request)):
             return self.with_next(request, page)
+        if has_unreadable_cookies(request):
+            messages.warning(request, COOKIES_UNREADABLE)
         title = {"title": "Sign in"}
         response: HttpResponse = super().login(request, title | (extra_context or {}))
         if isinstance(response, TemplateResponse):

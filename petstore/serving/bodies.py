@@ -32,7 +32,10 @@ MOST_DISCARDED = 2 * 1024 * 1024  # Bytes that a client may send after its answe
 MOST_PARTS = 1_000  # Of a body, and one more for each KiB that has come.
 COST_OF_A_PART = 1024  # Bytes that a part counts as when it is smaller: the work is for each part.
 
-CUT = "The body did not arrive whole: it ended before its length, or before its last chunk."
+CUT = (
+    "The body did not arrive whole: it ended before its length or its last chunk, or has trailers, which "
+    "the service does not accept. Send it again, whole and without trailers."
+)
 TOO_MANY_PARTS = "The body came in too many parts. Send larger ones."
 CLOSE = {"Connection": "close"}  # RFC 9110 section 15.5.9.
 

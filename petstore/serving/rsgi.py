@@ -152,7 +152,7 @@ async def api_body(scope: Any, parts: Parts, declared: int | None) -> Body:
 
 
 async def has_session(scope: Any) -> bool:
-    cookies = scope.headers.get("cookie", "")
+    cookies = meta_of(scope).get("HTTP_COOKIE", "")
     if settings.SESSION_COOKIE_NAME not in cookies:
         return False
     return await asyncio.get_running_loop().run_in_executor(pages, is_signed_in, cookies)

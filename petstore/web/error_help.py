@@ -97,9 +97,10 @@ ADVICE = {
         "or at a client that opens a request before it knows the body.",
     ),
     Code.UNSUPPORTED_MEDIA_TYPE: Advice(
-        "The body came with another `Content-Type` than JSON, or with none.",
-        "Send `Content-Type: application/json`. Clients add it by themselves when they are given JSON "
-        "to send, rather than text.",
+        "The body came with another `Content-Type` than JSON, with none, or with one of more than 256 "
+        "bytes; or it was compressed, and had a `Content-Encoding`.",
+        "Send `Content-Type: application/json`, and no `Content-Encoding`. Clients add the first by "
+        "themselves when they are given JSON to send, rather than text.",
     ),
     Code.PAYLOAD_TOO_LARGE: Advice(
         "The body is larger than 64 KiB (65,536 bytes).",
@@ -150,6 +151,11 @@ ADVICE = {
         "Begin anew: ask with `since` of now, then read what you need from the lists, and follow the links "
         f"from there. Events are kept for {settings.EVENTS_KEPT_DAYS} days, so follow the links at least "
         "once a day.",
+    ),
+    Code.HEADERS_TOO_LARGE: Advice(
+        "A header is longer than 8,192 bytes; several lines of the same header count together. The key was "
+        "not read, so the request counts for your network address and not for your account.",
+        "Read the message: it names the header. Send a shorter one.",
     ),
     Code.URI_TOO_LONG: Advice(
         "Path and query together are longer than 8,192 bytes.",

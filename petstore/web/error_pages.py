@@ -7,6 +7,7 @@ from django.shortcuts import render
 
 from petstore.api.errors import ApiError, ErrorCode, answer_to
 from petstore.api.gate import is_api_path
+from petstore.api.head import COOKIES_UNREADABLE, has_unreadable_cookies
 
 # The Error under /v1 of each status, and what the page says to people.
 ANSWERS = {
@@ -28,7 +29,8 @@ PAGE_TOO_OLD = (
 
 def page_too_old(request: HttpRequest, reason: str = "") -> HttpResponse:
     """Answer a form whose token is not this session's (Django's CSRF_FAILURE_VIEW)."""
-    context = {"title": HTTPStatus.FORBIDDEN.phrase, "text": PAGE_TOO_OLD}
+    text = COOKIES_UNREADABLE if has_unreadable_cookies(request) else PAGE_TOO_OLD
+    context = {"title": HTTPStatus.FORBIDDEN.phrase, "text": text}
     return render(request, "error.html", context, status=HTTPStatus.FORBIDDEN)
 
 

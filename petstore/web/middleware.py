@@ -1,6 +1,7 @@
 """What wraps the answers outside /v1, which petstore/api/gate.py answers. One duty for each class."""
 
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import Any
 
 from django.conf import settings
@@ -9,6 +10,8 @@ from django.shortcuts import render
 from django.urls import resolve
 from django.utils.deprecation import MiddlewareMixin
 
+from petstore.api.errors import ApiError
+from petstore.api.head import check_content, check_head
 from petstore.api.passage import Passage
 from petstore.observability import tracing
 from petstore.observability.requests import Measured
@@ -45,12 +48,32 @@ class ContentLengthMiddleware(MiddlewareMixin):
         return response
 
 
+class HeadMiddleware(MiddlewareMixin):
+    """Rejects what the gate rejects under /v1 before anything parses it, with a page for people."""
+
+    def process_request(self, request: HttpRequest) -> HttpResponse | None:
+        try:
+            check_head(request)
+            check_content(request)
+        except ApiError as error:
+            context = {"title": HTTPStatus(error.status_code).phrase, "text": error.message}
+            response = render(request, "error.html", context, status=error.status_code)
+            for name, value in error.headers.items():
+                response[name] = value
+            return response
+        return None
+
+
 class ProbesMiddleware(MiddlewareMixin):
     """Answers load balancers and Prometheus at once: they ask by address, so they don't know our Host."""
 
     def process_request(self, request: HttpRequest) -> HttpResponse | None:
         if request.path_info not in PROBES:
             return None
+        try:
+            check_head(request)
+        except ApiError as error:
+            return HttpResponse(f"{error.message}\n", "text/plain", error.status_code)
         view = request.resolver_match = resolve(request.path_info, settings.API_URLCONF)
         response: HttpResponse = view.func(request, *view.args, **view.kwargs)
         return response

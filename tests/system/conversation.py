@@ -89,6 +89,14 @@ CONVERSATION: list[tuple[str, str, dict[str, Any]]] = [
     ("GET", "/pets?x=" + "a" * 9_000, {}),
 ]
 
+ODD_HEADS: list[tuple[str, str, dict[str, Any]]] = [
+    ("GET", "/pets", {"headers": {"X-Long": "a" * 8_193}}),
+    ("GET", "/pets", {"headers": {"Host": "a,b"}}),
+    ("GET", "/pets", {"headers": {"Content-Type": "a" * 257}}),
+    ("POST", "/pets", {"json": NEW, "headers": {"Content-Encoding": "gzip"}}),
+    ("BREW", "/pets", {}),
+]
+
 
 def answers(folder: Path, **environment: str) -> list[Answer]:
     """Return what a service with a database of its own answers to the conversation, and to strangers."""
@@ -103,6 +111,7 @@ def answers(folder: Path, **environment: str) -> list[Answer]:
             *converse(service, str(suspended["key"]), [("GET", "/pets", {}), ("GET", "/account", {})]),
             *converse(service, "", [("GET", "/pets", {})]),
             *converse(service, "no-key", [("GET", "/pets", {}), ("GET", "/nothing", {})]),
+            *converse(service, str(business["key"]), ODD_HEADS),
         ]
 
 

@@ -8,6 +8,8 @@ from django.http import HttpRequest
 from django.test import RequestFactory
 
 from petstore.api.client_ip import NOWHERE, client_address, client_network, parse
+from petstore.api.errors import ApiError, ErrorCode
+from petstore.api.head import UNREADABLE, check_head
 
 
 def request(peer: str, forwarded: str | None = None) -> HttpRequest:
@@ -39,6 +41,51 @@ def test_forwarded_addresses_count_from_the_right_as_far_as_the_trusted_proxies(
 ) -> None:
     settings.TRUSTED_PROXY_COUNT = proxies
     assert client_address(request("10.0.0.9", forwarded)) == ip_address(client)
+
+
+@pytest.mark.parametrize(
+    ("proxies", "forwarded"),
+    [
+        (0, UNREADABLE),
+        (0, "unknown"),
+        (1, None),
+        (2, None),
+        (1, "192.0.2.1"),
+        (1, "[2001:db8::1]:4711"),
+        (1, "\xe9, 192.0.2.1"),
+        (1, "unknown, , 192.0.2.1"),
+        (2, "unknown, 192.0.2.1, 192.0.2.2"),
+    ],
+)
+def test_forwarded_addresses_are_enough_with_one_for_each_trusted_proxy(
+    settings: Any, proxies: int, forwarded: str | None
+) -> None:
+    settings.TRUSTED_PROXY_COUNT = proxies
+    check_head(request("10.0.0.9", forwarded))
+
+
+@pytest.mark.parametrize(
+    ("proxies", "forwarded"),
+    [
+        (1, UNREADABLE),
+        (1, ""),
+        (1, "unknown"),
+        (1, "192.0.2.1,"),
+        (1, "192.0.2.1 192.0.2.2"),
+        (2, "192.0.2.1"),
+        (2, "192.0.2.1, unknown"),
+        (2, "unknown, 192.0.2.1"),
+        (2, ", 192.0.2.1"),
+        (3, "192.0.2.1, 192.0.2.2"),
+    ],
+)
+def test_fewer_forwarded_addresses_than_trusted_proxies_are_a_400(
+    settings: Any, proxies: int, forwarded: str
+) -> None:
+    settings.TRUSTED_PROXY_COUNT = proxies
+    with pytest.raises(ApiError) as raised:
+        check_head(request("10.0.0.9", forwarded))
+    assert raised.value.error is ErrorCode.INVALID_PARAMETER
 
 
 @pytest.mark.parametrize("peer", ["", "unix:", "not an address"])

@@ -7,20 +7,26 @@ from unittest.mock import Mock, call
 
 import pytest
 
+from petstore.api.errors import ErrorCode
+from petstore.api.head import LONGEST_CONTENT_TYPE, PROBLEM, UNREADABLE
 from petstore.api.responses import Response
 from petstore.loop.waiting import wait
 from petstore.serving import bodies
 from petstore.serving.bodies import Exchange
 from petstore.serving.on_loop import Answer, serve_on_loop
-from petstore.serving.requests import UNREADABLE, LoopRequest, meta_of
+from petstore.serving.requests import LoopRequest, meta_name, meta_of
 
 
 class Headers:
-    """As granian has them: a header whose value is not ASCII is in the names, and in no item."""
+    """As granian has them: a line whose value is not ASCII is in no item.
+
+    `unreadable`: the headers of which such a line comes first.
+    """
 
     def __init__(self, *items: tuple[str, str], unreadable: tuple[str, ...] = ()) -> None:
         self._items = list(items)
-        self._names = [*dict(items), *unreadable]
+        self._names = list(dict.fromkeys([*dict(items), *unreadable]))
+        self._first = dict(reversed(items)) | dict.fromkeys(unreadable)
 
     def items(self) -> list[tuple[str, str]]:
         return self._items
@@ -28,12 +34,26 @@ class Headers:
     def keys(self) -> list[str]:
         return self._names
 
+    def get(self, name: str) -> str | None:
+        return self._first.get(name)
 
-def scope_of(headers: Headers | None = None) -> Any:
-    return SimpleNamespace(
-        method="GET", path="/v1/pets", query_string="", client="127.0.0.1:1", server="127.0.0.1:2",
-        scheme="http", http_version="1.1", authority=None, headers=headers or Headers(),
-    )  # fmt: skip
+
+HOST = ("host", "a")
+
+
+def scope_of(headers: Headers | None = None, **other: Any) -> Any:
+    usual = {
+        "method": "GET", "path": "/v1/pets", "query_string": "", "client": "127.0.0.1:1",
+        "server": "127.0.0.1:2", "scheme": "http", "http_version": "1.1", "authority": None,
+        "headers": headers or Headers(HOST),
+    }  # fmt: skip
+    return SimpleNamespace(**usual | other)
+
+
+def problem(*lines: tuple[str, str], **other: Any) -> ErrorCode | None:
+    """Return the code of what is wrong with a head."""
+    found = meta_of(scope_of(Headers(*lines), **other)).get(PROBLEM)
+    return found and found[0]
 
 
 async def serve(protocol: Any, answer: Answer) -> None:
@@ -83,3 +103,78 @@ def test_header_with_an_underscore_stands_for_no_other(unreadable: tuple[str, ..
     assert meta["HTTP_X_A"] == "2"
     assert "" not in meta
     assert "HTTP_X_C" not in meta
+
+
+@pytest.mark.parametrize("name", ["x-forwarded-for", "cookie", "idempotency-key", "authorization"])
+def test_one_unreadable_line_makes_its_whole_header_unreadable(name: str) -> None:
+    meta = meta_of(scope_of(Headers(HOST, (name, "127.0.0.1"), unreadable=(name,))))
+    assert meta[meta_name(name)] == UNREADABLE
+
+
+@pytest.mark.parametrize(
+    ("lines", "found"),
+    [
+        ([("x-a", "a" * 8_192)], None),
+        ([("x-a", "a" * 8_193)], ErrorCode.HEADERS_TOO_LARGE),
+        ([("x-a", "a" * 4_096), ("x-a", "a" * 4_095)], None),
+        ([("x-a", "a" * 4_096), ("x-a", "a" * 4_096)], ErrorCode.HEADERS_TOO_LARGE),
+        ([("x-a", "a" * 8_192), ("x-b", "a" * 8_192)], None),
+        ([("x_a", "a" * 8_192), ("x_b", "a" * 8_192)], None),
+        ([("x_a", "a" * 8_193)], ErrorCode.HEADERS_TOO_LARGE),
+        ([("x" * 9_000, "a")], None),
+    ],
+)
+def test_header_has_at_most_8192_bytes_its_lines_together(
+    lines: list[tuple[str, str]], found: ErrorCode | None
+) -> None:
+    assert problem(HOST, *lines) is found
+
+
+@pytest.mark.parametrize("name", ["cookie", "content-type", "x-a", "if-none-match", "x" * 9_000])
+def test_nothing_longer_than_its_bound_reaches_a_parser(name: str) -> None:
+    meta = meta_of(scope_of(Headers(HOST, *[(name, "a" * 9_000)] * 3)))
+    assert all(len(text) <= 8_192 for item in meta.items() for text in item if isinstance(text, str))
+    assert len(meta.get("CONTENT_TYPE", "")) <= LONGEST_CONTENT_TYPE + 1
+
+
+def test_what_our_proxies_wrote_survives_a_header_that_is_too_long() -> None:
+    meta = meta_of(scope_of(Headers(HOST, ("x-forwarded-for", "1," * 9_000 + "192.0.2.1"))))
+    assert meta["HTTP_X_FORWARDED_FOR"].endswith(",192.0.2.1")
+
+
+def test_cookies_lose_their_backslashes() -> None:
+    meta = meta_of(scope_of(Headers(HOST, ("cookie", r'a="\\"; sessionid=b'))))
+    assert meta["HTTP_COOKIE"] == 'a=""; sessionid=b'
+
+
+@pytest.mark.parametrize("host", ["a", "a:1", "A_b.example:80", "[::1]", "[::1]:80", "", "xn--a~b", "a."])
+def test_host_is_served_in_every_valid_form(host: str) -> None:
+    assert problem(("host", host)) is None
+
+
+@pytest.mark.parametrize("host", ["a b", "a,b", "a/b", "a@b", "[::1", "::1", "a:b", "\xff", "a?b", "[a g]"])
+def test_host_that_is_none_is_a_problem(host: str) -> None:
+    assert problem(("host", host)) is ErrorCode.INVALID_PARAMETER
+
+
+def test_http_1_1_needs_exactly_one_host() -> None:
+    assert problem() is ErrorCode.INVALID_PARAMETER
+    assert problem(HOST, HOST) is ErrorCode.INVALID_PARAMETER
+    assert problem(authority="a.example") is ErrorCode.INVALID_PARAMETER
+    assert problem(http_version="1") is None
+    assert problem(HOST, HOST, http_version="1") is ErrorCode.INVALID_PARAMETER
+
+
+def test_host_of_the_request_line_has_precedence() -> None:
+    assert meta_of(scope_of(authority="b.example:80"))["HTTP_HOST"] == "b.example:80"
+
+
+@pytest.mark.parametrize("sent", ["gzip, chunked", "chunked, chunked", "identity", "gzip", ""])
+def test_chunked_is_the_only_transfer_encoding(sent: str) -> None:
+    assert problem(HOST, ("transfer-encoding", sent)) is ErrorCode.INVALID_PARAMETER
+    assert problem(HOST, ("transfer-encoding", "Chunked")) is None
+
+
+@pytest.mark.parametrize("method", ["get", "Get", "PROPFIND", "X" * 9_000])
+def test_method_is_known_only_as_the_standard_spells_it(method: str) -> None:
+    assert LoopRequest(scope_of(method=method), bodies.NOTHING).method == "other"

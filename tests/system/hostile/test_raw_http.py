@@ -87,7 +87,7 @@ def test_what_the_server_itself_refuses_is_a_4xx(
         (b"Authorization: Bearer \xff\xfe\xfd\r\n", "invalid_api_key"),
         (b"Authorization: Bearer psk_live_\xe2\x80\xa6\r\n", "invalid_api_key"),
         (b"Authorization: Basic YTpi\r\n", "invalid_api_key"),
-        (b"Authorization: Bearer " + b"a" * 20_000 + b"\r\n", "invalid_api_key"),
+        (b"Authorization: Bearer " + b"a" * 8_000 + b"\r\n", "invalid_api_key"),
         (b"Authorization: Bearer a\r\nAuthorization: Bearer b\r\n", "invalid_api_key"),
     ],
 )
@@ -149,7 +149,7 @@ def test_hostile_bodies_get_an_error(service: Service, credential: bytes, body: 
 
 
 @pytest.mark.parametrize(
-    "parameters", [b"charset*=nope''x", b"a*=x; a*0=y", b"a*0*=x; a*b=y", b"a*=utf-8''%ff", b";" * 2_000]
+    "parameters", [b"charset*=nope''x", b"a*=x; a*0=y", b"a*0*=x; a*b=y", b"a*=utf-8''%ff", b";" * 200]
 )
 @pytest.mark.parametrize("target", [b"/v1/pets", b"/admin/login/"])
 def test_malformed_parameters_of_a_content_type_are_the_clients_mistake(
