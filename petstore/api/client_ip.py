@@ -42,7 +42,7 @@ def client_address(request: HttpRequest) -> Address:
 
     X-Forwarded-For counts only as far as `TRUSTED_PROXY_COUNT` proxies, from the right: what stands
     further left was written by the client (D25). An element that is no address ends the search, and
-    the nearest hop that is known stands for the client: it is charged for the 400 of `check_head`.
+    the nearest hop that is known stands for the client: `check_head` rejects such a request.
     """
     address = parse(request.META.get("REMOTE_ADDR", "")) or NOWHERE
     for hop in trusted_hops(request):
@@ -55,8 +55,9 @@ def client_address(request: HttpRequest) -> Address:
 
 def trusted_hops(request: HttpRequest) -> list[str]:
     """Return what the trusted proxies wrote into X-Forwarded-For, the nearest first."""
-    hops = request.META.get("HTTP_X_FORWARDED_FOR", "").rsplit(",", settings.TRUSTED_PROXY_COUNT)
-    return list(reversed(hops))[: settings.TRUSTED_PROXY_COUNT]
+    count = settings.TRUSTED_PROXY_COUNT
+    hops: list[str] = request.META.get("HTTP_X_FORWARDED_FOR", "").rsplit(",", count)
+    return hops[: -count - 1 : -1]
 
 
 def client_network(request: HttpRequest) -> str:

@@ -72,7 +72,7 @@ class ApiGate:
             request.resolver_match = match
             operation = passage.operation = operation_of(match.func, request.method)
             try:
-                check_head(request)  # Before anything parses it.
+                check_head(request)  # Before anything parses it (D30).
                 self.steps.authenticate(request, passage)  # Before all else, on unknown paths too (D17).
             finally:
                 self.steps.throttle(request, passage)  # Without a valid key it counts for its address.

@@ -11,7 +11,7 @@ LONGEST_CONTENT_TYPE = 256  # Python's parser of its parameters takes quadratic 
 
 # The value of a header that the server can't decode: as WSGI has it, a character of Latin-1, and no ASCII.
 UNREADABLE = "\xff"
-PROBLEM = "petstore.problem"  # In META: the arguments of the ApiError that answers a malformed head.
+PROBLEM = "petstore.problem"  # In META: the arguments of the ApiError that rejects a malformed head.
 
 COOKIES_UNREADABLE = (
     "Your browser sent a cookie with characters that can't be read, so you are signed out. "
@@ -36,7 +36,7 @@ FORWARDED = invalid_header(
 
 
 def check_head(request: HttpRequest) -> None:
-    """Raise ApiError 431 or 400 for a malformed head, whoever sends it: it comes before the key (D17)."""
+    """Raise ApiError 431 or 400 for a malformed head, with a valid key as well (D17)."""
     if PROBLEM in request.META:
         raise ApiError(*request.META[PROBLEM])
     if settings.TRUSTED_PROXY_COUNT and "HTTP_X_FORWARDED_FOR" in request.META:

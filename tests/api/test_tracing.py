@@ -66,6 +66,13 @@ def test_span_continues_the_callers_trace(spans: Spans, key: Any) -> None:
     assert f"{span.parent.span_id:x}" == "b" * 16
 
 
+@pytest.mark.parametrize(("size", "is_read"), [(512, True), (513, False), (8_000, False)])
+def test_tracestate_is_read_up_to_512_characters(spans: Spans, key: Any, size: int, is_read: bool) -> None:
+    parent = f"00-{'a' * 32}-{'b' * 16}-01"
+    Api(key.text).get("/pets", traceparent=parent, tracestate="a=b".ljust(size - 1, ",") + ",")
+    assert bool(spans.take().context.trace_state) is is_read
+
+
 @pytest.mark.parametrize("traceparent", ["", "nonsense", "00-" + "0" * 32 + "-" + "0" * 16 + "-01", "ü"])
 def test_nonsense_from_the_caller_begins_a_trace(spans: Spans, key: Any, traceparent: str) -> None:
     assert Api(key.text).get("/pets", traceparent=traceparent).status_code == 200

@@ -87,8 +87,9 @@ def serve(mode: str, path: str, length: int) -> Found:
     rsgi.wsgi = handler  # type: ignore[assignment, attr-defined]
     ApiGate.steps = ApiGate.steps._replace(authenticate=handler.authenticate)
     scope = SimpleNamespace(
-        method="POST", path=path, query_string="", headers={"content-length": str(length)}, authority=None,
-        scheme="http", http_version="1.1", client="127.0.0.1:50000", server="127.0.0.1:8000",
+        method="POST", path=path, query_string="", headers={"host": "a", "content-length": str(length)},
+        authority=None, scheme="http", http_version="1.1", client="127.0.0.1:50000",
+        server="127.0.0.1:8000",
     )  # fmt: skip
     seen: list[int | str] = []
     client = SilentClient(seen)
