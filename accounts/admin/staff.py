@@ -26,7 +26,7 @@ from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
 from accounts.admin.badges import exact
 from accounts.admin.staff_forms import ROLES, NewStaffForm, RoleField, StaffForm, rights
-from petstore.backoffice import two_factor
+from petstore.backoffice import otp_devices
 from petstore.backoffice.audit import Action, Actor, record
 from petstore.backoffice.confirmation import Question, ReasonForm, confirm
 from petstore.backoffice.filters import ChoiceFilter
@@ -270,7 +270,7 @@ class StaffAdmin(UserAdmin, NobodyAboveAdmin):  # type: ignore[type-arg,misc]  #
 
         def reset(given: dict[str, Any]) -> HttpResponse:
             with transaction.atomic():
-                two_factor.remove(user)
+                otp_devices.remove(user)
                 record(Actor.of(request), user, Action.TWO_FACTOR_RESET, reason=given["reason"])
             self.message_user(
                 request, f"{user} now signs in with the password alone, and can set up a new app."

@@ -7,7 +7,6 @@ the password, set an app up, and turn it off. Somebody has one app at most, and 
 from __future__ import annotations
 
 from base64 import b32encode
-from datetime import timedelta
 from typing import Any, cast
 
 import segno
@@ -35,33 +34,12 @@ from petstore.backoffice.audit import Action, Actor, record, record_failed_sign_
 from petstore.backoffice.input_guard import View, guarded
 from petstore.backoffice.known_browsers import known_browser, remember_browser
 from petstore.backoffice.login import count_attempt, forgive, in_words
-
-RECOVERY_CODES = 10
-SET_UP_WITHIN = timedelta(hours=1)  # Then the page shows a new secret.
-
-
-def has_second_factor(request: HttpRequest) -> bool:
-    """Tell whether somebody has set up a second factor; asked once for each request."""
-    known: dict[str, bool] = request.__dict__
-    if "_petstore_second_factor" not in known:
-        devices = TOTPDevice.objects.filter(user_id=request.user.pk, confirmed=True)
-        known["_petstore_second_factor"] = devices.exists()  # Recovery codes come with an app only.
-    return known["_petstore_second_factor"]
-
-
-def new_recovery_codes(user: User) -> list[str]:
-    """Make ten recovery codes and return them; earlier ones are void."""
-    StaticDevice.objects.filter(user=user).delete()
-    device = StaticDevice.objects.create(user=user, name="Recovery codes")
-    codes = [StaticToken.random_token() for _ in range(RECOVERY_CODES)]
-    StaticToken.objects.bulk_create(StaticToken(device=device, token=code) for code in codes)
-    return codes
-
-
-def remove(user: User) -> None:
-    """Remove a second factor, in the caller's transaction."""
-    TOTPDevice.objects.filter(user=user).delete()
-    StaticDevice.objects.filter(user=user).delete()
+from petstore.backoffice.otp_devices import (
+    device_to_confirm,
+    has_second_factor,
+    new_recovery_codes,
+    remove,
+)
 
 
 class CodeForm(forms.Form):
@@ -244,7 +222,7 @@ class TwoFactorSite(UnfoldAdminSite):
     def set_up(self, request: HttpRequest) -> HttpResponse:
         """Show a secret to put into an app, and take it once a code proves that it is there."""
         user = cast("User", request.user)
-        device = device_to_confirm(user)
+        device = device_to_confirm(request)
         form = SetUpForm(request, device)
         if not form.is_valid():
             secret = b32encode(device.bin_key).decode()
@@ -257,8 +235,10 @@ class TwoFactorSite(UnfoldAdminSite):
                 may_leave=self.has_permission(request),
             )  # fmt: skip
         with transaction.atomic():
+            User.objects.select_for_update().get(pk=user.pk)
+            if not TOTPDevice.objects.filter(pk=device.pk).update(confirmed=True):
+                return self.with_next(request, "admin:two_factor")  # Another session was faster.
             TOTPDevice.objects.filter(user=user).exclude(pk=device.pk).delete()
-            TOTPDevice.objects.filter(pk=device.pk).update(confirmed=True)
             codes = new_recovery_codes(user)
             record(Actor.of(request), user, Action.TWO_FACTOR_ON)
         form.enter()
@@ -287,14 +267,6 @@ class TwoFactorSite(UnfoldAdminSite):
             device=TOTPDevice.objects.filter(user=user, confirmed=True).first(),
             codes_left=StaticToken.objects.filter(device__user=user).count(),
         )  # fmt: skip
-
-
-def device_to_confirm(user: User) -> TOTPDevice:
-    """Return what is being set up; a set-up that was begun long ago starts again."""
-    started = TOTPDevice.objects.filter(user=user, confirmed=False)
-    started.filter(created_at__lt=timezone.now() - SET_UP_WITHIN).delete()
-    device: TOTPDevice | None = started.order_by("id").first()
-    return device or TOTPDevice.objects.create(user=user, name="Authenticator app", confirmed=False)
 
 
 def slowed_down(response: TemplateResponse, form: Any) -> TemplateResponse:

@@ -16,6 +16,9 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.management import CommandError, call_command
 from django.db import connection
 from django.test import Client
+from django_otp.oath import totp
+from django_otp.plugins.otp_static.models import StaticToken
+from django_otp.plugins.otp_totp.models import TOTPDevice
 
 from accounts.models import Account, Actor, ApiKey
 from accounts.usage.batch import Batch
@@ -185,6 +188,30 @@ def test_usage_is_written_while_an_account_is_being_saved(by: str, monkeypatch: 
         assert run("issue_key", "--account", "Acme Pets", "--plan", "pro")["plan"] == "pro"
     assert key.usage.get().requests == 1
     assert Account.objects.get().plan_id == "pro"
+
+
+def test_of_many_sessions_that_set_up_two_factor_at_once_one_confirms_its_device() -> None:
+    boss = User.objects.create(username="boss", is_staff=True, is_superuser=True)
+    page, clients, codes = "/admin/two-factor/", [Client() for _ in range(STAFF)], []
+    for client in clients:
+        client.force_login(boss)
+        client.get(page)
+        codes.append(f"{totp(TOTPDevice.objects.latest('pk').bin_key):06}")
+    assert TOTPDevice.objects.count() == STAFF
+    answers = at_once(
+        *(
+            lambda client=client, code=code: client.post(page, {"code": code})
+            for client, code in zip(clients, codes, strict=True)
+        )
+    )
+    winners = [place for place, answer in enumerate(answers) if "Keep your recovery codes" in answer.text]
+    assert len(winners) == 1
+    assert TOTPDevice.objects.get().confirmed
+    assert set(re.findall(r"<li><code>(\w+)", answers[winners[0]].text)) == set(
+        StaticToken.objects.values_list("token", flat=True)
+    )
+    inside = [client.get("/admin/").status_code == 200 for client in clients]
+    assert [place for place, each in enumerate(inside) if each] == winners
 
 
 def test_of_many_who_use_a_link_to_a_password_at_once_one_sets_theirs() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from base64 import b32decode, b32encode
 from typing import Any
 from urllib.parse import unquote
 
@@ -296,6 +297,55 @@ def test_an_other_session_of_the_same_person_must_give_a_code_from_then_on(boss:
     client.get(PAGE)
     client.post(PAGE, {"code": shown_by(TOTPDevice.objects.get())})
     assert not is_in(other)
+
+
+def secret_on(page: Any) -> str:
+    """Return the secret that the page shows as text."""
+    found = re.search(r'class="secret">([A-Z2-7 ]+)<', page.text)
+    assert found
+    return found[1].replace(" ", "")
+
+
+def code_of(secret: str) -> str:
+    return f"{totp(b32decode(secret)):06}"
+
+
+def test_a_thief_with_the_password_never_sees_the_secret_that_is_confirmed(boss: User) -> None:
+    thief, victim = gave_password(), gave_password()
+    seen, own = secret_on(thief.get(PAGE)), secret_on(victim.get(PAGE))
+    assert own != seen
+    assert "Keep your recovery codes" in victim.post(PAGE, {"code": code_of(own)}).text
+    [device] = TOTPDevice.objects.all()
+    assert (b32encode(device.bin_key).decode(), device.confirmed) == (own, True)
+    forgive(device)
+    for page in (PAGE, CODE):
+        thief.post(page, {"code": code_of(seen)})
+        assert not is_in(thief)
+    assert is_in(victim)
+
+
+def test_a_secret_is_confirmed_in_the_session_that_showed_it_only(boss: User) -> None:
+    thief, victim = gave_password(), gave_password()
+    seen = secret_on(thief.get(PAGE))
+    assert "not the expected code" in victim.post(PAGE, {"code": code_of(seen)}).text
+    assert not TOTPDevice.objects.filter(confirmed=True).exists()
+
+
+@pytest.mark.parametrize("leave", [False, True], ids=["without signing out", "after signing out"])
+def test_signing_in_again_in_the_same_browser_shows_another_secret(boss: User, *, leave: bool) -> None:
+    client = gave_password()
+    seen = secret_on(client.get(PAGE))
+    if leave:
+        client.post("/admin/logout/")
+    client.post(LOGIN, {"username": "boss", "password": PASSWORD})
+    assert secret_on(client.get(PAGE)) != seen
+    assert "not the expected code" in client.post(PAGE, {"code": code_of(seen)}).text
+
+
+def test_a_reload_and_a_wrong_code_keep_the_secret_that_the_app_has(boss: User) -> None:
+    client = gave_password()
+    pages = client.get(PAGE), client.get(PAGE), client.post(PAGE, {"code": "no code"})
+    assert len({secret_on(page) for page in pages}) == 1
 
 
 def test_a_secret_that_was_shown_long_ago_is_replaced(boss: User) -> None:
