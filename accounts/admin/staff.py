@@ -193,7 +193,7 @@ class StaffAdmin(UserAdmin, NobodyAboveAdmin):  # type: ignore[type-arg,misc]  #
         record(
             Actor.of(request), user, Action.ISSUED, after={"link": "to choose a password"}, reason=reason
         )
-        link, template = link_for(user), "auth/user/password_link"
+        link, template = link_for(user, by=cast("User", request.user)), "auth/user/password_link"
         return self.page(request, template, "Copy the link now", colleague=user, link=link)
 
     @display(description="password")

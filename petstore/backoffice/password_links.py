@@ -1,28 +1,57 @@
 """One-time links by which somebody chooses their own password: Django's tokens, handed over without e-mail.
 
 A link ends once a password was chosen with it, when they sign in otherwise, and after
-PASSWORD_RESET_TIMEOUT seconds.
+PASSWORD_RESET_TIMEOUT seconds. It also ends when what they may do changes: an Owner's link to a Viewer must
+not set the password of the superuser that the Viewer has become. And it ends with the authority behind it:
+when what its issuer may do changes, or the issuer's own password does.
 """
 
 from typing import Any
 
 from django.contrib import messages
+from django.contrib.auth.base_user import AbstractBaseUser
 from django.contrib.auth.forms import SetPasswordForm
-from django.contrib.auth.models import User
-from django.contrib.auth.tokens import default_token_generator
+from django.contrib.auth.models import Permission, User
+from django.contrib.auth.tokens import PasswordResetTokenGenerator
 from django.contrib.auth.views import INTERNAL_RESET_SESSION_TOKEN, PasswordResetConfirmView
 from django.db import transaction
+from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse, reverse_lazy
-from django.utils.http import urlsafe_base64_encode
+from django.utils.http import urlsafe_base64_decode, urlsafe_base64_encode
 from unfold.widgets import UnfoldAdminPasswordWidget
 
 from petstore.api.links import page_url
 from petstore.backoffice.audit import Action, Actor, record
 
 
-def link_for(user: User) -> str:
-    parts = [urlsafe_base64_encode(str(user.pk).encode()), default_token_generator.make_token(user)]
+class LinkTokens(PasswordResetTokenGenerator):
+    """Tokens that depend on the rights of the user and of the issuer, too."""
+
+    key_salt = "petstore.backoffice.password_links"
+
+    def __init__(self, issuer: User | None) -> None:
+        super().__init__()
+        self.issuer = issuer
+
+    def _make_hash_value(self, user: AbstractBaseUser, timestamp: int) -> str:
+        assert isinstance(user, User)
+        assert self.issuer is not None
+        own = super()._make_hash_value(user, timestamp)
+        return repr((own, rights(user), self.issuer.pk, self.issuer.password, rights(self.issuer)))
+
+
+def rights(user: User) -> tuple[Any, ...]:
+    """Return everything that decides what the user may do, as the database has it now."""
+    permissions = Permission.objects.filter(Q(user=user) | Q(group__user=user)).values_list("pk", flat=True)
+    groups = user.groups.order_by("pk").values_list("pk", flat=True)
+    flags = (user.is_active, user.is_staff, user.is_superuser)
+    return (*flags, list(groups), sorted(set(permissions)))
+
+
+def link_for(user: User, *, by: User) -> str:
+    """Return a new link, which stands on the authority of its issuer."""
+    parts = [urlsafe_base64_encode(f"{user.pk}.{by.pk}".encode()), LinkTokens(by).make_token(user)]
     return page_url(reverse("admin:new_password", args=parts).removeprefix("/"))
 
 
@@ -42,14 +71,21 @@ class NewPassword(PasswordResetConfirmView):
     success_url = reverse_lazy("admin:login")
 
     def get_user(self, uidb64: str) -> User | None:
-        user: User | None = super().get_user(uidb64)
-        return user if user is not None and user.is_active and user.is_staff else None
+        """Return the user of the link if both may sign in; its token is checked against the issuer, too."""
+        try:
+            pk, issuer = (int(part) for part in urlsafe_base64_decode(uidb64).decode().split("."))
+        except ValueError:
+            return None
+        staff = User.objects.filter(is_active=True, is_staff=True).in_bulk([pk, issuer])
+        self.token_generator = LinkTokens(staff.get(issuer))
+        return staff.get(pk) if issuer in staff else None
 
     @transaction.atomic
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         """Set the password; who uses a link second, at the same moment, finds that it has ended."""
         assert self.user is not None
-        self.user = User.objects.select_for_update().get(pk=self.user.pk)
+        list(User.objects.select_for_update().filter(pk=self.user.pk).values_list("pk"))
+        self.user = self.get_user(kwargs["uidb64"])
         token = request.session.get(INTERNAL_RESET_SESSION_TOKEN)
         self.validlink = self.token_generator.check_token(self.user, token)
         if not self.validlink:

@@ -8,13 +8,13 @@ from html import unescape
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import Group, Permission, User
 from django.test import Client
+from django.utils.http import urlsafe_base64_decode, urlsafe_base64_encode
 
 from petstore.api.links import page_url
 from petstore.backoffice.models import AuditEntry
-from petstore.backoffice.password_links import link_for
-from tests.support.staff import member_of, signed_in
+from tests.support.staff import member_of, signed_in, superuser
 
 PASSWORD = "a pass phrase that they chose"
 ADD = "/admin/auth/user/add/"
@@ -96,7 +96,46 @@ def leave(link: str, clerk: User) -> None:
     User.objects.filter(pk=clerk.pk).update(is_active=False)
 
 
-@pytest.mark.parametrize("end", [use, sign_in, leave])
+def promote(link: str, clerk: User) -> None:
+    User.objects.filter(pk=clerk.pk).update(is_superuser=True)
+
+
+def change_role(link: str, clerk: User) -> None:
+    clerk.groups.set(Group.objects.filter(name="Owner"))
+
+
+def gain_permission(link: str, clerk: User) -> None:
+    clerk.user_permissions.add(Permission.objects.get(codename="change_user"))
+
+
+def gain_permission_by_role(link: str, clerk: User) -> None:
+    Group.objects.get(name="Viewer").permissions.add(Permission.objects.get(codename="change_user"))
+
+
+def demote_issuer(link: str, clerk: User) -> None:
+    User.objects.get(username="owner").groups.set(Group.objects.filter(name="Support"))
+
+
+def deactivate_issuer(link: str, clerk: User) -> None:
+    User.objects.filter(username="owner").update(is_active=False)
+
+
+def delete_issuer(link: str, clerk: User) -> None:
+    User.objects.filter(username="owner").delete()
+
+
+def change_password_of_issuer(link: str, clerk: User) -> None:
+    """The issuer may have been a thief in the Owner's session."""
+    issuer = User.objects.get(username="owner")
+    issuer.set_password("what no thief knows")
+    issuer.save()
+
+
+CHANGES_OF_RIGHTS = [promote, change_role, gain_permission, gain_permission_by_role]
+CHANGES_OF_ISSUER = [demote_issuer, deactivate_issuer, delete_issuer, change_password_of_issuer]
+
+
+@pytest.mark.parametrize("end", [use, sign_in, leave, *CHANGES_OF_RIGHTS, *CHANGES_OF_ISSUER])
 @pytest.mark.parametrize("opened", [False, True], ids=["before it is opened", "after it is opened"])
 def test_a_link_that_has_ended_sets_no_password(
     owner: Client, clerk: User, end: Callable[[str, User], None], *, opened: bool
@@ -112,6 +151,23 @@ def test_a_link_that_has_ended_sets_no_password(
         assert answer.status_code == 410
         assert "This link has ended" in answer.text
     assert User.objects.get(pk=clerk.pk).password == before
+
+
+def test_a_link_with_another_issuer_is_none(owner: Client, clerk: User) -> None:
+    boss = superuser()
+    *start, uid, token, end = reset(owner, clerk).split("/")
+    assert urlsafe_base64_decode(uid).decode().startswith(f"{clerk.pk}.")
+    for issuer in (f".{boss.pk}", f".{clerk.pk}", "", ".", ".0", f".{10**30}", ".x"):
+        forged = urlsafe_base64_encode(f"{clerk.pk}{issuer}".encode())
+        assert Client().get("/".join([*start, forged, token, end]), follow=True).status_code in {400, 410}
+
+
+def test_a_link_outlives_changes_that_grant_nothing(owner: Client, clerk: User) -> None:
+    link = reset(owner, clerk)
+    User.objects.filter(pk=clerk.pk).update(first_name="Kim")
+    owner.post("/admin/logout/")
+    choose(link)
+    assert may_sign_in(clerk)
 
 
 def test_a_link_ends_after_a_day(owner: Client, clerk: User, settings: Any) -> None:
@@ -191,15 +247,15 @@ def test_two_factor_is_set_up_after_a_password_was_chosen(
 
 
 def test_pages_with_a_link_are_not_kept_and_tell_no_other_site_of_it(owner: Client, clerk: User) -> None:
-    link = link_for(clerk).removeprefix(page_url("")[:-1])
+    link = reset(owner, clerk)
     page = owner.post(f"/admin/auth/user/{clerk.pk}/password/", {"reason": "x"})
     for answer in (page, Client().get(link), Client().get(link, follow=True)):
         assert "no-store" in answer["Cache-Control"]
         assert answer["Referrer-Policy"] in {"same-origin", "no-referrer"}
 
 
-def test_a_password_is_chosen_with_the_token_of_the_form_only(clerk: User) -> None:
+def test_a_password_is_chosen_with_the_token_of_the_form_only(owner: Client, clerk: User) -> None:
     browser = Client(enforce_csrf_checks=True)
-    page = browser.get(link_for(clerk).removeprefix(page_url("")[:-1]), follow=True).request["PATH_INFO"]
+    page = browser.get(reset(owner, clerk), follow=True).request["PATH_INFO"]
     sent = {"new_password1": PASSWORD, "new_password2": PASSWORD}
     assert browser.post(page, sent).status_code == 403
