@@ -1,16 +1,14 @@
 """The pages on which staff revoke, rotate and unban a key, the one that shows a new key, and the forms."""
 
-import logging
 import secrets
-import sqlite3
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any, cast
 
 from django import forms
 from django.conf import settings
-from django.core.cache import cache
 from django.core.exceptions import ValidationError
+from django.db import IntegrityError, transaction
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils import timezone
@@ -26,12 +24,10 @@ from accounts import networks, scopes
 from accounts.admin.badges import age, exact, state_badge
 from accounts.admin.base import PastedKeyAdmin, warn_if_untold
 from accounts.admin.use import sent_lately
-from accounts.models import ROTATION_OVERLAP, Account, ApiKey, active
+from accounts.models import ROTATION_OVERLAP, Account, ApiKey, IdempotencyRecord, active
 from petstore.backoffice.audit import Action, Actor
 from petstore.backoffice.confirmation import Question, ReasonForm, confirm
 from petstore.db.names import visible_name
-
-logger = logging.getLogger(__name__)
 
 LONGEST_OVERLAP = 720  # Hours: 30 days.
 OVERLAP = int(ROTATION_OVERLAP.total_seconds() // 3600)
@@ -120,7 +116,7 @@ class IssueForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its st
         """
         super()._post_clean()  # type: ignore[misc]  # The stubs lack it.
         form_id = self.cleaned_data.get("form_id")
-        if form_id and not self.errors and was_sent(form_id):
+        if form_id and not self.errors and has_issued(form_id, self.cleaned_data["account"]):
             text = (
                 "This key has been issued already. If you did not see its text, rotate it. "
                 "To issue another key, open the form again."
@@ -128,13 +124,18 @@ class IssueForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its st
             self.add_error(None, text)
 
 
-def was_sent(form_id: str) -> bool:
-    """Tell whether a form was sent before, and note that it is sent now."""
+def has_issued(form_id: str, account: Account) -> bool:
+    """Return whether the form has issued a key; if not, record in this transaction that it does.
+
+    The record is committed with the key, or neither is. A concurrent duplicate waits for it at the unique
+    index. No client can send its Idempotency-Key: that has no space (D31).
+    """
     try:
-        return not cache.add(f"issued by form {form_id}", 1, 24 * 60 * 60)
-    except sqlite3.Error:  # Keys must be issued while the counters are away.
-        logger.exception("The counters can't be reached, so a second click would issue a second key.")
-        return False
+        with transaction.atomic():
+            IdempotencyRecord.objects.create(account=account, key=f"form {form_id}")
+    except IntegrityError:
+        return True
+    return False
 
 
 class RotateForm(forms.Form):

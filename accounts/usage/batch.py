@@ -203,7 +203,7 @@ def write_bans(bans: list[Ban]) -> None:
         KeyStanding.objects.update_or_create(key=key, defaults=facts)
         if not key.tell_of_ban(ban.began_at):  # Another process had to do with it, too.
             continue
-        BANS.inc()
+        transaction.on_commit(BANS.inc)  # A write that failed comes again.
         minutes = (ban.ends_at - ban.began_at) // MINUTE
         sent = f"Sent {ban.strikes} requests without waiting as Retry-After said."
         reason = f"{sent} Banned for {minutes} minutes."

@@ -190,6 +190,22 @@ def test_usage_is_written_while_an_account_is_being_saved(by: str, monkeypatch: 
     assert Account.objects.get().plan_id == "pro"
 
 
+def test_form_for_a_key_that_is_sent_many_times_at_once_issues_one_key() -> None:
+    boss = User.objects.create(username="boss", is_staff=True, is_superuser=True)
+    account = Account.objects.create(name="Acme Pets", plan_id="free")
+    clients = [Client(raise_request_exception=False) for _ in range(STAFF)]
+    for client in clients:
+        client.force_login(boss)
+    page, form = "/admin/accounts/apikey/add/", {"account": account.pk, "scopes": ["pets:read"]}
+    form["form_id"] = clients[0].get(page).context["adminform"].form["form_id"].value()
+    answers = at_once(*(lambda client=client: client.post(page, form) for client in clients))
+    assert Counter("This key has been issued already." in answer.text for answer in answers) == {
+        True: STAFF - 1,
+        False: 1,
+    }
+    assert ApiKey.objects.count() == 1
+
+
 def test_of_many_sessions_that_set_up_two_factor_at_once_one_confirms_its_device() -> None:
     boss = User.objects.create(username="boss", is_staff=True, is_superuser=True)
     page, clients, codes = "/admin/two-factor/", [Client() for _ in range(STAFF)], []

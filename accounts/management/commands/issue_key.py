@@ -49,8 +49,18 @@ class Command(KeyCommand):
         parser.add_argument("--per-minute", type=int, metavar="N", help="Enterprise only.")
         parser.add_argument("--per-day", type=int, metavar="N", help="Enterprise only.")
 
-    @transaction.atomic
     def run(self, options: dict[str, Any]) -> None:
+        with transaction.atomic():
+            key, text = self.issue(options)
+        self.answer(
+            options,
+            {"key": text, **describe(key)},
+            f"{text}\n\nKey {key.public_id} of {key.account.name} ({key.account.plan}). "
+            "Copy it now: it can't be shown again.",
+        )
+
+    def issue(self, options: dict[str, Any]) -> tuple[ApiKey, str]:
+        """Return a new key and its text."""
         account = self.find_or_make_account(options)
         days = options["expires_in_days"]
         if days is not None and not 1 <= days <= MAX_DAYS:
@@ -58,19 +68,13 @@ class Command(KeyCommand):
         allow_from = options["allow_from"]
         if allow_from == []:  # An empty variable in a script must not open the key to everyone.
             raise CommandError("--allow-from names no network. Leave it out to allow every one.")
-        key, text = ApiKey.objects.issue(
+        return ApiKey.objects.issue(
             account,
             name=options["name"],
             key_scopes=options["scopes"],
             expires_at=timezone.now() + timedelta(days=days) if days else None,
             allowed_networks=allow_from or [],
             by=operator(),
-        )
-        self.answer(
-            options,
-            {"key": text, **describe(key)},
-            f"{text}\n\nKey {key.public_id} of {account.name} ({account.plan}). "
-            "Copy it now: it can't be shown again.",
         )
 
     def find_or_make_account(self, options: dict[str, Any]) -> Account:

@@ -1,0 +1,109 @@
+"""What a transaction did is reported as done once it is committed, and not before."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.db import IntegrityError, models, transaction
+from django.db.models.signals import post_save
+from django.test import Client
+
+from accounts.bans import Ban
+from accounts.models import Account, Actor, ApiKey, IdempotencyRecord, KeyStanding, Plan
+from accounts.usage.batch import write_bans
+from inventory.models import Category, PetEvent
+from petstore.backoffice.models import AuditEntry
+from petstore.observability.metrics import BANS
+from tests.conftest import COMMITTED
+from tests.support.staff import signed_in, superuser
+
+pytestmark = COMMITTED
+ADD_KEY = "/admin/accounts/apikey/add/"
+
+
+@contextmanager
+def failing_commit(model: type[models.Model]) -> Iterator[None]:
+    """Have each transaction that saves such a row fail at its commit, by a deferred constraint."""
+
+    def add_orphan(**kwargs: Any) -> None:
+        PetEvent.objects.create(pet_id=0, to_status="sold", by="tests")
+
+    post_save.connect(add_orphan, sender=model, dispatch_uid="orphan")
+    try:
+        yield
+    finally:
+        post_save.disconnect(sender=model, dispatch_uid="orphan")
+
+
+@pytest.fixture
+def staff() -> Client:
+    return signed_in(superuser())
+
+
+@pytest.fixture
+def account() -> Account:
+    return Account.objects.create(name="Acme Pets", plan_id="free")
+
+
+def form_of(staff: Client, account: Account) -> dict[str, Any]:
+    form_id = staff.get(ADD_KEY).context["adminform"].form["form_id"].value()
+    return {"account": account.pk, "name": "Nightly job", "scopes": ["pets:read"], "form_id": form_id}
+
+
+def test_a_form_whose_key_was_not_committed_can_be_sent_again(staff: Client, account: Account) -> None:
+    form = form_of(staff, account)
+    with failing_commit(ApiKey):
+        assert staff.post(ADD_KEY, form).status_code == 409
+    assert not ApiKey.objects.exists()
+    assert not IdempotencyRecord.objects.exists()
+    assert staff.post(ADD_KEY, form).context["text"]
+    assert "This key has been issued already." in staff.post(ADD_KEY, form).text
+    assert ApiKey.objects.count() == 1
+
+
+@pytest.mark.parametrize("kind", [Category, Plan, Account])
+def test_a_change_that_was_not_committed_is_not_reported_by_the_next_page(
+    staff: Client, account: Account, kind: type[models.Model]
+) -> None:
+    pages: dict[type[models.Model], tuple[str, dict[str, Any]]] = {
+        Category: (
+            f"/admin/inventory/category/{Category.objects.earliest('pk').pk}/change/",
+            {"name": "x"},
+        ),
+        Account: (f"/admin/accounts/account/{account.pk}/change/", {"name": "x"}),
+        Plan: ("/admin/accounts/plan/pro/change/", {"per_minute": 7, "per_day": 7, "confirmed": "on"}),
+    }
+    page, form = pages[kind]
+    with failing_commit(kind):
+        assert staff.post(page, form).status_code == 409
+    assert not AuditEntry.objects.filter(action="changed").exists()
+    assert not [str(message) for message in staff.get("/admin/").context.get("messages", [])]
+    staff.post(page, form)
+    assert [str(message) for message in staff.get("/admin/").context["messages"]]
+
+
+def test_the_command_prints_no_key_that_was_not_committed() -> None:
+    out = StringIO()
+    with failing_commit(ApiKey), pytest.raises(IntegrityError):
+        call_command("issue_key", "--account", "Acme Pets", "--plan", "pro", stdout=out)
+    assert out.getvalue() == ""
+    assert not Account.objects.exists()
+
+
+def test_a_ban_that_was_not_committed_is_counted_once_it_is(account: Account) -> None:
+    key, _ = ApiKey.objects.issue(account, by=Actor("tests"))
+    ban, counted = Ban(key.pk, began_at=1, ends_at=2, level=1, strikes=20), BANS.collect
+    before = counted()[0].samples[0].value
+
+    def write() -> None:
+        with transaction.atomic():
+            write_bans([ban])
+
+    with failing_commit(KeyStanding), pytest.raises(IntegrityError):
+        write()
+    assert counted()[0].samples[0].value == before
+    write()
+    assert counted()[0].samples[0].value == before + 1
