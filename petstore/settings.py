@@ -126,6 +126,7 @@ MIDDLEWARE = [
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
+    "petstore.backoffice.form_limits.FormLimitsMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django_otp.middleware.OTPMiddleware",
@@ -204,6 +205,8 @@ STAFF_TWO_FACTOR = env.choice("STAFF_TWO_FACTOR", "optional", ("optional", "requ
 OTP_TOTP_ISSUER = "Pet Store" if ENVIRONMENT == "production" else "Pet Store (staging)"
 
 UNFOLD = backoffice.UNFOLD
+# More than any field takes: what is too long gets the sentence of its own form, and not a page for all.
+DATA_UPLOAD_MAX_MEMORY_SIZE = 8 * 1024 * 1024
 MESSAGE_STORAGE = "petstore.backoffice.message_storage.TruthfulStorage"
 
 # Pets come from and go to files (inventory/admin/import_export.py) for who may add or see single pets.

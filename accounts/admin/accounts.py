@@ -44,7 +44,7 @@ class UsedFilter(ChoiceFilter):
 
 
 @admin.register(Account)
-class AccountAdmin(PastedKeyAdmin, AccountPages, WhatIfAdmin):  # type: ignore[misc]  # Unfold has no types.
+class AccountAdmin(PastedKeyAdmin, AccountPages, WhatIfAdmin):
     keys_lookup = "account"
     row_pages = {**WhatIfAdmin.row_pages, **AccountPages.row_pages}
     list_display = ["visible_name", "state", "plan_badge", "today", "per_minute_now", "keys", "last_use"]

@@ -82,7 +82,7 @@ def key_of(request: HttpRequest) -> Key | None:
 
 
 @admin.register(Event)
-class EventAdmin(PastedKeyAdmin, BigTableAdmin):  # type: ignore[misc]  # Unfold has no types.
+class EventAdmin(PastedKeyAdmin, BigTableAdmin):
     can_add = can_change = can_delete = False
     list_display = ["number", "type", "when", "account", "about"]
     list_filter = [EventTypeFilter, EventTimeFilter]

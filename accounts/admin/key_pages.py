@@ -27,6 +27,7 @@ from accounts.admin.use import sent_lately
 from accounts.models import ROTATION_OVERLAP, Account, ApiKey, IdempotencyRecord, active
 from petstore.backoffice.audit import Action, Actor
 from petstore.backoffice.confirmation import Question, ReasonForm, confirm
+from petstore.backoffice.multiline import MultilineField
 from petstore.db.names import visible_name
 
 LONGEST_OVERLAP = 720  # Hours: 30 days.
@@ -70,7 +71,7 @@ class IssueForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its st
         ],
         widget=UnfoldAdminSelectWidget,
     )
-    allowed_networks = forms.CharField(
+    allowed_networks = MultilineField(
         required=False,
         max_length=2000,
         widget=UnfoldAdminTextareaWidget(attrs={"rows": 4}),

@@ -37,6 +37,7 @@ from inventory.models.uploads import PetUpload
 from petstore.backoffice import spreadsheets
 from petstore.backoffice.audit import record_export
 from petstore.backoffice.confirmation import Question, confirm
+from petstore.backoffice.multiline import MultilineField
 from petstore.backoffice.wording import counted
 
 logger = logging.getLogger(__name__)
@@ -69,7 +70,7 @@ GONE = (
 
 
 class ImportForm(forms.Form):
-    pasted = forms.CharField(
+    pasted = MultilineField(
         required=False,
         strip=False,  # A tab at the end is an empty value.
         label="Paste pets",
@@ -98,7 +99,7 @@ class ImportForm(forms.Form):
 
     def clean_pasted(self) -> SimpleUploadedFile | None:
         """Return what was pasted as if it came in a file."""
-        pasted = self.cleaned_data["pasted"].replace("\r\n", "\n").encode()
+        pasted = self.cleaned_data["pasted"].encode()
         if len(pasted) > MOST_BYTES:
             raise ValidationError(TOO_BIG)
         return SimpleUploadedFile(STREAM, pasted) if pasted.strip() else None

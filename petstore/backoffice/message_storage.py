@@ -14,5 +14,5 @@ class TruthfulStorage(FallbackStorage):
 
     def update(self, response: HttpResponseBase) -> Any:
         if response.status_code >= 400:
-            self._queued_messages.clear()
+            self._queued_messages.clear()  # type: ignore[attr-defined]  # The stubs lack it.
         return super().update(response)

@@ -25,6 +25,7 @@ from petstore.backoffice import audit, edit_conflicts, untouched_text
 from petstore.backoffice.audit import Action, Actor
 from petstore.backoffice.history import Entry, entries_of
 from petstore.backoffice.models import AuditEntry
+from petstore.backoffice.multiline import MultilineField
 from petstore.backoffice.site import PetstoreAdminSite
 from petstore.db.keysets import order_for
 from petstore.db.names import visible_name
@@ -47,6 +48,7 @@ class PetstoreModelAdmin(ModelAdmin):
     admin_site: PetstoreAdminSite
     # What nobody may do here is False, whatever permissions they have.
     can_add = can_change = can_delete = True
+    formfield_overrides = {models.TextField: {"form_class": MultilineField}}  # type: ignore[misc,assignment]
     actions: Any = None  # An action on a whole list would load all of it.
     list_per_page = 50
     show_full_result_count = False

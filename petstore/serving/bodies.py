@@ -267,15 +267,15 @@ async def collect(parts: Parts, most: int, declared: int | None = None) -> bytes
     return body.getvalue()
 
 
-async def discard(parts: Parts, error: ApiError) -> None:
-    """Take what still comes of a body that was answered with this Error, and keep nothing.
+async def discard(parts: Parts, error: ApiError, most: int = MOST_DISCARDED) -> None:
+    """Take what still comes of a body that was answered with this Error, up to `most` bytes; keep nothing.
 
     A client that is sending would otherwise find the connection reset, and never see its answer. Who has
     had its time gets no more.
     """
     if error.error is ErrorCode.REQUEST_TIMEOUT:
         return
-    left = MOST_DISCARDED
+    left = most
     with suppress(TimeoutError, StopAsyncIteration):
         async with patience.limit():
             while left > 0:
@@ -291,6 +291,5 @@ def refusal(scope: Any, error: ApiError) -> tuple[int, list[tuple[str, str]], st
 
 PAGE_REFUSALS = {
     ErrorCode.REQUEST_TIMEOUT: "The body did not come in time.",
-    ErrorCode.PAYLOAD_TOO_LARGE: "The body is too large.",
     ErrorCode.MALFORMED_JSON: "The body did not arrive whole.",
 }

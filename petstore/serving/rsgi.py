@@ -17,6 +17,7 @@ from whitenoise.middleware import WhiteNoiseFileResponse
 
 from petstore.api.errors import RETRY_SECONDS, ApiError, ErrorCode, error_body, help_link
 from petstore.api.gate import ApiGate, is_api_path
+from petstore.backoffice.form_limits import BODY_ERROR
 from petstore.backoffice.sessions import is_signed_in
 from petstore.observability.metrics import SHED
 from petstore.observability.request_ids import request_id
@@ -36,7 +37,7 @@ from petstore.web.hashers import QUEUE_SECONDS
 from petstore.web.middleware import BUSY, PROBES
 
 MOST_UNDER_WAY = 512  # Requests to the API in a worker; those beyond are told to come again.
-MOST_UPLOADED = 8 * 1024 * 1024  # Bytes of a body to a page, from staff: more than any form takes.
+MOST_UPLOADED = settings.DATA_UPLOAD_MAX_MEMORY_SIZE  # Bytes of a body to a page, from staff.
 
 Result = TypeVar("Result")
 
@@ -132,8 +133,11 @@ async def serve_page(scope: Any, exchange: Exchange, anonymous_form: asyncio.Sem
         is_staff = await has_session(scope)
         body = await page_body(scope, parts, is_staff)
         if body.error is not None:
-            exchange.protocol.response_str(*bodies.refusal(scope, body.error))
-            await bodies.discard(parts, body.error)
+            if body.error.error is ErrorCode.PAYLOAD_TOO_LARGE:
+                await serve_in_thread(scope, exchange, body)  # FormLimitsMiddleware says so with a page.
+            else:
+                exchange.protocol.response_str(*bodies.refusal(scope, body.error))
+            await bodies.discard(parts, body.error, 8 * MOST_UPLOADED if is_staff else bodies.MOST_DISCARDED)
             return
     if scope.method.upper() == "POST" and not is_staff:
         await serve_in_turn(scope, exchange, body, anonymous_form)
@@ -204,6 +208,8 @@ class InThread:
         meta = meta_of(self._scope)
         meta["PATH_INFO"] = self._scope.path.encode().decode("latin-1")  # As PEP 3333 has it.
         meta["CONTENT_LENGTH"] = str(body.length)
+        if body.error is not None:
+            meta[BODY_ERROR] = body.error
         meta.pop("HTTP_RANGE", None)  # Files are sent whole (RFC 9110 section 14.2).
         response: Any = wsgi(meta | self._added_meta | {"wsgi.input": body.stream()}, self._start)
         try:

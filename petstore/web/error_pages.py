@@ -22,7 +22,7 @@ ANSWERS = {
 
 
 PAGE_TOO_OLD = (
-    "This page is too old: you may have signed in or out in another tab. "
+    "Nothing was saved, because this page is too old: you may have signed in or out in another tab. "
     "Go back, reload the page, and try again."
 )
 

@@ -93,10 +93,15 @@ def test_the_command_prints_no_key_that_was_not_committed() -> None:
     assert not Account.objects.exists()
 
 
+def counted() -> float:
+    [metric] = BANS.collect()
+    return metric.samples[0].value
+
+
 def test_a_ban_that_was_not_committed_is_counted_once_it_is(account: Account) -> None:
     key, _ = ApiKey.objects.issue(account, by=Actor("tests"))
-    ban, counted = Ban(key.pk, began_at=1, ends_at=2, level=1, strikes=20), BANS.collect
-    before = counted()[0].samples[0].value
+    ban = Ban(key.pk, began_at=1, ends_at=2, level=1, strikes=20)
+    before = counted()
 
     def write() -> None:
         with transaction.atomic():
@@ -104,6 +109,6 @@ def test_a_ban_that_was_not_committed_is_counted_once_it_is(account: Account) ->
 
     with failing_commit(KeyStanding), pytest.raises(IntegrityError):
         write()
-    assert counted()[0].samples[0].value == before
+    assert counted() == before
     write()
-    assert counted()[0].samples[0].value == before + 1
+    assert counted() == before + 1

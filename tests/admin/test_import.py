@@ -214,8 +214,8 @@ def test_pasted_json_lines_are_imported(staff: Client) -> None:
 
 def test_pasted_pets_are_bounded_and_stay_in_the_box(staff: Client) -> None:
     big = "name,category\n" + " " * 2 * 1024 * 1024
-    assert "manage.py import_pets" in staff.post(IMPORT, {"pasted": big}).text
-    assert staff.post(IMPORT, {"pasted": big * 2}).status_code == 400
+    for pasted in (big, big * 2):
+        assert "manage.py import_pets" in staff.post(IMPORT, {"pasted": pasted}).text
     assert "Rex,Dragons</textarea>" in staff.post(IMPORT, {"pasted": "name,category\nRex,Dragons"}).text
 
 

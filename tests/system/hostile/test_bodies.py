@@ -18,6 +18,10 @@ from tests.support.servers import wait_until
 
 CLIENT_SECONDS = 5
 connect = partial(raw_http.connect, timeout=CLIENT_SECONDS + 8)
+STAFF = """
+from django.contrib.auth.models import User
+User.objects.create_superuser({!r}, password="a-long-one")
+"""
 HOLDERS = 300  # 19 MiB: more than a worker keeps of bodies that are coming.
 
 
@@ -221,8 +225,34 @@ def test_many_bodies_at_once_are_all_taken(service: Service, key: str) -> None:
 @pytest.mark.parametrize("cookies", [{}, {"Cookie": "sessionid=0123456789abcdefghijklmnopqrstuv"}])
 def test_form_of_nobody_who_has_signed_in_is_bounded(service: Service, cookies: dict[str, str]) -> None:
     login = f"{service.url}/admin/login/"
-    assert httpx.post(login, content=b"a" * 5_000, headers=cookies).status_code == 413
+    refused = httpx.post(login, content=b"a" * 5_000, headers=cookies)
+    assert (refused.status_code, refused.headers["content-type"]) == (413, "text/html; charset=utf-8")
+    assert "you sent more than this page takes" in refused.text
     assert httpx.post(login, content=b"a" * 4_000, headers=cookies).status_code == 403  # CSRF
+
+
+def test_form_of_staff_gets_a_page_if_it_is_too_large_and_the_sign_in_if_the_session_has_ended(
+    service: Service,
+) -> None:
+    name, page = f"ann-{time.time_ns()}", "/admin/inventory/pet/import/"
+    service.manage("shell", "--no-imports", "-c", STAFF.format(name))
+    with httpx.Client(base_url=service.url, timeout=30) as browser:
+        [token] = re.findall(r'name="csrfmiddlewaretoken" value="(\w+)"', browser.get("/admin/login/").text)
+        form = {"username": name, "password": "a-long-one", "csrfmiddlewaretoken": token}
+        assert browser.post("/admin/login/", data=form).status_code == 302
+        for large in ({"data": {"pasted": "x" * 9_000_000}}, {"files": {"import_file": b"x" * 9_000_000}}):
+            refused = browser.post(page, **large)
+            assert refused.status_code == 413
+            assert "Nothing was saved: you sent more than this page takes" in refused.text
+            assert name in refused.text  # In the frame of the back office.
+        [token] = set(re.findall(r'name="csrfmiddlewaretoken" value="(\w+)"', browser.get(page).text))
+        browser.cookies.set("sessionid", "0123456789abcdefghijklmnopqrstuv", domain="127.0.0.1")
+        for size in (100, 10_000, 1_500_000):
+            sent = {"name": "x" * size, "csrfmiddlewaretoken": token}
+            ended = browser.post("/admin/inventory/pet/", data=sent)
+            where = ended.headers.get("location")
+            assert (ended.status_code, where) == (302, "/admin/login/?next=/admin/inventory/pet/")
+            assert "not_saved=1" in ended.headers["set-cookie"]
 
 
 def test_shed_request_gets_an_id_and_the_quota_headers(service: Service, key: str) -> None:

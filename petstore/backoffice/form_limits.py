@@ -1,0 +1,47 @@
+"""Forms that are larger than any page takes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from django.core.exceptions import RequestDataTooBig, TooManyFieldsSent, TooManyFilesSent
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.deprecation import MiddlewareMixin
+
+from petstore.backoffice.sessions import end_if_due
+
+if TYPE_CHECKING:
+    from petstore.backoffice.site import PetstoreAdminSite
+
+BODY_ERROR = "petstore.body_error"  # In META: why the server has not read the body.
+TOO_LARGE = "Nothing was saved: you sent more than this page takes. Go back, shorten it, and try again."
+
+
+class FormLimitsMiddleware(MiddlewareMixin):
+    """Answers such a form with a page. It comes before CsrfViewMiddleware, which reads the form first."""
+
+    def process_view(self, request: HttpRequest, view: Any, args: Any, kwargs: Any) -> HttpResponse | None:
+        try:
+            if BODY_ERROR not in request.META and request.POST is not None:
+                return None
+        except (RequestDataTooBig, TooManyFieldsSent, TooManyFilesSent):
+            pass
+        request.POST = QueryDict()  # The page reads it again.
+        return too_large(request, view)
+
+
+def too_large(request: HttpRequest, view: Any) -> HttpResponse:
+    """Return the page; or the sign-in, because without a session the server takes small forms only."""
+    from django.contrib import admin  # A worker loads it with its first page.
+
+    site = cast("PetstoreAdminSite", admin.site)
+    end_if_due(request)
+    if site.has_permission(request):
+        response: HttpResponse = site.page(request, "error", "Too large", text=TOO_LARGE)
+        response.status_code = 413
+        return response
+    if request.path.startswith(reverse("admin:index")) and getattr(view, "login_required", True):
+        return site.sign_in_again(request)
+    return render(request, "error.html", {"title": "Too large", "text": TOO_LARGE}, status=413)

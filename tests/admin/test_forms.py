@@ -1,0 +1,202 @@
+"""Forms count as browsers do, say when they are too large, and tell what a session's end has cost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.contrib.sessions.models import Session
+from django.test import Client
+from django_otp.oath import totp
+from django_otp.plugins.otp_totp.models import TOTPDevice
+
+from accounts.models import Account, ApiKey
+from inventory.models import Category
+from petstore.backoffice.models import AuditEntry
+from petstore.backoffice.sessions import SEEN
+from tests.support.staff import PASSWORD, signed_in
+
+LOGIN, LIST = "/admin/login/", "/admin/inventory/pet/"
+WARNING = "The form that you sent while you were signed out was not saved."
+
+
+@pytest.fixture
+def account(db: None) -> Account:
+    return Account.objects.create(name="Acme Pets", plan_id="free")
+
+
+def page_of(row: Account | Category) -> str:
+    return f"/admin/{row._meta.app_label}/{row._meta.model_name}/{row.pk}/change/"
+
+
+# --- Line breaks ---------------------------------------------------------------------------------
+
+
+def lines(length: int, number: int = 50) -> str:
+    """Return text of this length as a browser counts it, in so many lines."""
+    text = "\n".join("x" * (length // number - 1) for _ in range(number))
+    return text + "x" * (length - len(text))
+
+
+@pytest.mark.parametrize("sent_as", ["\r\n", "\n", "\r"], ids=["CRLF", "LF", "CR"])
+def test_a_line_break_counts_once_and_is_stored_as_lf(
+    staff: Client, account: Account, sent_as: str
+) -> None:
+    for length, status in ((5000, 302), (5001, 200)):
+        text = lines(length)
+        sent = {"name": account.name, "notes": text.replace("\n", sent_as)}
+        assert staff.post(page_of(account), sent).status_code == status
+    account.refresh_from_db()
+    assert account.notes == lines(5000)
+
+
+def test_allowed_networks_fill_their_box(staff: Client, account: Account) -> None:
+    text = "\n".join(f"10.0.{number}.0/24" for number in range(143))
+    fill = text + "\n" * (2000 - len(text))
+    sent = {"account": account.pk, "scopes": ["pets:read"], "allowed_networks": fill.replace("\n", "\r\n")}
+    assert "Copy the new key now" in staff.post("/admin/accounts/apikey/add/", sent).text
+    assert len(ApiKey.objects.get().allowed_networks) == 143
+
+
+@pytest.mark.parametrize("stored", ["one\ntwo", "one\r\ntwo"], ids=["LF", "CRLF"])
+def test_text_that_staff_did_not_touch_has_not_changed(staff: Client, stored: str) -> None:
+    category = Category.objects.create(name="Newts", description=stored)
+    form = staff.get(page_of(category)).context["adminform"].form
+    field = form.fields["description"]
+    assert not field.has_changed(stored, "one\r\ntwo")
+    assert field.has_changed(stored, "one\r\n\r\ntwo")
+
+
+# --- Too large -----------------------------------------------------------------------------------
+
+URLENCODED = "application/x-www-form-urlencoded"
+TOO_LARGE: dict[str, dict[str, Any]] = {
+    "bytes": {"data": "notes=" + "x" * 9_000_000, "content_type": URLENCODED},
+    "bytes of a field, multipart": {"data": {"notes": "x" * 9_000_000}},
+    "fields": {"data": {f"field {number}": "" for number in range(1_001)}},
+    "fields, urlencoded": {
+        "data": "&".join("x" * 1_002),
+        "content_type": "application/x-www-form-urlencoded",
+    },
+}
+
+
+@pytest.mark.parametrize("form", TOO_LARGE.values(), ids=TOO_LARGE)
+def test_a_form_that_is_too_large_is_refused_in_the_frame_of_the_back_office(
+    staff: Client, account: Account, form: dict[str, Any]
+) -> None:
+    page = staff.post(page_of(account), **form)
+    assert page.status_code == 413
+    assert "Nothing was saved: you sent more than this page takes." in page.text
+    assert 'href="/admin/inventory/pet/"' in page.text  # The navigation.
+    assert not AuditEntry.objects.filter(action="changed").exists()
+
+
+@pytest.mark.parametrize("path", [LOGIN, "/admin/new-password/MQ/choose/", "/"])
+def test_a_form_of_a_stranger_that_is_too_large_is_refused_with_a_page(db: None, path: str) -> None:
+    page = Client().post(path, **TOO_LARGE["bytes"])
+    assert page.status_code == 413
+    assert "Nothing was saved: you sent more than this page takes." in page.text
+
+
+def test_a_text_that_is_too_long_gets_the_sentence_of_its_form(staff: Client, account: Account) -> None:
+    page = staff.post(page_of(account), {"name": "Acme Pets", "notes": "x" * 4_000_000})
+    assert "at most 5000 characters" in page.text
+
+
+# --- The end of a session ------------------------------------------------------------------------
+
+
+def end(client: Client) -> None:
+    """End the session as an idle hour does."""
+    found = client.session
+    found[SEEN] -= 3600
+    found.save()
+
+
+def sign_in(client: Client, response: Any) -> Any:
+    """Sign in where a redirect leads; return the page that it leads back to."""
+    assert response.status_code == 302
+    assert "was not saved. Sign in to get back to it." in client.get(response.url).text
+    back: Any = client.post(response.url, {"username": "boss", "password": PASSWORD})
+    return client.get(back.url, follow=True)
+
+
+@pytest.fixture
+def boss(boss: User) -> User:
+    boss.set_password(PASSWORD)
+    boss.save()
+    return boss
+
+
+@pytest.mark.parametrize("size", [10, 4_000, 9_000_000])
+def test_who_typed_while_the_session_ended_is_told_that_nothing_was_saved(
+    staff: Client, account: Account, size: int
+) -> None:
+    end(staff)
+    page = sign_in(staff, staff.post(page_of(account), {"name": "New", "notes": "x" * size}))
+    assert page.request["PATH_INFO"] == page_of(account)
+    assert WARNING in page.text
+    assert WARNING not in staff.get(page_of(account)).text
+    account.refresh_from_db()
+    assert account.name == "Acme Pets"
+
+
+def test_who_signed_out_in_another_tab_is_told_too(staff: Client, account: Account) -> None:
+    staff.post("/admin/logout/")
+    assert WARNING in sign_in(staff, staff.post(page_of(account), {"name": "New"})).text
+
+
+def test_with_two_factor_it_is_told_after_the_code(staff: Client, boss: User, account: Account) -> None:
+    device = TOTPDevice.objects.create(user=boss, name="Phone")
+    end(staff)
+    page = sign_in(staff, staff.post(page_of(account), {"name": "New"}))
+    assert page.request["PATH_INFO"] == "/admin/two-factor/code/"
+    assert WARNING not in page.text
+    sent = {"code": f"{totp(device.bin_key):06}", "next": page_of(account)}
+    assert WARNING in staff.post("/admin/two-factor/code/", sent, follow=True).text
+
+
+def test_an_address_that_takes_forms_only_leads_back_to_the_page_with_the_form(staff: Client) -> None:
+    form = "/admin/inventory/pet/import/"
+    end(staff)
+    response = staff.post(
+        "/admin/inventory/pet/process_import/", headers={"Referer": f"http://testserver{form}"}
+    )
+    page = sign_in(staff, response)
+    assert (page.status_code, page.request["PATH_INFO"]) == (200, form)
+    assert WARNING in page.text
+
+
+@pytest.mark.parametrize(
+    "referer", ["https://elsewhere.example/x", "//elsewhere.example/x", "javascript:1", ""]
+)
+def test_another_site_leads_nobody_away(staff: Client, referer: str) -> None:
+    end(staff)
+    response: Any = staff.post(LIST, {}, headers={"Referer": referer})
+    assert response.url == f"{LOGIN}?next={LIST}"
+
+
+def test_a_search_of_the_palette_is_no_form(staff: Client) -> None:
+    end(staff)
+    response = staff.post("/admin/search/", {"s": "x"}, headers={"Sec-Fetch-Mode": "cors"})
+    assert response.status_code == 302
+    assert "not_saved" not in response.cookies
+
+
+def test_reading_while_signed_out_warns_of_nothing(staff: Client) -> None:
+    end(staff)
+    response: Any = staff.get(LIST)
+    assert response.url == f"{LOGIN}?next={LIST}"
+    assert "was not saved" not in staff.get(response.url).text
+
+
+def test_forms_of_strangers_add_no_sessions(db: None) -> None:
+    assert Client().post(LIST, {"name": "x"}).status_code == 302
+    assert not Session.objects.exists()
+
+
+def test_a_form_from_before_a_sign_in_says_that_it_was_not_saved(staff: Client, boss: User) -> None:
+    browser = signed_in(boss, enforce_csrf_checks=True)
+    assert "Nothing was saved, because this page is too old" in browser.post(LIST, {}).text

@@ -1,0 +1,42 @@
+"""What staff type reaches the database, or a page tells them that it did not."""
+
+from pathlib import Path
+
+from tests.system.browser.conftest import PASSWORD, Open
+
+
+def test_text_that_fills_its_box_is_saved(open_page: Open) -> None:
+    page = open_page("/admin/accounts/account/add/", as_="root")
+    page.get_by_label("Name").fill("Full notes")
+    notes = page.get_by_label("Notes")
+    notes.fill("\n".join("x" * 99 for _ in range(50)) + "y")
+    assert notes.evaluate("box => [box.value.length, box.maxLength]") == [5000, 5000]
+    page.get_by_label("Plan").select_option("free")
+    page.get_by_role("button", name="Save", exact=True).click()
+    page.wait_for_url("**/admin/accounts/account/")
+
+
+def test_file_that_is_too_large_gets_a_page(open_page: Open, tmp_path: Path) -> None:
+    file = tmp_path / "film.csv"
+    file.write_bytes(b"x" * 20_000_000)
+    page = open_page("/admin/inventory/pet/import/", as_="root")
+    page.get_by_label("Or choose a file").set_input_files(file)
+    page.get_by_role("button", name="Check").click()
+    page.get_by_text("Nothing was saved: you sent more than this page takes").wait_for()
+
+
+def test_form_sent_after_the_session_ended_opens_again_with_a_warning(open_page: Open) -> None:
+    page = open_page("/admin/inventory/category/add/", as_="stock")
+    page.get_by_label("Name").fill("Newts")
+    page.context.clear_cookies(name="sessionid")
+    page.get_by_role("button", name="Save", exact=True).click()
+    page.get_by_text("so the form that you sent was not saved").wait_for()
+    page.get_by_label("Username").fill("stock")
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url("**/admin/inventory/category/add/")
+    page.get_by_text("The form that you sent while you were signed out was not saved").wait_for()
+    page.get_by_label("Name").fill("Newts")
+    page.get_by_role("button", name="Save", exact=True).click()
+    page.wait_for_url("**/admin/inventory/category/")
+    assert page.get_by_text("was not saved").count() == 0
