@@ -38,6 +38,7 @@ from petstore.web.middleware import BUSY, PROBES
 
 MOST_UNDER_WAY = 512  # Requests to the API in a worker; those beyond are told to come again.
 MOST_UPLOADED = settings.DATA_UPLOAD_MAX_MEMORY_SIZE  # Bytes of a body to a page, from staff.
+MOST_DISCARDED_OF_STAFF = 8 * MOST_UPLOADED  # Bytes that are read on after a 413, so that it is seen.
 
 Result = TypeVar("Result")
 
@@ -137,7 +138,8 @@ async def serve_page(scope: Any, exchange: Exchange, anonymous_form: asyncio.Sem
                 await serve_in_thread(scope, exchange, body)  # FormLimitsMiddleware says so with a page.
             else:
                 exchange.protocol.response_str(*bodies.refusal(scope, body.error))
-            await bodies.discard(parts, body.error, 8 * MOST_UPLOADED if is_staff else bodies.MOST_DISCARDED)
+            most = MOST_DISCARDED_OF_STAFF if is_staff else bodies.MOST_DISCARDED
+            await bodies.discard(parts, body.error, most)
             return
     if scope.method.upper() == "POST" and not is_staff:
         await serve_in_turn(scope, exchange, body, anonymous_form)
