@@ -76,7 +76,7 @@ def test_a_new_password_that_waits_too_long_is_503_and_leaves_the_link(
     boss: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client, sent = Client(), {"new_password1": "another horse", "new_password2": "another horse"}
-    page: Any = client.get(link_for(boss).removeprefix(page_url("")[:-1]), follow=True)
+    page: Any = client.get(link_for(boss, by=boss).removeprefix(page_url("")[:-1]), follow=True)
     path = page.request["PATH_INFO"]
     monkeypatch.setattr(hashers, "QUEUE_SECONDS", 0.01)
     with hashers.hashing:

@@ -142,7 +142,7 @@ def test_no_other_script_or_site_gets_the_cookie() -> None:
 def test_a_failed_sign_in_or_a_password_link_makes_no_known_browser(boss: User) -> None:
     browser = Client()
     attempt(browser)
-    page: Any = browser.get(link_for(boss).removeprefix(page_url("")[:-1]), follow=True)
+    page: Any = browser.get(link_for(boss, by=boss).removeprefix(page_url("")[:-1]), follow=True)
     sent = {"new_password1": PASSWORD, "new_password2": PASSWORD}
     assert browser.post(page.request["PATH_INFO"], sent).status_code == 302
     assert COOKIE not in browser.cookies

@@ -22,7 +22,8 @@ def may_succeed(error: BaseException) -> bool:
 
 
 def wait(state: RetryCallState) -> float:
-    return seconds(state.outcome and state.outcome.exception()) + BACKOFF(state)
+    error = state.outcome.exception() if state.outcome else None
+    return seconds(error) + BACKOFF(state)
 
 
 @retry(retry=retry_if_exception(may_succeed), wait=wait, stop=stop_after_attempt(5), reraise=True)
