@@ -1,10 +1,13 @@
--- Stores what the database says of a key, unless a later version of it is there already.
+-- Stores what the database says of a key, unless a later version of it is there already. Where Redis knows no
+-- facts of the key, only the holder of a lease stores them (see lease.lua): the version that would tell
+-- whether they are outdated expires with the facts. Any other change leaves its version, and revokes the lease.
 --
 -- KEYS  the key's facts, its account's counters, the key's standing
 -- ARGV  the version, how long to keep the facts (ms), the day, the requests of that day that the database was
---       told of by others and those that it admitted itself, then pairs of a field and its value
+--       told of by others and those that it admitted itself, the lease ('' for a change), then pairs of a field
+--       and its value
 --
--- Answers the key's public id, 1 if the facts were stored, the version that is there now, and 1 if the account
+-- Answers the key's public id, 1 if Redis took them, the version that is there now, and 1 if the account
 -- had counters before.
 
 -- The day's count has two parts, each of which has one owner and only grows: what Redis admits, which the
@@ -20,9 +23,15 @@ if day > own_day or (day == own_day and (told > own_used or here > own_other)) t
     redis.call('PEXPIRE', KEYS[2], math.ceil((DAY + MINUTE + SKEW) / 1000))
 end
 
-local counters, version = own[1] and 1 or 0, tonumber(redis.call('HGET', KEYS[1], 'version'))
-if version and tonumber(ARGV[1]) < version then return {public_id(), 0, version, counters} end
+local counters = own[1] and 1 or 0
+local held = redis.call('HMGET', KEYS[1], 'version', 'lease', 'id')
+local version, is_known = tonumber(held[1]), (tonumber(held[3]) or 0) > 0
+local may_store = is_known or held[2] == ARGV[6]
+if version and tonumber(ARGV[1]) < version or not may_store and ARGV[6] ~= '' then
+    return {public_id(), 0, version or 0, counters}
+end
 redis.call('DEL', KEYS[1])
-redis.call('HSET', KEYS[1], 'version', ARGV[1], unpack(ARGV, 6))
+redis.call('HSET', KEYS[1], 'version', ARGV[1])
+if may_store then redis.call('HSET', KEYS[1], unpack(ARGV, 7)) end
 redis.call('PEXPIRE', KEYS[1], ARGV[2])
 return {public_id(), 1, tonumber(ARGV[1]), counters}

@@ -12,6 +12,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 from django.conf import settings
@@ -67,6 +68,7 @@ def from_files(*names: str, repeats: bool) -> Script:
 
 ADMIT = from_files("known.lua", "admit.lua", repeats=False)
 LOOK = from_files("known.lua", "look.lua", repeats=False)
+LEASE = from_files("lease.lua", repeats=True)
 PUBLISH = from_files("publish.lua", repeats=True)
 NOTE_WRITE = from_files("note_write.lua", repeats=True)
 FORGET = script(CONSTANTS + "redis.call('DEL', KEYS[1]) return {public_id()}", repeats=True)
@@ -118,7 +120,7 @@ class RedisQuotaStore:
     def ping(self, public_id: str = "--------------") -> None:
         """Raise RedisUnavailableError unless Redis can run the scripts for this key's account."""
         nobody = public_id[:ACCOUNT_ID_LENGTH] + "-" * (len(public_id) - ACCOUNT_ID_LENGTH)
-        self._run(PUBLISH, nobody, [0, 1, 0, 0, 0, "ping", "1"])
+        self._run(PUBLISH, nobody, [0, 1, 0, 0, 0, "", "ping", "1"])
 
     def shard(self, public_id: str) -> str:
         """Return the node of a cluster that has the key's account; '' where there is one server."""
@@ -179,13 +181,14 @@ class RedisQuotaStore:
     def refresh(self, public_id: str) -> None:
         """Have Redis know of a key, and of its account's day, what the database knows now."""
         self._look_at_memory(public_id)
+        (lease,) = self._run(LEASE, public_id, [token_hex(8), FACTS_KEPT])
         facts = key_record.read(public_id) or key_record.absent(public_id)
-        _, _, counters = self._run(PUBLISH, public_id, publication(facts))
+        _, _, counters = self._run(PUBLISH, public_id, publication(facts, lease))
         if facts.id and not counters and write_behind.recorder.owes(facts.account_id):
             # Redis lost the account's counters, and what this process knows of them is not yet written.
             with suppress(Error):
                 in_thread(write_behind.recorder.write)
-            self._run(PUBLISH, public_id, publication(key_record.read(public_id) or facts))
+            self._run(PUBLISH, public_id, publication(key_record.read(public_id) or facts, lease))
 
     def look_again(self) -> None:
         """Connect anew, and look at each server's settings once more: another may have taken its place."""
@@ -236,7 +239,8 @@ class RedisQuotaStore:
         raise RedisUnavailableError(f"It answered {reply!r}.")
 
 
-def publication(facts: KeyFacts) -> list[Any]:
+def publication(facts: KeyFacts, lease: bytes = b"") -> list[Any]:
+    """Return the arguments of publish.lua; without a lease they are of a change."""
     fields = {
         "id": facts.id,
         "account_id": facts.account_id,
@@ -261,5 +265,5 @@ def publication(facts: KeyFacts) -> list[Any]:
     }
     kept = FACTS_KEPT if facts.id else ABSENT_KEPT
     here = min(facts.day_here, facts.day_used)
-    head = [facts.version, kept, facts.day, facts.day_used - here, here]
+    head = [facts.version, kept, facts.day, facts.day_used - here, here, lease]
     return head + [part for pair in fields.items() for part in pair]

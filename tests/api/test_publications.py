@@ -15,7 +15,7 @@ from accounts.limits import MINUTE
 from accounts.models import Plan, PlanCode, Publication
 from accounts.quota import key_record, publishing
 from accounts.quota.key_record import KeyRefusal
-from accounts.quota.redis_store import RedisQuotaStore
+from accounts.quota.redis_store import LEASE, RedisQuotaStore, names
 from accounts.usage import write_behind
 from tests.conftest import OPERATOR
 from tests.support.quota import Desk
@@ -174,6 +174,108 @@ def test_standby_that_lacks_changes_is_believed_once_it_is_the_primary(acme: Des
     acme.keys[0].revoke(reason="Leaked.", by=OPERATOR)  # Which is version 2; Redis has 4.
     publishing.tell_all()
     assert acme.admit().refusal is KeyRefusal.REVOKED
+
+
+# --- A reader that stands still for longer than Redis remembers -----------------------------------
+
+
+def revoke(desk: Desk) -> None:
+    desk.keys[0].revoke(reason="Leaked.", by=OPERATOR)
+
+
+def suspend(desk: Desk) -> None:
+    desk.account.suspend(reason="Unpaid.", by=OPERATOR)
+
+
+def delete(desk: Desk) -> None:
+    desk.keys[0].delete()
+
+
+CHANGES = {KeyRefusal.REVOKED: revoke, KeyRefusal.SUSPENDED: suspend, KeyRefusal.UNKNOWN: delete}
+LONG_PAUSE = pytest.mark.parametrize("others_ask", [False, True])
+
+
+def pass_a_minute(desk: Desk, redis: RedisServer) -> None:
+    """Let Redis forget the key, as it does a minute after it heard of it."""
+    redis.client.delete(names(desk.keys[0].public_id)[0])
+
+
+@pytest.mark.parametrize("refusal", CHANGES)
+@LONG_PAUSE
+def test_reader_that_stood_still_over_a_change_publishes_nothing(
+    acme: Desk,
+    redis: RedisServer,
+    monkeypatch: pytest.MonkeyPatch,
+    refusal: KeyRefusal,
+    others_ask: bool,
+) -> None:
+    def stand_still(asked: str) -> Any:
+        facts = read(asked)
+        late.undo()
+        CHANGES[refusal](acme)
+        if others_ask:
+            assert acme.admit().refusal is refusal
+        pass_a_minute(acme, redis)
+        return facts
+
+    read, store = key_record.read, acme.store
+    assert isinstance(store, RedisQuotaStore)
+    with monkeypatch.context() as late:
+        late.setattr(key_record, "read", stand_still)
+        store.refresh(acme.keys[0].public_id)
+    assert acme.admit().refusal is refusal
+
+
+@pytest.mark.parametrize("refusal", [KeyRefusal.REVOKED, KeyRefusal.SUSPENDED])
+@LONG_PAUSE
+def test_change_that_is_told_late_brings_no_later_one_back(
+    acme: Desk,
+    redis: RedisServer,
+    refusal: KeyRefusal,
+    others_ask: bool,
+) -> None:
+    early = key_record.read(acme.keys[0].public_id)
+    assert early is not None
+    CHANGES[refusal](acme)
+    pass_a_minute(acme, redis)
+    if others_ask:
+        assert acme.admit().refusal is refusal
+    assert isinstance(acme.store, RedisQuotaStore)
+    acme.store.publish_all([early])
+    assert acme.admit().refusal is refusal
+
+
+def test_lease_of_another_reader_lets_no_late_one_publish(
+    acme: Desk, redis: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stand_still(asked: str) -> Any:
+        facts = read(asked)
+        revoke(acme)
+        pass_a_minute(acme, redis)
+        store._run(LEASE, asked, ["another's", 60_000])  # Its reader has not read yet.
+        return facts
+
+    read, store = key_record.read, acme.store
+    assert isinstance(store, RedisQuotaStore)
+    with monkeypatch.context() as late:
+        late.setattr(key_record, "read", stand_still)
+        store.refresh(acme.keys[0].public_id)
+    assert acme.admit().refusal is KeyRefusal.REVOKED
+
+
+def test_concurrent_readers_share_a_lease(acme: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads: list[str] = []
+
+    def read_while_another_reads(asked: str) -> Any:
+        reads.append(asked)
+        store._run(LEASE, asked, ["another's", 60_000])
+        return read(asked)
+
+    read, store = key_record.read, acme.store
+    assert isinstance(store, RedisQuotaStore)
+    monkeypatch.setattr(key_record, "read", read_while_another_reads)
+    assert acme.send().admitted
+    assert len(reads) == 1
 
 
 # --- Many keys -----------------------------------------------------------------------------------

@@ -191,9 +191,7 @@ def test_key_issued_after_it_was_unknown_works_at_once(
 def test_unknown_key_never_replaces_what_is_known_of_it(issue: Issue, in_redis: RedisQuotaStore) -> None:
     # One worker found no key, then the key was issued and told, then the first one tells its finding.
     key, text = issue()
-    found = key_record.read(key.public_id)
-    assert found is not None
-    in_redis.publish_all([found])
+    in_redis.refresh(key.public_id)
     in_redis.publish_all([key_record.absent(key.public_id)])
     assert in_redis.admit(parsed(text), ADDRESS).refusal is None
 

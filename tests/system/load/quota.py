@@ -82,7 +82,7 @@ def memory(server: RedisServer) -> float:
     from accounts.key_text import digest, make, new_account_id
     from accounts.limits import Limits
     from accounts.quota.key_record import KeyFacts
-    from accounts.quota.redis_store import RedisQuotaStore
+    from accounts.quota.redis_store import FACTS_KEPT, LEASE, PUBLISH, RedisQuotaStore, publication
     from accounts.scopes import ALL_SCOPES
 
     server.client.flushall()
@@ -110,7 +110,8 @@ def memory(server: RedisServer) -> float:
             day_here=0,
             version=1,
         )
-        store.publish_all([facts])
+        (lease,) = store._run(LEASE, facts.public_id, ["lease", FACTS_KEPT])
+        store._run(PUBLISH, facts.public_id, publication(facts, lease))
         store.admit(key, IPv4Address("192.0.2.1"))
     return (used_memory(server) - before) / MEMORY_KEYS
 
