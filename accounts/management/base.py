@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from accounts.models import Actor, ApiKey
 from accounts.quota import publishing
+from petstore.loop import redis_owner
 from petstore.management.base import JsonCommand
 
 # What `describe` reads beside the key itself.
@@ -69,8 +70,12 @@ def sentences(error: ValidationError) -> str:
 class KeyCommand(JsonCommand):
     """A command about keys. `run` does the work and raises ValidationError for what can't be done."""
 
+    publishes = True  # What it changes goes to Redis.
+
     def handle(self, *args: Any, **options: Any) -> None:
         """Do the work; print the answer."""
+        if self.publishes:
+            redis_owner.check()
         try:
             self.run(options)
             if "id" in options and (text := publishing.warning(public_id=options["id"])):

@@ -40,10 +40,14 @@ def else_here(ask: Callable[..., Any]) -> Any:
     def asked(self: "SharedCounters", *arguments: Any, **named: Any) -> Any:
         if time.monotonic() >= self._away_until:
             try:
-                return ask(self, *arguments, **named)
+                found = ask(self, *arguments, **named)
             except RedisUnavailableError as error:
+                if not self._away_until:  # Once for each outage.
+                    logger.warning("Redis fails, so this machine counts by itself: %s", error)
                 self._away_until = time.monotonic() + ASK_AGAIN_AFTER
-                logger.warning("Redis fails, so this machine counts by itself: %s", error)
+            else:
+                self._away_until = 0.0
+                return found
         return getattr(super(SharedCounters, self), ask.__name__)(*arguments, **named)
 
     return asked

@@ -2,7 +2,10 @@
 
 import select
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from itertools import islice
 from typing import Any
 from weakref import WeakSet
 
@@ -13,6 +16,8 @@ from redis.retry import Retry
 
 Command = Sequence[Any]
 
+AT_ONCE = 1_000  # Names.
+
 
 class RedisClient:
     """A client for a server, or for the cluster that it belongs to.
@@ -22,8 +27,11 @@ class RedisClient:
     server by then, and a late reply must not be taken for the next one's.
     """
 
-    def __init__(self, url: str, timeout: float) -> None:
-        """Connect; `timeout` is in seconds. Raises whatever redis-py raises."""
+    def __init__(self, url: str, timeout: float, check: Callable[[Any], None] = lambda run: None) -> None:
+        """Connect; `timeout` is in seconds. Raises whatever redis-py raises.
+
+        `check` gets a function that runs a script on a new connection to a single server.
+        """
         options: dict[str, Any] = {
             "socket_timeout": timeout,
             "socket_connect_timeout": timeout,
@@ -31,7 +39,7 @@ class RedisClient:
         }
         self._local = threading.local()
         self._of_threads: WeakSet[Any] = WeakSet()
-        self._client: Any = redis.Redis.from_url(url, **options)
+        self._client: Any = redis.Redis.from_url(url, redis_connect_func=partial(greet, check), **options)
         if self._client.info("cluster").get("cluster_enabled"):
             self._client.close()
             self._client = RedisCluster.from_url(url, **options)
@@ -87,6 +95,12 @@ class RedisClient:
             raise
         return replies
 
+    def unlink(self, pattern: str) -> None:
+        """Delete whatever has such a name, on all nodes."""
+        found = self._client.scan_iter(match=pattern, count=AT_ONCE)
+        while some := list(islice(found, AT_ONCE)):
+            self._client.unlink(*some)
+
     def _ask(self, command: Command) -> Any:
         """Send the command by this thread's own connection: half of a call is redis-py's way to one.
 
@@ -114,6 +128,22 @@ class RedisClient:
         elif connection._sock is not None and is_readable(connection._sock):
             connection.disconnect()
         return connection
+
+
+def greet(check: Callable[[Any], None], connection: Any) -> None:
+    """Begin a connection; close it if the check raises."""
+    connection.on_connect()
+
+    def run(script: Any, names: Command, arguments: Command) -> Any:
+        connection.send_command("EVAL", script.source, len(names), *names, *arguments)
+        return connection.read_response()
+
+    try:
+        with suppress(redis.exceptions.MovedError):  # One of a cluster: its client finds the node.
+            check(run)
+    except BaseException:
+        connection.disconnect()
+        raise
 
 
 def is_readable(socket: Any) -> bool:

@@ -4,16 +4,17 @@ import hashlib
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import hiredis
 from django.conf import settings
-from django.db import OperationalError
+from django.db import Error, OperationalError
 
+from petstore.db.identity import identity
 from petstore.loop.connection import PipeError
-from petstore.loop.redis import RedisPipe
+from petstore.loop.redis import RedisConnection, RedisPipe
 from petstore.loop.threads import in_thread
 from petstore.loop.waiting import on_loop
 
@@ -35,9 +36,21 @@ OF_A_CLUSTER = ("MOVED", "ASK", "CLUSTERDOWN")
 # address another may stand by now, which only a new connection finds.
 NOT_THE_PRIMARY = ("READONLY", "MASTERDOWN", "LOADING")
 
+OWNER = "petstore:database"  # The database whose accounts this Redis counts for.
+CHECK_EVERY = 2.0  # Seconds: a Redis may be claimed, or emptied, while connections to it are open.
+FOREIGN = (
+    "Redis belongs to another database ({}), not to this one ({}). A copy must not share the Redis of its "
+    "original: set REDIS_URL to another, or leave it empty. If this database has taken the place of the "
+    "other, run manage.py claim_redis."
+)
+
 
 class RedisUnavailableError(Exception):
     """Redis does not answer, or not as Redis does."""
+
+
+class ForeignRedisError(RedisUnavailableError):
+    """Redis belongs to another database."""
 
 
 class Script(NamedTuple):
@@ -53,6 +66,12 @@ def script(source: str, *, repeats: bool = False) -> Script:
     return Script(source, sha, repeats)
 
 
+KEEP = script("redis.call('SET', KEYS[1], ARGV[1], 'NX') return redis.call('GET', KEYS[1])", repeats=True)
+TAKE = script("return redis.call('SET', KEYS[1], ARGV[1])")
+
+Run = Callable[[Script, Sequence[str], Sequence[Any]], Any]
+
+
 @cache  # One line of a process, however many ask Redis.
 def warn_of_threads(kind: str) -> None:
     logger.warning(IN_THREADS, kind, settings.THREADS)
@@ -65,7 +84,11 @@ def warn_of_tls() -> None:
 
 
 class Scripts:
-    """Runs scripts; loads those that the server does not know (any more)."""
+    """Runs scripts; loads those that the server does not know (any more).
+
+    Only on a Redis that belongs to this database, which each new connection checks, and then every few
+    seconds: a restored copy would change what the keys of production may do.
+    """
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -75,6 +98,9 @@ class Scripts:
         self._client: RedisClient | None = None
         self._failed_at = float("-inf")  # When it last failed a thread, by the monotonic clock.
         self._connecting = threading.Lock()
+        self._database = ""  # Ours, once it has been asked.
+        self._checked: RedisConnection | None = None  # The loop's connection to a Redis of ours.
+        self._check_at = float("-inf")
 
     def run(self, script: Script, names: Sequence[str], arguments: Sequence[Any]) -> Any:
         """Return the script's reply; `names`: of what it reads or changes. Raises RedisUnavailableError."""
@@ -106,6 +132,13 @@ class Scripts:
         In a thread that may block. Raises RedisUnavailableError; then some of them may have run.
         """
         return self._try(script, lambda client: client.run_all(script.source, script.sha, calls))
+
+    def check_owner(self) -> None:
+        """Raise ForeignRedisError if Redis belongs to another database, RedisUnavailableError if it fails.
+
+        In a thread that may block.
+        """
+        self._try(KEEP, lambda client: None)
 
     @property
     def is_cluster(self) -> bool:
@@ -142,12 +175,36 @@ class Scripts:
     def _run_in_pipe(
         self, pipe: RedisPipe, script: Script, names: Sequence[str], arguments: Sequence[Any]
     ) -> Any:
+        connection = pipe.connected()
+        if connection is not self._checked or monotonic() >= self._check_at:
+            self._check(partial(run_on, connection))
+            self._checked = connection
+        return run_on(connection, script, names, arguments)
+
+    def _check(self, run: Run) -> None:
+        """Make a Redis that belongs to no database ours. Raises ForeignRedisError."""
         try:
-            return pipe.call("EVALSHA", script.sha, len(names), *names, *arguments)
-        except hiredis.ReplyError as error:
-            if not str(error).startswith("NOSCRIPT"):
+            self._database = self._database or in_thread(identity)
+        except Error as error:
+            message = f"The database does not say which one it is: {error}"
+            raise RedisUnavailableError(message) from error
+        owner = run(KEEP, [OWNER], [self._database])
+        if owner != self._database.encode():
+            raise ForeignRedisError(FOREIGN.format(owner.decode(), self._database))
+        self._check_at = monotonic() + CHECK_EVERY
+
+    def _check_if_due(self, client: "RedisClient") -> None:
+        if monotonic() < self._check_at:
+            return
+        try:
+            self._check(lambda script, *rest: client.run(script.source, script.sha, *rest))
+        except ForeignRedisError:
+            raise
+        except Exception:
+            # A cluster goes on without the node that has the owner, once that was asked.
+            if not client.is_cluster or self._check_at < 0:
                 raise
-            return pipe.call("EVAL", script.source, len(names), *names, *arguments)
+            self._check_at = monotonic() + CHECK_EVERY
 
     def _run_in_thread(
         self, queued_at: float, script: Script, names: Sequence[str], arguments: Sequence[Any]
@@ -162,7 +219,11 @@ class Scripts:
         while True:
             attempts -= 1
             try:
-                return ask(self._client or self._connect())
+                client = self._client or self._connect()
+                self._check_if_due(client)
+                return ask(client)
+            except ForeignRedisError:
+                raise
             except Exception as error:  # Garbage breaks the client in many ways.
                 self._failed_at = monotonic()
                 if not attempts:
@@ -174,6 +235,17 @@ class Scripts:
 
         with self._connecting:
             if self._client is None:
-                self._client = RedisClient(self._url, TIMEOUT)
+                self._client = RedisClient(self._url, TIMEOUT, self._check)
                 self._renews = self._client.is_cluster  # The loop's own connection hears of it there.
             return self._client
+
+
+def run_on(
+    connection: RedisConnection, script: Script, names: Sequence[str], arguments: Sequence[Any]
+) -> Any:
+    try:
+        return connection.call("EVALSHA", script.sha, len(names), *names, *arguments)
+    except hiredis.ReplyError as error:
+        if not str(error).startswith("NOSCRIPT"):
+            raise
+        return connection.call("EVAL", script.source, len(names), *names, *arguments)

@@ -218,7 +218,8 @@ def test_reader_that_stood_still_over_a_change_publishes_nothing(
         pass_a_minute(acme, redis)
         return facts
 
-    read, store = key_record.read, acme.store
+    read = key_record.read
+    store = acme.store
     assert isinstance(store, RedisQuotaStore)
     with monkeypatch.context() as late:
         late.setattr(key_record, "read", stand_still)
@@ -248,6 +249,10 @@ def test_change_that_is_told_late_brings_no_later_one_back(
 def test_lease_of_another_reader_lets_no_late_one_publish(
     acme: Desk, redis: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    read = key_record.read
+    store = acme.store
+    assert isinstance(store, RedisQuotaStore)
+
     def stand_still(asked: str) -> Any:
         facts = read(asked)
         revoke(acme)
@@ -255,8 +260,6 @@ def test_lease_of_another_reader_lets_no_late_one_publish(
         store._run(LEASE, asked, ["another's", 60_000])  # Its reader has not read yet.
         return facts
 
-    read, store = key_record.read, acme.store
-    assert isinstance(store, RedisQuotaStore)
     with monkeypatch.context() as late:
         late.setattr(key_record, "read", stand_still)
         store.refresh(acme.keys[0].public_id)
@@ -264,6 +267,9 @@ def test_lease_of_another_reader_lets_no_late_one_publish(
 
 
 def test_concurrent_readers_share_a_lease(acme: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = key_record.read
+    store = acme.store
+    assert isinstance(store, RedisQuotaStore)
     reads: list[str] = []
 
     def read_while_another_reads(asked: str) -> Any:
@@ -271,8 +277,6 @@ def test_concurrent_readers_share_a_lease(acme: Desk, monkeypatch: pytest.Monkey
         store._run(LEASE, asked, ["another's", 60_000])
         return read(asked)
 
-    read, store = key_record.read, acme.store
-    assert isinstance(store, RedisQuotaStore)
     monkeypatch.setattr(key_record, "read", read_while_another_reads)
     assert acme.send().admitted
     assert len(reads) == 1

@@ -67,7 +67,11 @@ def own_recorder(monkeypatch: pytest.MonkeyPatch) -> UsageRecorder:
 
 @pytest.fixture
 def closed_scripts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Close what a test has opened to Redis: the collector would warn of it, in whatever test it comes."""
+    """Close what a test has opened to Redis: the collector would warn of it, in whatever test it comes.
+
+    Such tests share a Redis with services of other databases.
+    """
+    monkeypatch.setattr(Scripts, "_check", lambda *_: None)
     made: list[Scripts] = []
     init = Scripts.__init__
 

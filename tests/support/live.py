@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,10 @@ from uuid import uuid4
 
 import httpx
 import psycopg
+import redis
 from psycopg import sql
 
+from petstore.loop.scripts import OWNER
 from tests.support.clerk import Clerk
 from tests.support.packages import python
 from tests.support.postgresql import PostgreSQLServer, postgresql_server
@@ -121,6 +123,13 @@ class Service:
         return (self.folder / "serve.log").read_text(errors="replace")
 
 
+def disown(url: str) -> None:
+    """Let a Redis belong to no database: many tests share one, with services that do not."""
+    if url:
+        with redis.Redis.from_url(url) as client, suppress(redis.ConnectionError):
+            client.delete(OWNER)
+
+
 @contextmanager
 def own_database(folder: Path, copy_of: str = "") -> Iterator[str]:
     """Make a database on the server that the tests run on; yield its URL, and drop it at the end.
@@ -190,6 +199,7 @@ def live_service(folder: Path, *, workers: int, **environment: str) -> Iterator[
             environment["DATABASE_URL"] = stack.enter_context(copy)
         if "REDIS_URL" not in environment and not environment["DATABASE_URL"].startswith("sqlite"):
             environment["REDIS_URL"] = stack.enter_context(redis_server(folder)).url
+        disown(environment.get("REDIS_URL", ""))
         own = {"PORT": port, "BASE_URL": f"http://127.0.0.1:{port}/v1"}
         service = Service(os.environ | own | environment, folder)
         try:

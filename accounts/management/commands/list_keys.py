@@ -13,6 +13,7 @@ COLUMNS = ("id", "account", "plan", "state", "last_used_at", "today", "name")
 
 
 class Command(KeyCommand):
+    publishes = False
     help = "List API keys, the newest first."
     examples = """
         manage.py list_keys

@@ -12,6 +12,7 @@ from accounts.models import ApiKey, active, signing_pepper
 
 
 class Command(KeyCommand):
+    publishes = False
     help = (
         "Say how many keys that can still be used hang on each pepper. A key moves to the one that signs "
         "when it is used; a pepper on which none hangs may be taken out of API_KEY_PEPPERS."

@@ -10,6 +10,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import CommandError
 
+from petstore.loop import redis_owner
 from petstore.management.base import DocumentedCommand
 
 
@@ -52,6 +53,7 @@ class Command(DocumentedCommand):
         check_free(options["host"], options["port"])
         if settings.METRICS_PORT:
             check_free(options["host"], settings.METRICS_PORT)
+        redis_owner.check()
         # What comes from now on waits until the server hears it; between the two programs it would be lost.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
         self.stdout.write(

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
-from tests.support.live import Service
+from tests.support.live import Service, disown
 from tests.support.postgresql import programs
 from tests.support.servers import free_port
 from tests.support.skips import needs_program
@@ -32,6 +32,7 @@ def instance(folder: Path, url: str, *, workers: int = 2, **environment: str) ->
     folder.mkdir(exist_ok=True)
     port = str(free_port())
     own = {"PORT": port, "BASE_URL": f"http://127.0.0.1:{port}/v1", "DATABASE_URL": url, "REDIS_URL": ""}
+    disown(environment.get("REDIS_URL", ""))
     service = Service(os.environ | own | environment, folder)
     service.start(workers)
     try:

@@ -22,7 +22,7 @@ from accounts.quota.admission import Admission
 from accounts.quota.fallback import FallbackQuotaStore
 from accounts.quota.redis_store import RedisQuotaStore
 from accounts.usage import write_behind
-from petstore.loop import threads
+from petstore.loop import scripts, threads
 from petstore.loop.scripts import TIMEOUT, Scripts
 from tests.system.simulation.quota_models import Client, DatabaseModel, Recorder, microseconds
 from tests.system.simulation.redis import ADDRESS, SimulatedRedis
@@ -79,6 +79,8 @@ class QuotaScenario(Scenario):
                 mock.patch.object(fallback, "monotonic", self.loop.time),
                 mock.patch.object(fallback, "connection", SimpleNamespace(close=lambda: None)),
                 mock.patch.object(fallback, "logger", SILENT),
+                mock.patch.object(scripts, "identity", return_value="the simulated database"),
+                mock.patch.object(scripts, "monotonic", self.loop.time),
                 mock.patch.object(threads, "pool", executor.get),
                 mock.patch.object(Scripts, "_connect", self._client),
             ):

@@ -12,7 +12,7 @@ from tests.system.simulation.network import EOF, RESET, Network, Socket
 from tests.system.simulation.world import EPOCH, World
 
 ADDRESS = "redis:6379"
-WRITES = {b"HSET", b"DEL", b"PEXPIRE"}
+WRITES = {b"SET", b"HSET", b"DEL", b"PEXPIRE"}
 SLOW = {b"ECHO", b"EVALSHA", b"EVAL"}
 READ_ONLY = "READONLY You can't write against a read only replica."
 
@@ -91,6 +91,15 @@ class RedisNode:
     def _del(self, key: bytes) -> int:
         self.expires.pop(key, None)
         return int(self.data.pop(key, None) is not None)
+
+    def _set(self, key: bytes, value: bytes, *options: bytes) -> bytes | None:
+        if b"NX" in options and self._hash(key) is not None:
+            return None
+        self.data[key] = {b"": value}
+        return b"OK"
+
+    def _get(self, key: bytes) -> bytes | None:
+        return self._hget(key, b"")
 
     def _hget(self, key: bytes, field: bytes) -> bytes | None:
         return (self._hash(key) or {}).get(field)

@@ -1,0 +1,25 @@
+"""Which database the service runs on, among all others."""
+
+from functools import cache
+from pathlib import Path
+
+from django.db import connection
+
+from petstore.db.vendor import is_postgresql
+
+
+@cache
+def identity() -> str:
+    """Name the database as a promoted standby names itself, but no restored dump. Raises django.db.Error.
+
+    Nothing that is stored in the database can tell it from its copy. PostgreSQL's system identifier is made
+    by initdb; copying an SQLite file gives the copy another path or inode.
+    """
+    with connection.cursor() as cursor:
+        if is_postgresql():
+            cursor.execute("SELECT system_identifier, current_database() FROM pg_control_system()")
+            system, name = cursor.fetchone()
+            return f"postgresql {system}/{name}"
+        cursor.execute("PRAGMA database_list")
+        file = Path(cursor.fetchone()[2]).resolve()
+        return f"sqlite {file} {file.stat().st_ino}"

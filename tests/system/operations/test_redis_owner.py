@@ -1,0 +1,316 @@
+"""Redis belongs to one database: a copy that is given the same Redis can't reach the keys of production."""
+
+import json
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psycopg
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import DatabaseError, connection
+
+from accounts.quota.database_store import DatabaseQuotaStore
+from accounts.quota.fallback import FallbackQuotaStore
+from accounts.quota.redis_store import RedisQuotaStore
+from petstore.cache.redis import SharedCounters
+from petstore.db.identity import identity
+from petstore.loop import scripts
+from petstore.loop.scripts import CHECK_EVERY, OWNER, ForeignRedisError, RedisUnavailableError, Scripts
+from tests.support.live import ROOT, Service, live_service, migrated_database, own_database
+from tests.support.packages import python
+from tests.support.quota import Desk
+from tests.support.relay import relay
+from tests.support.servers import RedisServer, free_port, redis_server, wait_until
+from tests.support.skips import NEEDS_POSTGRESQL
+from tests.support.turns import run, turn
+from tests.system.quota.test_redis_servers import cluster
+
+OURS = "the tests' database"
+ECHO = scripts.script("return ARGV[1]", repeats=True)
+
+Asked = Callable[[str, list[Callable[[], object]]], list[Any]]
+
+
+@pytest.fixture(autouse=True)
+def ours(monkeypatch: pytest.MonkeyPatch, redis: RedisServer) -> None:
+    """Give this process a database without asking one, and an empty Redis."""
+    redis.client.flushall()
+    monkeypatch.setattr(scripts, "identity", lambda: OURS)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The monotonic clock, which the test moves."""
+    now = [1_000.0]
+    monkeypatch.setattr(scripts, "monotonic", lambda: now[0])
+    return now
+
+
+@pytest.fixture(params=["thread", "loop"])
+def asked(request: pytest.FixtureRequest) -> Asked:
+    """Runs a script before and after each step, in a thread or on one event loop; returns the outcomes."""
+
+    def outcome(ask: Scripts) -> Any:
+        try:
+            return ask.run(ECHO, ["{a}"], ["well"])
+        except RedisUnavailableError as error:
+            return type(error)
+
+    def in_thread(url: str, steps: list[Callable[[], object]]) -> list[Any]:
+        ask = Scripts(url)
+        found = [outcome(ask)]
+        for step in steps:
+            step()
+            found.append(outcome(ask))
+        ask.close()
+        return found
+
+    def on_loop(url: str, steps: list[Callable[[], object]]) -> list[Any]:
+        async def main() -> list[Any]:
+            ask = Scripts(url)
+            found = [await turn(lambda: outcome(ask))]
+            for step in steps:
+                step()
+                found.append(await turn(lambda: outcome(ask)))
+            return found
+
+        return run(main())
+
+    return in_thread if request.param == "thread" else on_loop
+
+
+# --- Who may use it ------------------------------------------------------------------------------
+
+
+def test_redis_without_an_owner_belongs_to_the_first_that_uses_it(redis: RedisServer, asked: Asked) -> None:
+    assert asked(redis.url, []) == [b"well"]
+    assert redis.client.get(OWNER) == OURS.encode()
+    assert redis.client.ttl(OWNER) == -1
+
+
+def test_redis_of_another_database_is_left_as_it_is(redis: RedisServer, asked: Asked) -> None:
+    redis.client.set(OWNER, "another")
+    assert asked(redis.url, [lambda: None]) == [ForeignRedisError] * 2
+    assert redis.client.keys() == [OWNER.encode()]
+    assert redis.client.get(OWNER) == b"another"
+
+
+def test_redis_that_is_claimed_away_is_left_within_seconds(
+    redis: RedisServer, asked: Asked, clock: list[float]
+) -> None:
+    def claim() -> None:
+        redis.client.set(OWNER, "another")
+        clock[0] += CHECK_EVERY
+
+    def claim_back() -> None:
+        redis.client.set(OWNER, OURS)
+
+    outcomes = asked(redis.url, [claim, lambda: None, claim_back])
+    assert outcomes == [b"well", ForeignRedisError, ForeignRedisError, b"well"]
+
+
+def test_redis_that_was_flushed_is_ours_again_within_seconds(
+    redis: RedisServer, asked: Asked, clock: list[float]
+) -> None:
+    def flush() -> None:
+        redis.client.flushall()
+        clock[0] += CHECK_EVERY
+
+    assert asked(redis.url, [flush]) == [b"well"] * 2
+    assert redis.client.get(OWNER) == OURS.encode()
+
+
+def test_server_that_takes_the_place_of_another_is_checked_before_it_is_used(
+    redis: RedisServer, asked: Asked, clock: list[float], tmp_path: Path
+) -> None:
+    with redis_server(tmp_path) as other, relay(redis.port) as way:
+        other.client.set(OWNER, "another")
+
+        def replace() -> None:
+            way.target = other.port
+            way.cut()
+
+        outcomes = asked(way.url, [replace, lambda: None])
+        assert outcomes[0] == b"well"
+        assert b"well" not in outcomes[1:]
+        assert other.client.keys() == [OWNER.encode()]
+
+
+def test_check_costs_requests_nothing(redis: RedisServer, asked: Asked, clock: list[float]) -> None:
+    def commands() -> int:
+        stats: Any = redis.client.info("commandstats")
+        return sum(int(stats.get(name, {"calls": 0})["calls"]) for name in ("cmdstat_get", "cmdstat_set"))
+
+    counted: list[int] = []
+    asked(redis.url, [lambda: counted.append(commands())] * 20)
+    assert counted[0] == counted[-1]
+
+
+def test_redis_is_not_used_before_the_database_says_which_it_is(
+    redis: RedisServer, asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def down() -> str:
+        raise DatabaseError
+
+    def recover() -> None:
+        monkeypatch.setattr(scripts, "identity", lambda: OURS)
+
+    monkeypatch.setattr(scripts, "identity", down)
+    assert asked(redis.url, [recover]) == [RedisUnavailableError, b"well"]
+
+
+# redis-py's cluster client leaves connections open that the collector then warns of.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_no_node_of_another_database_s_cluster_is_used(tmp_path: Path, clock: list[float]) -> None:
+    with cluster(tmp_path, 3) as nodes:
+        for node in nodes:
+            ours = Scripts(node.url)
+            assert [ours.run(ECHO, [f"{{{slot}}}"], ["well"]) for slot in "abcdef"] == [b"well"] * 6
+            ours.close()
+        owner = next(node for node in nodes if node.client.dbsize())
+        ours = Scripts(nodes[0].url)
+        ours.run(ECHO, ["{a}"], ["well"])
+        owner.client.set(OWNER, "another")
+        clock[0] += CHECK_EVERY
+        for slot in "abcdef":
+            with pytest.raises(ForeignRedisError):
+                ours.run(ECHO, [f"{{{slot}}}"], ["well"])
+        ours.close()
+
+
+# --- What happens instead ------------------------------------------------------------------------
+
+
+def test_machine_counts_strangers_by_itself_and_says_so_once(
+    redis: RedisServer, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    redis.client.set(OWNER, "another")
+    monkeypatch.setattr("petstore.cache.redis.ASK_AGAIN_AFTER", 0)
+    counters = SharedCounters(str(tmp_path), {"OPTIONS": {"redis": redis.url}})
+    assert counters.add("visits", 1, 60)
+    assert [counters.incr("visits") for _ in range(3)] == [2, 3, 4]
+    assert redis.client.keys() == [OWNER.encode()]
+    assert ["claim_redis" in record.message for record in caplog.records] == [True]
+
+
+def test_database_counts_and_the_log_says_so_once_until_redis_is_claimed_back(
+    redis: RedisServer, db: None, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("accounts.quota.fallback.PROBE_EVERY", 0.01)
+    store = FallbackQuotaStore(RedisQuotaStore(redis.url), DatabaseQuotaStore())
+    acme = Desk(store, per_minute=5, per_day=100)
+    redis.client.set(OWNER, "another")
+    assert acme.admitted(9) == 5
+    assert redis.client.keys() == [OWNER.encode()]
+    assert ["claim_redis" in record.message for record in caplog.records] == [True]
+    redis.client.set(OWNER, OURS)
+
+    def is_back() -> None:
+        assert store.state == "redis"
+
+    wait_until(is_back)
+    store.close()
+
+
+# --- Databases and their copies ------------------------------------------------------------------
+
+
+@NEEDS_POSTGRESQL
+def test_ordinary_role_may_ask_postgresql_which_database_it_is(db: None) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE ROLE petstore_ordinary")
+        cursor.execute("SET LOCAL ROLE petstore_ordinary")
+    assert identity.__wrapped__() == f"postgresql {system_identifier()}/{connection.settings_dict['NAME']}"
+
+
+def system_identifier() -> int:
+    """Return what a streaming standby asks for, too."""
+    parameters = connection.get_connection_params() | {"cursor_factory": psycopg.Cursor}
+    parameters = {
+        name: parameters[name] for name in ("dbname", "host", "port", "user") if name in parameters
+    }
+    with psycopg.connect(**parameters, replication="database", autocommit=True) as asks:
+        (found,) = asks.execute("IDENTIFY_SYSTEM").fetchall()
+    return int(found[0])
+
+
+@pytest.fixture
+def redis_of_production(tmp_path: Path) -> Iterator[RedisServer]:
+    with redis_server(tmp_path) as server:
+        yield server
+
+
+@pytest.mark.each_database
+def test_copy_that_shares_redis_changes_nothing_for_production(
+    tmp_path: Path, redis_of_production: RedisServer
+) -> None:
+    folders = [tmp_path / name for name in ("original", "copy", "service")]
+    for folder in folders:
+        folder.mkdir()
+    with own_database(folders[0], migrated_database()) as url:
+        key = json.loads(
+            manage(url, "", "issue_key", "--account", "Acme", "--plan", "business", "--json").stdout
+        )
+        with (
+            own_database(folders[1], url) as copy,
+            live_service(
+                folders[2], workers=1, DATABASE_URL=url, REDIS_URL=redis_of_production.url
+            ) as service,
+            service.client(key["key"]) as customer,
+        ):
+            assert customer.get("/pets?limit=1").status_code == 200
+            for command in (
+                ("suspend_account", "Acme", "--reason", "A drill"),
+                ("revoke_key", key["id"], "--reason", "A drill"),
+                ("serve", "--port", str(free_port())),
+            ):
+                refused = manage(copy, redis_of_production.url, *command)
+                assert refused.returncode == 1
+                assert "manage.py claim_redis" in refused.stderr
+                assert "Traceback" not in refused.stderr
+            (listed,) = json.loads(manage(copy, redis_of_production.url, "list_keys", "--json").stdout)
+            assert listed["state"] == "active"
+            assert customer.get("/pets?limit=1").status_code == 200
+
+            claimed = json.loads(manage(copy, redis_of_production.url, "claim_redis", "--json").stdout)
+            assert claimed["before"] != claimed["database"]
+            wait_until(lambda: all_count_in(service, key["key"], "database"))
+            manage(copy, redis_of_production.url, "suspend_account", "Acme", "--reason", "A drill")
+            assert customer.get("/pets?limit=1").status_code == 200
+
+            service.manage("claim_redis")
+            wait_until(lambda: all_count_in(service, key["key"], "redis"))
+            assert customer.get("/pets?limit=1").status_code == 200
+            assert service.log().count("Redis belongs to another database") == 1
+
+
+def all_count_in(service: Service, key: str, where: str) -> None:
+    """Check that every worker counts there; one that gets no request notices nothing."""
+    for _ in range(10):
+        httpx.get(f"{service.url}/v1/pets", headers={"Authorization": f"Bearer {key}"})
+        assert httpx.get(f"{service.url}/readyz").json()["quota"] == where
+
+
+def manage(database: str, redis_url: str, *command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [python(), "manage.py", *command],
+        cwd=ROOT,
+        env=os.environ | {"DATABASE_URL": database, "REDIS_URL": redis_url},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("redis_url", "text"),
+    [("", "REDIS_URL is not set"), ("redis://127.0.0.1:1", "could not be claimed")],
+)
+def test_redis_that_is_not_there_is_not_claimed(settings: Any, db: None, redis_url: str, text: str) -> None:
+    settings.REDIS_URL = redis_url
+    with pytest.raises(CommandError, match=text):
+        call_command("claim_redis")
