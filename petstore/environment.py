@@ -4,12 +4,14 @@ import os
 import re
 from datetime import datetime
 from importlib.util import find_spec
+from io import StringIO
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured, ValidationError
+from dotenv.parser import parse_stream
 
 TRUE = {"1", "true", "yes", "on"}
 FALSE = {"0", "false", "no", "off"}
@@ -23,6 +25,31 @@ def require(holds: object, name: str, otherwise: str) -> None:
     """Stop the start with what is wrong with a variable, unless something holds."""
     if not holds:
         raise ImproperlyConfigured(f"{name} {otherwise}")
+
+
+def load(file: Path) -> None:
+    """Set the variables of a .env file that the environment lacks, exactly as they are written."""
+    if os.environ.get("PYTHON_DOTENV_DISABLED") or not file.exists():
+        return
+    try:
+        # The environment can't hold NUL: it is as wrong as a byte that is not UTF-8.
+        found = file.read_bytes().replace(b"\0", b"\xff").decode("utf-8-sig")
+    except OSError as error:
+        raise ImproperlyConfigured(f"{file} can't be read: {error.strerror}.") from None
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        message = f"{file}, line {line}, is not text in UTF-8. Save the file in that encoding."
+        raise ImproperlyConfigured(message) from None
+    named = {}
+    for part in parse_stream(StringIO(found)):
+        sound = not part.error and "=" not in (part.key or "")
+        written = part.original.string
+        line = part.original.line + written[: -len(written.lstrip())].count("\n")
+        require(sound, f"{file}, line {line},", "does not look like NAME=VALUE.")
+        if part.key and part.value is not None:
+            named[part.key] = part.value
+    for name, value in named.items():
+        os.environ.setdefault(name, value)
 
 
 def text(name: str, default: str | None = None) -> str:

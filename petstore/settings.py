@@ -10,7 +10,6 @@ from pathlib import Path
 from urllib.parse import quote
 
 from csp.constants import NONE, SELF
-from dotenv import load_dotenv
 
 from petstore import environment as env
 from petstore.api.openapi.settings import openapi_settings
@@ -18,7 +17,7 @@ from petstore.backoffice import settings as backoffice
 from petstore.observability.log_settings import FORMS, LEVELS, logging_settings
 
 BASE_DIR = Path(__file__).resolve().parent.parent
-load_dotenv(BASE_DIR / ".env")
+env.load(BASE_DIR / ".env")
 
 # --- Where this runs -----------------------------------------------------------------------------
 

@@ -423,6 +423,19 @@ def test_demo_key_can_only_read_pets(demo_key: Callable[[], str]) -> None:
     assert ApiKey.objects.get(scopes="pets:read").account.plan_id == "free"
 
 
+@pytest.mark.parametrize("content", ["SECRET_KEY=kept".encode("utf-16"), b"NAME=caf\xe9", None])
+def test_file_that_takes_no_demo_key_is_named_before_anything_is_made(
+    tmp_path: Path, content: bytes | None
+) -> None:
+    file = tmp_path / "missing" / ".env" if content is None else tmp_path / ".env"
+    if content is not None:
+        file.write_bytes(content)
+    assert f"DEMO_KEY can't be written to {file}: " in refusal("quickstart", "--demo-key-to", str(file))
+    assert content is None or file.read_bytes() == content
+    assert not User.objects.exists()
+    assert not ApiKey.objects.exists()
+
+
 def test_demo_key_is_made_once_and_anew_when_it_has_ended(demo_key: Callable[[], str]) -> None:
     first = demo_key()
     assert demo_key() == first
@@ -443,6 +456,11 @@ def test_port_that_is_taken_is_not_shared(taken_port: int) -> None:
     sentence = refusal("serve", "--port", str(taken_port))
     assert f"Can't listen on 127.0.0.1 port {taken_port}: " in sentence
     assert sentence.endswith("Choose another with --port or PORT.")
+
+
+def test_metrics_need_a_folder(tmp_path: Path, settings: Any) -> None:
+    settings.METRICS_DIR = str(tmp_path / "missing")
+    assert "METRICS_DIR must be a folder to write to, not '" in refusal("serve", "--port", "0")
 
 
 @pytest.mark.parametrize("options", [("--port", "65536"), ("--port", "-1"), ("--host", "192.0.2.1")])

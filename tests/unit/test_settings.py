@@ -378,3 +378,80 @@ def test_scheme_of_the_address_counts_in_every_spelling() -> None:
     assert (found.BASE_URL, found.HTTPS, found.SESSION_COOKIE_SECURE) == (
         "https://pets.example/v1", True, True,
     )  # fmt: skip
+
+
+# --- The file .env -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def env_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file for the settings to read, which leaves nothing in the environment."""
+    monkeypatch.setattr(os, "environ", {"SET": "by the environment"})
+    return tmp_path / ".env"
+
+
+def set_now() -> dict[str, str]:
+    """Return the variables but for pytest's own."""
+    return {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
+
+
+@pytest.mark.parametrize(
+    ("content", "variables"),
+    [
+        (b"NAME=ab${HOME}cd\n", {"NAME": "ab${HOME}cd"}),
+        (b'NAME="${HOME}"\nOTHER=$HOME', {"NAME": "${HOME}", "OTHER": "$HOME"}),
+        (b"NAME=ab${\n", {"NAME": "ab${"}),
+        (b"\xef\xbb\xbfNAME=1\r\nOTHER=2\r\n", {"NAME": "1", "OTHER": "2"}),
+        ("NAME=caf\u00e9".encode(), {"NAME": "caf\u00e9"}),
+        (b"# A comment\n\nexport NAME='a b' # another\n", {"NAME": "a b"}),
+        (b"NAME=1\nNAME=a=b", {"NAME": "a=b"}),
+        (b"SET=by the file\n", {}),
+        (b"", {}),
+    ],
+)
+def test_env_file_means_what_it_says(env_file: Path, content: bytes, variables: dict[str, str]) -> None:
+    env_file.write_bytes(content)
+    environment.load(env_file)
+    assert set_now() == {"SET": "by the environment"} | variables
+
+
+NOT_UTF8 = "is not text in UTF-8. Save the file in that encoding."
+NO_LINE = "does not look like NAME=VALUE."
+
+
+@pytest.mark.parametrize(
+    ("content", "line", "otherwise"),
+    [
+        ("NAME=geheim\nOTHER=2".encode("utf-16"), 1, NOT_UTF8),
+        ("NAME=geheim\nOTHER=2".encode("utf-16-le"), 1, NOT_UTF8),
+        ("NAME=geheim\nOTHER=2".encode("utf-16-be"), 1, NOT_UTF8),
+        (b"NAME=1\r\nOTHER=geheim\xe9\r\n", 2, NOT_UTF8),
+        (b"NAME=1\n\nOTHER=geheim\0\n", 3, NOT_UTF8),
+        (b"NAME=1\n\ngeheim geheim\n", 3, NO_LINE),
+        (b'NAME=1\nOTHER="geheim\nMORE=3\n', 2, NO_LINE),
+        (b"'NAME=geheim'=1\n", 1, NO_LINE),
+        (b"=geheim\n", 1, NO_LINE),
+    ],
+)
+def test_env_file_that_can_not_be_read_is_named_with_its_line(
+    env_file: Path, content: bytes, line: int, otherwise: str
+) -> None:
+    env_file.write_bytes(content)
+    with pytest.raises(ImproperlyConfigured) as refused:
+        environment.load(env_file)
+    assert str(refused.value) == f"{env_file}, line {line}, {otherwise}"
+    assert set_now() == {"SET": "by the environment"}
+
+
+def test_env_file_that_is_a_folder_is_named(env_file: Path) -> None:
+    env_file.mkdir()
+    with pytest.raises(ImproperlyConfigured, match=r"\.env can't be read: Is a directory\.$"):
+        environment.load(env_file)
+
+
+def test_env_file_may_be_missing_or_switched_off(env_file: Path) -> None:
+    environment.load(env_file)
+    env_file.write_text("NAME=1")
+    os.environ["PYTHON_DOTENV_DISABLED"] = "1"
+    environment.load(env_file)
+    assert "NAME" not in os.environ

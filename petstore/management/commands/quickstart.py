@@ -9,7 +9,7 @@ from typing import Any
 import dotenv
 from django.conf import settings
 from django.contrib.auth import get_user_model
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 from django.db import IntegrityError
 from django.db.models import Q
 
@@ -44,6 +44,8 @@ class Command(JsonCommand):
         parser.add_argument("--demo-key-to", metavar="FILE", help=explained)
 
     def handle(self, *args: Any, **options: Any) -> None:
+        if options["demo_key_to"]:
+            set_demo_key(options["demo_key_to"], settings.DEMO_KEY)  # Fails before a password is made.
         run("migrate", "--verbosity", "0")
         run("seed_demo", "--pets", "300", "--if-empty")
         password, key = staff_login(), first_key()
@@ -91,7 +93,14 @@ def write_demo_key(file: str) -> None:
     keys = json.loads(run("list_keys", "--json"))
     if not any(f"_{key['id']}_" in settings.DEMO_KEY and key["state"] == "active" for key in keys):
         key = issue("--account", HOME_PAGE, "--name", "Shown to everybody", "--scopes", "pets:read")
+        set_demo_key(file, key)
+
+
+def set_demo_key(file: str, key: str) -> None:
+    try:
         dotenv.set_key(file, "DEMO_KEY", key, quote_mode="never")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CommandError(f"DEMO_KEY can't be written to {file}: {error}. Name another file.") from None
 
 
 def about_login(password: str | None) -> str:

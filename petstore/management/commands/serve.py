@@ -53,6 +53,8 @@ class Command(DocumentedCommand):
         check_free(options["host"], options["port"])
         if settings.METRICS_PORT:
             check_free(options["host"], settings.METRICS_PORT)
+        if settings.METRICS_DIR and not os.access(settings.METRICS_DIR, os.W_OK | os.X_OK):
+            raise CommandError(f"METRICS_DIR must be a folder to write to, not {settings.METRICS_DIR!r}.")
         redis_owner.check()
         # What comes from now on waits until the server hears it; between the two programs it would be lost.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
