@@ -31,7 +31,7 @@ lint: .venv/development.txt ## Check style, common mistakes, and who imports who
 	$(BIN)/lint-imports --no-cache --no-logo
 
 types: .venv/development.txt ## Check the types
-	DEBUG=1 $(BIN)/mypy .
+	DEBUG=1 PYTHON_DOTENV_DISABLED=1 $(BIN)/mypy .
 
 profile: .venv/development.txt ## Draw where the time of mixed requests goes, in profile.svg (needs DATABASE_URL and wrk)
 	$(BIN)/py-spy record --subprocesses --output profile.svg -- \

@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 
 FIXED = {
+    "PYTHON_DOTENV_DISABLED": "1",
     "DEBUG": "false",
     "REDIS_URL": "",  # Tests that count in Redis start one of their own.
     "DATABASE_REPLICA_URL": "",  # So do those that read from replicas.

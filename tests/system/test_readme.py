@@ -5,6 +5,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from datetime import date
@@ -14,6 +15,7 @@ import httpx
 import pytest
 from django.core.management import get_commands, load_command_class
 
+from tests.environment import FIXED
 from tests.support.live import ROOT, STOP_SECONDS
 from tests.support.servers import free_port, wait_until
 
@@ -125,6 +127,20 @@ def test_help_lists_every_target() -> None:
     assert sorted(re.findall(r"^([a-z]+) ", done.stdout, re.MULTILINE)) == sorted(phony)
 
 
+def test_checks_ignore_what_make_run_leaves_in_env(tmp_path: Path) -> None:
+    copy = tmp_path / "petstore"
+    shutil.copytree(ROOT, copy, ignore=NOT_COPIED)
+    (copy / ".env").write_text("DEMO_KEY=psk_live_shown\nREDIS_URL=redis://127.0.0.1:1\nPORT=none\n")
+    code = (
+        "from tests import checks; print(checks.passes('Settings', [*checks.MANAGE, 'check', '--deploy']))"
+    )
+    environment = {name: value for name, value in os.environ.items() if name not in FIXED}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=copy, env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "True", done.stdout
+
+
 @pytest.fixture
 def fresh(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """`make run` in a fresh copy, on the packages that are installed here; its process and address."""
@@ -134,7 +150,10 @@ def fresh(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
     for made in (".venv/bin/python", ".venv/runtime.txt"):  # Installing needs the network.
         (copy / made).touch()
     port = str(free_port())
-    hidden = {"SECRET_KEY", "API_KEY_PEPPERS", "DEMO_KEY", "BASE_URL", "STAGING_BASE_URL", "DATABASE_URL"}
+    hidden = {
+        "SECRET_KEY", "API_KEY_PEPPERS", "DEMO_KEY", "BASE_URL", "STAGING_BASE_URL", "DATABASE_URL",
+        "PYTHON_DOTENV_DISABLED",
+    }  # fmt: skip
     environment = {name: value for name, value in os.environ.items() if name not in hidden} | {"PORT": port}
     with subprocess.Popen(
         ["make", "run", f"BIN={ROOT / '.venv/bin'}"],
