@@ -189,8 +189,11 @@ class Scripts:
             message = f"The database does not say which one it is: {error}"
             raise RedisUnavailableError(message) from error
         owner = run(KEEP, [OWNER], [self._database])
+        if not isinstance(owner, bytes):  # A reply to another question.
+            self.drop()
+            raise RedisUnavailableError(f"It answered {owner!r}.")
         if owner != self._database.encode():
-            raise ForeignRedisError(FOREIGN.format(owner.decode(), self._database))
+            raise ForeignRedisError(FOREIGN.format(owner.decode(errors="replace"), self._database))
         self._check_at = monotonic() + CHECK_EVERY
 
     def _check_if_due(self, client: "RedisClient") -> None:

@@ -163,6 +163,12 @@ def test_redis_is_not_used_before_the_database_says_which_it_is(
     assert asked(redis.url, [recover]) == [RedisUnavailableError, b"well"]
 
 
+def test_reply_to_another_question_names_no_owner(redis: RedisServer) -> None:
+    with pytest.raises(RedisUnavailableError, match="It answered") as refused:
+        Scripts(redis.url)._check(lambda *_: [b"another's"])
+    assert not isinstance(refused.value, ForeignRedisError)
+
+
 # redis-py's cluster client leaves connections open that the collector then warns of.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_no_node_of_another_database_s_cluster_is_used(tmp_path: Path, clock: list[float]) -> None:
