@@ -22,6 +22,11 @@ IN_THE_CLEAR: Changes = {  # As behind another proxy that ends TLS.
 }
 SHORT_BODY: Changes = {"wait-for-body time 10s": "wait-for-body time 2s"}  # A test waits for its end.
 LONG_QUEUE: Changes = {"timeout queue 2s": "timeout queue 30s"}  # For machines that are slow themselves.
+ONE_ADDRESS: Changes = {  # All clients of a load tool have the same.
+    "sc0_conn_cur gt 500": "sc0_conn_cur gt 100000",
+    "sc0_conn_rate gt 5000": "sc0_conn_rate gt 10000000",
+    "sc0_gpc0_rate ge 5000": "sc0_gpc0_rate ge 10000000",
+}
 WHERE = f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin"  # Debian puts it beside root's programs.
 
 

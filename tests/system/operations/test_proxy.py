@@ -3,6 +3,7 @@
 import os
 import socket
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -20,6 +21,7 @@ from tests.system.operations import proxy
 AT_ONCE = 128  # Requests to an instance.
 QUEUE = 32  # Requests that wait in the proxy.
 MORE = 50
+CONNECTIONS = 500  # That a client may have.
 UNCOUNTED = os.cpu_count() or 1  # Each of its threads may let in one that another has not counted yet.
 
 pytestmark = needs_program(proxy.program(), "haproxy")
@@ -73,9 +75,9 @@ def port(tmp_path: Path, go_on: threading.Event) -> Iterator[int]:
 GET = b"GET /v1/pets HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 
 
-def ask(port: int, request: bytes = GET) -> socket.socket:
+def ask(port: int, request: bytes = GET, source: str = "127.0.0.1") -> socket.socket:
     """Send a request, and return the connection."""
-    connection = socket.create_connection(("127.0.0.1", port))
+    connection = socket.create_connection(("127.0.0.1", port), timeout=30, source_address=(source, 0))
     connection.sendall(request)
     connection.setblocking(False)
     return connection
@@ -136,3 +138,129 @@ def test_more_than_the_instances_can_do_is_refused_at_once_and_the_rest_is_done(
         statuses = Counter(status(connection) for connection in asked)
         assert set(statuses) == {b"200", b"503"}
         assert MORE - UNCOUNTED <= statuses[b"503"] <= MORE
+
+
+@contextmanager
+def running(tmp_path: Path, changes: proxy.Changes) -> Iterator[int]:
+    """Yield the port of the proxy, with these changes, before an instance that answers at once."""
+    go_on, port = threading.Event(), free_port()
+    go_on.set()
+    with (
+        instance_that_waits(go_on) as a,
+        proxy.haproxy(tmp_path, a, free_port(), port, proxy.IN_THE_CLEAR | changes),
+    ):
+        yield port
+
+
+def test_silent_connections_of_one_address_keep_no_other_out(tmp_path: Path) -> None:
+    with running(tmp_path, {"maxconn 4000": f"maxconn {CONNECTIONS + 20}"}) as port, ExitStack() as stack:
+        for _ in range(CONNECTIONS + 100):
+            stack.enter_context(ask(port, b"", "127.0.0.2"))
+        with ask(port) as other:
+            other.settimeout(5)  # Half of what a silent connection may stay.
+            assert other.recv(100).split()[1] == b"200"
+
+
+def test_as_many_connections_as_an_office_needs_may_share_an_address(tmp_path: Path) -> None:
+    request = GET.replace(b"Connection: close\r\n", b"")
+    with running(tmp_path, {}) as port, ExitStack() as stack:
+        for _ in range(CONNECTIONS):
+            assert status(stack.enter_context(ask(port, request))) == b"200"
+        with pytest.raises(ConnectionError), ask(port, request) as one_more:  # noqa: PT012  Where it breaks varies.
+            one_more.settimeout(5)
+            if not one_more.recv(1):
+                raise ConnectionResetError
+
+
+def asked_from(port: int, client: str) -> httpx.Response:
+    """Send a request from an address that the proxy is told in a header."""
+    return httpx.get(f"http://127.0.0.1:{port}/v1/pets", headers={"X-Client": client})
+
+
+TOLD_THE_ADDRESS = {"connection track-sc0 src": "content track-sc0 req.hdr_ip(X-Client)"}
+
+
+@pytest.mark.parametrize(
+    ("client", "same", "other"),
+    [
+        ("203.0.113.1", "203.0.113.1", "203.0.113.2"),
+        (
+            "::ffff:203.0.113.1",
+            "203.0.113.1",
+            "::ffff:203.0.113.2",
+        ),  # Mapped.
+        ("2001:db8:0:1::1", "2001:db8:0:1:ffff::2", "2001:db8:0:2::1"),
+    ],
+)
+def test_requests_of_an_address_or_a_64_are_limited(
+    tmp_path: Path, client: str, same: str, other: str
+) -> None:
+    changes = TOLD_THE_ADDRESS | {"gpc0_rate ge 5000": "gpc0_rate ge 3"}
+    with running(tmp_path, changes) as port:
+        assert [asked_from(port, client).status_code for _ in range(3)] == [200] * 3
+        answer = asked_from(port, same)
+        assert asked_from(port, other).status_code == 200
+    assert (answer.status_code, answer.json()["code"]) == (429, ErrorCode.RATE_LIMIT_EXCEEDED.value)
+    assert answer.headers["retry-after"] == "10"
+    assert answer.headers["x-ratelimit-remaining"] == "0"
+    assert answer.headers["x-request-id"]
+
+
+def test_client_that_never_pauses_keeps_its_limit_and_takes_it_from_no_one(tmp_path: Path) -> None:
+    """Who shares an address with it goes on within the limit, too."""
+    changes = {"gpc0_rate(10s)": "gpc0_rate(1s)", "gpc0_rate ge 5000": "gpc0_rate ge 20"}
+    statuses: Counter[int] = Counter()
+    with running(tmp_path, changes) as port, httpx.Client() as client:
+        end = time.monotonic() + 30
+        while time.monotonic() < end and (statuses[200] <= 60 or not statuses[429]):
+            statuses[client.get(f"http://127.0.0.1:{port}/v1/pets").status_code] += 1
+    assert statuses[200] > 60
+    assert statuses[429]
+
+
+SECRET = "0123456789abcdefghijklmnopqrstuvwxyzAB"
+KEY = f"psk_live_AbcdefghIjklmn_{SECRET}"
+TOKEN = f"d0ocbh-{SECRET[:32]}"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"GET /admin/accounts/apikey/?q={KEY} HTTP/1.1",
+        f"GET /admin/new-password/MQ/{TOKEN}/?next={TOKEN} HTTP/1.1",
+        f"GET /admin%2Fnew-password%2FMQ%2F{TOKEN} HTTP/1.1",
+        f"GET /v1/pets/{KEY};{KEY} HTTP/1.1",
+        f"GET /v1/{KEY}/{KEY} HTTP/1.1",
+        f"GET /v1/%70sk_live_{KEY[9:]} HTTP/1.1",
+        f"GET /v1/%2570sk_live_{KEY[9:]} HTTP/1.1",
+        f"GET /v1/\x80{KEY} HTTP/1.1",
+        f"GET /#{KEY} HTTP/1.1",
+        f"GET http://{KEY}:{KEY}@localhost/{KEY} HTTP/1.1",
+        f"GET http://localhost/{KEY}?{KEY} HTTP/1.1",
+        f"GET {KEY} HTTP/1.1",
+        f"GET /{KEY}",
+        f"GET / {KEY} HTTP/1.1",
+        f"GET / HTTP/{KEY}",
+        f"{KEY} / HTTP/1.1",
+        f"{SECRET.upper()} / HTTP/1.1",
+        f"CONNECT {KEY}:443 HTTP/1.1",
+        f"{KEY}",
+        f"GET / HTTP/1.1\r\nHost: {KEY}\r\nReferer: https://localhost/{TOKEN}",
+        f"GET / HTTP/1.1\r\n{KEY} x: 1",
+        f"GET / HTTP/1.1\r\nTransfer-Encoding: {KEY}\r\nCookie: {KEY}",
+    ],
+)
+def test_log_has_neither_a_key_nor_the_token_of_a_link(tmp_path: Path, line: str) -> None:
+    with running(tmp_path, {}) as port:
+        with ask(port, f"{line}\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode("latin-1")) as one:
+            status(one)
+        with ask(port, GET.replace(b"/pets", b"/pets?limit=1")) as last:
+            status(last)
+        wait_until(lambda: both_logged(tmp_path / "haproxy.log"), seconds=10)
+    log = (tmp_path / "haproxy.log").read_text()
+    assert '"GET /v1/pets HTTP/1.1"' in log
+    assert SECRET[:8].lower() not in log.lower()
+
+
+def both_logged(log: Path) -> None:
+    assert sum(" public" in line for line in log.read_text().splitlines()) == 2

@@ -236,7 +236,7 @@ def upgrade(options: argparse.Namespace, stack: ExitStack) -> bool:
     for instance in instances:
         stack.callback(instance.stop)
         instance.start(old)
-    stack.enter_context(proxy.haproxy(folder, instances[0].port, instances[1].port, https_port))
+    stack.enter_context(proxy.haproxy(folder, instances[0].port, instances[1].port, https_port, proxy.ONE_ADDRESS))
 
     journal, began = Journal(), time.monotonic()
 
