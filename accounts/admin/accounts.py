@@ -18,7 +18,7 @@ from unfold.decorators import display
 from accounts import key_text, reports
 from accounts.admin.account_pages import AccountPages, SuspendedFilter
 from accounts.admin.badges import PLAN_COLOURS, age, exact, state_badge, usage_bar
-from accounts.admin.base import LATEST, PastedKeyAdmin, public_id_in, with_use_of_today
+from accounts.admin.base import LATEST, public_id_in, with_use_of_today
 from accounts.admin.plans import WhatIfAdmin
 from accounts.admin.timeline import BANS, TIMELINE_SHOWN, of_account, of_keys
 from accounts.admin.use import usage_chart
@@ -44,7 +44,7 @@ class UsedFilter(ChoiceFilter):
 
 
 @admin.register(Account)
-class AccountAdmin(PastedKeyAdmin, AccountPages, WhatIfAdmin):
+class AccountAdmin(AccountPages, WhatIfAdmin):
     keys_lookup = "account"
     row_pages = {**WhatIfAdmin.row_pages, **AccountPages.row_pages}
     list_display = ["visible_name", "state", "plan_badge", "today", "per_minute_now", "keys", "last_use"]

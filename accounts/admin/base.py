@@ -5,11 +5,10 @@ from functools import partial
 from typing import Any
 
 from django.contrib import messages
-from django.contrib.admin.views.main import SEARCH_VAR
 from django.db import transaction
 from django.db.models import OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
 from accounts import key_text
@@ -26,26 +25,6 @@ def public_id_in(text: str) -> str | None:
     """Return the public id of a key that was pasted, or None if there is no key in the text."""
     found = PASTED.search(text)
     return found[1] if found else None
-
-
-def without_secret(request: HttpRequest) -> HttpResponseRedirect | None:
-    """Return a redirect to the search for the public id alone, if a key was pasted.
-
-    key-text.js does the same in the browser, before anything is sent: this is for those without it.
-    """
-    public_id = public_id_in(request.GET.get(SEARCH_VAR, ""))
-    if public_id is None:
-        return None
-    query = request.GET.copy()
-    query[SEARCH_VAR] = public_id
-    return HttpResponseRedirect(f"{request.path}?{query.urlencode()}")
-
-
-class PastedKeyAdmin(PetstoreModelAdmin):
-    """A list in which a key that was pasted whole is looked for by its public id."""
-
-    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
-        return without_secret(request) or super().changelist_view(request, extra_context)
 
 
 def with_use_of_today(keys: QuerySet[ApiKey]) -> QuerySet[ApiKey]:

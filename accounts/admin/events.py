@@ -17,7 +17,7 @@ from unfold.contrib.filters.admin import DropdownFilter
 
 from accounts.admin import accounts
 from accounts.admin.accounts import Panel
-from accounts.admin.base import PastedKeyAdmin, public_id_in
+from accounts.admin.base import public_id_in
 from accounts.admin.timeline import TIMELINE_SHOWN
 from accounts.events import feed
 from accounts.limits import microseconds, moment
@@ -82,7 +82,7 @@ def key_of(request: HttpRequest) -> Key | None:
 
 
 @admin.register(Event)
-class EventAdmin(PastedKeyAdmin, BigTableAdmin):
+class EventAdmin(BigTableAdmin):
     can_add = can_change = can_delete = False
     list_display = ["number", "type", "when", "account", "about"]
     list_filter = [EventTypeFilter, EventTimeFilter]

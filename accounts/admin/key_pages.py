@@ -22,11 +22,12 @@ from unfold.widgets import (
 
 from accounts import networks, scopes
 from accounts.admin.badges import age, exact, state_badge
-from accounts.admin.base import PastedKeyAdmin, warn_if_untold
+from accounts.admin.base import warn_if_untold
 from accounts.admin.use import sent_lately
 from accounts.models import ROTATION_OVERLAP, Account, ApiKey, IdempotencyRecord, active
 from petstore.backoffice.audit import Action, Actor
 from petstore.backoffice.confirmation import Question, ReasonForm, confirm
+from petstore.backoffice.model_admin import PetstoreModelAdmin
 from petstore.backoffice.multiline import MultilineField
 from petstore.db.names import visible_name
 
@@ -151,7 +152,7 @@ class RotateForm(forms.Form):
     )
 
 
-class KeyPages(PastedKeyAdmin):
+class KeyPages(PetstoreModelAdmin):
     row_pages = {"revoke/": "revoke", "unban/": "unban", "rotate/": "rotate"}
 
     def show_text(self, request: HttpRequest, key: ApiKey, text: str) -> HttpResponse:

@@ -15,9 +15,9 @@ from django.utils.http import urlencode
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
 from accounts.admin.badges import age, exact, state_badge
-from accounts.admin.base import PastedKeyAdmin, without_secret
 from accounts.models import Account, ApiKey, Refusal
 from petstore.api.errors import ErrorCode
+from petstore.backoffice.model_admin import PetstoreModelAdmin, search_redirect
 from petstore.backoffice.models import AuditEntry
 from petstore.backoffice.navigation import may_view
 
@@ -100,7 +100,7 @@ class SearchForm(forms.Form):
 
 
 @admin.register(Refusal)
-class RefusalAdmin(PastedKeyAdmin):
+class RefusalAdmin(PetstoreModelAdmin):
     """Instead of a list, one page that answers one question."""
 
     can_add = can_change = can_delete = False
@@ -109,7 +109,7 @@ class RefusalAdmin(PastedKeyAdmin):
         """Ask for a request id, and explain what is kept of it."""
         if not self.has_view_permission(request):
             raise PermissionDenied
-        return without_secret(request) or self.explain(request)
+        return search_redirect(request) or self.explain(request)
 
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None

@@ -11,6 +11,7 @@ from typing import Any
 from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin.utils import quote, unquote
+from django.contrib.admin.views.main import SEARCH_VAR
 from django.contrib.admin.widgets import AutocompleteSelect, RelatedFieldWidgetWrapper
 from django.core.exceptions import PermissionDenied
 from django.db import models
@@ -21,7 +22,7 @@ from django.urls import path, reverse
 from django.utils.text import capfirst
 from unfold.admin import ModelAdmin
 
-from petstore.backoffice import audit, edit_conflicts, untouched_text
+from petstore.backoffice import audit, edit_conflicts, palette, untouched_text
 from petstore.backoffice.audit import Action, Actor
 from petstore.backoffice.history import Entry, entries_of
 from petstore.backoffice.models import AuditEntry
@@ -76,6 +77,9 @@ class PetstoreModelAdmin(ModelAdmin):
             return True
         filters = [entry for entry in entries if isinstance(entry, str)]
         return lookup.split("__", maxsplit=1)[0] in filters and lookup.endswith(("__exact", "__isnull"))
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
+        return search_redirect(request) or super().changelist_view(request, extra_context)
 
     def get_search_results(
         self, request: HttpRequest, queryset: models.QuerySet[Any], search_term: str
@@ -239,6 +243,18 @@ class PetstoreModelAdmin(ModelAdmin):
         """Return a page in the frame of the back office; `template` stands in templates/admin."""
         shared = {"opts": self.opts, "media": self.media}
         return self.admin_site.page(request, template, title, **shared | context)
+
+
+def search_redirect(request: HttpRequest) -> HttpResponseRedirect | None:
+    """Redirect a posted search to its address, which histories and logs may keep, without secrets."""
+    sent = request.POST if SEARCH_VAR in request.POST else request.GET
+    term = sent.get(SEARCH_VAR, "")
+    if sent is request.GET and palette.without_secrets(term) == term:
+        return None
+    query = sent.copy()
+    query[SEARCH_VAR] = palette.without_secrets(term)
+    query.pop("csrfmiddlewaretoken", None)
+    return HttpResponseRedirect(f"{request.path}?{query.urlencode()}")
 
 
 def plural(opts: Any) -> str:

@@ -56,11 +56,15 @@ def shortens(shortener: Shortener) -> Shortener:
     return shortener
 
 
-def find(request: HttpRequest, text: str) -> list[Result]:
-    """Return what a text stands for; without any, every page and whatever there is to do."""
-    term = text[:LONGEST].strip()
+def without_secrets(term: str) -> str:
     for shorten in shorteners:
         term = shorten(term)
+    return term
+
+
+def find(request: HttpRequest, text: str) -> list[Result]:
+    """Return what a text stands for; without any, every page and whatever there is to do."""
+    term = without_secrets(text[:LONGEST].strip())
     found = chain.from_iterable(finder(request, term) for finder in finders if term)
     results = (*to_do(request, term), *pages(request, term), *found)
     return sorted(results, key=lambda result: result.rank)

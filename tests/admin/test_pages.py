@@ -441,3 +441,29 @@ def test_staff_see_and_do_only_what_they_may(pet: Pet, key: ApiKey) -> None:
     assert client.get(url("inventory_pet_changelist")).status_code == 200
     assert client.post(url("inventory_pet_change", pet.pk), {"name": "Max"}).status_code == 403
     assert client.get(url("accounts_apikey_changelist")).status_code == 403
+
+
+# --- Searches ------------------------------------------------------------------------------------
+
+SEARCHED = [path_of(model) for model, its in admin.site._registry.items() if its.search_fields]
+
+
+@pytest.mark.parametrize("path", [*SEARCHED, "accounts/refusal"])
+@pytest.mark.parametrize("text", ["Bearer {}", "{}", "x {}"])
+def test_key_that_staff_search_for_is_sent_in_a_body_and_kept_in_no_address(
+    staff: Client, key: Any, path: str, text: str
+) -> None:
+    page = f"/admin/{path}/"
+    form = re.search(
+        r'<form[^>]*method="post"[^>]*role="search".*?</form>', staff.get(page).text, re.DOTALL
+    )
+    assert form
+    assert "csrfmiddlewaretoken" in form[0]
+    answer = staff.post(page, {"q": text.format(key.text), "state": "active"})
+    assert answer["Location"] == f"{page}?q={key.public_id}&state=active"
+
+
+@pytest.mark.parametrize("path", SEARCHED)
+def test_posted_search_shows_what_its_address_shows(staff: Client, rows: None, path: str) -> None:
+    page = staff.post(f"/admin/{path}/", {"q": "e", "name": ["é&", "b"]}, follow=True)
+    assert page.redirect_chain == [(f"/admin/{path}/?q=e&name=%C3%A9%26&name=b", 302)]

@@ -6,6 +6,10 @@ function withoutSecret(input) {
   if (pasted) input.value = pasted[1];
 }
 
+document.addEventListener("input", ({ target, inputType }) => {
+  if (target.type === "search" && inputType?.startsWith("insertFrom")) withoutSecret(target); // Pasted: sent as it is typed.
+}, true);
+
 document.addEventListener("submit", (event) => {
   if (event.target.method !== "get") return;
   event.target.querySelectorAll("input[type=text], input[type=search]").forEach(withoutSecret);

@@ -174,6 +174,36 @@ def test_why_a_request_was_refused_is_found_by_its_id(shop: Service, open_page: 
     expect(page.get_by_text("Curious Pets").first).to_be_visible()
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        "accounts/account/",
+        "accounts/refusal/",
+        "inventory/order/",
+        "accounts/apikey/add/",
+        "../docs/quickstart",
+    ],
+)
+def test_key_that_is_pasted_into_a_search_gets_into_no_address(
+    shop: Service, open_page: Open, path: str
+) -> None:
+    key = shop.issue("Pasting Pets", "pro")["key"]
+    asked: list[str] = []
+    page = open_page(f"/admin/{path}", as_="owner")
+    page.on("request", lambda request: asked.append(request.url))
+    page.evaluate("document.body.append(document.createElement('textarea'))")
+    page.locator("body > textarea").fill(key)
+    page.keyboard.press("Control+a")
+    page.keyboard.press("Control+x")
+    if path.endswith("add/"):  # Searches while somebody types.
+        page.get_by_role("combobox", name="Account").click()
+    page.locator(".select2-search__field, [role=search] input:not([type=hidden])").last.click()
+    page.keyboard.press("Control+v")
+    with page.expect_request(re.compile("term=|q=")):
+        page.keyboard.press("Enter")
+    assert not [url for url in asked if "psk_" in url or key[30:] in url]
+
+
 def test_stock_sells_a_pet(shop: Service, open_page: Open) -> None:
     issued = shop.issue("Buying Pets", "pro")
     with shop.client(issued["key"]) as client:

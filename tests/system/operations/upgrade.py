@@ -236,7 +236,8 @@ def upgrade(options: argparse.Namespace, stack: ExitStack) -> bool:
     for instance in instances:
         stack.callback(instance.stop)
         instance.start(old)
-    stack.enter_context(proxy.haproxy(folder, instances[0].port, instances[1].port, https_port, proxy.ONE_ADDRESS))
+    a, b = (instance.port for instance in instances)
+    stack.enter_context(proxy.haproxy(folder, a, b, https_port, proxy.ONE_ADDRESS))
 
     journal, began = Journal(), time.monotonic()
 
