@@ -13,9 +13,9 @@ from http.client import HTTPConnection, HTTPException
 SECONDS = 2
 
 
-def lives(port: int) -> bool:
+def lives(port: int, host: str = "127.0.0.1") -> bool:
     """Tell whether the service on a port of this machine answers."""
-    connection = HTTPConnection("127.0.0.1", port, timeout=SECONDS)
+    connection = HTTPConnection(host, port, timeout=SECONDS)
     try:
         connection.request("GET", "/healthz")
         return connection.getresponse().status == 200

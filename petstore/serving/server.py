@@ -9,12 +9,16 @@ import gc
 import os
 import resource
 import signal
+import sys
+import threading
+import time
 from tempfile import TemporaryDirectory
 
 from granian.constants import HTTPModes, Interfaces, Loops, RuntimeModes
 from granian.http import HTTP1Settings
 from granian.log import LogLevels
 
+from petstore.observability.healthcheck import lives
 from petstore.observability.metrics_files import take_room
 from petstore.observability.parent_logs import LOG_CONFIG
 from petstore.serving import termination
@@ -56,6 +60,15 @@ def connections_of_a_worker() -> int:
     return min(MOST_CONNECTIONS, max(most - OWN_FILES, OWN_FILES))
 
 
+def announce(host: str, port: int, workers: int) -> None:
+    """Say where the service is, once it responds there."""
+    while not lives(port, host):
+        time.sleep(0.05)
+    name = f"[{host}]" if ":" in host else host
+    sys.stdout.write(f"Serving on http://{name}:{port}/ with {workers} workers. Stop with Ctrl-C.\n")
+    sys.stdout.flush()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="petstore.serving.server")
     parser.add_argument("--host", required=True)
@@ -81,6 +94,8 @@ def main() -> None:
             from petstore.observability.metrics_port import serve_metrics  # Its library takes 3 MB.
 
             serve_metrics(options.host, options.metrics_port, options.metrics_allow_from.split(","))
+        told = (options.host, options.port, options.workers)
+        threading.Thread(target=announce, args=told, daemon=True).start()
         DrainingServer(
             "petstore.serving.rsgi:application",
             interface=Interfaces.RSGI,

@@ -1,6 +1,7 @@
 """The OpenAPI document says what the contract says, and what the service does."""
 
 import copy
+import gzip
 import json
 import re
 import shlex
@@ -107,6 +108,23 @@ def test_documentation_needs_no_key_and_costs_no_quota(
         assert response.status_code == 200
         assert response["Content-Type"] == media_type
         assert "X-RateLimit-Limit" not in response
+
+
+@pytest.mark.parametrize("path", ["/openapi.json", "/openapi.yaml"])
+def test_served_document_is_compressed_and_not_sent_twice(client: Client, path: str) -> None:
+    whole = client.get(path)
+    packed = client.get(path, headers={"Accept-Encoding": "gzip"})
+    assert gzip.decompress(packed.content) == whole.content
+    assert len(packed.content) * 4 < len(whole.content)
+    assert packed["Content-Encoding"] == "gzip"
+    for response in (whole, packed):
+        assert "Accept-Encoding" in response["Vary"]
+        for method in (client.get, client.head):
+            again = method(path, headers={"If-None-Match": response["ETag"], "Accept-Encoding": "gzip"})
+            assert (again.status_code, again.content) == (304, b"")
+            assert again["ETag"].removeprefix("W/") == whole["ETag"]
+            assert "Accept-Encoding" in again["Vary"]
+    assert client.get(path, headers={"If-None-Match": '"other"'}).status_code == 200
 
 
 def test_document_is_built_once(client: Client) -> None:

@@ -18,6 +18,7 @@ from accounts.models import Account, ApiKey, EventDraft
 from inventory.models import Category, Pet
 from petstore.backoffice.models import AuditEntry
 from tests.conftest import OPERATOR, Api
+from tests.support.servers import free_port
 
 Issue = Callable[..., tuple[ApiKey, str]]
 
@@ -455,14 +456,29 @@ def taken_port() -> Iterator[int]:
 def test_port_that_is_taken_is_not_shared(taken_port: int) -> None:
     sentence = refusal("serve", "--port", str(taken_port))
     assert f"Can't listen on 127.0.0.1 port {taken_port}: " in sentence
-    assert sentence.endswith("Choose another with --port or PORT.")
+    assert sentence.endswith("Choose another with --host, --port or PORT.")
 
 
 def test_metrics_need_a_folder(tmp_path: Path, settings: Any) -> None:
     settings.METRICS_DIR = str(tmp_path / "missing")
-    assert "METRICS_DIR must be a folder to write to, not '" in refusal("serve", "--port", "0")
+    assert "METRICS_DIR must be a folder to write to, not '" in refusal("serve", "--port", str(free_port()))
 
 
-@pytest.mark.parametrize("options", [("--port", "65536"), ("--port", "-1"), ("--host", "192.0.2.1")])
-def test_address_that_is_none_is_refused(options: tuple[str, ...]) -> None:
-    assert "Can't listen on " in refusal("serve", *options)
+@pytest.mark.parametrize("port", ["65536", "70000", "0", "-1"])
+def test_port_that_is_none_is_refused(port: str) -> None:
+    assert "a port is a number from 1 to 65535. Choose another" in refusal("serve", "--port", port)
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "", "[::1]", "a..b", "x" * 80, "fe80::1%lo"])
+def test_host_that_is_none_of_this_machine_is_refused(host: str) -> None:
+    assert f"Can't listen on {host or 'an empty host'} port " in refusal("serve", "--host", host)
+
+
+def test_port_of_the_metrics_is_not_the_port_of_the_service(settings: Any) -> None:
+    settings.METRICS_PORT = free_port()
+    assert "METRICS_PORT is the same port." in refusal("serve", "--port", str(settings.METRICS_PORT))
+
+
+@pytest.mark.parametrize("options", [("--workers", "0"), ("--workers", "-1"), ("--threads", "0")])
+def test_service_needs_a_worker_and_a_thread(options: tuple[str, ...]) -> None:
+    assert "must be 1 or more" in refusal("serve", "--port", str(free_port()), *options)

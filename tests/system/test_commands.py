@@ -6,6 +6,7 @@ import pty
 import signal
 import subprocess
 from contextlib import suppress
+from pathlib import Path
 
 import httpx
 import pytest
@@ -82,9 +83,10 @@ def test_service_ends_promptly_when_all_its_processes_are_told_to(
     )  # fmt: skip
     try:
         assert serving.stdout is not None
-        assert serving.stdout.readline().startswith(f"Serving on http://127.0.0.1:{port}/ ")
         if moment == "in service":
-            wait_until(lambda: httpx.get(f"http://127.0.0.1:{port}/healthz").raise_for_status())
+            assert serving.stdout.readline().startswith(f"Serving on http://127.0.0.1:{port}/ ")
+        else:
+            wait_until(lambda: Path(f"/proc/{serving.pid}/cmdline").read_bytes().index(b"petstore.serving"))
         os.killpg(serving.pid, number)
         output, _ = serving.communicate(timeout=START_SECONDS)
         # 1 where a worker heard the signal, too, and ended before its parent.
@@ -94,6 +96,32 @@ def test_service_ends_promptly_when_all_its_processes_are_told_to(
         with suppress(ProcessLookupError):
             os.killpg(serving.pid, signal.SIGKILL)
         serving.communicate()
+
+
+@pytest.mark.parametrize(
+    ("host", "shown"),
+    [
+        ("localhost", "127.0.0.1"),
+        ("0", "0.0.0.0"),
+        ("127.1", "127.0.0.1"),
+        ("::1", "[::1]"),
+        ("::", "[::]"),
+    ],
+)
+def test_service_says_where_it_is_once_it_responds_there(service: Service, host: str, shown: str) -> None:
+    port = str(free_port())
+    with subprocess.Popen(
+        [python(), "manage.py", "serve", "--host", host, "--port", port, "--workers", "1"],
+        cwd=ROOT, env=service.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    ) as serving:  # fmt: skip
+        assert serving.stdout is not None
+        try:
+            lines = iter(serving.stdout.readline, "")
+            said = next(line for line in lines if not line.startswith("{"))
+            assert said.startswith(f"Serving on http://{shown}:{port}/ with 1 workers.")
+            assert httpx.get(f"{said.split()[2]}healthz").status_code == 200
+        finally:
+            serving.terminate()
 
 
 def test_exit_status_and_streams_are_those_of_a_good_command(service: Service) -> None:

@@ -3,13 +3,17 @@
 drf-spectacular is imported when the document is first asked for: the service starts without it.
 """
 
+from collections.abc import Callable
 from functools import cache
+from hashlib import sha256
 from threading import Lock
 from typing import Any
 
 import orjson
 from django.http import HttpRequest, HttpResponse
-from django.views.decorators.http import require_safe
+from django.views.decorators.gzip import gzip_page
+from django.views.decorators.http import etag, require_safe
+from django.views.decorators.vary import vary_on_headers
 
 BUILDING = Lock()  # drf-spectacular fails where two threads build a document at the same time.
 
@@ -38,12 +42,23 @@ def as_yaml() -> bytes:
     return bytes(OpenApiYamlRenderer().render(document()))  # type: ignore[no-untyped-call]
 
 
-@require_safe
-def openapi_json(request: HttpRequest) -> HttpResponse:
-    return HttpResponse(as_json(), content_type="application/json")
+@cache
+def etag_of(content: Callable[[], bytes]) -> str:
+    return f'"{sha256(content()).hexdigest()[:32]}"'
 
 
-@require_safe
-def openapi_yaml(request: HttpRequest) -> HttpResponse:
-    """Serve the document as YAML (RFC 9512)."""
-    return HttpResponse(as_yaml(), content_type="application/yaml")
+def published(content: Callable[[], bytes], media_type: str) -> Callable[[HttpRequest], HttpResponse]:
+    """Return the view of a document, compressed: it has no secret that its length could reveal (BREACH)."""
+
+    @require_safe
+    @gzip_page
+    @vary_on_headers("Accept-Encoding")
+    @etag(lambda request: etag_of(content))
+    def view(request: HttpRequest) -> HttpResponse:
+        return HttpResponse(content(), content_type=media_type)
+
+    return view
+
+
+openapi_json = published(as_json, "application/json")
+openapi_yaml = published(as_yaml, "application/yaml")  # RFC 9512.

@@ -14,20 +14,28 @@ from petstore.loop import redis_owner
 from petstore.management.base import DocumentedCommand
 
 
-def check_free(host: str, port: int) -> None:
-    """Refuse an address that can't be listened on.
+def free_address(host: str, port: int) -> str:
+    """Return the numeric address of a host, IPv4 if it has both. Raises CommandError unless it is free.
 
     The workers share one port (SO_REUSEPORT), so without this a second service would start, and each
     would get some of the requests.
     """
+    reason = "a port is a number from 1 to 65535" if not 1 <= port <= 65_535 else ""
     try:
-        family, kind, _, _, address = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0]
-        with socket.socket(family, kind) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # As the server does.
-            probe.bind((address[0], port, *address[2:]))
-    except (OSError, OverflowError) as error:
-        text = f"Can't listen on {host} port {port}: {error}. Choose another with --port or PORT."
-        raise CommandError(text) from None
+        found = [] if reason else socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        found, reason = [], "this machine has no such address"
+    for family, kind, _, _, address in sorted(found, key=lambda entry: entry[0]):
+        try:
+            with socket.socket(family, kind) as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # As the server does.
+                probe.bind(address[:2])
+        except OSError as error:
+            reason = error.strerror
+        else:
+            return str(address[0])
+    text = f"Can't listen on {host or 'an empty host'} port {port}: {reason}."
+    raise CommandError(f"{text} Choose another with --host, --port or PORT.")
 
 
 class Command(DocumentedCommand):
@@ -50,19 +58,18 @@ class Command(DocumentedCommand):
         )  # fmt: skip
 
     def handle(self, *args: Any, **options: Any) -> None:
-        check_free(options["host"], options["port"])
+        if options["workers"] < 1 or options["threads"] < 1:
+            raise CommandError("--workers and --threads must be 1 or more.")
+        options["host"] = free_address(options["host"], options["port"])
+        if options["port"] == settings.METRICS_PORT:
+            raise CommandError("METRICS_PORT is the same port. Choose another with --port or PORT.")
         if settings.METRICS_PORT:
-            check_free(options["host"], settings.METRICS_PORT)
+            free_address(options["host"], settings.METRICS_PORT)
         if settings.METRICS_DIR and not os.access(settings.METRICS_DIR, os.W_OK | os.X_OK):
             raise CommandError(f"METRICS_DIR must be a folder to write to, not {settings.METRICS_DIR!r}.")
         redis_owner.check()
         # What comes from now on waits until the server hears it; between the two programs it would be lost.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
-        self.stdout.write(
-            f"Serving on http://{options['host']}:{options['port']}/ "
-            f"with {options['workers']} workers. Stop with Ctrl-C."
-        )
-        self.stdout.flush()
         become_server(options)
 
 
