@@ -16,6 +16,7 @@ from typing import BinaryIO
 from inventory.import_export.checking import COLUMNS, Bad, Members, Records, Report, UnreadableError, shown
 from petstore.api.errors import ApiError
 from petstore.api.parsers import parse_json
+from petstore.backoffice.spreadsheets import original
 
 LONGEST = 64 * 1024  # Characters of a line.
 BLANKS = " \t\r\n"  # Between the values of JSON (RFC 8259 section 2).
@@ -29,12 +30,12 @@ TOO_LONG = f"The line is longer than {LONGEST:,} characters. What follows was no
 
 
 def lines(stream: BinaryIO) -> Iterator[str]:
-    """Yield the lines of a stream in UTF-8.
+    """Yield the lines of a stream in UTF-8, the first with its byte order mark.
 
     Bytes that are no UTF-8 come as lone surrogates, as Python's `surrogateescape` makes them. Raises
     UnreadableError for a file that is not text, and for a line that is longer than LONGEST.
     """
-    text = io.TextIOWrapper(stream, "utf-8-sig", errors="surrogateescape", newline="\n")
+    text = io.TextIOWrapper(stream, "utf-8", errors="surrogateescape", newline="\n")
     try:
         for number, line in enumerate(iter(partial(text.readline, LONGEST + 1), ""), 1):
             if number == 1 and (line.startswith(("\udcff\udcfe", "\udcfe\udcff")) or "\0" in line[:2]):
@@ -50,7 +51,9 @@ def lines(stream: BinaryIO) -> Iterator[str]:
 
 # --- CSV -----------------------------------------------------------------------------------------
 
+BOM = "\ufeff"
 DELIMITERS = ",;\t"  # The first of them, where the first line has no other more often.
+NAMED_DELIMITER = re.compile(r'"?sep=([,;\t|])[",;\t\s]*', re.IGNORECASE)  # A line for Excel alone.
 EMPTY = "The file is empty. Its first line must name the columns."
 NO_COLUMNS = "The first line names no columns. If it is a pet already, put {} above it."
 WINDOWS = (
@@ -67,8 +70,13 @@ NO_UTF8 = re.compile("[\udc80-\udcff]")
 
 
 def read_csv(lines: Iterator[str], report: Report) -> Records:
-    """Read CSV (RFC 4180, or with another of DELIMITERS) whose first line names the columns."""
-    rows = csv_rows(decoded(lines, report))
+    """Read CSV (RFC 4180, or with another of DELIMITERS) whose first line names the columns.
+
+    Only a file for spreadsheets, which begins with a byte order mark, has names that `harmless` changed.
+    """
+    first = next(lines, "")
+    from_cell = original if first.startswith(BOM) else str
+    rows = csv_rows(decoded(chain([first.removeprefix(BOM)], lines), report))
     line, names = next(rows, (1, Bad(EMPTY)))
     if isinstance(names, Bad):
         raise UnreadableError(line, names.reason)
@@ -76,11 +84,11 @@ def read_csv(lines: Iterator[str], report: Report) -> Records:
     for line, cells in rows:
         if isinstance(cells, Bad):
             yield line, cells
-        elif len(cells) != len(columns):
+        elif len(cells) < len(columns) or any(cells[len(columns) :]):
             text = f"The line has {len(cells):,} values, but the first line names {len(columns)} columns."
             yield line, Bad(text, shown(" ".join(cells)))
         else:
-            yield line, csv_members(dict(zip(columns, cells, strict=True)))
+            yield line, csv_members(dict(zip(columns, cells, strict=False)), from_cell)
 
 
 def decoded(lines: Iterator[str], report: Report) -> Iterator[str]:
@@ -102,12 +110,16 @@ def windows_1252(line: str) -> str:
 
 def with_delimiter(lines: Iterator[str]) -> tuple[Iterator[str], str]:
     """Return the lines, and what stands between the columns in the first one that is not empty."""
-    blank, head = 0, ""
+    blank, named = 0, None
     for head in lines:
-        if head.strip(f"{DELIMITERS} \r\n"):
+        named = named or NAMED_DELIMITER.fullmatch(head)
+        if head.strip(f"{DELIMITERS} \r\n") and not (named and named[0] == head):
             break
         blank += 1
-    return chain(repeat("\n", blank), [head], lines), max(DELIMITERS, key=head.count)
+    else:
+        head = ""
+    delimiter = named[1] if named else max(DELIMITERS, key=head.count)
+    return chain(repeat("\n", blank), [head], lines), delimiter
 
 
 def csv_rows(lines: Iterator[str]) -> Iterator[tuple[int, list[str] | Bad]]:
@@ -134,6 +146,8 @@ def known_columns(names: list[str], line: int) -> list[str]:
     """Return the columns that the first line names. Raises UnreadableError for others."""
     known = {column.lower(): column for column in (*COLUMNS, "id")}
     columns: list[str] = []
+    while names and not names[-1].strip():
+        names.pop()  # Spreadsheets write columns that were emptied.
     if len(names) in {2, 3} and not {name.strip().lower() for name in names} & known.keys():
         raise UnreadableError(
             line, NO_COLUMNS.format(",".join(("name", "category", "status")[: len(names)]))
@@ -153,11 +167,12 @@ def known_columns(names: list[str], line: int) -> list[str]:
     return columns
 
 
-def csv_members(cells: dict[str, str]) -> Members:
+def csv_members(cells: dict[str, str], from_cell: Callable[[str], str]) -> Members:
     """Return what the cells say; an empty one says nothing, but a name is there in any case."""
-    members: Members = {column: cell.strip() for column, cell in cells.items() if cell.strip()}
-    if re.fullmatch(r"-?[0-9]{1,19}", number := members.get("categoryId", "")):
-        members["categoryId"] = int(number)  # int() alone would take `1_0` and other scripts' digits.
+    members: Members = {column: from_cell(cell.strip()) for column, cell in cells.items() if cell.strip()}
+    # int() alone would take `1_0` and other scripts' digits. Spreadsheets write 1.0 or 1,0.
+    if number := re.fullmatch(r"(-?[0-9]{1,19})(?:[.,]0{1,2})?", members.get("categoryId", "")):
+        members["categoryId"] = int(number[1])
     return {"name": ""} | members
 
 
@@ -171,7 +186,8 @@ AN_ARRAY = (
 def read_json_lines(lines: Iterator[str], report: Report) -> Records:
     """Read JSON Lines: in each line one of the contract's NewPets, or a pet as the export writes it."""
     begun = False
-    for number, line in enumerate(lines, 1):
+    first = next(lines, "").removeprefix(BOM)
+    for number, line in enumerate(chain([first], lines), 1):
         if not line.strip(BLANKS):
             continue
         if not begun and line.lstrip(BLANKS).startswith("["):

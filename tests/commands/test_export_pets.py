@@ -3,9 +3,11 @@
 import csv
 import io
 import json
+import re
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from io import StringIO
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from inventory.import_export import export, snapshot
 from inventory.import_export.checking import BATCH
 from inventory.import_export.writing import write_csv
 from inventory.models import Category, Pet
+from petstore.backoffice.spreadsheets import harmless, original
 from tests.conftest import COMMITTED, Api
 
 pytestmark = pytest.mark.django_db
@@ -119,11 +122,44 @@ def test_spreadsheet_never_finds_a_formula(tmp_path: Path, pets: list[Pet]) -> N
     assert names == [f"'{name}" if name[0] in "=+-@" else name for name in NAMES]
 
 
-@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r"])
+def test_export_for_spreadsheets_can_be_imported(tmp_path: Path, pets: list[Pet]) -> None:
+    for name in [
+        "'=1",
+        "''=1",
+        "'Rex",
+        'Zzz;"=1+1;x',
+        "\uff1d1",
+        "x\r\n'+1",
+        "a, -b|'@c",
+        "''",
+    ]:
+        Pet.objects.create(name=name, category=pets[0].category, status="sold")
+    pets[0].category.name = "'=Dogs"
+    pets[0].category.save()
+    before = shop()
+    run(tmp_path / "pets.csv", "--for-spreadsheets")
+    Pet.objects.all().delete()
+    call_command("import_pets", str(tmp_path / "pets.csv"), stdout=StringIO())
+    assert shop() == before
+
+
+def test_escape_leaves_no_formula_and_can_be_undone() -> None:
+    for length in range(1, 6):
+        for name in map("".join, product("'\"=;\t a\uff1d\u200b", repeat=length)):
+            cell = harmless(name)
+            assert original(cell) == name
+            starts = {part.lstrip(' "\u200b')[:1] for part in re.split(r"[;\t]", cell)}
+            assert not starts & {"=", "\uff1d"}, repr(name)
+
+
+@pytest.mark.parametrize(
+    "start", ["=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20", " =", "\xa0=", '"=']
+)
 def test_category_is_no_formula_either(start: str) -> None:
     written = io.BytesIO()
     write_csv([(1, "Rex", 1, f"{start}1", "sold")], written, for_spreadsheets=True)
-    assert f"'{start}1" in written.getvalue().decode("utf-8-sig")
+    text = StringIO(written.getvalue().decode("utf-8-sig"), newline="")
+    assert next(csv.DictReader(text))["category"].startswith(f"'{start}")
 
 
 def test_standard_output_has_the_export_alone(

@@ -100,11 +100,19 @@ REX, TOM = ("Rex", "Dogs", "available"), ("Tom", "Cats", "sold")
         b'"name";"category";"status"\nRex;Dogs;""\n"Tom";"Cats";"sold"\n',
         GOOD.replace(b",", b"\t"),
         b"name\tcategory\tstatus\nRex\tDogs\t\nTom\tCats\tsold",
+        b"sep=;\r\n" + GOOD.replace(b",", b";"),
+        b'\xef\xbb\xbf"sep=\t"\r\n\r\n' + GOOD.replace(b",", b"\t"),
+        b"SEP=|,,\n" + GOOD.replace(b",", b"|"),
+        b"name,category,status,, \nRex,Dogs,,,\nTom,Cats,sold,,\n",
+        b"name,category,status\nRex,Dogs,,,,\nTom,Cats,sold,\n,,,,,\n",
+        b"name,categoryId,status\nRex,1.0,\nTom,2.00,sold\n",
+        b"name;categoryId;status\nRex;1,0;\nTom; 2,00 ;sold\n",
     ],
     ids=[
         "LF", "CRLF", "BOM", "no last line end", "blank lines", "quotes", "another order", "blanks, case",
         "ids", "default status", "category ids", "name before id", "semicolons", "blanks, semicolons",
-        "quotes, semicolons", "tabs", "tabs, default status",
+        "quotes, semicolons", "tabs", "tabs, default status", "sep=;", "sep=tab, quotes", "sep=|",
+        "emptied columns", "empty values", "decimals", "decimal commas",
     ],
 )  # fmt: skip
 def test_csv_is_taken_in_every_usual_form(write: Write, data: bytes) -> None:
@@ -213,7 +221,7 @@ MISPLACED = 'A quote is misplaced. Inside a value in quotes, " is written "".'
         (b"Rex,Dogs,Sold", STATUSES),
         (b",Dragons,lost", f"{BLANK} {NO_DRAGONS} {STATUSES}"),
         (b"Rex,Dogs", "The line has 2 values, but the first line names 3 columns."),
-        (b"Rex,Dogs,sold,", "The line has 4 values, but the first line names 3 columns."),
+        (b"Rex,Dogs,sold,,5", "The line has 5 values, but the first line names 3 columns."),
         (b"R\x81x,Dogs,sold", NOT_UTF8),
         (b'"Rex"x,Dogs,sold', MISPLACED),
         (b"Rex\rDogs,sold,", "Lines must end with LF or CRLF; a CR stands alone here."),
@@ -269,7 +277,9 @@ def test_bad_json_line_is_reported_with_its_number(write: Write, line: bytes, re
     assert problems(write(good + b"\n" + line + b"\n" + good, "pets.jsonl")) == [(3, reason)]
 
 
-@pytest.mark.parametrize("cell", ["one", "1_0", "1.0", "٣", "9" * 5_000, "true"])
+@pytest.mark.parametrize(
+    "cell", ["one", "1_0", "1.5", "1.000", "1.", ".0", "1e0", "1.0.0", "٣", "9" * 5_000, "true"]
+)
 def test_category_id_in_csv_is_written_in_plain_digits(write: Write, cell: str) -> None:
     reason = "categoryId: Must be an integer from -2^63 to 2^63 - 1."
     assert problems(write(f"name,categoryId\nRex,{cell}\n".encode())) == [(2, reason)]
@@ -296,7 +306,7 @@ UNCLOSED = "A value in quotes starts here and does not end as it should"
         (b"Rex\n", 1, "The column 'Rex' is unknown. The first line must name columns among name, "),
         (b"\nname|category|status\n", 2, "The column 'name|category|status' is unknown."),
         (b"\nname;category;price\n", 2, "The column 'price' is unknown."),
-        (b"name,category,\nRex,Dogs,\n", 1, "The column '' is unknown."),
+        (b"name,,category\nRex,,Dogs\n", 1, "The column '' is unknown."),
         (b"name,catgory\n", 1, "The column 'catgory' is unknown."),
         (b"name,category,Name\n", 1, "The column name is named twice."),
         (b"name,status\n", 1, "The first line must name the columns name, and category or categoryId."),

@@ -41,8 +41,8 @@ class Command(JsonCommand):
         parser.add_argument("--category", metavar="NAME", help="Only pets of this category.")
         text = (
             "For a CSV file that people open: put a ' before each name that a spreadsheet would calculate "
-            "(it starts with = + - @), and a byte order mark before everything. Such names come back "
-            "changed if the file is imported."
+            "(it starts with = + - @), and a byte order mark before everything. import_pets takes both "
+            "out again."
         )
         parser.add_argument("--for-spreadsheets", action="store_true", help=text)
 
