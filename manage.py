@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The command line of the pet store: `manage.py help` lists every command."""
 
+import io
 import os
 import sys
 
@@ -10,6 +11,9 @@ def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "petstore.settings")
     if os.environ.get("NO_COLOR") and "--force-color" not in sys.argv:
         os.environ["DJANGO_COLORS"] = "nocolor"  # Django 5.2 doesn't know NO_COLOR (no-color.org).
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # None where it is closed.
+            stream.reconfigure(errors="backslashreplace")  # Not every encoding has every name's characters.
     from django.conf import settings
     from django.core.exceptions import ImproperlyConfigured
     from django.core.management import execute_from_command_line

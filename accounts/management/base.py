@@ -10,7 +10,7 @@ from django.utils import timezone
 from accounts.models import Actor, ApiKey
 from accounts.quota import publishing
 from petstore.loop import redis_owner
-from petstore.management.base import JsonCommand
+from petstore.management.base import JsonCommand, visible
 
 # What `describe` reads beside the key itself.
 SHOWN = ("account__plan", "account__quota", "standing")
@@ -30,7 +30,7 @@ def find_key(public_id: str) -> ApiKey:
     try:
         return ApiKey.objects.select_related(*SHOWN).get(public_id=public_id)
     except ApiKey.DoesNotExist:
-        raise CommandError(f"No key has the id {public_id}. List them with list_keys.") from None
+        raise CommandError(f"No key has the id {visible(public_id)}. List them with list_keys.") from None
 
 
 def describe(key: ApiKey) -> dict[str, Any]:

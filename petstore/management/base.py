@@ -11,7 +11,8 @@ from pathlib import Path
 from textwrap import dedent, fill
 from typing import TYPE_CHECKING, Any
 
-from django.core.management.base import BaseCommand, CommandError, DjangoHelpFormatter
+from django.core.management.base import BaseCommand, CommandError, DjangoHelpFormatter, OutputWrapper
+from django.core.management.color import no_style
 from django.db import OperationalError
 
 if TYPE_CHECKING:
@@ -27,11 +28,33 @@ class HelpFormatter(RawDescriptionHelpFormatter, DjangoHelpFormatter):
     """Django's order of options, and the examples' own lines."""
 
 
+def visible(text: str, keep: str = "") -> str:
+    """Escape control characters, bidirectional overrides and others that a terminal obeys or hides."""
+    return "".join(char if char.isprintable() or char in keep else f"\\u{ord(char):04x}" for char in text)
+
+
+class VisibleOutput(OutputWrapper):
+    """Output in which names and file names can't control the terminal; line breaks stay."""
+
+    def write(self, msg: str = "", style_func: Any = None, ending: str | None = None) -> None:
+        super().write(visible(msg, keep="\n"), style_func, ending)
+
+
 class DocumentedCommand(BaseCommand):
     """A command whose help has examples, one command line in each line, and its exit statuses."""
 
     examples = ""
     statuses: dict[int, str] = {}  # What differs from STATUSES, or comes on top.
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Let every output of the command be visible, whenever Django sets it."""
+        super().__setattr__(name, VisibleOutput(value._out) if name in {"stdout", "stderr"} else value)
+
+    def check(self, *args: Any, **options: Any) -> None:
+        """Run the checks; their report has no colours, which would be escaped."""
+        style, self.style = self.style, no_style()
+        super().check(*args, **options)
+        self.style = style
 
     def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> Any:
         """Return the parser, with examples and exit statuses below the options."""
@@ -68,12 +91,14 @@ class JsonCommand(DocumentedCommand):
             return super().execute(*args, **options)
         except KeyboardInterrupt:
             raise CommandError(f"Stopped. {self.left}".strip(), returncode=INTERRUPTED) from None
+        except UnicodeEncodeError:
+            raise CommandError(f"An option is not text in UTF-8. {self.left}".strip()) from None
         except OperationalError as error:
             raise CommandError(f"The database failed. {self.left} {error}") from None
 
-    def answer(self, options: dict[str, Any], data: Any, text: str) -> None:
+    def answer(self, options: dict[str, Any], data: Any, text: str, style: Any = None) -> None:
         """Print the data for programs, or the text for people."""
-        self.stdout.write(json.dumps(data) if options["json"] else text)
+        self.stdout.write(json.dumps(data) if options["json"] else text, style)
 
     def bar(self, doing: str, total: int | None, options: dict[str, Any]) -> tqdm[Any]:
         """Return a progress bar for people at a terminal, on standard error; it is wiped at the end.

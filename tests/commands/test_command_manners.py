@@ -6,13 +6,15 @@ import re
 import shlex
 import sys
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.core.management import call_command, get_commands, load_command_class
 from django.utils import timezone
 
-from accounts.models import Account, IdempotencyRecord
+from accounts import key_text
+from accounts.models import Account, ApiKey, IdempotencyRecord, KeyStanding
 from inventory.models import Pet
 from petstore.management.base import DocumentedCommand, JsonCommand
 from tests.support.live import ROOT
@@ -96,6 +98,63 @@ def test_commands_that_print_data_have_json(app: str, name: str) -> None:
 
 
 # --- Exit statuses -------------------------------------------------------------------------------
+
+
+# --- Terminals -----------------------------------------------------------------------------------
+
+HOSTILE = "a\x1b[2J\x07\r\x7f\x9b31m\u202e\u2066\u200f\u2028\nb"
+SHOWN = r"a\u001b[2J\u0007\u000d\u007f\u009b31m\u202e\u2066\u200f\u2028\u000ab"
+
+
+@pytest.fixture
+def hostile_key(account: Account, issue: Any) -> ApiKey:
+    """A key whose name and account's name would control a terminal."""
+    key, _ = issue(name=HOSTILE)
+    Account.objects.update(name=HOSTILE)
+    return ApiKey.objects.get(pk=key.pk)
+
+
+def test_names_control_no_terminal(hostile_key: ApiKey, tmp_path: Path) -> None:
+    leak = tmp_path / HOSTILE
+    leak.write_text(key_text.make("live", "a" * 8).text)
+    ban = {"banned_at": 0, "banned_until": 4_000_000_000_000_000, "ban_level": 1}
+    KeyStanding.objects.update_or_create(key=hostile_key, defaults=ban)
+    reason = ("--reason", "x")
+    for command in (
+        ("list_keys",), ("issue_key", "--account", HOSTILE), ("scan_keys", str(leak)),
+        ("rotate_key", hostile_key.public_id), ("unban_key", hostile_key.public_id, *reason),
+        ("suspend_account", HOSTILE, *reason), ("suspend_account", HOSTILE, "--lift", *reason),
+        ("revoke_key", hostile_key.public_id, *reason),
+    ):  # fmt: skip
+        printed = run(*command)
+        assert SHOWN in printed or command[0] == "rotate_key"
+        assert not [char for char in printed if not char.isprintable() and char != "\n"], command
+    assert len(run("list_keys").splitlines()) == 1 + ApiKey.objects.count()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("list_keys", "--account", HOSTILE), ("revoke_key", HOSTILE, "--reason", "x"),
+        ("suspend_account", HOSTILE, "--reason", "x"), ("scan_keys", HOSTILE),
+        ("import_pets", f"{HOSTILE}.csv"), ("export_pets", f"/{HOSTILE}/x.csv"),
+        ("export_pets", "--category", HOSTILE), ("listen", HOSTILE, "--key", "x"),
+        ("conformance", HOSTILE, "--key", HOSTILE), ("serve", "--host", HOSTILE),
+    ],
+)  # fmt: skip
+def test_refusals_control_no_terminal(
+    db: None, capsys: pytest.CaptureFixture[str], command: tuple[str, ...]
+) -> None:
+    with pytest.raises(SystemExit):
+        load(get_commands()[command[0]], command[0]).run_from_argv(["manage.py", *command])
+    said = capsys.readouterr().err
+    assert "b" in said
+    assert not [char for char in said if not char.isprintable() and char != "\n"]
+    assert "\nb" not in said
+
+
+def test_json_has_names_as_they_are(hostile_key: ApiKey) -> None:
+    assert {row["name"] for row in json.loads(run("list_keys", "--json"))} == {HOSTILE}
 
 
 # --- JSON ----------------------------------------------------------------------------------------

@@ -274,7 +274,7 @@ def test_suspend_account_refuses_its_keys_until_it_is_lifted(issue: Issue) -> No
 
 
 def test_suspend_account_says_what_cannot_be_done(account: Account) -> None:
-    assert "No account has the name Nobody" in refusal("suspend_account", "Nobody", "--reason", "x")
+    assert "No account has the name 'Nobody'." in refusal("suspend_account", "Nobody", "--reason", "x")
     assert "not suspended" in refusal("suspend_account", "Acme Pets", "--lift", "--reason", "x")
     assert "Say why" in refusal("suspend_account", "Acme Pets", "--reason", " ")
 

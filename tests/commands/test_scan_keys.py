@@ -1,9 +1,14 @@
 """Finding leaked keys: the command scan_keys."""
 
+import bz2
+import gzip
 import io
 import json
+import lzma
 import re
 import tomllib
+import zipfile
+import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -13,9 +18,21 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from accounts import key_text
-from accounts.management.commands.scan_keys import GITLEAKS, LONGEST, PIECE, find
+from accounts.management.commands.scan_keys import GITLEAKS, LONGEST, MOST_NAMED, PIECE, find
 from accounts.models import ApiKey
 from tests.conftest import OPERATOR
+
+
+def zipped(data: bytes) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr("a", data)
+    return out.getvalue()
+
+
+def zlib_of_git(data: bytes) -> bytes:
+    return zlib.compress(data, 1)
+
 
 Issue = Callable[..., tuple[ApiKey, str]]
 
@@ -56,6 +73,23 @@ def test_key_across_two_pieces_of_a_stream_is_found_once(text: str, offset: int)
     assert found(data) == [(text, PIECE - offset + 1)]
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("around", ["{}", "key={}\r\n", "\n\u4e41{}\u4100", "\u0141 {} x", "a\n{}\n{}"])
+def test_key_is_found_in_every_encoding_of_windows(text: str, encoding: str, around: str) -> None:
+    data = around.format(text, text).encode(encoding)
+    lines = around.split("\n")
+    assert found(data) == [(text, number) for number, line in enumerate(lines, 1) if "{}" in line]
+
+
+@pytest.mark.parametrize("offset", [0, 1, 2, 62, 123, 124, 125, LONGEST, LONGEST + 1])
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_wide_key_across_two_pieces_of_a_stream_is_found_once(
+    text: str, offset: int, encoding: str
+) -> None:
+    data = b"\n" * (PIECE - offset) + text.encode(encoding) + b"\n" * PIECE
+    assert found(data) == [(text, PIECE - offset + 1)]
+
+
 def run(*arguments: str) -> list[dict[str, Any]]:
     out = io.StringIO()
     with suppress(SystemExit):
@@ -89,6 +123,35 @@ def test_command_revokes_live_keys_if_asked(issue: Issue, tmp_path: Path) -> Non
     key.refresh_from_db()
     assert rows[0]["state"] == "revoked now"
     assert key.revoked_reason == "Found in a public repository."
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress, zipped, zlib_of_git])
+def test_file_that_cannot_be_searched_is_named_and_the_others_are_searched(
+    issue: Issue, tmp_path: Path, pack: Callable[[bytes], bytes]
+) -> None:
+    key, text = issue()
+    (tmp_path / "a\x1b[2J").write_bytes(pack(text.encode()))
+    (tmp_path / "b").write_text(text)
+    out = io.StringIO()
+    with pytest.raises(CommandError, match=r"a\\u001b\[2J \(compressed: unpack it first\)") as refused:
+        call_command(
+            "scan_keys", str(tmp_path), "/nowhere/at/all", "--revoke", "--reason", "Leak", stdout=out
+        )
+    assert "/nowhere/at/all (No such file or directory)" in str(refused.value)
+    assert f"{tmp_path}/b:1: {key.public_id} revoked now\n" in out.getvalue()
+
+
+def test_compressed_input_is_not_called_clean(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(gzip.compress(b"x"))))
+    with pytest.raises(CommandError, match="standard input"):
+        call_command("scan_keys", "-")
+
+
+def test_many_files_that_cannot_be_searched_are_counted(db: None, tmp_path: Path) -> None:
+    for number in range(MOST_NAMED + 5):
+        (tmp_path / f"{number}.gz").write_bytes(gzip.compress(b""))
+    with pytest.raises(CommandError, match="and 5 more"):
+        call_command("scan_keys", str(tmp_path))
 
 
 def test_exit_status_says_whether_a_live_key_is_left(issue: Issue, tmp_path: Path) -> None:

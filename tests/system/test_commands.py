@@ -143,6 +143,36 @@ def test_exit_status_and_streams_are_those_of_a_good_command(service: Service) -
     assert "the following arguments are required: --reason" in err
 
 
+@pytest.mark.parametrize(
+    "encoding", [{"PYTHONIOENCODING": "latin-1"}, {"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C"}]
+)
+@pytest.mark.parametrize(
+    "command", ["list_keys", "list_keys --account жук", "scan_keys /нет", "export_pets -"]
+)
+def test_output_in_an_encoding_without_the_characters_of_a_name_is_no_traceback(
+    service: Service, command: str, encoding: dict[str, str]
+) -> None:
+    service.manage("issue_key", "--account", "Жук 名前", "--name", "ключ")
+    done = subprocess.run(
+        [python(), "manage.py", *command.split()],
+        cwd=ROOT, env=service.environment | encoding, capture_output=True, check=False,
+    )  # fmt: skip
+    assert b"Traceback" not in done.stderr
+    assert done.returncode == (1 if " /" in command or "жук" in command else 0)
+    if command == "list_keys" and "PYTHONIOENCODING" in encoding:
+        assert rb"\u0416\u0443\u043a" in done.stdout
+
+
+def test_option_that_is_no_text_is_refused_in_a_sentence(service: Service) -> None:
+    for command in ([b"issue_key", b"--account", b"caf\xe9"], [b"list_keys", b"--account", b"\xff"]):
+        done = subprocess.run(
+            [python(), "manage.py", *command],
+            cwd=ROOT, env=service.environment, capture_output=True, check=False,
+        )  # fmt: skip
+        assert (done.returncode, done.stdout) == (1, b"")
+        assert done.stderr == b"CommandError: An option is not text in UTF-8.\n"
+
+
 def test_ctrl_c_while_the_file_is_read_leaves_nothing(service: Service) -> None:
     before = service.manage("export_pets")
     importing = subprocess.Popen(

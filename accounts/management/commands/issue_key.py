@@ -12,6 +12,7 @@ from accounts.management.base import KeyCommand, describe, operator
 from accounts.models import Account, ApiKey, PlanCode
 from accounts.scopes import SCOPES
 from petstore.db.names import NAME_LENGTH, named
+from petstore.management.base import visible
 
 MAX_DAYS = 36_500
 
@@ -55,7 +56,7 @@ class Command(KeyCommand):
         self.answer(
             options,
             {"key": text, **describe(key)},
-            f"{text}\n\nKey {key.public_id} of {key.account.name} ({key.account.plan}). "
+            f"{text}\n\nKey {key.public_id} of {visible(key.account.name)} ({key.account.plan}). "
             "Copy it now: it can't be shown again.",
         )
 

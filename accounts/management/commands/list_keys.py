@@ -8,6 +8,7 @@ from django.core.management.base import CommandError
 from accounts.management.base import SHOWN, KeyCommand, describe
 from accounts.models import Account, ApiKey
 from petstore.db.names import named
+from petstore.management.base import visible
 
 COLUMNS = ("id", "account", "plan", "state", "last_used_at", "today", "name")
 
@@ -46,7 +47,7 @@ def in_words(row: dict[str, Any]) -> dict[str, Any]:
 def table(rows: list[dict[str, Any]]) -> str:
     """Return the rows as a table with aligned columns."""
     lines = [[column.upper() for column in COLUMNS]]
-    lines += [[str(row[column] or "-") for column in COLUMNS] for row in map(in_words, rows)]
+    lines += [[visible(str(row[column] or "-")) for column in COLUMNS] for row in map(in_words, rows)]
     widths = [max(len(line[index]) for line in lines) for index in range(len(COLUMNS))]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()

@@ -1,9 +1,11 @@
 """Find leaked keys, by form and checksum."""
 
+import os
 import re
 import sys
 from argparse import ArgumentParser
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -15,11 +17,19 @@ from accounts import key_text
 from accounts.key_text import KeyText
 from accounts.management.base import KeyCommand, operator
 from accounts.models import ApiKey
+from petstore.management.base import visible
 
 # In any file, text or not; not inside a longer word.
 ANYWHERE = re.compile(rb"(?<![0-9A-Za-z_])" + key_text.PATTERN.encode() + rb"(?![0-9A-Za-z_])")
-LONGEST = 200  # Bytes; more than a key and its neighbours.
+WIDE = re.compile(rb"(?:[ -~]\0){60,}[ -~]?")  # ASCII in UTF-16, in either byte order.
+LONGEST = 200  # Bytes; more than a key and its neighbours, in UTF-16 as well.
 PIECE = 1 << 20
+# How these begin: gzip, compress, bzip2, xz, zstd, lz4, zip, 7z, rar, PDF, and git's packs and objects.
+COMPRESSED = (
+    b"\x1f\x8b", b"\x1f\x9d", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"\x04\x22\x4d\x18", b"PK\x03\x04",
+    b"7z\xbc\xaf", b"Rar!", b"%PDF-", b"PACK\0", b"x\x01",
+)  # fmt: skip
+MOST_NAMED = 20  # Files that were not searched.
 
 GITLEAKS = f"""\
 [[rules]]
@@ -27,6 +37,10 @@ id = "petstore-api-key"
 description = "Pet Store API key"
 regex = '''\\b{key_text.PATTERN.replace("(", "(?:")}\\b'''
 keywords = ["psk_live_", "psk_test_"]"""
+
+
+class CompressedError(Exception):
+    """The stream is compressed, so a search would find nothing."""
 
 
 class Finding(NamedTuple):
@@ -48,7 +62,7 @@ class Command(KeyCommand):
         manage.py scan_keys backup/ --revoke --reason "Found in a backup"
         manage.py scan_keys --pattern > gitleaks.toml
         """
-    statuses = {0: "No live key is left.", 1: "A live key is left, or it could not be done."}
+    statuses = {0: "No live key is left.", 1: "A live key is left, or a file could not be searched."}
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
@@ -67,10 +81,15 @@ class Command(KeyCommand):
             raise CommandError("Name a file or a folder, or - for standard input.")
         if options["revoke"] and not options["reason"].strip():
             raise CommandError("Say why the keys are revoked, with --reason.")
-        found = [self.report(finding, options) for finding in findings(options["paths"])]
-        lines = [f"{row['place']}:{row['line']}: {row['id']} {row['state']}" for row in found]
+        unsearched: list[str] = []
+        found = [self.report(finding, options) for finding in findings(options["paths"], unsearched)]
+        lines = [f"{visible(row['place'])}:{row['line']}: {row['id']} {row['state']}" for row in found]
         summary = f"Found {len(found)} keys, {sum(row['state'] == 'live' for row in found)} of them live."
         self.answer(options, found, "\n".join([*lines, summary]))
+        if unsearched:
+            more = f" and {len(unsearched) - MOST_NAMED:,} more" if len(unsearched) > MOST_NAMED else ""
+            names = ", ".join(map(visible, unsearched[:MOST_NAMED]))
+            raise CommandError(f"Some files can't be read, so keys may be left in them: {names}{more}.")
         if any(row["state"] == "live" for row in found):
             sys.exit(1)
 
@@ -90,43 +109,65 @@ class Command(KeyCommand):
         }
 
 
-def findings(paths: list[str]) -> Iterator[Finding]:
-    """Yield the keys in all these places. Raises CommandError for one that can't be read."""
+def findings(paths: list[str], unsearched: list[str]) -> Iterator[Finding]:
+    """Yield the keys in all these places; add what can't be searched, and why, to `unsearched`."""
+
+    def note(error: OSError) -> None:
+        unsearched.append(f"{error.filename} ({error.strerror})")
+
     for name in paths:
-        if name == "-":
-            yield from find(sys.stdin.buffer, "standard input")
-            continue
-        for path in files(Path(name)):
+        for path in [None] if name == "-" else files(Path(name), note):
+            place = "standard input" if path is None else str(path)
             try:
-                with path.open("rb") as stream:
-                    yield from find(stream, str(path))
+                with nullcontext(sys.stdin.buffer) if path is None else path.open("rb") as stream:
+                    yield from find(stream, place)
+            except CompressedError:
+                unsearched.append(f"{place} (compressed: unpack it first)")
             except OSError as error:
-                raise CommandError(f"{path} can't be read: {error.strerror}.") from None
+                unsearched.append(f"{place} ({error.strerror})")
 
 
-def files(path: Path) -> Iterator[Path]:
+def files(path: Path, note: Callable[[OSError], None]) -> Iterator[Path]:
     """Yield the file, or every file below the folder; links are not followed."""
     if not path.is_dir():
         yield path
         return
-    for entry in sorted(path.rglob("*")):
-        if entry.is_file() and not entry.is_symlink():
-            yield entry
+    for folder, folders, names in os.walk(path, onerror=note):
+        folders.sort()
+        for entry in (Path(folder, name) for name in sorted(names)):
+            if entry.is_file() and not entry.is_symlink():
+                yield entry
 
 
 def find(stream: BinaryIO, place: str) -> Iterator[Finding]:
-    """Yield each key in a stream, whatever its size: two pieces at most are in memory."""
+    """Yield each key in a stream, whatever its size: two pieces at most are in memory.
+
+    Raises CompressedError.
+    """
     data, line = stream.read(PIECE), 1
+    if data.startswith(COMPRESSED):
+        raise CompressedError
     while data:
         following = stream.read(PIECE)
         # A key that starts in the last bytes may go on in the next piece: it is found with that one.
         sure = len(data) if not following else max(0, len(data) - LONGEST)
-        for match in ANYWHERE.finditer(data):
-            key = key_text.split(match[0].decode())
-            if match.start() < sure and key is not None:
-                yield Finding(key, place, line + data.count(b"\n", 0, match.start()))
+        for start, text in sorted(set(candidates(data))):
+            key = key_text.split(text.decode())
+            if start < sure and key is not None:
+                yield Finding(key, place, line + data.count(b"\n", 0, start))
         line += data.count(b"\n", 0, sure)
         data = data[sure:] + following if following else b""
+
+
+def candidates(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield where each text in a key's form starts, and the text, in ASCII or in UTF-16."""
+    for match in ANYWHERE.finditer(data):
+        yield match.start(), match[0]
+    for wide in WIDE.finditer(data):
+        text = wide[0].replace(b"\0", b"")
+        for skipped in (0, 1):  # The first may be half of a character in front of a key.
+            for match in ANYWHERE.finditer(text[skipped:]):
+                yield wide.start() + 2 * (skipped + match.start()), match[0]
 
 
 def owner(text: KeyText) -> ApiKey | None:

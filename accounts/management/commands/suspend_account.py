@@ -9,6 +9,7 @@ from accounts.management.base import KeyCommand, operator
 from accounts.models import Account
 from accounts.quota import publishing
 from petstore.db.names import named
+from petstore.management.base import visible
 
 
 class Command(KeyCommand):
@@ -27,14 +28,15 @@ class Command(KeyCommand):
     def run(self, options: dict[str, Any]) -> None:
         account = named(Account.objects.all(), options["account"])
         if account is None:
-            raise CommandError(f"No account has the name {options['account']}.")
+            raise CommandError(f"No account has the name {options['account']!r}.")
         verb = account.lift_suspension if options["lift"] else account.suspend
         verb(reason=options["reason"], by=operator())
         if text := publishing.warning(account=account.pk):
             self.stderr.write(text)
+        name = visible(account.name)
         since = account.suspended_at.isoformat() if account.suspended_at else None
         self.answer(
             options,
             {"account": account.name, "suspended_at": since},
-            f"Done. {account} is suspended." if since else f"Done. The suspension of {account} is lifted.",
+            f"Done. {name} is suspended." if since else f"Done. The suspension of {name} is lifted.",
         )

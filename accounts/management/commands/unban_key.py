@@ -4,6 +4,7 @@ from argparse import ArgumentParser
 from typing import Any
 
 from accounts.management.base import KeyCommand, describe, find_key, operator
+from petstore.management.base import visible
 
 
 class Command(KeyCommand):
@@ -20,4 +21,8 @@ class Command(KeyCommand):
     def run(self, options: dict[str, Any]) -> None:
         key = find_key(options["id"])
         key.unban(reason=options["reason"], by=operator())
-        self.answer(options, describe(key), f"Done. Key {key.public_id} of {key.account} is free again.")
+        self.answer(
+            options,
+            describe(key),
+            f"Done. Key {key.public_id} of {visible(key.account.name)} is free again.",
+        )

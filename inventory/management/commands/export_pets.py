@@ -14,7 +14,7 @@ from inventory.import_export import FORMATS, STREAM, export, format_of, snapshot
 from inventory.import_export.writing import Exported, whole_file, write
 from inventory.models import Category, Pet, PetQuerySet, PetStatus
 from petstore.db.names import named
-from petstore.management.base import INTERRUPTED, JsonCommand, forget_output
+from petstore.management.base import INTERRUPTED, JsonCommand, forget_output, visible
 
 
 class Command(JsonCommand):
@@ -64,7 +64,7 @@ class Command(JsonCommand):
         except OSError as error:
             if file == STREAM:
                 forget_output()
-            name = "Standard output" if file == STREAM else file
+            name = "Standard output" if file == STREAM else visible(file)
             raise CommandError(f"{name} can't be written: {error.strerror}.") from None
         out = self.stdout if file != STREAM else self.stderr  # Beside the export, not in it; nor in red.
         told = json.dumps({"file": file, "format": file_format, "pets": self.count})

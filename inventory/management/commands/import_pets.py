@@ -18,7 +18,7 @@ from django.db import IntegrityError
 
 from inventory.import_export import FORMATS, STREAM, add, checked, format_of
 from inventory.import_export.checking import Report, Row
-from petstore.management.base import INTERRUPTED, JsonCommand
+from petstore.management.base import INTERRUPTED, JsonCommand, visible
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -71,7 +71,7 @@ class Command(JsonCommand):
         try:
             added = self.run(file_format, report, options)
         except OSError as error:
-            name = "Standard input" if options["file"] == STREAM else options["file"]
+            name = "Standard input" if options["file"] == STREAM else visible(options["file"])
             raise CommandError(f"{name} can't be read: {error.strerror}.") from None
         except IntegrityError:
             text = f"The database refused the pets. Was a category deleted meanwhile? {NOTHING}"

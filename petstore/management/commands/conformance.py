@@ -1,5 +1,6 @@
 """Check a deployment against the contract, from outside."""
 
+import re
 import sys
 from argparse import ArgumentParser
 from collections import Counter
@@ -99,16 +100,22 @@ class Command(JsonCommand):
         }
         numbers = ", ".join(f"{count[outcome]} {outcome.value}" for outcome in Outcome if count[outcome])
         summary = f"{session.url}: {numbers}. {session.spent} requests with the key."
-        self.answer(options, data, "\n".join([*map(self.line, results), "", summary]))
+        self.answer(options, data, "\n".join([*map(self.line, results), "", summary]), self.coloured)
         if count[Outcome.FAILED]:
             sys.exit(1)
         if count[Outcome.NOT_RUN]:
             sys.exit(INCOMPLETE)
 
+    def coloured(self, text: str) -> str:
+        """Colour the outcomes, at the start of lines."""
+        for outcome, style in STYLES.items():
+            words = getattr(self.style, style)(f"{outcome.value:8}")
+            text = re.sub(f"^{outcome.value:8}", lambda found, words=words: words, text, flags=re.MULTILINE)
+        return text
+
     def line(self, result: Result) -> str:
         """Return what is printed of one result."""
-        style = getattr(self.style, STYLES[result.outcome])
-        lines = [f"{style(f'{result.outcome.value:8}')} {result.check.title} ({result.check.rule})"]
+        lines = [f"{result.outcome.value:8} {result.check.title} ({result.check.rule})"]
         if result.detail:
             lines.append(result.detail)
         if result.outcome is Outcome.FAILED:

@@ -16,7 +16,7 @@ from django.core.management.base import CommandError
 from petstore.conformance.answers import Answer, BrokenError, UnreachableError
 from petstore.conformance.session import NEXT, Session
 from petstore.environment import is_page_url
-from petstore.management.base import JsonCommand, forget_output
+from petstore.management.base import JsonCommand, forget_output, visible
 from petstore.management.remote import WRONG_OPTIONS, add_key, address, api_key
 
 LIMIT = 100
@@ -156,10 +156,9 @@ class Command(JsonCommand):
 
 
 def one_line(event: dict[str, Any]) -> str:
-    """Return an event for people. Names come from anybody: what a terminal would obey is written out."""
+    """Return an event for people."""
     data = orjson.dumps(event["data"]).decode()
-    text = f"{event['id']} {event['createdAt']} {event['type']} {data}"
-    return "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in text)
+    return visible(f"{event['id']} {event['createdAt']} {event['type']} {data}")
 
 
 def message_of(answer: Answer) -> str:

@@ -11,7 +11,7 @@ from django.conf import settings
 from django.core.management.base import CommandError
 
 from petstore.loop import redis_owner
-from petstore.management.base import DocumentedCommand
+from petstore.management.base import DocumentedCommand, visible
 
 
 def free_address(host: str, port: int) -> str:
@@ -34,7 +34,7 @@ def free_address(host: str, port: int) -> str:
             reason = error.strerror
         else:
             return str(address[0])
-    text = f"Can't listen on {host or 'an empty host'} port {port}: {reason}."
+    text = f"Can't listen on {visible(host) or 'an empty host'} port {port}: {reason}."
     raise CommandError(f"{text} Choose another with --host, --port or PORT.")
 
 
