@@ -36,7 +36,9 @@ def visible(text: str, keep: str = "") -> str:
 class VisibleOutput(OutputWrapper):
     """Output in which names and file names can't control the terminal; line breaks stay."""
 
-    def write(self, msg: str = "", style_func: Any = None, ending: str | None = None) -> None:
+    def write(  # type: ignore[override]  # As Django's own.
+        self, msg: str = "", style_func: Any = None, ending: str | None = None
+    ) -> None:
         super().write(visible(msg, keep="\n"), style_func, ending)
 
 

@@ -109,8 +109,8 @@ class Command(JsonCommand):
     def coloured(self, text: str) -> str:
         """Colour the outcomes, at the start of lines."""
         for outcome, style in STYLES.items():
-            words = getattr(self.style, style)(f"{outcome.value:8}")
-            text = re.sub(f"^{outcome.value:8}", lambda found, words=words: words, text, flags=re.MULTILINE)
+            word = f"{outcome.value:8}"
+            text = re.sub(f"^{word}", getattr(self.style, style)(word), text, flags=re.MULTILINE)
         return text
 
     def line(self, result: Result) -> str:

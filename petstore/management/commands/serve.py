@@ -31,7 +31,7 @@ def free_address(host: str, port: int) -> str:
                 probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # As the server does.
                 probe.bind(address[:2])
         except OSError as error:
-            reason = error.strerror
+            reason = error.strerror or str(error)
         else:
             return str(address[0])
     text = f"Can't listen on {visible(host) or 'an empty host'} port {port}: {reason}."
