@@ -1,5 +1,6 @@
 """Find leaked keys, by form and checksum."""
 
+import errno
 import os
 import re
 import sys
@@ -37,10 +38,6 @@ id = "petstore-api-key"
 description = "Pet Store API key"
 regex = '''\\b{key_text.PATTERN.replace("(", "(?:")}\\b'''
 keywords = ["psk_live_", "psk_test_"]"""
-
-
-class CompressedError(Exception):
-    """The stream is compressed, so a search would find nothing."""
 
 
 class Finding(NamedTuple):
@@ -121,8 +118,6 @@ def findings(paths: list[str], unsearched: list[str]) -> Iterator[Finding]:
             try:
                 with nullcontext(sys.stdin.buffer) if path is None else path.open("rb") as stream:
                     yield from find(stream, place)
-            except CompressedError:
-                unsearched.append(f"{place} (compressed: unpack it first)")
             except OSError as error:
                 unsearched.append(f"{place} ({error.strerror})")
 
@@ -142,11 +137,11 @@ def files(path: Path, note: Callable[[OSError], None]) -> Iterator[Path]:
 def find(stream: BinaryIO, place: str) -> Iterator[Finding]:
     """Yield each key in a stream, whatever its size: two pieces at most are in memory.
 
-    Raises CompressedError.
+    Raises OSError, also for compressed data, in which a search finds nothing.
     """
     data, line = stream.read(PIECE), 1
     if data.startswith(COMPRESSED):
-        raise CompressedError
+        raise OSError(errno.EBADMSG, "compressed: unpack it first")
     while data:
         following = stream.read(PIECE)
         # A key that starts in the last bytes may go on in the next piece: it is found with that one.
