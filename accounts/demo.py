@@ -13,7 +13,7 @@ from random import Random
 
 from django.conf import settings
 
-from accounts.bans import BAN_LENGTHS
+from accounts.bans import BAN_LENGTHS, Ban
 from accounts.key_text import ACCOUNT_ID_LENGTH, BASE62, PUBLIC_ID_LENGTH
 from accounts.limits import MINUTE, microseconds, moment
 from accounts.models import (
@@ -176,7 +176,7 @@ def entry(key: ApiKey, action: Action, at: datetime, by: str, reason: str = "") 
 
 
 def ban(choose: Random, now: datetime, customers: list[Customer]) -> list[Refusal]:
-    """Ban some keys, as the service does after many requests that came too early; return those refused."""
+    """Ban some keys, as the service does when a client ignores 429; return those refused."""
     began, refused = microseconds(now) - BANNED_AGO, []
     for level, customer in enumerate(customers[2::4][:BANNED], 1):
         key, length = customer.keys[0], BAN_LENGTHS[level]
@@ -184,8 +184,7 @@ def ban(choose: Random, now: datetime, customers: list[Customer]) -> list[Refusa
         KeyStanding.objects.bulk_create(
             [KeyStanding(key=key, banned_at=began, banned_until=until, ban_level=level + 1)]
         )
-        sent = "Sent 30 requests without waiting as Retry-After said."
-        reason = f"{sent} Banned for {length // MINUTE} minutes."
+        reason = Ban(key.pk, began, until, level + 1, 312).reason
         entry(key, Action.BANNED, moment(began), "the service", reason).save()
         for _ in range(REFUSALS_OF_A_DAY):
             row = refusal(choose, key, moment(began + round(BANNED_AGO * choose.random())))

@@ -48,7 +48,7 @@ EXPLAINED = {
     ),
     Rule.BAN: Explained(
         ErrorCode.API_KEY_BANNED,
-        "The key was banned: it had kept sending before the Retry-After of a 429 ran out.",
+        "The key was banned: it had kept sending for 20 seconds or more after a 429.",
         "Fix the program: after a 429 it must wait as Retry-After says. The key works again when the ban "
         "ends; requests until then don't prolong it. Staff can lift the ban once the program is fixed.",
     ),

@@ -222,7 +222,7 @@ class ApiKey(Published):
             standing.banned_until = max(now, standing.banned_at)
             standing.ban_level = max(0, standing.ban_level - 1)
             standing.lifts += 1
-            standing.strikes = standing.told_until = 0
+            standing.strikes = standing.told_until = standing.refusing_until = 0
             standing.save()
             audit.record(by, self, Action.UNBANNED, reason=reason)
             self.tell_of_ban(standing.banned_at)  # Whoever found it may not have written it yet.

@@ -73,9 +73,17 @@ class KeyStanding(Published):
     """
 
     key = models.OneToOneField("accounts.ApiKey", models.CASCADE, primary_key=True, related_name="standing")
+    # These three are only for workers of the previous version, which count by them during an upgrade.
     told_until = models.BigIntegerField(default=0, help_text="When the last Retry-After runs out.")
     strikes = models.BigIntegerField(default=0)
     strikes_end = models.BigIntegerField(default=0, help_text="When the strikes are forgotten.")
+    refusing_until = models.BigIntegerField(
+        default=0, db_default=0, help_text="End of the window that refused last; the next four count in it."
+    )
+    first_refusal_at = models.BigIntegerField(default=0, db_default=0)
+    last_strike_at = models.BigIntegerField(default=0, db_default=0)
+    window_refusals = models.BigIntegerField(default=0, db_default=0)
+    window_strikes = models.BigIntegerField(default=0, db_default=0)
     banned_at = models.BigIntegerField(default=0)
     banned_until = models.BigIntegerField(default=0, db_index=True)
     ban_level = models.BigIntegerField(default=0, help_text="How many steps the next ban starts from.")

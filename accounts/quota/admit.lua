@@ -31,32 +31,41 @@ if today ~= day then
     redis.call('PEXPIRE', KEYS[2], math.ceil(((today + 1) * DAY + MINUTE + SKEW - now) / 1000))
 end
 
--- A refusal: is it a strike, and does it ban?
+-- A refusal: is it a strike, and does it ban (D26)?
 if not admitted and not banned then
-    if now >= strikes_end then strikes = 0 end
-    if now < told_until then
-        if strikes == 0 then strikes_end = now + STRIKE_WINDOW end
-        strikes = strikes + 1
+    local refusing_until = 0
+    if minute_used >= per_minute then refusing_until = minute_ends end
+    if day_used + day_other >= per_day then refusing_until = math.max(refusing_until, (today + 1) * DAY) end
+    lifts = math.max(lifts, own_lifts)
+    -- The counts have their own note of the lifts that they know of: a worker of the previous version raises
+    -- `lifts` and leaves the counts as they are.
+    local counted_until, first_refusal, last_strike, refusals, strikes, counted_lifts, ban_from = numbers(
+        KEYS[3], 'refusing_until', 'first_refusal_at', 'last_strike_at', 'window_refusals', 'window_strikes',
+        'window_lifts', 'ban_from')
+    if counted_until ~= refusing_until or counted_lifts ~= lifts or now >= first_refusal + STRIKE_WINDOW then
+        first_refusal, last_strike, refusals, strikes, ban_from = now, 0, 0, 0, 0
     end
-    local free_at = now
-    if minute_used >= per_minute then free_at = math.max(free_at, minute_ends) end
-    if day_used + day_other >= per_day then free_at = math.max(free_at, (today + 1) * DAY) end
-    told_until = now + math.max(1, math.ceil((free_at - now) / SECOND)) * SECOND
-    if strikes >= math.max(MIN_STRIKES, math.ceil(per_minute / 2)) then
+    refusals = refusals + 1
+    if now >= math.max(first_refusal + FIRST_STRIKE_AFTER, last_strike + STRIKE_INTERVAL) then
+        last_strike, strikes = now, strikes + 1
+    end
+    if strikes >= STRIKES_TO_BAN and refusals >= math.max(MIN_REFUSALS_TO_BAN, math.ceil(per_minute / 2)) then
         -- All who find it before it is on record find the same ban.
-        if ban_from > now or ban_from <= now - STRIKE_WINDOW then ban_from = now end
+        if ban_from == 0 or ban_from > now then ban_from = now end
         local clean_days = math.max(0, math.floor((ban_from - banned_until) / STEP_BACK_AFTER))
         local level = math.max(0, ban_level - clean_days)
         local ends, next_level = ban_from + BAN_LENGTHS[level + 1], math.min(level + 1, #BAN_LENGTHS - 1)
         if ARGV[6] ~= '1' then
             redis.call('HSET', KEYS[3], 'ban_from', ban_from)
-            return {asked, 'bans', id, ban_from, ends, next_level, strikes}
+            return {asked, 'bans', id, ban_from, ends, next_level, refusals}
         end
-        banned_until, ban_level, strikes = ends, next_level, 0
+        banned_until, ban_level, refusing_until, ban_from = ends, next_level, 0, 0
     end
-    redis.call('HSET', KEYS[3], 'told_until', told_until, 'strikes', strikes, 'strikes_end', strikes_end,
-        'banned_until', banned_until, 'ban_level', ban_level, 'lifts', math.max(lifts, own_lifts))
-    local last = math.max(told_until, strikes_end, banned_until)
+    redis.call('HSET', KEYS[3], 'refusing_until', refusing_until, 'first_refusal_at', first_refusal,
+        'last_strike_at', last_strike, 'window_refusals', refusals, 'window_strikes', strikes,
+        'window_lifts', lifts, 'ban_from', ban_from, 'banned_until', banned_until, 'ban_level', ban_level,
+        'lifts', lifts)
+    local last = math.max(first_refusal + STRIKE_WINDOW, banned_until)
     redis.call('PEXPIRE', KEYS[3], math.ceil((last - now) / 1000) + 1)
 end
 

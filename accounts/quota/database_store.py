@@ -5,7 +5,16 @@ import time
 from django.conf import settings
 
 from accounts import key_text, networks
-from accounts.bans import BAN_LENGTHS, STEP_BACK_AFTER, STRIKE_WINDOW, Ban, strikes_to_ban
+from accounts.bans import (
+    BAN_LENGTHS,
+    FIRST_STRIKE_AFTER,
+    STEP_BACK_AFTER,
+    STRIKE_INTERVAL,
+    STRIKE_WINDOW,
+    STRIKES_TO_BAN,
+    Ban,
+    refusals_to_ban,
+)
 from accounts.events.warnings import THRESHOLDS
 from accounts.key_text import KeyText
 from accounts.limits import DAY, HOUR, MINUTE, SECOND, Verdict, Window, account_windows, look_verdict
@@ -69,43 +78,50 @@ RETURNING minute_ends, minute_used, day, day_used, seen_at, admitted
 MAX_LEVEL = len(BAN_LENGTHS) - 1
 LEVELS = " ".join(f"WHEN {level} THEN {length}" for level, length in enumerate(BAN_LENGTHS))
 
-# A refusal: is it a strike, and does it ban? The strikes stay above zero only for the one request that sets
-# off the ban: those that meet it find none.
+# A refusal: is it a strike, and does it ban (D26)? The strikes stay above zero only for the request that
+# triggers the ban: those that meet it find none. What was counted before the last ban is void, so that
+# lifting it forgets the strikes even if a worker of the previous version does so.
 STRIKE = OwnSql(f"""
 INSERT INTO accounts_keystanding AS s
-    (key_id, told_until, strikes, strikes_end, banned_at, banned_until, ban_level)
-VALUES (%(key)s, %(told)s, 0, 0, 0, 0, 0)
+    (key_id, told_until, strikes, strikes_end, banned_at, banned_until, ban_level,
+    refusing_until, first_refusal_at, last_strike_at, window_refusals, window_strikes)
+VALUES (%(key)s, 0, 0, 0, 0, 0, 0, %(refusing_until)s, %(now)s, 0, 1, 0)
 ON CONFLICT (key_id) DO UPDATE SET
-    (told_until, strikes, strikes_end, banned_at, banned_until, ban_level) = (
+    (refusing_until, first_refusal_at, last_strike_at, window_refusals, window_strikes,
+    banned_at, banned_until, ban_level) = (
         SELECT
-            %(told)s,
-            CASE WHEN %(now)s < s.banned_until THEN 0 ELSE count END,
-            count_ends,
+            %(refusing_until)s,
+            CASE WHEN running THEN s.first_refusal_at ELSE %(now)s END,
+            CASE WHEN NOT running THEN 0 WHEN late THEN %(now)s ELSE s.last_strike_at END,
+            refusals,
+            CASE WHEN banned THEN 0 ELSE count END,
             CASE WHEN bans THEN %(now)s ELSE s.banned_at END,
             CASE WHEN bans THEN %(now)s + CASE level {LEVELS} END
                 ELSE s.banned_until END,
             CASE WHEN bans AND level < {MAX_LEVEL} THEN level + 1 WHEN bans THEN level ELSE s.ban_level END
         FROM (
-            SELECT count, count_ends, level,
-                count >= %(strikes_to_ban)s AND %(now)s >= s.banned_until AS bans
+            SELECT running, late, banned, refusals, count, level,
+                NOT banned AND count >= {STRIKES_TO_BAN} AND refusals >= %(refusals_to_ban)s AS bans
             FROM (
-                SELECT
-                    CASE WHEN running THEN s.strikes ELSE 0 END + strike AS count,
-                    CASE WHEN running OR strike = 0 THEN s.strikes_end
-                        ELSE %(now)s + {STRIKE_WINDOW} END AS count_ends,
+                SELECT running, late, banned,
+                    CASE WHEN running THEN s.window_refusals + 1 ELSE 1 END AS refusals,
+                    CASE WHEN NOT running THEN 0 WHEN late THEN s.window_strikes + 1
+                        ELSE s.window_strikes END AS count,
                     CASE WHEN clean_days >= s.ban_level THEN 0 ELSE s.ban_level - clean_days END AS level
                 FROM (
                     SELECT
-                        %(now)s < s.strikes_end AS running,
-                        CASE WHEN %(now)s < s.told_until AND %(now)s >= s.banned_until
-                            THEN 1 ELSE 0 END AS strike,
+                        s.refusing_until = %(refusing_until)s AND s.first_refusal_at > s.banned_at
+                            AND %(now)s < s.first_refusal_at + {STRIKE_WINDOW} AS running,
+                        %(now)s >= s.first_refusal_at + {FIRST_STRIKE_AFTER}
+                            AND %(now)s >= s.last_strike_at + {STRIKE_INTERVAL} AS late,
+                        %(now)s < s.banned_until AS banned,
                         CASE WHEN %(now)s > s.banned_until
                             THEN (%(now)s - s.banned_until) / {STEP_BACK_AFTER} ELSE 0 END AS clean_days
                 ) AS request
             ) AS counts
         ) AS decision
     )
-RETURNING strikes, banned_until, ban_level
+RETURNING window_strikes, window_refusals, banned_until, ban_level
 """)  # noqa: S608  Only constants are put in.
 
 
@@ -235,12 +251,12 @@ def windows_now(facts: KeyFacts, now: int) -> tuple[tuple[Window, Window], int]:
 
 def strike(facts: KeyFacts, verdict: Verdict) -> Verdict:
     """Note a refusal, and return the verdict with the ban that it may have set off."""
-    strikes, banned_until, level = STRIKE.row(
+    strikes, refusals, banned_until, level = STRIKE.row(
         key=facts.id,
         now=verdict.now,
-        told=verdict.now + verdict.retry_after * SECOND,
-        strikes_to_ban=strikes_to_ban(facts.limits.per_minute),
+        refusing_until=verdict.shown.ends_at,
+        refusals_to_ban=refusals_to_ban(facts.limits.per_minute),
     )
     if strikes and banned_until > verdict.now:
-        write_behind.recorder.ban(Ban(facts.id, verdict.now, banned_until, level, strikes))
+        write_behind.recorder.ban(Ban(facts.id, verdict.now, banned_until, level, refusals))
     return Verdict(False, verdict.windows, verdict.now, banned_until)

@@ -55,10 +55,7 @@ if today > day then day_used, day_other = 0, 0 end
 
 -- The ban: what this server knows, or what the database knew, whichever is later.
 -- What it knew before staff lifted a ban is void.
-local told_until, strikes, strikes_end, own_ban, own_level, own_lifts, ban_from = numbers(KEYS[3],
-    'told_until', 'strikes', 'strikes_end', 'banned_until', 'ban_level', 'lifts', 'ban_from')
-if own_lifts < lifts then
-    told_until, strikes, strikes_end, own_ban, own_level, ban_from = 0, 0, 0, 0, 0, 0
-end
+local own_ban, own_level, own_lifts = numbers(KEYS[3], 'banned_until', 'ban_level', 'lifts')
+if own_lifts < lifts then own_ban, own_level = 0, 0 end
 if own_ban > banned_until then banned_until, ban_level = own_ban, own_level end
 local banned = now < banned_until

@@ -4,7 +4,7 @@ Four hashes, in one cluster slot for all keys of an account, because the tag in 
 
     petstore:{8 characters of the account}:key:6 characters   what the database says of a key; a minute
     petstore:{8 characters of the account}:quota              the account's windows; until the day ends
-    petstore:{8 characters of the account}:standing:6         the key's strikes and ban; until they end
+    petstore:{8 characters of the account}:standing:6         the key's refusals and ban; until they end
     petstore:{8 characters of the account}:looks:6            its looks; until their minute ends
 """
 
@@ -50,7 +50,9 @@ ROUNDS = 8  # Steps with one request: 3 are usual at most, 5 where facts end bet
 # public_id(): whom a reply is for, from the name that was asked for.
 CONSTANTS = f"""
 local SECOND, MINUTE, DAY, SKEW, NIGHT_SKEW = {SECOND}, {MINUTE}, {DAY}, {SKEW}, {NIGHT_SKEW}
-local STRIKE_WINDOW, MIN_STRIKES = {bans.STRIKE_WINDOW}, {bans.MIN_STRIKES}
+local STRIKE_WINDOW, FIRST_STRIKE_AFTER = {bans.STRIKE_WINDOW}, {bans.FIRST_STRIKE_AFTER}
+local STRIKE_INTERVAL, STRIKES_TO_BAN = {bans.STRIKE_INTERVAL}, {bans.STRIKES_TO_BAN}
+local MIN_REFUSALS_TO_BAN = {bans.MIN_REFUSALS_TO_BAN}
 local THRESHOLDS = {{{", ".join(map(str, THRESHOLDS))}}}
 local BAN_LENGTHS, STEP_BACK_AFTER = {{{", ".join(map(str, bans.BAN_LENGTHS))}}}, {bans.STEP_BACK_AFTER}
 local function public_id()

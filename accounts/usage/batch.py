@@ -204,7 +204,4 @@ def write_bans(bans: list[Ban]) -> None:
         if not key.tell_of_ban(ban.began_at):  # Another process had to do with it, too.
             continue
         transaction.on_commit(BANS.inc)  # A write that failed comes again.
-        minutes = (ban.ends_at - ban.began_at) // MINUTE
-        sent = f"Sent {ban.strikes} requests without waiting as Retry-After said."
-        reason = f"{sent} Banned for {minutes} minutes."
-        audit.record(SERVICE, key, audit.Action.BANNED, reason=reason)
+        audit.record(SERVICE, key, audit.Action.BANNED, reason=ban.reason)

@@ -90,7 +90,7 @@ class UsageRecorder:
         """
         reached = thresholds_of(account_id, day, limit, used)
         with self._lock:
-            if self._batch.reached.keys() & reached:  # The database was away a moment ago.
+            if max(reached) in self._batch.reached:  # The database was away a moment ago.
                 return False
         try:
             in_thread(warn_of_use, reached)

@@ -22,6 +22,13 @@ class Change(NamedTuple):
 # The newest first. Within /v1 only additions are made (D34).
 CHANGES = (
     Change(
+        date(2026, 11, 25),
+        "bans",
+        "A burst no longer leads to a ban",
+        "A key is banned for ignoring 429 for 21 seconds. Requests in flight when the first 429 is sent, "
+        "and up to 19 clients that share a key and each wait as told, no longer lead to a ban.",
+    ),
+    Change(
         date(2026, 11, 23),
         "account-suspended",
         "An account can be suspended",

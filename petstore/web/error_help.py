@@ -128,7 +128,7 @@ ADVICE = {
     ),
     Code.RATE_LIMIT_EXCEEDED: Advice(
         "Your account has used up its requests for this minute. The refused request cost nothing.",
-        "Wait for as many seconds as `Retry-After` says. Requests that come earlier count towards a ban.",
+        "Wait for as many seconds as `Retry-After` says. A key that keeps sending instead is banned.",
     ),
     Code.DAILY_QUOTA_EXCEEDED: Advice(
         "Your account has used up its requests for this day, which ends at midnight UTC.",
@@ -137,7 +137,7 @@ ADVICE = {
         needs_support=True,
     ),
     Code.API_KEY_BANNED: Advice(
-        "The key kept sending after 429 without waiting, and is banned for a while.",
+        "The key kept sending after 429 for 20 seconds or more, and is banned for a while.",
         "Stop sending, and correct the client: it must wait as `Retry-After` says. The ban ends by itself; "
         "staff can lift it sooner. Other keys of the account still work.",
         needs_support=True,

@@ -19,7 +19,7 @@ from tests.support.staff import clerk_who_may
 
 ACCOUNTS = "/admin/accounts/account/"
 KEYS = "/admin/accounts/apikey/"
-WHY = "Sent 30 requests without waiting as Retry-After said. Banned for 5 minutes."
+WHY = "Kept sending after 429: 30 requests were refused within a minute. Banned for 5 minutes."
 
 
 def page_of(row: Account | ApiKey, page: str = "change") -> str:

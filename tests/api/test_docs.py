@@ -14,7 +14,7 @@ from django.conf import settings
 from django.test import Client
 from django.utils.html import strip_tags
 
-from accounts.bans import BAN_LENGTHS, MIN_STRIKES, STRIKE_WINDOW
+from accounts import bans
 from accounts.limits import HOUR, MINUTE, SECOND
 from accounts.models.api_keys import ROTATION_OVERLAP
 from accounts.recent_answers import KEPT
@@ -62,11 +62,16 @@ def test_link_of_an_error_leads_to_its_anchor(api: Api, client: Client) -> None:
 def test_guide_to_rate_limits_has_the_program_s_numbers(client: Client, settings: Any) -> None:
     settings.ANONYMOUS_PER_MINUTE = 321
     page = guide(client, "rate-limits")
-    minutes = [length // MINUTE for length in BAN_LENGTHS[:2]]
-    hours = [length // HOUR for length in BAN_LENGTHS[2:]]
+    minutes = [length // MINUTE for length in bans.BAN_LENGTHS[:2]]
+    hours = [length // HOUR for length in bans.BAN_LENGTHS[2:]]
     assert "321 a minute" in page
-    assert f"within {STRIKE_WINDOW // SECOND} seconds as half the limit per minute" in page
-    assert f"but at least {MIN_STRIKES}, ban the key for {minutes[0]} minutes" in page
+    first, interval = bans.FIRST_STRIKE_AFTER // SECOND, bans.STRIKE_INTERVAL // SECOND
+    assert f"at least {first} seconds after the first refusal of the minute" in page
+    assert f"at least {interval} second after the last strike" in page
+    assert f"for {bans.STRIKE_WINDOW // SECOND} seconds from the first refusal" in page
+    assert f"{bans.STRIKES_TO_BAN} strikes, and as many refusals in that time as half the limit" in page
+    assert f"but at least {bans.MIN_REFUSALS_TO_BAN}, ban the key for {minutes[0]} minutes" in page
+    assert f"banned {first + (bans.STRIKES_TO_BAN - 1) * interval} seconds after its first 429" in page
     assert f"{minutes[1]} minutes, then {hours[0]} hour, {hours[1]} hours and {hours[2]} hours;" in page
 
 

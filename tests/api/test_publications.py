@@ -42,12 +42,6 @@ def acme(way: Relay, redis: RedisServer, db: None) -> Desk:
     return Desk(RedisQuotaStore(redis.url), per_minute=5, per_day=100)
 
 
-def ban(desk: Desk) -> None:
-    """Ban the account's key, as its refused requests would."""
-    desk.admitted(5 + 11)
-    assert desk.send().banned
-
-
 def test_revocation_holds_after_the_connection_was_cut(acme: Desk, way: Relay) -> None:
     acme.send()
     way.cut()
@@ -56,7 +50,7 @@ def test_revocation_holds_after_the_connection_was_cut(acme: Desk, way: Relay) -
 
 
 def test_unban_holds_after_the_connection_was_cut(acme: Desk, way: Relay) -> None:
-    ban(acme)
+    acme.get_banned()
     write_behind.recorder.write()
     way.cut()
     acme.keys[0].unban(reason="Mended.", by=OPERATOR)
@@ -146,7 +140,7 @@ def test_lifted_ban_stays_lifted_whichever_publication_comes_last(
 ) -> None:
     store = acme.store
     assert isinstance(store, RedisQuotaStore)
-    ban(acme)
+    acme.get_banned()
     write_behind.recorder.write()
     monkeypatch.setattr(ON_COMMIT, lambda tell, robust=False: None)
     acme.keys[0].unban(reason="Mended.", by=OPERATOR)
@@ -157,12 +151,12 @@ def test_lifted_ban_stays_lifted_whichever_publication_comes_last(
 
 
 def test_ban_after_a_lifted_one_holds(acme: Desk) -> None:
-    ban(acme)
+    acme.get_banned()
     write_behind.recorder.write()
     acme.keys[0].unban(reason="Mended.", by=OPERATOR)
     assert not acme.send().banned
     acme.now += MINUTE
-    ban(acme)
+    acme.get_banned()
     assert acme.send().banned
 
 

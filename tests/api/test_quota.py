@@ -1,19 +1,16 @@
-"""The quota rules D21-D24 and D26-D28, on every store."""
+"""The quota rules D21-D24, D27 and D28, on every store; those of bans are in test_bans.py."""
 
-import time
 from collections.abc import Callable
 
 import pytest
 
-from accounts.bans import BAN_LENGTHS, strikes_to_ban
 from accounts.key_text import checksum
 from accounts.limits import DAY, MINUTE, SECOND, Verdict
-from accounts.models import KeyStanding, PlanCode
+from accounts.models import PlanCode
 from accounts.quota.admission import QuotaStore
 from accounts.quota.key_record import KeyRefusal
 from accounts.usage import write_behind
 from petstore.api.errors import ErrorCode
-from petstore.backoffice.models import AuditEntry
 from tests.conftest import OPERATOR
 from tests.support.quota import NOON, Desk, day, minute
 
@@ -207,117 +204,6 @@ def test_clock_set_forward_starts_new_windows(desk: Callable[..., Desk]) -> None
     acme.admitted(3)
     acme.now += 400 * DAY
     assert acme.admitted(5) == 3
-
-
-# --- Strikes and bans
-
-
-def refused(acme: Desk, times: int, key: int = 0) -> list[ErrorCode]:
-    verdicts = [acme.send(key) for _ in range(times)]
-    assert not any(verdict.admitted for verdict in verdicts)
-    return [verdict.refusal for verdict in verdicts]
-
-
-def test_strikes_to_ban_are_half_the_minute_limit_and_at_least_ten() -> None:
-    assert [strikes_to_ban(limit) for limit in (1, 19, 20, 21, 60, 1_000)] == [10, 10, 10, 11, 30, 500]
-
-
-def test_strike_that_reaches_the_number_bans_and_says_so(desk: Callable[..., Desk]) -> None:
-    acme = desk(per_minute=5)
-    acme.admitted(5)
-    codes = refused(acme, 12)  # The first is no strike: nobody had been told to wait.
-    assert codes[:10] == [ErrorCode.RATE_LIMIT_EXCEEDED] * 10
-    assert codes[10:] == [ErrorCode.API_KEY_BANNED] * 2
-    verdict = acme.send()
-    assert (verdict.retry_after, verdict.shown.reset) == (300, NOON // SECOND + 300)
-    assert shown(verdict) == ("ban", 5, 0)
-
-
-def test_requests_during_a_ban_do_not_prolong_it(desk: Callable[..., Desk]) -> None:
-    acme = desk(per_minute=5)
-    acme.admitted(16)
-    for _ in range(10):
-        acme.wait(29)
-        assert refused(acme, 30) == [ErrorCode.API_KEY_BANNED] * 30
-    acme.now = NOON + BAN_LENGTHS[0]
-    assert acme.send().admitted
-
-
-def test_waiting_as_told_is_no_strike(desk: Callable[..., Desk]) -> None:
-    acme = desk(per_minute=1)
-    acme.add_key()
-    for _ in range(40):
-        acme.send(1)  # The account's other key takes the whole minute,
-        verdict = acme.send(0)
-        assert verdict.refusal is ErrorCode.RATE_LIMIT_EXCEEDED
-        acme.wait(verdict.retry_after)  # and this one waits each time.
-
-
-def test_strikes_are_forgotten_after_a_minute(desk: Callable[..., Desk]) -> None:
-    acme = desk(per_minute=5, per_day=5)
-    acme.admitted(5)
-    for _ in range(5):
-        assert ErrorCode.API_KEY_BANNED not in refused(acme, 9)
-        acme.wait(61)
-
-
-def test_ban_is_of_the_key_not_of_the_account(desk: Callable[..., Desk]) -> None:
-    acme = desk(per_minute=5)
-    acme.add_key()
-    acme.admitted(16)
-    acme.wait(60)
-    assert acme.send(0).refusal is ErrorCode.API_KEY_BANNED
-    assert acme.send(1).admitted
-
-
-def get_banned(acme: Desk) -> int:
-    """Send until the key is banned; return the ban's seconds."""
-    while True:
-        verdict = acme.send()
-        if not verdict.admitted and verdict.refusal is ErrorCode.API_KEY_BANNED:
-            return (verdict.banned_until - acme.now) // SECOND
-
-
-def test_bans_grow_for_repeats_and_step_back_for_clean_days(desk: Callable[..., Desk]) -> None:
-    acme = desk(per_minute=5, per_day=1_000_000)
-    lengths = []
-    for _ in range(6):
-        lengths.append(get_banned(acme))
-        acme.wait(lengths[-1])
-    assert lengths == [300, 900, 3_600, 21_600, 86_400, 86_400]
-    acme.now += DAY
-    assert get_banned(acme) == 21_600
-    acme.now += 21_600 * SECOND + 9 * DAY
-    assert get_banned(acme) == 300
-
-
-def test_ban_is_recorded_once_for_staff(desk: Callable[..., Desk]) -> None:
-    acme = desk(per_minute=5)
-    acme.admitted(30)
-    event = acme.keys[0].events.get(action=AuditEntry.Action.BANNED)
-    assert event.actor_name == "the service"
-    assert "5 minutes" in event.reason
-    assert KeyStanding.objects.get(key=acme.keys[0]).banned_until == NOON + BAN_LENGTHS[0]
-
-
-def test_lifted_ban_ends_at_once_and_takes_its_step_back(desk: Callable[..., Desk]) -> None:
-    acme = desk(per_minute=5, per_day=1_000_000)
-    acme.now = time.time_ns() // 1000 - SECOND  # The verb lifts by the real clock.
-    get_banned(acme)
-    acme.keys[0].unban(reason="A loop in their code, mended.", by=OPERATOR)
-    acme.wait(61)
-    assert acme.send().admitted
-    assert get_banned(acme) == 300
-    event = acme.keys[0].events.get(action=AuditEntry.Action.UNBANNED)
-    assert event.reason == "A loop in their code, mended."
-
-
-def test_banned_key_sees_what_its_account_has_left(desk: Callable[..., Desk]) -> None:
-    acme = desk(per_minute=5, per_day=100)
-    acme.admitted(16)
-    acme.wait(60)
-    verdict = acme.send()
-    assert (minute(verdict).remaining, day(verdict).remaining) == (5, 95)
 
 
 # --- Keys

@@ -133,7 +133,9 @@ def test_thresholds_are_told_of_if_the_process_dies_with_the_request_that_reache
 
 def test_ban_is_told_of_if_the_process_dies_with_the_request_that_sets_it_off(dying: QuotaStore) -> None:
     desk = Desk(dying, per_minute=1, per_day=100, now=microseconds(timezone.now()))
-    send(desk, 20)
+    for _ in range(24):
+        send(desk, 2)
+        desk.wait(1)
     Feed.objects.update(swept_at=0)
     assert sweep(timezone.now() + timedelta(hours=1))
     assert [data["key"]["id"] for data in told(EventType.KEY_BANNED)] == [desk.keys[0].public_id]

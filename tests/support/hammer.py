@@ -9,6 +9,7 @@ one that has loaded the service.
 
 import os
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
@@ -16,7 +17,14 @@ from threading import Barrier
 
 import django
 
+SECONDS_TO_BAN = 24  # At one time a second; the first ones may be admitted.
 FORK = get_context("fork")
+
+
+def times_to_ban() -> str:
+    """Return the lines for standard input with which a key of a small limit gets banned, by now (D26)."""
+    now = time.time_ns() // 1000
+    return "".join(f"{now - second * 1_000_000}\n" for second in range(SECONDS_TO_BAN, 0, -1))
 
 
 def main(text: str, processes: int, threads: int, requests: int) -> None:

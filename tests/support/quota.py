@@ -1,11 +1,13 @@
 """A quota store in a test: a key, a clock that the test moves, and what the store answers."""
 
+import time
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address
 
 from accounts import key_text
 from accounts.limits import DAY, SECOND, Verdict, Window
 from accounts.models import Account, Actor, ApiKey, PlanCode
+from accounts.quota import store as in_use
 from accounts.quota.admission import Admission, QuotaStore
 
 ADDRESS = IPv4Address("192.0.2.1")
@@ -57,6 +59,30 @@ class Desk:
 
     def wait(self, seconds: float) -> None:
         self.now += round(seconds * SECOND)
+
+    def get_banned(self, key: int = 0) -> Verdict:
+        """Ignore 429 until the key is banned; return the verdict that says so."""
+        verdict = send_until_banned(self.store, self.texts[key], self.now)
+        self.now = verdict.now
+        return verdict
+
+
+def send_until_banned(store: QuotaStore, text: str, now: int) -> Verdict:
+    """Ignore 429 from this time on, by the store's clock, and return the verdict that bans."""
+    key = key_text.split(text)
+    assert key is not None
+    for _ in range(1_000):
+        verdict = store.admit(key, ADDRESS, now).verdict
+        assert verdict is not None
+        if verdict.banned:
+            return verdict
+        now += 0 if verdict.admitted else SECOND // 2
+    raise AssertionError("The key was not banned.")
+
+
+def ban_by_now(text: str, store: QuotaStore = in_use.store) -> Verdict:
+    """Get a key banned: it has ignored 429 for the last seconds. Return the verdict that bans."""
+    return send_until_banned(store, text, time.time_ns() // 1000 - 25 * SECOND)
 
 
 def minute(verdict: Verdict) -> Window:

@@ -36,7 +36,7 @@ DAY_IN_SECONDS = 5  # Requests a day of those with a small limit, for each secon
 REDIS_PATHS = ("/0", "")  # By the seed; see `rig`.
 EVERYTHING = Choice()
 NOTHING = Usage(0.0, 0)
-SMALL_MINUTE = 200  # Few enough to be reached; a ban takes more strikes in a minute than are made.
+SMALL_MINUTE = 200  # Few enough to be reached; a ban takes more refusals in a minute than come.
 
 
 @dataclass

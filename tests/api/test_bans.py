@@ -1,0 +1,407 @@
+"""When a key is banned, and for how long (D26), on every store; by a clock that the test moves."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+
+import pytest
+from django.db import connection
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from accounts.bans import BAN_LENGTHS, refusals_to_ban
+from accounts.limits import DAY, MINUTE, SECOND, Verdict
+from accounts.models import EventType, KeyStanding, PlanCode
+from accounts.models.events import EventDraft
+from accounts.quota.admission import QuotaStore
+from accounts.quota.redis_store import RedisQuotaStore, names
+from accounts.usage import write_behind
+from petstore.api.errors import ErrorCode
+from petstore.backoffice.models import AuditEntry
+from tests.conftest import OPERATOR
+from tests.support.quota import NOON, Desk, day, minute
+from tests.support.servers import RedisServer
+from tests.support.thorough import times
+
+Make = Callable[..., Desk]
+# The quickest ban: the window's first refusal, then 20 strikes. Seconds.
+QUICKEST = (0, *range(2, 22))
+ATTEMPTS = settings(
+    deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=times(150, 25)
+)
+
+
+@pytest.fixture
+def desk(store: QuotaStore) -> Make:
+    """Make an account whose window refuses from NOON on: for 59 seconds, or until midnight."""
+
+    def make(per_minute: int = 1, per_day: int = 1_000, *, keys: int = 1) -> Desk:
+        desk = Desk(store, per_minute, per_day, now=NOON - SECOND)
+        for _ in range(keys - 1):
+            desk.add_key()
+        assert desk.admitted(min(per_minute, per_day)) == min(per_minute, per_day)
+        desk.now = NOON
+        return desk
+
+    return make
+
+
+def refusals(desk: Desk, seconds: Iterable[float], key: int = 0) -> list[bool]:
+    """Send at these seconds after NOON, each request refused; tell of each whether the key was banned."""
+    found = []
+    for second in seconds:
+        desk.now = NOON + round(second * SECOND)
+        verdict = desk.send(key)
+        assert not verdict.admitted
+        found.append(verdict.banned)
+    return found
+
+
+# --- Strikes
+
+
+def test_request_that_completes_twenty_strikes_says_that_the_key_is_banned(desk: Make) -> None:
+    acme = desk()
+    assert refusals(acme, QUICKEST) == [False] * 20 + [True]
+    verdict = acme.send()
+    assert verdict.refusal is ErrorCode.API_KEY_BANNED
+    assert (verdict.retry_after, verdict.shown.reset) == (300, NOON // SECOND + 21 + 300)
+    assert (verdict.shown.name, verdict.shown.limit, verdict.shown.remaining) == ("ban", 1, 0)
+
+
+@pytest.mark.parametrize(
+    "early",
+    [
+        (0, 1.999999, *range(3, 22)),  # Within 2 seconds of the first refusal.
+        (0, 2, 2.999999, *range(4, 22)),  # Within a second of the last strike.
+        (0, *range(2, 21), 20.999999),
+    ],
+)
+def test_refusal_a_microsecond_early_is_no_strike(desk: Make, early: tuple[float, ...]) -> None:
+    acme = desk()
+    assert not any(refusals(acme, early))
+    assert refusals(acme, [early[-1] + 1]) == [True]
+
+
+@pytest.mark.parametrize("limit", [60, 61, 100])
+def test_ban_needs_half_the_minute_limit_of_refusals_as_well(desk: Make, limit: int) -> None:
+    """The last of them need be no strike."""
+    acme = desk(per_minute=limit)
+    assert not any(refusals(acme, QUICKEST))
+    more = refusals(acme, [21] * (-(-limit // 2) - len(QUICKEST)))
+    assert more == [False] * (len(more) - 1) + [True]
+
+
+def test_twenty_refusals_and_half_the_minute_limit_are_needed() -> None:
+    limits = (1, 40, 41, 60, 1_000, 60_000)
+    assert [refusals_to_ban(limit) for limit in limits] == [20, 20, 21, 30, 500, 30_000]
+
+
+def test_day_that_refuses_needs_half_the_minute_limit_of_refusals(desk: Make) -> None:
+    acme = desk(per_minute=1_000, per_day=1)
+    assert not any(refusals(acme, [*QUICKEST, *[21] * (499 - len(QUICKEST))]))
+    assert refusals(acme, [21]) == [True]
+
+
+# --- Windows
+
+
+def test_strikes_are_forgotten_with_the_minute(desk: Make) -> None:
+    acme = desk()
+    for _ in range(3):
+        start = acme.now - NOON
+        assert not any(refusals(acme, [start / SECOND + second for second in QUICKEST[:-1]]))
+        acme.now = acme.send().shown.ends_at
+        assert acme.send().admitted
+
+
+def test_strikes_of_a_used_up_day_count_for_sixty_seconds_from_the_first_refusal(desk: Make) -> None:
+    last = 59.999999
+    strikes = [last - second for second in range(19, -1, -1)]
+    acme, globex = desk(per_day=1), desk(per_day=1)
+    assert refusals(acme, [0, *strikes]) == [False] * 20 + [True]
+    assert not any(refusals(globex, [0, *strikes[:-1], 60]))  # The first refusal of another 60 seconds.
+    assert refusals(globex, [60 + second for second in QUICKEST[1:]]) == [False] * 19 + [True]
+
+
+def test_strikes_of_one_window_do_not_count_in_another(desk: Make) -> None:
+    """Both refuse one after the other, within a minute."""
+    acme = desk(per_minute=1, per_day=2)
+    assert not any(refusals(acme, QUICKEST[:-1]))
+    acme.account.assign(PlanCode.ENTERPRISE, 1, 1)
+    assert not any(refusals(acme, range(21, 42)[:-1]))
+    assert acme.send().refusal is ErrorCode.DAILY_QUOTA_EXCEEDED
+    assert refusals(acme, [41, 42]) == [False, True]
+
+
+def test_strikes_of_one_day_do_not_count_on_the_next(store: QuotaStore) -> None:
+    midnight = 20_801 * DAY
+    acme = Desk(store, per_minute=1_000, per_day=1, now=midnight - 30 * SECOND)
+    for start in (acme.now, midnight):
+        acme.now = start
+        assert acme.send().admitted
+        for second in QUICKEST[:-1]:
+            acme.now = start + second * SECOND
+            assert acme.send().refusal is ErrorCode.DAILY_QUOTA_EXCEEDED
+
+
+def test_strikes_are_of_the_key_not_of_the_account(desk: Make) -> None:
+    acme = desk(keys=2)
+    assert not any(refusals(acme, QUICKEST[:-1], key=0))
+    assert not any(refusals(acme, [21], key=1))
+    assert refusals(acme, [21], key=0) == [True]
+    acme.now = NOON + MINUTE
+    assert acme.send(1).admitted
+
+
+def banned_by_the_rule(seconds: list[int]) -> bool:
+    """D26 once more, for one window and a limit that adds nothing. Microseconds after the first refusal."""
+    strikes = [0]
+    for second in seconds:
+        if second >= 2 * SECOND and (len(strikes) == 1 or second - strikes[-1] >= SECOND):
+            strikes.append(second)
+    return len(strikes) > 20
+
+
+GAPS = st.sampled_from([0, 1, SECOND // 2, SECOND - 1, SECOND, SECOND + 1, 2 * SECOND - 1, 2 * SECOND])
+
+
+@ATTEMPTS
+@given(gaps=st.lists(GAPS, min_size=20, max_size=45), by_day=st.booleans())
+@example(gaps=[2 * SECOND, *[SECOND] * 19], by_day=False)
+def test_stores_ban_at_the_refusal_at_which_the_rule_does(
+    store: QuotaStore, gaps: list[int], *, by_day: bool
+) -> None:
+    acme = Desk(store, per_minute=1, per_day=1 if by_day else 1_000)
+    acme.admitted(1)
+    sent: list[int] = [0]
+    acme.now = NOON if by_day else NOON + 1
+    first = acme.now
+    assert not acme.send().banned
+    for gap in gaps:
+        if sent[-1] + gap >= MINUTE - 1:
+            break
+        sent.append(sent[-1] + gap)
+        acme.now = first + sent[-1]
+        banned = acme.send().banned
+        assert banned == banned_by_the_rule(sent)
+        if banned:
+            break
+
+
+# --- Clients that are never banned, and one that is
+
+
+def test_client_that_continues_at_once_is_banned_21_seconds_after_its_first_refusal(desk: Make) -> None:
+    """With the limits of Free, ten requests a second."""
+    acme = desk(per_minute=60)
+    banned = refusals(acme, [tenth / 10 for tenth in range(215)])
+    assert banned.index(True) == 210
+
+
+@pytest.mark.parametrize("by_day", [False, True])
+def test_client_with_500_requests_in_flight_is_not_banned(desk: Make, *, by_day: bool) -> None:
+    acme = desk(per_minute=60, per_day=60 if by_day else 1_000)
+    assert not any(refusals(acme, [number / 250 for number in range(500)]))
+
+
+class Waiter:
+    """A client that waits as a 429 says, and otherwise continues at once, with requests in flight."""
+
+    def __init__(self, starts_at: int, in_flight: list[int]) -> None:
+        self.due = starts_at
+        self.in_flight = in_flight  # When each is decided, after the first of them; less than a second.
+
+    def requests(self) -> Iterator[int]:
+        """Yield the times of the next ones."""
+        for offset in self.in_flight:
+            yield self.due + offset
+
+
+def wait_as_told(desk: Desk, waiters: list[Waiter], until: int) -> list[Verdict]:
+    """Let these clients share the key until then. Return the refusals."""
+    found = []
+    queue = [(at, one) for one in waiters for at in one.requests()]
+    while queue:
+        at, one = min(queue, key=lambda entry: entry[0])
+        queue.remove((at, one))
+        desk.now = max(desk.now, at)
+        verdict = desk.send()
+        if verdict.admitted:
+            one.due = max(one.due, desk.now + 1)
+        else:
+            found.append(verdict)
+            one.due = max(one.due, desk.now + verdict.retry_after * SECOND)
+        if desk.now < until and not any(other is one for _, other in queue):
+            queue += [(at, one) for at in one.requests()]
+    return found
+
+
+WORST_STARTS = [
+    pytest.param([0, *(2 * SECOND + number * SECOND for number in range(18))], id="each a second after"),
+    pytest.param([number * (SECOND - 1) for number in range(19)], id="this side of a second"),
+    pytest.param([number * (SECOND + 1) for number in range(19)], id="that side of a second"),
+    pytest.param([40 * SECOND + number * SECOND for number in range(19)], id="at the window's end"),
+    pytest.param([number * SECOND + 1 for number in range(19)], id="after a rounded Retry-After"),
+]
+
+
+@pytest.mark.parametrize("starts", WORST_STARTS)
+@pytest.mark.parametrize("per_day", [1, 3, 1_000])
+def test_19_waiters_that_share_a_key_are_never_banned(desk: Make, starts: list[int], per_day: int) -> None:
+    acme = desk(per_minute=1, per_day=per_day)
+    found = wait_as_told(
+        acme, [Waiter(NOON + start, [0, SECOND - 1]) for start in starts], NOON + 3 * MINUTE
+    )
+    assert len(found) >= 2 * 19
+    assert not any(verdict.banned for verdict in found)
+
+
+@ATTEMPTS
+@given(
+    waiters=st.lists(
+        st.builds(
+            Waiter,
+            st.integers(NOON, NOON + MINUTE),
+            st.lists(st.integers(0, SECOND - 1), min_size=1, max_size=3).map(sorted),
+        ),
+        min_size=1,
+        max_size=19,
+    ),
+    limits=st.sampled_from([(1, 1_000), (3, 5), (2, 1), (5, 20)]),
+    to_midnight=st.integers(1, 3 * MINUTE),
+)
+def test_up_to_19_waiters_are_never_banned_whenever_they_come(
+    store: QuotaStore, waiters: list[Waiter], limits: tuple[int, int], to_midnight: int
+) -> None:
+    start = 20_801 * DAY - to_midnight
+    for waiter in waiters:
+        waiter.due += start - NOON
+    acme = Desk(store, *limits, now=start)
+    assert not any(verdict.banned for verdict in wait_as_told(acme, waiters, start + 3 * MINUTE))
+
+
+# --- Bans
+
+
+def test_requests_during_a_ban_do_not_prolong_it(desk: Make) -> None:
+    acme = desk()
+    ends = acme.get_banned().banned_until
+    for second in range(30, 319, 29):
+        assert all(refusals(acme, [second] * 30))
+    acme.now = ends
+    assert acme.send().admitted
+
+
+def test_bans_grow_for_repeats_and_step_back_for_clean_days(desk: Make) -> None:
+    acme = desk(per_day=1_000_000)
+
+    def ban_seconds() -> int:
+        verdict = acme.get_banned()
+        acme.now = verdict.banned_until
+        return (verdict.banned_until - verdict.now) // SECOND
+
+    assert [ban_seconds() for _ in range(6)] == [300, 900, 3_600, 21_600, 86_400, 86_400]
+    acme.now += DAY
+    assert ban_seconds() == 21_600
+    acme.now += 9 * DAY
+    assert ban_seconds() == 300
+
+
+def test_ban_is_recorded_once_for_staff(desk: Make) -> None:
+    acme = desk()
+    ends = acme.get_banned().banned_until
+    acme.admitted(10)
+    event = acme.keys[0].events.get(action=AuditEntry.Action.BANNED)
+    assert event.actor_name == "the service"
+    assert event.reason == (
+        "Kept sending after 429: 43 requests were refused within a minute. Banned for 5 minutes."
+    )
+    assert KeyStanding.objects.get(key=acme.keys[0]).banned_until == ends == acme.now + BAN_LENGTHS[0]
+
+
+def test_banned_key_sees_what_its_account_has_left(desk: Make) -> None:
+    acme = desk(per_minute=5, per_day=100)
+    acme.get_banned()
+    acme.wait(60)
+    verdict = acme.send()
+    assert (minute(verdict).remaining, day(verdict).remaining) == (5, 95)
+
+
+# --- What forgets strikes
+
+
+@pytest.fixture
+def lifted(store: QuotaStore) -> Desk:
+    """A key whose ban ends this very second because staff lift it; the verb has the real clock."""
+    acme = Desk(store, per_minute=1, per_day=1_000_000, now=time.time_ns() // 1000 - 22 * SECOND)
+    acme.get_banned()
+    write_behind.recorder.write()
+    return acme
+
+
+def lift(desk: Desk) -> None:
+    desk.keys[0].unban(reason="A loop in their code, fixed.", by=OPERATOR)
+    desk.now = time.time_ns() // 1000
+
+
+def seconds_until_banned(desk: Desk) -> float:
+    start = desk.now
+    return (desk.get_banned().now - start) / SECOND
+
+
+def test_lifted_ban_ends_at_once_and_takes_its_step_back(lifted: Desk) -> None:
+    lift(lifted)
+    lifted.wait(60)
+    assert lifted.send().admitted
+    verdict = lifted.get_banned()
+    assert verdict.banned_until - verdict.now == BAN_LENGTHS[0]
+    event = lifted.keys[0].events.get(action=AuditEntry.Action.UNBANNED)
+    assert event.reason == "A loop in their code, fixed."
+
+
+def test_lifting_a_ban_forgets_the_strikes_and_the_next_ban_is_another(lifted: Desk) -> None:
+    lift(lifted)
+    assert seconds_until_banned(lifted) == 21
+    write_behind.recorder.write()
+    assert KeyStanding.objects.get(key=lifted.keys[0]).banned_until == lifted.now + BAN_LENGTHS[0]
+    assert EventDraft.objects.filter(type=EventType.KEY_BANNED).count() == 2
+
+
+def test_worker_of_the_previous_version_that_lifts_a_ban_forgets_the_strikes(
+    lifted: Desk, request: pytest.FixtureRequest
+) -> None:
+    """It writes neither the columns nor the fields that it does not know."""
+    standing = KeyStanding.objects.get(key=lifted.keys[0])
+    standing.banned_until, standing.ban_level = standing.banned_at, 0
+    standing.lifts += 1
+    standing.strikes = standing.told_until = 0
+    standing.save(update_fields=["banned_until", "ban_level", "lifts", "strikes", "told_until"])
+    if isinstance(lifted.store, RedisQuotaStore):
+        server: RedisServer = request.getfixturevalue("redis")
+        fields = {"lifts": 1, "banned_until": 0, "ban_level": 0, "strikes": 0, "told_until": lifted.now}
+        server.client.hset(names(lifted.keys[0].public_id)[2], mapping=fields)
+    lifted.wait(1)
+    assert seconds_until_banned(lifted) == 21
+
+
+def test_row_that_a_worker_of_the_previous_version_inserts_has_no_strikes(desk: Make) -> None:
+    acme = desk()
+    KeyStanding.objects.filter(key=acme.keys[0]).delete()
+    old = ("told_until", "strikes", "strikes_end", "banned_at", "banned_until", "ban_level")
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"INSERT INTO accounts_keystanding (key_id, {', '.join(old)}) VALUES (%s, 9, 29, 9, 0, 0, 0)",
+            [acme.keys[0].pk],
+        )
+    assert refusals(acme, QUICKEST) == [False] * 20 + [True]
+
+
+def test_store_that_loses_its_data_forgets_the_strikes(desk: Make, request: pytest.FixtureRequest) -> None:
+    acme = desk(per_day=1)
+    assert not any(refusals(acme, QUICKEST[:-1]))
+    if isinstance(acme.store, RedisQuotaStore):
+        request.getfixturevalue("redis").client.flushall()
+        write_behind.recorder.write()
+    else:
+        KeyStanding.objects.all().delete()
+    assert not any(refusals(acme, range(21, 41)))
