@@ -37,8 +37,8 @@ if not admitted and not banned then
     if minute_used >= per_minute then refusing_until = minute_ends end
     if day_used + day_other >= per_day then refusing_until = math.max(refusing_until, (today + 1) * DAY) end
     lifts = math.max(lifts, own_lifts)
-    -- The counts have their own note of the lifts that they know of: a worker of the previous version raises
-    -- `lifts` and leaves the counts as they are.
+    -- The counts belong to one refusing window, and end when a ban is lifted. They have a note of the lifts of
+    -- their own: a worker of the previous version raises `lifts` and leaves the counts as they are.
     local counted_until, first_refusal, last_strike, refusals, strikes, counted_lifts, ban_from = numbers(
         KEYS[3], 'refusing_until', 'first_refusal_at', 'last_strike_at', 'window_refusals', 'window_strikes',
         'window_lifts', 'ban_from')
@@ -59,7 +59,7 @@ if not admitted and not banned then
             redis.call('HSET', KEYS[3], 'ban_from', ban_from)
             return {asked, 'bans', id, ban_from, ends, next_level, refusals}
         end
-        banned_until, ban_level, refusing_until, ban_from = ends, next_level, 0, 0
+        banned_until, ban_level = ends, next_level
     end
     redis.call('HSET', KEYS[3], 'refusing_until', refusing_until, 'first_refusal_at', first_refusal,
         'last_strike_at', last_strike, 'window_refusals', refusals, 'window_strikes', strikes,

@@ -2,9 +2,11 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import pytest
 from django.db import connection
+from django.db.models import F
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -360,6 +362,8 @@ def test_lifted_ban_ends_at_once_and_takes_its_step_back(lifted: Desk) -> None:
 
 
 def test_lifting_a_ban_forgets_the_strikes_and_the_next_ban_is_another(lifted: Desk) -> None:
+    """Also where the refusals were counted by a clock ahead of the one that banned."""
+    KeyStanding.objects.update(first_refusal_at=F("banned_at") + SECOND)
     lift(lifted)
     assert seconds_until_banned(lifted) == 21
     write_behind.recorder.write()
@@ -378,7 +382,13 @@ def test_worker_of_the_previous_version_that_lifts_a_ban_forgets_the_strikes(
     standing.save(update_fields=["banned_until", "ban_level", "lifts", "strikes", "told_until"])
     if isinstance(lifted.store, RedisQuotaStore):
         server: RedisServer = request.getfixturevalue("redis")
-        fields = {"lifts": 1, "banned_until": 0, "ban_level": 0, "strikes": 0, "told_until": lifted.now}
+        fields: dict[Any, Any] = {
+            "lifts": 1,
+            "banned_until": 0,
+            "ban_level": 0,
+            "strikes": 0,
+            "told_until": lifted.now,
+        }
         server.client.hset(names(lifted.keys[0].public_id)[2], mapping=fields)
     lifted.wait(1)
     assert seconds_until_banned(lifted) == 21

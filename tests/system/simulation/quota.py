@@ -17,7 +17,7 @@ from django.conf import settings
 from accounts.events.warnings import thresholds_of
 from accounts.key_text import KeyText
 from accounts.limits import DAY, SECOND, Limits
-from accounts.quota import fallback, key_record
+from accounts.quota import fallback, key_record, redis_store
 from accounts.quota.admission import Admission
 from accounts.quota.fallback import FallbackQuotaStore
 from accounts.quota.redis_store import RedisQuotaStore
@@ -38,8 +38,12 @@ STEPS = 8  # Questions to Redis that are answered in the last moment, at most; u
 SENDER = IPv4Address("127.0.0.1")
 ALLOWED = ("127.0.0.0/8",)
 MOST_FACTS_END = 3
+# A scenario lasts some seconds: every refusal is a strike, and ten ban a key.
+HASTY_BANS = "FIRST_STRIKE_AFTER, STRIKE_INTERVAL, STRIKES_TO_BAN, MIN_REFUSALS_TO_BAN = 0, 0, 10, 10\n"
 SILENT = logging.getLogger("simulation")
 SILENT.disabled = True
+with mock.patch.object(redis_store, "CONSTANTS", redis_store.CONSTANTS + HASTY_BANS):
+    HASTY_ADMIT = redis_store.from_files("known.lua", "admit.lua", repeats=False)
 
 
 class QuotaScenario(Scenario):
@@ -72,6 +76,7 @@ class QuotaScenario(Scenario):
         with ExitStack() as stack:
             for patch in (
                 mock.patch.object(write_behind, "recorder", None),
+                mock.patch.object(redis_store, "ADMIT", HASTY_ADMIT),
                 mock.patch.object(key_record, "read", None),
                 mock.patch.object(key_record, "QUERY", None),
                 mock.patch.object(key_record, "from_row", lambda row: row["facts"]),
