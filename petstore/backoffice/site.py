@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.contrib import messages
+from django.contrib.admin.views.main import SEARCH_VAR
 from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.models import User
 from django.contrib.auth.views import redirect_to_login
@@ -40,7 +41,8 @@ class PetstoreAdminSite(TwoFactorSite):
 
         @wraps(inner)
         def page(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-            if not self.has_permission(request) and request.method == "POST":
+            is_form = request.method == "POST" and SEARCH_VAR not in request.POST
+            if is_form and not self.has_permission(request):
                 return self.sign_in_again(request)
             if not request.COOKIES.get(NOT_SAVED) or not self.has_permission(request):
                 return inner(request, *args, **kwargs)

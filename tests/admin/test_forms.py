@@ -185,6 +185,13 @@ def test_a_search_of_the_palette_is_no_form(staff: Client) -> None:
     assert "not_saved" not in response.cookies
 
 
+def test_a_search_of_a_list_is_no_form(staff: Client) -> None:
+    end(staff)
+    response: Any = staff.post(LIST, {"q": "Bella"})
+    assert response.url == f"{LOGIN}?next={LIST}"
+    assert "not_saved" not in response.cookies
+
+
 def test_reading_while_signed_out_warns_of_nothing(staff: Client) -> None:
     end(staff)
     response: Any = staff.get(LIST)
