@@ -242,7 +242,9 @@ class TwoFactorSite(UnfoldAdminSite):
             codes = new_recovery_codes(user)
             record(Actor.of(request), user, Action.TWO_FACTOR_ON)
         form.enter()
-        return self.show_codes(request, codes)
+        response = self.show_codes(request, codes)
+        remember_browser(response, user)
+        return response
 
     def show_codes(self, request: HttpRequest, codes: list[str]) -> HttpResponse:
         """Show new recovery codes: the only time."""

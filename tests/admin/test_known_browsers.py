@@ -9,10 +9,13 @@ from django.contrib.auth.models import User
 from django.core import signing
 from django.core.management import CommandError, call_command
 from django.test import Client
+from django_otp.oath import totp
 from django_otp.plugins.otp_static.models import StaticDevice, StaticToken
+from django_otp.plugins.otp_totp.models import TOTPDevice
 
 from petstore.api.links import page_url
-from petstore.backoffice.known_browsers import COOKIE_AGE
+from petstore.backoffice.known_browsers import COOKIE_AGE, cookie_name
+from petstore.backoffice.otp_devices import PENDING
 from petstore.backoffice.password_links import link_for
 from tests.admin.test_login import Clock, clock
 from tests.support.staff import PASSWORD
@@ -20,7 +23,7 @@ from tests.support.staff import PASSWORD
 __all__ = ["clock"]  # A fixture.
 
 LOGIN, CODE, CHANGE = "/admin/login/", "/admin/two-factor/code/", "/admin/password_change/"
-COOKIE, NEW = "known-browser", "another horse, another battery"
+TWO_FACTOR, NEW = "/admin/two-factor/", "another horse, another battery"
 
 
 @pytest.fixture(autouse=True)
@@ -88,10 +91,18 @@ def test_a_known_browser_is_known_for_one_user() -> None:
     assert not is_recognized(browser_that_signed_in("rival"))
 
 
+def test_colleagues_who_share_a_browser_are_each_known_there() -> None:
+    User.objects.create_user("rival", password=PASSWORD, is_staff=True)
+    browser = browser_that_signed_in()
+    assert attempt(browser, PASSWORD, "rival", "198.51.100.1") == 302
+    browser.post("/admin/logout/")
+    assert is_recognized(browser)
+
+
 @pytest.mark.parametrize("value", ["", "x", "a:b:c", "\xff:\xff:\xff", ":" * 4000, "x" * 8000])
-def test_an_invented_cookie_is_ignored(value: str) -> None:
+def test_an_invented_cookie_is_ignored(boss: User, value: str) -> None:
     browser = Client()
-    browser.cookies[COOKIE] = value
+    browser.cookies[cookie_name(boss)] = value
     assert not is_recognized(browser)
 
 
@@ -132,8 +143,8 @@ def test_it_gives_no_session() -> None:
     assert attempt(browser, "wrong") == 200
 
 
-def test_no_other_script_or_site_gets_the_cookie() -> None:
-    cookie = browser_that_signed_in().cookies[COOKIE]
+def test_no_other_script_or_site_gets_the_cookie(boss: User) -> None:
+    cookie = browser_that_signed_in().cookies[cookie_name(boss)]
     assert cookie["httponly"]
     assert (cookie["samesite"], cookie["path"], cookie["domain"]) == ("Lax", "/", "")
     assert PASSWORD not in cookie.value
@@ -145,7 +156,7 @@ def test_a_failed_sign_in_or_a_password_link_makes_no_known_browser(boss: User) 
     page: Any = browser.get(link_for(boss, by=boss).removeprefix(page_url("")[:-1]), follow=True)
     sent = {"new_password1": PASSWORD, "new_password2": PASSWORD}
     assert browser.post(page.request["PATH_INFO"], sent).status_code == 302
-    assert COOKIE not in browser.cookies
+    assert cookie_name(boss) not in browser.cookies
 
 
 # --- Codes ---------------------------------------------------------------------------------------
@@ -164,12 +175,35 @@ def give_code(browser: Client, code: str) -> int:
     return browser.post(CODE, {"code": code}).status_code
 
 
-def test_the_password_alone_makes_no_known_browser(recovery: StaticDevice) -> None:
+def test_the_password_alone_makes_no_known_browser(boss: User, recovery: StaticDevice) -> None:
     browser = Client()
     assert attempt(browser, PASSWORD) == 302
-    assert COOKIE not in browser.cookies
+    assert cookie_name(boss) not in browser.cookies
     assert give_code(browser, "a") == 302
-    assert COOKIE in browser.cookies
+    assert cookie_name(boss) in browser.cookies
+
+
+def set_up_app(browser: Client, user: User) -> None:
+    browser.get(TWO_FACTOR)
+    device = TOTPDevice.objects.get(user=user, pk=browser.session[PENDING])
+    assert browser.post(TWO_FACTOR, {"code": f"{totp(device.bin_key):06}"}).status_code == 200
+
+
+def test_cookies_from_before_a_second_factor_give_no_codes_to_try(boss: User) -> None:
+    thieves, victim = [browser_that_signed_in() for _ in range(3)], Client()
+    attempt(victim, PASSWORD, address="198.51.100.2")
+    set_up_app(victim, boss)
+    lock_out()
+    assert [attempt(thief, PASSWORD) for thief in thieves] == [429] * 3
+
+
+def test_the_browser_that_set_up_a_second_factor_is_known(boss: User, settings: Any) -> None:
+    settings.STAFF_TWO_FACTOR = "required"
+    browser = Client()
+    attempt(browser, PASSWORD, address="198.51.100.1")
+    set_up_app(browser, boss)
+    browser.post("/admin/logout/")
+    assert is_recognized(browser)
 
 
 def test_wrong_codes_after_a_stolen_password_do_not_lock_out_a_known_browser(
