@@ -17,6 +17,7 @@ from django.utils import timezone
 from accounts.models import Account, ApiKey, EventDraft
 from inventory.models import Category, Pet
 from petstore.backoffice.models import AuditEntry
+from petstore.management.commands.serve import free_address
 from tests.conftest import OPERATOR, Api
 from tests.support.servers import free_port
 
@@ -457,6 +458,18 @@ def test_port_that_is_taken_is_not_shared(taken_port: int) -> None:
     sentence = refusal("serve", "--port", str(taken_port))
     assert f"Can't listen on 127.0.0.1 port {taken_port}: " in sentence
     assert sentence.endswith("Choose another with --host, --port or PORT.")
+
+
+def test_name_of_two_addresses_stands_for_the_first_only(
+    taken_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    addresses = [
+        (socket.AF_INET6, socket.SOCK_STREAM, 6, "", ("::1", taken_port, 0, 0)),
+        (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", taken_port)),
+    ]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *host, **options: addresses)
+    with pytest.raises(CommandError, match="Can't listen on localhost"):
+        free_address("localhost", taken_port)
 
 
 def test_metrics_need_a_folder(tmp_path: Path, settings: Any) -> None:

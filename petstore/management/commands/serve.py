@@ -20,20 +20,18 @@ def free_address(host: str, port: int) -> str:
     The workers share one port (SO_REUSEPORT), so without this a second service would start, and each
     would get some of the requests.
     """
-    reason = "a port is a number from 1 to 65535" if not 1 <= port <= 65_535 else ""
-    try:
-        found = [] if reason else socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError):
-        found, reason = [], "this machine has no such address"
-    for family, kind, _, _, address in sorted(found, key=lambda entry: entry[0]):
+    reason = "a port is a number from 1 to 65535"
+    if 1 <= port <= 65_535:
         try:
+            family, kind, _, _, address = min(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
             with socket.socket(family, kind) as probe:
                 probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # As the server does.
                 probe.bind(address[:2])
+            return str(address[0])
+        except (socket.gaierror, UnicodeError):
+            reason = "this machine has no such address"
         except OSError as error:
             reason = error.strerror or str(error)
-        else:
-            return str(address[0])
     text = f"Can't listen on {visible(host) or 'an empty host'} port {port}: {reason}."
     raise CommandError(f"{text} Choose another with --host, --port or PORT.")
 
