@@ -44,7 +44,8 @@ def findings(question: str, among: tuple[Finding, ...]) -> list[Finding]:
     words = search_key(question).split()
 
     def has_all(text: str) -> bool:
-        return all(word in search_key(text) for word in words)
+        key = search_key(text)
+        return all(word in key for word in words)
 
     found = [one for one in among if has_all(f"{one.title} {one.text}")]
     found.sort(key=lambda one: not has_all(one.title))

@@ -2,10 +2,12 @@
 
 import html
 import re
+from unittest.mock import Mock
 
 import pytest
 from django.test import Client
 
+from petstore.web import search as docs_search
 from petstore.web.search import Finding, findings
 
 FOUND = re.compile(r'<li><a href="([^"]*)">([^<]*)</a> <span class="kind">(\w+)</span>')
@@ -61,3 +63,10 @@ def test_any_question_gets_a_page(client: Client, question: str) -> None:
     response = client.get("/docs/search", {"q": question})
     assert response.status_code == 200
     assert "<script>" not in response.text
+
+
+def test_each_text_is_read_once_however_many_words_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    search_key = Mock(side_effect=str)
+    monkeypatch.setattr(docs_search, "search_key", search_key)
+    findings("a " * 50, (Finding("Guide", "a", "/", "a"),))
+    assert search_key.call_count < 10
