@@ -29,8 +29,9 @@ def logging_settings(form: str, level: str) -> dict[str, Any]:
         "loggers": {
             # Every 4xx as a warning would drown the log; the 5xx are logged where they are answered.
             "django.request": {"level": "ERROR", "filters": ["failures"]},
-            # Anyone can send any Host, and forms of any size: each is answered with 400.
+            # Anyone can send any Host, long addresses, and forms of any size: each is answered with 400.
             "django.security.DisallowedHost": {"level": "CRITICAL"},
+            "django.security.DisallowedRedirect": {"level": "CRITICAL"},
             "django.security.TooManyFieldsSent": {"level": "CRITICAL"},
             "_granian": {"handlers": [], "propagate": True},  # It comes with a handler of its own.
         },

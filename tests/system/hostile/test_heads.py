@@ -232,6 +232,11 @@ def test_body_in_another_transfer_coding_with_trailers_or_cut_is_never_taken(
     assert ("Transfer-Encoding" if coding != b"chunked" else "trailers") in message
 
 
+def test_page_that_the_sign_in_cannot_lead_back_to_is_a_400_without_a_traceback(proxied: Service) -> None:
+    assert send(proxied, "/admin/?" + "?" * 8_000, PROXY)[0] == 400
+    assert "Traceback" not in proxied.log()
+
+
 def test_unreadable_idempotency_key_is_not_taken_for_missing(proxied: Service, key: bytes) -> None:
     for sent in (b"\xff", b"a\xff", b"\xff\r\nIdempotency-Key: a"):
         lines = PROXY, key, JSON, LENGTH, b"Idempotency-Key: " + sent + b"\r\n"
