@@ -74,7 +74,9 @@ def test_key_across_two_pieces_of_a_stream_is_found_once(text: str, offset: int)
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
-@pytest.mark.parametrize("around", ["{}", "key={}\r\n", "\n\u4e41{}\u4100", "\u0141 {} x", "a\n{}\n{}"])
+@pytest.mark.parametrize(
+    "around", ["{}", "key={}\r\n", "\n\u4e41{}\u4100", "\u5bc6{}\u6237", "\u0141 {} x", "a\n{}\n{}"]
+)
 def test_key_is_found_in_every_encoding_of_windows(text: str, encoding: str, around: str) -> None:
     data = around.format(text, text).encode(encoding)
     lines = around.split("\n")
@@ -173,6 +175,7 @@ def test_command_reads_standard_input(issue: Issue, monkeypatch: pytest.MonkeyPa
     [
         ([], "Name a file or a folder"),
         (["/nowhere/at/all"], "can't be read"),
+        (["x" * 300], "File name too long"),
         (["-", "--revoke"], "Say why"),
     ],
 )

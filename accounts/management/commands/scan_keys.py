@@ -3,10 +3,12 @@
 import errno
 import os
 import re
+import stat
 import sys
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from itertools import product
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -124,14 +126,19 @@ def findings(paths: list[str], unsearched: list[str]) -> Iterator[Finding]:
 
 def files(path: Path, note: Callable[[OSError], None]) -> Iterator[Path]:
     """Yield the file, or every file below the folder; links are not followed."""
-    if not path.is_dir():
+    if not os.path.isdir(path):  # Path.is_dir raises PermissionError.
         yield path
         return
     for folder, folders, names in os.walk(path, onerror=note):
         folders.sort()
         for entry in (Path(folder, name) for name in sorted(names)):
-            if entry.is_file() and not entry.is_symlink():
-                yield entry
+            try:
+                regular = stat.S_ISREG(entry.lstat().st_mode)
+            except OSError as error:
+                note(error)
+            else:
+                if regular:
+                    yield entry
 
 
 def find(stream: BinaryIO, place: str) -> Iterator[Finding]:
@@ -160,9 +167,10 @@ def candidates(data: bytes) -> Iterator[tuple[int, bytes]]:
         yield match.start(), match[0]
     for wide in WIDE.finditer(data):
         text = wide[0].replace(b"\0", b"")
-        for skipped in (0, 1):  # The first may be half of a character in front of a key.
-            for match in ANYWHERE.finditer(text[skipped:]):
-                yield wide.start() + 2 * (skipped + match.start()), match[0]
+        # The first, and the last without its zero, may be halves of characters beside a key.
+        for start, end in product((0, 1), (len(wide[0]) // 2, len(text))):
+            for match in ANYWHERE.finditer(text[start:end]):
+                yield wide.start() + 2 * (start + match.start()), match[0]
 
 
 def owner(text: KeyText) -> ApiKey | None:
