@@ -76,6 +76,8 @@ class DocumentedCommand(BaseCommand):
         kwargs |= {"formatter_class": HelpFormatter, "epilog": epilog}
         parser = super().create_parser(prog_name, subcommand, **kwargs)
         parser.description = fill(parser.description or "", WIDTH)
+        error = parser.error
+        parser.error = lambda message: error(visible(message))  # type: ignore[method-assign]
         return parser
 
 

@@ -140,6 +140,7 @@ def test_names_control_no_terminal(hostile_key: ApiKey, tmp_path: Path) -> None:
         ("import_pets", f"{HOSTILE}.csv"), ("export_pets", f"/{HOSTILE}/x.csv"),
         ("export_pets", "--category", HOSTILE), ("listen", HOSTILE, "--key", "x"),
         ("conformance", HOSTILE, "--key", HOSTILE), ("serve", "--host", HOSTILE),
+        ("import_pets", "x.csv", HOSTILE), ("export_pets", f"--{HOSTILE}"),
     ],
 )  # fmt: skip
 def test_refusals_control_no_terminal(
