@@ -138,7 +138,7 @@ def csv_rows(lines: Iterator[str]) -> Iterator[tuple[int, list[str] | Bad]]:
             continue
         if cells is None:
             return
-        if any(cells):
+        if any(map(str.strip, cells)):
             yield line, Bad(NOT_UTF8) if NO_UTF8.search("".join(cells)) else cells
 
 

@@ -104,7 +104,7 @@ REX, TOM = ("Rex", "Dogs", "available"), ("Tom", "Cats", "sold")
         b'\xef\xbb\xbf"sep=\t"\r\n\r\n' + GOOD.replace(b",", b"\t"),
         b"SEP=|,,\n" + GOOD.replace(b",", b"|"),
         b"name,category,status,, \nRex,Dogs,,,\nTom,Cats,sold,,\n",
-        b"name,category,status\nRex,Dogs,,,,\nTom,Cats,sold,\n,,,,,\n",
+        b"name,category,status\nRex,Dogs,,,,\nTom,Cats,sold,\n,,,,,\n \n\t, ,\n",
         b"name,categoryId,status\nRex,1.0,\nTom,2.00,sold\n",
         b"name;categoryId;status\nRex;1,0;\nTom; 2,00 ;sold\n",
     ],
