@@ -42,12 +42,13 @@ def load(file: Path) -> None:
         raise ImproperlyConfigured(message) from None
     named = {}
     for part in parse_stream(StringIO(found)):
-        sound = not part.error and "=" not in (part.key or "")
+        if part.key is None and not part.error:  # Comments and blank lines.
+            continue
         written = part.original.string
         line = part.original.line + written[: -len(written.lstrip())].count("\n")
+        sound = part.value is not None and re.fullmatch(r"[\w.-]+", part.key or "")
         require(sound, f"{file}, line {line},", "does not look like NAME=VALUE.")
-        if part.key and part.value is not None:
-            named[part.key] = part.value
+        named[part.key or ""] = part.value or ""
     for name, value in named.items():
         os.environ.setdefault(name, value)
 

@@ -431,6 +431,11 @@ NO_LINE = "does not look like NAME=VALUE."
         (b'NAME=1\nOTHER="geheim\nMORE=3\n', 2, NO_LINE),
         (b"'NAME=geheim'=1\n", 1, NO_LINE),
         (b"=geheim\n", 1, NO_LINE),
+        (b"OTHER=1\nNAME:geheim\n", 2, NO_LINE),
+        (b"NAME\n", 1, NO_LINE),
+        (b"export NAME\n", 1, NO_LINE),
+        ("\u200bNAME=geheim\n".encode(), 1, NO_LINE),
+        (b";NAME=geheim", 1, NO_LINE),
     ],
 )
 def test_env_file_that_can_not_be_read_is_named_with_its_line(
