@@ -39,7 +39,12 @@ class VisibleOutput(OutputWrapper):
     def write(  # type: ignore[override]  # As Django's own.
         self, msg: str = "", style_func: Any = None, ending: str | None = None
     ) -> None:
-        super().write(visible(msg, keep="\n"), style_func, ending)
+        try:
+            super().write(visible(msg, keep="\n"), style_func, ending)
+            self.flush()
+        except OSError as error:
+            forget_output()
+            raise CommandError(f"Standard output can't be written: {error.strerror}.") from None
 
 
 class DocumentedCommand(BaseCommand):

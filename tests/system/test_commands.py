@@ -190,17 +190,20 @@ def test_ctrl_c_while_the_file_is_read_leaves_nothing(service: Service) -> None:
     assert service.manage("export_pets") == before
 
 
+@pytest.mark.parametrize("command", ["export_pets", "list_keys", "list_peppers --json"])
 @pytest.mark.parametrize(
     ("target", "reason"), [("closed pipe", "Broken pipe"), ("/dev/full", "No space left on device")]
 )
-def test_output_that_nobody_takes_is_told_in_a_sentence(service: Service, target: str, reason: str) -> None:
+def test_output_that_nobody_takes_is_told_in_a_sentence(
+    service: Service, target: str, reason: str, command: str
+) -> None:
     if target == "closed pipe":
         reader, writer = os.pipe()
         os.close(reader)
     else:
         writer = os.open(target, os.O_WRONLY)
     done = subprocess.run(
-        [python(), "manage.py", "export_pets"], cwd=ROOT, env=service.environment, stdout=writer,
+        [python(), "manage.py", *command.split()], cwd=ROOT, env=service.environment, stdout=writer,
         stderr=subprocess.PIPE, check=False,
     )  # fmt: skip
     os.close(writer)

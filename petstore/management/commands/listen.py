@@ -16,7 +16,7 @@ from django.core.management.base import CommandError
 from petstore.conformance.answers import Answer, BrokenError, UnreachableError
 from petstore.conformance.session import NEXT, Session
 from petstore.environment import is_page_url
-from petstore.management.base import JsonCommand, forget_output, visible
+from petstore.management.base import JsonCommand, visible
 from petstore.management.remote import WRONG_OPTIONS, add_key, address, api_key
 
 LIMIT = 100
@@ -71,16 +71,12 @@ class Command(JsonCommand):
         try:
             for event in self.follow(session, options):
                 self.answer(options, event, one_line(event))
-                self.stdout.flush()
                 if forward:
                     self.forward(forward, event)
         except KeyboardInterrupt:
             self.say("")  # Below the terminal's ^C.
         except (BrokenError, LookupError, TypeError, ValueError) as error:
             raise CommandError(f"{session.url} gives no feed of events: {error}") from None
-        except OSError as error:
-            forget_output()
-            raise CommandError(f"Standard output can't be written: {error.strerror}.") from None
         finally:
             signal.signal(signal.SIGTERM, before)
             if self.since != FROM_NOW:
