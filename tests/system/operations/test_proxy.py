@@ -264,3 +264,14 @@ def test_log_has_neither_a_key_nor_the_token_of_a_link(tmp_path: Path, line: str
 
 def both_logged(log: Path) -> None:
     assert sum(" public" in line for line in log.read_text().splitlines()) == 2
+
+
+def test_log_names_the_method_of_a_request(tmp_path: Path) -> None:
+    methods = ["PATCH", "PURGE"]
+    with running(tmp_path, {}) as port:
+        for method in methods:
+            with ask(port, GET.replace(b"GET", method.encode(), 1)) as one:
+                status(one)
+        wait_until(lambda: both_logged(tmp_path / "haproxy.log"), seconds=10)
+    log = (tmp_path / "haproxy.log").read_text()
+    assert [f'"{method} /v1/pets HTTP/1.1"' in log for method in methods] == [True, True]
