@@ -126,7 +126,7 @@ def findings(paths: list[str], unsearched: list[str]) -> Iterator[Finding]:
 
 def files(path: Path, note: Callable[[OSError], None]) -> Iterator[Path]:
     """Yield the file, or every file below the folder; links are not followed."""
-    if not os.path.isdir(path):  # Path.is_dir raises PermissionError.
+    if not os.path.isdir(path):  # noqa: PTH112  Path.is_dir raises PermissionError.
         yield path
         return
     for folder, folders, names in os.walk(path, onerror=note):
