@@ -11,6 +11,7 @@ from accounts.models import Account, ApiKey, PlanCode
 from petstore.backoffice.audit import HIDDEN_NEW, Action
 from petstore.backoffice.history import Entry
 from petstore.backoffice.models import AuditEntry
+from petstore.db.names import visible_name
 
 TIMELINE_SHOWN = 30
 BANS = {Action.BANNED: "gavel", Action.UNBANNED: "lock_open"}
@@ -36,7 +37,8 @@ def of_keys(account: Account) -> list[Entry]:
     return [
         Entry(
             one.at,
-            f"Key {names.get(int(one.object_id)) or one.object_text}: {one.get_action_display().lower()}",
+            f"Key {visible_name(names.get(int(one.object_id)) or one.object_text)}: "
+            f"{one.get_action_display().lower()}",
             one.actor_name,
             one.reason,
             link=reverse("admin:accounts_apikey_change", args=[one.object_id]),
@@ -76,4 +78,4 @@ def in_words(name: str, value: Any) -> str:
         return "none"
     if name == "plan":
         return PlanCode(value).label if value in PlanCode.values else str(value)
-    return f"{value:,}" if isinstance(value, int) else str(value)
+    return f"{value:,}" if isinstance(value, int) else visible_name(str(value))

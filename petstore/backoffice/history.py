@@ -10,6 +10,7 @@ from django.db.models import QuerySet
 
 from petstore.backoffice.audit import EMPTY, HIDDEN, HIDDEN_NEW
 from petstore.backoffice.models import AuditEntry
+from petstore.db.names import visible_name
 
 TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)[\d:.]*\+00:00")
 MOST_SHOWN = 100  # A row may have thousands.
@@ -69,4 +70,4 @@ def shown(value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, list):
         return ", ".join(map(shown, value)) or "none"
-    return "none" if value in EMPTY else TIME.sub(r"\1 \2 UTC", str(value))
+    return "none" if value in EMPTY else visible_name(TIME.sub(r"\1 \2 UTC", str(value)))

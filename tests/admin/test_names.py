@@ -141,6 +141,18 @@ def test_directional_controls_of_a_name_reach_no_page(staff: Client, category: C
     assert not re.search("[\u202a-\u202e\u2066-\u2069]", listed)
 
 
+def test_directional_controls_of_a_name_reach_no_history(staff: Client, category: Category) -> None:
+    key = row_of("key", category, name="\u202eTill")
+    for page in (
+        f"{page_of(key).removesuffix('change/')}history/",
+        page_of(key.account),
+        "/admin/backoffice/auditentry/",
+    ):
+        shown = staff.get(page).text
+        assert "Till" in shown
+        assert "\u202e" not in shown
+
+
 @pytest.mark.parametrize("stored", [NFC, NFD])
 @pytest.mark.parametrize("term", ["\u00e9lan v\u00f6", "e\u0301LAN VO\u0308", NFC, NFD])
 def test_a_search_finds_a_name_in_either_case_and_every_normal_form(
