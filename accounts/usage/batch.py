@@ -9,7 +9,6 @@ from datetime import timedelta
 from functools import lru_cache
 
 from django.db import connection, transaction
-from django.db.models import Q
 
 from accounts.bans import Ban
 from accounts.events.warnings import Reached
@@ -195,12 +194,15 @@ def write_bans(bans: list[Ban]) -> None:
     """Record bans: the key's standing, and an audit entry; in one order in every process."""
     for ban in sorted(bans, key=lambda ban: ban.key_id):
         key = ApiKey.objects.filter(pk=ban.key_id).first()
-        later = Q(banned_at__gt=ban.began_at)
-        lifted = Q(banned_at=ban.began_at, banned_until__lt=ban.ends_at)
-        if key is None or KeyStanding.objects.filter(later | lifted, key=key).exists():
+        if key is None:
             continue
-        facts = {"banned_at": ban.began_at, "banned_until": ban.ends_at, "ban_level": ban.level}
-        KeyStanding.objects.update_or_create(key=key, defaults=facts)
+        # Locked before it is compared: staff may be lifting this ban.
+        standing, _ = KeyStanding.objects.select_for_update().get_or_create(key=key)
+        lifted = standing.banned_at == ban.began_at and standing.banned_until < ban.ends_at
+        if lifted or standing.banned_at > ban.began_at:
+            continue
+        standing.banned_at, standing.banned_until, standing.ban_level = ban.began_at, ban.ends_at, ban.level
+        standing.save(update_fields=["banned_at", "banned_until", "ban_level"])
         if not key.tell_of_ban(ban.began_at):  # Another process had to do with it, too.
             continue
         transaction.on_commit(BANS.inc)  # A write that failed comes again.

@@ -1,13 +1,19 @@
 """Changes of what keys may do, at the same moment or without a transaction around them (D19, D27)."""
 
-import pytest
-from django.db import DatabaseError
-from django.db.models import Model
+import time
 
+import pytest
+from django.db import DatabaseError, transaction
+from django.db.models import Model
+from django.utils import timezone
+
+from accounts.bans import Ban
+from accounts.limits import MINUTE
 from accounts.models import Account, ApiKey, KeyStanding, Plan, PlanCode
 from accounts.quota import publishing
 from accounts.quota.redis_store import RedisQuotaStore
-from tests.conftest import COMMITTED
+from accounts.usage.batch import write_bans
+from tests.conftest import COMMITTED, OPERATOR
 from tests.support.meanwhile import meanwhile
 from tests.support.quota import Desk
 from tests.support.servers import RedisServer
@@ -32,6 +38,21 @@ def renumber(code: PlanCode, per_minute: int) -> None:
     plan = Plan.objects.get(pk=code)
     plan.per_minute = per_minute
     plan.save()
+
+
+@NEEDS_POSTGRESQL
+def test_ban_that_is_lifted_while_another_process_records_it_stays_lifted(globex: Desk) -> None:
+    (key,) = globex.keys
+    began = time.time_ns() // 1000
+
+    @transaction.atomic
+    def record() -> None:
+        write_bans([Ban(key.pk, began, began + 5 * MINUTE, level=1, refusals=30)])
+
+    record()
+    with meanwhile(record):
+        key.unban(reason="Mended.", by=OPERATOR)
+    assert ApiKey.objects.get(pk=key.pk).ban_end(timezone.now()) is None
 
 
 @NEEDS_POSTGRESQL
