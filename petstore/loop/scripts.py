@@ -197,17 +197,21 @@ class Scripts:
         self._check_at = monotonic() + CHECK_EVERY
 
     def _check_if_due(self, client: "RedisClient") -> None:
-        if monotonic() < self._check_at:
+        due = self._check_at
+        if monotonic() < due:
             return
+        # A cluster continues without the node that has the owner, once that was asked, and meanwhile.
+        was_checked = client.is_cluster and due > 0
+        if was_checked:
+            self._check_at = monotonic() + CHECK_EVERY
         try:
             self._check(lambda script, *rest: client.run(script.source, script.sha, *rest))
         except ForeignRedisError:
+            self._check_at = due
             raise
         except Exception:
-            # A cluster goes on without the node that has the owner, once that was asked.
-            if not client.is_cluster or self._check_at < 0:
+            if not was_checked:
                 raise
-            self._check_at = monotonic() + CHECK_EVERY
 
     def _run_in_thread(
         self, queued_at: float, script: Script, names: Sequence[str], arguments: Sequence[Any]

@@ -188,6 +188,29 @@ def test_no_node_of_another_database_s_cluster_is_used(tmp_path: Path, clock: li
         ours.close()
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_no_request_to_a_cluster_waits_for_the_check_of_another(
+    tmp_path: Path, clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The node that has the owner may hang."""
+    with cluster(tmp_path, 3) as nodes:
+        ours = Scripts(nodes[0].url)
+        ours.run(ECHO, ["{a}"], ["well"])
+        clock[0] += CHECK_EVERY
+        checks: list[Any] = []
+
+        def hang(run: Any) -> None:
+            checks.append(run)
+            if len(checks) == 1:
+                assert ours.run(ECHO, ["{a}"], ["another's"]) == b"another's"
+            raise TimeoutError
+
+        monkeypatch.setattr(ours, "_check", hang)
+        assert ours.run(ECHO, ["{a}"], ["its own"]) == b"its own"
+        ours.close()
+    assert len(checks) == 1
+
+
 # --- What happens instead ------------------------------------------------------------------------
 
 
