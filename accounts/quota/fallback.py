@@ -112,6 +112,10 @@ class FallbackQuotaStore:
             except RedisUnavailableError as error:
                 self._leave(name, shard, key.public_id, error)
             else:
+                if (
+                    shard.away
+                ):  # It was left meanwhile, and what was counted there written without this one.
+                    write_behind.recorder.wake()
                 return admission if monotonic() > shard.knows_writes_from else forget_writes(admission)
         if shard.written is not None and not shard.written.done():
             wait_for(shard.written, WRITE_SECONDS)

@@ -19,8 +19,9 @@ MINUTE = 60  # Seconds: a window of the minute limit.
 # while they take turns, what one has counted of the running minute the other does not know. Each of the two
 # can so admit the limit once, however often they change (accounts/quota/fallback.py, docs/runbooks.md).
 MINUTES_OF_TWO_STORES = 2
-# What the day has used is carried over at each change (accounts/quota/fallback.py), so it stays exact.
-DAYS_OF_TWO_STORES = 1
+# What the day has used is carried over at each change, except what is in flight (docs/operating.md): one
+# request on each connection of the account.
+MISSED_OF_A_DAY = 2
 # A request that meets the failure of a store is counted by the one and then by the other.
 CHARGES = 2
 
@@ -237,9 +238,9 @@ def of_limits(journal: Journal, *, changed: bool) -> Iterator[Violation]:
     minute each store has one at most.
     """
     account, charged = journal.account, journal.charged
-    days = DAYS_OF_TWO_STORES if changed else 1
+    most = account.per_day + (MISSED_OF_A_DAY if changed else 0)
     for (window, _), admitted in charged.items():
-        if window == "day" and admitted > account.per_day * days:
+        if window == "day" and admitted > most:
             detail = f"{account.name}: {admitted} admitted on a day of {account.per_day}"
             yield Violation(Kind.LIMIT, "", detail)
     minutes = MINUTES_OF_TWO_STORES if changed else 1

@@ -12,6 +12,7 @@ from django.db import OperationalError
 
 from accounts import key_text
 from accounts.limits import DAY, SECOND
+from accounts.quota import redis_store
 from accounts.quota.admission import Admission
 from accounts.quota.database_store import DatabaseQuotaStore
 from accounts.quota.fallback import FallbackQuotaStore
@@ -22,6 +23,7 @@ from accounts.quota.redis_store import (
     RedisUndecidedError,
     names,
 )
+from accounts.quota.replies import read_reply
 from accounts.usage import write_behind
 from accounts.usage.write_behind import UsageRecorder
 from petstore.loop.scripts import Script, Scripts
@@ -138,6 +140,28 @@ def test_day_is_exact_where_redis_lost_its_counters_unseen(own_redis: RedisServe
     own_redis.client.flushall()  # Or it was restarted between two requests, or has evicted them.
     assert admitted + acme.admitted(60) == 100
     assert store.state == "redis"
+
+
+def test_request_that_redis_has_yet_to_answer_when_it_is_left_is_passed_on_at_once(
+    own_redis: RedisServer, db: None, own_recorder: UsageRecorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not with the write of every few seconds, until which the database would admit one more."""
+    store = worker(own_redis.url)
+    acme = Desk(store, per_minute=1_000, per_day=20)
+    admitted = acme.admitted(5)
+
+    def fail_meanwhile(*reply: Any) -> Admission:
+        monkeypatch.setattr(redis_store, "read_reply", read_reply)
+        own_redis.stop()
+        assert acme.send().admitted
+        assert store.state == "database"
+        return read_reply(*reply)
+
+    monkeypatch.setattr(redis_store, "read_reply", fail_meanwhile)
+    admitted += 1 + acme.admitted(1)
+    assert own_recorder._wake.is_set()
+    own_recorder.write()  # As the thread does that is woken.
+    assert admitted + acme.admitted(30) == 20
 
 
 def test_requests_of_both_stores_are_each_counted_once(

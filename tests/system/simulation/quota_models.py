@@ -162,6 +162,10 @@ class Recorder:
             self._database.add_elsewhere(account, requests)
         self._is_writing = False
 
+    def wake(self) -> None:
+        """Write in a thread."""
+        self._database._scenario.loop.start_thread(self.write)
+
     def rehash(self, *_: Any) -> None:
         """All keys have the newest pepper."""
 
