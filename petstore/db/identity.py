@@ -1,5 +1,6 @@
 """Which database the service runs on, among all others."""
 
+from contextlib import closing
 from functools import cache
 from pathlib import Path
 
@@ -15,7 +16,9 @@ def identity() -> str:
     Nothing that is stored in the database can tell it from its copy. PostgreSQL's system identifier is made
     by initdb; copying an SQLite file gives the copy another path or inode.
     """
-    with connection.cursor() as cursor:
+    connection.ensure_connection()
+    # Django's own cursor warns while no app is loaded, as in `manage.py serve`.
+    with closing(connection.connection.cursor()) as cursor:
         if is_postgresql():
             cursor.execute("SELECT system_identifier, current_database() FROM pg_control_system()")
             system, name = cursor.fetchone()
