@@ -16,7 +16,6 @@ class AccountsConfig(AppConfig):
         from accounts import authentication, checks, refusing, throttling  # noqa: F401
         from accounts.events import numbering
         from accounts.quota import headers, publishing, store  # noqa: F401
-        from accounts.recent_answers import replay_recent
         from petstore.api.gate import ApiGate, Steps
 
         ApiGate.steps = Steps(
@@ -24,7 +23,6 @@ class AccountsConfig(AppConfig):
             authenticate=authentication.authenticate,
             throttle=throttling.throttle,
             note_missing_scope=refusing.note_missing_scope,
-            replay=replay_recent,
             quota_headers=headers.quota_headers,
             untouched_headers=headers.untouched_headers,
         )

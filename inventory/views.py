@@ -11,7 +11,7 @@ from rest_framework.request import Request
 from rest_framework.viewsets import GenericViewSet
 
 from accounts.caller import caller_of
-from accounts.idempotency import OneRow, Write, idempotent
+from accounts.idempotency import Write, idempotent
 from accounts.scopes import ORDERS_READ, ORDERS_WRITE, PETS_READ, PETS_WRITE
 from inventory.fields import seen_categories
 from inventory.models import Category, IllegalMoveError, Order, Pet
@@ -41,6 +41,12 @@ def path_id(text: str, otherwise: ErrorCode) -> int:
     return number
 
 
+def created(row: Pet | Order, path: str) -> Response:
+    """Return the 201 of a new row; `path`: of its URL, up to the id (D8)."""
+    headers = {"Location": f"{settings.BASE_URL}{path}{row.pk}"}
+    return Response(row.as_json(), status.HTTP_201_CREATED, headers)
+
+
 class PetViewSet(ApiView, GenericViewSet[Pet]):
     queryset = Pet.objects.all()
     serializer_class = PetSerializer
@@ -63,8 +69,8 @@ class PetViewSet(ApiView, GenericViewSet[Pet]):
     @idempotent
     def create(self, request: Request) -> Write:
         """Add a pet; the database refuses it if its category was deleted since the check."""
-        pet = Pet.new(**NEW_PET.run_validation(request.data))
-        return OneRow(pet, pet.created(), pet.as_json(), "/pets/")
+        members = NEW_PET.run_validation(request.data)
+        return lambda: created(Pet.objects.add(**members), "/pets/")
 
     def retrieve(self, request: Request, petId: str) -> Response:
         """Return one pet; deprecated, and gone from its removal date on (D33)."""
@@ -138,8 +144,7 @@ class OrderViewSet(ApiView, GenericViewSet[Order]):
                 raise ApiError(ErrorCode.PET_NOT_FOUND) from None
             except IllegalMoveError:
                 raise ApiError(ErrorCode.PET_NOT_AVAILABLE) from None
-            headers = {"Location": f"{settings.BASE_URL}/store/orders/{order.pk}"}
-            return Response(order.as_json(), status=status.HTTP_201_CREATED, headers=headers)
+            return created(order, "/store/orders/")
 
         return write
 

@@ -20,7 +20,6 @@ from django.utils import timezone
 from accounts.models.records import Record
 from petstore.db.keysets import OneFilterKey, TwoFilterKey
 from petstore.db.vendor import is_postgresql
-from petstore.loop.linked_inserts import AroundKey
 
 PUBLIC = 0  # Stands for the account in events that everybody sees.
 
@@ -84,12 +83,6 @@ class EventDraft(EventFields):
                 | (Q(account_id__gt=PUBLIC) & ~Q(type__startswith="pet")),
             )
         ]
-
-    @classmethod
-    def of_new(cls, kind: EventType, data: Any, account_id: int = PUBLIC) -> EventDraft:
-        """Return an event of now, to be written with a new row, whose key in the data is KEY."""
-        # By position, which takes half the time: each create and each step of an order has one.
-        return cls(None, account_id, kind.value, now(), AroundKey.json(data))
 
     @classmethod
     def of(cls, kind: EventType, data: Any, account_id: int = PUBLIC) -> EventDraft:

@@ -22,7 +22,7 @@ from accounts.quota import key_record, store
 from accounts.quota.key_record import KeyFacts
 from accounts.quota.redis_store import FACTS_KEPT, RedisQuotaStore
 from accounts.usage import write_behind
-from petstore.loop.scripts import RedisUnavailableError, warn_of_tls
+from petstore.loop.scripts import RedisUnavailableError
 from petstore.observability.metrics import STORE_UP
 from petstore.serving.signals import worker_started
 
@@ -217,6 +217,5 @@ def key_deleted(instance: ApiKey, **kwargs: Any) -> None:
 @receiver(worker_started)
 def begin(**kwargs: Any) -> None:
     """Write usage behind from now on, and tell Redis of what it was not told of."""
-    warn_of_tls()
     STORE_UP.labels("redis" if store.redis else "database").set(1)
     write_behind.recorder.start(tell_all)

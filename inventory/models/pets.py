@@ -13,9 +13,7 @@ from inventory.search import Folded
 from inventory.transitions import LIVE, PET_MOVES, IllegalMoveError, PetStatus
 from petstore.db.keysets import OneFilterKey, TwoFilterKey
 from petstore.db.names import NAME_LENGTH, UniquelyNamed, visible_name
-from petstore.loop.compiled_reads import Read
-from petstore.loop.compiled_writes import refresh, update
-from petstore.loop.linked_inserts import KEY, Move, insert_with
+from petstore.loop.compiled_writes import atomic, insert, refresh, update
 
 
 class Category(UniquelyNamed):
@@ -58,6 +56,13 @@ class PetQuerySet(QuerySet["Pet"]):
         """Return rows as the contract's Pet: the API needs no model instances."""
         renamed = self.annotate(categoryId=F("category_id"))
         return renamed.values("id", "name", "categoryId", "status")
+
+    @atomic
+    def add(self, **members: Any) -> Pet:
+        """Insert a pet and its event. Raises IntegrityError, at the commit, if its category is gone."""
+        pet = insert(Pet(**members))
+        insert(EventDraft.of(EventType.PET_CREATED, {"pet": pet.as_json()}), wait=False)
+        return pet
 
 
 class Pet(models.Model):
@@ -112,7 +117,7 @@ class Pet(models.Model):
         """Set the status by hand. Raises IllegalMoveError, also for a pet that a live order holds."""
         refresh(self, lock=True)
         self.check_free()
-        insert_with(*self.step(to, by=by, reason=reason))
+        self.step(to, by=by, reason=reason)
 
     def check_free(self) -> None:
         """Raise IllegalMoveError if a live order holds the pet."""
@@ -127,45 +132,20 @@ class Pet(models.Model):
         if self.status == PetStatus.SOLD and not reason.strip():
             raise IllegalMoveError(f"Pet {self.pk} is sold. To take it back, say why it was returned.")
 
-    def step(self, to: PetStatus, *, by: str, reason: str, order_id: Any = None) -> list[models.Model]:
-        """Take a legal step; return what is to be written of it. The row must be locked.
-
-        Raises IllegalMoveError.
-        """
+    def step(self, to: PetStatus, *, by: str, reason: str, order_id: Any = None) -> None:
+        """Take a legal step, and record it. The row must be locked. Raises IllegalMoveError."""
         self.check_move(to, reason)
         before, self.status, self.updated_at = self.status, to, timezone.now()
         update(Pet, {"pk": self.pk}, wait=False, status=to, updated_at=self.updated_at)
-        return self.stepped(before, by=by, reason=reason, order_id=order_id)
+        self.record_change(before, by=by, reason=reason, order_id=order_id)
 
-    def stepped(self, before: str, *, by: str, reason: str, order_id: Any) -> list[models.Model]:
-        """Return what is to be written of a step to the status that it has."""
-        step = {"from_status": before, "to_status": self.status, "by": by, "reason": reason[:255]}
-        return [PetEvent(pet_id=self.pk, order_id=order_id, **step), self.status_changed()]
-
-    @classmethod
-    def seen(cls, pet_id: int) -> Pet | None:
-        """Return what a pet looks like at the moment; nothing keeps others from it."""
-        row = SEEN.where(id=pet_id).one()
-        if row is None:
-            return None
-        return cls(pk=pet_id, name=row["name"], category_id=row["categoryId"], status=row["status"])
-
-    def seen_to(self, to: PetStatus) -> Move:
-        """Change the status, and return what does so in the database if it looks there as it was seen."""
-        read = {"status": self.status, "name": self.name, "category": self.category_id}
-        self.status, self.updated_at = to, timezone.now()
-        return Move(Pet, self.pk, read, {"status": to, "updated_at": self.updated_at})
-
-    @classmethod
-    def new(cls, name: str, category_id: int, status: str) -> Pet:
-        """Return a pet that is yet to be written."""
-        # By position, which takes half the time: see EventDraft.of_new.
-        values: tuple[Any, ...] = (None, name, category_id, status, None, None)
-        return cls(*values)
-
-    def created(self) -> EventDraft:
-        """Return the event of a pet that is yet to be written; it is to be written with it."""
-        return EventDraft.of_new(EventType.PET_CREATED, {"pet": self.as_json() | {"id": KEY}})
+    def record_change(
+        self, from_status: str, *, by: str, reason: str = "", order_id: int | None = None
+    ) -> None:
+        """Insert the history entry and the event of a change of status; in a transaction only."""
+        change = {"from_status": from_status, "to_status": self.status, "by": by, "reason": reason[:255]}
+        insert(PetEvent(pet_id=self.pk, order_id=order_id, **change), wait=False)
+        insert(EventDraft.of(EventType.PET_STATUS_CHANGED, {"pet": self.as_json()}), wait=False)
 
     def delete(self, *args: Any, **options: Any) -> tuple[int, dict[str, int]]:
         """Delete it, and tell so, as it was last. Raises ProtectedError if it has orders."""
@@ -175,12 +155,6 @@ class Pet(models.Model):
             if last is not None:  # Once, however many delete it at the same time.
                 EventDraft.of(EventType.PET_DELETED, {"pet": last}).save()
             return deleted
-
-    def status_changed(self) -> EventDraft:
-        return EventDraft.of(EventType.PET_STATUS_CHANGED, {"pet": self.as_json()})
-
-
-SEEN = Read(Pet, Pet.objects.as_json)
 
 
 class StockCount(models.Model):

@@ -36,7 +36,6 @@ class Steps(NamedTuple):
     authenticate: Callable[[HttpRequest, Passage], None]  # Sets the caller, and counts the request.
     throttle: Callable[[HttpRequest, Passage], None]  # Refuses what is over a limit.
     note_missing_scope: Callable[[HttpRequest, Passage, str], None]  # For staff to look up.
-    replay: Callable[[HttpRequest, Passage], Response | None]  # What it was answered when it came before.
     quota_headers: Callable[[HttpRequest, Passage], Mapping[str, str]]  # Of any answer (D23).
     untouched_headers: Callable[[], Mapping[str, str]]  # Of one that was answered before the counting.
 
@@ -79,7 +78,7 @@ class ApiGate:
             check_url_length(request)
             self._check_scope(operation.scope, request, passage)
             check_content(request)
-            response = self.steps.replay(request, passage) or match.func(request, **parameters)
+            response: Response = match.func(request, **parameters)
         except Exception as error:  # noqa: BLE001  Whatever it is, the answer is an Error (D29).
             response = answer_to(error)
         headers = response.headers

@@ -58,7 +58,6 @@ class Passage:
     operation: Operation = NO_OPERATION  # What the path and the method name.
     caller: Caller | None = None  # Set once the key is proved.
     verdict: object = None  # On the quota, by whoever counted the request.
-    waited: float = 0.0  # Seconds, for the client to send its body.
     write_began: float | None = None  # By the monotonic clock, where replicas must know of a write.
 
     @classmethod

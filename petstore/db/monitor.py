@@ -28,17 +28,14 @@ logger = logging.getLogger(__name__)
 
 LOOK_EVERY = 0.3  # Seconds.
 ANSWER_SECONDS = 1.0  # A server that answers needs a thousandth of it.
-HEARD_SECONDS = 0.6  # After a question that was answered, until when another server is not thought of.
 START_SECONDS = 3.0  # What a worker waits for the first look, so that its first requests know.
 SPARE_SECONDS = 1.0  # The server ends a statement itself; this is how much later nobody waits any more.
 MARKS_KEPT = 300  # More than the longest REPLICA_MAX_LAG has.
 
-# The place in the write-ahead log that a primary has written, or a standby has replayed, in bytes; and a
-# primary's timeline: a standby that is promoted begins another, and so does a restored backup.
+# The place in the write-ahead log that a primary has written, or a standby has replayed, in bytes.
 QUESTION = """
 SELECT pg_is_in_recovery(),
-    CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END - '0/0',
-    CASE WHEN pg_is_in_recovery() THEN '' ELSE left(pg_walfile_name(pg_current_wal_lsn()), 8) END
+    CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END - '0/0'
 """
 
 UP = Gauge(
@@ -73,8 +70,6 @@ class Server:
         self.alias = alias
         self.away = False
         self.generation = 0  # Goes up whenever the server was away: older connections can't be used.
-        self.term = 0  # Goes up whenever another server may answer the watch than before.
-        self.timeline = ""  # Of the server's write-ahead log; a standby's is not asked for.
         self.place: dict[str, Any] = {}  # Parameters of the host that answered, where there are several.
         self.asked_at = 0.0  # When the open question was asked, by the monotonic clock; 0 if none is open.
         self.is_standby = False
@@ -111,18 +106,14 @@ class Server:
                     raise
                 self._disconnect()
         self._connection = self._connect()
-        self.term += 1  # What was written meanwhile went to the server before.
         return self._answer(self._connection)
 
     def _answer(self, connection: Connection) -> Mark:
         self.asked_at = moment = monotonic()
         with connection.cursor() as cursor:
             cursor.execute(QUESTION)
-            self.is_standby, place, timeline = cursor.fetchone() or (False, 0, "")
+            self.is_standby, place = cursor.fetchone() or (False, 0)
         self.asked_at = 0.0
-        if timeline != self.timeline:
-            self.timeline = timeline
-            self.term += 1
         if self.is_standby and must_take_writes(settings.DATABASES[self.alias]):
             raise psycopg.OperationalError("The host takes no writes: it is a standby.")
         return Mark(moment, int(place))
@@ -140,12 +131,6 @@ class Server:
     def lag(self) -> float:
         """How many seconds a replica is behind its primary at most; infinity where that is not known."""
         return monotonic() - self.shows_until
-
-    @property
-    def is_heard(self) -> bool:
-        """Whether the server has answered a question of the last HEARD_SECONDS."""
-        marks = self.marks
-        return bool(marks) and monotonic() - marks[-1].moment < HEARD_SECONDS
 
     def _is_silent(self) -> bool:
         return self.asked_at > 0 and monotonic() - self.asked_at > ANSWER_SECONDS
@@ -175,7 +160,6 @@ class Server:
 
     def _disconnect(self) -> None:
         if self._connection is not None:
-            self.term += 1
             self._connection.close()
             self._connection = None
 
@@ -212,14 +196,3 @@ def is_away(alias: str) -> bool:
     """Tell whether the watch finds this database away; False where no watch runs."""
     server = servers.get(alias)
     return server is not None and server.away
-
-
-def term(alias: str) -> int | None:
-    """Return a number that is another one once another server has become this database.
-
-    What was committed before may be unknown to that one. None where nobody would notice: no watch runs, a
-    pooler stands in between, or the watch has heard nothing for HEARD_SECONDS.
-    """
-    server = servers.get(alias)
-    is_direct = settings.DATABASES[alias]["OPTIONS"].get("prepare_threshold") is not None
-    return server.term if server is not None and is_direct and server.is_heard else None

@@ -8,9 +8,6 @@ What others may use of it, and how:
   `refresh_from_db()` for one row or one condition, without signals; `update_one` returns fields as well.
   Each is a transaction of its own or part of the one that `atomic` makes of a function. `OwnSql` is one
   statement that Django can't say.
-- `insert_with` (linked_inserts) inserts a row, and others whose texts have its key in the middle, as one
-  statement. `try_insert_with` does so only if nothing stands in the way, and not under `atomic`;
-  `try_move_with` changes rows as well, if they are as they were read.
 - Under `atomic` the others alone use the database. `wait=False` and `lock=True` are for use there only.
 - `in_thread` and `blocking` (threads) are for all else that blocks: Django's ORM, files, other servers. Not
   under `atomic`.

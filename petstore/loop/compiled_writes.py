@@ -171,7 +171,7 @@ def insert(new: Model, *, wait: bool = True) -> Model:
     if on_loop() and not wait:
         writers(alias).send(write.statement, values)
     elif on_loop():
-        ((new.pk,),) = writers(alias).insert(write.statement, values)
+        ((new.pk,),) = writers(alias).rows(write.statement, values)
     else:
         with verb(), connections[alias].cursor() as cursor:
             cursor.execute(write.statement.django, values)

@@ -2,8 +2,7 @@
 
 It is open, then it is lost, and never comes back: another connection is another object. Whoever asks a
 lost one gets an error, so nobody can wait in a queue that no answer will reach, or in somebody else's.
-Where many share a connection, what they ask in one turn of the loop leaves in one write, or, where they
-write, what they ask while the last batch is under way.
+Where many share a connection, what they ask in one turn of the loop leaves in one write.
 
 Time is counted in ticks of the loop, not by the clock: a process that stood still blames nobody for it.
 
@@ -69,14 +68,10 @@ NOBODY = Nobody()
 class Connection(ABC):
     """Questions go out in order, and the answers come in that order."""
 
-    def __init__(self, limit: float, *, gathers: bool = False, in_turn: bool = False) -> None:
-        """`limit`: seconds that an answer may take. `gathers`: a turn's questions leave together.
-
-        `in_turn`: and only once all that left before are answered.
-        """
+    def __init__(self, limit: float, *, gathers: bool = False) -> None:
+        """`limit`: seconds that an answer may take. `gathers`: a turn's questions leave together."""
         self.error: PipeError | None = None  # Why it is lost.
         self._gathers = gathers
-        self._in_turn = in_turn
         self._flush_is_due = False
         self._patience = ticks(limit)
         self._now = 0  # In ticks.
@@ -117,14 +112,10 @@ class Connection(ABC):
         self._enter(this_turn(), put, *arguments)
         if not self._gathers:
             self._send()
-        elif not (self._in_turn and self._sent):
-            self._send_soon()
-        return pause()
-
-    def _send_soon(self) -> None:
-        if not self._flush_is_due:
+        elif not self._flush_is_due:
             self._flush_is_due = True
             self._loop.call_soon(self._send)
+        return pause()
 
     def lose(self, error: PipeError) -> None:
         """End it at once; what is open is closed, and everybody who waits is told, by the loop.
@@ -178,8 +169,6 @@ class Connection(ABC):
         self._sent -= 1
         self._moved = self._now
         waiter.switch(reply)
-        if self._in_turn and self._row and not self._sent:
-            self._send_soon()
 
     def _tick(self) -> None:
         self._now += 1

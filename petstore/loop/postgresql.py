@@ -2,13 +2,12 @@
 
 What leaves together is one batch with one Sync, hence one transaction: only reads may share a connection. A
 statement that fails takes those after it in its batch along; they are asked again, alone. Nobody hears of a
-result before the Sync, and so waits for all of the batch, and shares its time limit: only then is a write
-committed, and may still fail. A Sync for each read would cost a tenth of a request.
+result before the Sync, and so waits for all of the batch, and shares its time limit. A Sync for each read
+would cost a tenth of a request.
 """
 
 from collections import deque
 from collections.abc import Sequence
-from types import SimpleNamespace
 from typing import Any, Self
 
 import psycopg
@@ -20,7 +19,7 @@ from psycopg.types.datetime import TimestamptzLoader
 
 from petstore.db.monitor import DatabaseAwayError, is_away, patience, servers
 from petstore.loop.connecting import Connect
-from petstore.loop.connection import Answer, Connection, LostError, PipeError, Waiter
+from petstore.loop.connection import Connection, LostError, PipeError, Waiter
 from petstore.loop.libpq import Parameters, Statement, Types, Value, encoded, results
 
 Rows = list[tuple[Any, ...]]
@@ -42,10 +41,6 @@ class AbortedError(PipeError):
     """Another's statement failed and took this one along: nothing was done."""
 
 
-# Stands for the result of a statement that another's failure has undone.
-UNDONE = SimpleNamespace(status=pq.ExecStatus.PIPELINE_ABORTED, error_field=lambda field: None)
-
-
 class Preparation:
     """Once that a statement was prepared on a connection; those who come later stand behind it."""
 
@@ -53,13 +48,9 @@ class Preparation:
 class PostgresqlConnection(Connection):
     """One connection in pipeline mode, with Django's settings for the alias."""
 
-    def __init__(self, wrapper: BaseDatabaseWrapper, *, shared: bool, writes: bool = False) -> None:
-        """Take over a connection that is open. `shared`: many read on it; else one has it to itself.
-
-        `writes`: many write on it. What fails for one of a batch is then undone for all.
-        """
-        super().__init__(patience(wrapper.alias), gathers=shared, in_turn=writes)
-        self._all_or_none = writes
+    def __init__(self, wrapper: BaseDatabaseWrapper, *, shared: bool) -> None:
+        """Take over a connection that is open. `shared`: many read on it; else one has it to itself."""
+        super().__init__(patience(wrapper.alias), gathers=shared)
         self._alias = wrapper.alias
         self._wrapper = wrapper
         self._connection: Any = wrapper.connection
@@ -80,11 +71,11 @@ class PostgresqlConnection(Connection):
         self._begin()
 
     @classmethod
-    async def open(cls, alias: str, connect: Connect, *, shared: bool, writes: bool = False) -> Self:
+    async def open(cls, alias: str, connect: Connect, *, shared: bool) -> Self:
         """Return a new connection. Raises any exception."""
         wrapper = await connect(alias)
         try:
-            return cls(wrapper, shared=shared, writes=writes)
+            return cls(wrapper, shared=shared)
         except BaseException:
             wrapper.connection.pgconn.finish()
             raise
@@ -147,13 +138,6 @@ class PostgresqlConnection(Connection):
     def unprepared(self, sql: bytes) -> Any:
         """Return libpq's result of a statement without parameters, whatever it says; it is not kept."""
         return self.ask(self._put_unprepared, sql, [], [])
-
-    async def tell(self, sql: bytes) -> None:
-        """Run a statement without parameters, for whoever is no request. Raises what Django raises."""
-        answer = Answer()
-        self._enter(answer, self._put_unprepared, sql, [], [])
-        self._send()
-        self.check(Statement(b"", sql), await answer)
 
     def knows(self, statement: Statement) -> bool:
         """Tell whether a statement may be sent at once."""
@@ -275,8 +259,6 @@ class PostgresqlConnection(Connection):
             found = [found[size]] * size
         if len(found) != size:
             raise LostError("The server gave fewer results than were asked for.")
-        if self._all_or_none and size > 1 and any(result.status not in DONE for result in found):
-            found = [UNDONE] * size
         for result in found:
             self._answer(result)
 

@@ -1,6 +1,8 @@
 """Redis for the event loop: hiredis reads and writes the protocol, the loop the socket."""
 
 import asyncio
+import ssl
+from functools import cache
 from typing import Any, Self
 from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 
@@ -10,6 +12,7 @@ from petstore.loop.connection import Answer, Connection, LostError
 from petstore.loop.pipe import Pipe
 
 INCOMPLETE = object()
+TLS = "rediss"
 
 
 class RedisConnection(Connection, asyncio.Protocol):
@@ -32,7 +35,8 @@ class RedisConnection(Connection, asyncio.Protocol):
                 await loop.create_unix_connection(lambda: connection, unquote(url.path))
             else:
                 host, port = url.hostname or "localhost", url.port or 6379
-                await loop.create_connection(lambda: connection, host, port)
+                tls = tls_context(url.geturl()) if url.scheme == TLS else None
+                await loop.create_connection(lambda: connection, host, port, ssl=tls)
             for command in greetings(url):
                 await connection._greet(command)
         except BaseException:
@@ -89,7 +93,7 @@ class RedisConnection(Connection, asyncio.Protocol):
 
 
 class RedisPipe(Pipe[RedisConnection]):
-    """The way to one server, in the clear."""
+    """The way to one server."""
 
     def __init__(self, url: str, limit: float) -> None:
         """`limit`: seconds that an answer may take, and a connection."""
@@ -115,6 +119,16 @@ def greetings(url: SplitResult) -> list[tuple[str, ...]]:
     if database:
         found.append(("SELECT", database))
     return found
+
+
+@cache  # Reading the certificates blocks, and a reconnect needs no second look.
+def tls_context(url: str) -> ssl.SSLContext:
+    """Return what redis-py makes of the URL's options, such as `ssl_ca_certs`."""
+    from redis.asyncio.connection import SSLConnection, parse_url  # Memory that others need not spend.
+
+    options: dict[str, Any] = dict(parse_url(url))
+    options.pop("connection_class")
+    return SSLConnection(**options).ssl_context.get()
 
 
 def pack(command: tuple[str | bytes | int, ...]) -> bytes:

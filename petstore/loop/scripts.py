@@ -26,10 +26,9 @@ Result = TypeVar("Result")
 logger = logging.getLogger(__name__)
 
 TIMEOUT = 0.5  # Seconds for an answer; after one such wait the database counts.
-TLS = "rediss:"
 IN_THREADS = (
-    "REDIS_URL names a %s, which the event loop can't ask itself: each request with a key takes one of %d "
-    "threads (THREADS) to ask it."
+    "REDIS_URL names a cluster, which the event loop can't ask itself: each request with a key takes one "
+    "of %d threads (THREADS) to ask it."
 )
 OF_A_CLUSTER = ("MOVED", "ASK", "CLUSTERDOWN")
 # A server that has become a replica, or is one without its primary, or is just starting: behind the same
@@ -73,14 +72,8 @@ Run = Callable[[Script, Sequence[str], Sequence[Any]], Any]
 
 
 @cache  # One line of a process, however many ask Redis.
-def warn_of_threads(kind: str) -> None:
-    logger.warning(IN_THREADS, kind, settings.THREADS)
-
-
-def warn_of_tls() -> None:
-    """Tell, when a worker starts, if its loop will ask through threads; of a cluster it learns later."""
-    if settings.SERVE_MODE == "loop" and settings.REDIS_URL.startswith(TLS):
-        warn_of_threads("server with TLS")
+def warn_of_threads() -> None:
+    logger.warning(IN_THREADS, settings.THREADS)
 
 
 class Scripts:
@@ -92,8 +85,8 @@ class Scripts:
 
     def __init__(self, url: str) -> None:
         self._url = url
-        # The pipe speaks to one server, in the clear; redis-py also to a cluster, and through TLS.
-        self._pipe = None if url.startswith(TLS) else RedisPipe(url, TIMEOUT)
+        # The pipe speaks to one server; redis-py also to a cluster.
+        self._pipe: RedisPipe | None = RedisPipe(url, TIMEOUT)
         self._renews = False  # The next script on the loop opens a connection of its own time.
         self._client: RedisClient | None = None
         self._failed_at = float("-inf")  # When it last failed a thread, by the monotonic clock.
@@ -118,7 +111,7 @@ class Scripts:
                     raise RedisUnavailableError(str(error)) from error
                 pipe.close()
                 self._pipe = None  # One of a cluster, which has refused: nothing was counted.
-                warn_of_threads("cluster")
+                warn_of_threads()
             except PipeError as error:
                 raise RedisUnavailableError(str(error)) from error
         try:

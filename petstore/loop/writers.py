@@ -3,22 +3,20 @@
 import asyncio
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cache, partial
 from itertools import count
 
 from django.conf import settings
 from django.db import OperationalError
-from psycopg.errors import LockNotAvailable
 
 from petstore.db.monitor import is_away
 from petstore.loop.connecting import CONNECTING, Connect, connect_in_thread, opening_limit
 from petstore.loop.connection import LostError, PipeError, within
 from petstore.loop.libpq import Statement, Value
-from petstore.loop.pipe import PAUSE_AFTER_FAILURE, Pipe
+from petstore.loop.pipe import PAUSE_AFTER_FAILURE
 from petstore.loop.postgresql import (
     ATTEMPTS,
-    AbortedError,
     ForgottenError,
     PostgresqlConnection,
     Rows,
@@ -27,33 +25,7 @@ from petstore.loop.postgresql import (
 from petstore.loop.transaction import Transaction
 from petstore.loop.waiting import QUEUED_TOO_LONG, TICK, Alarm, Turn, pause, this_turn
 
-WAITS_TOGETHER = 50  # Milliseconds that a group waits for the lock that one of them needs.
 OPENED_AT_ONCE = CONNECTING - 1  # One thread is left for the connection that reads.
-
-
-class GroupCommit(Pipe[PostgresqlConnection]):
-    """The connection of single inserts: what comes while it commits is the next transaction.
-
-    So a commit costs many as little as one. Where one of them fails, or waits for a row that somebody else
-    has locked, all are undone, and each is asked again alone.
-    """
-
-    def __init__(self, alias: str, connect: Connect) -> None:
-        super().__init__(opening_limit(alias))
-        self._alias = alias
-        self._connect_to = connect
-
-    def _is_away(self) -> bool:
-        return is_away(self._alias)
-
-    async def _open(self) -> PostgresqlConnection:
-        opened = await PostgresqlConnection.open(self._alias, self._connect_to, shared=True, writes=True)
-        try:
-            await opened.tell(f"SET lock_timeout = {WAITS_TOGETHER}".encode())
-        except BaseException:
-            opened.close()
-            raise
-        return opened
 
 
 class Writers:
@@ -72,9 +44,6 @@ class Writers:
         self._failed_at = float("-inf")
         self._again: asyncio.TimerHandle | None = None  # When those who wait are attended to again.
         self._waiting: deque[Turn] = deque()
-        self._group = GroupCommit(alias, connect)
-        # A pooler that hands out transactions would give the setting of the group to others.
-        self._groups = settings.DATABASES[alias]["OPTIONS"].get("prepare_threshold") is not None
 
     def rows(self, statement: Statement, values: Sequence[Value]) -> Rows:
         """Return a statement's rows. Raises what Django raises for a query."""
@@ -92,35 +61,6 @@ class Writers:
                 if held is not None or attempt == ATTEMPTS or not isinstance(error, ForgottenError):
                     raise as_django(self._alias, error) from error
         raise AssertionError  # The last attempt raises.
-
-    def insert(self, statement: Statement, values: Sequence[Value]) -> Rows:
-        """Return the rows of an insert, which is committed with those of others that come meanwhile.
-
-        Not where it is part of a transaction. Raises what Django raises for a query.
-        """
-        rows = self.insert_together(statement, values)
-        return self.rows(statement, values) if rows is None else rows
-
-    def insert_together(self, statement: Statement, values: Sequence[Value]) -> Rows | None:
-        """Return the rows of an insert that is committed with others, or None where nothing was done.
-
-        One of them has failed or waits for a lock, or there is no connection for them, or the insert would
-        be part of a transaction. Raises what Django raises for a query.
-        """
-        if this_turn().transaction is not None or not self._groups:
-            return None
-        with suppress(PipeError):  # No connection: one of the others may be open.
-            connection = self._group.connected()
-            try:
-                return connection.rows(statement, values)
-            except (AbortedError, ForgottenError):
-                pass  # Nothing was done.
-            except PipeError as error:
-                raise as_django(self._alias, error) from error
-            except OperationalError as error:
-                if not isinstance(error.__cause__, LockNotAvailable):
-                    raise
-        return None
 
     def send(self, statement: Statement, values: Sequence[Value]) -> None:
         """Ask without waiting, in a transaction: what is asked next raises what this should have raised."""

@@ -42,7 +42,6 @@ class Passage(Protocol):
 
     id: str
     client: str
-    waited: float  # Seconds, for the client: they are not the service's.
 
     @property
     def caller(self) -> Caller | None:
@@ -83,7 +82,7 @@ class Measured(Generic[Answer]):
         finally:
             logs.request_id.reset(token)
             next(ended)
-        seconds = perf_counter() - start - passage.waited
+        seconds = perf_counter() - start
         status = response.status_code
         kind = kind_of(request, status)
         behind.add(kind.measure, seconds)

@@ -1,15 +1,11 @@
-"""Bodies are read before their requests are served, so slow clients hold nobody up; small ones meanwhile.
-
-Those that may come while their requests are served on the loop are waited for where they are read. As a
-rule they are here by then, for the quota store was asked first. Only few requests may be ahead of their
-bodies; for all others the body comes first.
+"""Bodies are read before their requests are served, so slow clients hold nobody up.
 
 A body that is not there, because it was too large, too slow or cut, is a stream that raises its Error when
 a view reads it. So the key still comes first (D17), and the Error is counted and shaped like any other.
 
 What bodies hold in a worker's memory is bounded whatever clients do: the small ones by the number of
-connections (8,000 times 4 KiB), the requests that are ahead of theirs by MOST_AHEAD, the other bodies by a
-`Room` (bounds.py), what is whole by the requests under way, what is kept for replays by `RecentAnswers`.
+connections (8,000 times 4 KiB), the other bodies by a `Room` (bounds.py), what is whole by the requests
+under way.
 """
 
 import asyncio
@@ -17,17 +13,15 @@ import signal
 from collections.abc import Awaitable
 from contextlib import suppress
 from io import BytesIO, RawIOBase
-from typing import Any, BinaryIO, NamedTuple, NoReturn, TypeGuard, cast
+from typing import Any, BinaryIO, NamedTuple, NoReturn, cast
 
 from petstore.api.errors import ApiError, ErrorCode
-from petstore.loop.waiting import wait
 from petstore.observability.request_ids import request_id
 from petstore.serving import termination
 from petstore.serving.bounds import Room, everybody, patience
 
 BODILESS = {"GET", "HEAD", "DELETE", "TRACE", "CONNECT"}
 SMALL = 4 * 1024  # Bytes that any client may send unasked; most bodies of the API have a few hundred.
-MOST_AHEAD = 64  # Requests in a worker that are ahead of their bodies, with some 40 KiB each.
 MOST_DISCARDED = 2 * 1024 * 1024  # Bytes that a client may send after its answer, before it is cut off.
 MOST_PARTS = 1_000  # Of a body, and one more for each KiB that has come.
 COST_OF_A_PART = 1024  # Bytes that a part counts as when it is smaller: the work is for each part.
@@ -45,10 +39,6 @@ class Body(NamedTuple):
 
     content: bytes
     error: ApiError | None = None  # What reading it raises.
-
-    def is_here(self) -> bool:
-        """Whether reading it waits for nobody."""
-        return True
 
     def read(self) -> bytes:
         """Return it, each time. Raises ApiError."""
@@ -83,98 +73,18 @@ class Exchange:
 
 
 class Parts:
-    """The parts of a body as they come. Whoever stops in the middle may go on later."""
+    """The parts of a body as they come. Reading may stop in the middle and continue later."""
 
     def __init__(self, exchange: Exchange) -> None:
         aiter(exchange.protocol)  # granian's can be had once, and returns itself.
         self._exchange = exchange
-        self._asked: Any = None  # What granian gives to wait for: it is like asyncio's futures.
-
-    def ask(self) -> None:
-        """Let the next part come before anybody waits for it: then its coming wakes nobody."""
-        self._asked = self._exchange.protocol.__anext__()
-
-    def forget(self) -> None:
-        """Ask for nothing more: what waits for a part would keep the connection."""
-        if self._asked is not None:
-            self._asked.cancel()
-
-    def arrived(self) -> bytes:
-        """Return the part that was asked for, and is still the next one; nothing if it is not here."""
-        part: bytes = self._asked.result() if self._asked is not None and self._asked.done() else b""
-        return part
 
     def __aiter__(self) -> "Parts":
         return self
 
     def __anext__(self) -> Awaitable[bytes]:
-        following: Awaitable[bytes] = self._asked or self._exchange.protocol.__anext__()
-        self._asked = None
-        return following
-
-
-class ComingBody:
-    """A small body that may still be coming while its request is served on the loop.
-
-    If it is here before it is read, its coming has woken neither the loop nor a task. In `with` its request
-    is ahead of it, until it is here.
-    """
-
-    ahead = 0  # How many requests of this worker are, at most MOST_AHEAD.
-
-    def __init__(self, parts: Parts, length: int) -> None:
-        """Take its length in bytes, which `may_come` has allowed."""
-        self.length = length
-        self._parts = parts
-        self._body: Body | None = None
-        self._is_ahead = False
-
-    @classmethod
-    def may_come(cls, length: int | None) -> TypeGuard[int]:
-        """Tell whether one of this length may come while its request is served."""
-        return length is not None and 0 < length <= SMALL and cls.ahead < MOST_AHEAD
-
-    def __enter__(self) -> None:
-        self._parts.ask()
-        self._is_ahead = True
-        ComingBody.ahead += 1
-
-    def __exit__(self, kind: object, *error: object) -> None:
-        self._catch_up()
-        if kind is not None:  # Nobody will read it.
-            self._parts.forget()
-
-    def _catch_up(self) -> None:
-        if self._is_ahead:
-            self._is_ahead = False
-            ComingBody.ahead -= 1
-
-    @property
-    def error(self) -> ApiError | None:
-        """What reading it raises, once that is known."""
-        return self._body and self._body.error
-
-    def is_here(self) -> bool:
-        """Whether reading it waits for nobody."""
-        if self._body is None and len(content := self._parts.arrived()) == self.length:
-            self._settle(Body(content))
-        return self._body is not None
-
-    def read(self) -> bytes:
-        """Return it, each time; wait for it, in a request on the loop. Raises ApiError."""
-        if not self.is_here():
-            wait(self.settle())
-        assert self._body is not None
-        return self._body.read()
-
-    async def settle(self) -> None:
-        """Wait until `is_here`: until it is known what reading it returns, or raises."""
-        if not self.is_here():
-            self._settle(await read(self.length, self._parts, SMALL))
-
-    def _settle(self, body: Body) -> None:
-        self._body = body
-        self._catch_up()
+        part: Awaitable[bytes] = self._exchange.protocol.__anext__()
+        return part
 
 
 class Unread(RawIOBase):
@@ -190,7 +100,6 @@ class Unread(RawIOBase):
 
 
 NOTHING = Body(b"")
-AnyBody = Body | ComingBody
 
 
 def unread(error: ApiError) -> Body:

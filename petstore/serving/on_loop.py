@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -10,7 +10,7 @@ from django.conf import settings
 
 from petstore.loop.waiting import Entrance, Turn
 from petstore.observability import draining
-from petstore.serving.bodies import AnyBody, Body, ComingBody, Exchange
+from petstore.serving.bodies import Body, Exchange
 from petstore.serving.requests import LoopRequest
 
 logger = logging.getLogger(__name__)
@@ -30,19 +30,7 @@ async def serve_on_loop(scope: Any, exchange: Exchange, body: Body, answer: Answ
     send(exchange, await answer_on_loop(scope, body, answer))
 
 
-async def serve_ahead(exchange: Exchange, body: ComingBody, answering: Awaitable[Any]) -> None:
-    """Serve a request whose body may still be coming, by awaiting its answer.
-
-    One that nobody has read, as of a request that was refused, is waited for before the answer is sent: a
-    client that is still sending would find its connection reset.
-    """
-    with body:
-        response = await answering
-    await body.settle()
-    send(exchange, response)
-
-
-async def answer_on_loop(scope: Any, body: AnyBody, answer: Answer) -> Any:
+async def answer_on_loop(scope: Any, body: Body, answer: Answer) -> Any:
     """Answer a request in a greenlet: past Django's handler, whose middleware is for pages."""
     answered = asyncio.get_running_loop().create_future()
     request = LoopRequest(scope, body)

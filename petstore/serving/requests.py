@@ -3,7 +3,6 @@
 import re
 from functools import cached_property, lru_cache
 from io import BytesIO
-from time import perf_counter
 from typing import Any
 from wsgiref.types import WSGIEnvironment
 
@@ -19,9 +18,8 @@ from petstore.api.head import (
     invalid_header,
     too_long,
 )
-from petstore.api.passage import Passage
 from petstore.observability.requests import METHODS, OTHER
-from petstore.serving.bodies import AnyBody
+from petstore.serving.bodies import Body
 
 
 class Utf8Request(WSGIRequest):
@@ -48,7 +46,7 @@ def content_type_of(header: str) -> tuple[str, dict[str, str]]:
 class LoopRequest(Utf8Request):
     """A request made from what RSGI tells, without the detour over a WSGI environment."""
 
-    def __init__(self, scope: Any, body: AnyBody) -> None:
+    def __init__(self, scope: Any, body: Body) -> None:
         self.META = self.environ = meta_of(scope)
         self.META["CONTENT_LENGTH"] = str(body.length)
         self.path = self.path_info = scope.path
@@ -63,14 +61,8 @@ class LoopRequest(Utf8Request):
 
     @property
     def body(self) -> bytes:
-        """The body, which may still be coming: how long that takes is the client's doing."""
-        if self._sent.is_here():
-            return self._sent.read()
-        began = perf_counter()
-        try:
-            return self._sent.read()
-        finally:
-            Passage.of(self).waited += perf_counter() - began
+        """The body. Raises ApiError for one that failed to arrive."""
+        return self._sent.read()
 
     @cached_property
     def _stream(self) -> BytesIO:  # type: ignore[override]

@@ -6,10 +6,10 @@ page may wait for whatever it likes.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import cache, partial
-from typing import Any, TypeVar
+from typing import Any
 
 import orjson
 from django.conf import settings
@@ -22,14 +22,8 @@ from petstore.backoffice.sessions import is_signed_in
 from petstore.observability.metrics import SHED
 from petstore.observability.request_ids import request_id
 from petstore.serving import bodies, bounds
-from petstore.serving.bodies import BODILESS, SMALL, AnyBody, Body, ComingBody, Exchange, Parts
-from petstore.serving.on_loop import (
-    Headers,
-    answer_on_loop,
-    part_while_draining,
-    serve_ahead,
-    serve_on_loop,
-)
+from petstore.serving.bodies import BODILESS, SMALL, Body, Exchange, Parts
+from petstore.serving.on_loop import Headers, part_while_draining, serve_on_loop
 from petstore.serving.requests import meta_of
 from petstore.serving.slow_readers import cut_who_takes_nothing
 from petstore.serving.wsgi import application as wsgi
@@ -39,8 +33,6 @@ from petstore.web.middleware import BUSY, PROBES
 MOST_UNDER_WAY = 512  # Requests to the API in a worker; those beyond are told to come again.
 MOST_UPLOADED = settings.DATA_UPLOAD_MAX_MEMORY_SIZE  # Bytes of a body to a page, from staff.
 MOST_DISCARDED_OF_STAFF = 8 * MOST_UPLOADED  # Bytes that are read on after a 413, so that it is seen.
-
-Result = TypeVar("Result")
 
 pages = ThreadPoolExecutor(settings.THREADS, thread_name_prefix="page")
 gate = ApiGate(wsgi.get_response)
@@ -75,14 +67,8 @@ class Application:
 
     async def _receive(self, scope: Any, exchange: Exchange) -> None:
         parts = Parts(exchange)
-        length = bodies.declared_length(scope)
-        body: AnyBody
-        if self._on_loop and self._under_way < MOST_UNDER_WAY and ComingBody.may_come(length):
-            body = ComingBody(parts, length)
-            await serve_ahead(exchange, body, self._count(answer_on_loop(scope, body, gate.answer)))
-        else:
-            body = await api_body(scope, parts, length)
-            await self._serve(scope, exchange, body)
+        body = await api_body(scope, parts, bodies.declared_length(scope))
+        await self._serve(scope, exchange, body)
         if body.error is not None:
             await bodies.discard(parts, body.error)
 
@@ -92,15 +78,11 @@ class Application:
             SHED.inc()
             exchange.protocol.response_bytes(503, *come_again(scope))
         else:
-            await self._count(self._serve_api(scope, exchange, body))
-
-    async def _count(self, serving: Awaitable[Result]) -> Result:
-        """Count a request as under way while it is served."""
-        self._under_way += 1
-        try:
-            return await serving
-        finally:
-            self._under_way -= 1
+            self._under_way += 1
+            try:
+                await self._serve_api(scope, exchange, body)
+            finally:
+                self._under_way -= 1
 
 
 async def serve_in_thread(

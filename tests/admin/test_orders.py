@@ -330,7 +330,7 @@ def test_list_of_orders_costs_the_same_queries_however_many_they_are(
 
 def test_history_of_a_busy_order_is_shown_in_part(staff: Client, order: Order) -> None:
     for number in range(150):
-        order.step("placed", "placed", by="tests", reason=f"Step {number}.").save()
+        order.events.create(to_status="placed", by="tests", reason=f"Step {number}.")
     page = staff.get(f"{ORDERS}{order.pk}/change/").text
     assert page.count("Step ") == 100
     assert "Step 149." in page

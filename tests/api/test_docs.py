@@ -15,9 +15,9 @@ from django.test import Client
 from django.utils.html import strip_tags
 
 from accounts import bans
+from accounts.idempotency import KEPT
 from accounts.limits import HOUR, MINUTE, SECOND
 from accounts.models.api_keys import ROTATION_OVERLAP
-from accounts.recent_answers import KEPT
 from accounts.scopes import SCOPES
 from inventory.transitions import ORDER_MOVES, OrderStatus
 from petstore.api.errors import ErrorCode

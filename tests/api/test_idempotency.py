@@ -13,7 +13,7 @@ from django.core.management import call_command
 from django.db import connection, transaction
 from django.utils import timezone
 
-from accounts.idempotency import ANSWERS
+from accounts.idempotency import RECORDS
 from accounts.models import Account, ApiKey, IdempotencyRecord, PlanCode
 from inventory.models import Category, Order, Pet
 from tests.conftest import COMMITTED, Api
@@ -283,7 +283,7 @@ def test_command_deletes_old_answers_alone_and_says_how_many(
 @READS_PLANS
 def test_answer_is_found_by_its_key_though_none_was_there_when_the_read_was_planned(db: None) -> None:
     """A prepared read keeps its plan while the table fills, until PostgreSQL counts its rows again."""
-    statement = ANSWERS.where(account_id=1, key="a")._compiled("default").statement
+    statement = RECORDS.where(account_id=1, key="a")._compiled("default").statement
     with connection.cursor() as cursor:
         cursor.execute("VACUUM (ANALYZE) accounts_idempotencyrecord")
         cursor.execute("SET enable_seqscan = off")  # As on the event loop.
@@ -352,7 +352,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Twins wait hardly at all. Skips where no row can be locked alone."""
     if connection.vendor != "postgresql":
         pytest.skip("SQLite has one write lock and no locks of rows.")
-    monkeypatch.setattr("accounts.idempotency.WAIT_FOR_TWIN", 50)
+    monkeypatch.setattr("accounts.idempotency.DUPLICATE_WAIT", 50)
 
 
 @contextmanager

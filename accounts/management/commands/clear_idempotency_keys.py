@@ -4,8 +4,8 @@ from typing import Any
 
 from django.utils import timezone
 
+from accounts.idempotency import KEPT
 from accounts.models import IdempotencyRecord
-from accounts.recent_answers import KEPT
 from petstore.management.base import JsonCommand
 
 BATCH = 10_000

@@ -9,9 +9,9 @@ import pytest
 
 from petstore.loop import scripts
 from petstore.loop.scripts import IN_THREADS, RedisUnavailableError, Scripts, script
-from tests.support.live import live_service
-from tests.support.servers import redis_server, wait_until
+from tests.support.servers import free_port, redis_server, wait_until
 from tests.support.turns import serve
+from tests.system.operations.proxy import certificate
 
 
 @pytest.fixture(autouse=True)
@@ -38,33 +38,34 @@ def test_a_cluster_is_left_to_redis_py(
         assert serve(lambda: quota.run(echo, ["{a}"], ["a"])) == [b"a"]
         assert serve(lambda: counters.run(echo, ["{a}"], ["a"])) == [b"a"]
         # Said once, whoever finds out.
-        assert [record.message for record in caplog.records] == [IN_THREADS % ("cluster", settings.THREADS)]
+        assert [record.message for record in caplog.records] == [IN_THREADS % settings.THREADS]
         quota.close()
         counters.close()
         gc.collect()  # redis-py leaves connections to nodes that it finds anew to the collector.
 
 
-@pytest.mark.parametrize(
-    ("mode", "url", "lines"),
-    [
-        ("loop", "rediss://shop:secret@cache/0", 1),
-        ("loop", "redis://cache/0", 0),
-        ("loop", "unix:///cache.sock", 0),
-        ("loop", "", 0),
-        ("threads", "rediss://cache/0", 0),
-    ],
-)
-def test_a_worker_on_the_loop_says_that_tls_takes_threads(
-    mode: str, url: str, lines: int, settings: Any, caplog: pytest.LogCaptureFixture
+def test_a_server_with_tls_is_asked_on_the_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    settings.SERVE_MODE, settings.REDIS_URL = mode, url
-    scripts.warn_of_tls()
-    message = IN_THREADS % ("server with TLS", settings.THREADS)
-    assert [record.message for record in caplog.records] == [message] * lines
-
-
-def test_the_line_is_in_the_log_of_a_service_that_starts(tmp_path: Path) -> None:
-    tls = {"SERVE_MODE": "loop", "REDIS_URL": "rediss://127.0.0.1:1/0"}
-    with live_service(tmp_path, workers=1, **tls) as service:
-        service.stop()  # What the worker logs is written by then.
-        assert service.log().count("REDIS_URL names a server with TLS") == 1
+    certificate(tmp_path)
+    pem, key = str(tmp_path / "certificate.pem"), str(tmp_path / "key.pem")
+    port = free_port()
+    tls = (
+        "--tls-port",
+        str(port),
+        "--tls-cert-file",
+        pem,
+        "--tls-key-file",
+        key,
+        "--tls-auth-clients",
+        "no",
+    )
+    monkeypatch.setattr("petstore.loop.scripts.in_thread", None)
+    echo = script("return ARGV[1]")
+    with redis_server(tmp_path, *tls, "--tls-auth-clients", "no"):
+        trusting = Scripts(f"rediss://127.0.0.1:{port}/1?ssl_ca_certs={pem}")
+        assert serve(lambda: trusting.run(echo, ["a"], ["a" * 100_000])) == [b"a" * 100_000]
+        (refusal,) = serve(lambda: Scripts(f"rediss://127.0.0.1:{port}").run(echo, ["a"], ["a"]))
+        assert isinstance(refusal, RedisUnavailableError)  # Nobody has signed the certificate.
+        assert "certificate verify failed" in str(refusal)
+    assert not caplog.records

@@ -183,7 +183,7 @@ def test_postgresql_has_room_for_the_connections_of_all_workers() -> None:
     services = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
     workers = sum(int(services[name]["command"][-1]) for name in "ab")
     # As docs/databases.md has them.
-    each = 1 + 1 + 1 + settings.WRITE_CONNECTIONS + 2 * settings.THREADS + 1 + 3
+    each = 1 + 1 + settings.WRITE_CONNECTIONS + 2 * settings.THREADS + 1 + 3
     assert f"| together | | {each} |" in (ROOT / "docs/databases.md").read_text()
     allowed = int(services["postgresql"]["command"][-1].removeprefix("max_connections="))
     assert allowed >= 1.5 * workers * each  # One machine of the two is replaced at a time.
