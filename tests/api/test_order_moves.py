@@ -207,7 +207,7 @@ def test_failure_on_the_way_moves_neither_order_nor_pet(
     def fail(order: Order, *values: str, **members: str) -> None:
         raise RuntimeError("The disk is full.")
 
-    monkeypatch.setattr(Order, "event", fail)
+    monkeypatch.setattr(Order, "record_change", fail)
     with pytest.raises(RuntimeError):
         VERBS[verb](order)
     assert stored(order) == (status, PENDING)
