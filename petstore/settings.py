@@ -95,8 +95,6 @@ INSTALLED_APPS = [
     "inventory",
     "unfold.apps.BasicAppConfig",  # Before the admin, whose templates it replaces; not its own site.
     "unfold.contrib.filters",
-    "unfold.contrib.import_export",
-    "import_export",
     "csp",
     "petstore.backoffice.apps.PetstoreAdminConfig",
     "django.contrib.auth",
@@ -207,10 +205,6 @@ UNFOLD = backoffice.UNFOLD
 # More than any field takes: what is too long gets the sentence of its own form, and not a page for all.
 DATA_UPLOAD_MAX_MEMORY_SIZE = 8 * 1024 * 1024
 MESSAGE_STORAGE = "petstore.backoffice.message_storage.TruthfulStorage"
-
-# Pets come from and go to files (inventory/admin/import_export.py) for who may add or see single pets.
-IMPORT_EXPORT_IMPORT_PERMISSION_CODE = "add"
-IMPORT_EXPORT_EXPORT_PERMISSION_CODE = "view"
 
 # --- Content-Security-Policy, for every page -----------------------------------------------------
 

@@ -1,8 +1,7 @@
 """Pets by file in the back office: a preview of each bad line, then all of it or nothing.
 
-The pages, addresses and permissions are django-import-export's. Reading, checking and writing are
-`inventory.import_export`'s, and not tablib's and a Resource's, so that a file gets the same verdict here as
-from `manage.py import_pets`: the same line numbers, encodings, quotes and rules.
+Reading, checking and writing are `inventory.import_export`'s, so a file gets the same verdict here as from
+`manage.py import_pets`: the same line numbers, encodings, quotes and rules.
 """
 
 from __future__ import annotations
@@ -25,7 +24,6 @@ from django.urls import path, reverse
 from django.utils import timezone
 from django.utils.decorators import method_decorator
 from django.views.decorators.http import require_POST
-from import_export.admin import ImportExportMixin
 from unfold.widgets import UnfoldAdminFileFieldWidget, UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget
 
 from inventory.admin.shared import ActingAdmin
@@ -149,18 +147,40 @@ def check(content: bytes, file_format: str) -> tuple[Report, list[Row]]:
     return report, [row for rows in batches for row in rows]
 
 
-class PetExchange(ImportExportMixin, ActingAdmin):  # type: ignore[misc]  # The mixin is not typed.
+class PetExchange(ActingAdmin):
     def get_urls(self) -> list[Any]:
-        template = self.admin_site.admin_view(self.import_template)
-        pages: list[Any] = super().get_urls()  # type: ignore[no-untyped-call]
-        return [path("import/template/", template, name="inventory_pet_import_template"), *pages]
+        pages = {
+            "import": self.import_action,
+            "import/template": self.import_template,
+            "process_import": self.process_import,
+            "export": self.export_action,
+        }
+        return [
+            path(
+                f"{page}/", self.admin_site.admin_view(view), name=f"inventory_pet_{page.replace('/', '_')}"
+            )
+            for page, view in pages.items()
+        ] + super().get_urls()
+
+    def has_import_permission(self, request: HttpRequest) -> bool:
+        return self.has_add_permission(request)
+
+    def has_export_permission(self, request: HttpRequest) -> bool:
+        return self.has_view_permission(request)
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
+        shown = {
+            "has_import_permission": self.has_import_permission(request),
+            "has_export_permission": self.has_export_permission(request),
+        }
+        return super().changelist_view(request, shown | (extra_context or {}))
 
     def require(self, what: str, request: HttpRequest) -> None:
         """Raise PermissionDenied unless somebody may import or export."""
         if not getattr(self, f"has_{what}_permission")(request):
             raise PermissionDenied
 
-    def import_action(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+    def import_action(self, request: HttpRequest) -> HttpResponse:
         """Check a file and show what it would do; keep it if it is all good."""
         self.require("import", request)
         form = ImportForm(request.POST, request.FILES) if request.method == "POST" else ImportForm()
@@ -204,7 +224,7 @@ class PetExchange(ImportExportMixin, ActingAdmin):  # type: ignore[misc]  # The 
         )
 
     @method_decorator(require_POST)
-    def process_import(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+    def process_import(self, request: HttpRequest) -> HttpResponse:
         """Import the file that was previewed: once, however often the button is pressed."""
         self.require("import", request)
         page = "import"
@@ -243,7 +263,7 @@ class PetExchange(ImportExportMixin, ActingAdmin):  # type: ignore[misc]  # The 
         self.require("export", request)
         home = reverse("admin:inventory_pet_changelist")
         try:
-            pets: PetQuerySet = self.get_export_queryset(request)  # type: ignore[no-untyped-call]
+            pets: PetQuerySet = self.get_changelist_instance(request).get_queryset(request)
         except IncorrectLookupParameters:
             return redirect(f"{home}?e=1")
         which = "All pages of the list, with its filters and search." if request.GET else "All pets."
