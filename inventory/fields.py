@@ -4,9 +4,10 @@ from typing import Any
 
 from rest_framework import serializers
 
-from inventory.models import NAME_LENGTH, PetStatus
-from inventory.reads import CATEGORIES
+from inventory.members import REQUIRED, Member
+from inventory.transitions import PetStatus
 from petstore.api.int64 import is_int64
+from petstore.db.names import NAME_LENGTH
 
 
 class NameField(serializers.Field[str, Any, str, Any]):
@@ -53,6 +54,8 @@ MOST_SEEN = 10_000
 
 def category_exists(category_id: int) -> bool:
     """Tell whether there is such a category, or was when a worker saw it."""
+    from inventory.reads import CATEGORIES  # Of models, which import the members.
+
     if category_id in seen_categories:
         return True
     exists = CATEGORIES.where(id=category_id).one() is not None
@@ -87,3 +90,18 @@ class StatusField(serializers.ChoiceField):
         if not isinstance(data, str) or data not in self.choices:
             self.fail("type")
         return data
+
+
+def field_of(member: Member, *, sent: bool = False) -> serializers.Field[Any, Any, Any, Any]:
+    """Make the serializer's field of a member, as the API shows it or as clients send it."""
+    rule = (sent and member.sent_rule) or member.rule
+    kind = globals().get(rule) or getattr(serializers, rule)
+    options = {"help_text": member.help_text, **member.options}
+    if member.source:
+        options["source"] = member.source
+    if sent and member.default is None:  # A default would make it required for generated clients.
+        options["required"] = False
+    elif sent and member.default is not REQUIRED:
+        options["default"] = member.default
+    made: serializers.Field[Any, Any, Any, Any] = kind(**options)
+    return made

@@ -8,6 +8,9 @@ from typing import Any
 from drf_spectacular.extensions import OpenApiSerializerFieldExtension
 from drf_spectacular.utils import OpenApiParameter, OpenApiRequest
 
+from accounts.models import EventType
+from accounts.openapi import add_event_examples
+from inventory import members
 from inventory.models import NAME_LENGTH
 from inventory.serializers import (
     CategorySerializer,
@@ -45,8 +48,8 @@ CATEGORIES = [
     {"id": 1, "name": "Dogs", "description": "Dogs of every size."},
     {"id": 2, "name": "Cats", "description": "Cats, indoor and outdoor."},
 ]
-PET = {"id": 1, "name": "Biscuit", "categoryId": 1, "status": "available"}
-PETS = [PET, {"id": 2, "name": "Marble", "categoryId": 2, "status": "available"}]
+PET = members.PET.example()
+PETS = [PET, members.PET.example(id=2, name="Marble", categoryId=2)]
 NEW_PETS = {
     "Request": ("What is required.", {"name": "Biscuit", "categoryId": 1}),
     "RequestWithStatus": (
@@ -55,9 +58,25 @@ NEW_PETS = {
     ),
 }
 NEW_ORDERS = {"Request": ("A pet.", {"petId": 1})}
-ORDER = {"id": 1, "petId": 1, "quantity": 1, "status": "placed", "shipDate": None, "complete": False}
+ORDER = members.ORDER.example()
 DELIVERED = ORDER | {"status": "delivered", "shipDate": "2026-03-02T09:30:00Z", "complete": True}
 ORDERS = [DELIVERED, ORDER | {"id": 4, "petId": 7}]
+APPROVED = ORDER | {"status": "approved"}
+SHIPPED = APPROVED | {"shipDate": "2026-11-24T09:30:00Z"}
+add_event_examples(
+    {
+        EventType.PET_CREATED: {"pet": PET},
+        EventType.PET_UPDATED: {"pet": PET},
+        EventType.PET_STATUS_CHANGED: {"pet": PET | {"status": "pending"}},
+        EventType.PET_DELETED: {"pet": PET},
+        EventType.PETS_IMPORTED: {"count": 1_200, "firstId": 301, "lastId": 1_500},
+        EventType.ORDER_PLACED: {"order": ORDER},
+        EventType.ORDER_APPROVED: {"order": APPROVED},
+        EventType.ORDER_SHIPPED: {"order": SHIPPED},
+        EventType.ORDER_DELIVERED: {"order": SHIPPED | {"status": "delivered", "complete": True}},
+        EventType.ORDER_CANCELLED: {"order": ORDER | {"status": "cancelled"}},
+    }
+)
 
 SENT_AGAIN = "With an `Idempotency-Key` the request can safely be sent again."
 REQUIRED = "This field is required."

@@ -28,8 +28,9 @@ from unfold.widgets import UnfoldAdminFileFieldWidget, UnfoldAdminSelectWidget, 
 
 from inventory.admin.shared import ActingAdmin
 from inventory.import_export import STREAM, add, category_ids, checked, export, format_of, snapshot
-from inventory.import_export.checking import Report, Row
-from inventory.import_export.writing import write
+from inventory.import_export.checking import IN_WORDS, MAIN_COLUMNS, Report, Row
+from inventory.import_export.writing import CSV_COLUMNS, write
+from inventory.members import PET
 from inventory.models import Category, Pet, PetQuerySet
 from inventory.models.uploads import PetUpload
 from petstore.backoffice import spreadsheets
@@ -184,7 +185,7 @@ class PetExchange(ActingAdmin):
         """Check a file and show what it would do; keep it if it is all good."""
         self.require("import", request)
         form = ImportForm(request.POST, request.FILES) if request.method == "POST" else ImportForm()
-        context: dict[str, Any] = {"form": form}
+        context: dict[str, Any] = {"form": form, "columns": MAIN_COLUMNS, "columns_in_words": IN_WORDS}
         pasted = form.fields["pasted"].widget.attrs
         pasted["autofocus"] = not form.is_bound  # Or what was found is out of sight.
         if form.is_valid():
@@ -205,7 +206,13 @@ class PetExchange(ActingAdmin):
             "report": report,
             "file_name": name,
             "more_problems": report.bad - len(report.problems),
-            "pets": [(pet, names.get(pk, pk), status) for pet, pk, status in rows[:PETS_SHOWN]],
+            "pets": [
+                [
+                    names.get(row[member.attribute]) if member.column else row.get(member.attribute, "")
+                    for member in PET.sent
+                ]
+                for row in rows[:PETS_SHOWN]
+            ],
             "more_pets": max(0, len(rows) - PETS_SHOWN),
             "good": counted(report.good, "pet"),
             "bad": counted(report.bad, "bad line"),
@@ -216,8 +223,9 @@ class PetExchange(ActingAdmin):
         self.require("import", request)
         category = Category.objects.order_by("name").first()
         file = io.BytesIO()
-        pet = ("Bella", category.name if category else "Dogs", "available")
-        spreadsheets.write([("name", "category", "status"), pet], file)
+        name = category.name if category else "Dogs"
+        pet = [name if member.column else str(member.example) for member in PET.sent]
+        spreadsheets.write([MAIN_COLUMNS, pet], file)
         file.seek(0)
         return FileResponse(
             file, as_attachment=True, filename="pets.csv", content_type=CONTENT_TYPES["csv"]
@@ -267,7 +275,7 @@ class PetExchange(ActingAdmin):
         except IncorrectLookupParameters:
             return redirect(f"{home}?e=1")
         which = "All pages of the list, with its filters and search." if request.GET else "All pets."
-        about = f"{which} Each pet has its id, name, category and status."
+        about = f"{which} The columns are {', '.join(CSV_COLUMNS)}."
         act, back = partial(exported, request, pets), f"{home}?{request.GET.urlencode()}"
         return confirm(self, request, EXPORT, ExportForm, act, back=back, about=about)
 

@@ -21,6 +21,7 @@ from unfold.widgets import UnfoldAdminTextInputWidget
 from accounts.models import EventDraft
 from inventory.admin.import_export import PetExchange
 from inventory.admin.shared import Outcome, SearchedFilter, Verb, label, staff, steps_of
+from inventory.members import PET
 from inventory.models import LIVE, PET_MOVES, Category, IllegalMoveError, Order, Pet, PetEvent, PetStatus
 from inventory.search import Folded, starting_with
 from petstore.backoffice.changelist import row_id
@@ -41,7 +42,7 @@ class PetForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its stub
 
     class Meta:
         model = Pet
-        fields = ["name", "category", "status"]
+        fields = PET.form_fields
 
     def clean(self) -> dict[str, Any]:
         """Refuse a step that is not legal."""
@@ -148,7 +149,7 @@ class PetAdmin(PetExchange):
     search_fields = ["name"]
     search_help_text = "The start of a name, or an id"
     autocomplete_fields = ["category"]
-    fields = ["name", "category", "status", "reason", "created_at", "updated_at"]
+    fields = [*PET.form_fields, "reason", "created_at", "updated_at"]
     readonly_fields = ["created_at", "updated_at"]
     verbs = VERBS
     instead_of_deleting = "Mark it sold, and no client can order it."
@@ -167,7 +168,7 @@ class PetAdmin(PetExchange):
         if not change:
             obj.save()
             return
-        obj.save(update_fields=["name", "category", "updated_at"])
+        obj.save(update_fields={*PET.form_fields, "updated_at"} - {"status"})
         if "status" in form.changed_data:
             try:
                 obj.move(PetStatus(obj.status), by=staff(request), reason=form.cleaned_data["reason"])
@@ -190,7 +191,7 @@ class PetAdmin(PetExchange):
         return HttpResponseRedirect(reverse("admin:inventory_pet_changelist"))
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        return self.fields if obj else ["name", "category", "status"]
+        return self.fields if obj else PET.form_fields
 
     def beside_form(self, request: HttpRequest, row: Pet | None) -> dict[str, Any]:
         return {"history_title": "History of the status", "history": steps_of(row)} if row else {}

@@ -9,20 +9,34 @@ from typing import Any, NamedTuple
 
 from rest_framework.serializers import ValidationError
 
-from inventory.fields import Int64Field, NameField, StatusField
-from inventory.models import PetStatus
+from inventory.fields import Int64Field, NameField, field_of
+from inventory.members import PET, REQUIRED, Member
 from petstore.backoffice.wording import short
 from petstore.db.names import nfc, search_key
 
 BATCH = 5_000
-COLUMNS = ("name", "category", "categoryId", "status")
+COLUMNS = [name for member in PET.sent for name in (member.column, member.name) if name]
+MAIN_COLUMNS = [member.column or member.name for member in PET.sent]
+# Of each member that a file must have, the columns that may say it.
+NEEDED = [
+    [name for name in (member.column, member.name) if name]
+    for member in PET.sent
+    if member.default is REQUIRED
+]
+IN_WORDS = "; ".join(
+    (member.column or member.name)
+    + (f" ({member.in_files})" if member.in_files else "")
+    + (f" or {member.name}" if member.column else "")
+    for member in PET.sent
+)
 # Comparing names takes time: of one file, so many unknown ones are compared with so many categories.
 MOST_COMPARED, MOST_CATEGORIES, LONGEST_COMPARED = 20, 200, 40
 
 Members = dict[str, Any]  # What a file says of a pet: COLUMNS that are there, any type, and others.
-Row = tuple[str, int, str]  # Name, category id, status.
+Row = dict[str, Any]  # The attributes of a new pet.
 
-NAME, INT64, STATUS = NameField(), Int64Field(), StatusField()
+FIELDS = {member.name: field_of(member, sent=True) for member in PET.sent}
+NAME, INT64 = NameField(), Int64Field()
 
 
 class Bad(NamedTuple):
@@ -93,33 +107,38 @@ class Checker:
 
     def check(self, members: Members) -> Row | Bad:
         """Return the row to add, or all that is wrong with it."""
-        by_id = "categoryId" in members and "category" not in members
-        rules = (
-            ("name", self.name),
-            ("categoryId", self.category_id) if by_id else ("category", self.category),
-            ("status", STATUS.to_internal_value),
-        )
-        row: list[Any] = []
+        row: Row = {}
         problems: list[str] = []
         values: list[str] = []
-        for column, rule in rules:
+        for member in PET.sent:
+            column = self.column_of(member, members)
             try:
-                row.append(rule(members[column]) if column in members else self.default(column))
+                if column in members:
+                    row[member.attribute] = self.value(member, column, members[column])
+                elif member.default is REQUIRED:
+                    raise ValidationError("Is missing.")
+                elif member.default is not None:
+                    row[member.attribute] = member.default
             except ValidationError as error:
                 problems += [f"{column}: {reason}" for reason in error.detail]
                 values += [shown(members[column])] if column in members else []
-        return Bad(" ".join(problems), ", ".join(values)) if problems else (row[0], row[1], row[2])
+        return Bad(" ".join(problems), ", ".join(values)) if problems else row
 
-    def default(self, column: str) -> str:
-        if column != "status":
-            raise ValidationError("Is missing.")
-        return PetStatus.AVAILABLE.value
+    def column_of(self, member: Member, members: Members) -> str:
+        """Return the column that says a member: of a relation the name, unless only its id is there."""
+        by_id = not member.column or (member.name in members and member.column not in members)
+        return member.name if by_id else member.column
 
-    def name(self, value: Any) -> str:
-        name = NAME.to_internal_value(value)
-        if "\0" in name:  # The API's parser of JSON refuses it everywhere.
+    def value(self, member: Member, column: str, value: Any) -> Any:
+        """Return a value as the model has it. Raises ValidationError."""
+        rules = {"category": self.category, "categoryId": self.category_id}
+        field = FIELDS[member.name]
+        if value is None and field.allow_null:
+            return None
+        found = rules.get(column, field.to_internal_value)(value)
+        if isinstance(found, str) and "\0" in found:  # The API's parser of JSON refuses it everywhere.
             raise ValidationError("Must have no NUL character.")
-        return name
+        return found
 
     def category(self, value: Any) -> int:
         if not isinstance(value, str):

@@ -13,7 +13,18 @@ from functools import partial
 from itertools import chain, repeat
 from typing import BinaryIO
 
-from inventory.import_export.checking import COLUMNS, Bad, Members, Records, Report, UnreadableError, shown
+from inventory.import_export.checking import (
+    COLUMNS,
+    MAIN_COLUMNS,
+    NEEDED,
+    Bad,
+    Members,
+    Records,
+    Report,
+    UnreadableError,
+    shown,
+)
+from inventory.members import PET
 from petstore.api.errors import ApiError
 from petstore.api.parsers import parse_json
 from petstore.backoffice.spreadsheets import original
@@ -52,6 +63,7 @@ def lines(stream: BinaryIO) -> Iterator[str]:
 # --- CSV -----------------------------------------------------------------------------------------
 
 BOM = "\ufeff"
+INTEGER = re.compile(r"(-?[0-9]{1,19})(?:[.,]0{1,2})?")
 DELIMITERS = ",;\t"  # The first of them, where the first line has no other more often.
 NAMED_DELIMITER = re.compile(r'"?sep=([,;\t|])[",;\t\s]*', re.IGNORECASE)  # A line for Excel alone.
 EMPTY = "The file is empty. Its first line must name the columns."
@@ -148,10 +160,9 @@ def known_columns(names: list[str], line: int) -> list[str]:
     columns: list[str] = []
     while names and not names[-1].strip():
         names.pop()  # Spreadsheets write columns that were emptied.
-    if len(names) in {2, 3} and not {name.strip().lower() for name in names} & known.keys():
-        raise UnreadableError(
-            line, NO_COLUMNS.format(",".join(("name", "category", "status")[: len(names)]))
-        )
+    is_a_pet = 2 <= len(names) <= len(MAIN_COLUMNS)
+    if is_a_pet and not {name.strip().lower() for name in names} & known.keys():
+        raise UnreadableError(line, NO_COLUMNS.format(",".join(MAIN_COLUMNS[: len(names)])))
     for name in names:
         column = known.get(name.strip().lower())
         if column is None:
@@ -161,9 +172,9 @@ def known_columns(names: list[str], line: int) -> list[str]:
         if column in columns:
             raise UnreadableError(line, f"The column {column} is named twice.")
         columns.append(column)
-    if "name" not in columns or not {"category", "categoryId"} & {*columns}:
-        text = "The first line must name the columns name, and category or categoryId."
-        raise UnreadableError(line, text)
+    if not all({*ways} & {*columns} for ways in NEEDED):
+        needed = ", and ".join(" or ".join(ways) for ways in NEEDED)
+        raise UnreadableError(line, f"The first line must name the columns {needed}.")
     return columns
 
 
@@ -171,8 +182,9 @@ def csv_members(cells: dict[str, str], from_cell: Callable[[str], str]) -> Membe
     """Return what the cells say; an empty one says nothing, but a name is there in any case."""
     members: Members = {column: from_cell(cell.strip()) for column, cell in cells.items() if cell.strip()}
     # int() alone would take `1_0` and other scripts' digits. Spreadsheets write 1.0 or 1,0.
-    if number := re.fullmatch(r"(-?[0-9]{1,19})(?:[.,]0{1,2})?", members.get("categoryId", "")):
-        members["categoryId"] = int(number[1])
+    for member in PET.sent:
+        if member.rule == "Int64Field" and (number := INTEGER.fullmatch(members.get(member.name, ""))):
+            members[member.name] = int(number[1])
     return {"name": ""} | members
 
 

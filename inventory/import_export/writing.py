@@ -7,13 +7,17 @@ import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import orjson
 
+from inventory.members import PET
 from petstore.backoffice.spreadsheets import harmless
 
-Exported = tuple[int, str, int, str, str]  # Id, name, category id, category name, status.
+Exported = dict[str, Any]  # A pet's members, and the name of its category.
+# The category's name goes with it; in CSV it takes the place of the id, which means nothing elsewhere.
+CSV_COLUMNS = [member.column or member.name for member in PET]
+JSON_COLUMNS = [name for member in PET for name in (member.name, member.column) if name]
 
 
 def write(pets: Iterable[Exported], stream: BinaryIO, file_format: str, *, for_spreadsheets: bool) -> None:
@@ -25,20 +29,21 @@ def write(pets: Iterable[Exported], stream: BinaryIO, file_format: str, *, for_s
 
 
 def write_csv(pets: Iterable[Exported], stream: BinaryIO, *, for_spreadsheets: bool = False) -> None:
-    """Write CSV (RFC 4180) in UTF-8. The category's name goes with it, its id means nothing elsewhere."""
+    """Write CSV (RFC 4180) in UTF-8."""
+    rows: Iterable[list[Any]] = ([pet[column] for column in CSV_COLUMNS] for pet in pets)
     if for_spreadsheets:
-        pets = ((pk, harmless(name), no, harmless(kind), status) for pk, name, no, kind, status in pets)
+        rows = ([harmless(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
     # Its line ending is CRLF: with LF alone it would leave a CR inside a name without quotes.
     writer = csv.writer(codecs.getwriter("utf-8-sig" if for_spreadsheets else "utf-8")(stream))
-    writer.writerow(["id", "name", "category", "status"])
-    writer.writerows((pk, name, category, status) for pk, name, _, category, status in pets)
+    writer.writerow(CSV_COLUMNS)
+    writer.writerows(rows)
 
 
 def write_json_lines(pets: Iterable[Exported], stream: BinaryIO) -> None:
     """Write one of the contract's Pets in each line, and with it the name of its category."""
-    columns = ("id", "name", "categoryId", "category", "status")
     for pet in pets:
-        stream.write(orjson.dumps(dict(zip(columns, pet, strict=True)), option=orjson.OPT_APPEND_NEWLINE))
+        line = {column: pet[column] for column in JSON_COLUMNS}
+        stream.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
 
 
 @contextmanager

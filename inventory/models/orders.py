@@ -6,10 +6,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from django.db import models
-from django.db.models import Case, F, Q, QuerySet, Value, When
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from accounts.models import EventDraft, EventType
+from inventory import members
 from inventory.models.pets import Event, Pet
 from inventory.transitions import (
     LIVE,
@@ -32,33 +33,27 @@ class OrderQuerySet(QuerySet["Order"]):
 
     def as_json(self) -> QuerySet[Order, Any]:
         """Return rows as the API's Order (D12)."""
-        renamed = self.annotate(
-            petId=F("pet_id"),
-            quantity=Value(1),
-            shipDate=F("ship_date"),
-            complete=Case(When(status=OrderStatus.DELIVERED, then=True), default=False),
-        )
-        return renamed.values("id", "petId", "quantity", "status", "shipDate", "complete")
+        return members.ORDER.values(self)
 
     def newest_first(self) -> QuerySet[Order]:
         """Return the orders of one account, in the order of the index that has them together."""
         return self.alias(key=OneFilterKey("id")).order_by("-key")
 
     @atomic
-    def place(self, *, account_id: int, pet_id: int, by: str) -> Order:
+    def place(self, *, account_id: int, pet_id: int, by: str, **values: Any) -> Order:
         """Order a pet: it goes from available to pending, for exactly one of any number of buyers (D14).
 
-        Raises Pet.DoesNotExist, or IllegalMoveError for a pet that is not available.
+        `values`: what else the client says of the order. Raises Pet.DoesNotExist, or IllegalMoveError for a
+        pet that is not available.
         """
         # The update decides who wins: whoever comes second waits for the row, and finds it pending.
         available = {"pk": pet_id, "status": PetStatus.AVAILABLE}
         moved = {"status": PetStatus.PENDING, "updated_at": timezone.now()}
-        shown = update_one(Pet, available, ["name", "category"], **moved)
-        if shown is None:
+        pet = update_one(Pet, available, **moved)
+        if pet is None:
             refresh(Pet(pk=pet_id))  # It may not be there at all.
             raise IllegalMoveError(f"Pet {pet_id} is not available.")
-        pet = Pet(pk=pet_id, name=shown[0], category_id=shown[1], **moved)
-        order = insert(Order(account_id=account_id, pet_id=pet_id))
+        order = insert(Order(account_id=account_id, pet_id=pet_id, **values))
         order.record_change("", by=by, kind=EventType.ORDER_PLACED)
         pet.record_change(PetStatus.AVAILABLE, by=by, order_id=order.pk)
         return order
@@ -108,14 +103,7 @@ class Order(models.Model):
 
     def as_json(self) -> dict[str, Any]:
         """Return the API's Order, as `OrderQuerySet.as_json` reads it."""
-        return {
-            "id": self.pk,
-            "petId": self.pet_id,
-            "quantity": 1,
-            "status": self.status,
-            "shipDate": self.ship_date,
-            "complete": self.status == OrderStatus.DELIVERED,
-        }
+        return members.ORDER.as_json(self)
 
     def approve(self, *, by: str, reason: str = "") -> None:
         """Accept the order. Raises IllegalMoveError."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from django.db import models, transaction
-from django.db.models import F, Q, QuerySet
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from accounts.models import EventDraft, EventType
+from inventory import members
 from inventory.search import Folded
 from inventory.transitions import LIVE, PET_MOVES, IllegalMoveError, PetStatus
 from petstore.db.keysets import OneFilterKey, TwoFilterKey
@@ -54,13 +55,12 @@ class PetEvent(Event):
 class PetQuerySet(QuerySet["Pet"]):
     def as_json(self) -> QuerySet[Pet, Any]:
         """Return rows as the contract's Pet: the API needs no model instances."""
-        renamed = self.annotate(categoryId=F("category_id"))
-        return renamed.values("id", "name", "categoryId", "status")
+        return members.PET.values(self)
 
     @atomic
-    def add(self, **members: Any) -> Pet:
+    def add(self, **values: Any) -> Pet:
         """Insert a pet and its event. Raises IntegrityError, at the commit, if its category is gone."""
-        pet = insert(Pet(**members))
+        pet = insert(Pet(**values))
         insert(EventDraft.of(EventType.PET_CREATED, {"pet": pet.as_json()}), wait=False)
         return pet
 
@@ -99,7 +99,7 @@ class Pet(models.Model):
 
     def as_json(self) -> dict[str, Any]:
         """Return the contract's Pet, as `PetQuerySet.as_json` reads it."""
-        return {"id": self.pk, "name": self.name, "categoryId": self.category_id, "status": self.status}
+        return members.PET.as_json(self)
 
     def save(self, *args: Any, **options: Any) -> None:
         """Save, with the event of what others see of it; for staff, who set no status so."""

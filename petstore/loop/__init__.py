@@ -5,7 +5,7 @@ What others may use of it, and how:
 - `Read` (compiled_reads) names rows once, at import. `where` narrows it; `first` and `one` run it. Not
   under `atomic`, whose own writes it would miss. `OwnRead` is a read that Django can't say.
 - `insert`, `update`, `refresh` (compiled_writes) are Django's `save`, `filter().update()` and
-  `refresh_from_db()` for one row or one condition, without signals; `update_one` returns fields as well.
+  `refresh_from_db()` for one row or one condition, without signals; `update_one` returns the row as well.
   Each is a transaction of its own or part of the one that `atomic` makes of a function. `OwnSql` is one
   statement that Django can't say.
 - Under `atomic` the others alone use the database. `wait=False` and `lock=True` are for use there only.

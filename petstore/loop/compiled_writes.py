@@ -192,33 +192,26 @@ def update(model: type[models.Model], where: dict[str, Any], *, wait: bool = Tru
     if not on_loop():
         with verb():
             return model._base_manager.filter(**where).update(**values)
-    conditions = dict(sorted(where.items()))  # As Django sorts them.
-    write = compile_update(model, alias, tuple(conditions), tuple(values))
-    given = write.prepare([*values.values(), *conditions.values()])
+    write, given = compiled_update(model, alias, where, values)
     if wait:
         return len(writers(alias).rows(write.statement, given))
     writers(alias).send(write.statement, given)
     return 0
 
 
-def update_one(
-    model: type[models.Model], where: dict[str, Any], returning: Sequence[str], **values: Any
-) -> tuple[Any, ...] | None:
+def update_one(model: type[Model], where: dict[str, Any], **values: Any) -> Model | None:
     """Change the row whose fields have the values of `where`, one of which is unique.
 
-    Returns these fields of it, or None if there is none. Raises what Django raises for a query.
+    Returns the row as it is now, or None if there is none. Raises what Django raises for a query.
     """
     alias = router.db_for_write(model)
-    conditions = dict(sorted(where.items()))
-    write = compile_update(model, alias, tuple(conditions), tuple(values), tuple(returning))
-    given = write.prepare([*values.values(), *conditions.values()])
-    if on_loop():
-        rows = writers(alias).rows(write.statement, given)
-        return rows[0] if rows else None
-    with verb(), connections[alias].cursor() as cursor:
-        cursor.execute(write.statement.django, given)
-        found: tuple[Any, ...] | None = cursor.fetchone()
-        return found
+    write, given = compiled_update(model, alias, where, values, returning=True)
+    if not on_loop():
+        with verb():
+            return next(iter(list(model._base_manager.raw(write.statement.django, given))), None)
+    rows = writers(alias).rows(write.statement, given)
+    names = [field.attname for field in model._meta.concrete_fields]
+    return model.from_db(alias, names, rows[0]) if rows else None
 
 
 def refresh(known: models.Model, *, lock: bool = False) -> None:
@@ -266,23 +259,45 @@ def slot(field: models.Field[Any, Any], dialect: BaseDatabaseWrapper) -> Slot:
     return Slot(field, read, plain)
 
 
+def compiled_update(
+    model: type[models.Model],
+    alias: str,
+    where: dict[str, Any],
+    values: dict[str, Any],
+    *,
+    returning: bool = False,
+) -> tuple[CompiledWrite, list[Any]]:
+    """Return the statement of an update, and its parameters."""
+    conditions = dict(sorted(where.items()))  # As Django sorts them.
+    nulls = tuple(name for name, value in conditions.items() if value is None)
+    given = [value for value in conditions.values() if value is not None]
+    write = compile_update(model, alias, tuple(conditions), nulls, tuple(values), returning=returning)
+    return write, write.prepare([*values.values(), *given])
+
+
 @cache
 def compile_update(
     model: type[models.Model],
     alias: str,
     where: tuple[str, ...],
+    nulls: tuple[str, ...],
     values: tuple[str, ...],
-    returning: tuple[str, ...] = (),
+    *,
+    returning: bool,
 ) -> CompiledWrite:
-    """Compile an update, which returns a row for each that it changes: these fields, or a number."""
+    """Compile an update, which returns a row for each that it changes: all fields, or a number.
+
+    `nulls`: which of the conditions are IS NULL.
+    """
     dialect = connections.create_connection(alias)
-    query: Any = model._base_manager.filter(**marks(where)).query.chain(UpdateQuery)
+    conditions = marks(where) | dict.fromkeys(nulls)
+    query: Any = model._base_manager.filter(**conditions).query.chain(UpdateQuery)
     query.add_update_values(marks(values))
     sql, names = query.get_compiler(connection=dialect).as_sql()
     columns = {field.name: field for field in model._meta.concrete_fields} | {"pk": model._meta.pk}
-    fields = [columns[name] for name in names]
-    told = [dialect.ops.quote_name(columns[name].column or "") for name in returning]
-    return CompiledWrite(compiled(f"{sql} RETURNING {', '.join(told) or 1}"), fields, dialect)
+    told = [dialect.ops.quote_name(field.column or "") for field in model._meta.concrete_fields]
+    text = f"{sql} RETURNING {', '.join(told) if returning else 1}"
+    return CompiledWrite(compiled(text), [columns[name] for name in names], dialect)
 
 
 @cache

@@ -2,23 +2,25 @@
 
 import re
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from itertools import count
 from typing import Any, NamedTuple
 
 from psycopg import Binary, pq
+from psycopg.adapt import PyFormat, Transformer
 
 Types = list[int]
 Parameters = list[bytes | None]
-Value = int | str | bool | datetime | Binary | None
+Value = Any  # What Django passes to psycopg as a parameter.
 
-# int8, text, bool, timestamptz, bytea, any
-OIDS = {int: 20, str: 25, bool: 16, datetime: 1184, Binary: 17, type(None): 0}
+# int8, text, bool, date, timestamptz, bytea, any
+OIDS = {int: 20, str: 25, bool: 16, date: 1082, datetime: 1184, Binary: 17, type(None): 0}
 ENCODE: dict[type, Callable[[Any], bytes | None]] = {
     type(None): lambda value: None,
     int: b"%d".__mod__,
     str: lambda value: str(value).encode(),
     bool: lambda value: b"t" if value else b"f",
+    date: lambda value: value.isoformat().encode(),
     datetime: lambda value: value.isoformat().encode(),
     Binary: lambda value: b"\\x" + value.obj.hex().encode(),  # Of a BinaryField.
 }
@@ -50,19 +52,21 @@ def named(sql: str) -> tuple[Statement, list[str]]:
     return compiled(numbered)._replace(django=sql), names
 
 
-def kind(value: Value) -> type:
-    """Return what another value is sent as: Django's choices are texts, its numbers psycopg's own."""
-    return str if isinstance(value, str) else int
-
-
 def encoded(values: Sequence[Value]) -> tuple[Types, Parameters]:
     """Return the values' types, and the values, as libpq takes them."""
     types: Types = []
     parameters: Parameters = []
     for value in values:
-        found = type(value) if type(value) in OIDS else kind(value)
-        types.append(OIDS[found])
-        parameters.append(ENCODE[found](value))
+        kind = type(value)
+        if kind not in OIDS:  # Django's choices are texts, its numbers psycopg's own.
+            kind = next((base for base in (str, int) if isinstance(value, base)), kind)
+        if kind in OIDS:
+            types.append(OIDS[kind])
+            parameters.append(ENCODE[kind](value))
+        else:  # Whatever else psycopg knows, less quickly.
+            dumper = Transformer().get_dumper(value, PyFormat.TEXT)
+            types.append(dumper.oid)
+            parameters.append(bytes(dumper.dump(value) or b""))
     return types, parameters
 
 

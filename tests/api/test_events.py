@@ -137,7 +137,8 @@ def test_pet_that_staff_edit_is_an_event_only_if_others_see_a_change(api: Api, p
 def test_import_of_more_than_1000_pets_is_one_event(
     api: Api, category: Category, count: int, kinds: list[str]
 ) -> None:
-    add([[("Pet", category.pk, "available")] * 600, [("Pet", category.pk, "available")] * (count - 600)])
+    row = {"name": "Pet", "category_id": category.pk, "status": "available"}
+    add([[row] * 600, [row] * (count - 600)])
     found = [one for one in follow(api, "/events?limit=100") if one["type"].startswith("pet")]
     assert [one["type"] for one in found] == kinds
     if count > 1_000:

@@ -157,7 +157,8 @@ def test_escape_leaves_no_formula_and_can_be_undone() -> None:
 )
 def test_category_is_no_formula_either(start: str) -> None:
     written = io.BytesIO()
-    write_csv([(1, "Rex", 1, f"{start}1", "sold")], written, for_spreadsheets=True)
+    pet = {"id": 1, "name": "Rex", "categoryId": 1, "category": f"{start}1", "status": "sold"}
+    write_csv([pet], written, for_spreadsheets=True)
     text = StringIO(written.getvalue().decode("utf-8-sig"), newline="")
     assert next(csv.DictReader(text))["category"].startswith(f"'{start}")
 
@@ -212,7 +213,7 @@ def test_failure_midway_leaves_the_older_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, sentence: str, status: int
 ) -> None:
     def failing(*_: Any) -> Any:
-        yield 1, "Rex", 1, "Dogs", "sold"
+        yield {"id": 1, "name": "Rex", "categoryId": 1, "category": "Dogs", "status": "sold"}
         raise error
 
     monkeypatch.setattr("inventory.management.commands.export_pets.export", failing)
@@ -270,7 +271,7 @@ def test_export_shows_one_moment(category: Category) -> None:
         next(exported)
         with ThreadPoolExecutor(1) as other:
             other.submit(rename).result()
-        assert {name for _, name, *_ in exported} == {"Rex"}
+        assert {pet["name"] for pet in exported} == {"Rex"}
     assert set(Pet.objects.values_list("name", flat=True)) == {"Tom"}
 
 

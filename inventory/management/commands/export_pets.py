@@ -11,7 +11,7 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from inventory.import_export import FORMATS, STREAM, export, format_of, snapshot
-from inventory.import_export.writing import Exported, whole_file, write
+from inventory.import_export.writing import CSV_COLUMNS, Exported, whole_file, write
 from inventory.models import Category, Pet, PetQuerySet, PetStatus
 from petstore.db.names import named
 from petstore.management.base import INTERRUPTED, JsonCommand, forget_output, visible
@@ -19,7 +19,7 @@ from petstore.management.base import INTERRUPTED, JsonCommand, forget_output, vi
 
 class Command(JsonCommand):
     help = (
-        "Write the pets of one moment, by ascending id, as CSV (id, name, category, status) or JSON "
+        f"Write the pets of one moment, by ascending id, as CSV ({', '.join(CSV_COLUMNS)}) or JSON "
         "Lines (the API's Pet, and its category's name), in UTF-8. import_pets reads both. A file "
         "appears, or replaces an older one, only once it is complete."
     )

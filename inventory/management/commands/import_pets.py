@@ -17,7 +17,7 @@ from django.core.management.base import CommandError
 from django.db import IntegrityError
 
 from inventory.import_export import FORMATS, STREAM, add, checked, format_of
-from inventory.import_export.checking import Report, Row
+from inventory.import_export.checking import IN_WORDS, Report, Row
 from petstore.management.base import INTERRUPTED, JsonCommand, visible
 
 if TYPE_CHECKING:
@@ -30,8 +30,7 @@ class Command(JsonCommand):
     help = (
         "Add pets from a CSV or JSON Lines file: all of them, or none if a line is bad. Every bad line "
         "is reported with its number. CSV has commas, semicolons or tabs, and is UTF-8 or else "
-        "Windows-1252. Its first line names the columns, in any order: name; category (a category's "
-        "name) or categoryId; status (available, pending or sold; available if it is left out). A "
+        f"Windows-1252. Its first line names the columns, in any order: {IN_WORDS}. A "
         "column id is ignored, so that an export can be imported again; any other column is refused. "
         "JSON Lines has one object in each line, with members of these names; others are ignored, as by "
         "the API. Where a category is named, categoryId is ignored: ids differ from shop to shop. Blank "
