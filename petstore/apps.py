@@ -1,6 +1,6 @@
 """The project's own app: its commands, and its templates' folder."""
 
-from django.apps import AppConfig
+from django.apps import AppConfig, apps
 
 from petstore.observability import health
 from petstore.serving.signals import worker_started
@@ -14,8 +14,10 @@ class PetstoreConfig(AppConfig):
     def ready(self) -> None:
         """Register what readiness depends on, and what a process that serves does beside its requests."""
         from petstore.db import monitor, readiness, replicas
+        from petstore.loop.compiled_writes import check_field_types
         from petstore.observability import tracing, worker
 
+        check_field_types(apps.get_models())
         health.require("database", readiness.database)
         health.require("migrations", readiness.migrations)
         health.tell(

@@ -7,13 +7,14 @@ docstring of petstore.loop.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import cache, partial, wraps
 from operator import attrgetter
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
+from django.core.exceptions import ImproperlyConfigured
 from django.db import DEFAULT_DB_ALIAS, connection, connections, models, router, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models.expressions import RawSQL
@@ -247,6 +248,17 @@ def compile_insert(model: type[models.Model], alias: str) -> CompiledInsert:
     compiler.returning_fields = [model._meta.pk]
     ((sql, _),) = compiler.as_sql()
     return CompiledInsert(compiled(sql), [slot(field, dialect) for field in fields], dialect)
+
+
+def check_field_types(rows: Iterable[type[models.Model]]) -> None:
+    """Raise ImproperlyConfigured for a field of a type that Django's own databases don't know."""
+    for model in rows:
+        field: Any
+        for field in model._meta.concrete_fields:
+            of_value = field.target_field if field.is_relation else field
+            if of_value.get_internal_type() not in connection.data_types:
+                message = f"{field} is a {type(field).__name__}, which the event loop can't read or write."
+                raise ImproperlyConfigured(message)
 
 
 def slot(field: models.Field[Any, Any], dialect: BaseDatabaseWrapper) -> Slot:
