@@ -2,7 +2,7 @@
 
 import json
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from email.message import Message
 from io import StringIO
 from typing import Any, NamedTuple
@@ -14,8 +14,8 @@ from django.core.management import CommandError, call_command
 
 from accounts.events.numbering import number_all
 from inventory.models import Category, Pet
-from petstore.conformance.answers import Answer, UnreachableError
-from petstore.conformance.session import Session
+from petstore.conformance.client import Response, UnreachableError
+from petstore.management.commands import listen
 from petstore.management.commands.listen import FROM_NOW, LIMIT, Command
 from tests.conftest import Api
 
@@ -33,20 +33,20 @@ def event(number: int) -> dict[str, Any]:
     }
 
 
-def answer(status: int, body: Any, **headers: str) -> Answer:
+def answer(status: int, body: Any, **headers: str) -> Response:
     message = Message()
     for name, value in ({"Content-Type": "application/json"} | headers).items():
         message[name.replace("_", "-")] = value
     content = body if isinstance(body, bytes) else orjson.dumps(body)
-    return Answer("GET /v1/events", status, message, content, keyed=True)
+    return Response("GET /events", status, message, content)
 
 
-def page(cursor: str, *numbers: int) -> Answer:
+def page(cursor: str, *numbers: int) -> Response:
     link = f'<{URL}/events?limit={LIMIT}&cursor={cursor}>; rel="next"'
     return answer(200, [event(number) for number in numbers], Link=link)
 
 
-def error(status: int, message: str, **headers: str) -> Answer:
+def error(status: int, message: str, **headers: str) -> Response:
     return answer(status, {"code": "x", "message": message, "status": status}, **headers)
 
 
@@ -68,33 +68,26 @@ class Run:
         self.requests: list[Request] = []
         self.waits: list[float] = []
         self.out, self.err = StringIO(), StringIO()
-        self.answers: Iterator[Answer | Exception] = iter(())
-        monkeypatch.setattr(Session, "exchange", self.exchange_of)
+        self.answers: Iterator[Response | Exception] = iter(())
+        monkeypatch.setattr(listen, "exchange", self.exchange)
         monkeypatch.setattr(Command, "wait", lambda command, seconds: self.waits.append(seconds))
 
-    @property
-    def exchange_of(self) -> Callable[..., Answer]:
-        run = self
+    def exchange(
+        self, base: str, method: str, path: str, headers: dict[str, str], body: bytes | None = None
+    ) -> Response:
+        self.requests.append(Request(method, base + path, headers, body and json.loads(body)))
+        found = next(self.answers, KeyboardInterrupt())
+        if isinstance(found, BaseException):
+            raise found
+        return found
 
-        def exchange(
-            self: Session, method: str, path: str, headers: dict[str, str], body: bytes | None = None
-        ) -> Answer:
-            url = f"{self.server.scheme}://{self.server.netloc}{path}"
-            run.requests.append(Request(method, url, headers, body and json.loads(body)))
-            found = next(run.answers, KeyboardInterrupt())
-            if isinstance(found, BaseException):
-                raise found
-            return found
-
-        return exchange
-
-    def __call__(self, *answers: Answer | Exception, options: tuple[str, ...] = ()) -> list[str]:
+    def __call__(self, *answers: Response | Exception, options: tuple[str, ...] = ()) -> list[str]:
         """Run to the end; return the lines on standard output."""
         self.answers = iter(answers)
         call_command("listen", URL, "--key", KEY, *options, stdout=self.out, stderr=self.err)
         return self.out.getvalue().splitlines()
 
-    def refused(self, *answers: Answer | Exception, options: tuple[str, ...] = ()) -> str:
+    def refused(self, *answers: Response | Exception, options: tuple[str, ...] = ()) -> str:
         with pytest.raises(CommandError) as refused:
             self(*answers, options=options)
         return str(refused.value)
@@ -217,7 +210,7 @@ def test_it_outlives_a_restart_of_the_service(run: Run) -> None:
         (answer(200, [], Link=f'<{URL}/events>; rel="next"'), "gives no feed of events"),
     ],
 )
-def test_what_trying_again_would_not_mend_ends_it(run: Run, first: Answer | Exception, said: str) -> None:
+def test_what_trying_again_would_not_mend_ends_it(run: Run, first: Response | Exception, said: str) -> None:
     assert said in run.refused(first)
     assert run.waits == []
 
@@ -283,8 +276,8 @@ def test_an_event_that_is_not_accepted_is_posted_again_before_the_next(run: Run)
 def test_from_now_begins_at_the_end_of_the_feed(
     api: Api, category: Category, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def exchange(session: Session, method: str, path: str, headers: dict[str, str]) -> Answer:
-        got = api.get(path.removeprefix("/v1"))
+    def exchange(base: str, method: str, path: str, headers: dict[str, str]) -> Response:
+        got = api.get(path)
         return answer(got.status_code, got.content, **dict(got.headers.items()))
 
     def add_a_pet(command: Command, seconds: float) -> None:
@@ -293,7 +286,7 @@ def test_from_now_begins_at_the_end_of_the_feed(
         Pet.objects.create(name="New", category=category)
         number_all()
 
-    monkeypatch.setattr(Session, "exchange", exchange)
+    monkeypatch.setattr(listen, "exchange", exchange)
     monkeypatch.setattr(Command, "wait", add_a_pet)
     Pet.objects.create(name="Old", category=category)
     number_all()

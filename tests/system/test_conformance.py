@@ -90,7 +90,7 @@ def test_healthy_service_passes_through_the_proxy_of_these_tests(shop: Service, 
 def test_broken_deployment_is_found(
     shop: Service, key: str, variant: Variant, finds: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("petstore.conformance.following.PAUSES", (0, 0.3))  # What is lost never comes.
+    monkeypatch.setattr("petstore.conformance.writing.PAUSES", (0, 0.3))  # What is lost never comes.
     with broken(shop, variant) as url:
         status, report = conformance(url, key, "--write")
     assert finds in named(report, FAILED), report
@@ -216,7 +216,7 @@ def test_ctrl_c_ends_a_run_without_a_traceback(monkeypatch: pytest.MonkeyPatch) 
     def stop(*args: object, **options: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("petstore.conformance.session.Session.exchange", stop)
+    monkeypatch.setattr("petstore.conformance.session.exchange", stop)
     error = refusal("http://localhost/v1", "--key", "psk_live_x")
     assert (str(error), error.returncode) == ("Stopped.", 130)
 

@@ -9,8 +9,8 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from petstore.conformance import CHECKS
-from petstore.conformance.answers import UnreachableError
 from petstore.conformance.checks import Outcome, Result
+from petstore.conformance.client import UnreachableError
 from petstore.conformance.session import Session
 from petstore.management.base import INTERRUPTED, JsonCommand
 from petstore.management.remote import add_key, address, api_key
@@ -83,7 +83,7 @@ class Command(JsonCommand):
         count = Counter(result.outcome for result in results)
         data = {
             "url": session.url,
-            "requests": session.spent,
+            "requests": len(session.keyed),
             "counts": {outcome.value: count[outcome] for outcome in Outcome},
             "left_behind": session.left_behind,
             "checks": [
@@ -99,7 +99,7 @@ class Command(JsonCommand):
             ],
         }
         numbers = ", ".join(f"{count[outcome]} {outcome.value}" for outcome in Outcome if count[outcome])
-        summary = f"{session.url}: {numbers}. {session.spent} requests with the key."
+        summary = f"{session.url}: {numbers}. {len(session.keyed)} requests with the key."
         self.answer(options, data, "\n".join([*map(self.line, results), "", summary]), self.coloured)
         if count[Outcome.FAILED]:
             sys.exit(1)

@@ -13,8 +13,7 @@ import orjson
 from django.conf import settings
 from django.core.management.base import CommandError
 
-from petstore.conformance.answers import Answer, BrokenError, UnreachableError
-from petstore.conformance.session import NEXT, Session
+from petstore.conformance.client import NEXT, BrokenError, Response, UnreachableError, exchange
 from petstore.environment import is_page_url
 from petstore.management.base import JsonCommand, visible
 from petstore.management.remote import WRONG_OPTIONS, add_key, address, api_key
@@ -65,27 +64,28 @@ class Command(JsonCommand):
             )
         if not options["every"] >= 0.1:
             raise CommandError("--every must be 0.1 or more.", returncode=WRONG_OPTIONS)
-        session = Session(address(options["url"]), api_key(options["key"]), budget=0, keep=0)
+        self.url = address(options["url"])
+        self.headers = AGENT | {"Authorization": f"Bearer {api_key(options['key'])}"}
         self.since, self.began = options["since"], False
         before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # Whoever says it: end in order.
         try:
-            for event in self.follow(session, options):
+            for event in self.follow(options):
                 self.answer(options, event, one_line(event))
                 if forward:
                     self.forward(forward, event)
         except KeyboardInterrupt:
             self.say("")  # Below the terminal's ^C.
         except (BrokenError, LookupError, TypeError, ValueError) as error:
-            raise CommandError(f"{session.url} gives no feed of events: {error}") from None
+            raise CommandError(f"{self.url} gives no feed of events: {error}") from None
         finally:
             signal.signal(signal.SIGTERM, before)
             if self.since != FROM_NOW:
                 self.say(f"To go on from here: --since {self.since}")
 
-    def follow(self, session: Session, options: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    def follow(self, options: dict[str, Any]) -> Iterator[dict[str, Any]]:
         """Yield each event, for ever; `self.since` is behind those of a page once all are handled."""
         while True:
-            answer = self.ask(session, options)
+            answer = self.ask(options)
             events = answer.json()
             following = NEXT.search(answer.header("Link"))
             answer.expect(isinstance(events, list) and following, "this is no page of a feed.")
@@ -95,13 +95,13 @@ class Command(JsonCommand):
             if len(events) < LIMIT:
                 self.wait(options["every"])
 
-    def ask(self, session: Session, options: dict[str, Any]) -> Answer:
+    def ask(self, options: dict[str, Any]) -> Response:
         """Return a page, however long it takes. Raises CommandError where trying again is of no use."""
         for attempt in count():
             name = "since" if ":" in self.since else "cursor"
-            path = f"{session.server.path}/events?{urlencode({'limit': LIMIT, name: self.since})}"
+            path = f"/events?{urlencode({'limit': LIMIT, name: self.since})}"
             try:
-                answer = session.exchange("GET", path, AGENT | {"Authorization": f"Bearer {session.key}"})
+                answer = exchange(self.url, "GET", path, self.headers)
             except UnreachableError as error:
                 if not self.began:
                     raise CommandError(str(error)) from None
@@ -110,7 +110,7 @@ class Command(JsonCommand):
             if answer.status == 200:
                 self.began = True
                 return answer
-            problem = f"{session.url} answers {answer.status}: {message_of(answer)}"
+            problem = f"{self.url} answers {answer.status}: {message_of(answer)}"
             if answer.status == 410 and self.since != FROM_NOW:
                 self.since = FROM_NOW
                 if not options["skip_missed"]:
@@ -124,13 +124,10 @@ class Command(JsonCommand):
 
     def forward(self, url: str, event: dict[str, Any]) -> None:
         """Post an event until it is accepted."""
-        target = Session(url, "", budget=0, keep=0)
-        parts = urlsplit(url)
-        path = f"{parts.path or '/'}{f'?{parts.query}' if parts.query else ''}"
         body = orjson.dumps(event)
         for attempt in count():
             try:
-                answer = target.exchange("POST", path, AGENT | {"Content-Type": "application/json"}, body)
+                answer = exchange(url, "POST", "", AGENT | {"Content-Type": "application/json"}, body)
             except UnreachableError as error:
                 self.pause(f"Event {event['id']} is not forwarded: {error}", attempt)
                 continue
@@ -157,7 +154,7 @@ def one_line(event: dict[str, Any]) -> str:
     return visible(f"{event['id']} {event['createdAt']} {event['type']} {data}")
 
 
-def message_of(answer: Answer) -> str:
+def message_of(answer: Response) -> str:
     """Return an Error's message, or nothing where the answer has none."""
     try:
         return str(answer.json()["message"])

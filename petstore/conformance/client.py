@@ -1,0 +1,81 @@
+"""One HTTP request and its response, for the checks and for `manage.py listen`."""
+
+import re
+from dataclasses import dataclass
+from email.message import Message
+from email.utils import parsedate_to_datetime
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import orjson
+
+Headers = dict[str, str]
+NEXT = re.compile(r'<([^<>]*)>; rel="next"')
+TIMEOUT_SECONDS = 30
+
+
+class BrokenError(Exception):
+    """A response is not what the contract says."""
+
+
+class UnreachableError(Exception):
+    """No response came."""
+
+
+@dataclass(frozen=True)
+class Response:
+    """A response, and what was requested: method and path with its query."""
+
+    request: str
+    status: int
+    headers: Message
+    body: bytes
+
+    @property
+    def now(self) -> float:
+        """The Unix time of the response, by the deployment's clock."""
+        return parsedate_to_datetime(self.header("Date")).timestamp()
+
+    def expect(self, holds: object, otherwise: str) -> None:
+        """Raise BrokenError with this sentence about the response unless something holds."""
+        if not holds:
+            raise BrokenError(f"{self.request}: {otherwise}")
+
+    def expect_status(self, status: int, what: str = "") -> "Response":
+        """Return the response. Raises BrokenError, with what it was asked with, for another status."""
+        self.expect(self.status == status, f"{what}answers {self.status}, not {status}.")
+        return self
+
+    def header(self, name: str) -> str:
+        """Return a header. Raises BrokenError without it."""
+        self.expect(name in self.headers, f"the header {name} is missing.")
+        return str(self.headers[name])
+
+    def json(self) -> Any:
+        """Return the body's value. Raises BrokenError unless it is JSON and says so."""
+        media_type = self.header("Content-Type").partition(";")[0].strip()
+        is_json = media_type == "application/json"
+        self.expect(is_json, f"the media type is {media_type!r}, not 'application/json'.")
+        try:
+            return orjson.loads(self.body)
+        except orjson.JSONDecodeError as error:
+            raise BrokenError(f"{self.request}: the body is not JSON: {error}.") from None
+
+
+def exchange(base: str, method: str, path: str, headers: Headers, body: bytes | None = None) -> Response:
+    """Send one request and return its response; redirects are not followed. Raises UnreachableError."""
+    parts = urlsplit(base + path)
+    kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+    connection = kind(parts.netloc, timeout=TIMEOUT_SECONDS)
+    try:
+        target = urlunsplit(("", "", parts.path or "/", parts.query, ""))
+        connection.request(method, target, body, headers)
+        with connection.getresponse() as response:
+            content = response.read()
+    except (OSError, HTTPException, ValueError) as error:
+        reason = str(error) or type(error).__name__
+        raise UnreachableError(f"{base} gives no answer to {method}: {reason}.") from None
+    finally:
+        connection.close()
+    return Response(f"{method} {path[:200]}", response.status, response.headers, content)
