@@ -1,7 +1,7 @@
 """The requests of one run: with the key, within a budget, never against a quota that is nearly used up."""
 
 from typing import Any
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import orjson
 
@@ -71,10 +71,9 @@ class Session:
         """Fetch a page outside /v1, without the key; that costs no quota."""
         return exchange(self.url.removesuffix("/v1"), "GET", path, AGENT)
 
-    def rows(self, path: str, **query: object) -> tuple[list[dict[str, Any]], Response]:
+    def rows(self, path: str) -> tuple[list[dict[str, Any]], Response]:
         """Fetch one page of a list; return its rows and the response."""
-        asked = f"{path}?{urlencode(query)}" if query else path
-        response = self.send("GET", asked).expect_status(200)
+        response = self.send("GET", path).expect_status(200)
         return response.json(), response
 
     def next_path(self, response: Response) -> str:

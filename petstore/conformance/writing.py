@@ -63,7 +63,7 @@ def ordered(session: Session, body: Row, key: dict[str, str]) -> Iterator[Respon
 def pet_is_added_ordered_and_free_again(session: Session) -> None:
     """A pet is added once, ordered once, and available again after the order is cancelled."""
     session.spare_quota(REQUESTS)  # Half of it would leave an order behind.
-    categories, _ = session.rows("/categories", limit=1)
+    categories, _ = session.rows("/categories?limit=1")
     if not categories:
         raise NothingToCheckError("There are no categories.")
     category, key = categories[0]["id"], idempotency_key()

@@ -109,6 +109,10 @@ class JsonCommand(DocumentedCommand):
         """Print the data for programs, or the text for people."""
         self.stdout.write(json.dumps(data) if options["json"] else text, style)
 
+    def say(self, text: str) -> None:
+        """Tell people something beside the answer, on standard error but not as an error."""
+        self.stderr.write(text, lambda text: text)
+
     def bar(self, doing: str, total: int | None, options: dict[str, Any]) -> tqdm[Any]:
         """Return a progress bar for people at a terminal, on standard error; it is wiped at the end.
 

@@ -97,9 +97,6 @@ def test_commands_that_print_data_have_json(app: str, name: str) -> None:
     assert ("--json" in options) is (name not in PRINTS_NO_DATA)
 
 
-# --- Exit statuses -------------------------------------------------------------------------------
-
-
 # --- Terminals -----------------------------------------------------------------------------------
 
 HOSTILE = "a\x1b[2J\x07\r\x7f\x9b31m\u202e\u2066\u200f\u2028\nb"

@@ -132,6 +132,17 @@ def link_from_the_host_header(reply: Reply) -> None:
             reply.headers[name] = value.replace("127.0.0.1", "internal.example.com")
 
 
+def link_forgets_the_filter(reply: Reply) -> None:
+    for name, value in reply.headers.items():
+        if name.lower() == "link":
+            reply.headers[name] = value.replace("&status=available", "").replace("status=available&", "")
+
+
+def page_lacks_a_row(reply: Reply) -> None:
+    if reply.path.startswith("/v1/pets?") and "cursor=" in reply.path and reply.status == 200:
+        reply.become(reply.rows[1:])
+
+
 def page_repeats_a_row(reply: Reply) -> None:
     if reply.path.startswith("/v1/pets") and reply.method == "GET" and reply.status == 200:
         query = parse_qs(urlsplit(reply.path).query)
@@ -180,6 +191,16 @@ def other_media_type_is_400(reply: Reply) -> None:
     if reply.status == 415:
         reply.status = 400
         reply.become({"code": "malformed_json", "message": "No JSON.", "status": 400})
+
+
+def status_is_not_documented(reply: Reply) -> None:
+    if reply.path.startswith("/v1/categories") and reply.status == 200:
+        reply.status = 203
+
+
+def every_code_is_another(reply: Reply) -> None:
+    if reply.path.startswith("/v1/") and reply.status >= 400:
+        reply.become(reply.rows | {"code": "cursor_expired"})
 
 
 def anyone_may_read(reply: Reply) -> None:
@@ -297,6 +318,8 @@ VARIANTS: list[tuple[Variant, str]] = [
     (unknown_pet_is_400, "unknown_pet_is_not_found"),
     (plain_404, "unknown_path_is_an_error"),
     (link_from_the_host_header, "lists_come_in_pages"),
+    (link_forgets_the_filter, "filters_are_obeyed"),
+    (page_lacks_a_row, "lists_come_in_pages"),
     (page_repeats_a_row, "lists_come_in_pages"),
     (last_page_names_a_next, "lists_come_in_pages"),
     (filters_are_ignored, "filters_are_obeyed"),
@@ -304,6 +327,7 @@ VARIANTS: list[tuple[Variant, str]] = [
     (ids_are_strings, "every_answer_is_documented"),
     (too_soon, "refusal_says_when_to_come_back"),
     (other_media_type_is_400, "other_media_type_is_refused"),
+    (status_is_not_documented, "every_answer_is_documented"),
     (anyone_may_read, "missing_key_is_refused"),
     (replay_is_not_marked, "pet_is_added_ordered_and_free_again"),
     (account_costs_one, "account_tells_what_is_left_and_is_free"),

@@ -9,9 +9,10 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from petstore.conformance import CHECKS
+from petstore.conformance.refusals import REFUSALS
 from tests.support.live import Service
 from tests.support.servers import free_port
-from tests.system.broken import VARIANTS, Reply, Variant, broken, too_soon
+from tests.system.broken import VARIANTS, Reply, Variant, broken, every_code_is_another, too_soon
 
 PASSED, FAILED, SKIPPED, NOT_RUN = "passed", "failed", "skipped", "not run"
 
@@ -98,6 +99,12 @@ def test_broken_deployment_is_found(
     (found,) = [check for check in report["checks"] if check["name"] == finds]
     assert found["detail"]
     assert found["see"]
+
+
+def test_every_refusal_needs_its_own_code(shop: Service, key: str) -> None:
+    with broken(shop, every_code_is_another) as url:
+        _, report = conformance(url, key, "--write")
+    assert {check.name for check in REFUSALS} <= set(named(report, FAILED))
 
 
 def test_finding_says_where_its_rule_can_be_read(shop: Service, key: str) -> None:

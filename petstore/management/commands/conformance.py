@@ -75,7 +75,7 @@ class Command(JsonCommand):
             raise incomplete(str(error)) from None
         finally:
             for left in session.left_behind:
-                self.stderr.write(f"Left behind: {left}.", lambda text: text)
+                self.say(f"Left behind: {left}.")
         self.tell(session, results, options)
 
     def tell(self, session: Session, results: list[Result], options: dict[str, Any]) -> None:

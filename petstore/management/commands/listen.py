@@ -143,10 +143,6 @@ class Command(JsonCommand):
         self.say(f"{problem} Trying again in {seconds} s.")
         self.wait(seconds)
 
-    def say(self, text: str) -> None:
-        """Tell people; standard output has events only."""
-        self.stderr.write(text, lambda text: text)
-
 
 def one_line(event: dict[str, Any]) -> str:
     """Return an event for people."""
