@@ -24,48 +24,49 @@ NO_PET = Code.ENDPOINT_REMOVED if REMOVED else Code.PET_NOT_FOUND
 
 
 def refused(
-    name: str, rule: str, what: str, code: Code, *requests: Any, writes: bool = False, **options: Any
+    name: str, rule: str, what: str, code: Code, *requests: str, writes: bool = False, **options: Any
 ) -> Check:
     """Make a check that each of these requests gets this Error; the options are those of Session.send."""
 
     def look(session: Session) -> None:
         for request in requests:
-            expect_code(session.send(*request, **options), code)
+            method, path = request.split(" ", 1)
+            expect_code(session.send(method, path, **options), code)
 
     return Check(name, rule, f"{what}: {code.status} {code.value}", look, writes)
 
 
 REFUSALS = [
     refused("missing_key_is_refused", "D17", "A request without a key", Code.MISSING_API_KEY,
-            ("GET", "/pets"), keyed=False),
+            "GET /pets", keyed=False),
     refused("malformed_key_is_refused", "D16, D17", "A key that is none", Code.INVALID_API_KEY,
-            ("GET", "/pets"), keyed=False, headers=WRONG_KEY),
+            "GET /pets", keyed=False, headers=WRONG_KEY),
     refused("key_is_checked_before_the_path", "D17", "An unknown path without a key", Code.MISSING_API_KEY,
-            ("GET", "/conformance"), keyed=False),
+            "GET /conformance", keyed=False),
     refused("unknown_path_is_an_error", "D29", "An unknown path", Code.RESOURCE_NOT_FOUND,
-            ("GET", "/conformance")),
+            "GET /conformance"),
     refused("trailing_slash_is_no_redirect", "D1", "A path with a slash at its end, never a redirect",
-            Code.RESOURCE_NOT_FOUND, ("GET", "/pets/")),
+            Code.RESOURCE_NOT_FOUND, "GET /pets/"),
     refused("wrong_method_names_the_right_ones", "D29", "A method that a path doesn't take",
-            Code.METHOD_NOT_ALLOWED, ("PUT", "/categories")),
+            Code.METHOD_NOT_ALLOWED, "PUT /categories"),
     refused("limit_outside_its_bounds_is_refused", "D6", "A limit outside 1..100, empty or repeated",
-            Code.INVALID_PARAMETER, *(("GET", f"/pets?{query}") for query in LIMITS)),
+            Code.INVALID_PARAMETER, *(f"GET /pets?{query}" for query in LIMITS)),
     refused("bad_places_in_the_feed_are_refused", "D6, D40", "A cursor, type or time that is none",
-            Code.INVALID_PARAMETER, *(("GET", f"/events?{name}=conformance") for name in FEED)),
+            Code.INVALID_PARAMETER, *(f"GET /events?{name}=conformance" for name in FEED)),
     refused("unknown_pet_is_not_found", "D7, D33", "A pet id that names nothing, or is no int64", NO_PET,
-            *(("GET", f"/pets/{pet_id}") for pet_id in IDS)),
+            *(f"GET /pets/{pet_id}" for pet_id in IDS)),
     refused("unknown_order_is_not_found", "D14", "An order id that names nothing", Code.ORDER_NOT_FOUND,
-            *(("GET", f"/store/orders/{order_id}") for order_id in IDS)),
+            *(f"GET /store/orders/{order_id}" for order_id in IDS)),
     refused("body_that_is_no_json_is_refused", "D3, D29", "A body that is not JSON", Code.MALFORMED_JSON,
-            ("POST", "/pets", b'{"name": ')),
+            "POST /pets", body=b'{"name": '),
     refused("other_media_type_is_refused", "D2", "A body of another media type",
-            Code.UNSUPPORTED_MEDIA_TYPE, ("POST", "/pets", b"conformance"), headers=TEXT),
+            Code.UNSUPPORTED_MEDIA_TYPE, "POST /pets", body=b"conformance", headers=TEXT),
     refused("large_body_is_refused", "D2", "A body of more than 64 KiB", Code.PAYLOAD_TOO_LARGE,
-            ("POST", "/pets", TOO_LARGE)),
+            "POST /pets", body=TOO_LARGE),
     refused("unknown_category_is_refused", "D5", "A pet of a category that is none", Code.UNKNOWN_CATEGORY,
-            ("POST", "/pets", {"name": "Conformance check", "categoryId": -1}), writes=True),
+            "POST /pets", body={"name": "Conformance check", "categoryId": -1}, writes=True),
     refused("unknown_pet_is_not_ordered", "D14", "An order of a pet that is none", Code.PET_NOT_FOUND,
-            ("POST", "/store/orders", {"petId": -1}), writes=True),
+            "POST /store/orders", body={"petId": -1}, writes=True),
 ]  # fmt: skip
 
 
