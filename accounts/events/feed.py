@@ -12,7 +12,6 @@ from accounts.limits import moment
 from accounts.models import EventType
 from petstore.api.errors import ApiError, ErrorCode
 from petstore.api.pagination import DEFAULT_LIMIT, MAX_LIMIT
-from petstore.db.vendor import is_postgresql
 from petstore.loop.compiled_reads import OwnRead
 
 # Each part is in the order of one index, and all have its expression as their `place`: PostgreSQL merges
@@ -23,7 +22,6 @@ PART = """
 SELECT * FROM (SELECT {place} AS place, type, created_at, data, numbered_at FROM accounts_event
 WHERE {condition} AND {place} > %(after)s ORDER BY {place} LIMIT {limit}) AS part_{number}
 """
-PARTS = "SELECT * FROM ({parts}) AS parts ORDER BY place LIMIT %(limit)s"
 # One statement sees one moment: all events up to `last_id`, and none beyond. The most that a part may read
 # is in its text, or PostgreSQL would plan for a tenth of all events, and so plan anew each time. There are
 # two of them, not one for each limit: a connection keeps its statements.
@@ -31,17 +29,7 @@ PAGE = """
 SELECT f.cleared_id, f.last_id, f.numbered_at, CASE WHEN f.cleared_id = %(after)s THEN f.cleared_at
     ELSE (SELECT numbered_at FROM accounts_event WHERE id = %(after)s) END,
     e.* FROM accounts_feed AS f
-"""
-ROWS = "LEFT JOIN ({events}) AS e ON 1 = 1 ORDER BY e.place"
-# PostgreSQL makes the JSON itself, as `as_json` does: in a worker it took as long as all of a list's page.
-# An aggregate over one ordered subquery takes the rows in that order; `ORDER BY` in it would sort anew.
-AS_ONE = """
-CROSS JOIN (SELECT count(*), max(place), max(numbered_at), string_agg(
-    '{{"id":' || place || ',"type":"' || type || '","createdAt":"' || to_char(
-        timestamp '1970-01-01' + created_at * interval '1 microsecond',
-        'YYYY-MM-DD"T"HH24:MI:SS' || CASE created_at %% 1000000 WHEN 0 THEN '' ELSE '.US' END
-    ) || 'Z","data":' || data || '}}', ','
-) FROM ({events}) AS events) AS e
+LEFT JOIN (SELECT * FROM ({parts}) AS parts ORDER BY place LIMIT %(limit)s) AS e ON 1 = 1 ORDER BY e.place
 """
 # The last event that was numbered before a time, by bisection; then past those that happened before it and
 # were numbered after it, which are few.
@@ -103,19 +91,12 @@ def page(account_id: int, after: Place | None, limit: int, types: Collection[Eve
     most = DEFAULT_LIMIT if limit <= DEFAULT_LIMIT else MAX_LIMIT
     after_id = after.id if after else 0
     rows = statement(own, most).rows(account=account_id, after=after_id, limit=limit, **wanted)
-    cleared_id, last_id, last_at, after_at, *_ = rows[0]
+    cleared_id, last_id, last_at, after_at = rows[0][:4]
     if after is not None and (not cleared_id <= after.id <= last_id or after.at not in {None, after_at}):
         raise ApiError(ErrorCode.CURSOR_EXPIRED)
-    count, place, at, events = rows[0][4:] if is_postgresql() else as_one(rows)
-    end = Place(place, at) if count == limit else Place(last_id, last_at)
-    return Page(f"[{events or ''}]".encode(), end)
-
-
-def as_one(rows: list[tuple[Any, ...]]) -> tuple[int, int | None, int | None, str]:
-    """Return what AS_ONE makes of a page's rows."""
-    found = [as_json(row[4:8]) for row in rows if row[4] is not None]
-    events = orjson.dumps(found, option=orjson.OPT_UTC_Z)[1:-1].decode()
-    return len(found), rows[-1][4], rows[-1][8], events
+    found = [row[4:] for row in rows if row[4] is not None]
+    end = Place(found[-1][0], found[-1][4]) if len(found) == limit else Place(last_id, last_at)
+    return Page(orjson.dumps([as_json(row[:4]) for row in found], option=orjson.OPT_UTC_Z), end)
 
 
 def before(since: int) -> int:
@@ -151,5 +132,4 @@ def statement(own: tuple[bool, ...], most: int) -> OwnRead:
         PART.format(place=place, condition=one, limit=most, number=number)
         for number, one in enumerate(conditions)
     )
-    events = PARTS.format(parts=parts)
-    return OwnRead(PAGE + (AS_ONE if is_postgresql() else ROWS).format(events=events))
+    return OwnRead(PAGE.format(parts=parts))
