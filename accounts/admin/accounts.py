@@ -1,14 +1,15 @@
-"""Accounts in the back office: the list, and the page of one with what it shows beside the form."""
+"""Accounts in the back office: the list, the page of one, and those that change what its keys may do."""
 
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from django import forms
 from django.contrib import admin
 from django.db.models import Count, Exists, F, Max, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 from django.db.models.lookups import GreaterThanOrEqual
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
@@ -16,20 +17,41 @@ from django.utils.safestring import SafeString
 from unfold.decorators import display
 
 from accounts import key_text, reports
-from accounts.admin.account_pages import AccountPages, SuspendedFilter
 from accounts.admin.badges import PLAN_COLOURS, age, exact, state_badge, usage_bar
-from accounts.admin.base import LATEST, public_id_in, with_use_of_today
-from accounts.admin.plans import WhatIfAdmin
+from accounts.admin.base import (
+    LATEST,
+    ask_why,
+    public_id_in,
+    sent_lately,
+    usage_chart,
+    warn_if_untold,
+    with_use_of_today,
+)
+from accounts.admin.plans import number_field, what_if_view
 from accounts.admin.timeline import BANS, TIMELINE_SHOWN, of_account, of_keys
-from accounts.admin.use import usage_chart
 from accounts.events.warnings import THRESHOLDS
-from accounts.models import EPOCH, Account, ApiKey, active
+from accounts.models import EPOCH, Account, ApiKey, PlanCode, active
+from petstore.backoffice.confirmation import Question, ReasonForm
 from petstore.backoffice.filters import ChoiceFilter
 from petstore.backoffice.history import Entry
+from petstore.backoffice.model_admin import PetstoreModelAdmin
 from petstore.backoffice.navigation import may_view
 from petstore.backoffice.wording import counted
 
 KEYS_SHOWN = 20
+SUSPEND = Question(
+    "Suspend this account?",
+    "Suspend the account",
+    "All its keys stop working: their next requests are answered with 403 account_suspended. "
+    "Nothing is lost, and the same keys work again once the suspension is lifted.",
+    danger=True,
+)
+LIFT = Question(
+    "Lift the suspension of this account?",
+    "Lift the suspension",
+    "Its keys work again from the next request on. Revoked, expired and banned ones stay so.",
+)
+PLAN = Question("Change the plan", "", "It holds from the next request on, and what was used stays used.")
 
 
 class UsedFilter(ChoiceFilter):
@@ -43,10 +65,32 @@ class UsedFilter(ChoiceFilter):
         return Q(reached, quota__day=(timezone.now().date() - EPOCH).days)
 
 
+class SuspendedFilter(ChoiceFilter):
+    title = "state"
+    parameter_name = "state"
+    offered = (("suspended", "Suspended"), ("active", "Not suspended"))
+
+    def condition(self, chosen: str) -> Q:
+        return Q(suspended_at__isnull=chosen == "active")
+
+
+class PlanForm(ReasonForm):
+    """A reason, the two numbers of Enterprise, and the plan, which is the button that was pressed."""
+
+    per_minute = number_field("Requests per minute, for Enterprise", required=False)
+    per_day = number_field("Requests per day, for Enterprise", required=False)
+    choice = forms.ChoiceField(choices=PlanCode.choices)
+
+
 @admin.register(Account)
-class AccountAdmin(AccountPages, WhatIfAdmin):
-    keys_lookup = "account"
-    row_pages = {**WhatIfAdmin.row_pages, **AccountPages.row_pages}
+class AccountAdmin(PetstoreModelAdmin):
+    row_pages = {
+        "what-if/": "what_if",
+        "suspend/": "suspend",
+        "lift-suspension/": "lift_suspension",
+        "change-plan/": "change_plan",
+    }
+    what_if_view = what_if_view
     list_display = ["visible_name", "state", "plan_badge", "today", "per_minute_now", "keys", "last_use"]
     list_filter = ["plan", UsedFilter, SuspendedFilter]
     search_fields = ["name"]  # See search.
@@ -121,6 +165,58 @@ class AccountAdmin(AccountPages, WhatIfAdmin):
     def beside_form(self, request: HttpRequest, row: Account | None) -> dict[str, Any]:
         # Read again: a form with a mistake has changed the one at hand.
         return {"panels": panels(self.get_queryset(request).get(pk=row.pk), request)} if row else {}
+
+    def response_change(self, request: HttpRequest, obj: Account) -> HttpResponse:
+        warn_if_untold(self, request, obj)
+        return super().response_change(request, obj)
+
+    def suspend_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        account = self.row(request, object_id, self.has_change_permission)
+        said = "{} is suspended."
+        return ask_why(self, request, account, SUSPEND, verb=Account.suspend, said=said, **facts(account))
+
+    def lift_suspension_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        account = self.row(request, object_id, self.has_change_permission)
+        said = "The suspension of {} is lifted."
+        lift = Account.lift_suspension
+        return ask_why(self, request, account, LIFT, verb=lift, said=said, **facts(account))
+
+    def change_plan_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        account = self.row(request, object_id, self.has_change_permission)
+
+        def move(account: Account, **given: Any) -> None:
+            account.change_plan(PlanCode(given.pop("choice")), **given)
+
+        said = "The plan of {0} is {0.plan} now, with {0.limits.per_minute:,} requests a minute and "
+        said += "{0.limits.per_day:,} a day."
+        context = facts(account) | {"form_class": PlanForm, "choices": offered(account)}
+        return ask_why(self, request, account, PLAN, verb=move, said=said, **context)
+
+
+def offered(account: Account) -> list[tuple[str, str]]:
+    """Return the plans to move to, and the words on their buttons."""
+    others = [(plan.value, f"Move to {plan.label}") for plan in PlanCode if plan != account.plan_id]
+    custom = account.plan_id == PlanCode.ENTERPRISE
+    return [*others, (PlanCode.ENTERPRISE.value, "Set these numbers")] if custom else others
+
+
+def facts(account: Account) -> dict[str, Any]:
+    """Return what somebody should know before they change what the keys may do."""
+    now = timezone.now()
+    since = {
+        "Suspended since": exact(account.suspended_at),
+        "Reason of the suspension": account.suspended_reason,
+    } if account.suspended_at else {}  # fmt: skip
+    limits = account.limits
+    known = {
+        "Plan": account.plan,
+        "Requests per minute": f"{limits.per_minute:,}",
+        "Requests per day": f"{limits.per_day:,}",
+        "Active keys": account.keys.filter(active(now)).count(),
+        **sent_lately(now, key__account=account),
+        **since,
+    }
+    return {"about": str(account), "facts": known}
 
 
 class Panel(NamedTuple):

@@ -1,24 +1,32 @@
-"""What several pages do: find a key that was pasted, and warn of what not every worker knows yet."""
+"""What several pages share: a pasted key, the use of a key or account, and how a reason is asked for."""
 
 import re
-from functools import partial
+from collections.abc import Callable
+from datetime import datetime, timedelta
 from typing import Any
 
+from django import forms
 from django.contrib import messages
 from django.db import transaction
-from django.db.models import OuterRef, QuerySet, Subquery
+from django.db.models import Model, OuterRef, Q, QuerySet, Subquery, Sum
 from django.db.models.functions import Coalesce
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
 from django.utils import timezone
 
-from accounts import key_text
-from accounts.models import ApiKey, DailyUsage
+from accounts import key_text, reports
+from accounts.models import Account, ApiKey, DailyUsage, Plan
 from accounts.quota import publishing
+from petstore.backoffice.audit import Actor
+from petstore.backoffice.charts import BarChart, Series
+from petstore.backoffice.confirmation import Question, ReasonForm, confirm
 from petstore.backoffice.model_admin import PetstoreModelAdmin
 
 LATEST = 10  # Refusals, bans: as many as a page lists.
 # The public id, or what is there of it, in a key that somebody pasted whole or in part.
 PASTED = re.compile(rf"psk_(?:live|test)_([0-9A-Za-z]{{0,{key_text.PUBLIC_ID_LENGTH}}})", re.ASCII)
+# From a key to what it is told of.
+FROM_KEY: dict[type[Model], str] = {ApiKey: "pk", Account: "account", Plan: "account__plan"}
 
 
 def public_id_in(text: str) -> str | None:
@@ -27,25 +35,66 @@ def public_id_in(text: str) -> str | None:
     return found[1] if found else None
 
 
+def address(row: Model) -> str:
+    return reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_change", args=[row.pk])
+
+
 def with_use_of_today(keys: QuerySet[ApiKey]) -> QuerySet[ApiKey]:
     """Return the keys, each with its `requests_today`."""
     today = DailyUsage.objects.filter(key=OuterRef("pk"), day=timezone.now().date()).values("requests")
     return keys.annotate(requests_today=Coalesce(Subquery(today), 0))
 
 
-class WarnsIfUntold(PetstoreModelAdmin):
-    """Warns after a form of the model was saved, if Redis could not be told of it."""
+def usage_chart(now: datetime, **whose: Any) -> BarChart | None:
+    """Return the chart of 30 days; None if nothing was sent. `whose`: a condition of DailyUsage."""
+    days = reports.usage_of(days=30, today=now.date(), **whose)
+    if not any(day.requests or day.refusals for day in days):
+        return None
+    labels = [f"{day.day:%Y-%m-%d}" for day in days]
+    admitted = Series("Admitted", "--chart-1", [day.requests for day in days])
+    refused = Series("Refused", "--chart-4", [day.refusals for day in days])
+    title = "Use in the last 30 days"
+    return BarChart(title, "requests", "Day", labels, [admitted, refused], newest_last=True)
 
-    keys_lookup: str  # From a key to the model.
 
-    def response_change(self, request: HttpRequest, obj: Any) -> HttpResponse:
-        """Answer; the commit, and what is told after it, are still to come."""
-        warn = partial(warn_if_untold, self, request, **{self.keys_lookup: obj.pk})
-        transaction.on_commit(warn, robust=True)
-        return super().response_change(request, obj)
+def sent_lately(now: datetime, **whose: Any) -> dict[str, str]:
+    """Return what was sent today and in seven days, by its name for people."""
+    today = now.date()
+    in_week = DailyUsage.objects.filter(day__gt=today - timedelta(days=7), day__lte=today, **whose)
+    sent = in_week.aggregate(today=Sum("requests", filter=Q(day=today)), week=Sum("requests"))
+    return {
+        "Requests today": f"{sent['today'] or 0:,}",
+        "Requests in the last 7 days": f"{sent['week'] or 0:,}",
+    }
 
 
-def warn_if_untold(admin: PetstoreModelAdmin, request: HttpRequest, **keys: Any) -> None:
-    """Warn after the commit if Redis could not be told of these keys."""
-    if text := publishing.warning(**keys):
-        admin.message_user(request, text, messages.WARNING)
+def ask_why(
+    admin: PetstoreModelAdmin,
+    request: HttpRequest,
+    row: Model,
+    question: Question,
+    *,
+    verb: Callable[..., None],
+    said: str,
+    form_class: type[forms.Form] = ReasonForm,
+    **context: Any,
+) -> HttpResponse:
+    """Ask for the reason of a verb of the row; once it is given, do it, and say so on the row's page."""
+
+    def act(given: dict[str, Any]) -> HttpResponse:
+        verb(row, **given, by=Actor.of(request))
+        admin.message_user(request, said.format(row))
+        warn_if_untold(admin, request, row)
+        return HttpResponseRedirect(address(row))
+
+    return confirm(admin, request, question, form_class, act, back=address(row), **context)
+
+
+def warn_if_untold(admin: PetstoreModelAdmin, request: HttpRequest, row: Model) -> None:
+    """Warn after the commit if Redis could not be told of the row's keys."""
+
+    def warn() -> None:
+        if text := publishing.warning(**{FROM_KEY[type(row)]: row.pk}):
+            admin.message_user(request, text, messages.WARNING)
+
+    transaction.on_commit(warn, robust=True)

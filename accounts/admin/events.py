@@ -11,13 +11,12 @@ from django.contrib import admin
 from django.contrib.admin.views.main import SEARCH_VAR
 from django.db.models import BigIntegerField, F, Func, Model, OuterRef, Q, QuerySet, Subquery
 from django.http import HttpRequest
-from django.urls import reverse
 from django.utils import timezone
 from unfold.contrib.filters.admin import DropdownFilter
 
 from accounts.admin import accounts
 from accounts.admin.accounts import Panel
-from accounts.admin.base import public_id_in
+from accounts.admin.base import address, public_id_in
 from accounts.admin.timeline import TIMELINE_SHOWN
 from accounts.events import feed
 from accounts.limits import microseconds, moment
@@ -156,10 +155,6 @@ def in_words(data: dict[str, Any]) -> str:
         return f"{data['count']:,} pets, from {data['firstId']} to {data['lastId']}"
     about = ((what, row) for what, row in data.items() if isinstance(row, dict))
     return ", ".join(f"{what} {row.get('name') or row['id']}" for what, row in about)
-
-
-def address(row: Model) -> str:
-    return reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_change", args=[row.pk])
 
 
 def account_and_key(account_id: int, data: dict[str, Any]) -> Iterator[Model]:

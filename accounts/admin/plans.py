@@ -13,10 +13,11 @@ from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldBooleanWidget
 
 from accounts import reports
 from accounts.admin.badges import PLAN_COLOURS
-from accounts.admin.base import WarnsIfUntold
+from accounts.admin.base import warn_if_untold
 from accounts.limits import Limits
 from accounts.models import Account, ApiKey, Plan, PlanCode, active
 from accounts.models.plans import MOST_REQUESTS
+from petstore.backoffice.model_admin import PetstoreModelAdmin
 from petstore.backoffice.wording import counted
 
 NUMBERS = ("per_minute", "per_day")
@@ -35,26 +36,24 @@ class LimitsForm(forms.Form):
     per_day = number_field("Requests per day")
 
 
-class WhatIfAdmin(WarnsIfUntold):
-    """The pages of a plan or an account, with one that asks what other limits would have refused."""
+def what_if_view(self: PetstoreModelAdmin, request: HttpRequest, object_id: str) -> HttpResponse:
+    """Ask for two numbers, and say how many of the last requests they would have refused.
 
-    row_pages = {"what-if/": "what_if"}
-
-    def what_if_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Ask for two numbers, and say how many of the last requests they would have refused."""
-        row = self.row(request, object_id)
-        limits: Limits | None = row.limits
-        sent = request.GET if LimitsForm.base_fields.keys() & request.GET.keys() else None
-        form = LimitsForm(sent, initial=limits._asdict() if limits else None)
-        answer = {}
-        if form.is_valid():
-            other = Limits(**form.cleaned_data)
-            found = reports.what_if(row, other, days=DAYS)
-            answer = {
-                "found": found, "verdict": in_words(found), "rows": rows(found, other, limits),
-            }  # fmt: skip
-        title = f"Try other limits for {row}"
-        return self.page(request, "accounts/what_if", title, whose=row, form=form, **answer)
+    A page about a plan or an account.
+    """
+    row = self.row(request, object_id)
+    limits: Limits | None = row.limits
+    sent = request.GET if LimitsForm.base_fields.keys() & request.GET.keys() else None
+    form = LimitsForm(sent, initial=limits._asdict() if limits else None)
+    answer = {}
+    if form.is_valid():
+        other = Limits(**form.cleaned_data)
+        found = reports.what_if(row, other, days=DAYS)
+        answer = {
+            "found": found, "verdict": in_words(found), "rows": rows(found, other, limits),
+        }  # fmt: skip
+    title = f"Try other limits for {row}"
+    return self.page(request, "accounts/what_if", title, whose=row, form=form, **answer)
 
 
 def rows(found: reports.WhatIf, other: Limits, limits: Limits | None) -> list[tuple[str, str, str]]:
@@ -109,12 +108,13 @@ class PlanForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its stu
 
 
 @admin.register(Plan)
-class PlanAdmin(WhatIfAdmin):
+class PlanAdmin(PetstoreModelAdmin):
     """The contract's four plans: their numbers may change, but Enterprise has none."""
 
+    row_pages = {"what-if/": "what_if"}
+    what_if_view = what_if_view
     can_add = can_delete = False
     form = PlanForm
-    keys_lookup = "account__plan"
     list_display = ["badge", "requests_per_minute", "requests_per_day", "accounts_on_it"]
     readonly_fields = ["code"]
 
@@ -146,6 +146,10 @@ class PlanAdmin(WhatIfAdmin):
         super().save_model(request, obj, form, change)
         if set(NUMBERS) & set(form.changed_data):
             self.message_user(request, f"The new limits apply to {form.reach} at once.")
+
+    def response_change(self, request: HttpRequest, obj: Plan) -> HttpResponse:
+        warn_if_untold(self, request, obj)
+        return super().response_change(request, obj)
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         custom = obj is not None and obj.code == PlanCode.ENTERPRISE
