@@ -11,7 +11,7 @@ import orjson
 from accounts.limits import moment
 from accounts.models import EventType
 from petstore.api.errors import ApiError, ErrorCode
-from petstore.api.pagination import DEFAULT_LIMIT, MAX_LIMIT
+from petstore.api.pagination import MAX_LIMIT
 from petstore.loop.compiled_reads import OwnRead
 
 # Each part is in the order of one index, and all have its expression as their `place`: PostgreSQL merges
@@ -23,8 +23,7 @@ SELECT * FROM (SELECT {place} AS place, type, created_at, data, numbered_at FROM
 WHERE {condition} AND {place} > %(after)s ORDER BY {place} LIMIT {limit}) AS part_{number}
 """
 # One statement sees one moment: all events up to `last_id`, and none beyond. The most that a part may read
-# is in its text, or PostgreSQL would plan for a tenth of all events, and so plan anew each time. There are
-# two of them, not one for each limit: a connection keeps its statements.
+# is in its text, or PostgreSQL would plan for a tenth of all events, and so plan anew each time.
 PAGE = """
 SELECT f.cleared_id, f.last_id, f.numbered_at, CASE WHEN f.cleared_id = %(after)s THEN f.cleared_at
     ELSE (SELECT numbered_at FROM accounts_event WHERE id = %(after)s) END,
@@ -88,9 +87,8 @@ def page(account_id: int, after: Place | None, limit: int, types: Collection[Eve
     """
     wanted = {f"type_{number}": kind.value for number, kind in enumerate(types)}
     own = tuple(not kind.is_public for kind in types)
-    most = DEFAULT_LIMIT if limit <= DEFAULT_LIMIT else MAX_LIMIT
     after_id = after.id if after else 0
-    rows = statement(own, most).rows(account=account_id, after=after_id, limit=limit, **wanted)
+    rows = statement(own).rows(account=account_id, after=after_id, limit=limit, **wanted)
     cleared_id, last_id, last_at, after_at = rows[0][:4]
     if after is not None and (not cleared_id <= after.id <= last_id or after.at not in {None, after_at}):
         raise ApiError(ErrorCode.CURSOR_EXPIRED)
@@ -117,8 +115,8 @@ def as_json(row: tuple[Any, ...]) -> Event:
 
 
 @cache
-def statement(own: tuple[bool, ...], most: int) -> OwnRead:
-    """Return the read of at most so many events: of all types, or of these, each own or public."""
+def statement(own: tuple[bool, ...]) -> OwnRead:
+    """Return the read of events of all types, or of these, each own or public."""
     if own:
         place, condition = OF_TYPE
         conditions = [
@@ -129,7 +127,7 @@ def statement(own: tuple[bool, ...], most: int) -> OwnRead:
         place, condition = ALL
         conditions = [condition.format(account=account) for account in ("%(account)s", "0")]
     parts = " UNION ALL ".join(
-        PART.format(place=place, condition=one, limit=most, number=number)
+        PART.format(place=place, condition=one, limit=MAX_LIMIT, number=number)
         for number, one in enumerate(conditions)
     )
     return OwnRead(PAGE.format(parts=parts))

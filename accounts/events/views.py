@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import re
 from datetime import datetime, timedelta
-from functools import lru_cache
-from typing import NamedTuple
 
 from django.conf import settings
-from django.http import QueryDict
 from django.utils import timezone
 from rest_framework.request import Request
 from rest_framework.viewsets import GenericViewSet
@@ -19,7 +16,7 @@ from accounts.limits import microseconds
 from accounts.models import Event, EventType
 from accounts.scopes import EVENTS_READ
 from petstore.api.errors import ApiError, ErrorCode
-from petstore.api.pagination import DEFAULT_LIMIT, LONGEST_KEPT, MAX_LIMIT, cursor_in, page_url
+from petstore.api.pagination import DEFAULT_LIMIT, MAX_LIMIT, cursor_in, page_url
 from petstore.api.query_params import bounded, invalid_parameter, single
 from petstore.api.responses import Response
 from petstore.api.views import ApiView
@@ -35,15 +32,6 @@ TYPES = {
 }
 
 
-class Asked(NamedTuple):
-    """What a query string asks for."""
-
-    limit: int
-    type: str | None
-    since: int | None  # Microseconds since the epoch.
-    cursor: int | None
-
-
 class EventViewSet(ApiView, GenericViewSet[Event]):
     """The feed: public events, and those of the caller's account."""
 
@@ -52,15 +40,21 @@ class EventViewSet(ApiView, GenericViewSet[Event]):
 
     def list(self, request: Request) -> Response:
         """Answer with a page, and always with where to ask next."""
-        path, query = request.path_info, request.META.get("QUERY_STRING", "")
-        asked = (read if len(query) <= LONGEST_KEPT else read.__wrapped__)(path, query)
-        after = None if asked.cursor is None else feed.Place.of_cursor(asked.cursor)
-        if asked.since is not None:
-            after = place_of(asked.since)
-        types = TYPES[asked.type] if asked.type else ()
-        page = feed.page(caller_of(request).account_id, after, asked.limit, types)
-        filters = (("type", asked.type),) if asked.type else ()
-        url = page_url(settings.BASE_URL, path, filters, asked.limit, page.end.cursor)
+        path, parameters = request.path_info, request.query_params
+        kind, since = single(parameters, "type"), single(parameters, "since")
+        if kind is not None and kind not in TYPES:
+            raise invalid_parameter(f"`type` must be one of {', '.join(TYPES)}.")
+        limit = bounded(parameters, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT)
+        begins_at = None if since is None else time_in(since)
+        cursor = cursor_in(parameters, path)
+        if begins_at is not None and cursor is not None:
+            raise invalid_parameter("`since` is for a first call. With `cursor` leave it out.")
+        after = None if cursor is None else feed.Place.of_cursor(cursor)
+        if begins_at is not None:
+            after = place_of(begins_at)
+        page = feed.page(caller_of(request).account_id, after, limit, TYPES[kind] if kind else ())
+        filters = (("type", kind),) if kind else ()
+        url = page_url(settings.BASE_URL, path, filters, limit, page.end.cursor)
         return Response.of_bytes(page.events, 200, {"Link": f'<{url}>; rel="next"'})
 
 
@@ -70,24 +64,6 @@ def place_of(since: int) -> feed.Place:
     if since < microseconds(kept_since):
         raise ApiError(ErrorCode.CURSOR_EXPIRED)
     return feed.Place(feed.before(since))
-
-
-@lru_cache(maxsize=1024)  # As for the other lists.
-def read(path: str, query: str) -> Asked:
-    """Return what a query string (as WSGI has it) asks for. Raises ApiError 400."""
-    parameters = QueryDict(query.encode("latin-1"))
-    kind, since = single(parameters, "type"), single(parameters, "since")
-    if kind is not None and kind not in TYPES:
-        raise invalid_parameter(f"`type` must be one of {', '.join(TYPES)}.")
-    asked = Asked(
-        bounded(parameters, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT),
-        kind,
-        None if since is None else time_in(since),
-        cursor_in(parameters, path),
-    )
-    if asked.since is not None and asked.cursor is not None:
-        raise invalid_parameter("`since` is for a first call. With `cursor` leave it out.")
-    return asked
 
 
 def time_in(text: str) -> int:
