@@ -1,6 +1,6 @@
 -- Decides on the request of a proven key and counts it, in one atomic step with known.lua, which comes first.
 --
--- Answers the key's public id, then 'counted' and the numbers: see replies.py. What warns goes on record before
+-- Answers the key's public id, then 'counted' and the numbers: see redis_store.py. What warns goes on record before
 -- it comes true, for whoever should write it may die (D41): so first it answers 'reaches' or 'bans' and the facts.
 
 local admitted = not banned and minute_used < per_minute and day_used + day_other < per_day

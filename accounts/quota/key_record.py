@@ -37,29 +37,29 @@ class KeyFacts:
     public_id: str
     digest: str
     pepper_number: int
-    scopes: str
-    networks: tuple[str, ...]
-    expires_at: int  # Microseconds since the epoch; 0 for never.
-    revoked: bool
     limits: Limits
-    banned_until: int
-    ban_level: int
-    lifts: int  # How often staff lifted a ban: what a store keeps of strikes and bans is void before.
-    day: int  # What the database knows of a UTC day, for a store with a count of its own: see publish.lua.
-    day_used: int
-    day_here: int
     # Goes up with every change of the rest, but for the counts and the last use: see Publication.
     version: int
+    scopes: str = ""
+    networks: tuple[str, ...] = ()
+    expires_at: int = 0  # Microseconds since the epoch; 0 for never.
+    revoked: bool = False
     suspended: bool = False  # The account is.
+    banned_until: int = 0
+    ban_level: int = 0
+    lifts: int = 0  # How often staff lifted a ban: what a store keeps of strikes and bans is void before.
+    day: int = 0  # What the database knows of a UTC day, for a store with its own count: see publish.lua.
+    day_used: int = 0
+    day_here: int = 0
+    minute_ends: int = 0  # With the two below what the database itself counts: see QuotaCounter.
+    minute_used: int = 0
+    seen_at: int = 0
     account_name: str = ""
     plan: str = ""
     account_created_at: int = 0
     name: str = ""
     created_at: int = 0
     last_used_at: int = 0
-    minute_ends: int = 0  # With the two below what the database itself counts: see QuotaCounter.
-    minute_used: int = 0
-    seen_at: int = 0
 
     @property
     def caller(self) -> Caller:
@@ -131,18 +131,9 @@ def absent(public_id: str) -> KeyFacts:
         public_id=public_id,
         digest=NO_DIGEST,
         pepper_number=signing_pepper(),
-        scopes="",
-        networks=(),
-        expires_at=0,
-        revoked=True,
         limits=Limits(0, 0),
-        banned_until=0,
-        ban_level=0,
-        lifts=0,
-        day=0,
-        day_used=0,
-        day_here=0,
         version=-1,
+        revoked=True,
     )
 
 

@@ -3,7 +3,7 @@
 --
 -- KEYS  as in known.lua, then the key's looks: a hash, in the same slot
 --
--- Answers the key's public id, then 'seen' and what there is: see replies.py.
+-- Answers the key's public id, then 'seen' and what there is: see redis_store.py.
 
 local account_name, plan, account_created_at, name, created_at, last_used_at = unpack(redis.call('HMGET', KEYS[1],
     'account_name', 'plan', 'account_created_at', 'name', 'created_at', 'last_used_at'))

@@ -9,8 +9,8 @@ Four hashes, in one cluster slot for all keys of an account, because the tag in 
 """
 
 import logging
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -19,22 +19,15 @@ from django.conf import settings
 from django.db import Error
 
 from accounts import bans, key_text, networks
+from accounts.caller import Caller, Profile
 from accounts.events.warnings import THRESHOLDS
 from accounts.key_text import ACCOUNT_ID_LENGTH, KeyText
-from accounts.limits import DAY, MINUTE, SECOND
+from accounts.limits import DAY, MINUTE, SECOND, Limits, Verdict, account_windows, look_verdict
 from accounts.quota import key_record
 from accounts.quota.admission import Admission
 from accounts.quota.anonymous import lookups
 from accounts.quota.database_store import NIGHT_SKEW, SKEW
 from accounts.quota.key_record import KeyFacts, KeyRefusal
-from accounts.quota.replies import (
-    put_on_record,
-    read_look,
-    read_refusal,
-    read_reply,
-    text_of,
-    warn_first,
-)
 from accounts.usage import write_behind
 from petstore.api.client_ip import Address
 from petstore.loop.scripts import RedisUnavailableError, Script, Scripts, script
@@ -160,22 +153,31 @@ class RedisQuotaStore:
             arguments += [number, key_text.digest(key, pepper)]
         for _ in range(ROUNDS):
             reply = self._own(key.public_id, self._scripts.run(script, names, arguments))
-            if reply[0] == b"miss":
+            with well_formed(reply):
+                kind, facts = reply[0].decode(), reply[1:]
+            if kind == "miss":
                 if not lookups.take(address):
                     return Admission(refusal=KeyRefusal.UNCHECKED)
                 self.refresh(key.public_id)
-            elif reply[0] == b"networks":  # Rare: such a key costs a second round trip.
-                allowed = text_of(reply)
+            elif kind == "networks":  # Rare: such a key costs a second round trip.
+                with well_formed(reply):
+                    allowed = facts[0].decode()
                 if not networks.allowed(address, allowed.split()):
                     return Admission(refusal=KeyRefusal.ELSEWHERE)
                 arguments[1] = allowed
-            elif reply[0] == b"reaches":  # Rare, too: twice a day.
-                arguments[3:5] = warn_first(reply)
-            elif reply[0] == b"bans":
-                put_on_record(reply)
+            elif kind == "reaches":  # Rare, too: twice a day.
+                with well_formed(reply):
+                    account_id, day, limit, used = map(int, facts)
+                warned = write_behind.recorder.warn_first(account_id, day, limit, used)
+                arguments[3:5] = day if warned else "-", used
+            elif kind == "bans":
+                with well_formed(reply):
+                    ban = bans.Ban(*map(int, facts))
+                write_behind.recorder.ban(ban)
                 arguments[5] = 1
-            elif reply[0] == b"refused":
-                return Admission(refusal=read_refusal(reply))
+            elif kind == "refused":
+                with well_formed(reply):
+                    return Admission(refusal=KeyRefusal(facts[0].decode()))
             else:
                 return reply
         raise RedisUndecidedError(f"It has forgotten the key {key.public_id} {ROUNDS} times.")
@@ -269,3 +271,74 @@ def publication(facts: KeyFacts, lease: bytes = b"") -> list[Any]:
     here = min(facts.day_here, facts.day_used)
     head = [facts.version, kept, facts.day, facts.day_used - here, here, lease]
     return head + [part for pair in fields.items() for part in pair]
+
+
+@contextmanager
+def well_formed(reply: Any) -> Iterator[None]:
+    """Raise RedisUnavailableError for a reply of another form than the scripts give."""
+    try:
+        yield
+    except (ValueError, IndexError, TypeError, AttributeError) as error:
+        raise RedisUnavailableError(f"It answered {reply!r}.") from error
+
+
+def read_reply(key: KeyText, reply: list[Any]) -> Admission:
+    """Return what admit.lua decided, and note the request."""
+    with well_formed(reply):
+        kind, key_id, account_id, scopes, *rest = reply
+        per_minute, per_day, admitted, *rest = [int(number) for number in rest]
+        minute_ends, minute_used, day, day_used, now, banned_until, pepper_number, since_write = rest
+        if kind != b"counted":
+            raise ValueError(kind)
+        may = frozenset(scopes.decode().split())
+        caller = Caller(int(account_id), int(key_id), key.public_id, may, since_write)
+    windows = account_windows(
+        Limits(per_minute, per_day),
+        minute_ends=minute_ends,
+        minute_used=minute_used,
+        day=day,
+        day_used=day_used,
+        now=now,
+    )
+    verdict = Verdict(bool(admitted), windows, now, banned_until)
+    write_behind.recorder.count(caller, verdict, elsewhere=True)
+    write_behind.recorder.rehash(key, caller.key_id, pepper_number)
+    return Admission(caller=caller, verdict=verdict)
+
+
+def read_look(key: KeyText, reply: list[Any]) -> Admission:
+    """Return what look.lua saw, and note that the key was used."""
+    with well_formed(reply):
+        kind, key_id, account_id, scopes, *rest = reply
+        numbers = [int(number) for number in rest[:-4]]
+        per_minute, per_day, minute_ends, minute_used, day, day_used, now, banned_until = numbers[:8]
+        looks, looks_end, pepper_number, expires_at, account_created_at, created_at, used_at = numbers[8:]
+        networks, account_name, plan, name = (text.decode() for text in rest[-4:])
+        profile = Profile(
+            account_name=account_name,
+            plan=plan,
+            account_created_at=account_created_at,
+            key_name=name,
+            networks=tuple(networks.split()),
+            created_at=created_at,
+            expires_at=expires_at,
+            last_used_at=used_at,
+        )
+        if kind != b"seen":
+            raise ValueError(kind)
+        may = frozenset(scopes.decode().split())
+        caller = Caller(int(account_id), int(key_id), key.public_id, may, profile=profile)
+    windows = account_windows(
+        Limits(per_minute, per_day),
+        minute_ends=minute_ends,
+        minute_used=minute_used,
+        day=day,
+        day_used=day_used,
+        now=now,
+    )
+    write_behind.recorder.use(caller, now)
+    write_behind.recorder.rehash(key, caller.key_id, pepper_number)
+    return Admission(
+        caller=caller,
+        verdict=look_verdict(windows, now, banned_until, looks=looks, looks_end=looks_end),
+    )

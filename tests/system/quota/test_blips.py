@@ -22,8 +22,8 @@ from accounts.quota.redis_store import (
     RedisQuotaStore,
     RedisUndecidedError,
     names,
+    read_reply,
 )
-from accounts.quota.replies import read_reply
 from accounts.usage import write_behind
 from accounts.usage.write_behind import UsageRecorder
 from petstore.loop.scripts import Script, Scripts

@@ -9,7 +9,7 @@ from math import ceil
 from typing import Any
 from unittest import mock
 
-from accounts.quota import redis_store, replies
+from accounts.quota import redis_store
 from accounts.quota.fallback import FallbackQuotaStore
 from accounts.quota.redis_store import RedisQuotaStore
 from petstore.loop import connection, pipe, scripts
@@ -31,6 +31,7 @@ from tests.system.simulation.postgresql_faults import (
     taken_along_again,
     unheard_commit,
 )
+from tests.system.simulation.quota_models import Recorder
 
 __all__ = ["FAULTS", "forgotten_by_another", "inherited_row", "late_waiter", "patience_by_the_clock"]
 
@@ -173,8 +174,10 @@ def replies_for_nobody() -> Planted:
 def admitted_past_the_limit() -> Planted:
     """What Redis refuses is admitted."""
 
+    read = redis_store.read_reply
+
     def read_reply(key: Any, reply: Any) -> Any:
-        found = replies.read_reply(key, reply)
+        found = read(key, reply)
         verdict = found.verdict
         return found if verdict is None else found._replace(verdict=verdict._replace(admitted=True))
 
@@ -185,14 +188,14 @@ def admitted_past_the_limit() -> Planted:
 @contextmanager
 def warned_too_late() -> Planted:
     """A request counts, and reaches a threshold, before that is on record."""
-    with mock.patch.object(redis_store, "warn_first", return_value=("-", 0)):
+    with mock.patch.object(Recorder, "warn_first", return_value=False):
         yield
 
 
 @contextmanager
 def banned_off_the_record() -> Planted:
     """A ban begins before it is on record."""
-    with mock.patch.object(redis_store, "put_on_record", nothing):
+    with mock.patch.object(Recorder, "ban", nothing):
         yield
 
 
