@@ -3,10 +3,12 @@
 Days and minutes are whole ones since the epoch; times are microseconds since it.
 """
 
+import json
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import lru_cache
+from typing import Any, NamedTuple
 
 from django.db import connection, transaction
 
@@ -14,14 +16,45 @@ from accounts.bans import Ban
 from accounts.events.warnings import Reached
 from accounts.limits import MINUTE, moment
 from accounts.models import EPOCH, Actor, ApiKey, KeyStanding
-from accounts.usage.many_rows import Statement
 from accounts.usage.refusals import KEPT_FOR_A_WRITE, Refused
 from petstore.backoffice import audit
+from petstore.db.vendor import is_postgresql
 from petstore.observability.metrics import BANS
 
+AT_ONCE = 5_000  # Rows of one statement: some 400 KB.
 LOADS_KEPT = 100_000  # Accounts' minutes that may wait for a database that is away; the oldest go first.
 LAST_USE_WRITTEN_EVERY = MINUTE  # It is for people.
 SERVICE = Actor("the service")
+
+
+class Statement(NamedTuple):
+    """SQL about thousands of rows that come with it, as JSON, which both databases read as a table.
+
+    It names them `{rows}`, a table expression called r. `{lock}` locks the rows of a table called k, in the
+    order of the query, before they are updated; SQLite has one writer anyway.
+    """
+
+    columns: dict[str, str]  # In order, with their types on PostgreSQL; SQLite takes them as they come.
+    sql: str
+
+    def run(self, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Run it, in portions of AT_ONCE rows."""
+        with connection.cursor() as cursor:
+            for first in range(0, len(rows), AT_ONCE):
+                cursor.execute(self._text(), [json.dumps(rows[first : first + AT_ONCE])])
+
+    def _text(self) -> str:
+        if is_postgresql():
+            function, item, lock = "json_array_elements", "(value ->> {})::{}", "FOR NO KEY UPDATE OF k"
+        else:
+            function, item, lock = "json_each", "json_extract(value, '$[{}]')", ""
+        items = (
+            f"{item.format(number, kind)} AS {name}"
+            for number, (name, kind) in enumerate(self.columns.items())
+        )
+        rows = f"(SELECT {', '.join(items)} FROM {function}(%s)) AS r"  # noqa: S608  Only constants.
+        return self.sql.format(rows=rows, lock=lock)
+
 
 # A key or an account that was deleted meanwhile has no usage to keep.
 ADD_USAGE = Statement(
@@ -172,7 +205,6 @@ class Batch:
         )
 
 
-@lru_cache(maxsize=8)  # A batch has one or two.
 def day_text(day: int) -> str:
     return str(EPOCH + timedelta(days=day))
 

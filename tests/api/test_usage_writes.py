@@ -12,7 +12,7 @@ from django.db import connection, transaction
 
 from accounts.limits import DAY, MINUTE, moment
 from accounts.models import Account, ApiKey, DailyUsage, MinuteLoad, QuotaCounter
-from accounts.usage import many_rows
+from accounts.usage import batch
 from accounts.usage.batch import Batch, write_digests
 from tests.conftest import COMMITTED
 from tests.support.many_keys import many_keys
@@ -63,7 +63,7 @@ def test_thousands_of_keys_take_a_few_statements(db: None) -> None:
 
 
 def test_a_statement_takes_a_bounded_number_of_rows(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(many_rows, "AT_ONCE", 2)
+    monkeypatch.setattr(batch, "AT_ONCE", 2)
     some = many_keys(5)
     with counted_statements() as told:
         used(some).write(NOON)
