@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from django import forms
@@ -91,10 +92,11 @@ def ask_why(
 
 
 def warn_if_untold(admin: PetstoreModelAdmin, request: HttpRequest, row: Model) -> None:
-    """Warn after the commit if Redis could not be told of the row's keys."""
+    """Warn after the commit if Redis could not be told of the keys of the row, if it has any."""
 
-    def warn() -> None:
-        if text := publishing.warning(**{FROM_KEY[type(row)]: row.pk}):
+    def warn(lookup: str) -> None:
+        if text := publishing.warning(**{lookup: row.pk}):
             admin.message_user(request, text, messages.WARNING)
 
-    transaction.on_commit(warn, robust=True)
+    if lookup := FROM_KEY.get(type(row)):
+        transaction.on_commit(partial(warn, lookup), robust=True)

@@ -4,15 +4,21 @@ Nobody edits somebody who may do more than they, or gives what they don't have; 
 rights. So the right to edit staff never leads to more rights, and the last who can let others in stays in.
 """
 
+from collections.abc import Iterable
+from itertools import chain
 from typing import Any, cast
 
+from django import forms
+from django.apps import apps
 from django.contrib import admin
 from django.contrib.auth.admin import GroupAdmin, UserAdmin
+from django.contrib.auth.forms import UserCreationForm
 from django.contrib.auth.models import Group, Permission, User
+from django.contrib.contenttypes.models import ContentType
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -22,10 +28,11 @@ from django_otp.plugins.otp_static.models import StaticDevice
 from django_otp.plugins.otp_totp import admin as otp_totp_pages  # noqa: F401
 from django_otp.plugins.otp_totp.models import TOTPDevice
 from unfold.decorators import display
-from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
+from unfold.forms import UserChangeForm
+from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminSelectWidget
 
 from accounts.admin.badges import exact
-from accounts.admin.staff_forms import ROLES, NewStaffForm, RoleField, StaffForm, rights
+from accounts.admin.base import address, ask_why
 from petstore.backoffice import otp_devices
 from petstore.backoffice.audit import Action, Actor, record
 from petstore.backoffice.confirmation import Question, ReasonForm, confirm
@@ -33,6 +40,7 @@ from petstore.backoffice.filters import ChoiceFilter
 from petstore.backoffice.history import Entry
 from petstore.backoffice.model_admin import PetstoreModelAdmin
 from petstore.backoffice.models import FailedSignIn
+from petstore.backoffice.navigation import PAGES
 from petstore.backoffice.password_links import link_for
 
 # django-otp's own pages would show the secrets of everybody's authenticator app.
@@ -55,6 +63,23 @@ NEW_PASSWORD = Question(
 FAILED_SIGN_INS_SHOWN = 20  # In a colleague's history.
 OWN_RIGHTS = ("is_active", "is_superuser", "user_permissions")
 ROLE = "If nothing here fits, make a role under Roles."
+ROLES = {
+    "Viewer": "sees everything but staff and the audit trail, and changes nothing",
+    "Support": "sees what a Viewer sees; issues and revokes keys, and looks after accounts",
+    "Stock": "sees the shop alone; looks after pets, categories and orders",
+    "Owner": "does what all of them do; changes plans, looks after staff, and sees the audit trail",
+}
+
+# Instead of Django's, on the form for somebody new and on everybody's page.
+LABELS = {"is_active": "May sign in", "is_superuser": "Superuser"}
+HELP = {
+    "username": "What they sign in with: letters, digits and the signs @ . + - _",
+    "is_active": "Switch it off when somebody leaves. What they did stays in the audit trail.",
+    "is_superuser": "May do everything, whatever their role is. An Owner's role is enough for daily work.",
+    "user_permissions": "What they may do besides their role.",
+}
+
+VERBS = {"view": "See", "add": "Add", "change": "Change", "delete": "Delete"}
 
 
 def rights_of(user: User) -> QuerySet[Permission]:
@@ -68,6 +93,77 @@ def grantable(request: HttpRequest) -> QuerySet[Permission]:
     user = cast("User", request.user)
     own = found if user.is_superuser else found.filter(pk__in=rights_of(user).values("pk"))
     return own.select_related("content_type")
+
+
+def rights(permissions: Iterable[Permission]) -> list[tuple[str, list[tuple[int, str]]]]:
+    """Return the choices among permissions: for each page of the navigation, what can be done there."""
+    given = {(each.content_type_id, each.codename): each.pk for each in permissions}
+    found = []
+    for path, title, _ in chain(*PAGES.values()):
+        model = apps.get_model(path)
+        page, kind = admin.site.get_model_admin(model), ContentType.objects.get_for_model(model)
+        keys = {verb: (kind.pk, f"{verb}_{model._meta.model_name}") for verb in VERBS}
+        choices = [
+            (given[key], f"{VERBS[verb]} {model._meta.verbose_name_plural}")
+            for verb, key in keys.items()
+            if key in given and getattr(page, f"can_{verb}", True)
+        ]
+        found += [(title, choices)] if choices else []
+    return found
+
+
+class RoleSelect(UnfoldAdminSelectWidget):
+    """One select for several rows: a value of it is their ids, with commas."""
+
+    def format_value(self, value: Any) -> list[str]:
+        return [",".join(sorted(str(pk) for pk in value or []))]
+
+    def value_from_datadict(self, data: Any, files: Any, name: str) -> list[str]:
+        return [pk for pk in data.get(name, "").split(",") if pk]
+
+
+class RoleField(forms.ModelMultipleChoiceField):  # type: ignore[type-arg]  # Generic in its stubs only.
+    """The groups. Who is in several keeps them until another role is chosen."""
+
+    widget = RoleSelect
+
+    def label_from_instance(self, group: Any) -> str:
+        return f"{group.name}: {ROLES[group.name]}" if group.name in ROLES else group.name
+
+
+class StaffForm(UserChangeForm):
+    class Meta(UserChangeForm.Meta):
+        labels, help_texts = LABELS, HELP
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Offer what somebody has: nothing, or several groups; and one switch for those who may sign in."""
+        super().__init__(*args, **kwargs)
+        self.initial["is_active"] = self.instance.is_active and self.instance.is_staff
+        groups: list[Group] = self.initial.get("groups", [])
+        if "groups" in self.fields and len(groups) != 1:
+            role: Any = self.fields["groups"]
+            [value] = role.widget.format_value(group.pk for group in groups)
+            name = " and ".join(group.name for group in groups) or "No role: sees nothing"
+            role.choices = [(value, name), *role.choices]
+
+
+class NewStaffForm(UserCreationForm):  # type: ignore[type-arg]  # Generic in its stubs only.
+    """Asks for no password: they choose it themselves, with a link."""
+
+    password1 = password2 = None  # type: ignore[assignment]  # So Django leaves a field out.
+
+    class Meta(UserCreationForm.Meta):
+        labels, help_texts = LABELS, HELP
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        role: Any = self.fields["groups"]
+        role.required = True
+        role.choices = [("", "Choose a role"), *role.choices]
+
+    def save(self, commit: bool = True) -> Any:
+        self.instance.set_unusable_password()
+        return forms.ModelForm.save(self, commit)
 
 
 class NobodyAboveAdmin(PetstoreModelAdmin):
@@ -178,9 +274,8 @@ class StaffAdmin(UserAdmin, NobodyAboveAdmin):  # type: ignore[type-arg,misc]  #
                 raise ValidationError(text)
             return self.show_link(request, user, given["reason"])
 
-        back = reverse("admin:auth_user_change", args=[user.pk])
         about = f"Member of staff: {user}"
-        return confirm(self, request, NEW_PASSWORD, ReasonForm, make, back=back, about=about)
+        return confirm(self, request, NEW_PASSWORD, ReasonForm, make, back=address(user), about=about)
 
     def history_of(self, row: User) -> list[Entry]:
         """Return the history, with the newest failed sign-ins: few, so that a flood hides nothing else."""
@@ -261,23 +356,19 @@ class StaffAdmin(UserAdmin, NobodyAboveAdmin):  # type: ignore[type-arg,misc]  #
         """Return whether the page offers to reset two-factor."""
         if row is None:
             return {"show_save_and_add_another": False, "show_save_and_continue": False}
-        may_reset = row.second_factor and self.may_reset(request, row)
-        return {"may_reset": may_reset}
+        return {"may_reset": row.second_factor and self.may_reset(request, row)}
 
     def reset_two_factor_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         user = self.row(request, object_id, self.may_reset)
-        back = reverse("admin:auth_user_change", args=[user.pk])
+        said = "{} now signs in with the password alone, and can set up a new app."
+        about = f"Member of staff: {user}"
+        return ask_why(self, request, user, RESET, verb=reset_two_factor, said=said, about=about)
 
-        def reset(given: dict[str, Any]) -> HttpResponse:
-            with transaction.atomic():
-                otp_devices.remove(user)
-                record(Actor.of(request), user, Action.TWO_FACTOR_RESET, reason=given["reason"])
-            self.message_user(
-                request, f"{user} now signs in with the password alone, and can set up a new app."
-            )
-            return HttpResponseRedirect(back)
 
-        return confirm(self, request, RESET, ReasonForm, reset, back=back, about=f"Member of staff: {user}")
+def reset_two_factor(user: User, *, reason: str, by: Actor) -> None:
+    with transaction.atomic():
+        otp_devices.remove(user)
+        record(by, user, Action.TWO_FACTOR_RESET, reason=reason)
 
 
 @admin.register(Group)

@@ -15,7 +15,7 @@ from django.db.migrations.loader import MigrationLoader
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from accounts.admin.staff_forms import ROLES
+from accounts.admin.staff import ROLES
 from accounts.events.numbering import number_all
 from accounts.models import Account, ApiKey, Event
 from inventory.models import Category, Order, Pet
