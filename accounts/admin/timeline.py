@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from django.contrib.admin.utils import label_for_field
 from django.db.models import CharField
 from django.db.models.functions import Cast
 from django.urls import reverse
@@ -17,15 +18,7 @@ TIMELINE_SHOWN = 30
 BANS = {Action.BANNED: "gavel", Action.UNBANNED: "lock_open"}
 SUSPENSIONS = {Action.SUSPENDED: "pause_circle", Action.SUSPENSION_LIFTED: "play_circle"}
 ICONS = {Action.ISSUED: "key", Action.ROTATED: "autorenew", Action.REVOKED: "block"} | BANS
-# The fields of an account that staff change, in the words of its form.
-FIELDS = {
-    "name": "name",
-    "contact_email": "contact email",
-    "notes": "notes",
-    "plan": "plan",
-    "per_minute": "requests per minute",
-    "per_day": "requests per day",
-}
+FIELDS = ("name", "contact_email", "notes", "plan", "per_minute", "per_day")  # That staff change.
 
 
 def of_keys(account: Account) -> list[Entry]:
@@ -52,8 +45,8 @@ def of_account(account: Account) -> Iterator[Entry]:
     """Yield what staff changed of the account itself, with old and new values."""
     for entry in AuditEntry.objects.about(account)[:TIMELINE_SHOWN]:
         changes = [
-            changed(label, entry.before.get(name), entry.after[name], name)
-            for name, label in FIELDS.items()
+            changed(name, entry.before.get(name), entry.after[name])
+            for name in FIELDS
             if name in entry.after
         ]
         if entry.action == Action.ADDED:
@@ -67,10 +60,12 @@ def of_account(account: Account) -> Iterator[Entry]:
         yield Entry(entry.at, what, entry.actor_name, entry.reason, icon=icon)
 
 
-def changed(label: str, before: Any, after: Any, name: str) -> str:
+def changed(name: str, before: Any, after: Any) -> str:
     """Return a change in words; of what the trail hides, only that it changed."""
-    hidden = after == HIDDEN_NEW
-    return label if hidden else f"{label} from {in_words(name, before)} to {in_words(name, after)}"
+    label = str(label_for_field(name, Account))
+    if after == HIDDEN_NEW:
+        return label
+    return f"{label} from {in_words(name, before)} to {in_words(name, after)}"
 
 
 def in_words(name: str, value: Any) -> str:
