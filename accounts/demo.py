@@ -237,7 +237,7 @@ def loads(per_minute: int, admitted: int, refused: int) -> dict[int, int]:
     return {requests: times for requests, times in sorted(minutes.items()) if requests and times}
 
 
-def refusal(choose: Random, key: ApiKey, at: datetime, rule: Refusal.Rule, **facts: Any) -> Refusal:
+def refusal(choose: Random, key: ApiKey, at: datetime, rule: str, **facts: Any) -> Refusal:
     """Return a refusal by a rule, as the windows and the ban were then."""
     minute_used = key.account.limits.per_minute if rule == Refusal.Rule.MINUTE else 0
     return Refusal(

@@ -157,6 +157,17 @@ class IdempotencyRecord(Record):
         ]
 
 
+class RefusalRule(models.TextChoices):
+    MINUTE = "rate_limit_exceeded", "Minute limit"
+    DAY = "daily_quota_exceeded", "Daily quota"
+    BAN = "api_key_banned", "Ban"
+    REVOKED = "revoked", "Revoked key"
+    EXPIRED = "expired", "Expired key"
+    ELSEWHERE = "elsewhere", "Address not allowed"
+    SUSPENDED = "suspended", "Suspended account"
+    SCOPE = "insufficient_scope", "Missing scope"
+
+
 class RefusalQuerySet(QuerySet["Refusal"]):
     def of(self, rows: Q) -> RefusalQuerySet:
         """Return the newest of these rows, at most 50, with what a list shows of them."""
@@ -179,21 +190,13 @@ class Refusal(Record):
     One that the quota refused (D24) has both windows as they were at that moment.
     """
 
-    class Rule(models.TextChoices):
-        MINUTE = "rate_limit_exceeded", "Minute limit"
-        DAY = "daily_quota_exceeded", "Daily quota"
-        BAN = "api_key_banned", "Ban"
-        REVOKED = "revoked", "Revoked key"
-        EXPIRED = "expired", "Expired key"
-        ELSEWHERE = "elsewhere", "Address not allowed"
-        SUSPENDED = "suspended", "Suspended account"
-        SCOPE = "insufficient_scope", "Missing scope"
+    Rule = RefusalRule
 
     request_id = models.CharField(max_length=128)
     at = models.DateTimeField(db_index=True)
     account = models.ForeignKey("accounts.Account", models.CASCADE, related_name="refusals", db_index=False)
     key = models.ForeignKey("accounts.ApiKey", models.CASCADE, related_name="refusals", db_index=False)
-    rule = models.CharField(max_length=20, choices=Rule)
+    rule = models.CharField(max_length=20, choices=RefusalRule)
     method = models.CharField(max_length=8)
     route = models.CharField(max_length=100)
     address = models.GenericIPAddressField(null=True, help_text="The client's.")
@@ -216,21 +219,7 @@ class Refusal(Record):
             Index(fields=["key", "-id"], name="refusal_by_key"),
         ]
         constraints = [
-            CheckConstraint(
-                name="refusal_for_a_known_rule",
-                condition=Q(
-                    rule__in=[
-                        "rate_limit_exceeded",
-                        "daily_quota_exceeded",
-                        "api_key_banned",
-                        "revoked",
-                        "expired",
-                        "elsewhere",
-                        "suspended",
-                        "insufficient_scope",
-                    ]
-                ),
-            ),
+            CheckConstraint(name="refusal_for_a_known_rule", condition=Q(rule__in=RefusalRule.values)),
             CheckConstraint(
                 name="refusal_by_ban_has_its_end",
                 condition=~Q(rule="api_key_banned") | Q(ban_ends_at__isnull=False),
