@@ -24,12 +24,6 @@ from petstore.db.vendor import is_postgresql
 PUBLIC = 0  # Stands for the account in events that everybody sees.
 
 
-WARN = """
-INSERT INTO accounts_warned (type, subject_id, threshold, of_window, at) VALUES (%s, %s, %s, %s, %s)
-ON CONFLICT DO NOTHING
-"""
-
-
 class EventType(models.TextChoices):
     """What happened (D41)."""
 
@@ -92,10 +86,14 @@ class EventDraft(EventFields):
 
     def once(self, subject_id: int, threshold: int, window: int) -> bool:
         """Write a warning, once for a key or account, threshold and window; tell if it is the first."""
-        at = connection.ops.adapt_datetimefield_value(timezone.now())
-        with transaction.atomic(), connection.cursor() as cursor:
-            cursor.execute(WARN, [self.type, subject_id, threshold, window, at])
-            is_new = bool(cursor.rowcount)
+        with transaction.atomic():
+            _, is_new = Warned.objects.get_or_create(
+                type=self.type,
+                subject_id=subject_id,
+                threshold=threshold,
+                of_window=window,
+                defaults={"at": timezone.now()},
+            )
             if is_new:
                 self.save()
         return is_new
