@@ -60,15 +60,15 @@ def authenticate(request: HttpRequest, passage: Passage) -> None:
         if isinstance(error, ForeignReplyError):
             raise ApiError(ErrorCode.SERVICE_UNAVAILABLE, headers=RETRY) from error
         raise
-    if admission.refusal is not None:
-        KEYS_REFUSED.labels(admission.refusal.value).inc()
-        if admission.refusal in PROVED:
-            refusing.note(request, passage, key.public_id, admission.refusal.value)
+    if admission.refusal is None:
+        passage.caller, passage.verdict = admission.caller, admission.verdict
+        return
+    KEYS_REFUSED.labels(admission.refusal.value).inc()
+    if admission.refusal in PROVED:
+        refusing.note(request, passage, key.public_id, admission.refusal.value)
     if admission.refusal is KeyRefusal.UNCHECKED:  # The throttle has the address's own wait to tell.
         raise ApiError(ErrorCode.RATE_LIMIT_EXCEEDED, headers={"Retry-After": "1"})
-    if admission.refusal is not None:
-        raise ApiError(*REFUSALS[admission.refusal])
-    passage.caller, passage.verdict = admission.caller, admission.verdict
+    raise ApiError(*REFUSALS[admission.refusal])
 
 
 class BearerKeyAuthentication(BaseAuthentication):

@@ -63,10 +63,7 @@ class Verdict(NamedTuple):
         last. A ban refuses like a window that has nothing left.
         """
         if self.admitted:
-            least = self.windows[-1]
-            for window in self.windows[-2::-1]:
-                least = window if window.remaining < least.remaining else least
-            return least
+            return min(reversed(self.windows), key=lambda window: window.remaining)
         refusing = [window for window in self.windows if window.remaining == 0]
         if self.banned:
             minute = self.windows[0]

@@ -25,23 +25,15 @@ def throttle(request: HttpRequest, passage: Passage) -> None:
             return
         verdict = passage.verdict = anonymous.take(request)
     assert isinstance(verdict, Verdict)
-    outcome = "admitted" if verdict.admitted else verdict.refusal.value
-    if not isinstance(caller, Caller):
-        decision(outcome, "address")()
-        if not verdict.admitted:
-            raise refusal(verdict)
-        return
-    if passage.operation.free:  # No use of the quota, and a refusal is no strike (D39).
-        decision(outcome, "key")()
-        if not verdict.admitted:
-            raise refusal(verdict)
-        return
-    decision(outcome, "account")()
+    counts_for = "address" if caller is None else "key" if passage.operation.free else "account"
+    decision("admitted" if verdict.admitted else verdict.refusal.value, counts_for)()
     if not verdict.admitted:
-        refusing.note(request, passage, caller.public_id, verdict.refusal.value, verdict=verdict)
+        if caller is not None and counts_for == "account":  # Else it is no strike (D39).
+            refusing.note(request, passage, caller.public_id, verdict.refusal.value, verdict=verdict)
         raise refusal(verdict)
-    if passage.operation.deprecation is not None:
-        write_behind.recorder.call_deprecated(caller, passage.operation.deprecation.operation, verdict.now)
+    deprecation = passage.operation.deprecation
+    if isinstance(caller, Caller) and counts_for == "account" and deprecation is not None:
+        write_behind.recorder.call_deprecated(caller, deprecation.operation, verdict.now)
 
 
 def refusal(verdict: Verdict) -> ApiError:

@@ -60,16 +60,12 @@ def untouched() -> Verdict:
     return Verdict(True, (window,), now)
 
 
-def take(request: HttpRequest) -> Verdict:
-    return ask(request, counts=True)
-
-
 def peek(request: HttpRequest) -> Verdict:
     """Return what is left of the address's window for a request that is not counted, and not refused."""
-    return ask(request, counts=False)._replace(admitted=True)
+    return take(request, counts=False)._replace(admitted=True)
 
 
-def ask(request: HttpRequest, *, counts: bool) -> Verdict:
+def take(request: HttpRequest, *, counts: bool = True) -> Verdict:
     limit = settings.ANONYMOUS_PER_MINUTE
     network = client_network(request)
     used, ends_at, admitted = 0, time.time_ns() // 1000 + MINUTE, True
