@@ -51,19 +51,13 @@ class EventViewSet(ApiView, GenericViewSet[Event]):
             raise invalid_parameter("`since` is for a first call. With `cursor` leave it out.")
         after = None if cursor is None else feed.Place.of_cursor(cursor)
         if begins_at is not None:
-            after = place_of(begins_at)
+            if begins_at < microseconds(timezone.now() - timedelta(days=settings.EVENTS_KEPT_DAYS)):
+                raise ApiError(ErrorCode.CURSOR_EXPIRED)
+            after = feed.Place(feed.before(begins_at))
         page = feed.page(caller_of(request).account_id, after, limit, TYPES[kind] if kind else ())
         filters = (("type", kind),) if kind else ()
         url = page_url(settings.BASE_URL, path, filters, limit, page.end.cursor)
         return Response.of_bytes(page.events, 200, {"Link": f'<{url}>; rel="next"'})
-
-
-def place_of(since: int) -> feed.Place:
-    """Return the place after which a time begins. Raises ApiError 410 if events since then may be gone."""
-    kept_since = timezone.now() - timedelta(days=settings.EVENTS_KEPT_DAYS)
-    if since < microseconds(kept_since):
-        raise ApiError(ErrorCode.CURSOR_EXPIRED)
-    return feed.Place(feed.before(since))
 
 
 def time_in(text: str) -> int:
