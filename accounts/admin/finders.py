@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 
 from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet
@@ -12,7 +13,7 @@ from django.utils import timezone
 
 from accounts import reports
 from accounts.admin.badges import exact, key_state
-from accounts.admin.base import public_id_in
+from accounts.admin.base import address, public_id_in
 from accounts.models import Account, ApiKey, Event, Refusal
 from petstore.backoffice import palette
 from petstore.backoffice.changelist import row_id
@@ -23,12 +24,12 @@ from petstore.db.names import search_key, visible_name
 
 ISSUE, SUSPEND, LIFT = "Issue a key for", "Suspend", "Lift the suspension of"
 UNBAN = "Lift the ban of"
-# What staff do with accounts, what they need for it, and with which ones.
-DEEDS = (
-    (ISSUE, "accounts.add_apikey", Q()),
-    (SUSPEND, "accounts.change_account", Q(suspended_at=None)),
-    (LIFT, "accounts.change_account", Q(suspended_at__isnull=False)),
-)
+# What staff do with accounts: what they need for it, with which ones, and an icon.
+DEEDS = {
+    ISSUE: ("accounts.add_apikey", Q(), "key"),
+    SUSPEND: ("accounts.change_account", Q(suspended_at=None), "pause_circle"),
+    LIFT: ("accounts.change_account", Q(suspended_at__isnull=False), "play_circle"),
+}
 SHORTEST_ID = 4  # Characters of a public id that are looked for: fewer begin too many.
 
 palette.offers += [
@@ -53,11 +54,10 @@ def accounts(request: HttpRequest, term: str) -> Iterator[Result]:
     issues = request.user.has_perm("accounts.add_apikey")
     for account in named(term)[:MOST]:
         rank = 1 if search_key(term) in map(search_key, (account.name, account.public_id)) else 2
-        link = reverse("admin:accounts_account_change", args=[account.pk])
-        yield Result(rank, "storefront", str(account), f"Account, {account.plan}", link)
+        yield Result(rank, "storefront", str(account), f"Account, {account.plan}", address(account))
         if issues and not account.suspended_at:
             yield deed(ISSUE, account)
-    for verb, permission, condition in DEEDS:
+    for verb, (permission, condition, _) in DEEDS.items():
         name = palette.after(term, verb)
         if name is not None and request.user.has_perm(permission):
             for account in named(name).filter(condition)[:MOST]:
@@ -65,15 +65,13 @@ def accounts(request: HttpRequest, term: str) -> Iterator[Result]:
 
 
 def deed(verb: str, account: Account) -> Result:
-    """Return what staff may do with an account."""
-    title, about = f"{verb} {account}", ""
     if verb == ISSUE:
-        about = "Suspended: lift that first" if account.suspended_at else ""
-        return Result(
-            3, "key", title, about, f"{reverse('admin:accounts_apikey_add')}?account={account.pk}"
-        )
-    page, icon = ("suspend", "pause_circle") if verb == SUSPEND else ("lift_suspension", "play_circle")
-    return Result(3, icon, title, about, reverse(f"admin:accounts_account_{page}", args=[account.pk]))
+        link = f"{reverse('admin:accounts_apikey_add')}?account={account.pk}"
+    else:
+        page = "suspend" if verb == SUSPEND else "lift_suspension"
+        link = reverse(f"admin:accounts_account_{page}", args=[account.pk])
+    about = "Suspended: lift that first" if verb == ISSUE and account.suspended_at else ""
+    return Result(3, DEEDS[verb][2], f"{verb} {account}", about, link)
 
 
 def named(term: str) -> QuerySet[Account]:
@@ -92,21 +90,21 @@ def keys(request: HttpRequest, term: str) -> Iterator[Result]:
     now = timezone.now()
     all_keys = ApiKey.objects.select_related("account", "standing").order_by("public_id")
     for key in all_keys.filter(public_id__startswith=term)[:MOST] if may_be_id(term) else ():
-        link = reverse("admin:accounts_apikey_change", args=[key.pk])
-        about = f"Key of {key.account}, {uncapitalised(key_state(key, now)[1])}"
-        yield Result(1 if key.public_id == term else 2, "key", key.public_id, about, link)
+        rank = 1 if key.public_id == term else 2
+        yield Result(rank, "key", key.public_id, about_key(key, now), address(key))
     whose = palette.after(term, UNBAN)
     if whose is not None and request.user.has_perm("accounts.change_apikey"):
         of = Q(account__name__search_key__contains=whose) | Q(name__search_key__contains=whose)
         of |= Q(public_id__startswith=whose)
         for key in all_keys.filter(reports.banned_now(now)).filter(of)[:MOST]:
-            about = f"Key of {key.account}, {uncapitalised(key_state(key, now)[1])}"
             link = reverse("admin:accounts_apikey_unban", args=[key.pk])
-            yield Result(3, "lock_open", f"{UNBAN} {visible_name(key.name) or key.public_id}", about, link)
+            title = f"{UNBAN} {visible_name(key.name) or key.public_id}"
+            yield Result(3, "lock_open", title, about_key(key, now), link)
 
 
-def uncapitalised(text: str) -> str:
-    return text[:1].lower() + text[1:]
+def about_key(key: ApiKey, now: datetime) -> str:
+    state = key_state(key, now)[1]
+    return f"Key of {key.account}, {state[:1].lower()}{state[1:]}"
 
 
 @palette.finds
@@ -124,8 +122,7 @@ def events(request: HttpRequest, term: str) -> Iterator[Result]:
     word, _, number = term.lower().partition(" ")
     if word == "event" and may_view(request, "accounts.event"):
         for event in Event.objects.filter(pk=row_id(number.removeprefix("#")) or 0):
-            link = reverse("admin:accounts_event_change", args=[event.pk])
-            yield Result(1, "rss_feed", f"Event {event.pk}", event.type, link)
+            yield Result(1, "rss_feed", f"Event {event.pk}", event.type, address(event))
 
 
 @palette.finds

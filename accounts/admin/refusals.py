@@ -106,19 +106,11 @@ class RefusalAdmin(PetstoreModelAdmin):
     can_add = can_change = can_delete = False
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
-        """Ask for a request id, and explain what is kept of it."""
+        """Explain the request of an id; without one, list the newest of what was asked for."""
         if not self.has_view_permission(request):
             raise PermissionDenied
-        return search_redirect(request) or self.explain(request)
-
-    def change_view(
-        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
-    ) -> HttpResponse:
-        query = urlencode({"q": self.row(request, object_id).request_id})
-        return HttpResponseRedirect(f"{reverse('admin:accounts_refusal_changelist')}?{query}")
-
-    def explain(self, request: HttpRequest) -> HttpResponse:
-        """Explain the request of this id; without one, list the newest of what was asked for."""
+        if redirect := search_redirect(request):
+            return redirect
         form = SearchForm(request.GET)
         given = form.cleaned_data if form.is_valid() else {}
         term, now = given.get("q", ""), timezone.now()
@@ -138,6 +130,12 @@ class RefusalAdmin(PetstoreModelAdmin):
             sees_accounts=may_view(request, "accounts.account"),
             sees_keys=may_view(request, "accounts.apikey"),
         )  # fmt: skip
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
+    ) -> HttpResponse:
+        query = urlencode({"q": self.row(request, object_id).request_id})
+        return HttpResponseRedirect(f"{reverse('admin:accounts_refusal_changelist')}?{query}")
 
 
 def matching(term: str, hours: str, now: datetime) -> Q:
