@@ -24,25 +24,25 @@ class AccountViewSet(ViewSetMixin, ApiView):
         """Return what the store has seen when it proved the key: nothing else is asked."""
         caller = caller_of(request)
         verdict = Passage.of(request._request).verdict
-        profile = caller.profile
-        assert profile is not None
+        facts = caller.facts
+        assert facts is not None
         assert isinstance(verdict, Verdict)
         return Response(
             {
                 "account": {
                     "id": caller.public_id[:ACCOUNT_ID_LENGTH],
-                    "name": profile.account_name,
-                    "plan": profile.plan,
-                    "createdAt": moment(profile.account_created_at),
+                    "name": facts.account_name,
+                    "plan": facts.plan,
+                    "createdAt": moment(facts.account_created_at),
                 },
                 "key": {
                     "id": caller.public_id,
-                    "name": profile.key_name,
+                    "name": facts.name,
                     "scopes": stored_form(caller.scopes).split(),
-                    "allowedNetworks": profile.networks,
-                    "createdAt": moment(profile.created_at),
-                    "expiresAt": moment_or_none(profile.expires_at),
-                    "lastUsedAt": moment_or_none(profile.last_used_at),
+                    "allowedNetworks": facts.networks,
+                    "createdAt": moment(facts.created_at),
+                    "expiresAt": moment_or_none(facts.expires_at),
+                    "lastUsedAt": moment_or_none(facts.last_used_at),
                 },
                 "quota": {window.name: as_json(window) for window in verdict.windows},
                 "ban": {"until": whole_second(verdict.banned_until)} if verdict.banned else None,

@@ -33,5 +33,5 @@ class QuotaStore(Protocol):
 
         The next request, sent at the same moment, finds what this tells. It counts in neither window and is
         no strike. A key has LOOKS_PER_MINUTE of its own, exact under any concurrency: the verdict on one
-        beyond has that limit alone. The caller has its profile.
+        beyond has that limit alone. The caller has the facts of its key.
         """

@@ -15,12 +15,13 @@ from accounts.bans import (
     Ban,
     refusals_to_ban,
 )
+from accounts.caller import KeyFacts
 from accounts.events.warnings import THRESHOLDS
 from accounts.key_text import KeyText
 from accounts.limits import DAY, HOUR, MINUTE, SECOND, Verdict, Window, account_windows, look_verdict
 from accounts.quota import key_record
 from accounts.quota.admission import Admission
-from accounts.quota.key_record import KeyFacts, KeyRefusal
+from accounts.quota.key_record import KeyRefusal
 from accounts.usage import write_behind
 from petstore.api.client_ip import Address
 from petstore.loop.compiled_writes import OwnSql
@@ -172,7 +173,7 @@ class DatabaseQuotaStore:
         looks, looks_end = LOOK.row(key=facts.id, now=now)
         windows, at = windows_now(facts, now)
         verdict = look_verdict(windows, at, facts.banned_until, looks=looks, looks_end=looks_end)
-        caller = facts.caller._replace(profile=facts.profile)
+        caller = facts.caller._replace(facts=facts)
         write_behind.recorder.use(caller, at)
         write_behind.recorder.rehash(key, facts.id, facts.pepper_number)
         return Admission(caller=caller, verdict=verdict)

@@ -1,13 +1,12 @@
 """What the stores need to know of a key: one query, or one cached record."""
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 from django.db.models import F, Value
 from django.db.models.functions import Coalesce
 
-from accounts.caller import Caller, Profile
+from accounts.caller import KeyFacts
 from accounts.limits import Limits, microseconds
 from accounts.models import ApiKey, signing_pepper
 from petstore.loop.compiled_reads import Read
@@ -26,60 +25,6 @@ class KeyRefusal(Enum):
 
 # What an unknown id is compared with, so that it is as much work as a wrong secret.
 NO_DIGEST = "0" * 64
-
-
-@dataclass(frozen=True, slots=True)
-class KeyFacts:
-    """A key, its account's limits and its standing, as the database has them."""
-
-    id: int
-    account_id: int
-    public_id: str
-    digest: str
-    pepper_number: int
-    limits: Limits
-    # Goes up with every change of the rest, but for the counts and the last use: see Publication.
-    version: int
-    scopes: str = ""
-    networks: tuple[str, ...] = ()
-    expires_at: int = 0  # Microseconds since the epoch; 0 for never.
-    revoked: bool = False
-    suspended: bool = False  # The account is.
-    banned_until: int = 0
-    ban_level: int = 0
-    lifts: int = 0  # How often staff lifted a ban: what a store keeps of strikes and bans is void before.
-    day: int = 0  # What the database knows of a UTC day, for a store with its own count: see publish.lua.
-    day_used: int = 0
-    day_here: int = 0
-    minute_ends: int = 0  # With the two below what the database itself counts: see QuotaCounter.
-    minute_used: int = 0
-    seen_at: int = 0
-    account_name: str = ""
-    plan: str = ""
-    account_created_at: int = 0
-    name: str = ""
-    created_at: int = 0
-    last_used_at: int = 0
-
-    @property
-    def caller(self) -> Caller:
-        """What the rest of the request needs."""
-        return Caller(self.account_id, self.id, self.public_id, frozenset(self.scopes.split()))
-
-    @property
-    def profile(self) -> Profile:
-        """What the key's holder may know."""
-        return Profile(
-            account_name=self.account_name,
-            plan=self.plan,
-            account_created_at=self.account_created_at,
-            key_name=self.name,
-            networks=self.networks,
-            created_at=self.created_at,
-            expires_at=self.expires_at,
-            last_used_at=self.last_used_at,
-        )
-
 
 AS_STORED = (
     "id", "account_id", "public_id", "digest", "pepper_number", "scopes", "banned_until", "ban_level",

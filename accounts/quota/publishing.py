@@ -17,9 +17,9 @@ from django.db.models import F, QuerySet
 from django.db.models.signals import post_delete, post_save
 from django.dispatch import receiver
 
+from accounts.caller import KeyFacts
 from accounts.models import Account, ApiKey, KeyStanding, Plan, Publication
 from accounts.quota import key_record, store
-from accounts.quota.key_record import KeyFacts
 from accounts.quota.redis_store import FACTS_KEPT, RedisQuotaStore
 from accounts.usage import write_behind
 from petstore.loop.scripts import RedisUnavailableError

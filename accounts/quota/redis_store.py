@@ -19,7 +19,7 @@ from django.conf import settings
 from django.db import Error
 
 from accounts import bans, key_text, networks
-from accounts.caller import Caller, Profile
+from accounts.caller import Caller, KeyFacts
 from accounts.events.warnings import THRESHOLDS
 from accounts.key_text import ACCOUNT_ID_LENGTH, KeyText
 from accounts.limits import DAY, MINUTE, SECOND, Limits, Verdict, account_windows, look_verdict
@@ -27,7 +27,7 @@ from accounts.quota import key_record
 from accounts.quota.admission import Admission
 from accounts.quota.anonymous import lookups
 from accounts.quota.database_store import NIGHT_SKEW, SKEW
-from accounts.quota.key_record import KeyFacts, KeyRefusal
+from accounts.quota.key_record import KeyRefusal
 from accounts.usage import write_behind
 from petstore.api.client_ip import Address
 from petstore.loop.scripts import RedisUnavailableError, Script, Scripts, script
@@ -38,6 +38,10 @@ logger = logging.getLogger(__name__)
 
 FACTS_KEPT = 60_000  # Milliseconds. Changes are published; this bounds what nobody published.
 ABSENT_KEPT = 10_000  # Milliseconds for which a key that the database does not have is remembered.
+AS_PUBLISHED = (
+    "id", "account_id", "digest", "pepper_number", "scopes", "expires_at", "banned_until", "ban_level",
+    "lifts", "account_name", "plan", "account_created_at", "name", "created_at", "last_used_at",
+)  # fmt: skip
 ROUNDS = 8  # Steps with one request: 3 are usual at most, 5 where facts end between two of them.
 
 # public_id(): whom a reply is for, from the name that was asked for.
@@ -245,27 +249,12 @@ class RedisQuotaStore:
 
 def publication(facts: KeyFacts, lease: bytes = b"") -> list[Any]:
     """Return the arguments of publish.lua; without a lease they are of a change."""
-    fields = {
-        "id": facts.id,
-        "account_id": facts.account_id,
-        "digest": facts.digest,
-        "pepper_number": facts.pepper_number,
-        "scopes": facts.scopes,
+    fields = {name: getattr(facts, name) for name in AS_PUBLISHED} | {
         "networks": " ".join(facts.networks),
-        "expires_at": facts.expires_at,
         "revoked": int(facts.revoked),
         "suspended": int(facts.suspended),
         "per_minute": facts.limits.per_minute,
         "per_day": facts.limits.per_day,
-        "banned_until": facts.banned_until,
-        "ban_level": facts.ban_level,
-        "lifts": facts.lifts,
-        "account_name": facts.account_name,
-        "plan": facts.plan,
-        "account_created_at": facts.account_created_at,
-        "name": facts.name,
-        "created_at": facts.created_at,
-        "last_used_at": facts.last_used_at,
     }
     kept = FACTS_KEPT if facts.id else ABSENT_KEPT
     here = min(facts.day_here, facts.day_used)
@@ -314,22 +303,29 @@ def read_look(key: KeyText, reply: list[Any]) -> Admission:
         per_minute, per_day, minute_ends, minute_used, day, day_used, now, banned_until = numbers[:8]
         looks, looks_end, pepper_number, expires_at, account_created_at, created_at, used_at = numbers[8:]
         networks, account_name, plan, name = (text.decode() for text in rest[-4:])
-        profile = Profile(
+        if kind != b"seen":
+            raise ValueError(kind)
+        facts = KeyFacts(
+            id=int(key_id),
+            account_id=int(account_id),
+            public_id=key.public_id,
+            digest="",  # Which nobody needs any more.
+            pepper_number=pepper_number,
+            limits=Limits(per_minute, per_day),
+            version=0,
+            scopes=scopes.decode(),
+            networks=tuple(networks.split()),
+            expires_at=expires_at,
             account_name=account_name,
             plan=plan,
             account_created_at=account_created_at,
-            key_name=name,
-            networks=tuple(networks.split()),
+            name=name,
             created_at=created_at,
-            expires_at=expires_at,
             last_used_at=used_at,
         )
-        if kind != b"seen":
-            raise ValueError(kind)
-        may = frozenset(scopes.decode().split())
-        caller = Caller(int(account_id), int(key_id), key.public_id, may, profile=profile)
+    caller = facts.caller._replace(facts=facts)
     windows = account_windows(
-        Limits(per_minute, per_day),
+        facts.limits,
         minute_ends=minute_ends,
         minute_used=minute_used,
         day=day,

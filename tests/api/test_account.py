@@ -276,9 +276,9 @@ def test_without_a_valid_key_it_is_a_401(stranger: Api) -> None:
 @pytest.mark.parametrize(
     ("change", "shown"),
     [
-        (lambda desk: rename(desk.account), lambda profile: profile.account_name == "Renamed"),
-        (lambda desk: rename(desk.keys[0]), lambda profile: profile.key_name == "Renamed"),
-        (lambda desk: desk.account.assign(PlanCode.PRO), lambda profile: profile.plan == "pro"),
+        (lambda desk: rename(desk.account), lambda facts: facts.account_name == "Renamed"),
+        (lambda desk: rename(desk.keys[0]), lambda facts: facts.name == "Renamed"),
+        (lambda desk: desk.account.assign(PlanCode.PRO), lambda facts: facts.plan == "pro"),
     ],
 )
 def test_changes_of_staff_show_at_once(
@@ -289,7 +289,7 @@ def test_changes_of_staff_show_at_once(
     change(desk)
     caller = desk.look().caller
     assert caller is not None
-    assert shown(caller.profile)
+    assert shown(caller.facts)
 
 
 def rename(row: Account | ApiKey) -> None:

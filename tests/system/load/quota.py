@@ -79,9 +79,9 @@ def memory(server: RedisServer) -> float:
     """Return the bytes of Redis for each of 100,000 keys, one an account, that sent a request."""
     from django.conf import settings
 
+    from accounts.caller import KeyFacts
     from accounts.key_text import digest, make, new_account_id
     from accounts.limits import Limits
-    from accounts.quota.key_record import KeyFacts
     from accounts.quota.redis_store import FACTS_KEPT, LEASE, PUBLISH, RedisQuotaStore, publication
     from accounts.scopes import ALL_SCOPES
 

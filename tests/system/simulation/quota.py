@@ -162,9 +162,9 @@ class QuotaScenario(Scenario):
         wrong = self._not_its_own(key, admission)
         if wrong or admission.caller is None or admission.verdict is None:
             return wrong
-        profile = admission.caller.profile
-        if profile is None or profile.account_name != self.database.keys[key.public_id].account_name:
-            return f"is shown the account {profile}"
+        facts = admission.caller.facts
+        if facts is None or facts.account_name != self.database.keys[key.public_id].account_name:
+            return f"is shown the account {facts}"
         used = max(window.used for window in admission.verdict.windows)
         if used > CHARGES * self.sent[key.public_id]:
             return f"is shown {used} requests, and sent {self.sent[key.public_id]}"

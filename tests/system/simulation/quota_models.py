@@ -12,13 +12,12 @@ from django.conf import settings
 
 from accounts import key_text
 from accounts.bans import Ban
-from accounts.caller import Caller
+from accounts.caller import Caller, KeyFacts
 from accounts.events.warnings import thresholds_of
 from accounts.key_text import KeyText
 from accounts.limits import DAY, MINUTE, SECOND, Limits, Verdict, account_windows
 from accounts.quota import key_record
 from accounts.quota.admission import Admission
-from accounts.quota.key_record import KeyFacts
 from petstore.loop.redis import pack
 from petstore.loop.scripts import TIMEOUT
 from petstore.loop.waiting import on_loop, wait
@@ -113,7 +112,7 @@ class DatabaseModel:
             now=now,
         )
         self.take_time()
-        caller = facts.caller._replace(profile=facts.profile)
+        caller = facts.caller._replace(facts=facts)
         return Admission(caller=caller, verdict=Verdict(True, windows, now))
 
     def add_elsewhere(self, account: int, requests: int) -> None:
