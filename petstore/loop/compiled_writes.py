@@ -9,19 +9,18 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime
-from functools import cache, partial, wraps
-from operator import attrgetter
+from functools import cache, wraps
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from django.core.exceptions import ImproperlyConfigured
-from django.db import DEFAULT_DB_ALIAS, connection, connections, models, router, transaction
+from django.db import DEFAULT_DB_ALIAS, connection, connections, models, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models.expressions import RawSQL
 from django.db.models.sql import InsertQuery, UpdateQuery
 from django.db.transaction import TransactionManagementError
 
 from petstore.loop.libpq import Statement, compiled, named
+from petstore.loop.postgresql import Rows
 from petstore.loop.waiting import on_loop, this_turn
 from petstore.loop.writers import writers
 
@@ -50,34 +49,22 @@ class CompiledWrite(NamedTuple):
     fields: Sequence[models.Field[Any, Any]]
     dialect: BaseDatabaseWrapper  # Never connects: on the event loop there is no thread to own it.
 
-    def prepare(self, values: Sequence[Any]) -> list[Any]:
+    def prepare(self, values: Iterable[Any]) -> list[Any]:
         """Return values of the fields as the database takes them."""
-        pairs = zip(self.fields, values, strict=True)
-        return [field.get_db_prep_save(value, self.dialect) for field, value in pairs]
+        return [
+            value if is_plain(field, value) else field.get_db_prep_save(value, self.dialect)
+            for field, value in zip(self.fields, values, strict=True)
+        ]
+
+    def run(self, values: Iterable[Any], *, wait: bool = True) -> Rows:
+        """Run it with values of the fields, and return its rows; none without `wait`."""
+        prepared = self.prepare(values)
+        return run(self.statement, prepared, prepared, wait=wait)
 
 
-class Slot(NamedTuple):
-    """A field of a row that is inserted, and where its value comes from."""
-
-    field: models.Field[Any, Any]
-    read: Callable[[Any], Any]  # Takes the value from a row.
-    plain: type | None  # The type that the database takes as it is. Others are made by the field.
-
-
-class CompiledInsert(NamedTuple):
-    """A compiled insert, with a parameter for each of the slots."""
-
-    statement: Statement
-    slots: Sequence[Slot]
-    dialect: BaseDatabaseWrapper  # Never connects.
-
-    def values(self, row: models.Model) -> list[Any]:
-        """Return what the row has, as the database takes it."""
-        found: list[Any] = []
-        for field, read, plain in self.slots:
-            value = read(row)
-            found.append(value if type(value) is plain else field.get_db_prep_save(value, self.dialect))
-        return found
+def is_plain(field: models.Field[Any, Any], value: Any) -> bool:
+    """Tell whether the database takes a value as it is. Asking its field takes five times as long."""
+    return type(value) is PLAIN.get(type(field))
 
 
 class OwnSql:
@@ -91,19 +78,24 @@ class OwnSql:
 
         Under `atomic`, `wait=False` saves time: no row is returned, and what is raised is raised later.
         """
-        if not wait:
-            check_atomic(DEFAULT_DB_ALIAS)
-        if on_loop() and not wait:
-            writers(DEFAULT_DB_ALIAS).send(self._statement, [parameters[name] for name in self._names])
-            return ()
-        if on_loop():
-            values = [parameters[name] for name in self._names]
-            (row,) = writers(DEFAULT_DB_ALIAS).rows(self._statement, values)
-            return row
+        values = [parameters[name] for name in self._names]
+        rows = run(self._statement, values, parameters, wait=wait)
+        return rows[0] if rows else ()
+
+
+def run(statement: Statement, values: Sequence[Any], for_django: Any, *, wait: bool) -> Rows:
+    """Return the rows of a statement, on the loop without `wait` none; Django has its own parameters."""
+    if not wait:
+        check_atomic()
+    if not on_loop():
         with verb(), connection.cursor() as cursor:
-            cursor.execute(self._statement.django, parameters)
-            found: tuple[Any, ...] = cursor.fetchone()
+            cursor.execute(statement.django, for_django)
+            found: Rows = cursor.fetchall()
             return found
+    if wait:
+        return writers(DEFAULT_DB_ALIAS).rows(statement, values)
+    writers(DEFAULT_DB_ALIAS).send(statement, values)
+    return []
 
 
 def atomic(function: Callable[P, Result]) -> Callable[P, Result]:
@@ -152,9 +144,9 @@ def verbs_only(execute: Callable[..., Any], sql: str, *rest: Any) -> Any:
     return execute(sql, *rest)
 
 
-def check_atomic(alias: str) -> None:
+def check_atomic() -> None:
     """Raise TransactionManagementError unless a transaction is open."""
-    if not (this_turn().transaction if on_loop() else connections[alias].in_atomic_block):
+    if not (this_turn().transaction if on_loop() else connection.in_atomic_block):
         raise TransactionManagementError(NEEDS_ATOMIC)
 
 
@@ -164,20 +156,11 @@ def insert(new: Model, *, wait: bool = True) -> Model:
     Like `new.save(force_insert=True)`, without its signals. Raises what Django raises for a query. Under
     `atomic`, `wait=False` saves time: the key may not be known, and what is raised is raised later.
     """
-    alias = router.db_for_write(type(new))
-    if not wait:
-        check_atomic(alias)
-    write = compile_insert(type(new), alias)
-    values = write.values(new)
-    if on_loop() and not wait:
-        writers(alias).send(write.statement, values)
-    elif on_loop():
-        ((new.pk,),) = writers(alias).rows(write.statement, values)
-    else:
-        with verb(), connections[alias].cursor() as cursor:
-            cursor.execute(write.statement.django, values)
-            (new.pk,) = cursor.fetchone()
-    new._state.adding, new._state.db = False, alias
+    write = compile_insert(type(new))
+    rows = write.run((field.pre_save(new, add=True) for field in write.fields), wait=wait)
+    if rows:
+        ((new.pk,),) = rows
+    new._state.adding, new._state.db = False, DEFAULT_DB_ALIAS
     return new
 
 
@@ -187,17 +170,8 @@ def update(model: type[models.Model], where: dict[str, Any], *, wait: bool = Tru
     Like `filter(**where).update(**values)`. Raises what Django raises for a query. Under `atomic`,
     `wait=False` saves time: the number may be 0, and what is raised is raised later.
     """
-    alias = router.db_for_write(model)
-    if not wait:
-        check_atomic(alias)
-    if not on_loop():
-        with verb():
-            return model._base_manager.filter(**where).update(**values)
-    write, given = compiled_update(model, alias, where, values)
-    if wait:
-        return len(writers(alias).rows(write.statement, given))
-    writers(alias).send(write.statement, given)
-    return 0
+    write, given = compiled_update(model, where, values)
+    return len(write.run(given, wait=wait))
 
 
 def update_one(model: type[Model], where: dict[str, Any], **values: Any) -> Model | None:
@@ -205,14 +179,14 @@ def update_one(model: type[Model], where: dict[str, Any], **values: Any) -> Mode
 
     Returns the row as it is now, or None if there is none. Raises what Django raises for a query.
     """
-    alias = router.db_for_write(model)
-    write, given = compiled_update(model, alias, where, values, returning=True)
+    write, given = compiled_update(model, where, values, returning=True)
     if not on_loop():
         with verb():
-            return next(iter(list(model._base_manager.raw(write.statement.django, given))), None)
-    rows = writers(alias).rows(write.statement, given)
+            rows_of = model._base_manager.raw(write.statement.django, write.prepare(given))
+            return next(iter(list(rows_of)), None)
+    rows = write.run(given)
     names = [field.attname for field in model._meta.concrete_fields]
-    return model.from_db(alias, names, rows[0]) if rows else None
+    return model.from_db(DEFAULT_DB_ALIAS, names, rows[0]) if rows else None
 
 
 def refresh(known: models.Model, *, lock: bool = False) -> None:
@@ -221,16 +195,14 @@ def refresh(known: models.Model, *, lock: bool = False) -> None:
     Like `known.refresh_from_db()`. Raises DoesNotExist, and what Django raises for a query.
     """
     model: Any = type(known)
-    alias = router.db_for_write(model)
     if lock:
-        check_atomic(alias)
+        check_atomic()
     if not on_loop():
         rows_of = model._base_manager.select_for_update() if lock else model._base_manager.all()
         with verb():
             known.refresh_from_db(from_queryset=rows_of)
         return
-    write = compile_refresh(model, alias, lock)
-    rows = writers(alias).rows(write.statement, write.prepare([known.pk]))
+    rows = compile_refresh(model, lock).run([known.pk])
     if not rows:
         raise model.DoesNotExist
     for field, value in zip(model._meta.concrete_fields, rows[0], strict=True):
@@ -238,16 +210,16 @@ def refresh(known: models.Model, *, lock: bool = False) -> None:
 
 
 @cache
-def compile_insert(model: type[models.Model], alias: str) -> CompiledInsert:
+def compile_insert(model: type[models.Model]) -> CompiledWrite:
     """Compile the insert of all fields but the primary key, which the database assigns and returns."""
     fields = [field for field in model._meta.concrete_fields if not field.primary_key]
-    dialect = connections.create_connection(alias)
+    dialect = connections.create_connection(DEFAULT_DB_ALIAS)
     query = InsertQuery(model)
     query.insert_values(fields, [model()])
     compiler = query.get_compiler(connection=dialect)
     compiler.returning_fields = [model._meta.pk]
     ((sql, _),) = compiler.as_sql()
-    return CompiledInsert(compiled(sql), [slot(field, dialect) for field in fields], dialect)
+    return CompiledWrite(compiled(sql), fields, dialect)
 
 
 def check_field_types(rows: Iterable[type[models.Model]]) -> None:
@@ -261,36 +233,20 @@ def check_field_types(rows: Iterable[type[models.Model]]) -> None:
                 raise ImproperlyConfigured(message)
 
 
-def slot(field: models.Field[Any, Any], dialect: BaseDatabaseWrapper) -> Slot:
-    """Return a field's slot. To have the field make each value took five times as long."""
-    has_own = type(field).pre_save is not models.Field.pre_save
-    read = partial(field.pre_save, add=True) if has_own else attrgetter(field.attname)
-    plain = PLAIN.get(type(field))
-    if type(field) is models.DateTimeField and dialect.vendor == "postgresql":
-        plain = datetime  # SQLite has texts for them.
-    return Slot(field, read, plain)
-
-
 def compiled_update(
-    model: type[models.Model],
-    alias: str,
-    where: dict[str, Any],
-    values: dict[str, Any],
-    *,
-    returning: bool = False,
+    model: type[models.Model], where: dict[str, Any], values: dict[str, Any], *, returning: bool = False
 ) -> tuple[CompiledWrite, list[Any]]:
-    """Return the statement of an update, and its parameters."""
+    """Return the statement of an update, and its values."""
     conditions = dict(sorted(where.items()))  # As Django sorts them.
     nulls = tuple(name for name, value in conditions.items() if value is None)
     given = [value for value in conditions.values() if value is not None]
-    write = compile_update(model, alias, tuple(conditions), nulls, tuple(values), returning=returning)
-    return write, write.prepare([*values.values(), *given])
+    write = compile_update(model, tuple(conditions), nulls, tuple(values), returning=returning)
+    return write, [*values.values(), *given]
 
 
 @cache
 def compile_update(
     model: type[models.Model],
-    alias: str,
     where: tuple[str, ...],
     nulls: tuple[str, ...],
     values: tuple[str, ...],
@@ -301,7 +257,7 @@ def compile_update(
 
     `nulls`: which of the conditions are IS NULL.
     """
-    dialect = connections.create_connection(alias)
+    dialect = connections.create_connection(DEFAULT_DB_ALIAS)
     conditions = marks(where) | dict.fromkeys(nulls)
     query: Any = model._base_manager.filter(**conditions).query.chain(UpdateQuery)
     query.add_update_values(marks(values))
@@ -313,9 +269,9 @@ def compile_update(
 
 
 @cache
-def compile_refresh(model: type[models.Model], alias: str, lock: bool) -> CompiledWrite:
+def compile_refresh(model: type[models.Model], lock: bool) -> CompiledWrite:
     """Compile the read of a row, with all fields, by its primary key."""
-    dialect = connections.create_connection(alias)
+    dialect = connections.create_connection(DEFAULT_DB_ALIAS)
     query = model._base_manager.filter(**marks(["pk"])).query
     sql, _ = query.get_compiler(connection=dialect).as_sql()
     locking = f" {dialect.ops.for_update_sql()}" if lock else ""
