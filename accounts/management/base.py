@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from accounts.models import Actor, ApiKey
 from accounts.quota import publishing
-from petstore.loop import redis_owner
+from petstore.cache import redis_owner
 from petstore.management.base import JsonCommand, visible
 
 # What `describe` reads beside the key itself.

@@ -66,13 +66,8 @@ class Read:
     def _first(self, alias: str, count: int) -> Rows:
         read = self._compiled(alias)
         values = [value if name is None else self._filters[name] for name, value in read.parameters]
-        if on_loop():
-            refuse_under_atomic()
-            rows = reader(alias).rows(read.statement, [*values, count])
-        else:
-            with connections[alias].cursor() as cursor:
-                cursor.execute(read.statement.django, [*values, count])
-                rows = cursor.fetchall()
+        parameters = [*values, count]
+        rows = run(alias, read.statement, parameters, parameters)
         if read.convert:
             rows = read.convert(rows)
         return read.as_mappings(rows)
@@ -107,19 +102,19 @@ class OwnRead:
         return replicas.read(DEFAULT_DB_ALIAS, self._rows, parameters)
 
     def _rows(self, alias: str, parameters: dict[str, int | str]) -> list[tuple[Any, ...]]:
-        if on_loop():
-            refuse_under_atomic()
-            return reader(alias).rows(self.statement, [parameters[name] for name in self.names])
-        with connections[alias].cursor() as cursor:
-            cursor.execute(self.statement.django, parameters)
-            found: list[tuple[Any, ...]] = cursor.fetchall()
+        return run(alias, self.statement, [parameters[name] for name in self.names], parameters)
+
+
+def run(alias: str, statement: Statement, values: Sequence[Any], for_django: Any) -> list[tuple[Any, ...]]:
+    """Return a statement's rows; Django has its own parameters."""
+    if on_loop():
+        if this_turn().transaction is not None:
+            raise TransactionManagementError("Under `atomic` read with `refresh`: see petstore.loop.")
+        return reader(alias).rows(statement, values)
+    with connections[alias].cursor() as cursor:
+        cursor.execute(statement.django, for_django)
+        found: list[tuple[Any, ...]] = cursor.fetchall()
         return found
-
-
-def refuse_under_atomic() -> None:
-    """Raise TransactionManagementError in a transaction of the event loop."""
-    if this_turn().transaction is not None:
-        raise TransactionManagementError("Under `atomic` read with `refresh`: see petstore.loop.")
 
 
 @cache

@@ -118,13 +118,7 @@ def atomic(function: Callable[P, Result]) -> Callable[P, Result]:
     return wrapper
 
 
-class AtWork(threading.local):
-    """Whether one of the verbs uses Django's connection, in this thread."""
-
-    verb = False
-
-
-at_work = AtWork()
+at_work = threading.local()  # `verb`: whether one of the verbs uses Django's connection, in this thread.
 
 
 @contextmanager
@@ -139,7 +133,7 @@ def verb() -> Iterator[None]:
 
 def verbs_only(execute: Callable[..., Any], sql: str, *rest: Any) -> Any:
     """Refuse every query but the verbs': see "Database instrumentation" in Django's documentation."""
-    if not at_work.verb and not sql.startswith(SAVEPOINTS):
+    if not getattr(at_work, "verb", False) and not sql.startswith(SAVEPOINTS):
         raise TransactionManagementError(MISUSE)
     return execute(sql, *rest)
 

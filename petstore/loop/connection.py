@@ -54,17 +54,6 @@ class Answer(asyncio.Future[Any]):
             self.set_exception(error)
 
 
-class Nobody:
-    """Keeps the place of whoever has stopped waiting."""
-
-    def switch(self, result: Any) -> None: ...
-
-    def throw(self, error: PipeError) -> None: ...
-
-
-NOBODY = Nobody()
-
-
 class Connection(ABC):
     """Questions go out in order, and the answers come in that order."""
 
@@ -75,7 +64,7 @@ class Connection(ABC):
         self._flush_is_due = False
         self._patience = ticks(limit)
         self._now = 0  # In ticks.
-        self._row: deque[tuple[Waiter, int]] = deque()  # Who waits for an answer, and since when.
+        self._row: deque[tuple[Waiter | None, int]] = deque()  # Who waits, or has stopped; since when.
         self._sent = 0  # How many of them have asked; the others' questions have not left.
         self._moved = 0  # When the first of them came to the head of the queue.
         self._loop = asyncio.get_running_loop()
@@ -135,7 +124,8 @@ class Connection(ABC):
         finally:
             while self._row:
                 waiter, _ = self._row.popleft()
-                waiter.throw(type(error)(*error.args))
+                if waiter is not None:
+                    waiter.throw(type(error)(*error.args))
 
     def close(self) -> None:
         self.lose(LostError("It was closed."))
@@ -168,7 +158,8 @@ class Connection(ABC):
         waiter, _ = self._row.popleft()
         self._sent -= 1
         self._moved = self._now
-        waiter.switch(reply)
+        if waiter is not None:
+            waiter.switch(reply)
 
     def _tick(self) -> None:
         self._now += 1
@@ -186,8 +177,8 @@ class Connection(ABC):
             waiter, since = self._row[place]
             if self._now - since < self._patience:
                 break
-            if waiter is not NOBODY:
-                self._row[place] = NOBODY, since
+            if waiter is not None:
+                self._row[place] = None, since
                 waiter.throw(PipeError(TOO_LATE))
 
 

@@ -33,12 +33,8 @@ NOT_SUPPORTED = b"0A000"  # PostgreSQL's code; it comes as well when ...
 PLAN_CHANGED = b"RevalidateCachedQuery"  # ... this function finds that a table's columns have changed.
 
 
-class ForgottenError(PipeError):
-    """The server does not know the statement as it was prepared, and has done nothing."""
-
-
-class AbortedError(PipeError):
-    """Another's statement failed and took this one along: nothing was done."""
+class NotDoneError(PipeError):
+    """Nothing was done: the server has prepared no such statement, or another's failed before it."""
 
 
 class Preparation:
@@ -153,18 +149,18 @@ class PostgresqlConnection(Connection):
         if result.status in DONE:
             return
         if result.status == pq.ExecStatus.PIPELINE_ABORTED:
-            raise AbortedError("Another's failure took the statement along.")
+            raise NotDoneError("Another's failure took the statement along.")
         code = result.error_field(pq.DiagnosticField.SQLSTATE)
         if code == NOT_PREPARED:
-            raise ForgottenError("The server has not prepared the statement, or no more.")
+            raise NotDoneError("The server has not prepared the statement, or no more.")
         if code == PREPARED_TWICE:
             self.close()  # What it has prepared is not what is known of it.
-            raise ForgottenError("The server has prepared another statement by this name.")
+            raise NotDoneError("The server has prepared another statement by this name.")
         if code == NOT_SUPPORTED and (
             result.error_field(pq.DiagnosticField.SOURCE_FUNCTION) == PLAN_CHANGED
         ):
             self.close()  # All that it has prepared is of yesterday.
-            raise ForgottenError("The tables have changed since the statement was prepared.")
+            raise NotDoneError("The tables have changed since the statement was prepared.")
         failure = errors.error_from_result(result)
         if isinstance(failure, errors.ReadOnlySqlTransaction):
             self.lose(PipeError("The server takes no writes: it has become a standby."))

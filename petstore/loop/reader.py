@@ -10,14 +10,7 @@ from petstore.loop.connecting import Connect, connect_in_thread, opening_limit
 from petstore.loop.connection import LostError, PipeError
 from petstore.loop.libpq import Statement, Value
 from petstore.loop.pipe import Pipe
-from petstore.loop.postgresql import (
-    ATTEMPTS,
-    AbortedError,
-    ForgottenError,
-    PostgresqlConnection,
-    Rows,
-    as_django,
-)
+from petstore.loop.postgresql import ATTEMPTS, NotDoneError, PostgresqlConnection, Rows, as_django
 
 REPEAT_WITHIN = 1.0  # Seconds from the first attempt on: a connection that was cut shows it at once.
 
@@ -39,7 +32,7 @@ class Reader(Pipe[PostgresqlConnection]):
                 return self.connected().rows(statement, values, alone=attempt > 1)
             except PipeError as error:
                 lost = isinstance(error, LostError) and loop.time() - began <= REPEAT_WITHIN
-                repeats = lost or isinstance(error, ForgottenError | AbortedError)
+                repeats = lost or isinstance(error, NotDoneError)
                 if attempt == ATTEMPTS or not repeats:
                     raise as_django(self._alias, error) from error
         raise AssertionError  # The last attempt raises.

@@ -5,7 +5,6 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import islice
 from typing import Any
 from weakref import WeakSet
 
@@ -15,8 +14,6 @@ from redis.cluster import RedisCluster
 from redis.retry import Retry
 
 Command = Sequence[Any]
-
-AT_ONCE = 1_000  # Names.
 
 
 class RedisClient:
@@ -39,34 +36,34 @@ class RedisClient:
         }
         self._local = threading.local()
         self._of_threads: WeakSet[Any] = WeakSet()
-        self._client: Any = redis.Redis.from_url(url, redis_connect_func=partial(greet, check), **options)
-        if self._client.info("cluster").get("cluster_enabled"):
-            self._client.close()
-            self._client = RedisCluster.from_url(url, **options)
+        self.redis: Any = redis.Redis.from_url(url, redis_connect_func=partial(greet, check), **options)
+        if self.redis.info("cluster").get("cluster_enabled"):
+            self.redis.close()
+            self.redis = RedisCluster.from_url(url, **options)
 
     @property
     def is_cluster(self) -> bool:
         """Tell whether there are nodes, each with its part of the accounts."""
-        return isinstance(self._client, RedisCluster)
+        return isinstance(self.redis, RedisCluster)
 
     def node(self, name: str) -> str:
         """Return the node of a cluster that has this name, as far as is known."""
         try:
-            return str(self._client.get_node_from_key(name).name)
+            return str(self.redis.get_node_from_key(name).name)
         except (redis.exceptions.RedisError, KeyError, AttributeError):  # No node has it.
             return "none"
 
     def close(self) -> None:
-        if isinstance(self._client, RedisCluster):  # Its own `close` leaves the nodes' connections open.
-            self._client.disconnect_connection_pools()  # type: ignore[no-untyped-call]
-        self._client.close()
+        if isinstance(self.redis, RedisCluster):  # Its own `close` leaves the nodes' connections open.
+            self.redis.disconnect_connection_pools()  # type: ignore[no-untyped-call]
+        self.redis.close()
         for connection in list(self._of_threads):
             connection.disconnect()
 
     def drop(self) -> None:
         """Close this thread's connection; in a cluster, all that nobody uses now."""
-        if isinstance(self._client, RedisCluster):
-            self._client.disconnect_connection_pools()  # type: ignore[no-untyped-call]
+        if isinstance(self.redis, RedisCluster):
+            self.redis.disconnect_connection_pools()  # type: ignore[no-untyped-call]
         elif (connection := getattr(self._local, "connection", None)) is not None:
             connection.disconnect()
 
@@ -83,7 +80,7 @@ class RedisClient:
         To one server they leave together, in one round trip.
         """
         replies = [self.run(source, sha, *call) for call in calls[:1]]  # Loads the script, if need be.
-        if isinstance(self._client, RedisCluster):
+        if isinstance(self.redis, RedisCluster):
             return replies + [self.run(source, sha, *call) for call in calls[1:]]
         commands = [("EVALSHA", sha, len(names), *names, *rest) for names, rest in calls[1:]]
         connection = self._connection()
@@ -95,19 +92,13 @@ class RedisClient:
             raise
         return replies
 
-    def unlink(self, pattern: str) -> None:
-        """Delete whatever has such a name, on all nodes."""
-        found = self._client.scan_iter(match=pattern, count=AT_ONCE)
-        while some := list(islice(found, AT_ONCE)):
-            self._client.unlink(*some)
-
     def _ask(self, command: Command) -> Any:
         """Send the command by this thread's own connection: half of a call is redis-py's way to one.
 
         In a cluster the client must find the node.
         """
-        if isinstance(self._client, RedisCluster):
-            return self._client.execute_command(*command)  # type: ignore[no-untyped-call]
+        if isinstance(self.redis, RedisCluster):
+            return self.redis.execute_command(*command)  # type: ignore[no-untyped-call]
         connection = self._connection()
         try:
             connection.send_command(*command)
@@ -122,7 +113,7 @@ class RedisClient:
         """Return this thread's connection; one that was cut meanwhile is closed, and opens anew."""
         connection: Any = getattr(self._local, "connection", None)
         if connection is None:
-            pool = self._client.connection_pool
+            pool = self.redis.connection_pool
             connection = self._local.connection = pool.connection_class(**pool.connection_kwargs)
             self._of_threads.add(connection)
         elif connection._sock is not None and is_readable(connection._sock):

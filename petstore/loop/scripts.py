@@ -66,7 +66,6 @@ def script(source: str, *, repeats: bool = False) -> Script:
 
 
 KEEP = script("redis.call('SET', KEYS[1], ARGV[1], 'NX') return redis.call('GET', KEYS[1])", repeats=True)
-TAKE = script("return redis.call('SET', KEYS[1], ARGV[1])")
 
 Run = Callable[[Script, Sequence[str], Sequence[Any]], Any]
 

@@ -12,7 +12,7 @@ from django.db import OperationalError
 
 from petstore.loop.connection import LostError, PipeError
 from petstore.loop.libpq import Statement, Value
-from petstore.loop.postgresql import DONE, ForgottenError, PostgresqlConnection, Rows
+from petstore.loop.postgresql import DONE, NotDoneError, PostgresqlConnection, Rows
 
 BEGIN = Statement(b"begin", b"BEGIN")
 COMMIT = Statement(b"commit", b"COMMIT")
@@ -78,7 +78,7 @@ class Transaction:
             (statement, result), self.failure = self.failure, None
         try:
             self._connection.check(statement, result)
-        except ForgottenError as error:
+        except NotDoneError as error:
             self._connection.forget(statement)
             raise LostError(ROLLED_BACK) from error
         return result

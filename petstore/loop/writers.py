@@ -15,13 +15,7 @@ from petstore.loop.connecting import CONNECTING, Connect, connect_in_thread, ope
 from petstore.loop.connection import LostError, PipeError, within
 from petstore.loop.libpq import Statement, Value
 from petstore.loop.pipe import PAUSE_AFTER_FAILURE
-from petstore.loop.postgresql import (
-    ATTEMPTS,
-    ForgottenError,
-    PostgresqlConnection,
-    Rows,
-    as_django,
-)
+from petstore.loop.postgresql import ATTEMPTS, NotDoneError, PostgresqlConnection, Rows, as_django
 from petstore.loop.transaction import Transaction
 from petstore.loop.waiting import QUEUED_TOO_LONG, TICK, Alarm, Turn, pause, this_turn
 
@@ -52,13 +46,10 @@ class Writers:
             try:
                 if held is not None:
                     return held.rows(statement, values)
-                connection = self._take()
-                try:
+                with self._one() as connection:
                     return connection.rows(statement, values)
-                finally:
-                    self._give(connection)
             except PipeError as error:
-                if held is not None or attempt == ATTEMPTS or not isinstance(error, ForgottenError):
+                if held is not None or attempt == ATTEMPTS or not isinstance(error, NotDoneError):
                     raise as_django(self._alias, error) from error
         raise AssertionError  # The last attempt raises.
 

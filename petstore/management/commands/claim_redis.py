@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from petstore.loop import redis_owner
+from petstore.cache import redis_owner
 from petstore.management.base import JsonCommand
 
 

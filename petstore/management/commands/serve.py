@@ -10,7 +10,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import CommandError
 
-from petstore.loop import redis_owner
+from petstore.cache import redis_owner
 from petstore.management.base import DocumentedCommand, visible
 
 

@@ -54,7 +54,7 @@ def open_transactions_in_the_pool() -> Planted:
 @contextmanager
 def repeated_writes() -> Planted:
     """A write whose answer was lost is sent again."""
-    with mock.patch.object(writers, "ForgottenError", PipeError):
+    with mock.patch.object(writers, "NotDoneError", PipeError):
         yield
 
 
@@ -88,7 +88,9 @@ def shifted_by_a_failure() -> Planted:
 
     def answer(self: Connection, reply: Any) -> None:
         if getattr(reply, "status", None) == pq.ExecStatus.FATAL_ERROR:
-            self._row[0][0].switch(reply)
+            waiter, _ = self._row[0]
+            if waiter is not None:
+                waiter.switch(reply)
         else:
             real(self, reply)
 

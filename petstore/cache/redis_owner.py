@@ -1,5 +1,6 @@
 """Commands that ask, or say, which database Redis belongs to; Scripts checks it for requests."""
 
+from itertools import islice
 from time import sleep
 
 from django.conf import settings
@@ -8,9 +9,7 @@ from django.core.management.base import CommandError
 from petstore.db.identity import identity
 from petstore.loop.scripts import (
     CHECK_EVERY,
-    KEEP,
     OWNER,
-    TAKE,
     TIMEOUT,
     ForeignRedisError,
     RedisUnavailableError,
@@ -18,6 +17,7 @@ from petstore.loop.scripts import (
 )
 
 ACCOUNTS = "petstore:{*"  # Names that begin with an account: see accounts/quota/redis_store.py.
+AT_ONCE = 1_000  # Names.
 
 
 def check() -> None:
@@ -49,12 +49,15 @@ def claim() -> tuple[str, str]:
     try:
         client = RedisClient(settings.REDIS_URL, TIMEOUT)
         try:
-            owner = client.run(KEEP.source, KEEP.sha, [OWNER], [database]).decode()
+            client.redis.set(OWNER, database, nx=True)
+            owner = client.redis.get(OWNER).decode()
             if owner != database:
-                client.run(TAKE.source, TAKE.sha, [OWNER], [f"{database}, which is claiming it"])
+                client.redis.set(OWNER, f"{database}, which is claiming it")
                 sleep(CHECK_EVERY + 2 * TIMEOUT)
-            client.unlink(ACCOUNTS)
-            client.run(TAKE.source, TAKE.sha, [OWNER], [database])
+            names = client.redis.scan_iter(match=ACCOUNTS, count=AT_ONCE)  # On all nodes.
+            while some := list(islice(names, AT_ONCE)):
+                client.redis.unlink(*some)
+            client.redis.set(OWNER, database)
         finally:
             client.close()
     except RedisError as error:
