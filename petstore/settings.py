@@ -123,13 +123,13 @@ MIDDLEWARE = [
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
+    "petstore.web.middleware.HashingBusyMiddleware",
     "petstore.backoffice.form_limits.FormLimitsMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django_otp.middleware.OTPMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    "petstore.web.middleware.HashingBusyMiddleware",
 ]
 
 ROOT_URLCONF = "petstore.urls"
@@ -279,7 +279,7 @@ WHITENOISE_AUTOREFRESH = False
 # --- Logs ----------------------------------------------------------------------------------------
 
 # Text for whoever reads a terminal, JSON for whatever gathers logs.
-LOG_FORMAT = env.choice("LOG_FORMAT", "text" if DEBUG or sys.stderr.isatty() else "json", FORMS)
+LOG_FORMAT = env.choice("LOG_FORMAT", "text" if DEBUG or sys.stderr.isatty() else "json", tuple(FORMS))
 LOG_LEVEL = env.choice("LOG_LEVEL", "info", LEVELS)
 ACCESS_LOG = env.flag("ACCESS_LOG", default=True)  # A line for each request.
 LOGGING = logging_settings(LOG_FORMAT, LOG_LEVEL)

@@ -12,6 +12,7 @@ LONGEST_CONTENT_TYPE = 256  # Python's parser of its parameters takes quadratic 
 # The value of a header that the server can't decode: as WSGI has it, a character of Latin-1, and no ASCII.
 UNREADABLE = "\xff"
 PROBLEM = "petstore.problem"  # In META: the arguments of the ApiError that rejects a malformed head.
+BODY_ERROR = "petstore.body_error"  # In META: the ApiError that tells why there is no body.
 
 COOKIES_UNREADABLE = (
     "Your browser sent a cookie with characters that can't be read, so you are signed out. "

@@ -10,12 +10,12 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.utils.deprecation import MiddlewareMixin
 
+from petstore.api.head import BODY_ERROR
 from petstore.backoffice.sessions import end_if_due
 
 if TYPE_CHECKING:
     from petstore.backoffice.site import PetstoreAdminSite
 
-BODY_ERROR = "petstore.body_error"  # In META: why the server has not read the body.
 TOO_LARGE = "Nothing was saved: you sent more than this page takes. Go back, shorten it, and try again."
 
 

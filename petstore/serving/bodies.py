@@ -1,7 +1,7 @@
 """Bodies are read before their requests are served, so slow clients hold nobody up.
 
-A body that is not there, because it was too large, too slow or cut, is a stream that raises its Error when
-a view reads it. So the key still comes first (D17), and the Error is counted and shaped like any other.
+Where a body is not there, because it was too large, too slow or cut, whoever reads it gets its Error. So
+the key still comes first (D17), and the Error is counted and shaped like any other.
 
 What bodies hold in a worker's memory is bounded whatever clients do: the small ones by the number of
 connections (8,000 times 4 KiB), the other bodies by a `Room` (bounds.py), what is whole by the requests
@@ -12,8 +12,8 @@ import asyncio
 import signal
 from collections.abc import Awaitable
 from contextlib import suppress
-from io import BytesIO, RawIOBase
-from typing import Any, BinaryIO, NamedTuple, NoReturn, cast
+from io import BytesIO
+from typing import Any, NamedTuple
 
 from petstore.api.errors import ApiError, ErrorCode
 from petstore.observability.request_ids import request_id
@@ -51,10 +51,6 @@ class Body(NamedTuple):
         """How many bytes there are to read: one, if that raises the Error."""
         return len(self.content) if self.error is None else 1
 
-    def stream(self) -> BinaryIO:
-        """Return what it is read from, once."""
-        return BytesIO(self.content) if self.error is None else cast("BinaryIO", Unread(self.error))
-
 
 class Exchange:
     """The server's side of a request, for as long as the request lasts.
@@ -85,18 +81,6 @@ class Parts:
     def __anext__(self) -> Awaitable[bytes]:
         part: Awaitable[bytes] = self._exchange.protocol.__anext__()
         return part
-
-
-class Unread(RawIOBase):
-    """A body that is not there: whoever reads it gets the Error."""
-
-    def __init__(self, error: ApiError) -> None:
-        self._error = error
-
-    def read(self, size: int = -1, /) -> NoReturn:
-        raise self._error
-
-    readline = read  # type: ignore[assignment]
 
 
 NOTHING = Body(b"")

@@ -11,31 +11,26 @@ from django.conf import settings
 from petstore.loop.waiting import Entrance, Turn
 from petstore.observability import draining
 from petstore.serving.bodies import Body, Exchange
-from petstore.serving.requests import LoopRequest
+from petstore.serving.requests import ServedRequest
 
 logger = logging.getLogger(__name__)
 
 Headers = list[tuple[str, str]]
-Answer = Callable[[LoopRequest], Any]  # Returns a response, the API's or Django's.
+Answer = Callable[[ServedRequest], Any]  # Returns a response, the API's or Django's.
 
 entrance = Entrance()
 
 
 async def serve_on_loop(scope: Any, exchange: Exchange, body: Body, answer: Answer) -> None:
-    """Serve a request whose body is here.
+    """Serve a request whose body is here in a greenlet, past the middleware: that is for pages.
 
     An answer that had to wait is sent when the loop comes back here, not by the greenlet: so what is
     answered in one turn of the loop leaves together, and wakes the server's own thread once.
     """
-    send(exchange, await answer_on_loop(scope, body, answer))
-
-
-async def answer_on_loop(scope: Any, body: Body, answer: Answer) -> Any:
-    """Answer a request in a greenlet: past Django's handler, whose middleware is for pages."""
     answered = asyncio.get_running_loop().create_future()
-    request = LoopRequest(scope, body)
+    request = ServedRequest(scope, body)
     entrance.enter(Turn(partial(run, partial(answer, request), answered)).begin)
-    return await answered
+    send(exchange, await answered)
 
 
 def run(answer: Callable[[], Any], answered: "asyncio.Future[Any]") -> None:

@@ -11,6 +11,7 @@ from django.http.request import HttpHeaders
 from django.utils.http import parse_header_parameters
 
 from petstore.api.head import (
+    BODY_ERROR,
     LONGEST_CONTENT_TYPE,
     LONGEST_VALUE,
     PROBLEM,
@@ -22,20 +23,6 @@ from petstore.observability.requests import METHODS, OTHER
 from petstore.serving.bodies import Body
 
 
-class Utf8Request(WSGIRequest):
-    """A request in UTF-8, whatever its Content-Type says.
-
-    Django would decode the query by that charset, and fails on those that are no encodings of text.
-    """
-
-    def _set_content_type_params(self, meta: WSGIEnvironment) -> None:
-        try:
-            self.content_type, self.content_params = content_type_of(meta.get("CONTENT_TYPE", ""))
-        except (ValueError, TypeError, LookupError):  # Parameters as in RFC 2231, and malformed.
-            self.content_type, self.content_params = "", {}
-            meta["CONTENT_TYPE"] = ""  # DRF parses it again.
-
-
 @lru_cache(maxsize=256)  # Clients may send any, and nearly all send the same.
 def content_type_of(header: str) -> tuple[str, dict[str, str]]:
     """Return what a Content-Type says; nobody changes the parameters. Raises what Django raises."""
@@ -43,12 +30,18 @@ def content_type_of(header: str) -> tuple[str, dict[str, str]]:
     return kind, parameters
 
 
-class LoopRequest(Utf8Request):
-    """A request made from what RSGI tells, without the detour over a WSGI environment."""
+class ServedRequest(WSGIRequest):
+    """A request made from what RSGI tells, without the detour over a WSGI environment.
+
+    It is in UTF-8, whatever its Content-Type says: Django would decode the query by that charset, and fails
+    on those that are no encodings of text.
+    """
 
     def __init__(self, scope: Any, body: Body) -> None:
         self.META = self.environ = meta_of(scope)
         self.META["CONTENT_LENGTH"] = str(body.length)
+        if body.error is not None:
+            self.META[BODY_ERROR] = body.error
         self.path = self.path_info = scope.path
         self.method = self.META["REQUEST_METHOD"]  # Case-sensitive (RFC 9110 section 9.1).
         if "CONTENT_TYPE" in self.META:
@@ -58,6 +51,13 @@ class LoopRequest(Utf8Request):
         self._sent = body
         self._read_started = False
         self.resolver_match = None
+
+    def _set_content_type_params(self, meta: WSGIEnvironment) -> None:
+        try:
+            self.content_type, self.content_params = content_type_of(meta.get("CONTENT_TYPE", ""))
+        except (ValueError, TypeError, LookupError):  # Parameters as in RFC 2231, and malformed.
+            self.content_type, self.content_params = "", {}
+            meta["CONTENT_TYPE"] = ""  # DRF parses it again.
 
     @property
     def body(self) -> bytes:

@@ -6,29 +6,29 @@ page may wait for whatever it likes.
 """
 
 import asyncio
-from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import cache, partial
 from typing import Any
 
 import orjson
 from django.conf import settings
+from django.core.handlers.wsgi import WSGIHandler
+from django.core.signals import request_started
 from whitenoise.middleware import WhiteNoiseFileResponse
 
 from petstore.api.errors import RETRY_SECONDS, ApiError, ErrorCode, error_body, help_link
 from petstore.api.gate import ApiGate, is_api_path
-from petstore.backoffice.form_limits import BODY_ERROR
 from petstore.backoffice.sessions import is_signed_in
 from petstore.observability.metrics import SHED
 from petstore.observability.request_ids import request_id
 from petstore.serving import bodies, bounds
 from petstore.serving.bodies import BODILESS, SMALL, Body, Exchange, Parts
 from petstore.serving.on_loop import Headers, part_while_draining, serve_on_loop
-from petstore.serving.requests import meta_of
+from petstore.serving.requests import ServedRequest, meta_of
 from petstore.serving.slow_readers import cut_who_takes_nothing
 from petstore.serving.wsgi import application as wsgi
 from petstore.web.hashers import QUEUE_SECONDS
-from petstore.web.middleware import BUSY, PROBES
+from petstore.web.middleware import PROBES
 
 MOST_UNDER_WAY = 512  # Requests to the API in a worker; those beyond are told to come again.
 MOST_UPLOADED = settings.DATA_UPLOAD_MAX_MEMORY_SIZE  # Bytes of a body to a page, from staff.
@@ -85,11 +85,9 @@ class Application:
                 self._under_way -= 1
 
 
-async def serve_in_thread(
-    scope: Any, exchange: Exchange, body: Body, where: Executor = pages, *, is_busy: bool = False
-) -> None:
+async def serve_in_thread(scope: Any, exchange: Exchange, body: Body, where: Executor = pages) -> None:
     loop = asyncio.get_running_loop()
-    await loop.run_in_executor(where, InThread(scope, exchange, loop, is_busy).serve, body)
+    await loop.run_in_executor(where, answer_in_thread, scope, exchange, body, loop)
 
 
 async def serve_in_turn(scope: Any, exchange: Exchange, body: Body, turn: asyncio.Semaphore) -> None:
@@ -98,7 +96,7 @@ async def serve_in_turn(scope: Any, exchange: Exchange, body: Body, turn: asynci
         async with asyncio.timeout(QUEUE_SECONDS):
             await turn.acquire()
     except TimeoutError:
-        await serve_in_thread(scope, exchange, body, is_busy=True)
+        await serve_in_thread(scope, exchange, bodies.unread(ApiError(ErrorCode.SERVICE_UNAVAILABLE)))
         return
     try:
         await serve_in_thread(scope, exchange, body)
@@ -175,54 +173,32 @@ def come_again(scope: Any) -> tuple[Headers, bytes]:
     return [*headers, ("x-request-id", request_id(sent)), *quota], body
 
 
-class InThread:
-    """A request that is served in a thread: WSGI's side of it there, RSGI's on the loop."""
+def answer_in_thread(scope: Any, exchange: Exchange, body: Body, loop: asyncio.AbstractEventLoop) -> None:
+    """Have Django answer, and the loop send that, as its own WSGI handler would."""
+    request = ServedRequest(scope, body)
+    request.META.pop("HTTP_RANGE", None)  # Files are sent whole (RFC 9110 section 14.2).
+    request_started.send(sender=WSGIHandler, environ=request.META)
+    response: Any = wsgi.get_response(request)
+    try:
+        headers = [(name.lower(), value) for name, value in response.items()]
+        headers += [("set-cookie", cookie.OutputString()) for cookie in response.cookies.values()]
+        part_while_draining(headers)
+        head = (response.status_code, headers)
+        if isinstance(response, WhiteNoiseFileResponse) and response.file_to_stream is not None:
+            # The server reads it as its client takes it: nothing of it waits in memory.
+            loop.call_soon_threadsafe(exchange.protocol.response_file, *head, response.file_to_stream.name)
+        elif response.streaming:
+            transport = exchange.protocol.response_stream(*head)
+            for part in response:
+                asyncio.run_coroutine_threadsafe(send_part(transport, part), loop).result()
+        else:
+            loop.call_soon_threadsafe(exchange.protocol.response_bytes, *head, response.content)
+    finally:
+        response.close()
 
-    def __init__(
-        self, scope: Any, exchange: Exchange, loop: asyncio.AbstractEventLoop, is_busy: bool
-    ) -> None:
-        self._added_meta = {BUSY: True} if is_busy else {}
-        self._scope = scope
-        self._exchange = exchange
-        self._loop = loop
-        self._status = 500
-        self._headers: Headers = []
 
-    def serve(self, body: Body) -> None:
-        meta = meta_of(self._scope)
-        meta["PATH_INFO"] = self._scope.path.encode().decode("latin-1")  # As PEP 3333 has it.
-        meta["CONTENT_LENGTH"] = str(body.length)
-        if body.error is not None:
-            meta[BODY_ERROR] = body.error
-        meta.pop("HTTP_RANGE", None)  # Files are sent whole (RFC 9110 section 14.2).
-        response: Any = wsgi(meta | self._added_meta | {"wsgi.input": body.stream()}, self._start)
-        try:
-            if isinstance(response, WhiteNoiseFileResponse) and response.file_to_stream is not None:
-                # The server reads it as its client takes it: nothing of it waits in memory.
-                self._send(self._exchange.protocol.response_file, response.file_to_stream.name)
-            elif response.streaming:
-                self._stream(response)
-            else:
-                self._send(self._exchange.protocol.response_bytes, response.content)
-        finally:
-            response.close()
-
-    def _start(self, status: str, headers: Headers, exc_info: Any = None) -> Any:
-        self._status = int(status.split(" ", 1)[0])
-        self._headers = [(name.lower(), value) for name, value in headers]
-        part_while_draining(self._headers)
-
-    def _send(self, respond: Callable[..., None], content: bytes | str) -> None:
-        self._loop.call_soon_threadsafe(respond, self._status, self._headers, content)
-
-    def _stream(self, response: Any) -> None:
-        transport = self._exchange.protocol.response_stream(self._status, self._headers)
-
-        async def send(part: bytes) -> None:
-            await transport.send_bytes(part)
-
-        for part in response:
-            asyncio.run_coroutine_threadsafe(send(part), self._loop).result()
+async def send_part(transport: Any, part: bytes) -> None:
+    await transport.send_bytes(part)
 
 
 application = Application()

@@ -1,4 +1,4 @@
-"""Django's side of the production server: petstore/serving/rsgi.py calls it, with bodies that are whole."""
+"""Django's side of the production server: petstore/serving/rsgi.py asks it for responses."""
 
 import gc
 import os
@@ -10,7 +10,6 @@ from django.core.handlers.wsgi import WSGIHandler
 
 from petstore.backoffice.apps import PetstoreAdminConfig
 from petstore.serving import termination
-from petstore.serving.requests import Utf8Request
 from petstore.serving.signals import worker_started
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "petstore.settings")
@@ -26,11 +25,4 @@ worker_started.send(sender=None)
 gc.freeze()
 gc.enable()
 
-
-class Handler(WSGIHandler):
-    """Django's handler, for requests in UTF-8."""
-
-    request_class = Utf8Request
-
-
-application = Handler()
+application = WSGIHandler()

@@ -10,8 +10,8 @@ from django.shortcuts import render
 from django.urls import resolve
 from django.utils.deprecation import MiddlewareMixin
 
-from petstore.api.errors import ApiError
-from petstore.api.head import check_content, check_head
+from petstore.api.errors import ApiError, ErrorCode
+from petstore.api.head import BODY_ERROR, check_content, check_head
 from petstore.api.passage import Passage
 from petstore.observability import tracing
 from petstore.observability.requests import Measured
@@ -87,7 +87,6 @@ class PermissionsPolicyMiddleware(MiddlewareMixin):
         return response
 
 
-BUSY = "petstore.busy"  # In META: the server gave up waiting for the request's turn.
 BUSY_SECONDS = 10
 BUSY_TEXT = (
     "Too many people are signing in or choosing a password right now, so yours was not checked. "
@@ -99,7 +98,8 @@ class HashingBusyMiddleware(MiddlewareMixin):
     """Responds with 503 to a form that would have had to wait too long for a password hash."""
 
     def process_view(self, request: HttpRequest, *view: Any) -> HttpResponse | None:
-        return busy(request) if BUSY in request.META else None
+        error = request.META.get(BODY_ERROR)
+        return busy(request) if error and error.error is ErrorCode.SERVICE_UNAVAILABLE else None
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         return busy(request) if isinstance(exception, HashingBusyError) else None

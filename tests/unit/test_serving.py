@@ -14,7 +14,7 @@ from petstore.loop.waiting import wait
 from petstore.serving import bodies
 from petstore.serving.bodies import Exchange
 from petstore.serving.on_loop import Answer, serve_on_loop
-from petstore.serving.requests import LoopRequest, meta_name, meta_of
+from petstore.serving.requests import ServedRequest, meta_name, meta_of
 
 
 class Headers:
@@ -63,7 +63,7 @@ async def serve(protocol: Any, answer: Answer) -> None:
 def test_answers_of_one_turn_of_the_loop_leave_after_all_are_made() -> None:
     seen = Mock()
 
-    def answer(request: LoopRequest) -> Response:
+    def answer(request: ServedRequest) -> Response:
         wait(asyncio.sleep(0))
         seen.made()
         return Response(status=204)
@@ -76,11 +76,11 @@ def test_answers_of_one_turn_of_the_loop_leave_after_all_are_made() -> None:
     assert seen.mock_calls == [call.made(), call.made(), sent, sent]
 
 
-def fail(request: LoopRequest) -> Response:
+def fail(request: ServedRequest) -> Response:
     raise ValueError
 
 
-def unsendable(request: LoopRequest) -> Response:
+def unsendable(request: ServedRequest) -> Response:
     return Response(headers={"Location": 1})  # type: ignore[dict-item]
 
 
@@ -177,4 +177,4 @@ def test_chunked_is_the_only_transfer_encoding(sent: str) -> None:
 
 @pytest.mark.parametrize("method", ["get", "Get", "PROPFIND", "X" * 9_000])
 def test_method_is_known_only_as_the_standard_spells_it(method: str) -> None:
-    assert LoopRequest(scope_of(method=method), bodies.NOTHING).method == "other"
+    assert ServedRequest(scope_of(method=method), bodies.NOTHING).method == "other"

@@ -4,15 +4,14 @@ import asyncio
 import multiprocessing
 import threading
 from collections import Counter
-from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from django.http import HttpResponse
+from django.http import HttpRequest, HttpResponse
 
-from petstore.web.middleware import BUSY
+from petstore.api.head import BODY_ERROR
 
 FORMS = 12  # More than a worker has threads.
 
@@ -24,16 +23,15 @@ class Handler:
         self.started, self.let_go = threading.Event(), threading.Event()
         self.at_once = self.most_at_once = 0
 
-    def __call__(self, meta: dict[str, Any], start: Callable[..., None]) -> HttpResponse:
-        status = 503 if BUSY in meta else 200
-        if meta["REQUEST_METHOD"] == "POST" and status == 200:
+    def get_response(self, request: HttpRequest) -> HttpResponse:
+        status = 503 if BODY_ERROR in request.META else 200
+        if request.method == "POST" and status == 200:
             self.at_once += 1
             self.most_at_once = max(self.most_at_once, self.at_once)
             self.started.set()
             assert self.let_go.wait(30)
             self.at_once -= 1
-        start(f"{status} ", [])
-        return HttpResponse()
+        return HttpResponse(status=status)
 
 
 class Protocol:

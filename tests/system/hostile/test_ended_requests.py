@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from django.conf import settings
-from django.http import HttpResponse
+from django.http import HttpRequest, HttpResponse
 
 from petstore.api.errors import ApiError
 from petstore.api.gate import ApiGate
@@ -53,12 +53,11 @@ class Handler:
         """Refuse on the loop, where the gate asks this first."""
         self._read(request.read)
 
-    def __call__(self, environment: dict[str, Any], start: Callable[..., object]) -> HttpResponse:
+    def get_response(self, request: HttpRequest) -> HttpResponse:
         """Answer in a thread."""
         try:
-            self._read(environment["wsgi.input"].read)
+            self._read(request.read)
         except ApiError as error:
-            start(f"{error.status_code} ", [])
             return HttpResponse("No.", status=error.status_code)
         raise AssertionError
 
