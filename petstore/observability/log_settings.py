@@ -5,7 +5,7 @@ Whatever reads a setting reads this, so what it needs is named here and loaded w
 
 from typing import Any
 
-FORMS: tuple[str, ...] = ("json", "text")
+FORMS = {"json": "JsonFormatter", "text": "TextFormatter"}
 LEVELS: tuple[str, ...] = ("debug", "info", "warning", "error", "critical")
 
 
@@ -14,9 +14,7 @@ def logging_settings(form: str, level: str) -> dict[str, Any]:
     return {
         "version": 1,
         "disable_existing_loggers": False,
-        "formatters": {
-            "line": {"()": "petstore.observability.logs.line_formatter", "form": form},
-        },
+        "formatters": {"line": {"()": f"petstore.observability.logs.{FORMS[form]}"}},
         # Tracebacks only: that an answer was a 5xx, the request's own line says.
         "filters": {
             "failures": {
@@ -24,7 +22,7 @@ def logging_settings(form: str, level: str) -> dict[str, Any]:
                 "callback": lambda record: record.exc_info,
             }
         },
-        "handlers": {"output": {"()": "petstore.observability.logs.OutputHandler", "formatter": "line"}},
+        "handlers": {"output": {"()": "petstore.observability.output.OutputHandler", "formatter": "line"}},
         "root": {"handlers": ["output"], "level": level.upper()},
         "loggers": {
             # Every 4xx as a warning would drown the log; the 5xx are logged where they are answered.

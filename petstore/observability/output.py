@@ -4,6 +4,7 @@ A worker's lines wait in memory for a thread that writes them, at least every 0.
 nobody reads the other end of the pipe, only that thread waits: what comes then is dropped, and counted.
 """
 
+import logging
 import os
 import threading
 from collections import deque
@@ -92,3 +93,15 @@ class Output:
 
 
 output = Output(2)
+
+
+class OutputHandler(logging.Handler):
+    """Hands what loggers write to the process's output."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            line = self.format(record).encode(errors="replace") + b"\n"
+        except Exception:  # noqa: BLE001  The default prints the record's arguments, secrets and all.
+            place = f"{record.pathname}:{record.lineno}"
+            line = f"A log message of {place} could not be formed.\n".encode()
+        output.write(line)

@@ -6,18 +6,23 @@ clients send: patterns of the URL map, methods of the standard.
 
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime
 from itertools import count
 from time import perf_counter
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
+import orjson
 from django.conf import settings
 from django.http import HttpRequest
 
 from petstore.observability import logs
 from petstore.observability.metrics import REQUEST_SECONDS, REQUESTS, behind
+from petstore.observability.output import output
+from petstore.observability.redaction import redact
 
 METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"}
 OTHER = "other"  # Any other method.
+AS_LINE = orjson.OPT_APPEND_NEWLINE | orjson.OPT_UTC_Z
 UNKNOWN = "unknown"  # Whatever no pattern knows, or a pattern that takes any path.
 
 # Calling `next` on one is atomic, so no lock is needed; see `in_flight`.
@@ -71,7 +76,7 @@ class Measured(Generic[Answer]):
 
     def __init__(self, answer: Callable[[HttpRequest], Answer]) -> None:
         self._answer = answer
-        self._write = logs.WRITE_REQUEST[settings.LOG_FORMAT] if settings.ACCESS_LOG else None
+        self._write = WRITE_REQUEST[settings.LOG_FORMAT] if settings.ACCESS_LOG else None
 
     def __call__(self, request: HttpRequest, passage: Passage) -> Answer:
         start = perf_counter()
@@ -103,6 +108,24 @@ class Measured(Generic[Answer]):
                 }
             )
         return response
+
+
+def request_as_json(fields: dict[str, Any]) -> None:
+    line = orjson.dumps({"time": datetime.now(UTC), **fields}, option=AS_LINE)
+    output.write(line if b"psk_" not in line else redact(line.decode()).encode())
+
+
+def request_as_text(fields: dict[str, Any]) -> None:
+    """Write the line of a request for people."""
+    time = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    told = dict(fields)
+    start = f"{time} {told.pop('level'):<8} {told.pop('method')} {told.pop('route')} {told.pop('status')}"
+    del told["event"]
+    rest = "".join(f" {name}={value}" for name, value in told.items() if value is not None)
+    output.write(redact(f"{start}{rest}\n").encode())
+
+
+WRITE_REQUEST = {"json": request_as_json, "text": request_as_text}
 
 
 def kind_of(request: HttpRequest, status: int) -> Kind:

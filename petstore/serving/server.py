@@ -19,8 +19,8 @@ from granian.http import HTTP1Settings
 from granian.log import LogLevels
 
 from petstore.observability.healthcheck import lives
+from petstore.observability.logs import LOG_CONFIG
 from petstore.observability.metrics_files import take_room
-from petstore.observability.parent_logs import LOG_CONFIG
 from petstore.serving import termination
 from petstore.serving.draining_server import DrainingServer
 

@@ -17,10 +17,9 @@ from prometheus_client import REGISTRY
 
 from accounts import key_text
 from accounts.models import ApiKey
-from petstore.observability import logs
 from petstore.observability.log_settings import FORMS
-from petstore.observability.output import MOST_WAITING, Output
-from petstore.observability.parent_logs import JsonFormatter
+from petstore.observability.logs import JsonFormatter
+from petstore.observability.output import MOST_WAITING, Output, OutputHandler
 from petstore.observability.redaction import redact
 from tests.conftest import Api
 
@@ -199,7 +198,7 @@ def test_libraries_log_the_same_form(lines: Lines) -> None:
 
 def output_handler() -> logging.Handler:
     """Return the handler that writes the lines; what is given to it alone, pytest needn't report."""
-    (handler,) = (found for found in logging.getLogger().handlers if isinstance(found, logs.OutputHandler))
+    (handler,) = (found for found in logging.getLogger().handlers if isinstance(found, OutputHandler))
     return handler
 
 
