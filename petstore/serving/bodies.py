@@ -120,14 +120,12 @@ async def read(declared: int | None, parts: Parts, most: int, room: Room = every
     size = most if declared is None else declared
     try:
         async with patience.limit() as deadline:
-            if size <= SMALL:
-                content = await collect(parts, most, declared)
-            else:
-                try:
+            try:
+                if size > SMALL:
                     await room.take(deadline, size)
-                    content = await collect(parts, most, declared)
-                finally:
-                    room.leave(deadline)
+                content = await collect(parts, most, declared)
+            finally:
+                room.leave(deadline)
     except TimeoutError:
         return unread(ApiError(ErrorCode.REQUEST_TIMEOUT, headers=CLOSE))
     except ApiError as error:
