@@ -11,7 +11,7 @@ from accounts.models import Plan
 from petstore import api_urls
 from petstore.api.openapi import views
 from petstore.observability.health import readiness
-from petstore.web import api_changes, docs, home, search, status, well_known
+from petstore.web import docs, home, search, status, well_known
 from petstore.web.error_pages import error_page
 
 admin.autodiscover()  # In a worker nothing has loaded it before the first page.
@@ -21,7 +21,6 @@ urlpatterns = [
     path("", home.Home.as_view(plans=Plan.objects.all, readiness=readiness), name="home"),
     path("status", status.Status.as_view(), name="status"),
     path("docs/search", search.search, name="docs-search"),
-    path("docs/changes.atom", api_changes.ApiChanges(), name="docs-changes-feed"),
     path("docs", docs.reference, name="docs"),
     *(path(f"docs/{page}", docs.guide, {"page": page}, name=f"docs-{page}") for page in docs.GUIDES),
     path("docs/<slug:page>.md", docs.guide_as_markdown, name="docs-markdown"),

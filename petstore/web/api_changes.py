@@ -1,13 +1,7 @@
-"""What changed for clients of the API, and the feed of it. What operators notice is in CHANGELOG.md."""
+"""What changed for clients of the API. What operators notice is in CHANGELOG.md."""
 
-from datetime import UTC, date, datetime, time
-from typing import Any, NamedTuple
-
-from django.contrib.syndication.views import Feed
-from django.urls import reverse
-from django.utils.feedgenerator import Atom1Feed
-
-from petstore.api.links import page_url
+from datetime import date
+from typing import NamedTuple
 
 
 class Change(NamedTuple):
@@ -76,32 +70,3 @@ CHANGES = (
         "`GET /pets/{petId}` is deprecated, and goes on 5 December 2030.",
     ),
 )
-
-
-class ApiChanges(Feed):  # type: ignore[type-arg]  # Generic for type checkers alone.
-    """The changes as an Atom feed (RFC 4287). Its addresses come from BASE_URL, never from Host (D10)."""
-
-    feed_type = Atom1Feed
-    title = "Pet Store: changes of the API"
-    subtitle = "What changed for clients of the API."
-
-    def link(self) -> str:
-        return page_url(reverse("docs-changes").removeprefix("/"))
-
-    def feed_url(self) -> str:
-        return page_url(reverse("docs-changes-feed").removeprefix("/"))
-
-    def items(self) -> tuple[Change, ...]:
-        return CHANGES
-
-    def item_title(self, item: Any) -> str:
-        return str(item.title)
-
-    def item_description(self, item: Any) -> str:
-        return str(item.text).replace("`", "")
-
-    def item_link(self, item: Any) -> str:
-        return f"{self.link()}#{item.slug}"
-
-    def item_updateddate(self, item: Any) -> datetime:
-        return datetime.combine(item.day, time(), UTC)
