@@ -8,14 +8,19 @@ database is away (D16). Backed by a small SQLite file that may be deleted at any
 import sqlite3
 import threading
 import time
+from collections.abc import Callable
 from contextlib import closing, suppress
+from functools import wraps
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from django.core.cache.backends.base import DEFAULT_TIMEOUT, BaseCache
 
-from petstore.loop.threads import blocking
+from petstore.loop.threads import in_thread
+
+P = ParamSpec("P")
+Result = TypeVar("Result")
 
 SCHEMA = """
 CREATE TABLE counter (
@@ -23,6 +28,16 @@ CREATE TABLE counter (
 ) WITHOUT ROWID
 """
 SWEEP_EVERY = 1000  # New counters between two deletions of those that ended.
+
+
+def blocking(function: Callable[P, Result]) -> Callable[P, Result]:
+    """Decorate what blocks: see `in_thread`."""
+
+    @wraps(function)
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> Result:
+        return in_thread(function, *args, **kwargs)
+
+    return wrapper
 
 
 class MachineCounters(BaseCache):

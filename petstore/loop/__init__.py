@@ -9,7 +9,7 @@ What others may use of it, and how:
   Each is a transaction of its own or part of the one that `atomic` makes of a function. `OwnSql` is one
   statement that Django can't say.
 - Under `atomic` the others alone use the database. `wait=False` and `lock=True` are for use there only.
-- `in_thread` and `blocking` (threads) are for all else that blocks: Django's ORM, files, other servers. Not
+- `in_thread` (threads) is for all else that blocks: Django's ORM, files, other servers. Not
   under `atomic`.
 
 A model's method that a request on the loop calls uses these. What only staff or commands call uses Django's

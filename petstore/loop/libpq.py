@@ -13,16 +13,15 @@ Types = list[int]
 Parameters = list[bytes | None]
 Value = Any  # What Django passes to psycopg as a parameter.
 
-# int8, text, bool, date, timestamptz, bytea, any
-OIDS = {int: 20, str: 25, bool: 16, date: 1082, datetime: 1184, Binary: 17, type(None): 0}
-ENCODE: dict[type, Callable[[Any], bytes | None]] = {
-    type(None): lambda value: None,
-    int: b"%d".__mod__,
-    str: lambda value: str(value).encode(),
-    bool: lambda value: b"t" if value else b"f",
-    date: lambda value: value.isoformat().encode(),
-    datetime: lambda value: value.isoformat().encode(),
-    Binary: lambda value: b"\\x" + value.obj.hex().encode(),  # Of a BinaryField.
+# PostgreSQL's types by Python's, with how a value is written.
+KINDS: dict[type, tuple[int, Callable[[Any], bytes | None]]] = {
+    type(None): (0, lambda value: None),  # Of any type.
+    int: (20, b"%d".__mod__),
+    str: (25, lambda value: str(value).encode()),
+    bool: (16, lambda value: b"t" if value else b"f"),
+    date: (1082, lambda value: value.isoformat().encode()),
+    datetime: (1184, lambda value: value.isoformat().encode()),
+    Binary: (17, lambda value: b"\\x" + value.obj.hex().encode()),  # Of a BinaryField.
 }
 
 NUMBERS = count(1)
@@ -58,11 +57,12 @@ def encoded(values: Sequence[Value]) -> tuple[Types, Parameters]:
     parameters: Parameters = []
     for value in values:
         kind = type(value)
-        if kind not in OIDS:  # Django's choices are texts, its numbers psycopg's own.
+        if kind not in KINDS:  # Django's choices are texts, its numbers psycopg's own.
             kind = next((base for base in (str, int) if isinstance(value, base)), kind)
-        if kind in OIDS:
-            types.append(OIDS[kind])
-            parameters.append(ENCODE[kind](value))
+        if kind in KINDS:
+            oid, write = KINDS[kind]
+            types.append(oid)
+            parameters.append(write(value))
         else:  # Whatever else psycopg knows, less quickly.
             dumper = Transformer().get_dumper(value, PyFormat.TEXT)
             types.append(dumper.oid)

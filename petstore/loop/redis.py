@@ -12,7 +12,6 @@ from petstore.loop.connection import Answer, Connection, LostError
 from petstore.loop.pipe import Pipe
 
 INCOMPLETE = object()
-TLS = "rediss"
 
 
 class RedisConnection(Connection, asyncio.Protocol):
@@ -35,7 +34,7 @@ class RedisConnection(Connection, asyncio.Protocol):
                 await loop.create_unix_connection(lambda: connection, unquote(url.path))
             else:
                 host, port = url.hostname or "localhost", url.port or 6379
-                tls = tls_context(url.geturl()) if url.scheme == TLS else None
+                tls = tls_context(url.geturl()) if url.scheme == "rediss" else None
                 await loop.create_connection(lambda: connection, host, port, ssl=tls)
             for command in greetings(url):
                 await connection._greet(command)
@@ -102,10 +101,6 @@ class RedisPipe(Pipe[RedisConnection]):
 
     async def _open(self) -> RedisConnection:
         return await RedisConnection.open(self._url, self._limit)
-
-    def call(self, *command: str | bytes | int) -> Any:
-        """Return the reply. Raises PipeError, or hiredis.ReplyError for an error that Redis reports."""
-        return self.connected().call(*command)
 
 
 def greetings(url: SplitResult) -> list[tuple[str, ...]]:

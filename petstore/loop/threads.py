@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache, wraps
+from functools import cache
 from typing import ParamSpec, TypeVar
 
 from django.conf import settings
@@ -40,16 +40,6 @@ def in_thread(function: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) 
         raise OperationalError(QUEUED_TOO_LONG) from None
     finally:
         in_time.cancel()
-
-
-def blocking(function: Callable[P, Result]) -> Callable[P, Result]:
-    """Decorate what blocks: see `in_thread`."""
-
-    @wraps(function)
-    def wrapper(*args: P.args, **kwargs: P.kwargs) -> Result:
-        return in_thread(function, *args, **kwargs)
-
-    return wrapper
 
 
 def call_and_tidy(function: Callable[[], Result]) -> Result:

@@ -4,6 +4,7 @@ Every statement that somebody waits for costs a turn of the loop, in which other
 What nobody needs the result of is therefore sent with what comes next, at the latest with COMMIT.
 """
 
+from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
@@ -19,29 +20,18 @@ COMMIT = Statement(b"commit", b"COMMIT")
 ROLLED_BACK = "The transaction was rolled back."
 
 
-class Later:
-    """Stands in the queue for a statement that nobody waits for, and keeps its failure."""
-
-    def __init__(self, transaction: "Transaction", statement: Statement) -> None:
-        self._transaction = transaction
-        self._statement = statement
-
-    def switch(self, result: Any) -> None:
-        if result.status not in DONE and self._transaction.failure is None:
-            self._transaction.failure = self._statement, result
-
-    def throw(self, error: PipeError) -> None:
-        """Hear that the connection is lost, as whoever waits for the next statement does."""
-
-
 class Transaction:
-    """What one request does between BEGIN and COMMIT. Raises PipeErrors, and what Django raises."""
+    """What one request does between BEGIN and COMMIT. Raises PipeErrors, and what Django raises.
+
+    In the connection's queue it stands for the request, which does not wait for what is sent.
+    """
 
     def __init__(self, connection: PostgresqlConnection) -> None:
         """Begin, on a connection that nobody else uses meanwhile."""
         self._connection = connection
         self.doomed = False  # A part of it was left by an exception: it must not commit.
-        self.failure: tuple[Statement, Any] | None = None  # The first statement that failed unheard.
+        self._unheard: deque[Statement] = deque()  # What was sent, and has no result yet.
+        self._failure: tuple[Statement, Any] | None = None  # The first of these that failed.
         self.send(BEGIN)
 
     def rows(self, statement: Statement, values: Sequence[Value]) -> Rows:
@@ -50,9 +40,19 @@ class Transaction:
     def send(self, statement: Statement, values: Sequence[Value] = ()) -> None:
         """Ask without waiting: what is asked next raises what this should have raised."""
         if self._connection.knows(statement):
-            self._connection.send(Later(self, statement), statement, values)
+            self._connection.send(self, statement, values)
+            self._unheard.append(statement)
         else:
             self._run(statement, values)
+
+    def switch(self, result: Any) -> None:
+        """Take the result of what was sent; keep a failure."""
+        statement = self._unheard.popleft()
+        if result.status not in DONE and self._failure is None:
+            self._failure = statement, result
+
+    def throw(self, error: PipeError) -> None:
+        """Hear that the connection is lost, as whoever waits for the next statement does."""
 
     def commit(self) -> None:
         """Make it last. Raises OperationalError if it was undone."""
@@ -74,8 +74,8 @@ class Transaction:
 
     def _run(self, statement: Statement, values: Sequence[Value] = ()) -> Any:
         result = self._connection.result(statement, values)
-        if self.failure is not None:
-            (statement, result), self.failure = self.failure, None
+        if self._failure is not None:
+            (statement, result), self._failure = self._failure, None
         try:
             self._connection.check(statement, result)
         except NotDoneError as error:

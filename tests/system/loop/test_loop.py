@@ -213,26 +213,26 @@ def test_an_insert_on_the_loop_gives_the_primary_key() -> None:
 
 def test_redis_answers_each_its_own_question(redis: RedisServer) -> None:
     pipe = RedisPipe(f"{redis.url}/3", 5)
-    echoes = serve(*(lambda n=n: pipe.call("ECHO", str(n)) for n in range(100)))
+    echoes = serve(*(lambda n=n: pipe.connected().call("ECHO", str(n)) for n in range(100)))
     assert echoes == [str(n).encode() for n in range(100)]
 
 
 def test_an_error_of_redis_is_its_own_questions(redis: RedisServer) -> None:
     pipe = RedisPipe(redis.url, 5)
-    found = serve(lambda: pipe.call("NO-SUCH"), lambda: pipe.call("ECHO", "a"))
+    found = serve(lambda: pipe.connected().call("NO-SUCH"), lambda: pipe.connected().call("ECHO", "a"))
     assert isinstance(found[0], hiredis.ReplyError)
     assert found[1] == b"a"
 
 
 def test_redis_that_is_not_there_is_told_at_once() -> None:
-    (error,) = serve(lambda: RedisPipe("redis://127.0.0.1:1", 5).call("PING"))
+    (error,) = serve(lambda: RedisPipe("redis://127.0.0.1:1", 5).connected().call("PING"))
     assert isinstance(error, PipeError)
 
 
 def test_redis_that_does_not_answer_is_given_up() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         pipe = RedisPipe(f"redis://127.0.0.1:{silent.getsockname()[1]}", 0.2)
-        errors = serve(*[lambda: pipe.call("PING")] * 3)
+        errors = serve(*[lambda: pipe.connected().call("PING")] * 3)
     assert [type(error) for error in errors] == [PipeError] * 3
 
 
@@ -240,7 +240,7 @@ def test_a_connection_that_is_not_greeted_is_closed() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         silent.settimeout(5)
         pipe = RedisPipe(f"redis://:secret@127.0.0.1:{silent.getsockname()[1]}", 0.2)
-        assert isinstance(serve(lambda: pipe.call("PING"))[0], PipeError)
+        assert isinstance(serve(lambda: pipe.connected().call("PING"))[0], PipeError)
         with silent.accept()[0] as accepted:
             accepted.settimeout(5)
             assert b"AUTH" in accepted.recv(1000)
@@ -251,12 +251,12 @@ def test_after_a_restart_redis_is_asked_again(redis: RedisServer) -> None:
     pipe = RedisPipe(redis.url, 5)
 
     async def main() -> list[Any]:
-        before = await turn(lambda: pipe.call("ECHO", "before"))
+        before = await turn(lambda: pipe.connected().call("ECHO", "before"))
         with suppress(PipeError):
-            await turn(lambda: pipe.call("CLIENT", "KILL", "SKIPME", "no", "TYPE", "normal"))
+            await turn(lambda: pipe.connected().call("CLIENT", "KILL", "SKIPME", "no", "TYPE", "normal"))
         with suppress(PipeError):
-            await turn(lambda: pipe.call("PING"))
-        return [before, await turn(lambda: pipe.call("ECHO", "after"))]
+            await turn(lambda: pipe.connected().call("PING"))
+        return [before, await turn(lambda: pipe.connected().call("ECHO", "after"))]
 
     assert run(main()) == [b"before", b"after"]
 
@@ -295,7 +295,7 @@ def test_a_redis_that_closes_soon_after_it_accepts_swaps_no_replies_and_lets_nob
     async def client(pipe: RedisPipe, number: int) -> None:
         for text in (f"{number}-{n}" for n in range(40)):
             with suppress(PipeError):
-                asked = turn(partial(pipe.call, "ECHO", text))
+                asked = turn(partial(lambda text: pipe.connected().call("ECHO", text), text))
                 assert await asyncio.wait_for(asked, 10) == text.encode()
             await asyncio.sleep(patience.uniform(0, 0.004))
 
@@ -314,6 +314,6 @@ def test_a_redis_that_closes_soon_after_it_accepts_swaps_no_replies_and_lets_nob
 def test_a_password_is_sent(tmp_path: Any) -> None:
     with redis_server(tmp_path, "--user", "shop", "on", ">secret", "~*", "+@all") as guarded:
         url = guarded.url.replace("redis://", "redis://shop:secret@")
-        assert serve(lambda: RedisPipe(url, 5).call("ECHO", "a")) == [b"a"]
-        (error,) = serve(lambda: RedisPipe(url.replace("secret", "wrong"), 5).call("PING"))
+        assert serve(lambda: RedisPipe(url, 5).connected().call("ECHO", "a")) == [b"a"]
+        (error,) = serve(lambda: RedisPipe(url.replace("secret", "wrong"), 5).connected().call("PING"))
         assert isinstance(error, PipeError)
