@@ -14,7 +14,6 @@ from csp.constants import NONE, SELF
 from petstore import environment as env
 from petstore.api.openapi.settings import openapi_settings
 from petstore.backoffice import settings as backoffice
-from petstore.observability.log_settings import FORMS, LEVELS, logging_settings
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 env.load(BASE_DIR / ".env")
@@ -279,7 +278,32 @@ WHITENOISE_AUTOREFRESH = False
 # --- Logs ----------------------------------------------------------------------------------------
 
 # Text for whoever reads a terminal, JSON for whatever gathers logs.
-LOG_FORMAT = env.choice("LOG_FORMAT", "text" if DEBUG or sys.stderr.isatty() else "json", tuple(FORMS))
-LOG_LEVEL = env.choice("LOG_LEVEL", "info", LEVELS)
+LOG_FORMATTERS = {"json": "JsonFormatter", "text": "TextFormatter"}
+LOG_FORMAT = env.choice(
+    "LOG_FORMAT", "text" if DEBUG or sys.stderr.isatty() else "json", tuple(LOG_FORMATTERS)
+)
+LOG_LEVEL = env.choice("LOG_LEVEL", "info", ("debug", "info", "warning", "error", "critical"))
 ACCESS_LOG = env.flag("ACCESS_LOG", default=True)  # A line for each request.
-LOGGING = logging_settings(LOG_FORMAT, LOG_LEVEL)
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"()": f"petstore.observability.logs.{LOG_FORMATTERS[LOG_FORMAT]}"}},
+    # Tracebacks only: that an answer was a 5xx, the request's own line says.
+    "filters": {
+        "failures": {
+            "()": "django.utils.log.CallbackFilter",
+            "callback": lambda record: record.exc_info,
+        }
+    },
+    "handlers": {"output": {"()": "petstore.observability.output.OutputHandler", "formatter": "line"}},
+    "root": {"handlers": ["output"], "level": LOG_LEVEL.upper()},
+    "loggers": {
+        # Every 4xx as a warning would drown the log; the 5xx are logged where they are answered.
+        "django.request": {"level": "ERROR", "filters": ["failures"]},
+        # Anyone can send any Host, long addresses, and forms of any size: each is answered with 400.
+        "django.security.DisallowedHost": {"level": "CRITICAL"},
+        "django.security.DisallowedRedirect": {"level": "CRITICAL"},
+        "django.security.TooManyFieldsSent": {"level": "CRITICAL"},
+        "_granian": {"handlers": [], "propagate": True},  # It comes with a handler of its own.
+    },
+}

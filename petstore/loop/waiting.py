@@ -21,7 +21,6 @@ logger = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 
-
 TICK = 0.1  # Seconds.
 AT_ONCE = 8  # Requests that begin in one turn of the loop.
 MOST_IDLE = 64  # Greenlets that are kept, with some 20 KiB each.
@@ -50,9 +49,6 @@ class Turn:
         runner.parent = getcurrent()
         runner.turn, self._runner = self, runner
         runner.switch()
-
-    def end(self) -> None:
-        self._runner = None
 
     @property
     def is_under_way(self) -> bool:
@@ -102,7 +98,7 @@ def serve() -> None:
 def keep_idle(turn: Turn) -> bool:
     """End a turn, and keep its greenlet for another. False: there are enough."""
     runner: Any = getcurrent()
-    turn.end()
+    turn._runner = None
     runner.turn = None
     runner.gr_context = None  # As in a new one: no variable of this request is seen by another.
     if len(idle.runners) >= MOST_IDLE:
