@@ -1,6 +1,8 @@
-"""The OpenAPI document says what the contract says, and what the service does."""
+"""The OpenAPI document is the golden one, keeps its own rules, and says what the service does.
 
-import copy
+What stands in the golden document is not repeated here: its diff shows each change.
+"""
+
 import gzip
 import json
 import re
@@ -64,10 +66,6 @@ def parameter(spec: dict[str, Any], of: str, name: str) -> dict[str, Any]:
     return dict(next(one for one in operation(spec, of)["parameters"] if one["name"] == name))
 
 
-def body_schema(spec: dict[str, Any], of: str, status: str) -> Any:
-    return operation(spec, of)["responses"][status]["content"]["application/json"]["schema"]
-
-
 def ref(name: str) -> dict[str, str]:
     return {"$ref": f"#/components/schemas/{name}"}
 
@@ -127,60 +125,6 @@ def test_served_document_is_compressed_and_not_sent_twice(client: Client, path: 
     assert client.get(path, headers={"If-None-Match": '"other"'}).status_code == 200
 
 
-def test_document_is_built_once(client: Client) -> None:
-    client.get("/openapi.json")
-    before = views.built.cache_info().misses
-    client.get("/openapi.json")
-    client.get("/openapi.yaml")
-    assert views.built.cache_info().misses == before
-
-
-def test_version_and_servers_are_the_contract_s(spec: dict[str, Any]) -> None:
-    assert spec["info"]["version"] == "1.0.0"
-    assert [server["url"] for server in spec["servers"]] == [settings.BASE_URL, settings.STAGING_BASE_URL]
-
-
-def test_paths_are_relative_to_the_server_that_carries_the_version(spec: dict[str, Any]) -> None:
-    assert {path for path, _ in OPERATIONS.values()} <= spec["paths"].keys()
-    assert not [path for path in spec["paths"] if path.startswith("/v1") or path.endswith("/")]
-
-
-@pytest.mark.parametrize("name", OPERATIONS)
-def test_operation_has_the_contract_s_name(spec: dict[str, Any], name: str) -> None:
-    operation(spec, name)
-
-
-def test_no_operation_is_there_that_no_test_knows(spec: dict[str, Any]) -> None:
-    assert {one["operationId"] for one in operations(spec)} == OPERATIONS.keys()
-
-
-def test_schema_names_are_the_contract_s(spec: dict[str, Any]) -> None:
-    names = spec["components"]["schemas"].keys()
-    pets, orders = {"NewPet", "Pet", "PetStatus"}, {"NewOrder", "Order", "OrderStatus"}
-    account = {"AccountOverview", "Account", "Plan", "Key", "Scope", "Quota", "QuotaWindow"}
-    assert names == pets | orders | account | {"Category", "Event", "Error", "ErrorDetail"}
-    assert not [name for name in names if re.search("Paginated|Request|Enum|List$", name)]
-
-
-def test_new_pet_is_the_contract_s(spec: dict[str, Any]) -> None:
-    new_pet = spec["components"]["schemas"]["NewPet"]
-    fields = new_pet["properties"]
-    assert set(new_pet["required"]) == {"name", "categoryId"}
-    assert fields.keys() == {"name", "categoryId", "status"}
-    assert (fields["name"]["type"], fields["name"]["minLength"], fields["name"]["maxLength"]) == (
-        "string",
-        1,
-        255,
-    )
-    assert (fields["categoryId"]["type"], fields["categoryId"]["format"]) == ("integer", "int64")
-    assert fields["status"]["allOf"] == [ref("PetStatus")]
-    assert fields["status"]["default"] == "available"
-    request = operation(spec, "createPet")["requestBody"]
-    assert request["required"] is True
-    assert request["content"].keys() == {"application/json"}
-    assert request["content"]["application/json"]["schema"] == ref("NewPet")
-
-
 def test_pattern_of_a_name_allows_exactly_what_is_kept_after_trimming(spec: dict[str, Any]) -> None:
     pattern = re.compile(spec["components"]["schemas"]["NewPet"]["properties"]["name"]["pattern"])
     for character in map(chr, range(sys.maxunicode + 1)):
@@ -189,60 +133,9 @@ def test_pattern_of_a_name_allows_exactly_what_is_kept_after_trimming(spec: dict
         )
 
 
-def test_pet_is_the_contract_s(spec: dict[str, Any]) -> None:
-    pet = spec["components"]["schemas"]["Pet"]
-    assert set(pet["required"]) == {"id", "name", "categoryId", "status"} == pet["properties"].keys()
-    assert (pet["properties"]["id"]["type"], pet["properties"]["id"]["format"]) == ("integer", "int64")
-
-
-def test_category_always_has_all_its_fields(spec: dict[str, Any]) -> None:
-    category = spec["components"]["schemas"]["Category"]
-    assert set(category["required"]) == {"id", "name", "description"} == category["properties"].keys()
-
-
-def test_pet_status_is_the_contract_s(spec: dict[str, Any]) -> None:
-    assert spec["components"]["schemas"]["PetStatus"]["enum"] == ["available", "pending", "sold"]
-    assert parameter(spec, "listPets", "status")["schema"] == ref("PetStatus")
-
-
-def test_order_always_has_all_its_fields(spec: dict[str, Any]) -> None:
-    order = spec["components"]["schemas"]["Order"]
-    fields = order["properties"]
-    names = {"id", "petId", "quantity", "status", "shipDate", "complete"}
-    assert set(order["required"]) == names == fields.keys()
-    for name in ("id", "petId"):
-        assert (fields[name]["type"], fields[name]["format"]) == ("integer", "int64")
-    quantity = fields["quantity"]
-    assert (quantity["type"], quantity["minimum"], quantity["maximum"]) == ("integer", 1, 1)
-    ship_date = fields["shipDate"]
-    assert (ship_date["type"], ship_date["format"], ship_date["nullable"]) == ("string", "date-time", True)
-    assert [name for name, field in fields.items() if field.get("nullable")] == ["shipDate"]
-    assert fields["status"]["allOf"] == [ref("OrderStatus")]
-    assert fields["complete"]["type"] == "boolean"
-
-
-def test_new_order_is_a_pet_s_id_alone(spec: dict[str, Any]) -> None:
-    new_order = spec["components"]["schemas"]["NewOrder"]
-    (pet_id,) = new_order["properties"].values()
-    assert new_order["required"] == ["petId"] == list(new_order["properties"])
-    assert (pet_id["type"], pet_id["format"]) == ("integer", "int64")
-    request = operation(spec, "placeOrder")["requestBody"]
-    assert request["required"] is True
-    assert request["content"].keys() == {"application/json"}
-    assert request["content"]["application/json"]["schema"] == ref("NewOrder")
-
-
-def test_order_status_names_the_four_statuses(spec: dict[str, Any]) -> None:
-    statuses = ["placed", "approved", "delivered", "cancelled"]
-    assert spec["components"]["schemas"]["OrderStatus"]["enum"] == statuses
-    assert parameter(spec, "listOrders", "status")["schema"] == ref("OrderStatus")
-
-
-def test_error_is_the_contract_s_and_its_codes_are_the_closed_list(spec: dict[str, Any]) -> None:
-    error = spec["components"]["schemas"]["Error"]
-    assert error["required"] == ["code", "message", "status"]
-    assert error["properties"]["code"]["enum"] == [code.value for code in ErrorCode]
-    assert error["properties"]["status"]["type"] == "integer"
+def test_codes_of_errors_are_those_of_the_program(spec: dict[str, Any]) -> None:
+    codes = spec["components"]["schemas"]["Error"]["properties"]["code"]["enum"]
+    assert codes == [code.value for code in ErrorCode]
 
 
 @pytest.mark.parametrize(
@@ -254,35 +147,6 @@ def test_a_list_documents_the_filters_that_it_has(
     parameters = operation(spec, name)["parameters"]
     queries = {one["name"] for one in parameters if one["in"] == "query"} - {"limit", "cursor"}
     assert queries == {one.name for one in view.filters}
-
-
-@pytest.mark.parametrize("name", LISTS)
-def test_lists_take_a_limit_of_1_to_100_and_20_without_one(spec: dict[str, Any], name: str) -> None:
-    limit = parameter(spec, name, "limit")
-    assert limit["schema"] == {"type": "integer", "minimum": 1, "maximum": 100, "default": 20}
-    assert not limit.get("required", False)
-
-
-def test_bodies_of_success_are_the_contract_s(spec: dict[str, Any]) -> None:
-    assert body_schema(spec, "listPets", "200") == {"type": "array", "items": ref("Pet")}
-    assert body_schema(spec, "listCategories", "200") == {"type": "array", "items": ref("Category")}
-    assert body_schema(spec, "listOrders", "200") == {"type": "array", "items": ref("Order")}
-    assert body_schema(spec, "createPet", "201") == ref("Pet")
-    assert body_schema(spec, "getPet", "200") == ref("Pet")
-    assert body_schema(spec, "placeOrder", "201") == ref("Order")
-    assert body_schema(spec, "getOrder", "200") == ref("Order")
-    assert "content" not in operation(spec, "cancelOrder")["responses"]["204"]
-
-
-@pytest.mark.parametrize(
-    ("of", "name"), [("getPet", "petId"), ("getOrder", "orderId"), ("cancelOrder", "orderId")]
-)
-def test_id_in_a_path_is_an_int64(spec: dict[str, Any], of: str, name: str) -> None:
-    found = parameter(spec, of, name)
-    assert found["required"] is True
-    assert found["schema"] == {
-        "type": "integer", "format": "int64", "minimum": -(2**63), "maximum": 2**63 - 1
-    }  # fmt: skip
 
 
 def without(node: Any, names: set[str]) -> Any:
@@ -369,41 +233,10 @@ def test_license_of_document_project_and_readme_agree(spec: dict[str, Any]) -> N
 
 
 @pytest.mark.parametrize("name", CREATIONS)
-def test_creation_takes_an_idempotency_key_of_1_to_255_visible_characters(
-    spec: dict[str, Any], name: str
-) -> None:
-    key = parameter(spec, name, "Idempotency-Key")
-    assert (key["in"], key.get("required", False)) == ("header", False)
-    assert (key["schema"]["minLength"], key["schema"]["maxLength"]) == (1, 255)
-    pattern = re.compile(key["schema"]["pattern"])
+def test_pattern_of_an_idempotency_key_allows_visible_characters(spec: dict[str, Any], name: str) -> None:
+    pattern = re.compile(parameter(spec, name, "Idempotency-Key")["schema"]["pattern"])
     for character in map(chr, range(256)):
         assert bool(pattern.search(character)) is ("!" <= character <= "~"), ascii(character)
-
-
-def test_creations_alone_take_an_idempotency_key(spec: dict[str, Any]) -> None:
-    taking = [
-        one["operationId"]
-        for one in operations(spec)
-        if any(parameter["name"] == "Idempotency-Key" for parameter in one["parameters"])
-    ]
-    assert sorted(taking) == CREATIONS
-
-
-def test_answers_that_can_be_replayed_say_so(spec: dict[str, Any]) -> None:
-    saying = [
-        (one["operationId"], status)
-        for one in operations(spec)
-        for status, response in one["responses"].items()
-        if "Idempotent-Replayed" in response["headers"]
-    ]
-    assert sorted(saying) == [(name, "201") for name in CREATIONS]
-    assert spec["components"]["headers"]["Idempotent-Replayed"]["schema"]["enum"] == ["true"]
-
-
-def test_get_pet_alone_is_deprecated(spec: dict[str, Any]) -> None:
-    assert [one["operationId"] for one in operations(spec) if one.get("deprecated")] == ["getPet"]
-    for response in operation(spec, "getPet")["responses"].values():
-        assert {"Deprecation", "Sunset", "Link"} <= response["headers"].keys()
 
 
 def test_every_operation_needs_a_bearer_key(spec: dict[str, Any]) -> None:
@@ -411,51 +244,6 @@ def test_every_operation_needs_a_bearer_key(spec: dict[str, Any]) -> None:
     scheme = spec["components"]["securitySchemes"][name]
     assert (scheme["type"], scheme["scheme"]) == ("http", "bearer")
     assert all(one["security"] == [{name: []}] for one in operations(spec))
-
-
-@pytest.mark.parametrize(
-    ("name", "statuses"),
-    [
-        ("listPets", "200 304 400 401 403 414 429 431 500 503"),
-        ("createPet", "201 400 401 403 408 409 413 414 415 422 429 431 500 503"),
-        ("getPet", "200 304 401 403 404 410 414 429 431 500 503"),
-        ("listCategories", "200 304 400 401 403 414 429 431 500 503"),
-        ("listOrders", "200 304 400 401 403 414 429 431 500 503"),
-        ("placeOrder", "201 400 401 403 404 408 409 413 414 415 422 429 431 500 503"),
-        ("getOrder", "200 304 401 403 404 414 429 431 500 503"),
-        ("cancelOrder", "204 401 403 404 409 414 429 431 500 503"),
-    ],
-)
-def test_operation_names_every_status_that_it_answers(
-    spec: dict[str, Any], name: str, statuses: str
-) -> None:
-    assert set(statuses.split()) == operation(spec, name)["responses"].keys()
-
-
-@pytest.mark.parametrize(
-    ("name", "status", "codes"),
-    [
-        (
-            "createPet",
-            "400",
-            "invalid_field invalid_parameter malformed_json missing_field unknown_category",
-        ),
-        ("createPet", "409", "idempotency_key_in_use"),
-        ("createPet", "422", "idempotency_key_reused"),
-        ("getPet", "404", "pet_not_found"),
-        ("listOrders", "400", "invalid_parameter"),
-        ("placeOrder", "400", "invalid_field invalid_parameter malformed_json missing_field"),
-        ("placeOrder", "404", "pet_not_found"),
-        ("placeOrder", "409", "idempotency_key_in_use pet_not_available"),
-        ("placeOrder", "422", "idempotency_key_reused"),
-        ("getOrder", "404", "order_not_found"),
-        ("cancelOrder", "404", "order_not_found"),
-        ("cancelOrder", "409", "order_not_cancellable"),
-    ],
-)
-def test_refusal_names_exactly_its_codes(spec: dict[str, Any], name: str, status: str, codes: str) -> None:
-    examples = operation(spec, name)["responses"][status]["content"]["application/json"]["examples"]
-    assert sorted(examples) == codes.split()
 
 
 def test_every_refusal_is_an_error(spec: dict[str, Any]) -> None:
@@ -474,16 +262,6 @@ def test_every_example_of_an_error_has_its_own_status(spec: dict[str, Any]) -> N
                     assert (example["value"]["code"], example["value"]["status"]) == (code, int(status))
 
 
-@pytest.mark.parametrize(("name", "item"), list(zip(LISTS, ["Pet", "Category", "Order"], strict=True)))
-def test_example_of_a_list_is_an_array_of_its_items(spec: dict[str, Any], name: str, item: str) -> None:
-    content = operation(spec, name)["responses"]["200"]["content"]["application/json"]
-    examples = content["examples"]["Page"]["value"]
-    assert len(examples) == 2
-    for example in examples:
-        assert example.keys() == spec["components"]["schemas"][item]["properties"].keys()
-    assert [example["id"] for example in examples] == sorted({example["id"] for example in examples})
-
-
 def test_headers_of_every_response_are_named(spec: dict[str, Any]) -> None:
     always = {"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "X-Request-Id"}
     by_status = {"201": {"Location"}, "304": {"ETag"}, "401": {"WWW-Authenticate"}, "429": {"Retry-After"}}
@@ -491,45 +269,6 @@ def test_headers_of_every_response_are_named(spec: dict[str, Any]) -> None:
         for status, response in one["responses"].items():
             named = response["headers"].keys()
             assert always | by_status.get(status, set()) <= named, (one["operationId"], status)
-    for name in LISTS:
-        assert {"ETag", "Link"} <= operation(spec, name)["responses"]["200"]["headers"].keys()
-
-
-def test_every_refusal_leads_to_what_the_documentation_says_of_it(api: Api, spec: dict[str, Any]) -> None:
-    for one in operations(spec):
-        for status, response in one["responses"].items():
-            if status >= "400":
-                name = "HelpAndSuccessor" if one.get("deprecated") else "Help"
-                assert response["headers"]["Link"] == {"$ref": f"#/components/headers/{name}"}
-    for path, rels in (("/store/orders/0", ["help"]), ("/pets/0", ["help", "successor-version"])):
-        assert re.findall(r'rel="([^"]*)"', api.get(path)["Link"]) == rels
-
-
-def test_only_the_next_page_and_a_replay_are_headers_that_may_be_missing(spec: dict[str, Any]) -> None:
-    headers = spec["components"]["headers"]
-    missing = [name for name, header in headers.items() if not header["required"]]
-    assert sorted(missing) == ["Idempotent-Replayed", "NextPage"]
-
-
-def links(spec: dict[str, Any], of: str) -> dict[str, Any]:
-    found = operation(spec, of)["responses"]["201"]["links"]
-    assert all(link.pop("description") for link in found.values())
-    return dict(found)
-
-
-def test_created_pet_is_linked_to_its_own_address_and_its_order(spec: dict[str, Any]) -> None:
-    new_pet = {"petId": "$response.body#/id"}
-    assert links(copy.deepcopy(spec), "createPet") == {
-        "getPet": {"operationId": "getPet", "parameters": new_pet},
-        "placeOrder": {"operationId": "placeOrder", "x-request-body": new_pet},
-    }
-
-
-def test_placed_order_is_linked_to_its_own_address_and_its_cancelling(spec: dict[str, Any]) -> None:
-    assert links(copy.deepcopy(spec), "placeOrder") == {
-        name: {"operationId": name, "parameters": {"orderId": "$response.body#/id"}}
-        for name in ("getOrder", "cancelOrder")
-    }
 
 
 def test_body_of_a_link_is_no_object_in_which_an_expression_would_be_sent_as_it_stands(
@@ -569,16 +308,6 @@ def test_every_operation_names_its_scope_and_its_cost(spec: dict[str, Any]) -> N
         assert one["x-rate-limit"]["cost"] == 1
 
 
-def test_the_account_is_free_and_of_scope_quota_and_ban_none_refuses_it(spec: dict[str, Any]) -> None:
-    one = operation(spec, "getAccount")
-    assert "Needs no scope" in one["description"]
-    assert (one["x-rate-limit"]["cost"], one["x-rate-limit"]["limit"]) == (0, 60)
-    forbidden = one["responses"]["403"]["content"]["application/json"]["examples"]
-    assert forbidden.keys() == {"account_suspended"}
-    refusals = one["responses"]["429"]["content"]["application/json"]["examples"]
-    assert refusals.keys() == {"rate_limit_exceeded"}
-
-
 @pytest.mark.django_db
 def test_rate_limits_of_the_document_are_the_plans_of_a_new_database(spec: dict[str, Any]) -> None:
     assert "`x-rate-limits` are those on delivery" in spec["info"]["description"]
@@ -586,11 +315,6 @@ def test_rate_limits_of_the_document_are_the_plans_of_a_new_database(spec: dict[
     assert told.pop("enterprise") == "agreed with each account"
     plans = Plan.objects.exclude(pk=PlanCode.ENTERPRISE)
     assert told == {plan.pk: {"per-minute": plan.per_minute, "per-day": plan.per_day} for plan in plans}
-
-
-def test_documentation_and_contact_are_at_this_service(spec: dict[str, Any]) -> None:
-    assert spec["externalDocs"]["url"] == "http://testserver/docs"
-    assert spec["info"]["contact"]["url"] == "http://testserver/"
 
 
 @pytest.mark.parametrize(
@@ -630,12 +354,7 @@ def test_examples_of_requests_are_accepted(api: Api, spec: dict[str, Any]) -> No
             assert api.post(OPERATIONS[name][0], body).status_code == 201
 
 
-def test_feed_shows_an_event_of_each_type_and_where_to_ask_next(spec: dict[str, Any]) -> None:
+def test_feed_shows_an_event_of_each_type(spec: dict[str, Any]) -> None:
     answer = operation(spec, "listEvents")["responses"]["200"]
     events = answer["content"]["application/json"]["examples"]["Page"]["value"]
     assert [one["type"] for one in events] == EventType.values
-    for one in events:
-        assert one.keys() == spec["components"]["schemas"]["Event"]["properties"].keys()
-    assert answer["headers"]["Link"] == {"$ref": "#/components/headers/NextEvents"}
-    assert parameter(spec, "listEvents", "type")["schema"]["enum"]
-    assert "410" in operation(spec, "listEvents")["responses"]
