@@ -118,9 +118,24 @@ class Service:
                 self.process.wait()
             self.process = None
 
+    def processes(self) -> list[int]:
+        """Return the ids of the process that was started and of its living workers, oldest first."""
+        assert self.process is not None
+        parent = self.process.pid
+        children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+        return [parent, *(int(pid) for pid in children if lives(pid))]
+
     def log(self) -> str:
         """Return what the service wrote."""
         return (self.folder / "serve.log").read_text(errors="replace")
+
+
+def lives(pid: str) -> bool:
+    """Tell whether a process is there and no zombie, proc_pid_stat(5)."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] != "Z"
+    except OSError:
+        return False
 
 
 def disown(url: str) -> None:

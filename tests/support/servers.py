@@ -81,11 +81,11 @@ class RedisServer:
 
 
 def wait_until(attempt: Callable[[], object], seconds: float = START_SECONDS) -> None:
-    """Try until it raises nothing. For starts of servers; no test passes by waiting."""
+    """Try until it raises nothing, and is not false. For starts of servers; no test passes by waiting."""
     end = time.monotonic() + seconds
     while True:
         try:
-            attempt()
+            assert attempt() is not False
         except Exception:
             if time.monotonic() > end:
                 raise

@@ -5,6 +5,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -110,14 +111,14 @@ def rotation(tmp_path_factory: pytest.TempPathFactory, redis: RedisServer) -> It
             sent += exchange(number, old, new, texts, browser)
             if number == 1:  # The old pepper may go when the operator sees that nothing hangs on it.
                 with psycopg.connect(url, autocommit=True) as connection:
-                    wait_until(lambda by=connection: nothing_hangs_on_the_old(by))  # type: ignore[misc]
+                    wait_until(partial(nothing_hangs_on_the_old, connection))
             old.stop()
         yield Rotation(sent, services[-1], texts)
 
 
-def nothing_hangs_on_the_old(connection: psycopg.Connection[Any]) -> None:
+def nothing_hangs_on_the_old(connection: psycopg.Connection[Any]) -> bool:
     """Ask as `list_peppers` does, which takes a second to start."""
-    assert connection.execute("SELECT FROM accounts_apikey WHERE pepper_number = 1").fetchone() is None
+    return connection.execute("SELECT FROM accounts_apikey WHERE pepper_number = 1").fetchone() is None
 
 
 def test_no_request_fails_at_any_stage(rotation: Rotation) -> None:

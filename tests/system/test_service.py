@@ -16,11 +16,7 @@ def test_service_counts_by_itself(service: Service) -> None:
     script = (
         "from inventory.models import StockCount;print(StockCount.objects.get().counted_at is not None)"
     )
-
-    def counted() -> None:
-        assert service.manage("shell", "-v", "0", "-c", script).strip() == "True"
-
-    wait_until(counted)
+    wait_until(lambda: service.manage("shell", "-v", "0", "-c", script).strip() == "True")
 
 
 def test_service_has_told_of_every_request_when_it_ends(tmp_path: Path) -> None:

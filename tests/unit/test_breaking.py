@@ -151,10 +151,12 @@ BREAKING: list[tuple[str, str, Any]] = [
         "components headers Retry-After schema",
         {"type": "string"},
     ),
-    *(
-        ("GET /pets: security was made stricter", "/pets get", {"security": [needs]})
-        for needs in ({"apiKey": [], "mutualTls": []}, {"apiKey": ["admin"]})
+    (
+        "GET /pets: security was made stricter",
+        "/pets get",
+        {"security": [{"apiKey": [], "mutualTls": []}]},
     ),
+    ("GET /pets: security was made stricter", "/pets get", {"security": [{"apiKey": ["admin"]}]}),
     (
         "The security scheme apiKey was removed or changed.",
         "components securitySchemes apiKey",

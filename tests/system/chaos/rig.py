@@ -18,7 +18,7 @@ from tests.support.packages import python
 from tests.support.servers import RedisServer, free_port, redis_server, wait_until
 from tests.system.chaos.faults import Fault, Kind
 from tests.system.chaos.proxy import READY_FOR_QUERY, Proxy
-from tests.system.load.requests import memory_mib, processes
+from tests.system.load.requests import memory_mib
 
 WORKERS = 2
 PROMPT = ("--repl-diskless-sync-delay", "0")  # A replica is one at once.
@@ -38,13 +38,13 @@ class RedisPair:
         """Let them change places, without losing anything; return the new primary's port."""
         old, new = self.primary, self.replica
 
-        def in_sync() -> None:
+        def in_sync() -> bool:
             with old.client as client:
-                assert client.info("replication")["slave0"]["state"] == "online"
+                return bool(client.info("replication")["slave0"]["state"] == "online")
 
-        def done() -> None:
+        def done() -> bool:
             with new.client as client:
-                assert client.info("replication")["role"] == "master"
+                return bool(client.info("replication")["role"] == "master")
 
         wait_until(in_sync, FAILOVER_SECONDS)
         with old.client as client:
@@ -106,7 +106,7 @@ class Rig:
 
     def usage(self) -> Usage:
         """Look at the service's processes."""
-        pids = processes(self.service)
+        pids = self.service.processes()
         files = [entry for pid in pids for entry in Path(f"/proc/{pid}/fd").iterdir()]
         return Usage(memory_mib(pids), sum(is_socket(file) for file in files))
 

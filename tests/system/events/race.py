@@ -21,7 +21,6 @@ import httpx
 import psycopg
 
 from tests.support.live import Service
-from tests.system.load.requests import processes
 
 WRITERS = 6
 IMPORTED = 3_000
@@ -190,7 +189,7 @@ class Race:
         """Kill a worker every few seconds."""
         while not self._over.wait(KILLS_EVERY):
             with suppress(ProcessLookupError):
-                os.kill(processes(self.service)[1], signal.SIGKILL)  # The one that has lived longest.
+                os.kill(self.service.processes()[1], signal.SIGKILL)  # The one that has lived longest.
                 self._kills += 1
 
     def wait_until_numbered(self) -> None:

@@ -95,11 +95,11 @@ def numberer_that_waits() -> int:
             cursor.execute(WAITING, ["%accounts_eventdraft%"])
             found.extend(process for (process,) in cursor.fetchall())
 
-    def find() -> None:
+    def is_found() -> bool:
         aside(look)
-        assert found
+        return bool(found)
 
-    wait_until(find)
+    wait_until(is_found)
     return found[0]
 
 

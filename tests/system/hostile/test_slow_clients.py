@@ -91,17 +91,14 @@ def held(service: Service) -> int:
 
 
 def test_connection_whose_client_takes_no_answer_is_closed(service: Service) -> None:
-    def all_are_gone() -> None:
-        assert held(service) == 0
-
-    wait_until(all_are_gone)
+    wait_until(lambda: held(service) == 0)
     with ExitStack() as slow:
         most = 0
         for _ in range(20):
             slow.enter_context(ask_and_take_nothing(service))
             most = max(most, held(service))  # On a slow machine the first may go before the last one comes.
         assert most
-        wait_until(all_are_gone)
+        wait_until(lambda: held(service) == 0)
 
 
 def test_answers_that_nobody_takes_wait_on_the_disk_and_not_in_memory(service: Service) -> None:
@@ -116,8 +113,6 @@ def test_answers_that_nobody_takes_wait_on_the_disk_and_not_in_memory(service: S
 
 def memory(service: Service) -> int:
     """Return what the worker has in memory, in bytes."""
-    assert service.process is not None
-    parent = service.process.pid
-    (worker, *_) = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    _, worker = service.processes()
     (kib,) = re.findall(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{worker}/status").read_text())
     return int(kib) * 1024

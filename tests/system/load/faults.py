@@ -38,7 +38,6 @@ from tests.system.load.rig import (
     report,
     rig,
     wait,
-    workers,
 )
 from tests.system.load.shop import NOTHING, Findings
 
@@ -71,12 +70,12 @@ class Result(NamedTuple):
 
 def kill_worker(rig: Rig, client: Client) -> Moments:
     """Kill one of the workers; another must take its place."""
-    victim, *others = workers(rig.service)
+    _, victim, *others = rig.service.processes()
     begin = client.now()
     os.kill(victim, signal.SIGKILL)
 
     def is_replaced() -> bool:
-        return len(set(workers(rig.service)) - {victim, *others}) == 1
+        return len(set(rig.service.processes()[1:]) - {victim, *others}) == 1
 
     wait(RECOVERED, until=is_replaced)
     assert is_replaced(), "Nobody has replaced the worker."

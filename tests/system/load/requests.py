@@ -39,14 +39,6 @@ class Round(NamedTuple):
     bad: int
 
 
-def processes(service: Service) -> list[int]:
-    """Return the service's process ids: the one that was started, and its workers."""
-    assert service.process is not None
-    parent = service.process.pid
-    children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
-    return [parent, *map(int, children)]
-
-
 def cpu_seconds(pids: list[int]) -> float:
     """Return the time that processes have had a core, in and out of the kernel."""
     fields = [Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split() for pid in pids]
@@ -72,7 +64,7 @@ class Target(NamedTuple):
 
 def run(target: Target, operation: str, seconds: int, connections: int) -> Round:
     """Send requests for a while."""
-    pids = processes(target.service)
+    pids = target.service.processes()
     before = cpu_seconds(pids)
     done = subprocess.run(
         [
@@ -159,7 +151,7 @@ def main(options: argparse.Namespace) -> None:
         for operation in options.operations.split(","):
             compare(running, operation, options)
         for name, service in started.items():
-            print(f"Memory of all processes, {name}: {memory_mib(processes(service)):.0f} MiB")
+            print(f"Memory of all processes, {name}: {memory_mib(service.processes()):.0f} MiB")
 
 
 if __name__ == "__main__":

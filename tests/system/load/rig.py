@@ -25,7 +25,7 @@ from tests.support.postgresql import PostgreSQLServer, postgresql_server, standb
 from tests.support.servers import RedisServer, free_port, redis_server
 from tests.system.load.client import Client, Phase
 from tests.system.load.record import Record
-from tests.system.load.requests import memory_mib, processes
+from tests.system.load.requests import memory_mib
 from tests.system.load.shop import WRITES, Shop
 
 KEYS = 200  # Fewer in a shop of fewer pets.
@@ -154,7 +154,7 @@ def stop(service: Service) -> None:
     """Stop the service, and what a kill may have left of it."""
     if service.process is None:
         return
-    pids = processes(service)
+    pids = service.processes()
     service.stop()
     for pid in pids:
         if Path(f"/proc/{pid}/cmdline").exists() and b"serve" in Path(f"/proc/{pid}/cmdline").read_bytes():
@@ -165,11 +165,6 @@ def tail(service: Service) -> str:
     """Return the last lines that the service wrote of what went wrong."""
     lines = (line for line in service.log().splitlines() if '"level":"info"' not in line)
     return "\n".join(list(lines)[-20:])
-
-
-def workers(service: Service) -> list[int]:
-    """Return the process ids of the workers."""
-    return processes(service)[1:]
 
 
 class Sample(NamedTuple):
@@ -184,7 +179,7 @@ class Sample(NamedTuple):
 
 def sample(rig: Rig, second: float, clients: int) -> Sample:
     """Look at the service's processes, and at PostgreSQL. Connections of clients are no files here."""
-    pids = processes(rig.service)
+    pids = rig.service.processes()
     files = sum(len(os.listdir(f"/proc/{pid}/fd")) for pid in pids)  # noqa: PTH208  # Names only.
     with psycopg.connect(rig.database) as connection:
         row = connection.execute(BACKENDS).fetchone()

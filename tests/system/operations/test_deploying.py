@@ -140,7 +140,7 @@ def test_command_and_health_check_of_the_image_work_where_nothing_but_tmp_can_be
             subprocess.Popen(serve, **options, stderr=log) as service,
         ):
             try:
-                wait_until(lambda: healthy(port))
+                wait_until(lambda: lives(port))
                 assert subprocess.run(check, **options, check=False).returncode == 0
                 stranger = httpx.get(f"http://127.0.0.1:{port}/v1/pets")  # Counted in COUNTERS_DIR.
                 assert (stranger.status_code, stranger.headers["x-ratelimit-remaining"]) == (401, "299")
@@ -149,10 +149,6 @@ def test_command_and_health_check_of_the_image_work_where_nothing_but_tmp_can_be
                 status = service.wait(STOP_SECONDS)
         assert status == 0, (tmp_path / "log").read_text()
         assert subprocess.run(check, **options, check=False).returncode == 1
-
-
-def healthy(port: int) -> None:
-    assert lives(port)
 
 
 def compose() -> dict[str, Any]:

@@ -61,13 +61,6 @@ def customers(service: Service, key: str) -> Customers:
     )
 
 
-def true(condition: Callable[[], bool]) -> Callable[[], None]:
-    def attempt() -> None:
-        assert condition()
-
-    return attempt
-
-
 @pytest.mark.parametrize("fault", ["fast shutdown", "immediate shutdown", "silence"])
 def test_every_request_gets_a_503_in_time_until_the_database_is_back(
     service: Service, key: str, postgresql: PostgreSQLServer, fault: str
@@ -79,18 +72,18 @@ def test_every_request_gets_a_503_in_time_until_the_database_is_back(
     }
     begin, end = faults[fault]
     with customers(service, key) as load:
-        wait_until(true(lambda: load.each_got(200, since=0)))
+        wait_until(lambda: load.each_got(200, since=0))
         began = time.monotonic()
         begin()
         try:
-            wait_until(true(lambda: load.each_got(503, since=began)))
+            wait_until(lambda: load.each_got(503, since=began))
             assert httpx.get(f"{service.url}/healthz", timeout=ANSWER_SECONDS).status_code == 200
             ready = httpx.get(f"{service.url}/readyz", timeout=ANSWER_SECONDS)
             assert (ready.status_code, ready.json()["status"]) == (503, "unavailable")
         finally:
             end()
         back = time.monotonic()
-        wait_until(true(lambda: load.each_got(200, since=back)))
+        wait_until(lambda: load.each_got(200, since=back))
     assert load.statuses().keys() == {200, 503}
     refused = [answer for answer in load.all if answer.status == 503]
     assert {answer.body["code"] for answer in refused} == {"service_unavailable"}
@@ -103,13 +96,13 @@ def test_statement_that_takes_too_long_is_a_503(
     service: Service, key: str, postgresql: PostgreSQLServer
 ) -> None:
     with psycopg.connect(postgresql.url) as blocker, customers(service, key) as load:
-        wait_until(true(lambda: load.each_got(200, since=0)))
+        wait_until(lambda: load.each_got(200, since=0))
         blocker.execute("LOCK TABLE inventory_pet IN ACCESS EXCLUSIVE MODE")
         locked = time.monotonic()
-        wait_until(true(lambda: 503 in load.statuses(since=locked)))
+        wait_until(lambda: 503 in load.statuses(since=locked))
         blocker.rollback()
         freed = time.monotonic()
-        wait_until(true(lambda: load.each_got(200, since=freed)))
+        wait_until(lambda: load.each_got(200, since=freed))
     assert load.statuses().keys() == {200, 503}
     assert "is away" not in service.log().rpartition("answers again")[2]
 
@@ -154,13 +147,13 @@ def test_service_goes_on_with_a_standby_that_is_promoted(
             base_url=f"{service.url}/v1",
             headers=headers,
         ) as load:
-            wait_until(true(lambda: load.each_got(201, since=0)))
+            wait_until(lambda: load.each_got(201, since=0))
             began = time.monotonic()
             primary.stop(end)
-            wait_until(true(lambda: load.each_got(503, since=began)))
+            wait_until(lambda: load.each_got(503, since=began))
             standby.promote()
             promoted = time.monotonic()
-            wait_until(true(lambda: load.each_got(201, since=promoted)))
+            wait_until(lambda: load.each_got(201, since=promoted))
         assert load.statuses().keys() == {201, 503}
         assert max(answer.took for answer in load.all) < ANSWER_SECONDS
         refused = [answer.arrived for answer in load.all if answer.status == 503]

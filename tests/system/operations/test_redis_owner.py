@@ -237,11 +237,7 @@ def test_database_counts_and_the_log_says_so_once_until_redis_is_claimed_back(
     assert redis.client.keys() == [OWNER.encode()]
     assert ["claim_redis" in record.message for record in caplog.records] == [True]
     redis.client.set(OWNER, OURS)
-
-    def is_back() -> None:
-        assert store.state == "redis"
-
-    wait_until(is_back)
+    wait_until(lambda: store.state == "redis")
     store.close()
 
 

@@ -46,13 +46,9 @@ def worker(url: str) -> FallbackQuotaStore:
     return FallbackQuotaStore(RedisQuotaStore(url), DatabaseQuotaStore())
 
 
-def assert_(condition: bool) -> None:
-    assert condition
-
-
 def is_back(*stores: FallbackQuotaStore) -> None:
     """Wait until these count in Redis again."""
-    wait_until(lambda: assert_(all(store.state == "redis" for store in stores)))
+    wait_until(lambda: all(store.state == "redis" for store in stores))
 
 
 # --- The day -------------------------------------------------------------------------------------

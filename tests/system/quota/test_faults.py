@@ -95,13 +95,9 @@ def test_requests_return_to_redis_by_themselves(
         acme.send()
         assert store.state == "database"
         server.start()
-        wait_until(lambda: assert_(store.state == "redis"))
+        wait_until(lambda: store.state == "redis")
         assert acme.send().admitted
     assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]
-
-
-def assert_(condition: bool) -> None:
-    assert condition
 
 
 def test_forgotten_scripts_are_loaded_again(store: Any, redis: RedisServer) -> None:
@@ -183,7 +179,7 @@ def test_redis_keeps_under_1_kib_for_a_key_and_gives_it_back(redis: RedisServer,
 def test_store_counts_in_a_cluster(db: None, tmp_path: Path) -> None:
     with redis_server(tmp_path, "--cluster-enabled", "yes", "--cluster-node-timeout", "1000") as server:
         server.client.cluster("ADDSLOTSRANGE", 0, 16_383)
-        wait_until(lambda: assert_(server.client.cluster("info")["cluster_state"] == "ok"))
+        wait_until(lambda: server.client.cluster("info")["cluster_state"] == "ok")
         acme = Desk(RedisQuotaStore(server.url), per_minute=5, per_day=100)
         acme.add_key()
         assert [acme.send(number % 2).admitted for number in range(7)] == [True] * 5 + [False] * 2
@@ -192,12 +188,12 @@ def test_store_counts_in_a_cluster(db: None, tmp_path: Path) -> None:
 def test_client_of_a_cluster_closes_all_that_it_has_opened(tmp_path: Path) -> None:
     with redis_server(tmp_path, "--cluster-enabled", "yes", "--cluster-node-timeout", "1000") as server:
         server.client.cluster("ADDSLOTSRANGE", 0, 16_383)
-        wait_until(lambda: assert_(server.client.cluster("info")["cluster_state"] == "ok"))
+        wait_until(lambda: server.client.cluster("info")["cluster_state"] == "ok")
         client = RedisClient(server.url, 5)
         assert client.is_cluster
         client.run("return 1", hashlib.sha1(b"return 1").hexdigest(), ["name"], [])
         client.close()
-        wait_until(lambda: assert_(len(server.client.client_list()) == 1))  # Which asks.
+        wait_until(lambda: len(server.client.client_list()) == 1)  # Which asks.
 
 
 # --- On the production server
@@ -218,23 +214,9 @@ def service_on_redis(
         yield service
 
 
-def logged(service: Service, text: str) -> Callable[[], None]:
-    """Return a check that the service has logged it; a worker writes its log a moment later."""
-
-    def check() -> None:
-        assert text in service.log()
-
-    return check
-
-
-def counting_in(service: Service, where: str) -> Callable[[], None]:
+def counting_in(service: Service, where: str) -> Callable[[], bool]:
     """Return a check that every worker counts there; several requests, because each reaches only one."""
-
-    def check() -> None:
-        states = {httpx.get(f"{service.url}/readyz").json()["quota"] for _ in range(10)}
-        assert states == {where}
-
-    return check
+    return lambda: {httpx.get(f"{service.url}/readyz").json()["quota"] for _ in range(10)} == {where}
 
 
 def metric(service: Service, name: str) -> float:
@@ -277,8 +259,8 @@ def test_no_request_fails_while_redis_is_killed_and_comes_back(
             sender.result()
     assert answers.keys() == {200}
     assert answers.total() > 100
-    wait_until(logged(service, "Redis fails, so the database counts requests"))
-    wait_until(logged(service, "Redis answers again"))
+    for text in ("Redis fails, so the database counts requests", "Redis answers again"):
+        wait_until(lambda text=text: text in service.log())  # type: ignore[misc]
 
 
 def test_usage_is_in_the_database_after_a_stop(service_on_redis: Service) -> None:
@@ -288,11 +270,7 @@ def test_usage_is_in_the_database_after_a_stop(service_on_redis: Service) -> Non
         codes = Counter(client.get("/pets?limit=1").status_code for _ in range(70))
     assert codes == {200: 60, 429: 10}
     refused = 'petstore_quota_decisions_total{counted_for="account",outcome="rate_limit_exceeded"}'
-
-    def check_refused() -> None:
-        assert metric(service, refused) == 10
-
-    wait_until(check_refused)  # Each worker counts a moment behind its requests.
+    wait_until(lambda: metric(service, refused) == 10)  # Each worker counts a moment behind its requests.
     service.stop()
     script = (
         "from accounts.models import DailyUsage\n"

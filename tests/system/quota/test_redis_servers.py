@@ -14,7 +14,7 @@ from tests.support.quota import Desk, day
 from tests.support.relay import relay
 from tests.support.servers import RedisServer, redis_server, wait_until
 from tests.support.turns import run, turn
-from tests.system.quota.test_blips import assert_, is_back, worker
+from tests.system.quota.test_blips import is_back, worker
 
 # --- Failover ------------------------------------------------------------------------------------
 
@@ -30,13 +30,13 @@ def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Redi
         second = stack.enter_context(
             redis_server(tmp_path / "b", "--replicaof", "127.0.0.1", str(first.port))
         )
-        wait_until(lambda: assert_(second.client.info("replication")["master_link_status"] == "up"))
+        wait_until(lambda: second.client.info("replication")["master_link_status"] == "up")
         yield first, second
 
 
 def swap_roles(first: RedisServer, second: RedisServer) -> None:
     """Make the replica the primary, and the primary its replica; connections stay."""
-    wait_until(lambda: assert_(lag(first) == 0))
+    wait_until(lambda: lag(first) == 0)
     second.client.replicaof("NO", "ONE")
     first.client.replicaof("127.0.0.1", second.port)
 
