@@ -18,13 +18,6 @@ from tests.support.servers import START_SECONDS, free_port, wait_until
 HEAD = b"name,category,status\n"
 
 
-def manage(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [python(), "manage.py", *arguments],
-        cwd=ROOT, env=os.environ | environment, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-
-
 def on_a_terminal(*arguments: str, **environment: str) -> str:
     """Run manage.py with a terminal for its output; return what it shows."""
     shown, terminal = pty.openpty()
@@ -49,26 +42,31 @@ REFUSED = ("conformance", "nowhere", "--key", "psk_live_x")
 SOON_REFUSED = ("serve", "--port", "99999")  # It loads least.
 
 
-def test_terminal_has_colours_unless_no_color_is_set() -> None:
-    assert "\x1b[" in on_a_terminal(*REFUSED)
-    assert "\x1b[" in on_a_terminal(*SOON_REFUSED)
-    for plain in ({"NO_COLOR": "1"}, {"DJANGO_COLORS": "nocolor"}):
-        shown = on_a_terminal(*SOON_REFUSED, **plain)
-        assert "Can't listen on 127.0.0.1 port 99999" in shown
-        assert "\x1b[" not in shown
-    assert "\x1b[" not in on_a_terminal(*SOON_REFUSED, "--no-color")
-
-
-def test_empty_no_color_counts_as_absent() -> None:
-    assert "\x1b[" in on_a_terminal(*SOON_REFUSED, NO_COLOR="")
+@pytest.mark.parametrize(
+    ("command", "variables", "has_colours"),
+    [
+        (REFUSED, {}, True),
+        (SOON_REFUSED, {}, True),
+        (SOON_REFUSED, {"NO_COLOR": ""}, True),
+        (SOON_REFUSED, {"NO_COLOR": "1"}, False),
+        (SOON_REFUSED, {"DJANGO_COLORS": "nocolor"}, False),
+        ((*SOON_REFUSED, "--no-color"), {}, False),
+        ((*SOON_REFUSED, "--force-color"), {"NO_COLOR": "1"}, True),
+    ],
+)
+def test_terminal_has_colours_unless_it_wants_none(
+    command: tuple[str, ...], variables: dict[str, str], *, has_colours: bool
+) -> None:
+    shown = on_a_terminal(*command, **variables)
+    assert ("\x1b[" in shown) is has_colours
+    assert command is REFUSED or "Can't listen on 127.0.0.1 port 99999" in shown
 
 
 def test_pipe_has_no_colours() -> None:
-    assert "\x1b[" not in manage(*SOON_REFUSED).stderr
-
-
-def test_option_that_forces_colours_wins_over_no_color() -> None:
-    assert "\x1b[" in on_a_terminal(*SOON_REFUSED, "--force-color", NO_COLOR="1")
+    done = subprocess.run(
+        [python(), "manage.py", *SOON_REFUSED], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert "\x1b[" not in done.stderr
 
 
 @pytest.mark.parametrize("moment", ["at once", "in service"])
@@ -99,14 +97,7 @@ def test_service_ends_promptly_when_all_its_processes_are_told_to(
 
 
 @pytest.mark.parametrize(
-    ("host", "shown"),
-    [
-        ("localhost", "127.0.0.1"),
-        ("0", "0.0.0.0"),
-        ("127.1", "127.0.0.1"),
-        ("::1", "[::1]"),
-        ("::", "[::]"),
-    ],
+    ("host", "shown"), [("localhost", "127.0.0.1"), ("0", "0.0.0.0"), ("::1", "[::1]")]
 )
 def test_service_says_where_it_is_once_it_responds_there(service: Service, host: str, shown: str) -> None:
     port = str(free_port())

@@ -175,25 +175,6 @@ def test_every_order_that_was_won_in_a_scramble_can_be_cancelled(service: Servic
     }
 
 
-def test_one_idempotency_key_sent_by_a_crowd_places_one_order(service: Service) -> None:
-    key = service.roomy_key("Impatient")
-    pets = new_pets(service, 10)
-
-    def send(client: httpx.Client, pet: int) -> tuple[int, str]:
-        headers = {"Idempotency-Key": f"order-{pet}"}
-        answer = client.post("/store/orders", json={"petId": pet}, headers=headers)
-        if answer.status_code == 409:
-            assert answer.json()["code"] == "idempotency_key_in_use"
-        return answer.status_code, answer.headers.get("Location", "")
-
-    with crowd_of(service, key) as crowd:
-        for pet in pets:
-            answers = Counter(crowd.each(send, [pet] * BUYERS))
-            assert {status for status, _ in answers} <= {201, 409}
-            assert len({location for status, location in answers if status == 201}) == 1
-    assert look(service, pets)["orders"] == {"placed": 10}
-
-
 # --- The verbs, which staff use, against each other -----------------------------------------------
 
 

@@ -135,32 +135,6 @@ def test_revoked_key_is_refused_on_the_next_request(shop: Service, open_page: Op
     assert get(shop, issued["key"]).status_code == 401
 
 
-def test_assigned_plan_shows_in_the_next_response(shop: Service, open_page: Open) -> None:
-    issued = shop.issue("Growing Pets", "free")
-    assert get(shop, issued["key"]).headers["X-RateLimit-Limit"] == "60"
-    page = open_page("/admin/accounts/account/", as_="support")
-    page.get_by_role("link", name="Growing Pets", exact=True).click()
-    press(page, "Change the plan")
-    page.get_by_label("Reason").fill("They grow")
-    press(page, "Move to Pro")
-    expect(page.get_by_text("is Pro now")).to_be_visible()
-    assert get(shop, issued["key"]).headers["X-RateLimit-Limit"] == "300"
-
-
-def test_ban_is_lifted_with_a_reason(shop: Service, open_page: Open) -> None:
-    issued = shop.issue("Eager Pets", "free")
-    shop.manage("shell", "--no-imports", "-c", BAN.format(public_id=issued["id"]))
-    refused = get(shop, issued["key"])
-    assert (refused.status_code, refused.json()["code"]) == (429, "api_key_banned")
-    page = open_page(as_="support")
-    key_page(page, issued["id"])
-    press(page, "Lift the ban")
-    page.get_by_label("Reason").fill("They have mended their loop")
-    press(page, "Lift the ban")
-    expect(page.get_by_text("is lifted").first).to_be_visible()
-    assert get(shop, issued["key"]).status_code == 200
-
-
 def test_why_a_request_was_refused_is_found_by_its_id(shop: Service, open_page: Open) -> None:
     issued = shop.issue("Curious Pets", "enterprise", "--per-minute", "1", "--per-day", "1")
     get(shop, issued["key"])

@@ -5,8 +5,8 @@
 
 import re
 import socket
+from collections import Counter
 from collections.abc import Iterator
-from random import Random
 from urllib.parse import urlsplit
 
 import pytest
@@ -14,11 +14,8 @@ import pytest
 from accounts import key_text
 from tests.support.live import Service, live_service
 from tests.support.servers import RedisServer
-from tests.system.hostile.attacks import ATTACKS, PLAIN
-from tests.system.hostile.report import attack, lines_with_a_key, report
+from tests.system.hostile.report import attack, report
 from tests.system.hostile.sending import Findings
-
-KEY = key_text.make("live", "00000000").text
 
 
 @pytest.fixture(scope="module")
@@ -37,43 +34,20 @@ def test_hostile_requests_harm_nobody(service: Service) -> None:
     assert findings.watched > 0
 
 
-def test_same_seed_makes_the_same_requests() -> None:
-    first, second = Random(3), Random(3)
-    assert all(made(first, KEY) == made(second, KEY) for made in ATTACKS * 20)
-
-
-def test_attacks_differ_and_most_of_them_carry_the_key() -> None:
-    choose = Random(5)
-    made = {attack(choose, KEY) for attack in PLAIN for _ in range(20)}
-    assert len(made) > 10 * len(PLAIN)
-    assert sum(KEY.encode() in request for request in made) > len(made) / 4
-
-
-def test_report_finds_keys_in_a_log_and_repeats_none() -> None:
-    (line,) = lines_with_a_key(f"a line\nAuthorization: Bearer {KEY}\n")
-    assert KEY not in line
-
-
 @pytest.mark.parametrize(
     ("findings", "log", "bad"),
     [
         (Findings(sent=1), "a line", False),
-        (Findings(sent=1), f"a line with {KEY}", True),
+        (Findings(sent=1), f"a line with {key_text.make('live', '00000000').text}", True),
         (Findings(sent=1), "Traceback (most recent call last):", True),
         (Findings(sent=1, hangs=[b"GET /"]), "", True),
         (Findings(sent=1, not_served=["nothing"]), "", True),
+        (Findings(sent=2, statuses=Counter([200, 503])), "", True),
     ],
-    ids=["nothing", "a key", "a traceback", "a hang", "somebody not served"],
+    ids=["nothing", "a key", "a traceback", "a hang", "somebody not served", "a 5xx"],
 )
 def test_report_says_what_is_bad(findings: Findings, log: str, bad: bool) -> None:
     assert report(findings, log, 1)[1] is bad
-
-
-def test_server_error_is_bad() -> None:
-    findings = Findings(sent=2)
-    findings.statuses.update([200, 503])
-    assert findings.server_errors == 1
-    assert report(findings, "", 1)[1]
 
 
 INNER = b"GET /v1/smuggled HTTP/1.1\r\nHost: localhost\r\n\r\n"

@@ -15,14 +15,12 @@ import time
 from collections.abc import Callable
 from ipaddress import IPv4Address
 from pathlib import Path
-from typing import Any
 
 import redis
 
 from tests.support.servers import RedisServer, redis_server
 
 KEYS = 200
-MEMORY_KEYS = 100_000
 
 
 def contenders(server: RedisServer) -> dict[str, Callable[[int], object]]:
@@ -75,53 +73,6 @@ def measure(decide: Callable[[int], object], calls: int) -> tuple[float, float]:
     return (time.perf_counter() - wall) / calls * 1e6, (time.process_time() - processor) / calls * 1e6
 
 
-def memory(server: RedisServer) -> float:
-    """Return the bytes of Redis for each of 100,000 keys, one an account, that sent a request."""
-    from django.conf import settings
-
-    from accounts.caller import KeyFacts
-    from accounts.key_text import digest, make, new_account_id
-    from accounts.limits import Limits
-    from accounts.quota.redis_store import FACTS_KEPT, LEASE, PUBLISH, RedisQuotaStore, publication
-    from accounts.scopes import ALL_SCOPES
-
-    server.client.flushall()
-    before = used_memory(server)
-    store = RedisQuotaStore(server.url)
-    for number in range(MEMORY_KEYS):
-        key = make("live", new_account_id())
-        pepper = max(settings.API_KEY_PEPPERS)
-        facts = KeyFacts(
-            id=number,
-            account_id=number,
-            public_id=key.public_id,
-            digest=digest(key, settings.API_KEY_PEPPERS[pepper]),
-            pepper_number=pepper,
-            scopes=ALL_SCOPES,
-            networks=(),
-            expires_at=0,
-            revoked=False,
-            limits=Limits(60, 1_000),
-            banned_until=0,
-            ban_level=0,
-            day=0,
-            day_used=0,
-            lifts=0,
-            day_here=0,
-            version=1,
-        )
-        (lease,) = store._run(LEASE, facts.public_id, ["lease", FACTS_KEPT])
-        store._run(PUBLISH, facts.public_id, publication(facts, lease))
-        store.admit(key, IPv4Address("192.0.2.1"))
-    return (used_memory(server) - before) / MEMORY_KEYS
-
-
-def used_memory(server: RedisServer) -> int:
-    """Return the bytes that Redis uses."""
-    info: Any = server.client.info("memory")
-    return int(info["used_memory"])
-
-
 def main(rounds: int, calls: int) -> None:
     """Measure and print."""
     import django
@@ -147,7 +98,6 @@ def main(rounds: int, calls: int) -> None:
             for name, decide in race.items():
                 found[name].append(measure(decide, calls))
         show(found)
-        print(f"\nMemory of Redis for each of {MEMORY_KEYS:,} active keys: {memory(server):.0f} bytes")
 
 
 def show(found: dict[str, list[tuple[float, float]]]) -> None:

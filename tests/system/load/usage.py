@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from tests import environment
 from tests.support.live import own_database
+from tests.system.load.requests import cpu_seconds
 
 if TYPE_CHECKING:
     from accounts.caller import Caller
@@ -46,25 +47,17 @@ def gather(recorder: "UsageRecorder", callers: "list[Caller]", now: int) -> None
         recorder.count(caller, Verdict(True, windows, now, 0), elsewhere=True)
 
 
-def server_process() -> int | None:
-    """Return the process at the other end of the connection, if it runs on this machine."""
+def server_processes() -> list[int]:
+    """Return the process at the other end of the connection, or nothing if it runs elsewhere."""
     from django.db import connection
 
     if connection.vendor != "postgresql":
-        return None
+        return []
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_backend_pid()")
         (process,) = cursor.fetchone()
     status = Path(f"/proc/{process}/comm")
-    return process if status.exists() and status.read_text().startswith("postgres") else None
-
-
-def cpu_seconds(process: int | None) -> float:
-    """Return what a process has used so far; 0 where there is none. In steps of 10 ms, as a rule."""
-    if process is None:
-        return 0.0
-    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return [process] if status.exists() and status.read_text().startswith("postgres") else []
 
 
 def measure(keys: int, minutes: int) -> None:
@@ -78,7 +71,7 @@ def measure(keys: int, minutes: int) -> None:
     callers, recorder = fill(keys), UsageRecorder()
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")
-    process = server_process()
+    server_process = server_processes()
     now = time.time_ns() // 1000 // MINUTE * MINUTE
     print(f"{keys:,} keys on {connection.vendor}; seconds")
     print(f"{'':16}{'wall':>8}{'worker CPU':>12}{'server CPU':>12}")
@@ -86,12 +79,12 @@ def measure(keys: int, minutes: int) -> None:
     writes = 1 + minutes * 60 // WRITE_EVERY
     for number in range(writes):
         gather(recorder, callers, now + number * WRITE_EVERY * SECOND)
-        wall, worker, server = time.perf_counter(), time.process_time(), cpu_seconds(process)
+        wall, worker, server = time.perf_counter(), time.process_time(), cpu_seconds(server_process)
         recorder.write()
         took = (
             time.perf_counter() - wall,
             time.process_time() - worker,
-            cpu_seconds(process) - server,
+            cpu_seconds(server_process) - server,
         )
         found.append(took)
         print(f"{'write ' + str(number + 1):16}" + "{:8.2f}{:12.3f}{:12.2f}".format(*took), flush=True)

@@ -1,10 +1,8 @@
 """The event loop's way: many requests wait at once, and none pays for another's failure."""
 
 import asyncio
-import random
 import socket
 import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -14,7 +12,7 @@ import hiredis
 import pytest
 from django.conf import settings
 from django.core.exceptions import SynchronousOnlyOperation
-from django.db import DataError, IntegrityError, OperationalError
+from django.db import DataError, IntegrityError
 
 from inventory.models import Category, Pet
 from petstore.db.monitor import patience
@@ -29,7 +27,7 @@ from petstore.loop.writers import Writers
 from tests.conftest import COMMITTED
 from tests.support.servers import RedisServer, redis_server
 from tests.support.skips import NEEDS_POSTGRESQL
-from tests.support.turns import Function, end_connection, run, serve, turn
+from tests.support.turns import Function, run, serve, turn
 
 DOUBLE = Statement(b"double", b"SELECT $1 * 2")
 DIVIDE = Statement(b"divide", b"SELECT 10 / $1")
@@ -165,27 +163,6 @@ def test_a_statement_that_the_server_forgot_is_prepared_again(pipe: Reader) -> N
 
 @COMMITTED
 @NEEDS_POSTGRESQL
-@pytest.mark.parametrize("reads", [True, False])
-def test_only_reads_are_asked_again_when_the_connection_is_lost(reads: bool) -> None:
-    pipe = Reader("default") if reads else Writers("default")
-    own = Statement(b"own", b"SELECT pg_backend_pid()")
-
-    async def main() -> Any:
-        await turn(lambda: pipe.rows(DOUBLE, [4]))
-        ((process,),) = await turn(lambda: pipe.rows(own, []))
-        unnoticed = threading.Thread(target=end_connection, args=[process])
-        unnoticed.start()
-        unnoticed.join()  # The loop stands still meanwhile.
-        lost = asyncio.gather(turn(lambda: pipe.rows(DOUBLE, [4])), return_exceptions=True)
-        return (await lost)[0], await turn(lambda: pipe.rows(own, []))
-
-    outcome, after = run(main())
-    assert after
-    assert outcome == [(8,)] if reads else isinstance(outcome, OperationalError)
-
-
-@COMMITTED
-@NEEDS_POSTGRESQL
 def test_writes_commit_each_for_itself() -> None:
     category = Category.objects.get_or_create(name="Engine")[0]
     writers = Writers("default")
@@ -259,56 +236,6 @@ def test_after_a_restart_redis_is_asked_again(redis: RedisServer) -> None:
         return [before, await turn(lambda: pipe.connected().call("ECHO", "after"))]
 
     assert run(main()) == [b"before", b"after"]
-
-
-async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Answer each command with its first argument."""
-    commands = hiredis.Reader()
-    while data := await reader.read(4096):
-        commands.feed(data)
-        while (command := commands.gets()) is not False:
-            writer.write(b"+%s\r\n" % command[1])
-
-
-async def be_busy() -> None:
-    """Take a millisecond of each turn of the loop."""
-    while True:
-        end = time.monotonic() + 0.001
-        while time.monotonic() < end:
-            pass
-        await asyncio.sleep(0)
-
-
-@pytest.mark.parametrize("path", ["", "/9"])
-def test_a_redis_that_closes_soon_after_it_accepts_swaps_no_replies_and_lets_nobody_wait(
-    path: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("petstore.loop.pipe.PAUSE_AFTER_FAILURE", 0.0)
-    patience = random.Random(1)
-
-    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        echoing = asyncio.create_task(echo(reader, writer))
-        await asyncio.sleep(patience.uniform(0, 0.012))
-        echoing.cancel()
-        writer.transport.abort()
-
-    async def client(pipe: RedisPipe, number: int) -> None:
-        for text in (f"{number}-{n}" for n in range(40)):
-            with suppress(PipeError):
-                asked = turn(partial(lambda text: pipe.connected().call("ECHO", text), text))
-                assert await asyncio.wait_for(asked, 10) == text.encode()
-            await asyncio.sleep(patience.uniform(0, 0.004))
-
-    async def main() -> None:
-        server = await asyncio.start_server(accept, "127.0.0.1", 0)
-        url = f"redis://127.0.0.1:{server.sockets[0].getsockname()[1]}{path}"
-        pipe = RedisPipe(url, 0.5)
-        async with server, asyncio.TaskGroup() as busy:
-            beside = busy.create_task(be_busy())
-            await asyncio.gather(*(client(pipe, number) for number in range(6)))
-            beside.cancel()
-
-    run(main())
 
 
 def test_a_password_is_sent(tmp_path: Any) -> None:

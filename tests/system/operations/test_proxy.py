@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from petstore.api.errors import RETRY_SECONDS, ErrorCode, error_body
+from petstore.api.errors import ErrorCode
 from tests.support.servers import free_port, wait_until
 from tests.support.skips import needs_program
 from tests.system.operations import proxy
@@ -99,17 +99,6 @@ def status(connection: socket.socket) -> bytes:
 
 def refused(asked: list[socket.socket]) -> bool:
     return sum(map(answered, asked)) >= MORE - UNCOUNTED
-
-
-def test_without_an_instance_it_says_what_the_service_would(tmp_path: Path) -> None:
-    port = free_port()
-    with proxy.haproxy(tmp_path, free_port(), free_port(), port, proxy.IN_THE_CLEAR):
-        answer = httpx.get(f"http://127.0.0.1:{port}/v1/pets")
-    assert answer.status_code == 503
-    assert answer.headers["content-type"] == "application/json"
-    assert answer.json() == error_body(ErrorCode.SERVICE_UNAVAILABLE)
-    assert answer.headers["retry-after"] == str(RETRY_SECONDS)
-    assert answer.headers["cache-control"] == "no-store"
 
 
 def test_slow_clients_take_no_place_from_others(port: int, go_on: threading.Event) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from petstore.api.errors import ErrorCode, error_body
+from petstore.api.errors import RETRY_SECONDS, ErrorCode, error_body
 from tests.support.live import ROOT, live_service, migrated_server
 from tests.support.postgresql import postgresql_server, programs
 from tests.support.raw_http import parsed, rest
@@ -138,6 +138,11 @@ def test_answers_of_the_proxy_itself_have_what_every_answer_of_the_api_has(tmp_p
     with proxy.haproxy(tmp_path, free_port(), free_port(), port, proxy.IN_THE_CLEAR):
         answer = httpx.get(f"http://127.0.0.1:{port}/v1/pets", headers={"X-Request-Id": "sent-1"})
     assert (answer.status_code, answer.json()) == (503, error_body(ErrorCode.SERVICE_UNAVAILABLE))
+    assert (answer.headers["content-type"], answer.headers["cache-control"]) == (
+        "application/json",
+        "no-store",
+    )
+    assert answer.headers["retry-after"] == str(RETRY_SECONDS)
     assert answer.headers["x-request-id"] == "sent-1"
     assert answer.headers["x-ratelimit-limit"] == answer.headers["x-ratelimit-remaining"] == "300"
     assert int(answer.headers["x-ratelimit-reset"]) > 1_700_000_000
