@@ -1,35 +1,217 @@
-"""Several instances on one database, its standby and one Redis: a short run of several_machines.py."""
+"""Two instances behind the deployed proxy, on one Redis, a primary and a streaming standby."""
 
+import re
+import time
+from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import NamedTuple
 
+import httpx
+import psycopg
 import pytest
 
+from tests.support.live import Service, migrated_server
+from tests.support.postgresql import IMMEDIATE, PostgreSQLServer, postgresql_server, standby_server
+from tests.support.servers import free_port, redis_server, wait_until
 from tests.support.skips import needs_program
-from tests.system.operations import proxy, several_machines
-from tests.system.operations.machines import OWN_SERVERS
-from tests.system.operations.several_machines import Figure, Shop
+from tests.support.thorough import THOROUGH
+from tests.system.operations import proxy
+from tests.system.operations.machines import OWN_SERVERS, PAUSE, Customers, instance
 
 pytestmark = [*OWN_SERVERS, needs_program(proxy.program(), "haproxy")]
+
+MAX_LAG = 1  # Seconds: REPLICA_MAX_LAG.
+HOLD = MAX_LAG + 1.0  # Seconds for which an account that wrote reads the primary.
+CUSTOMERS = 8
+WRITES = 10  # Of each customer.
+PET = {"name": "Rex", "categoryId": 1}
+
+
+class Shop(NamedTuple):
+    """All that runs."""
+
+    primary: PostgreSQLServer
+    standby: PostgreSQLServer
+    instances: list[Service]
+    url: str  # The proxy's.
+
+    def client(self, key: str) -> httpx.Client:
+        """Return a client of the proxy."""
+        return httpx.Client(
+            base_url=f"{self.url}/v1", headers={"Authorization": f"Bearer {key}"}, timeout=30
+        )
+
+    def key(self, account: str) -> str:
+        """Issue a key whose limits nobody reaches."""
+        return self.instances[0].roomy_key(account)
+
+    def readers(self, account: str) -> Customers:
+        """Return customers of one account who list pets through the proxy."""
+        headers = {"Authorization": f"Bearer {self.key(account)}"}
+        return Customers(
+            CUSTOMERS,
+            lambda client: client.get("/pets?limit=3"),
+            base_url=f"{self.url}/v1",
+            headers=headers,
+        )
+
+    def reads(self, database: str) -> float:
+        """Return how many reads this database has answered, as both instances count them."""
+        pattern = re.compile(rf'^petstore_reads_total{{database="{database}"}} (\S+)$', re.MULTILINE)
+        pages = [httpx.get(f"{service.url}/metrics").text for service in self.instances]
+        return sum(float(found[1]) for page in pages if (found := pattern.search(page)))
+
+    def replica_states(self) -> set[str]:
+        """Return what the instances say of the replica; each has one worker."""
+        return {httpx.get(f"{service.url}/readyz").json()["replica1"] for service in self.instances}
 
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
-    with several_machines.shop(tmp_path_factory.mktemp("machines")) as shop:
-        yield shop
+    folder = tmp_path_factory.mktemp("machines")
+    with ExitStack() as stack:
+        primary = stack.enter_context(postgresql_server(copy_of=migrated_server()))
+        standby = stack.enter_context(standby_server(primary))
+        redis = stack.enter_context(redis_server(folder))
+        settings = {
+            "REDIS_URL": redis.url,
+            "DATABASE_REPLICA_URL": standby.url,
+            "REPLICA_MAX_LAG": str(MAX_LAG),
+            "DRAIN_SECONDS": "2",
+        }
+        services = [
+            stack.enter_context(instance(folder / name, primary.url, workers=1, **settings))
+            for name in ("one", "two")
+        ]
+        a, b = (int(service.environment["PORT"]) for service in services)
+        port = free_port()
+        changes = proxy.IN_THE_CLEAR | proxy.ONE_ADDRESS
+        stack.enter_context(proxy.haproxy(folder, a, b, port, changes))
+        url = f"http://127.0.0.1:{port}"
+        wait_until(lambda: httpx.get(f"{url}/readyz").raise_for_status())
+        yield Shop(primary, standby, services, url)
 
 
-def own_writes(shop: Shop) -> list[Figure]:
-    return several_machines.own_writes(shop, writes=80)
+def soon(condition: Callable[[], bool]) -> None:
+    """Wait until it holds; AssertionError after 15 seconds."""
+    wait_until(condition, seconds=15)
 
 
-@pytest.mark.parametrize(
-    "measure",
-    [
-        own_writes,
-        several_machines.reads_from_standby,
-        several_machines.paused_replay,
-        several_machines.quota,
-    ],
-)
-def test_several_machines_are_as_one(shop: Shop, measure: Callable[[Shop], list[Figure]]) -> None:
-    assert [figure for figure in measure(shop) if not figure.good] == []
+def from_standby(of: Shop, client: httpx.Client) -> Callable[[], bool]:
+    """Return a check: this client's reads go to the standby."""
+
+    def check() -> bool:
+        before = of.reads("replica1")
+        for _ in range(4):
+            client.get("/pets?limit=1")
+        return of.reads("replica1") == before + 4
+
+    return check
+
+
+def test_every_account_finds_what_it_has_just_written(shop: Shop) -> None:
+    def write_and_read(key: str) -> None:
+        with shop.client(key) as client:
+            for _ in range(WRITES):
+                made = client.post("/pets", json=PET)
+                assert made.status_code == 201, made.text
+                assert client.get(f"/pets/{made.json()['id']}").content == made.content
+
+    keys = [shop.key(f"Writer {number}") for number in range(CUSTOMERS)]
+    with ThreadPoolExecutor(CUSTOMERS) as pool:
+        list(pool.map(write_and_read, keys))
+
+
+def test_account_that_wrote_nothing_lately_reads_from_the_standby_and_after_a_write_from_the_primary(
+    shop: Shop,
+) -> None:
+    with shop.client(shop.key("Reader")) as client:
+        for _ in range(5):  # If the watch is held up for MAX_LAG, by a slow machine, the primary is read.
+            soon(from_standby(shop, client))
+            before = shop.reads("replica1"), shop.reads("default")
+            for _ in range(100):
+                client.get("/pets?limit=1").raise_for_status()
+            standby, primary = shop.reads("replica1") - before[0], shop.reads("default") - before[1]
+            if not primary:
+                break
+        assert (standby, primary) == (100, 0)
+        made = client.post("/pets", json=PET).json()
+        before_reads = shop.reads("replica1")
+        for _ in range(20):
+            assert client.get(f"/pets/{made['id']}").json() == made
+        assert shop.reads("replica1") == before_reads
+
+
+def test_nobody_reads_what_is_too_old_or_misses_an_own_write_while_the_standby_is_behind(
+    shop: Shop,
+) -> None:
+    with (
+        shop.client(shop.key("Patient")) as other,
+        shop.client(shop.key("Writer")) as writer,
+        psycopg.connect(shop.standby.url, autocommit=True) as standby,
+    ):
+        soon(from_standby(shop, other))
+        standby.execute("SELECT pg_wal_replay_pause()")
+        path = f"/pets/{writer.post('/pets', json=PET).json()['id']}"
+        began = asked_at = time.monotonic()
+        missed_at = 0.0
+        while other.get(path).status_code != 200:
+            missed_at = asked_at - began
+            assert writer.get(path).status_code == 200
+            assert time.monotonic() - began < 15
+            time.sleep(PAUSE)
+            asked_at = time.monotonic()
+        assert missed_at < MAX_LAG
+        end = began + HOLD + 1  # From now on only the standby's lag keeps the writer from it.
+        while time.monotonic() < end:
+            assert writer.get(path).status_code == 200
+            time.sleep(PAUSE)
+        assert shop.replica_states() == {"behind"}
+        standby.execute("SELECT pg_wal_replay_resume()")
+        wait_until(from_standby(shop, other), seconds=5)
+
+
+@pytest.mark.skipif(not THOROUGH, reason="It takes its time: see tests/support/thorough.py.")
+@pytest.mark.parametrize("fault", ["standby killed", "standby silent", "instance stopped"])
+def test_no_request_fails_while_a_machine_is_away(shop: Shop, fault: str) -> None:
+    first = shop.instances[0]
+    faults: dict[str, tuple[Callable[[], None], Callable[[], None], Callable[[], bool]]] = {
+        "standby killed": (
+            lambda: shop.standby.stop(IMMEDIATE),
+            shop.standby.start,
+            lambda: shop.replica_states() == {"away"},
+        ),
+        "standby silent": (
+            shop.standby.freeze,
+            lambda: shop.standby.freeze(thaw=True),
+            lambda: shop.replica_states() == {"away"},
+        ),
+        "instance stopped": (first.stop, lambda: first.start(1), lambda: first.process is None),
+    }
+    begin, end, is_over = faults[fault]
+    soon(lambda: shop.replica_states() == {"ok"})
+    with shop.readers(fault) as load:
+        soon(lambda: load.each_got(200, since=0))
+        time.sleep(HOLD + 0.5)  # Until its reads go to the standby: the load is what is measured.
+        begin()
+        soon(is_over)
+        known = time.monotonic()
+        soon(lambda: load.each_got(200, since=known))
+        end()
+    assert load.statuses().keys() == {200}, [one.body for one in load.all if one.status != 200][:3]
+    assert max(answer.took for answer in load.all) < 2
+
+
+def test_limit_admits_as_many_whichever_instance_is_asked(shop: Shop) -> None:
+    numbers = ("--per-minute", "200", "--per-day", "100000")
+    key = shop.instances[0].issue("Exact", "enterprise", *numbers)["key"]
+
+    def send(_: int) -> Counter[int]:
+        with shop.client(key) as client:
+            return Counter(client.get("/pets?limit=1").status_code for _ in range(40))
+
+    with ThreadPoolExecutor(CUSTOMERS) as pool:
+        statuses = sum(pool.map(send, range(CUSTOMERS)), Counter[int]())
+    assert statuses == {200: 200, 429: 120}
