@@ -46,6 +46,7 @@ def test_an_order_goes_from_tab_to_tab_until_it_is_done(shop: Service, open_page
         stage(page, "Done")
         expect(page.get_by_role("link", name=str(order), exact=True).first).to_be_visible()
         assert client.get(f"/store/orders/{order}").json()["status"] == "delivered"
+        assert client.get(f"/pets/{pet}").json()["status"] == "sold"
 
 
 def test_a_suspended_account_is_refused_until_that_is_lifted(shop: Service, open_page: Open) -> None:

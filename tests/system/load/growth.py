@@ -9,8 +9,6 @@ are measured in turn, and ratios are to the first.
 
 import argparse
 import os
-import subprocess
-import sys
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
@@ -18,9 +16,9 @@ from pathlib import Path
 import psycopg
 
 from tests import environment
-from tests.support.live import ROOT, Service, live_service
+from tests.support.live import Service, live_service
 from tests.support.servers import redis_server
-from tests.system.load.requests import HEAD, KEYS, Target, compare
+from tests.system.load.requests import HEAD, KEYS, Target, compare, fill
 
 PAGE = 20
 ADD = """
@@ -74,9 +72,7 @@ def main(options: argparse.Namespace) -> None:
             (place := folder / str(pets)).mkdir()
             redis = stack.enter_context(redis_server(place)).url
             service = stack.enter_context(live_service(place, workers=2, REDIS_URL=redis))
-            keys = ("--pets", "0", "--keys", str(KEYS), "--keys-out", str(place / "keys"))
-            fill = [sys.executable, "-m", "tests.system.load.fill", *keys]
-            subprocess.run(fill, cwd=ROOT, env=service.environment, check=True)
+            fill(service, place / "keys", pets=0, count=KEYS)
             add_pets(service.environment["DATABASE_URL"], pets)
             show_plans(service.environment["DATABASE_URL"], pets)
             running[f"{pets:,} pets"] = Target(service, place / "keys", pets, far_page(service, pets))

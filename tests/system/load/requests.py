@@ -13,7 +13,6 @@ import argparse
 import os
 import statistics
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -22,6 +21,7 @@ from typing import NamedTuple
 
 from tests import environment
 from tests.support.live import ROOT, Service, live_service
+from tests.support.packages import python
 from tests.support.servers import free_port, redis_server
 
 OPERATIONS = ("list", "list100", "get", "create", "keyed", "replayed", "orders", "mixed")
@@ -78,6 +78,13 @@ def run(target: Target, operation: str, seconds: int, connections: int) -> Round
     line = next(line for line in done.stdout.splitlines() if line.startswith("RESULT"))
     requests, microseconds, p50, p99, bad = map(int, line.split()[1:])
     return Round(requests / microseconds * 1e6, p50 / 1e3, p99 / 1e3, spent / max(1, requests) * 1e6, bad)
+
+
+def fill(service: Service, keys: Path, *, pets: int, count: int) -> None:
+    """Migrate and fill the service's database; the file gets the keys, one a line."""
+    sizes = ("--pets", str(pets), "--keys", str(count), "--keys-out", str(keys))
+    command = [python(), "-m", "tests.system.load.fill", *sizes]
+    subprocess.run(command, cwd=ROOT, env=service.environment, check=True, stdout=subprocess.DEVNULL)
 
 
 def variants(options: argparse.Namespace) -> dict[str, dict[str, str]]:
@@ -138,13 +145,7 @@ def main(options: argparse.Namespace) -> None:
         redis = "" if options.no_redis else stack.enter_context(redis_server(folder)).url
         first = stack.enter_context(live_service(folder, workers=2, REDIS_URL=redis))
         keys = folder / "keys"
-        sizes = ("--pets", str(options.pets), "--keys", str(KEYS), "--keys-out", str(keys))
-        subprocess.run(
-            [sys.executable, "-m", "tests.system.load.fill", *sizes],
-            cwd=ROOT,
-            env=first.environment,
-            check=True,
-        )
+        fill(first, keys, pets=options.pets, count=KEYS)
         started = stack.enter_context(services(folder, first, variants(options)))
         running = {name: Target(service, keys, options.pets) for name, service in started.items()}
         print(HEAD)

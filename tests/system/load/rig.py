@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -19,13 +18,12 @@ from typing import NamedTuple, TypeVar
 import psycopg
 
 from tests import environment
-from tests.support.live import ROOT, Service, migrated_server
-from tests.support.packages import python
+from tests.support.live import Service, migrated_server
 from tests.support.postgresql import PostgreSQLServer, postgresql_server, standby_server
 from tests.support.servers import RedisServer, free_port, redis_server
 from tests.system.load.client import Client, Phase
 from tests.system.load.record import Record
-from tests.system.load.requests import memory_mib
+from tests.system.load.requests import fill, memory_mib
 from tests.system.load.shop import WRITES, Shop
 
 KEYS = 200  # Fewer in a shop of fewer pets.
@@ -127,7 +125,8 @@ def rig(options: argparse.Namespace, *, replica: bool = False, sqlite: Path | No
             standby = stack.enter_context(standby_server(server, "max_connections=200"))
             own |= {"DATABASE_REPLICA_URL": standby.url}
         service = Service(os.environ | own | chosen(options), folder)
-        keys = fill(service, folder / "keys", options.pets)
+        fill(service, folder / "keys", pets=options.pets, count=min(KEYS, options.pets))
+        keys = (folder / "keys").read_text().split()
         if server is not None:
             with psycopg.connect(server.url, autocommit=True) as connection:
                 connection.execute("VACUUM ANALYZE")
@@ -136,18 +135,6 @@ def rig(options: argparse.Namespace, *, replica: bool = False, sqlite: Path | No
         stack.callback(stop, service)
         service.start(WORKERS)
         yield Rig(service, Shop(keys, options.pets), server, standby, redis, int(port))
-
-
-def fill(service: Service, keys: Path, pets: int) -> list[str]:
-    """Migrate and fill the service's database; return the keys."""
-    subprocess.run(
-        [
-            python(), "-m", "tests.system.load.fill",
-            "--pets", str(pets), "--keys", str(min(KEYS, pets)), "--keys-out", str(keys),
-        ],
-        cwd=ROOT, env=service.environment, check=True, stdout=subprocess.DEVNULL,
-    )  # fmt: skip
-    return keys.read_text().split()
 
 
 def stop(service: Service) -> None:
@@ -174,7 +161,6 @@ class Sample(NamedTuple):
     mib: float
     files: int
     connections: int  # To PostgreSQL.
-    stolen: float  # Seconds that the cores wanted to run since they started, and the host had others run.
 
 
 def sample(rig: Rig, second: float, clients: int) -> Sample:
@@ -184,13 +170,7 @@ def sample(rig: Rig, second: float, clients: int) -> Sample:
     with psycopg.connect(rig.database) as connection:
         row = connection.execute(BACKENDS).fetchone()
     assert row is not None
-    return Sample(second, memory_mib(pids), files - clients, int(row[0]), stolen_seconds())
-
-
-def stolen_seconds() -> float:
-    """Return the steal time of all cores since they started, proc_stat(5); 0 where no host tells."""
-    with Path("/proc/stat").open() as file:
-        return int(file.readline().split()[8]) / os.sysconf("SC_CLK_TCK")
+    return Sample(second, memory_mib(pids), files - clients, int(row[0]))
 
 
 @contextmanager

@@ -68,19 +68,13 @@ def print_latencies(record: Record) -> None:
 
 
 def print_samples(samples: list[Sample], record: Record) -> None:
-    """Print what the service held, about once a minute, and until the next time: how it answered, and how
-    many cores the host took from this machine meanwhile, which makes it slower without any fault here.
-    """
-    print(
-        f"{'second':>8}{'MiB':>9}{'files':>8}{'PostgreSQL':>12}"
-        f"{'p50 ms':>9}{'p99 ms':>9}{'most ms':>9}{'stolen':>9}"
-    )
+    """Print what the service held, about once a minute, and how it answered until the next time."""
+    print(f"{'second':>8}{'MiB':>9}{'files':>8}{'PostgreSQL':>12}{'p50 ms':>9}{'p99 ms':>9}{'most ms':>9}")
     shown = samples[:: max(1, len(samples) // 11)]
     for one, following in pairwise([*shown, samples[-1]]):
         p50, p99, most = record.between(one.second, following.second).milliseconds(0.5, 0.99, 1)
         held = f"{one.second:>8.0f}{one.mib:>9.1f}{one.files:>8}{one.connections:>12}"
-        stolen = (following.stolen - one.stolen) / max(following.second - one.second, EVERY)
-        print(f"{held}{p50:>9.1f}{p99:>9.1f}{most:>9.1f}{stolen:>9.2f}")
+        print(f"{held}{p50:>9.1f}{p99:>9.1f}{most:>9.1f}")
 
 
 def main(options: argparse.Namespace) -> None:
