@@ -3,7 +3,8 @@
     python -m tests.run [--quick] [OPTION OF PYTEST ...]
 
 On SQLite runs what needs one process, and of the rest what depends on the database; on PostgreSQL what
-touches a database, and the whole system. `--quick` runs what needs one process, on SQLite.
+touches a database, and the whole system. `--quick` runs what needs one process, on SQLite, and asks a
+PostgreSQL that answers some questions from the event loop.
 
 PostgreSQL is the one that DATABASE_URL names, or one of our own where its programs are installed, or a
 local one that answers. Without any, the system runs on SQLite; not in CI (`CI=true`), where a silent skip
@@ -30,6 +31,7 @@ from tests.support.postgresql import postgresql_server, programs
 ROOMY = ("max_connections=300", "fsync=off", "autovacuum=off")
 ON_SQLITE = "not system or each_database"
 ON_POSTGRESQL = "system or database"
+EVENT_LOOP = "tests/system/loop/test_loop.py"
 MEMORY = Path("/dev/shm")  # Where Linux keeps files in memory.
 ROOM = 4 * 1024**3  # Bytes.
 # Those that we may use, which can be fewer than the machine has. macOS doesn't say.
@@ -76,9 +78,18 @@ def main(arguments: list[str]) -> int:
     with temporary_files_in_memory():
         if arguments[:1] == ["--quick"]:
             others = ["--ignore=tests/system", *arguments[1:]]
-            return run("SQLite, in one process", "not system", others, DATABASE_URL="")
+            status = run("SQLite, in one process", "not system", others, DATABASE_URL="")
+            return status or (0 if arguments[1:] else ask_postgresql())
         with postgresql() as url:
             return on_each(url, arguments)
+
+
+def ask_postgresql() -> int:
+    """Run the tests of the event loop that need no tables; return the exit status, 0 without PostgreSQL."""
+    url = servers.postgresql()
+    if url is None:
+        return 0
+    return run("PostgreSQL, by the event loop", "not database", [EVENT_LOOP], 0, DATABASE_URL=url)
 
 
 def on_each(postgresql: str | None, arguments: list[str]) -> int:
