@@ -94,11 +94,6 @@ class Proxy:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    @property
-    def open_links(self) -> int:
-        """Return how many clients are connected."""
-        return len(self._links)
-
     def strike(self, fault: Fault) -> None:
         """Begin a fault; it lasts until `mend`."""
         self._fault, self._dice = fault, random.Random(fault.seed)

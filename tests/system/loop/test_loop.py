@@ -16,7 +16,6 @@ from django.db import DataError, IntegrityError
 
 from inventory.models import Category, Pet
 from petstore.db.monitor import patience
-from petstore.loop.compiled_writes import insert
 from petstore.loop.connection import PipeError
 from petstore.loop.libpq import Statement
 from petstore.loop.reader import Reader
@@ -173,14 +172,6 @@ def test_writes_commit_each_for_itself() -> None:
     found = serve(*(lambda c=c: writers.rows(add, ["Rex", c]) for c in categories))
     assert [isinstance(one, IntegrityError) for one in found] == [True, False] * 10
     assert Pet.objects.filter(name="Rex").count() == 10
-
-
-@COMMITTED
-@NEEDS_POSTGRESQL
-def test_an_insert_on_the_loop_gives_the_primary_key() -> None:
-    category = Category.objects.get_or_create(name="Engine")[0]
-    (pet,) = serve(lambda: insert(Pet(name="Rex", category_id=category.pk)))
-    assert Pet.objects.get(pk=pet.pk).name == "Rex"
 
 
 # --- Redis ---------------------------------------------------------------------------------------

@@ -21,7 +21,6 @@ from django.test import Client
 from petstore.observability.healthcheck import lives
 from tests.support.live import ROOT, STOP_SECONDS, own_database
 from tests.support.servers import free_port, wait_until
-from tests.system.operations import upgrade
 
 DEPLOY = ROOT / "deploy"
 
@@ -229,12 +228,3 @@ def test_unit_for_systemd_is_valid_and_hardened(tmp_path: Path) -> None:
 def test_load_balancers_and_prometheus_may_ask_by_address(client: Client, path: str) -> None:
     assert client.get(path, headers={"host": "192.0.2.7:8000"}).status_code == 200
     assert client.get("/", headers={"host": "192.0.2.7:8000"}).status_code == 400
-
-
-def test_upgrade_script_makes_a_next_version_of_this_one(tmp_path: Path) -> None:
-    upgrade.make_next(ROOT, tmp_path / "next")
-    missing = subprocess.run(
-        [sys.executable, "manage.py", "makemigrations", "--check", "--dry-run"],
-        cwd=tmp_path / "next", capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert missing.returncode == 0, missing.stdout + missing.stderr

@@ -256,7 +256,7 @@ def test_facts_that_never_stay_make_the_database_count_and_nothing_flip(
     end_facts(acme, own_redis, monkeypatch, after=range(1, 100))
     assert acme.send().admitted
     assert store.state == "redis"
-    acme.store = store._redis
+    acme.store = RedisQuotaStore(own_redis.url)
     with pytest.raises(RedisUndecidedError):
         acme.send()
 
@@ -278,6 +278,10 @@ def end_facts(desk: Desk, server: RedisServer, monkeypatch: pytest.MonkeyPatch, 
 # --- Whose reply is it? --------------------------------------------------------------------------
 
 
+def foreign_replies() -> float:
+    return next(iter(FOREIGN_REPLIES.collect())).samples[0].value
+
+
 def test_reply_for_another_key_is_refused_and_counted_and_ends_its_connection(
     own_redis: RedisServer, db: None
 ) -> None:
@@ -289,10 +293,10 @@ def test_reply_for_another_key_is_refused_and_counted_and_ends_its_connection(
     connection.send_command(
         "EVALSHA", ADMIT.sha, 3, *hashes, "", "", 0, "", "", ""
     )  # Its reply waits for the next.
-    counted = FOREIGN_REPLIES._value.get()
+    counted = foreign_replies()
     with pytest.raises(ForeignReplyError, match=acme.keys[0].public_id):
         store._own(acme.keys[0].public_id, connection.read_response())
-    assert FOREIGN_REPLIES._value.get() == counted + 1
+    assert foreign_replies() == counted + 1
     assert connection._sock is None
     assert acme.send().admitted
 
