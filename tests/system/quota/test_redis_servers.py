@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from accounts.quota.database_store import DatabaseQuotaStore
+from accounts.quota.fallback import FallbackQuotaStore
 from accounts.quota.redis_store import RedisQuotaStore, names
 from petstore.loop.scripts import RedisUnavailableError
 from tests.support.quota import Desk, day
@@ -93,7 +95,8 @@ def test_accounts_of_living_nodes_stay_while_one_node_is_dead(
 ) -> None:
     monkeypatch.setattr("accounts.quota.fallback.PROBE_EVERY", 0.01)
     with cluster(tmp_path, 3) as nodes:
-        store, shards = worker(nodes[0].url), RedisQuotaStore(nodes[0].url)
+        in_redis = RedisQuotaStore(nodes[0].url)
+        store = FallbackQuotaStore(in_redis, DatabaseQuotaStore())
         desks: list[Desk] = []
         admitted: list[int] = []
         homes: list[str] = []
@@ -102,7 +105,7 @@ def test_accounts_of_living_nodes_stay_while_one_node_is_dead(
             desk = Desk(store, per_minute=60, per_day=1_000)
             desks.append(desk)
             admitted.append(desk.admitted(5))
-            homes.append(shards.shard(desk.keys[0].public_id))
+            homes.append(in_redis.shard(desk.keys[0].public_id))
         dead = nodes[2]
         dead.stop()
         for _ in range(3):
