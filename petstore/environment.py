@@ -29,7 +29,7 @@ def require(holds: object, name: str, otherwise: str) -> None:
 
 def load(file: Path) -> None:
     """Set the variables of a .env file that the environment lacks, exactly as they are written."""
-    if os.environ.get("PYTHON_DOTENV_DISABLED") or not file.exists():
+    if os.environ.get("PYTHON_DOTENV_DISABLED", "").lower() in TRUE or not file.exists():
         return
     try:
         # The environment can't hold NUL: it is as wrong as a byte that is not UTF-8.
