@@ -15,6 +15,7 @@ from dotenv.parser import parse_stream
 
 TRUE = {"1", "true", "yes", "on"}
 FALSE = {"0", "false", "no", "off"}
+DISABLED = "PYTHON_DOTENV_DISABLED"  # As python-dotenv has it: no .env is read.
 POSTGRESQL = {"postgres", "postgresql"}  # Schemes.
 
 TRACING_PACKAGES = ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")
@@ -29,7 +30,7 @@ def require(holds: object, name: str, otherwise: str) -> None:
 
 def load(file: Path) -> None:
     """Set the variables of a .env file that the environment lacks, exactly as they are written."""
-    if os.environ.get("PYTHON_DOTENV_DISABLED", "").lower() in TRUE or not file.exists():
+    if os.environ.get(DISABLED, "").lower() in TRUE or not file.exists():
         return
     try:
         # The environment can't hold NUL: it is as wrong as a byte that is not UTF-8.
