@@ -2,6 +2,7 @@
 
 import signal
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from granian.server.mp import MPServer, WorkerProcess
@@ -30,9 +31,17 @@ class DrainingServer(MPServer):
     A second SIGTERM, and Ctrl-C at any time, stop it at once.
     """
 
-    def __init__(self, *args: Any, drain_seconds: int, **options: Any) -> None:
+    def __init__(
+        self, *args: Any, drain_seconds: int, announce: Callable[[], object], **options: Any
+    ) -> None:
+        """`announce` waits in a thread until the service responds."""
         super().__init__(*args, **options)
         self.drain_seconds = drain_seconds
+        self._announce = announce
+
+    def _spawn_workers(self, *args: Any, **options: Any) -> None:
+        super()._spawn_workers(*args, **options)  # type: ignore[no-untyped-call]
+        threading.Thread(target=self._announce, daemon=True).start()
 
     def _spawn_worker(self, *args: Any, **options: Any) -> Any:
         worker: Any = super()._spawn_worker(*args, **options)

@@ -10,8 +10,8 @@ import os
 import resource
 import signal
 import sys
-import threading
 import time
+from functools import partial
 from tempfile import TemporaryDirectory
 
 from granian.constants import HTTPModes, Interfaces, Loops, RuntimeModes
@@ -94,8 +94,8 @@ def main() -> None:
             from petstore.observability.metrics_port import serve_metrics  # Its library takes 3 MB.
 
             serve_metrics(options.host, options.metrics_port, options.metrics_allow_from.split(","))
-        told = (options.host, options.port, options.workers)
-        threading.Thread(target=announce, args=told, daemon=True).start()
+        # A thread that imports while a worker is forked leaves it a lock that is never released.
+        lives(options.port, options.host)  # Imports late what `announce` needs.
         DrainingServer(
             "petstore.serving.rsgi:application",
             interface=Interfaces.RSGI,
@@ -112,6 +112,7 @@ def main() -> None:
             ),
             respawn_failed_workers=True,
             drain_seconds=options.drain_seconds,
+            announce=partial(announce, options.host, options.port, options.workers),
             workers_kill_timeout=STOP_SECONDS,
             log_level=LogLevels.warning,
             log_dictconfig=LOG_CONFIG if options.log_format == "json" else None,

@@ -1,6 +1,10 @@
 """How requests are made from what the server tells, and their answers sent."""
 
 import asyncio
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock, call
@@ -178,3 +182,26 @@ def test_chunked_is_the_only_transfer_encoding(sent: str) -> None:
 @pytest.mark.parametrize("method", ["get", "Get", "PROPFIND", "X" * 9_000])
 def test_method_is_known_only_as_the_standard_spells_it(method: str) -> None:
     assert ServedRequest(scope_of(method=method), bodies.NOTHING).method == "other"
+
+
+class Healthy(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+
+def test_thread_that_announces_the_service_imports_nothing() -> None:
+    """A worker that is forked meanwhile would wait for ever for the lock of the import."""
+    script = """
+import sys
+from petstore.serving.server import lives
+lives(1)  # As `main` does before the first fork.
+loaded = set(sys.modules)
+print(lives(int(sys.argv[1])), *set(sys.modules) - loaded)
+"""
+    with HTTPServer(("127.0.0.1", 0), Healthy) as server:
+        threading.Thread(target=server.handle_request, daemon=True).start()
+        told = [sys.executable, "-c", script, str(server.server_port)]
+        done = subprocess.run(told, capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"
