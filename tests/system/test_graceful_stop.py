@@ -129,6 +129,7 @@ def server(monkeypatch: pytest.MonkeyPatch, drain_seconds: int) -> DrainingServe
         "petstore.serving.wsgi:application",
         interface=Interfaces.WSGI,
         drain_seconds=drain_seconds,
+        announce=lambda: None,
         log_enabled=False,
     )
 
