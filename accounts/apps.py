@@ -2,9 +2,6 @@
 
 from django.apps import AppConfig
 
-from petstore.observability import health
-from petstore.serving.signals import worker_started
-
 
 class AccountsConfig(AppConfig):
     """Who is calling, and how much they may do."""
@@ -12,10 +9,9 @@ class AccountsConfig(AppConfig):
     name = "accounts"
 
     def ready(self) -> None:
-        """Take the app's part at the gate, register its checks, and who hears of what."""
+        """Take the app's part at the gate, and register its checks and receivers."""
         from accounts import authentication, checks, refusing, throttling  # noqa: F401
-        from accounts.events import numbering
-        from accounts.quota import headers, publishing, store  # noqa: F401
+        from accounts.quota import headers, publishing  # noqa: F401
         from petstore.api.gate import ApiGate, Steps
 
         ApiGate.steps = Steps(
@@ -26,6 +22,11 @@ class AccountsConfig(AppConfig):
             quota_headers=headers.quota_headers,
             untouched_headers=headers.untouched_headers,
         )
-        worker_started.connect(numbering.number_from_now_on)
-        # `database` although Redis is set up means that Redis is away, which stops nobody.
-        health.tell(lambda: {"quota": store.state()})
+
+    def start_worker(self) -> None:
+        """Write usage behind and number events from now on."""
+        from accounts.events import numbering
+        from accounts.quota import publishing
+
+        publishing.begin()
+        numbering.number_from_now_on()

@@ -8,7 +8,6 @@ import threading
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from time import perf_counter
-from typing import Any
 
 from django.db import DatabaseError, connection
 from django.db.models import Count, QuerySet
@@ -106,7 +105,7 @@ def refresh(now: datetime | None = None) -> bool:
     return True
 
 
-def count_from_now_on(**kwargs: Any) -> None:
+def count_from_now_on() -> None:
     """Keep the count fresh, in a thread of its own."""
     threading.Thread(target=keep_fresh, name="stock", daemon=True).start()
 

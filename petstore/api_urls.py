@@ -10,7 +10,7 @@ from accounts.events.views import EventViewSet
 from accounts.views import AccountViewSet
 from inventory.views import CategoryViewSet, OrderViewSet, PetViewSet
 from petstore.api.views import NothingHere
-from petstore.web import probes
+from petstore.health import views as health
 
 api = [
     path("v1/account", AccountViewSet.as_view({"get": "retrieve"}), name="account"),
@@ -29,7 +29,7 @@ api = [
 urlpatterns = [
     *api,
     re_path(r"^v1(?:/|\Z)", NothingHere.as_view()),
-    path("healthz", probes.healthz, name="healthz"),
-    path("readyz", probes.readyz, name="readyz"),
-    path("metrics", probes.metrics, name="metrics"),
+    path("healthz", health.healthz, name="healthz"),
+    path("readyz", health.readyz, name="readyz"),
+    path("metrics", health.metrics, name="metrics"),
 ]

@@ -2,9 +2,6 @@
 
 from django.apps import AppConfig, apps
 
-from petstore.observability import health
-from petstore.serving.signals import worker_started
-
 
 class PetstoreConfig(AppConfig):
     """What every request shares."""
@@ -12,17 +9,15 @@ class PetstoreConfig(AppConfig):
     name = "petstore"
 
     def ready(self) -> None:
-        """Register what readiness depends on, and what a process that serves does beside its requests."""
-        from petstore.db import monitor, readiness, replicas
         from petstore.loop.compiled_writes import check_field_types
-        from petstore.observability import tracing, worker
 
         check_field_types(apps.get_models())
-        health.require("database", readiness.database)
-        health.require("migrations", readiness.migrations)
-        health.tell(
-            replicas.states
-        )  # One that is away or behind stops nobody: the primary is read instead.
-        worker_started.connect(worker.observe)
-        worker_started.connect(tracing.send_spans)
-        worker_started.connect(monitor.watch_servers)
+
+    def start_worker(self) -> None:
+        """Begin what a process that serves does beside its requests; wsgi.py calls this for each app."""
+        from petstore.db import monitor
+        from petstore.observability import tracing, worker
+
+        worker.observe()
+        tracing.send_spans()
+        monitor.watch_servers()

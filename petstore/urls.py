@@ -10,8 +10,9 @@ from django.views.generic import RedirectView
 from accounts.models import Plan
 from petstore import api_urls
 from petstore.api.openapi import views
-from petstore.observability.health import readiness
-from petstore.web import docs, home, search, status, well_known
+from petstore.health.checks import readiness
+from petstore.health.views import Status
+from petstore.web import docs, home, search, well_known
 from petstore.web.error_pages import error_page
 
 admin.autodiscover()  # In a worker nothing has loaded it before the first page.
@@ -19,7 +20,7 @@ admin.autodiscover()  # In a worker nothing has loaded it before the first page.
 urlpatterns = [
     *api_urls.urlpatterns,
     path("", home.Home.as_view(plans=Plan.objects.all, readiness=readiness), name="home"),
-    path("status", status.Status.as_view(), name="status"),
+    path("status", Status.as_view(), name="status"),
     path("docs/search", search.search, name="docs-search"),
     path("docs", docs.reference, name="docs"),
     *(path(f"docs/{page}", docs.guide, {"page": page}, name=f"docs-{page}") for page in docs.GUIDES),

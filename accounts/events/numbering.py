@@ -8,7 +8,6 @@ The move is one transaction, so a process that is killed leaves nothing half don
 import logging
 import threading
 from contextlib import suppress
-from typing import Any
 
 from django.db import Error, connection, transaction
 
@@ -97,7 +96,7 @@ def number_in_turn() -> int:
         return moved
 
 
-def number_from_now_on(**kwargs: Any) -> None:
+def number_from_now_on() -> None:
     """Go on numbering, in a thread of its own."""
     threading.Thread(target=keep_numbering, name="events", daemon=True).start()
 

@@ -24,7 +24,6 @@ from accounts.quota.redis_store import FACTS_KEPT, RedisQuotaStore
 from accounts.usage import write_behind
 from petstore.loop.scripts import RedisUnavailableError
 from petstore.observability.metrics import STORE_UP
-from petstore.serving.signals import worker_started
 
 logger = logging.getLogger(__name__)
 
@@ -214,8 +213,7 @@ def key_deleted(instance: ApiKey, **kwargs: Any) -> None:
         transaction.on_commit(partial(store.redis.forget, instance.public_id), robust=True)
 
 
-@receiver(worker_started)
-def begin(**kwargs: Any) -> None:
+def begin() -> None:
     """Write usage behind from now on, and tell Redis of what it was not told of."""
     STORE_UP.labels("redis" if store.redis else "database").set(1)
     write_behind.recorder.start(tell_all)

@@ -173,7 +173,7 @@ class Server:
 servers: dict[str, Server] = {}  # By alias; empty in a process that does not serve.
 
 
-def watch_servers(**kwargs: Any) -> None:
+def watch_servers() -> None:
     """Watch every PostgreSQL server of the settings from now on, each in a thread of its own."""
     for alias, options in settings.DATABASES.items():
         if options["ENGINE"] == "petstore.db":

@@ -7,7 +7,6 @@ What a span says here, the log says too, under the names of OpenTelemetry's sema
 
 from collections.abc import Callable
 from multiprocessing.util import Finalize
-from typing import Any
 
 from django.conf import settings
 from django.http import HttpRequest
@@ -20,7 +19,7 @@ from petstore.observability.requests import Answer, kind_of
 LONGEST_SENT = {"traceparent": 64, "tracestate": 512}
 
 
-def send_spans(**kwargs: Any) -> None:
+def send_spans() -> None:
     """Send spans from now on, as OpenTelemetry's own variables say, and the last ones at the end."""
     if not settings.OTEL_EXPORTER_OTLP_ENDPOINT:
         return

@@ -45,7 +45,7 @@ class Connections:
 connections = Connections()
 
 
-def observe(**kwargs: Any) -> None:
+def observe() -> None:
     """Write the log to standard output from now on, and sample."""
     output.start(descriptor=1)
     behind.start()

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from petstore.api.errors import ApiError, ErrorCode
 from petstore.observability.request_ids import request_id
-from petstore.serving import termination
+from petstore.serving import lifecycle
 from petstore.serving.bounds import Room, everybody, patience
 
 BODILESS = {"GET", "HEAD", "DELETE", "TRACE", "CONNECT"}
@@ -103,7 +103,7 @@ def end_when_told(loop: asyncio.AbstractEventLoop) -> None:
         signal.raise_signal(signal.SIGINT)
 
     loop.add_signal_handler(signal.SIGTERM, stop)
-    loop.call_soon(termination.let_come)
+    loop.call_soon(lifecycle.let_sigterm_come)
 
 
 def declared_length(scope: Any) -> int | None:

@@ -9,8 +9,8 @@ from typing import Any
 from django.conf import settings
 
 from petstore.loop.waiting import Entrance, Turn
-from petstore.observability import draining
 from petstore.serving.bodies import Body, Exchange
+from petstore.serving.lifecycle import is_draining
 from petstore.serving.requests import ServedRequest
 
 logger = logging.getLogger(__name__)
@@ -68,5 +68,5 @@ def part_while_draining(headers: Headers) -> None:
 
     One that stayed open would be cut when the port closes, perhaps just as a client sends its next request.
     """
-    if draining.is_draining():
+    if is_draining():
         headers.append(("connection", "close"))

@@ -10,24 +10,76 @@ import os
 import resource
 import signal
 import sys
+import threading
 import time
+from collections.abc import Callable
 from functools import partial
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from granian.constants import HTTPModes, Interfaces, Loops, RuntimeModes
 from granian.http import HTTP1Settings
 from granian.log import LogLevels
+from granian.server.mp import MPServer, WorkerProcess
 
 from petstore.observability.healthcheck import lives
 from petstore.observability.logs import LOG_CONFIG
 from petstore.observability.metrics_files import take_room
-from petstore.serving import termination
-from petstore.serving.draining_server import DrainingServer
+from petstore.serving import lifecycle
 
 STOP_SECONDS = 10  # What a worker has to finish its requests when the service is told to stop.
 MOST_CONNECTIONS = 8_000  # Of clients, to a worker.
 MOST_BUFFERED = 64 * 1024  # Bytes of a head, and of an answer that its client has not taken.
 OWN_FILES = 256  # What a worker has open beside them, at most.
+
+
+class Worker(WorkerProcess):
+    """A worker for whose end one thread alone waits.
+
+    The system tells only one of two that wait. Until that one has noted it, the other takes the worker for
+    alive: granian would log that it kills a worker, which has ended by itself.
+    """
+
+    def _watch(self) -> None:
+        self._watching = threading.Thread(target=self._watcher)
+        self._watching.start()
+
+    def join(self, timeout: float | None = None) -> None:
+        self._watching.join(timeout)
+
+
+class DrainingServer(MPServer):
+    """Granian's server, which after SIGTERM is not ready for `drain_seconds`, and stops only then.
+
+    A second SIGTERM, and Ctrl-C at any time, stop it at once.
+    """
+
+    def __init__(
+        self, *args: Any, drain_seconds: int, announce: Callable[[], object], **options: Any
+    ) -> None:
+        """`announce` waits in a thread until the service responds."""
+        super().__init__(*args, **options)
+        self.drain_seconds = drain_seconds
+        self._announce = announce
+
+    def _spawn_workers(self, *args: Any, **options: Any) -> None:
+        super()._spawn_workers(*args, **options)  # type: ignore[no-untyped-call]
+        threading.Thread(target=self._announce, daemon=True).start()
+
+    def _spawn_worker(self, *args: Any, **options: Any) -> Any:
+        worker: Any = super()._spawn_worker(*args, **options)
+        worker.__class__ = Worker  # The server has no setting for it.
+        return worker
+
+    def signal_handler_interrupt(self, *args: Any, **options: Any) -> None:
+        """Begin to drain, or stop; the first argument is the signal's number."""
+        if args[:1] != (signal.SIGTERM,) or lifecycle.is_draining() or not self.drain_seconds:
+            super().signal_handler_interrupt()  # type: ignore[no-untyped-call]
+            return
+        lifecycle.begin_to_drain()
+        end = threading.Timer(self.drain_seconds, super().signal_handler_interrupt)
+        end.daemon = True
+        end.start()
 
 
 def make_workers_end_when_told() -> None:
@@ -43,7 +95,7 @@ def make_workers_end_when_told() -> None:
     os.register_at_fork(
         before=lambda: signal.pthread_sigmask(signal.SIG_BLOCK, both),
         after_in_parent=lambda: signal.pthread_sigmask(signal.SIG_UNBLOCK, both),
-        after_in_child=termination.begin,
+        after_in_child=lifecycle.begin_worker,
     )
 
 

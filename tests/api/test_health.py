@@ -12,9 +12,9 @@ from django.db import OperationalError, connection
 from django.db.migrations.recorder import MigrationRecorder
 from django.test import Client
 
-from petstore.observability import health as checks
-from petstore.observability.draining import is_draining
-from petstore.observability.health import FAILED, NO_ANSWER, Check
+from petstore.health import checks
+from petstore.health.checks import FAILED, NO_ANSWER, Check
+from petstore.serving.lifecycle import is_draining
 from tests.conftest import COMMITTED
 
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from django.test import Client, RequestFactory
 
-from petstore.observability import health
-from petstore.web.status import Status
+from petstore.health import checks
+from petstore.health.views import Status
 
 
 def facts(**given: Any) -> dict[str, str]:
@@ -28,7 +28,7 @@ def test_ready_service_says_so_on_a_page(client: Client, db: None) -> None:
 
 
 def test_page_names_what_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health, "checks", {"database": None, "migrations": None})
+    monkeypatch.setattr(checks, "checks", {"database": None, "migrations": None})
     parts = {"status": "unavailable", "database": "no answer", "migrations": "ok", "quota": "redis"}
     assert facts(readiness=lambda: parts)["Does not answer"] == "database"
 
@@ -40,12 +40,12 @@ def test_page_names_what_is_slow(settings: Any) -> None:
 
 
 def test_check_that_takes_long_is_slow() -> None:
-    check = health.Check(lambda: "ok")
+    check = checks.Check(lambda: "ok")
     check.start().result()
-    assert check.seconds < health.SLOW
-    assert health.slow({"database": check}) == []
-    check.seconds = health.SLOW
-    assert health.slow({"database": check}) == ["database"]
+    assert check.seconds < checks.SLOW
+    assert checks.slow({"database": check}) == []
+    check.seconds = checks.SLOW
+    assert checks.slow({"database": check}) == ["database"]
 
 
 def test_ready_service_names_nothing_that_could_be_read_as_a_fault() -> None:

@@ -18,8 +18,8 @@ import pytest
 from django.db import connection
 from granian.constants import Interfaces
 
-from petstore.observability import draining
-from petstore.serving.draining_server import DrainingServer
+from petstore.serving import lifecycle
+from petstore.serving.server import DrainingServer
 from tests.support.live import STOP_SECONDS, Service, live_service
 from tests.support.servers import RedisServer, wait_until
 
@@ -124,7 +124,7 @@ def test_service_told_to_end_is_not_ready_and_ends_each_connection_with_an_answe
 
 def server(monkeypatch: pytest.MonkeyPatch, drain_seconds: int) -> DrainingServer:
     """Return a server that has not begun to serve."""
-    monkeypatch.setattr(draining, "_draining", mmap.mmap(-1, 1))
+    monkeypatch.setattr(lifecycle, "_draining", mmap.mmap(-1, 1))
     return DrainingServer(
         "petstore.serving.wsgi:application",
         interface=Interfaces.WSGI,
@@ -137,7 +137,7 @@ def server(monkeypatch: pytest.MonkeyPatch, drain_seconds: int) -> DrainingServe
 def test_second_signal_stops_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     told = server(monkeypatch, 300)
     told.signal_handler_interrupt(signal.SIGTERM, None)
-    assert draining.is_draining()
+    assert lifecycle.is_draining()
     assert not told.interrupt_signal
     told.signal_handler_interrupt(signal.SIGTERM, None)
     assert told.interrupt_signal
@@ -150,7 +150,7 @@ def test_ctrl_c_and_a_service_without_a_time_to_drain_stop_at_once(
     told = server(monkeypatch, drain_seconds)
     told.signal_handler_interrupt(by, None)
     assert told.interrupt_signal
-    assert not draining.is_draining()
+    assert not lifecycle.is_draining()
 
 
 def nothing(*_: object) -> None:

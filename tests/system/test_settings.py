@@ -60,7 +60,7 @@ def test_service_loads_neither_opentelemetry_nor_drf_spectacular_at_its_start() 
 
 def test_worker_has_the_api_at_its_start_and_the_pages_for_people_with_the_first_of_them() -> None:
     at_start = loaded("petstore.serving.rsgi")
-    assert {"inventory.views", "petstore.web.probes"} <= set(at_start)
+    assert {"inventory.views", "petstore.health.views"} <= set(at_start)
     pages = {"petstore.urls", "petstore.web.docs", "unfold.admin", "accounts.admin", "inventory.admin"}
     assert not pages & set(at_start)
     assert pages <= set(loaded("petstore.serving.rsgi, petstore.urls"))

@@ -9,10 +9,10 @@ from tests.support.packages import python
 
 STARTING = """
 import os, signal, uvloop
-from petstore.serving import termination
+from petstore.serving import lifecycle
 
-termination.begin()
-termination.hold_back()
+lifecycle.begin_worker()
+lifecycle.hold_back_sigterm()
 from petstore.serving import bodies
 
 loop = uvloop.new_event_loop()

@@ -1,8 +1,8 @@
 """Whether the service can serve, part by part: what load balancers ask.
 
-The apps register their parts in `ready()`. A check can't hang whoever asks, and never runs twice at once:
-each runs in a thread of its own, because nothing else could leave one that hangs; whoever asks while
-it runs gets that one's answer. So however many ask and however long a check hangs, it holds one thread.
+A check can't hang whoever asks, and never runs twice at once: each runs in a thread of its own, because
+nothing else could leave one that hangs; whoever asks while it runs gets that one's answer. So however many
+ask and however long a check hangs, it holds one thread.
 """
 
 import logging
@@ -10,6 +10,14 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
+from functools import cache
+
+from django.db import DEFAULT_DB_ALIAS, Error, connection
+from django.db.migrations.loader import MigrationLoader
+from django.db.migrations.recorder import MigrationRecorder
+
+from accounts.quota import store
+from petstore.db import monitor, replicas
 
 logger = logging.getLogger(__name__)
 
@@ -57,27 +65,48 @@ def states(checks: Mapping[str, Check], limit: float) -> dict[str, str]:
     return {name: run.result() if run.done() else NO_ANSWER for name, run in runs.items()}
 
 
-checks: dict[str, Check] = {}
-told: list[Callable[[], Mapping[str, str]]] = []
+def database() -> str:
+    """Return `ok`, or `unreachable`. Where the watch runs it has just asked."""
+    if DEFAULT_DB_ALIAS in monitor.servers:
+        return "unreachable" if monitor.is_away(DEFAULT_DB_ALIAS) else OK
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+    except Error:
+        return "unreachable"
+    finally:
+        connection.close()  # The check's thread ends with it.
+    return OK
 
 
-def require(part: str, examine: Callable[[], str]) -> None:
-    """Have the service be ready only while this returns `ok`."""
-    checks[part] = Check(examine)
+def migrations() -> str:
+    """Return `ok`, `missing` while one of this version is not applied, `unknown` without a database."""
+    try:
+        applied = MigrationRecorder(connection).applied_migrations()
+    except Error:
+        return "unknown"
+    finally:
+        connection.close()
+    return OK if needed() <= applied.keys() else "missing"
 
 
-def tell(states: Callable[[], Mapping[str, str]]) -> None:
-    """Have /readyz tell these as well, whatever they are; they return at once."""
-    told.append(states)
+@cache
+def needed() -> frozenset[tuple[str, str]]:
+    """Return the app and the name of each migration of this version."""
+    return frozenset(MigrationLoader(None).disk_migrations or ())
+
+
+checks = {"database": Check(database), "migrations": Check(migrations)}
 
 
 def readiness() -> dict[str, str]:
-    """Return `status`, `ok` or `unavailable`, and the state of each part."""
+    """Return `status`, `ok` or `unavailable`, and the state of each part.
+
+    Replicas and Redis stop nobody: while they are away, the primary is read, and the database counts.
+    """
     parts = states(checks, LIMIT)
     status = OK if set(parts.values()) == {OK} else "unavailable"
-    for more in told:
-        parts |= more()
-    return {"status": status, **parts}
+    return {"status": status, **parts, **replicas.states(), "quota": store.state()}
 
 
 def slow(among: Mapping[str, Check] = checks) -> list[str]:

@@ -1,18 +1,23 @@
-"""What programs beside the clients ask: whether the process lives, whether it can serve, its numbers."""
+"""What programs beside the clients ask, and the service's state for people."""
 
 import os
+from collections.abc import Callable, Mapping
+from datetime import datetime
 from ipaddress import ip_network
+from typing import Any
 
 from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.utils import timezone
 from django.views.decorators.http import require_safe
+from django.views.generic import TemplateView
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, generate_latest
 
 from petstore.api.client_ip import client_address
-from petstore.observability.draining import is_draining
-from petstore.observability.health import OK, readiness
+from petstore.health import checks
 from petstore.observability.metrics import behind
 from petstore.observability.metrics_port import AllWorkers
+from petstore.serving.lifecycle import is_draining
 
 
 @require_safe
@@ -29,8 +34,8 @@ def readyz(request: HttpRequest) -> JsonResponse:
     """
     if is_draining():
         return JsonResponse({"status": "draining"}, status=503)
-    parts = readiness()
-    return JsonResponse(parts, status=200 if parts["status"] == OK else 503)
+    parts = checks.readiness()
+    return JsonResponse(parts, status=200 if parts["status"] == checks.OK else 503)
 
 
 @require_safe
@@ -46,3 +51,25 @@ def metrics(request: HttpRequest) -> HttpResponse:
     behind.catch_up()
     folder = os.environ.get("PROMETHEUS_MULTIPROC_DIR")
     return HttpResponse(generate_latest(AllWorkers(folder) if folder else REGISTRY), CONTENT_TYPE_LATEST)
+
+
+class Status(TemplateView):
+    """Whether requests are served, what does not answer, and what is slow."""
+
+    http_method_names = ["get", "head"]
+    template_name = "status.html"
+    readiness: Callable[[], Mapping[str, str]] = staticmethod(checks.readiness)
+    slow: Callable[[], list[str]] = staticmethod(checks.slow)
+    clock: Callable[[], datetime] = staticmethod(timezone.now)
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        parts = dict(self.readiness())
+        ready = parts.pop("status") == checks.OK
+        counts_in_the_database = bool(settings.REDIS_URL) and parts.get("quota") == "database"
+        return super().get_context_data(
+            **kwargs,
+            ready=ready,
+            now=self.clock(),
+            away=[name for name, state in parts.items() if name in checks.checks and state != checks.OK],
+            slow=self.slow() + (["counting requests"] if counts_in_the_database else []),
+        )
