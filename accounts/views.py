@@ -3,8 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from rest_framework.request import Request
-from rest_framework.viewsets import ViewSetMixin
+from django.http import HttpRequest
 
 from accounts.caller import caller_of
 from accounts.key_text import ACCOUNT_ID_LENGTH
@@ -15,15 +14,15 @@ from petstore.api.responses import Response
 from petstore.api.views import ApiView
 
 
-class AccountViewSet(ViewSetMixin, ApiView):
+class AccountViewSet(ApiView):
     """What a key may know of its account and itself, and of what is left of the quota (D39)."""
 
     free_actions = {"retrieve"}
 
-    def retrieve(self, request: Request) -> Response:
+    def retrieve(self, request: HttpRequest) -> Response:
         """Return what the store has seen when it proved the key: nothing else is asked."""
         caller = caller_of(request)
-        verdict = Passage.of(request._request).verdict
+        verdict = Passage.of(request).verdict
         facts = caller.facts
         assert facts is not None
         assert isinstance(verdict, Verdict)

@@ -146,13 +146,9 @@ def as_api_error(exc: Exception) -> ApiError:
     match exc:
         case exceptions.ValidationError():
             return validation_error(exc)
-        case exceptions.UnsupportedMediaType():
-            return ApiError(ErrorCode.UNSUPPORTED_MEDIA_TYPE)
-        case exceptions.ParseError():
-            return ApiError(ErrorCode.MALFORMED_JSON)
-        case exceptions.NotFound() | Http404():
+        case Http404():
             return ApiError(ErrorCode.RESOURCE_NOT_FOUND)
-        case exceptions.PermissionDenied() | PermissionDenied():
+        case PermissionDenied():
             return ApiError(ErrorCode.INSUFFICIENT_SCOPE)
         case RequestDataTooBig():
             return ApiError(ErrorCode.PAYLOAD_TOO_LARGE)

@@ -35,6 +35,7 @@ def operation(
         "summary": summary,
         "description": description,
         "responses": {answer[0]: response},
+        "auth": [{"apiKey": []}],
         "extensions": extensions,
         **more,
     }
