@@ -22,7 +22,7 @@ from accounts.models import IdempotencyRecord
 from petstore.api.errors import ApiError, ErrorCode
 from petstore.api.parsers import json_body
 from petstore.api.responses import Response
-from petstore.db.vendor import is_postgresql
+from petstore.db.identity import is_postgresql
 from petstore.loop.compiled_reads import Read
 from petstore.loop.compiled_writes import OwnSql, atomic, insert, update
 

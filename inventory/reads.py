@@ -1,7 +1,7 @@
 """What the API reads, in the contract's shapes, and what clients may filter its lists by."""
 
 from inventory.models import Category, Order, OrderStatus, Pet, PetStatus
-from petstore.api.filters import Filter, Filters
+from petstore.api.query_params import Filter, Filters
 from petstore.loop.compiled_reads import Read
 
 CATEGORIES = Read(Category, lambda: Category.objects.values("id", "name", "description"))

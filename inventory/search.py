@@ -6,8 +6,8 @@ from django.db.models import BinaryField, CharField, Func, Q, QuerySet, Value
 from django.db.models.functions import Cast, Concat, Length
 from django.db.models.lookups import GreaterThan
 
+from petstore.db.identity import is_postgresql
 from petstore.db.names import nfc
-from petstore.db.vendor import is_postgresql
 
 LAST = "\U0010ffff"  # Sorts after every character that a name may have.
 ASCII = "".join(map(chr, range(128)))

@@ -12,7 +12,7 @@ from contextlib import suppress
 from django.db import Error, connection, transaction
 
 from accounts.models.events import EventDraft, now
-from petstore.db.vendor import is_postgresql
+from petstore.db.identity import is_postgresql
 
 logger = logging.getLogger(__name__)
 

@@ -18,8 +18,8 @@ from django.db.models import CheckConstraint, F, Index, Q, UniqueConstraint
 from django.utils import timezone
 
 from accounts.models.records import Record
+from petstore.db.identity import is_postgresql
 from petstore.db.keysets import OneFilterKey, TwoFilterKey
-from petstore.db.vendor import is_postgresql
 
 PUBLIC = 0  # Stands for the account in events that everybody sees.
 

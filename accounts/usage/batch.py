@@ -18,7 +18,7 @@ from accounts.limits import MINUTE, moment
 from accounts.models import EPOCH, Actor, ApiKey, KeyStanding
 from accounts.usage.refusals import KEPT_FOR_A_WRITE, Refused
 from petstore.backoffice import audit
-from petstore.db.vendor import is_postgresql
+from petstore.db.identity import is_postgresql
 from petstore.observability.metrics import BANS
 
 AT_ONCE = 5_000  # Rows of one statement: some 400 KB.

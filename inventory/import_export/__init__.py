@@ -14,7 +14,7 @@ from inventory.import_export.reading import READERS, lines
 from inventory.import_export.writing import Exported
 from inventory.members import PET
 from inventory.models import Category, Pet, PetQuerySet, added_pets
-from petstore.db.vendor import is_postgresql
+from petstore.db.identity import is_postgresql
 
 FORMATS = ("csv", "jsonl")
 STREAM = "-"

@@ -9,8 +9,7 @@ from urllib.parse import urlencode
 from django.core.signing import BadSignature, Signer, b62_decode, b62_encode
 from django.http import QueryDict
 
-from petstore.api.filters import Filters, chosen
-from petstore.api.query_params import bounded, invalid_parameter, single
+from petstore.api.query_params import Filters, bounded, chosen, invalid_parameter, single
 
 DEFAULT_LIMIT = 20
 MAX_LIMIT = 100

@@ -11,8 +11,8 @@ from rest_framework.viewsets import ViewSetMixin
 
 from petstore.api.deprecation import Deprecation
 from petstore.api.errors import ApiError, ErrorCode, answer_to
-from petstore.api.filters import Filters
 from petstore.api.pagination import LONGEST_KEPT, KeysetPagination, asked_page, page_url
+from petstore.api.query_params import Filters
 from petstore.api.responses import Response
 from petstore.loop.compiled_reads import Read
 

@@ -1,6 +1,5 @@
 """How the documentation shows text and examples. Each example is a file; the tests run it from its page."""
 
-import re
 from functools import cache
 from itertools import groupby
 
@@ -8,7 +7,7 @@ from django import template
 from django.conf import settings
 from django.template import Context
 from django.template.loader import get_template
-from django.utils.html import conditional_escape, format_html, format_html_join
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from petstore.api.links import page_url
@@ -73,14 +72,3 @@ def highlighted(text: str, language: str) -> SafeString:
         "{}",
         ((format_html('<span class="{}">{}</span>', *one) if one[0] else one[1],) for one in shown),
     )
-
-
-@register.filter
-def code(text: str) -> SafeString:
-    """Show what stands between backticks as code, and the rest as text."""
-    parts = re.split(r"`([^`]*)`", str(text))
-    shown = (
-        format_html("<code>{}</code>", part) if index % 2 else conditional_escape(part)
-        for index, part in enumerate(parts)
-    )
-    return format_html_join("", "{}", ((part,) for part in shown))

@@ -10,11 +10,10 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
+from petstore.api.errors import ErrorCode
 from petstore.api.links import page_url
 from petstore.api.openapi.lists import lists
 from petstore.api.openapi.views import document
-from petstore.web.api_changes import CHANGES
-from petstore.web.error_help import ADVICE
 from petstore.web.markdown import markdown
 
 GUIDES = {
@@ -60,6 +59,7 @@ def context(page: str) -> dict[str, Any]:
         "staging_base_url": settings.STAGING_BASE_URL,
         "environment": settings.ENVIRONMENT,
         "key_prefix": "psk_test_" if settings.ENVIRONMENT == "staging" else "psk_live_",
+        "events_kept_days": settings.EVENTS_KEPT_DAYS,
         "anonymous_per_minute": settings.ANONYMOUS_PER_MINUTE,
         "get_pet_deprecated_at": settings.GET_PET_DEPRECATED_AT,
         "get_pet_removed_at": settings.GET_PET_REMOVED_AT,
@@ -83,13 +83,11 @@ def contents(page: str) -> dict[str, Any]:
     """Return what a guide shows."""
     own: dict[str, Any] = {}
     if page == "errors":
-        own["advice"] = ADVICE
+        own["codes"] = list(ErrorCode)
     elif page == "pagination":
         own["lists"] = lists()
     elif page == "events":
-        own |= {"events": events_shown(), "events_kept_days": settings.EVENTS_KEPT_DAYS}
-    elif page == "changes":
-        own["changes"] = CHANGES
+        own["events"] = events_shown()
     return context(page) | own
 
 

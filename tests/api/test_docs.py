@@ -3,7 +3,6 @@
 import html
 import json
 import re
-from datetime import date
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -22,9 +21,7 @@ from inventory.transitions import ORDER_MOVES, OrderStatus
 from petstore.api.errors import ErrorCode
 from petstore.api.openapi.views import document
 from petstore.templatetags.documentation import filled_in, highlighted
-from petstore.web.api_changes import CHANGES, Change
 from petstore.web.docs import GUIDES
-from petstore.web.error_help import ADVICE
 from tests.conftest import Api
 from tests.support.live import ROOT
 
@@ -39,17 +36,10 @@ def guide(client: Client, name: str) -> str:
 
 def test_every_code_has_its_advice_and_its_anchor_once(client: Client) -> None:
     page = guide(client, "errors")
-    assert list(ADVICE) == list(ErrorCode)
     for code in ErrorCode:
         assert page.count(f'id="{code.value}"') == 1
         assert f"<code>{code.value}</code> <span>{code.status}</span>" in page
-
-
-@pytest.mark.parametrize("text", [text for advice in ADVICE.values() for text in advice[:2]])
-def test_advice_is_whole_sentences(text: str) -> None:
-    assert text.endswith(".")
-    assert text.count("`") % 2 == 0
-    assert "  " not in text
+    assert page.count("What to do:") == len(ErrorCode)
 
 
 def test_link_of_an_error_leads_to_its_anchor(api: Api, client: Client) -> None:
@@ -169,12 +159,10 @@ def test_guide_to_deprecation_has_both_dates(client: Client) -> None:
 
 def test_changes_of_the_api_are_dated_newest_first_and_can_be_linked(client: Client) -> None:
     page = guide(client, "changes")
-    assert [change.day for change in CHANGES] == sorted((change.day for change in CHANGES), reverse=True)
-    assert len({change.slug for change in CHANGES}) == len(CHANGES)
-    for change in CHANGES:
-        assert f'<time datetime="{change.day}">' in page
-        assert f'<h3 id="{change.slug}">{change.title}</h3>' in page
-    assert "`" not in page
+    days = re.findall(r'<h2 id="([^"]*)"><time datetime="\1">\1</time></h2>', page)
+    assert days == sorted(set(days), reverse=True)
+    links = re.findall(r'<h3 id="([\w-]+)">', page)
+    assert len(set(links)) == page.count("<h3") > 7
 
 
 @pytest.mark.parametrize("name", GUIDES)
@@ -193,14 +181,6 @@ def test_guides_lead_to_the_one_before_and_the_one_after(client: Client) -> None
     assert 'rel="prev"' not in client.get(f"/docs/{names[0]}").text
     assert 'rel="next"' not in client.get(f"/docs/{names[-1]}").text
     assert "Previous and next" not in client.get("/docs").text
-
-
-def test_text_of_a_change_can_not_be_markup(client: Client, monkeypatch: Any) -> None:
-    evil = Change(date(2026, 1, 1), "evil", "<b>", "<script>`<script>`")
-    monkeypatch.setattr("petstore.web.docs.CHANGES", (evil,))
-    page = guide(client, "changes")
-    assert "<p>&lt;script&gt;<code>&lt;script&gt;</code></p>" in page
-    assert "<script>" not in page
 
 
 @pytest.mark.parametrize("page", ["", "/errors", "/rate-limits"])

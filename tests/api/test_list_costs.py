@@ -19,8 +19,8 @@ from accounts.events.views import EventViewSet
 from accounts.models import Account, PlanCode
 from inventory.models import Category, Order, OrderStatus, Pet, PetStatus
 from inventory.views import CategoryViewSet, OrderViewSet, PetViewSet
-from petstore.api.filters import Filter
 from petstore.api.pagination import page_url
+from petstore.api.query_params import Filter
 from petstore.api_urls import api as api_routes
 from tests.conftest import COMMITTED, Api
 from tests.support.costs import Page
