@@ -1,6 +1,5 @@
 """Who may call the API: every refusal of a key, over HTTP (D16-D20)."""
 
-import logging
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -34,10 +33,6 @@ def with_other_secret(text: str) -> str:
     """Return a key of the same id, well formed, whose secret is another."""
     start = text[: text.rindex("_") + 1] + "x" * key_text.SECRET_LENGTH
     return start + key_text.checksum(start)
-
-
-def with_other_checksum(text: str) -> str:
-    return text[:-1] + ("x" if text[-1] != "x" else "y")
 
 
 def expired(issue: Issue) -> str:
@@ -79,6 +74,7 @@ def test_empty_header_counts_as_none(stranger: Api, header: str) -> None:
         "Bearer {key}, Bearer {key}",
         'Bearer "{key}"',
         "Bearer {key}x",
+        "Bearer {another checksum}",
         "Bearer \xa0{key}",
         "Bearer psk_live_\xe9",
         "Bearer \0",
@@ -89,21 +85,15 @@ def test_malformed_header_is_refused_without_touching_the_database(
     key: Any, stranger: Api, django_assert_num_queries: DjangoAssertNumQueries, form: str
 ) -> None:
     with django_assert_num_queries(0):
-        response = stranger.get("/pets", Authorization=form.replace("{key}", key.text))
+        mistyped = key.text[:-1] + ("x" if key.text[-1] != "x" else "y")
+        header = form.replace("{key}", key.text).replace("{another checksum}", mistyped)
+        response = stranger.get("/pets", Authorization=header)
     assert_refused(response, "invalid_api_key")
 
 
 @pytest.mark.parametrize("form", ["Bearer {}", "bearer {}", "BEARER {}", "Bearer   {}", " Bearer {} "])
 def test_scheme_may_be_written_in_any_case_and_with_blanks(key: Any, stranger: Api, form: str) -> None:
     assert stranger.get("/pets", Authorization=form.format(key.text)).status_code == 200
-
-
-def test_wrong_checksum_is_refused_without_touching_the_database(
-    key: Any, django_assert_num_queries: DjangoAssertNumQueries
-) -> None:
-    with django_assert_num_queries(0):
-        response = Api(with_other_checksum(key.text)).get("/pets")
-    assert_refused(response, "invalid_api_key")
 
 
 def test_key_in_the_query_or_the_body_does_not_count(key: Any, stranger: Api) -> None:
@@ -125,57 +115,7 @@ def test_missing_key_is_refused_even_while_addresses_cannot_be_counted(
     assert "can't be reached" in caplog.text
 
 
-# --- The key comes first -------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("method", "path"),
-    [
-        ("GET", "/pets"),
-        ("HEAD", "/pets"),
-        ("GET", "/pets/1"),
-        ("GET", "/pets/none"),
-        ("GET", "/pets?limit=none"),
-        ("GET", "/categories"),
-        ("DELETE", "/pets"),
-        ("GET", "/pets/"),
-        ("GET", "/nothing/here"),
-        ("GET", ""),
-        ("GET", "/"),
-        ("OPTIONS", "/nothing/here"),
-        ("GET", "/pets?name=" + "n" * 10_000),
-    ],
-)
-def test_key_is_checked_before_anything_else(stranger: Api, method: str, path: str) -> None:
-    response = stranger(method, path)
-    assert response.status_code == 401
-    assert response["WWW-Authenticate"] == "Bearer"
-
-
-@pytest.mark.parametrize("body", [b"{", b"\xff", b"x" * 70_000])
-def test_key_is_checked_before_the_body(stranger: Api, body: bytes) -> None:
-    assert_refused(stranger.post("/pets", body), "missing_api_key")
-
-
 # --- What is stored ------------------------------------------------------------------------------
-
-
-def test_valid_key_is_admitted(api: Api) -> None:
-    response = api.get("/pets")
-    assert response.status_code == 200
-    assert "WWW-Authenticate" not in response
-
-
-@pytest.mark.django_db
-def test_unknown_key_is_refused() -> None:
-    assert_refused(Api(key_text.make("live", "00000000").text).get("/pets"), "invalid_api_key")
-
-
-def test_known_id_with_another_secret_is_refused_as_an_unknown_key(key: Any) -> None:
-    guessed = Api(with_other_secret(key.text)).get("/pets")
-    unknown = Api(key_text.make("live", "00000000").text).get("/pets")
-    assert_refused(guessed, "invalid_api_key")
-    assert guessed.json() == unknown.json()
 
 
 def test_revoked_key_is_refused_on_the_next_request(key: ApiKey, api: Api) -> None:
@@ -223,16 +163,6 @@ def test_key_of_the_other_environment_is_refused_without_touching_the_database(
     assert_refused(response, "invalid_api_key")
 
 
-@pytest.mark.parametrize("spoil", [with_other_secret, with_other_checksum, str])
-def test_no_key_is_ever_logged(
-    issue: Issue, caplog: pytest.LogCaptureFixture, spoil: Callable[[str], str]
-) -> None:
-    caplog.set_level(logging.DEBUG)
-    text = spoil(issue()[1])
-    Api(text).get("/pets")
-    assert text not in caplog.text
-
-
 # --- Networks ------------------------------------------------------------------------------------
 
 
@@ -267,24 +197,13 @@ def test_key_works_only_from_its_networks(
         assert "network" in response.json()["message"]
 
 
-@pytest.mark.parametrize(
-    ("proxies", "forwarded", "admitted"),
-    [
-        (0, "192.0.2.1", False),
-        (1, "192.0.2.1", True),
-        (1, "192.0.2.1, 203.0.113.9", False),
-        (1, "203.0.113.9, 192.0.2.1", True),
-        (2, "192.0.2.1, 203.0.113.9", True),
-        (2, "192.0.2.1, 203.0.113.9, 203.0.113.9", False),
-        (1, "nonsense", False),
-    ],
-)
-def test_forwarded_address_counts_as_far_as_the_trusted_proxies(
-    issue: Issue, settings: Any, proxies: int, forwarded: str, admitted: bool
+def test_address_behind_trusted_proxies_is_the_one_that_must_be_in_the_networks(
+    issue: Issue, settings: Any
 ) -> None:
-    settings.TRUSTED_PROXY_COUNT = proxies
     api = Api(issue(allowed_networks=["192.0.2.0/24"])[1])
-    assert (api.get("/pets", X_Forwarded_For=forwarded).status_code == 200) is admitted
+    for proxies, status in ((0, 401), (1, 200)):
+        settings.TRUSTED_PROXY_COUNT = proxies
+        assert api.get("/pets", X_Forwarded_For="203.0.113.9, 192.0.2.1").status_code == status
 
 
 def test_networks_are_told_only_to_who_has_the_secret(issue: Issue) -> None:
@@ -296,36 +215,29 @@ def test_networks_are_told_only_to_who_has_the_secret(issue: Issue) -> None:
 
 # --- Scopes --------------------------------------------------------------------------------------
 
-NEEDS = [
-    ("GET", "/pets", "pets:read"),
-    ("HEAD", "/pets", "pets:read"),
-    ("GET", "/pets/1", "pets:read"),
-    ("GET", "/categories", "pets:read"),
-    ("POST", "/pets", "pets:write"),
-]
 
-
-@pytest.mark.parametrize(("method", "path", "scope"), NEEDS)
-def test_narrowed_key_without_the_scope_is_forbidden(
+@pytest.mark.parametrize(
+    ("method", "path", "scope"),
+    [
+        ("GET", "/pets", "pets:read"),
+        ("HEAD", "/pets", "pets:read"),
+        ("GET", "/pets/1", "pets:read"),
+        ("GET", "/categories", "pets:read"),
+        ("POST", "/pets", "pets:write"),
+    ],
+)
+def test_operation_needs_its_scope(
     issue: Issue, category: Category, method: str, path: str, scope: str
 ) -> None:
+    body = {"name": "Rex", "categoryId": category.pk} if method == "POST" else None
+    assert Api(issue(key_scopes=[scope])[1])(method, path, body).status_code in {200, 201, 404}
     others = [other for other in SCOPES if other != scope]
-    body = {"name": "Rex", "categoryId": category.pk} if method == "POST" else None
-    response = Api(issue(key_scopes=others)[1])(method, path, body)
-    assert response.status_code == 403
-    assert "WWW-Authenticate" not in response
+    refused = Api(issue(key_scopes=others)[1])(method, path, body)
+    assert refused.status_code == 403
+    assert "WWW-Authenticate" not in refused
     if method != "HEAD":
-        assert response.json()["code"] == "insufficient_scope"
-        assert scope in response.json()["message"]
-
-
-@pytest.mark.parametrize(("method", "path", "scope"), NEEDS)
-def test_narrowed_key_with_the_scope_is_admitted(
-    issue: Issue, category: Category, method: str, path: str, scope: str
-) -> None:
-    body = {"name": "Rex", "categoryId": category.pk} if method == "POST" else None
-    response = Api(issue(key_scopes=[scope])[1])(method, path, body)
-    assert response.status_code in {200, 201, 404}
+        assert refused.json()["code"] == "insufficient_scope"
+        assert scope in refused.json()["message"]
 
 
 def test_scope_is_checked_before_the_body(issue: Issue) -> None:

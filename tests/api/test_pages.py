@@ -11,7 +11,6 @@ from django.conf import settings
 from django.contrib.staticfiles import finders
 from django.db import OperationalError
 from django.test import Client, RequestFactory
-from django.urls import reverse
 from django.utils.html import strip_tags
 
 from accounts.models import Plan, PlanCode
@@ -144,7 +143,3 @@ def test_pages_name_the_icon(client: Client, db: None, path: str) -> None:
 @pytest.mark.parametrize("path", PAGES[:-1])
 def test_pages_are_read_only(client: Client, path: str) -> None:
     assert client.post(path).status_code == 405
-
-
-def test_every_guide_has_its_address(client: Client) -> None:
-    assert [reverse(f"docs-{name}") for name in GUIDES] == [f"/docs/{name}" for name in GUIDES]

@@ -58,23 +58,6 @@ def test_no_two_sections_of_the_contract_have_one_name() -> None:
     assert len(SECTIONS) == len(set(SECTIONS)) > 10
 
 
-@pytest.mark.parametrize(
-    ("text", "missing"),
-    [
-        ("# See D99.", ["D99"]),
-        ("D0 and D1", ["D0"]),
-        ("The rules D44-D47.", ["D46", "D47"]),
-        ("D2-D5 (D31): as they say", []),
-        ("%D9%A5, noqa: D205, psk_live_D99", []),
-        ('# The contract, "Prices".', ["Prices"]),
-        ('the contract\'s "Sell a pet"', ["Sell a pet"]),
-        ('The contract, "Versioning".', []),
-    ],
-)
-def test_citation_without_an_entry_is_found(text: str, missing: list[str]) -> None:
-    assert without_entry(text) == missing
-
-
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
 def test_conformance_check_leads_to_its_rule(check: Check) -> None:
     anchors = {f"docs/decisions.md#d{number}" for number in DECISIONS}

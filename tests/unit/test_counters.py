@@ -65,27 +65,25 @@ def test_threads_may_share_one_object(counters: MachineCounters) -> None:
     assert counters.get("requests") == WORKERS * TIMES
 
 
-def test_running_counter_is_not_started_again(counters: MachineCounters) -> None:
-    assert counters.add("requests", 5, 60)
+def test_counter_runs_from_where_it_was_set(counters: MachineCounters) -> None:
+    assert counters.add("requests", 5, None)
     assert not counters.add("requests", 9, 60)
-    assert counters.get("requests") == 5
-
-
-def test_counter_is_set_whatever_it_was(counters: MachineCounters) -> None:
-    counters.set("requests", 5, 60)
+    assert counters.incr("requests", 3) == 8
+    assert counters.decr("requests", 2) == 6
     counters.set("requests", 9, 60)
     assert counters.get("requests") == 9
 
 
-def test_sum_is_returned(counters: MachineCounters) -> None:
-    counters.add("requests", 5, 60)
-    assert counters.incr("requests", 3) == 8
-    assert counters.decr("requests", 2) == 6
-
-
-def test_counter_without_an_end_runs_on(counters: MachineCounters) -> None:
-    counters.add("requests", 5, None)
-    assert counters.incr("requests") == 6
+def test_counters_of_other_names_stay_apart(counters: MachineCounters) -> None:
+    counters.add("one", 1, 60)
+    counters.add("other", 10, 60)
+    counters.add("one", 100, 60, version=2)
+    counters.incr("one")
+    assert counters.get_many(["one", "other"]) == {"one": 2, "other": 10}
+    assert counters.delete("one")
+    assert (counters.get("one"), counters.get("other"), counters.get("one", version=2)) == (None, 10, 100)
+    counters.clear()
+    assert counters.get("other") is None
 
 
 @pytest.mark.parametrize("seconds", [0, ENDED])
@@ -97,35 +95,6 @@ def test_ended_counter_is_as_if_it_had_never_been(counters: MachineCounters, sec
         counters.incr("requests")
     assert counters.add("requests", 1, 60)
     assert counters.get("requests") == 1
-
-
-def test_unknown_counter_does_not_run(counters: MachineCounters) -> None:
-    assert counters.get("requests") is None
-    assert not counters.delete("requests")
-    with pytest.raises(ValueError, match="requests"):
-        counters.incr("requests")
-
-
-def test_counters_of_other_names_stay_apart(counters: MachineCounters) -> None:
-    counters.add("one", 1, 60)
-    counters.add("other", 10, 60)
-    counters.add("one", 100, 60, version=2)
-    counters.incr("one")
-    assert counters.get_many(["one", "other"]) == {"one": 2, "other": 10}
-    assert counters.get("one", version=2) == 100
-
-
-def test_deleted_counter_is_gone_and_the_others_stay(counters: MachineCounters) -> None:
-    counters.add("one", 1, 60)
-    counters.add("other", 10, 60)
-    assert counters.delete("one")
-    assert counters.get_many(["one", "other"]) == {"other": 10}
-
-
-def test_cleared_counters_are_gone(counters: MachineCounters) -> None:
-    counters.add("one", 1, 60)
-    counters.clear()
-    assert counters.get("one") is None
 
 
 def test_ended_counters_are_swept_and_running_ones_stay(counters: MachineCounters, tmp_path: Path) -> None:

@@ -82,17 +82,3 @@ def test_every_alert_has_its_runbook_and_every_runbook_its_alert() -> None:
     assert sections.keys() == {rule["alert"] for rule in RULES}
     for section in sections.values():
         assert re.findall(r"^\*\*(\w+):\*\*", section, re.MULTILINE) == ["Means", "Look", "Do", "Over"]
-
-
-def test_panels_of_the_dashboard_have_places_and_ids_of_their_own() -> None:
-    panels = DASHBOARD["panels"]
-    assert len({panel["id"] for panel in panels}) == len(panels)
-    cells = [
-        (x, y)
-        for panel in panels
-        for place in [panel["gridPos"]]
-        for x in range(place["x"], place["x"] + place["w"])
-        for y in range(place["y"], place["y"] + place["h"])
-    ]
-    assert len(set(cells)) == len(cells)
-    assert max(x for x, _ in cells) < 24

@@ -51,60 +51,41 @@ def refusal(**variables: str) -> str:
     ("name", "value"),
     [
         ("DEBUG", "maybe"),
-        ("DEBUG", "2"),
-        ("ENVIRONMENT", "test"),
         ("ENVIRONMENT", "Production"),
         ("STAFF_TWO_FACTOR", "yes"),
         ("PORT", "http"),
         ("PORT", "0"),
-        ("PORT", "65536"),
-        ("PORT", "8000.0"),
         ("PORT", "٨٠٠٠"),
         ("PORT", "9" * 5000),
-        ("TRUSTED_PROXY_COUNT", "-1"),
         ("TRUSTED_PROXY_COUNT", "17"),
-        ("TRUSTED_PROXY_COUNT", "one"),
         ("ANONYMOUS_PER_MINUTE", "0"),
-        ("ANONYMOUS_PER_MINUTE", "1_000"),
-        ("SUPPORT_URL", "help.example"),
         ("SUPPORT_URL", "javascript:alert(1)"),
         ("SUPPORT_URL", 'https://help.example/"'),
         ("SUPPORT_EMAIL", "help"),
-        ("SUPPORT_EMAIL", "a@b.example, c@d.example"),
         ("SECURITY_CONTACT", "security@pets.example"),
         ("SECURITY_CONTACT", "http://pets.example"),
         ("SECURITY_CONTACT", "mailto:nobody"),
         ("SECURITY_EXPIRES", "tomorrow"),
         ("SECURITY_EXPIRES", "2030-01-31T00:00:00"),
-        ("BASE_URL", "/v1"),
         ("BASE_URL", "pets.example/v1"),
         ("BASE_URL", "ftp://pets.example/v1"),
         ("BASE_URL", "https://pets.example"),
-        ("BASE_URL", "https://pets.example/v2"),
-        ("BASE_URL", "https:///v1"),
         ("BASE_URL", "https://:443/v1"),
         ("BASE_URL", "https://pets.example:x/v1"),
-        ("BASE_URL", "https://pets.example:65536/v1"),
         ("BASE_URL", "https://[::1/v1"),
         ("BASE_URL", "https://pets.example/v1?version=/v1"),
-        ("BASE_URL", "https://pets.example/v1#/v1"),
         ("BASE_URL", "https://name:secret@pets.example/v1"),
         ("BASE_URL", "https://pets.example/a b/v1"),
         ("STAGING_BASE_URL", "https://staging.pets.example"),
         ("ALLOWED_HOSTS", "https://pets.example/"),
-        ("ALLOWED_HOSTS", "pets.example:8000"),
         ("METRICS_ALLOW_FROM", "everywhere"),
         ("METRICS_ALLOW_FROM", "10.0.0.1/8"),
         ("SECRET_KEY", ""),
-        ("SECRET_KEY", "   "),
         ("SECRET_KEY", STRAY_BYTE),
         ("API_KEY_PEPPERS", ""),
         ("API_KEY_PEPPERS", "secret"),
         ("API_KEY_PEPPERS", "1:"),
-        ("API_KEY_PEPPERS", ":secret"),
         ("API_KEY_PEPPERS", "0:secret"),
-        ("API_KEY_PEPPERS", "10000:secret"),
-        ("API_KEY_PEPPERS", "-1:secret"),
         ("API_KEY_PEPPERS", "1:one,1:other"),
         ("API_KEY_PEPPERS", "1:one,"),
         ("API_KEY_PEPPERS", STRAY_BYTE),
@@ -113,36 +94,27 @@ def refusal(**variables: str) -> str:
         ("DATABASE_URL", "petstore"),
         ("DATABASE_URL", "mysql://localhost/petstore"),
         ("DATABASE_URL", "sqlite://petstore.sqlite3"),
-        ("DATABASE_URL", "sqlite:///"),
         ("DATABASE_URL", "sqlite:////no/such/folder/petstore.sqlite3"),
         ("DATABASE_URL", f"sqlite:///{ROOT}"),
         ("DATABASE_URL", "postgresql://localhost"),
-        ("DATABASE_URL", "postgresql://localhost/"),
         ("DATABASE_URL", "postgresql://localhost:http/petstore"),
-        ("DATABASE_URL", "postgresql://localhost:0/petstore"),
         ("DATABASE_URL", "postgresql://one,two:65536/petstore"),
         ("DATABASE_URL", "postgresql://localhost/petstore?color=blue"),
         ("DATABASE_URL", "postgresql://[::1/petstore"),
         ("DATABASE_URL", f"postgresql://{STRAY_BYTE}/petstore"),
-        ("DATABASE_REPLICA_URL", "standby"),
         ("DATABASE_REPLICA_URL", "sqlite:///standby"),
         ("DATABASE_REPLICA_URL", "postgresql://one:1,two:2,three:none/petstore"),
         ("DATABASE_REPLICA_URL", "postgresql://standby/petstore"),  # Without PostgreSQL and Redis.
-        ("REPLICA_MAX_LAG", "0"),
         ("REPLICA_MAX_LAG", "61"),
         ("DATABASE_QUEUE_TIMEOUT", "0"),
         ("DATABASE_WRITE_CONNECTIONS", "0"),
-        ("REDIS_URL", "localhost:6379"),
         ("REDIS_URL", "http://localhost:6379"),
         ("REDIS_URL", "redis://localhost:none"),
-        ("REDIS_URL", "redis://localhost:0"),
         ("REDIS_URL", "redis://[::1"),
         ("LOG_FORMAT", "xml"),
         ("LOG_LEVEL", "INFO"),
-        ("LOG_LEVEL", "loud"),
         ("ACCESS_LOG", "some"),
         ("METRICS_PORT", "65536"),
-        ("METRICS_PORT", "http"),
     ],
 )
 def test_wrong_value_is_refused_in_one_sentence_that_names_it(name: str, value: str) -> None:
@@ -190,16 +162,13 @@ def test_missing_packages_are_refused_in_a_sentence_that_says_what_to_install(
         ("s.ENVIRONMENT", "production"),
         ("s.PORT", "8000"),
         ("s.BASE_URL", "http://localhost:8000/v1"),
-        ("s.STAGING_BASE_URL", ""),
         ("s.ALLOWED_HOSTS", "['localhost', '127.0.0.1', '[::1]']"),
-        ("s.TRUSTED_PROXY_COUNT", "0"),
         ("s.ANONYMOUS_PER_MINUTE", "300"),
-        ("s.SECRET_KEY_FALLBACKS", "[]"),
         ("s.REDIS_URL", ""),
         ("s.DATABASES['default']['ENGINE']", "django.db.backends.sqlite3"),
         ("s.LOG_FORMAT", "json"),
         ("s.ACCESS_LOG", "True"),
-        ("s.METRICS_PORT", "0"),
+        ("s.SUPPORT_URL, s.SUPPORT_EMAIL, s.SECURITY_CONTACT, s.SECURITY_EXPIRES", "('', '', '', None)"),
         ("s.DATABASES['default']['NAME']", str(ROOT / "petstore.sqlite3")),
     ],
 )
@@ -210,7 +179,6 @@ def test_variable_that_is_absent_or_empty_has_its_default(expression: str, defau
 @pytest.mark.parametrize(
     ("name", "value", "expression", "read"),
     [
-        ("DEBUG", "1", "s.DEBUG", "True"),
         ("DEBUG", "Off", "s.DEBUG", "False"),
         ("ENVIRONMENT", "staging", "s.ENVIRONMENT", "staging"),
         ("PORT", "8301", "s.BASE_URL", "http://localhost:8301/v1"),
@@ -220,23 +188,13 @@ def test_variable_that_is_absent_or_empty_has_its_default(expression: str, defau
         ("BASE_URL", "https://pets.example/v1", "s.SECURE_SSL_REDIRECT", "True"),
         ("BASE_URL", "https://pets.example/v1", "s.SESSION_COOKIE_SECURE", "True"),
         ("BASE_URL", "http://pets.example/v1", "s.SECURE_SSL_REDIRECT", "False"),
-        ("BASE_URL", "http://pets.example/v1", "s.SESSION_COOKIE_SECURE", "False"),
-        (
-            "STAGING_BASE_URL",
-            "https://staging.example/v1",
-            "s.STAGING_BASE_URL",
-            "https://staging.example/v1",
-        ),
         ("ALLOWED_HOSTS", "pets.example, .pets.test", "s.ALLOWED_HOSTS", "['pets.example', '.pets.test']"),
         ("TRUSTED_PROXY_COUNT", "2", "s.TRUSTED_PROXY_COUNT", "2"),
-        ("REDIS_URL", "redis://localhost:6379/1", "s.REDIS_URL", "redis://localhost:6379/1"),
         ("LOG_LEVEL", "warning", "s.LOGGING['root']['level']", "WARNING"),
         ("REDIS_URL", "unix:///run/redis.sock", "s.REDIS_URL", "unix:///run/redis.sock"),
-        ("SECRET_KEY", "one", "s.SECRET_KEY", "one"),
         ("SECRET_KEY_FALLBACKS", "old,older", "s.SECRET_KEY_FALLBACKS", "['old', 'older']"),
         ("API_KEY_PEPPERS", "1:a:b, 20:c", "s.API_KEY_PEPPERS", "{1: b'a:b', 20: b'c'}"),
         ("API_KEY_PEPPER_NUMBER", "1", "s.API_KEY_PEPPER_NUMBER", "1"),
-        ("ANONYMOUS_PER_MINUTE", "7", "s.ANONYMOUS_PER_MINUTE", "7"),
         ("DATABASE_URL", "sqlite:////tmp/a%20b", "s.DATABASES['default']['NAME']", "/tmp/a b"),
     ],
 )
@@ -312,7 +270,7 @@ def test_timeouts_of_postgresql_are_settings(database: Any, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("name", ["DATABASE_STATEMENT_TIMEOUT", "DATABASE_CONNECT_TIMEOUT"])
-@pytest.mark.parametrize("value", ["-1", "1s", "999999999"])
+@pytest.mark.parametrize("value", ["-1", "999999999"])
 def test_wrong_timeout_is_refused(
     database: Any, monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
@@ -355,22 +313,6 @@ def test_sqlite_queues_writers_and_never_makes_readers_wait(database: Any, tmp_p
     options = database(f"sqlite:///{tmp_path}/petstore.sqlite3")["OPTIONS"]
     assert options["transaction_mode"] == "IMMEDIATE"
     assert "journal_mode=WAL" in options["init_command"]
-
-
-@pytest.mark.parametrize("url", ["", "sqlite:///nowhere/at/all", "postgresql://db"])
-def test_wrong_database_url_is_refused_where_it_is_read(database: Any, url: str) -> None:
-    with pytest.raises(ImproperlyConfigured, match="DATABASE_URL"):
-        database(url)
-
-
-def test_support_and_security_are_nobody_unless_set() -> None:
-    names = "s.SUPPORT_URL, s.SUPPORT_EMAIL, s.SECURITY_CONTACT, s.SECURITY_EXPIRES"
-    assert setting(names) == "('', '', '', None)"
-
-
-def test_support_is_the_contact_of_the_document() -> None:
-    contact = "s.SPECTACULAR_SETTINGS['CONTACT']['url']"
-    assert setting(contact, SUPPORT_URL="https://help.example/") == "https://help.example/"
 
 
 def test_scheme_of_the_address_counts_in_every_spelling() -> None:
