@@ -1,8 +1,11 @@
 """From the Authorization header to a caller, as a list of refusals (D16-D20)."""
 
 from time import monotonic
+from typing import Any
 
 from django.http import HttpRequest
+from rest_framework.authentication import BaseAuthentication
+from rest_framework.request import Request
 
 from accounts import key_text, refusing
 from accounts.key_text import KeyText
@@ -66,6 +69,15 @@ def authenticate(request: HttpRequest, passage: Passage) -> None:
     if admission.refusal is KeyRefusal.UNCHECKED:  # The throttle has the address's own wait to tell.
         raise ApiError(ErrorCode.RATE_LIMIT_EXCEEDED, headers={"Retry-After": "1"})
     raise ApiError(*REFUSALS[admission.refusal])
+
+
+class BearerKeyAuthentication(BaseAuthentication):
+    """Tells DRF whom the gate has found."""
+
+    def authenticate(self, request: Request) -> tuple[Any, Any]:
+        """Return the caller, as DRF's `user` and `auth`."""
+        caller = Passage.of(request._request).caller
+        return caller, caller
 
 
 def read_key(header: str) -> KeyText:

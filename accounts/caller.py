@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from django.http import HttpRequest
+from rest_framework.request import Request
 
 from accounts.limits import Limits
 from petstore.api.passage import Passage
@@ -68,8 +68,8 @@ class Caller(NamedTuple):
         return replicas.alias_for_read(self.account_id, self.since_write)
 
 
-def caller_of(request: HttpRequest) -> Caller:
+def caller_of(request: Request) -> Caller:
     """Return who sent a request that has passed the gate."""
-    caller = Passage.of(request).caller
+    caller = Passage.of(request._request).caller
     assert isinstance(caller, Caller)
     return caller

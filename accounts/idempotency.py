@@ -13,14 +13,13 @@ from datetime import timedelta
 from typing import Any
 
 from django.db import IntegrityError, OperationalError
-from django.http import HttpRequest
 from django.utils import timezone
 from psycopg.errors import LockNotAvailable
+from rest_framework.request import Request
 
 from accounts.caller import caller_of
 from accounts.models import IdempotencyRecord
 from petstore.api.errors import ApiError, ErrorCode
-from petstore.api.parsers import json_body
 from petstore.api.responses import Response
 from petstore.db.identity import is_postgresql
 from petstore.loop.compiled_reads import Read
@@ -69,7 +68,7 @@ def idempotent(create: Callable[..., Write]) -> Callable[..., Response]:
     """
 
     @functools.wraps(create)
-    def wrapper(self: Any, request: HttpRequest, *args: Any, **kwargs: Any) -> Response:
+    def wrapper(self: Any, request: Request, *args: Any, **kwargs: Any) -> Response:
         key = request.META.get("HTTP_IDEMPOTENCY_KEY")
         if key is None:
             return create(self, request, *args, **kwargs)()
@@ -147,7 +146,7 @@ def replay(stored: Stored, claim: IdempotencyRecord) -> Response:
     return Response.of_bytes(bytes(stored["body"]), stored["status"], headers)
 
 
-def fingerprint(request: HttpRequest) -> str:
+def fingerprint(request: Request) -> str:
     """Return a hash of method, path, and the value of the body, not its spelling."""
-    body = CANONICAL_JSON.encode(json_body(request))
+    body = CANONICAL_JSON.encode(request.data)
     return hashlib.sha256(f"{request.method} {request.path}\n{body}".encode()).hexdigest()

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from django.conf import settings
+from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework import serializers
 
@@ -18,6 +19,22 @@ from accounts.models import EventType, PlanCode
 from petstore.api.errors import ErrorCode as Code
 from petstore.api.int64 import INT64_MAX
 from petstore.api.openapi.operations import describe, operation
+
+
+class BearerKeyScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
+    """The bearer scheme of the contract."""
+
+    target_class = "accounts.authentication.BearerKeyAuthentication"
+    name = "apiKey"
+
+    def get_security_definition(self, auto_schema: Any) -> dict[str, Any]:
+        """Return the security scheme object."""
+        return {
+            "type": "http",
+            "scheme": "bearer",
+            "description": "An API key: `Authorization: Bearer psk_live_...`.",
+        }
+
 
 # --- The account (D39)
 

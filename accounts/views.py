@@ -3,7 +3,8 @@
 from datetime import datetime
 from typing import Any
 
-from django.http import HttpRequest
+from rest_framework.request import Request
+from rest_framework.viewsets import ViewSetMixin
 
 from accounts.caller import caller_of
 from accounts.key_text import ACCOUNT_ID_LENGTH
@@ -14,15 +15,15 @@ from petstore.api.responses import Response
 from petstore.api.views import ApiView
 
 
-class AccountViewSet(ApiView):
+class AccountViewSet(ViewSetMixin, ApiView):
     """What a key may know of its account and itself, and of what is left of the quota (D39)."""
 
     free_actions = {"retrieve"}
 
-    def retrieve(self, request: HttpRequest) -> Response:
+    def retrieve(self, request: Request) -> Response:
         """Return what the store has seen when it proved the key: nothing else is asked."""
         caller = caller_of(request)
-        verdict = Passage.of(request).verdict
+        verdict = Passage.of(request._request).verdict
         facts = caller.facts
         assert facts is not None
         assert isinstance(verdict, Verdict)

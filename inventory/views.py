@@ -4,22 +4,28 @@ from typing import Any
 
 from django.conf import settings
 from django.db import Error, IntegrityError
-from django.http import HttpRequest
 from django.utils import timezone
 from rest_framework import status
 from rest_framework.exceptions import ValidationError
+from rest_framework.request import Request
+from rest_framework.viewsets import GenericViewSet
 
 from accounts.caller import caller_of
 from accounts.idempotency import Write, idempotent
 from accounts.scopes import ORDERS_READ, ORDERS_WRITE, PETS_READ, PETS_WRITE
 from inventory.fields import seen_categories
-from inventory.models import IllegalMoveError, Order, Pet
+from inventory.models import Category, IllegalMoveError, Order, Pet
 from inventory.reads import CATEGORIES, ORDER_FILTERS, ORDERS, PET_FILTERS, PETS
-from inventory.serializers import NewOrderSerializer, NewPetSerializer
+from inventory.serializers import (
+    CategorySerializer,
+    NewOrderSerializer,
+    NewPetSerializer,
+    OrderSerializer,
+    PetSerializer,
+)
 from petstore.api.deprecation import Deprecation
 from petstore.api.errors import ApiError, ErrorCode
 from petstore.api.int64 import int64
-from petstore.api.parsers import json_body
 from petstore.api.responses import Response
 from petstore.api.views import ApiView
 
@@ -41,8 +47,11 @@ def created(row: Pet | Order, path: str) -> Response:
     return Response(row.as_json(), status.HTTP_201_CREATED, headers)
 
 
-class PetViewSet(ApiView):
+class PetViewSet(ApiView, GenericViewSet[Pet]):
+    queryset = Pet.objects.all()
+    serializer_class = PetSerializer
     filters = PET_FILTERS
+    lookup_url_kwarg = "petId"
     required_scopes = {"list": PETS_READ, "retrieve": PETS_READ, "create": PETS_WRITE}
     deprecations = {
         "retrieve": Deprecation(
@@ -54,16 +63,16 @@ class PetViewSet(ApiView):
     }
     clock = staticmethod(timezone.now)  # Tests pass another.
 
-    def list(self, request: HttpRequest) -> Response:
+    def list(self, request: Request) -> Response:
         return self.page_of(PETS, request, caller_of(request).database)
 
     @idempotent
-    def create(self, request: HttpRequest) -> Write:
+    def create(self, request: Request) -> Write:
         """Add a pet; the database refuses it if its category was deleted since the check."""
-        members = NEW_PET.run_validation(json_body(request))
+        members = NEW_PET.run_validation(request.data)
         return lambda: created(Pet.objects.add(**members), "/pets/")
 
-    def retrieve(self, request: HttpRequest, petId: str) -> Response:
+    def retrieve(self, request: Request, petId: str) -> Response:
         """Return one pet; deprecated, and gone from its removal date on (D33)."""
         if self.clock() >= settings.GET_PET_REMOVED_AT:
             raise ApiError(ErrorCode.ENDPOINT_REMOVED)
@@ -83,7 +92,7 @@ class PetViewSet(ApiView):
     def why_refused(self) -> ValidationError | None:
         """Return what is wrong with the body by now: its category may have gone since it was checked."""
         try:
-            NEW_PET.run_validation(json_body(self.request))
+            NEW_PET.run_validation(self.request.data)
         except ValidationError as error:
             return error
         except Error:  # The database went away meanwhile: what it said first is answered.
@@ -91,17 +100,22 @@ class PetViewSet(ApiView):
         return None
 
 
-class CategoryViewSet(ApiView):
+class CategoryViewSet(ApiView, GenericViewSet[Category]):
+    queryset = Category.objects.all()
+    serializer_class = CategorySerializer
     required_scopes = {"list": PETS_READ}
 
-    def list(self, request: HttpRequest) -> Response:
+    def list(self, request: Request) -> Response:
         return self.page_of(CATEGORIES, request, caller_of(request).database)
 
 
-class OrderViewSet(ApiView):
+class OrderViewSet(ApiView, GenericViewSet[Order]):
     """List, place, fetch and cancel orders; an account sees its own and no one else's."""
 
+    queryset = Order.objects.all()
+    serializer_class = OrderSerializer
     filters = ORDER_FILTERS
+    lookup_url_kwarg = "orderId"
     required_scopes = {
         "list": ORDERS_READ,
         "retrieve": ORDERS_READ,
@@ -109,14 +123,14 @@ class OrderViewSet(ApiView):
         "destroy": ORDERS_WRITE,
     }
 
-    def list(self, request: HttpRequest) -> Response:
+    def list(self, request: Request) -> Response:
         caller = caller_of(request)
         own = ORDERS.where(account_id=caller.account_id)
         return self.page_of(own, request, caller.database)
 
     @idempotent
-    def create(self, request: HttpRequest) -> Write:
-        wanted = NEW_ORDER.run_validation(json_body(request))
+    def create(self, request: Request) -> Write:
+        wanted = NEW_ORDER.run_validation(request.data)
         caller = caller_of(request)
 
         def write() -> Response:
@@ -134,10 +148,10 @@ class OrderViewSet(ApiView):
 
         return write
 
-    def retrieve(self, request: HttpRequest, orderId: str) -> Response:
+    def retrieve(self, request: Request, orderId: str) -> Response:
         return Response(self.find(request, orderId))
 
-    def destroy(self, request: HttpRequest, orderId: str) -> Response:
+    def destroy(self, request: Request, orderId: str) -> Response:
         """Cancel an order that is not approved yet; its pet is available again."""
         found, caller = self.find(request, orderId), caller_of(request)
         order = Order(
@@ -153,7 +167,7 @@ class OrderViewSet(ApiView):
             raise ApiError(ErrorCode.ORDER_NOT_CANCELLABLE) from None
         return Response(status=status.HTTP_204_NO_CONTENT)
 
-    def find(self, request: HttpRequest, order_id: str) -> dict[str, Any]:
+    def find(self, request: Request, order_id: str) -> dict[str, Any]:
         """Return the caller's order with this id. Raises ApiError 404, for somebody else's too."""
         number = path_id(order_id, ErrorCode.ORDER_NOT_FOUND)
         caller = caller_of(request)

@@ -169,12 +169,13 @@ REFUSALS_KEPT_DAYS = env.integer("REFUSALS_KEPT_DAYS", 7, 1, 365)
 REFUSALS_KEPT_MOST = env.integer("REFUSALS_KEPT_MOST", 100_000, 1_000, 100_000_000)
 
 REST_FRAMEWORK = {
-    # petstore/api/gate.py has checked the key, the quota and the scope.
-    "DEFAULT_AUTHENTICATION_CLASSES": [],
-    "DEFAULT_PERMISSION_CLASSES": [],
-    # For the document; see parsers.py and responses.py.
-    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_AUTHENTICATION_CLASSES": ["accounts.authentication.BearerKeyAuthentication"],
+    "DEFAULT_PERMISSION_CLASSES": [],  # petstore/api/gate.py has checked the quota and the scope.
+    "DEFAULT_PARSER_CLASSES": ["petstore.api.parsers.StrictJSONParser"],
+    # For the document; see responses.py.
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "petstore.api.parsers.AlwaysJSON",
+    "DEFAULT_PAGINATION_CLASS": "petstore.api.pagination.KeysetPagination",
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
     "UNAUTHENTICATED_USER": None,
     "URL_FORMAT_OVERRIDE": None,

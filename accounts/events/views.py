@@ -6,13 +6,14 @@ import re
 from datetime import datetime, timedelta
 
 from django.conf import settings
-from django.http import HttpRequest
 from django.utils import timezone
+from rest_framework.request import Request
+from rest_framework.viewsets import GenericViewSet
 
 from accounts.caller import caller_of
 from accounts.events import feed
 from accounts.limits import microseconds
-from accounts.models import EventType
+from accounts.models import Event, EventType
 from accounts.scopes import EVENTS_READ
 from petstore.api.errors import ApiError, ErrorCode
 from petstore.api.pagination import DEFAULT_LIMIT, MAX_LIMIT, cursor_in, page_url
@@ -31,14 +32,15 @@ TYPES = {
 }
 
 
-class EventViewSet(ApiView):
+class EventViewSet(ApiView, GenericViewSet[Event]):
     """The feed: public events, and those of the caller's account."""
 
+    queryset = Event.objects.all()
     required_scopes = {"list": EVENTS_READ}
 
-    def list(self, request: HttpRequest) -> Response:
+    def list(self, request: Request) -> Response:
         """Answer with a page, and always with where to ask next."""
-        path, parameters = request.path_info, request.GET
+        path, parameters = request.path_info, request.query_params
         kind, since = single(parameters, "type"), single(parameters, "since")
         if kind is not None and kind not in TYPES:
             raise invalid_parameter(f"`type` must be one of {', '.join(TYPES)}.")

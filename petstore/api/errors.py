@@ -146,9 +146,13 @@ def as_api_error(exc: Exception) -> ApiError:
     match exc:
         case exceptions.ValidationError():
             return validation_error(exc)
-        case Http404():
+        case exceptions.UnsupportedMediaType():
+            return ApiError(ErrorCode.UNSUPPORTED_MEDIA_TYPE)
+        case exceptions.ParseError():
+            return ApiError(ErrorCode.MALFORMED_JSON)
+        case exceptions.NotFound() | Http404():
             return ApiError(ErrorCode.RESOURCE_NOT_FOUND)
-        case PermissionDenied():
+        case exceptions.PermissionDenied() | PermissionDenied():
             return ApiError(ErrorCode.INSUFFICIENT_SCOPE)
         case RequestDataTooBig():
             return ApiError(ErrorCode.PAYLOAD_TOO_LARGE)

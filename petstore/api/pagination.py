@@ -6,10 +6,15 @@ from functools import cache, lru_cache
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
+from django.conf import settings
 from django.core.signing import BadSignature, Signer, b62_decode, b62_encode
+from django.db import DEFAULT_DB_ALIAS
 from django.http import QueryDict
+from rest_framework.pagination import BasePagination
+from rest_framework.request import Request
 
 from petstore.api.query_params import Filters, bounded, chosen, invalid_parameter, single
+from petstore.api.responses import Response
 
 DEFAULT_LIMIT = 20
 MAX_LIMIT = 100
@@ -24,11 +29,34 @@ class AskedPage(NamedTuple):
     filters: tuple[tuple[str, str], ...]  # As the next page's URL repeats them.
 
 
-class KeysetPagination:
-    """A bare array of rows in ascending `id`, with the next page in the Link header, for the document.
+class KeysetPagination(BasePagination):
+    """A bare array of rows in ascending `id`; the next page's URL is in the Link header.
 
     The cursor is the last id, signed for its path, so a changed one is refused rather than obeyed.
     """
+
+    next_url: str | None = None
+
+    def __init__(self, using: str = DEFAULT_DB_ALIAS) -> None:
+        """Take the name of the database that is read."""
+        self._using = using
+
+    def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list[Any]:
+        """Return those of a `Read` that the view's filters keep, one page of them. Raises ApiError 400."""
+        path, query = request.path_info, request.META.get("QUERY_STRING", "")
+        read = asked_page if len(query) <= LONGEST_KEPT else asked_page.__wrapped__
+        asked = read(view.filters, path, query)
+        rows: list[Any] = queryset.where(**asked.where).first(asked.limit + 1, self._using)
+        if len(rows) > asked.limit:
+            rows.pop()
+            # From BASE_URL and never from the Host header (D10).
+            self.next_url = page_url(settings.BASE_URL, path, asked.filters, asked.limit, rows[-1]["id"])
+        return rows
+
+    def get_paginated_response(self, data: list[Any]) -> Any:
+        """Return the page, with `Link: rel="next"` if another follows."""
+        headers = {"Link": f'<{self.next_url}>; rel="next"'} if self.next_url else {}
+        return Response(data, headers=headers)
 
     def get_paginated_response_schema(self, schema: dict[str, Any]) -> dict[str, Any]:
         return schema

@@ -1,12 +1,15 @@
-"""Strict JSON in, and nothing else. Nobody chooses by Accept: the answer is always JSON (D2)."""
+"""Strict JSON in, and nothing else: DRF's parser and negotiation."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal, InvalidOperation
-from typing import Any
+from typing import IO, Any
 
 from django.conf import settings
-from django.http import HttpRequest
+from rest_framework.exceptions import UnsupportedMediaType
+from rest_framework.negotiation import BaseContentNegotiation
+from rest_framework.parsers import BaseParser
+from rest_framework.request import Empty, Request
 
 from petstore.api.errors import ApiError, ErrorCode
 
@@ -90,26 +93,51 @@ def parse_json(body: bytes) -> Any:
     return value
 
 
-def json_body(request: HttpRequest) -> Any:
-    """Return the value of a request's body, {} if there is none. Raises ApiError 400, 413 or 415.
+class StrictJSONParser(BaseParser):
+    """Reads `application/json` in UTF-8, up to 64 KiB."""
 
-    It is read once, and stays with the request.
-    """
-    members = vars(request)
-    if "json" not in members:
-        members["json"] = read_body(request)
-    return members["json"]
+    media_type = "application/json"
+
+    def parse(
+        self,
+        stream: IO[Any],
+        media_type: str | None = None,
+        parser_context: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Return the body's value. Raises ApiError 400, 413 or 415."""
+        request = (parser_context or {})["request"]
+        if (request.content_params or {}).get("charset", "utf-8").lower() not in {"utf-8", "utf8"}:
+            raise UnsupportedMediaType(request.META["CONTENT_TYPE"])
+        body = stream.read(settings.MAX_BODY_BYTES + 1)
+        if len(body) > settings.MAX_BODY_BYTES:
+            raise ApiError(ErrorCode.PAYLOAD_TOO_LARGE)
+        return parse_json(body)
 
 
-def read_body(request: HttpRequest) -> Any:
-    """Read `application/json` in UTF-8, up to 64 KiB."""
-    if request.META.get("CONTENT_LENGTH") in {None, "", "0"}:
-        return {}
-    kind = request.META.get("CONTENT_TYPE", "").partition(";")[0].strip().lower()
-    charset = (request.content_params or {}).get("charset", "utf-8").lower()
-    if kind != "application/json" or charset not in {"utf-8", "utf8"}:
-        raise ApiError(ErrorCode.UNSUPPORTED_MEDIA_TYPE)
-    body = request.read(settings.MAX_BODY_BYTES + 1)
-    if len(body) > settings.MAX_BODY_BYTES:
-        raise ApiError(ErrorCode.PAYLOAD_TOO_LARGE)
-    return parse_json(body)
+class JsonRequest(Request):
+    """DRF's request, whose body is one JSON value. DRF itself would look for forms and files as well."""
+
+    _full_data: Any
+    negotiator: BaseContentNegotiation
+
+    @property
+    def data(self) -> Any:
+        """The body's value, or {} if there is none. Raises what the parser raises, the first time."""
+        if self._full_data is Empty:
+            self._full_data = {}
+            if self.stream is not None:
+                parser = self.negotiator.select_parser(self, self.parsers or ())
+                if parser is None:
+                    raise UnsupportedMediaType(self.content_type or "")
+                self._full_data = parser.parse(self.stream, self.content_type, self.parser_context)
+        return self._full_data
+
+
+class AlwaysJSON(BaseContentNegotiation):
+    """Chooses the parser. Nobody chooses by Accept: the answer is always `application/json` (D2)."""
+
+    def select_parser(self, request: Request, parsers: Iterable[BaseParser]) -> BaseParser | None:
+        """Return the JSON parser if the body says that it is JSON."""
+        sent = (request.content_type or "").partition(";")[0].strip().lower()
+        parser = next(iter(parsers))
+        return parser if sent == parser.media_type else None

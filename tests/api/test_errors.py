@@ -113,7 +113,7 @@ def test_bug_outside_the_views_is_the_same_500(api: Api, monkeypatch: pytest.Mon
     def fail(*args: Any) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("petstore.api.gate.check_content", fail)
+    monkeypatch.setattr("petstore.api.views.ApiView.initialize_request", fail)
     assert_error(api.get("/pets"), 500, "internal_error")
 
 

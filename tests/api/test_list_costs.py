@@ -17,8 +17,7 @@ from django.test import Client
 
 from accounts.events.views import EventViewSet
 from accounts.models import Account, PlanCode
-from inventory.models import Category, Order, OrderStatus, Pet, PetStatus
-from inventory.views import CategoryViewSet, OrderViewSet, PetViewSet
+from inventory.models import Category, Order, OrderStatus, PetStatus
 from petstore.api.pagination import page_url
 from petstore.api.query_params import Filter
 from petstore.api_urls import api as api_routes
@@ -149,9 +148,6 @@ class List(NamedTuple):
         return wanted, other
 
 
-MODELS = {PetViewSet: Pet, OrderViewSet: Order, CategoryViewSet: Category}
-
-
 def declared_lists() -> Iterator[List]:
     """Yield each list of the API with each combination of its filters and each word of these."""
     for route in api_routes:
@@ -163,7 +159,7 @@ def declared_lists() -> Iterator[List]:
                 words = [one.choices.values if one.choices is not None else [""] for one in filters]
                 for values in product(*words):
                     path = f"/{route.pattern}".removeprefix("/v1")
-                    yield List(path, MODELS[view], filters, values)
+                    yield List(path, view.queryset.model, filters, values)
 
 
 def subsets(things: Sequence[T]) -> Iterator[tuple[T, ...]]:

@@ -35,7 +35,6 @@ def operation(
         "summary": summary,
         "description": description,
         "responses": {answer[0]: response},
-        "auth": [{"apiKey": []}],
         "extensions": extensions,
         **more,
     }

@@ -58,15 +58,6 @@ def openapi_settings(
         ],
         "SERVERS": [{"url": base_url, "description": "This service"}]
         + ([{"url": staging_url, "description": "Staging"}] if staging_url else []),
-        "APPEND_COMPONENTS": {
-            "securitySchemes": {
-                "apiKey": {
-                    "type": "http",
-                    "scheme": "bearer",
-                    "description": "An API key: `Authorization: Bearer psk_live_...`.",
-                }
-            }
-        },
         "SCHEMA_PATH_PREFIX": r"/v1",
         "SCHEMA_PATH_PREFIX_TRIM": True,
         # Nothing on /docs comes from, or goes to, another site: not even Swagger's online validator.
