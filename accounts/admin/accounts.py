@@ -31,8 +31,8 @@ from accounts.admin.plans import number_field, what_if_view
 from accounts.admin.timeline import BANS, TIMELINE_SHOWN, of_account, of_keys
 from accounts.events.warnings import THRESHOLDS
 from accounts.models import EPOCH, Account, ApiKey, PlanCode, active
+from petstore.backoffice.changelist import ChoiceFilter
 from petstore.backoffice.confirmation import Question, ReasonForm
-from petstore.backoffice.filters import ChoiceFilter
 from petstore.backoffice.history import Entry
 from petstore.backoffice.model_admin import PetstoreModelAdmin
 from petstore.backoffice.navigation import may_view

@@ -36,11 +36,11 @@ from accounts.admin.base import (
 )
 from accounts.models import ROTATION_OVERLAP, Account, ApiKey, IdempotencyRecord, PlanCode, active
 from petstore.backoffice.audit import Action, Actor
+from petstore.backoffice.changelist import ChoiceFilter
 from petstore.backoffice.confirmation import Question, confirm
-from petstore.backoffice.filters import ChoiceFilter
+from petstore.backoffice.form_text import MultilineField
 from petstore.backoffice.history import entries_of
 from petstore.backoffice.model_admin import PetstoreModelAdmin
-from petstore.backoffice.multiline import MultilineField
 from petstore.backoffice.navigation import may_view
 from petstore.db.names import visible_name
 

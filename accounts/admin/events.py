@@ -24,8 +24,7 @@ from accounts.models import Account, ApiKey, Event, EventType
 from accounts.models.events import PUBLIC
 from accounts.usage.batch import SERVICE
 from petstore.api.errors import ApiError
-from petstore.backoffice.changelist import AFTER, BEFORE, BigTableAdmin, row_id
-from petstore.backoffice.filters import ChoiceFilter, TimeFilter
+from petstore.backoffice.changelist import AFTER, BEFORE, BigTableAdmin, ChoiceFilter, TimeFilter, row_id
 from petstore.backoffice.history import Entry
 from petstore.backoffice.navigation import may_view
 from petstore.db.keysets import Key, OneFilterKey, TwoFilterKey

@@ -33,10 +33,10 @@ from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminS
 
 from accounts.admin.badges import exact
 from accounts.admin.base import address, ask_why
-from petstore.backoffice import otp_devices
+from petstore.backoffice import two_factor
 from petstore.backoffice.audit import Action, Actor, record
+from petstore.backoffice.changelist import ChoiceFilter
 from petstore.backoffice.confirmation import Question, ReasonForm, confirm
-from petstore.backoffice.filters import ChoiceFilter
 from petstore.backoffice.history import Entry
 from petstore.backoffice.model_admin import PetstoreModelAdmin
 from petstore.backoffice.models import FailedSignIn
@@ -367,7 +367,7 @@ class StaffAdmin(UserAdmin, NobodyAboveAdmin):  # type: ignore[type-arg,misc]  #
 
 def reset_two_factor(user: User, *, reason: str, by: Actor) -> None:
     with transaction.atomic():
-        otp_devices.remove(user)
+        two_factor.remove(user)
         record(by, user, Action.TWO_FACTOR_RESET, reason=reason)
 
 

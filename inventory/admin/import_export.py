@@ -10,17 +10,18 @@ import io
 import logging
 import tempfile
 from functools import partial
+from types import MappingProxyType
 from typing import Any, BinaryIO
 
 from django import forms
 from django.contrib import messages
 from django.contrib.admin.options import IncorrectLookupParameters
-from django.core.exceptions import PermissionDenied, ValidationError
+from django.core.exceptions import ValidationError
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import IntegrityError, transaction
 from django.http import FileResponse, HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.urls import path, reverse
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.decorators import method_decorator
 from django.views.decorators.http import require_POST
@@ -36,7 +37,7 @@ from inventory.models.uploads import PetUpload
 from petstore.backoffice import spreadsheets
 from petstore.backoffice.audit import record_export
 from petstore.backoffice.confirmation import Question, confirm
-from petstore.backoffice.multiline import MultilineField
+from petstore.backoffice.form_text import MultilineField
 from petstore.backoffice.wording import counted
 
 logger = logging.getLogger(__name__)
@@ -149,41 +150,17 @@ def check(content: bytes, file_format: str) -> tuple[Report, list[Row]]:
 
 
 class PetExchange(ActingAdmin):
-    def get_urls(self) -> list[Any]:
-        pages = {
-            "import": self.import_action,
-            "import/template": self.import_template,
-            "process_import": self.process_import,
-            "export": self.export_action,
+    list_pages = MappingProxyType(
+        {
+            "import/": ("import", "add"),
+            "import/template/": ("import_template", "add"),
+            "process_import/": ("process_import", "add"),
+            "export/": ("export", "view"),
         }
-        return [
-            path(
-                f"{page}/", self.admin_site.admin_view(view), name=f"inventory_pet_{page.replace('/', '_')}"
-            )
-            for page, view in pages.items()
-        ] + super().get_urls()
+    )
 
-    def has_import_permission(self, request: HttpRequest) -> bool:
-        return self.has_add_permission(request)
-
-    def has_export_permission(self, request: HttpRequest) -> bool:
-        return self.has_view_permission(request)
-
-    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
-        shown = {
-            "has_import_permission": self.has_import_permission(request),
-            "has_export_permission": self.has_export_permission(request),
-        }
-        return super().changelist_view(request, shown | (extra_context or {}))
-
-    def require(self, what: str, request: HttpRequest) -> None:
-        """Raise PermissionDenied unless somebody may import or export."""
-        if not getattr(self, f"has_{what}_permission")(request):
-            raise PermissionDenied
-
-    def import_action(self, request: HttpRequest) -> HttpResponse:
+    def import_view(self, request: HttpRequest) -> HttpResponse:
         """Check a file and show what it would do; keep it if it is all good."""
-        self.require("import", request)
         form = ImportForm(request.POST, request.FILES) if request.method == "POST" else ImportForm()
         context: dict[str, Any] = {"form": form, "columns": MAIN_COLUMNS, "columns_in_words": IN_WORDS}
         pasted = form.fields["pasted"].widget.attrs
@@ -218,9 +195,8 @@ class PetExchange(ActingAdmin):
             "bad": counted(report.bad, "bad line"),
         }
 
-    def import_template(self, request: HttpRequest) -> FileResponse:
+    def import_template_view(self, request: HttpRequest) -> FileResponse:
         """Send a file to begin with: the names of the columns, and a pet."""
-        self.require("import", request)
         category = Category.objects.order_by("name").first()
         file = io.BytesIO()
         name = category.name if category else "Dogs"
@@ -232,9 +208,8 @@ class PetExchange(ActingAdmin):
         )
 
     @method_decorator(require_POST)
-    def process_import(self, request: HttpRequest) -> HttpResponse:
+    def process_import_view(self, request: HttpRequest) -> HttpResponse:
         """Import the file that was previewed: once, however often the button is pressed."""
-        self.require("import", request)
         page = "import"
         try:
             text, level, page = self.add_upload(request), messages.SUCCESS, "changelist"
@@ -266,9 +241,8 @@ class PetExchange(ActingAdmin):
             upload.delete()
         return f"{pets} imported from {upload.file_name}."
 
-    def export_action(self, request: HttpRequest) -> Any:
+    def export_view(self, request: HttpRequest) -> Any:
         """Ask for the format, then send the pets that filters and search of the list let through."""
-        self.require("export", request)
         home = reverse("admin:inventory_pet_changelist")
         try:
             pets: PetQuerySet = self.get_changelist_instance(request).get_queryset(request)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import MappingProxyType
@@ -13,22 +13,21 @@ from django import forms
 from django.contrib import admin, messages
 from django.core.exceptions import ValidationError
 from django.db import Error, transaction
-from django.db.models import Q, QuerySet
+from django.db.models import Model, Q, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils import timezone
 from unfold.contrib.filters.admin import ChoicesDropdownFilter, DropdownFilter
 from unfold.widgets import UnfoldAdminTextInputWidget
 
-from accounts.admin import accounts
+from accounts.admin import accounts, events
 from accounts.admin.accounts import Panel
 from accounts.models import Account
 from inventory.admin.shared import COLOURS, ActingAdmin, Outcome, Verb, a_few, label, staff, steps_of
 from inventory.admin.stages import StageFilter, example, tabs
-from inventory.models import LIVE, IllegalMoveError, Order, OrderStatus
-from petstore.backoffice.changelist import row_id
+from inventory.models import LIVE, IllegalMoveError, Order, OrderStatus, Pet
+from petstore.backoffice.changelist import TimeFilter, row_id
 from petstore.backoffice.confirmation import Question, ReasonForm, confirm
-from petstore.backoffice.filters import TimeFilter
 from petstore.backoffice.history import Entry
 from petstore.backoffice.navigation import may_view
 from petstore.backoffice.wording import counted
@@ -268,7 +267,7 @@ def stopped_at(left: list[Order], verb: OrderVerb) -> str:
     return f"{text} Nothing was done to {counted(len(others), 'other order')} ({names}): try again."
 
 
-# --- On the page of an account
+# --- On the pages of an account and of an event
 
 
 def orders_of(account: Account, request: HttpRequest) -> Panel | None:
@@ -293,4 +292,14 @@ def orders_of(account: Account, request: HttpRequest) -> Panel | None:
     return Panel("admin/inventory/account_orders.html", orders[:ON_ACCOUNT], entries)
 
 
+def order_and_pet(account_id: int, data: dict[str, Any]) -> Iterator[Model]:
+    """Yield the order and the pet that an event is about, as they are now."""
+    if "order" in data:
+        for order in Order.objects.filter(pk=data["order"]["id"]).select_related("pet"):
+            yield from (order, order.pet)
+    if "pet" in data:
+        yield from Pet.objects.filter(pk=data["pet"]["id"])
+
+
 accounts.more_panels.append(orders_of)
+events.subjects.append(order_and_pet)

@@ -1,4 +1,4 @@
-"""Pets in the back office, and moving many of them at once."""
+"""Pets and their categories in the back office, and moving many pets at once."""
 
 from __future__ import annotations
 
@@ -15,16 +15,18 @@ from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.html import format_html
 from unfold.contrib.filters.admin import ChoicesDropdownFilter
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from accounts.models import EventDraft
+from inventory import stock
 from inventory.admin.import_export import PetExchange
 from inventory.admin.shared import Outcome, SearchedFilter, Verb, label, staff, steps_of
 from inventory.members import PET
 from inventory.models import LIVE, PET_MOVES, Category, IllegalMoveError, Order, Pet, PetEvent, PetStatus
 from inventory.search import Folded, starting_with
-from petstore.backoffice.changelist import row_id
+from petstore.backoffice.changelist import BigTableAdmin, KeysetChangeList, row_id
 from petstore.backoffice.confirmation import Question, ReasonForm
 from petstore.backoffice.wording import counted
 from petstore.db.keysets import OneFilterKey, TwoFilterKey
@@ -208,3 +210,53 @@ class PetAdmin(PetExchange):
 
     def in_words(self, row: Pet) -> str:
         return label(row)
+
+
+# --- Categories
+
+
+def count_pets(categories: Iterable[Any]) -> None:
+    """Give each category its number of pets when they were last counted; None if they never were."""
+    counted = stock.snapshot()
+    numbers = {row.category_id: row.total for row in counted.categories} if counted else {}
+    for category in categories:
+        category.number_of_pets = numbers.get(category.pk, 0) if counted else None
+
+
+class CategoryList(KeysetChangeList):
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        count_pets(self.result_list)
+
+
+@admin.register(Category)
+class CategoryAdmin(BigTableAdmin):
+    list_display = ["visible_name", "id", "pets", "description"]
+    search_fields = ["name"]
+    search_help_text = "A part of a name"
+    ordering = ["name"]
+    sortable_by = ["visible_name", "id"]
+    list_filter_submit = False
+    readonly_fields = ["pets"]
+    instead_of_deleting = "Move its pets to another category first, or give it another name."
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> Any:
+        return CategoryList
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        return ["name", "description"] if obj is None else ["name", "description", "pets"]
+
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
+        category = super().get_object(request, object_id, from_field)
+        count_pets([category] if category is not None else [])
+        return category
+
+    @admin.display(description="pets")
+    def pets(self, category: Any) -> str:
+        number: int | None = category.number_of_pets
+        return format_html(
+            '<a class="text-primary-600 dark:text-primary-500" href="{}?category__id__exact={}">{}</a>',
+            reverse("admin:inventory_pet_changelist"),
+            category.pk,
+            "being counted" if number is None else f"{number:,}",
+        )

@@ -13,8 +13,8 @@ from unfold.contrib.filters.admin import DropdownFilter
 
 from inventory.models import Order, OrderStatus, Stage
 from inventory.stock import Stock, snapshot
+from petstore.backoffice.changelist import ChoiceFilter
 from petstore.backoffice.dashboard import listing
-from petstore.backoffice.filters import ChoiceFilter
 from petstore.db.identity import is_postgresql
 
 MOST_COUNTED = 1_000  # Orders of a stage that a page counts; its index has them together.

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import timedelta
 from itertools import chain
+from types import MappingProxyType
 from typing import Any, BinaryIO, cast
 
 from django.apps import apps
@@ -16,12 +17,11 @@ from django.contrib import admin, messages
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.utils import quote
 from django.contrib.auth.models import User
-from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
 from django.db.models import Q, QuerySet
 from django.http import FileResponse, HttpRequest, HttpResponseRedirect
 from django.http.response import HttpResponseBase
-from django.urls import NoReverseMatch, path, reverse
+from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
 from django.utils.functional import cached_property
 from django.utils.html import format_html, format_html_join
@@ -30,9 +30,8 @@ from django.utils.safestring import SafeString
 from petstore.api.client_ip import NOWHERE
 from petstore.backoffice import palette, spreadsheets
 from petstore.backoffice.audit import record_export
-from petstore.backoffice.changelist import row_id
+from petstore.backoffice.changelist import ChoiceFilter, TimeFilter, row_id
 from petstore.backoffice.dashboard import listing
-from petstore.backoffice.filters import ChoiceFilter, TimeFilter
 from petstore.backoffice.history import Change, changes_of
 from petstore.backoffice.model_admin import PetstoreModelAdmin
 from petstore.backoffice.models import AuditEntry, FailedSignIn
@@ -121,6 +120,7 @@ class AuditEntryAdmin(PetstoreModelAdmin):
     list_display = ["when", "actor", "action", "kind", "thing", "changes", "reason", "origin"]
     list_filter = [StaffFilter, "action", KindFilter, DateFilter, SignInFilter]
     list_before_template: Any = "admin/audit_list.html"
+    list_pages = MappingProxyType({"export/": ("export", "view")})
     sortable_by = ()
     ordering = ["-id"]
     paginator = NewestPaginator
@@ -188,18 +188,8 @@ class AuditEntryAdmin(PetstoreModelAdmin):
     def new_values(self, entry: AuditEntry) -> SafeString:
         return listed(entry.after)
 
-    # --- Export
-
-    def get_urls(self) -> list[Any]:
-        export = path(
-            "export/", self.admin_site.admin_view(self.export), name="backoffice_auditentry_export"
-        )
-        return [export, *super().get_urls()]
-
-    def export(self, request: HttpRequest) -> HttpResponseBase:
+    def export_view(self, request: HttpRequest) -> HttpResponseBase:
         """Send the entries of the list as CSV, from the disk: a slow reader keeps no connection."""
-        if not self.has_view_permission(request):
-            raise PermissionDenied
         home = reverse("admin:backoffice_auditentry_changelist")
         try:
             entries = self.get_changelist_instance(request).get_queryset(request)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from types import MappingProxyType
 from typing import Any, cast
 
-from django.contrib import messages
+from django.contrib import admin, messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.views.main import SEARCH_VAR
 from django.core.paginator import Paginator
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
+from django.utils import timezone
 from unfold.views import ChangeList
 
 from petstore.api.int64 import INT64_MAX
@@ -49,8 +51,7 @@ class KeysetChangeList(ChangeList):
             params.pop(AFTER, None)
             params.pop(BEFORE, None)
         rows: QuerySet[Any] = super().get_queryset(request, exclude_parameters)
-        admin = cast("BigTableAdmin", self.model_admin)
-        key = admin.key_of(request, self.filters_chosen())
+        key = cast("BigTableAdmin", self.model_admin).key_of(request, self.filters_chosen())
         order = [str(name) for name in rows.query.order_by]  # What was chosen, then the list's own.
         if key is not None and {name.removeprefix("-") for name in order} == {"id"}:
             rows = rows.alias(key=key).order_by(order[0].replace("id", "key"))
@@ -148,3 +149,39 @@ class BigTableAdmin(PetstoreModelAdmin):
             self.message_user(request, text, messages.WARNING)
             return None
         return super().response_action(request, queryset.filter(pk__in=chosen), *args)
+
+
+# --- Filters
+
+
+class ChoiceFilter(admin.SimpleListFilter):
+    """Offers choices; any other value in the address filters nothing."""
+
+    offered: Sequence[tuple[str, str]] = ()
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return list(self.offered)
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        chosen = self.value()
+        known = {str(value) for value, _ in self.lookup_choices}
+        return queryset.filter(self.condition(chosen)) if chosen in known else queryset
+
+    def condition(self, chosen: str) -> Q:
+        """Return what holds for the rows of a choice."""
+        raise NotImplementedError
+
+
+class TimeFilter(ChoiceFilter):
+    """Offers spans of days that end now."""
+
+    title = "time"
+    field: str
+    offered: Sequence[tuple[str, str]] = (
+        ("1", "In the last 24 hours"),
+        ("7", "In the last 7 days"),
+        ("30", "In the last 30 days"),
+    )
+
+    def condition(self, chosen: str) -> Q:
+        return Q(**{f"{self.field}__gte": timezone.now() - timedelta(days=int(chosen))})

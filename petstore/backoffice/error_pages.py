@@ -1,33 +1,103 @@
-"""Pages that are not there, or not for everybody: staff are told so in the frame of all the others."""
+"""Pages instead of failures: what can't be used, is not there, or not for everybody."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import logging
+import re
+from collections.abc import Callable, Iterable, Iterator
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from django.conf import settings
 from django.contrib.auth import get_permission_codename
 from django.contrib.auth.models import Group
 from django.core.exceptions import PermissionDenied
+from django.db import DataError, IntegrityError
 from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.template.response import SimpleTemplateResponse
 from django.urls import reverse
 
-from petstore.backoffice.input_guard import View
+from petstore.backoffice.sessions import end_if_due
 
-if TYPE_CHECKING:
-    from petstore.backoffice.two_factor import TwoFactorSite
+logger = logging.getLogger(__name__)
+
+View = Callable[..., HttpResponse]
+
+UNSTORABLE = re.compile(r"[\x00\ud800-\udfff]")  # NUL and lone surrogates (UTF-7, for one, spells them).
+LONGEST = 250  # Characters of a value in the address: a search text, a filter, a page number.
+LONGEST_ADDRESS = 4000  # Of the path, and of a value that holds another page's address.
+HOLDS_AN_ADDRESS = {"next", "_changelist_filters"}
+
+NOT_TEXT = "Something you sent has characters that can't be stored. Go back, remove them, and try again."
+TOO_LONG = "Something in the address is too long. Go back, shorten it, and try again."
+NOT_USABLE = "Something you sent is out of range. Go back, correct it, and try again."
+CHANGED_MEANWHILE = "Somebody changed the same thing just now. Go back, reload the page, and try again."
+
+
+def texts(request: HttpRequest) -> Iterator[str]:
+    """Yield every text of the request that may reach the database."""
+    yield request.path
+    yield request.COOKIES.get(settings.SESSION_COOKIE_NAME, "")
+    for data in (request.GET, request.POST):
+        for name, values in data.lists():
+            yield name
+            yield from values
+
+
+def why_unusable(request: HttpRequest) -> str:
+    """Return what is wrong with the request as such, or nothing."""
+    if any(UNSTORABLE.search(text) for text in texts(request)):
+        return NOT_TEXT
+    too_long = len(request.path) > LONGEST_ADDRESS or any(
+        len(value) > (LONGEST_ADDRESS if name in HOLDS_AN_ADDRESS else LONGEST)
+        for name, values in request.GET.lists()
+        for value in values
+    )
+    return TOO_LONG if too_long else ""
+
+
+def refusal(request: HttpRequest, status: int, text: str) -> HttpResponse:
+    return render(request, "error.html", {"title": "Not done", "text": text}, status=status)
+
+
+def guarded(view: View) -> View:
+    """Make a view answer with a page, not a failure, when the database can't take what was sent.
+
+    A session that is over is answered as a stranger is.
+    """
+
+    @wraps(view)
+    def guarded_view(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        if reason := why_unusable(request):
+            return refusal(request, 400, reason)
+        try:
+            end_if_due(request)
+            response = view(request, *args, **kwargs)
+            if isinstance(response, SimpleTemplateResponse):
+                response.render()  # Here, since a list is read from the database while it is shown.
+        except (DataError, OverflowError):
+            logger.warning("Refused what the database can't take.", exc_info=True)
+            return refusal(request, 400, NOT_USABLE)
+        except IntegrityError:  # The forms check first, so another request came in between.
+            logger.warning("Refused a change that met another one.", exc_info=True)
+            return refusal(request, 409, CHANGED_MEANWHILE)
+        return response
+
+    return guarded_view
+
+
+# --- In the frame of the back office
 
 NOT_FOUND = "There is no such page, or what it showed was deleted. Press Ctrl+K to search for it."
 NOBODY = "Nobody can do this in the back office."
 ASK = "Your role can't open this page. Ask an Owner."
-# The right that a page of a model asks for, by the end of its URL's name; it is `change` for all others.
-RIGHTS = {
-    "changelist": "view", "change": "view", "history": "view", "export": "view", "import": "add",
-    "import_template": "add", "process_import": "add", "add": "add", "delete": "delete",
-}  # fmt: skip
+# The right that Django's page of a model asks for, by the end of its URL's name; all others that are not in
+# `list_pages` ask for `change`.
+RIGHTS = {"changelist": "view", "change": "view", "history": "view", "add": "add", "delete": "delete"}
 
 
-def framed(site: TwoFactorSite, view: View) -> View:
+def framed(site: Any, view: View) -> View:
     """Make a view, which only staff get to, answer with a page of the back office where it has none."""
 
     @wraps(view)
@@ -45,7 +115,7 @@ def framed(site: TwoFactorSite, view: View) -> View:
     return framed_view
 
 
-def admin_of(site: TwoFactorSite, request: HttpRequest) -> tuple[str, Any] | None:
+def admin_of(site: Any, request: HttpRequest) -> tuple[str, Any] | None:
     """Return what the names of a model's pages begin with, and its admin; None for any other page."""
     name = (request.resolver_match and request.resolver_match.url_name) or ""
     for model, admin in site._registry.items():
@@ -54,7 +124,7 @@ def admin_of(site: TwoFactorSite, request: HttpRequest) -> tuple[str, Any] | Non
     return None
 
 
-def way_back(site: TwoFactorSite, request: HttpRequest) -> dict[str, Any]:
+def way_back(site: Any, request: HttpRequest) -> dict[str, Any]:
     """Return the list that a page belongs to, for who may see it."""
     found = admin_of(site, request)
     if found is None or not found[1].has_view_permission(request):
@@ -64,14 +134,15 @@ def way_back(site: TwoFactorSite, request: HttpRequest) -> dict[str, Any]:
     return {"list_link": reverse(f"admin:{start}changelist"), "list_name": name}
 
 
-def why_refused(site: TwoFactorSite, request: HttpRequest) -> str:
+def why_refused(site: Any, request: HttpRequest) -> str:
     """Return the sentence that names who may open the page."""
     found = admin_of(site, request)
     if found is None:
         return ASK
     start, admin = found
     name = (request.resolver_match and request.resolver_match.url_name) or ""
-    right = RIGHTS.get(name.removeprefix(start), "change")
+    rights = RIGHTS | dict(admin.list_pages.values())
+    right = rights.get(name.removeprefix(start), "change")
     if not getattr(admin, f"can_{right}", True) or request.user.is_superuser:
         return NOBODY
     roles = having(admin.opts.app_label, get_permission_codename(right, admin.opts))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from types import MappingProxyType
 from typing import Any
@@ -17,16 +18,17 @@ from django.core.exceptions import PermissionDenied
 from django.db import models
 from django.db.models import Q
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
 from django.urls import path, reverse
 from django.utils.text import capfirst
 from unfold.admin import ModelAdmin
 
-from petstore.backoffice import audit, edit_conflicts, palette, untouched_text
+from petstore.backoffice import audit, edit_conflicts, form_text, palette
 from petstore.backoffice.audit import Action, Actor
+from petstore.backoffice.form_text import MultilineField
 from petstore.backoffice.history import Entry, entries_of
 from petstore.backoffice.models import AuditEntry
-from petstore.backoffice.multiline import MultilineField
 from petstore.backoffice.site import PetstoreAdminSite
 from petstore.db.keysets import order_for
 from petstore.db.names import visible_name
@@ -57,6 +59,9 @@ class PetstoreModelAdmin(ModelAdmin):
     # Pages about one row: what follows the row's id in their address, and their names. `revoke` is shown by
     # `revoke_view(request, object_id)`.
     row_pages: Mapping[str, str] = MappingProxyType({})
+    # Pages about the list: what follows its address, their names, and the right of each. `export` is shown
+    # by `export_view(request)`.
+    list_pages: Mapping[str, tuple[str, str]] = MappingProxyType({})
     # What staff can do to a row that others refer to, and that is therefore kept.
     instead_of_deleting = ""
     add_title = ""  # Of the page for a new row, where it isn't simply added.
@@ -136,7 +141,7 @@ class PetstoreModelAdmin(ModelAdmin):
         form = super().get_form(request, obj, change=change, **kwargs)
         if obj is None or not change or request.method != "POST":
             return form
-        return edit_conflicts.checked(untouched_text.keeping(form), obj, request)
+        return edit_conflicts.checked(form_text.keeping(form), obj, request)
 
     def render_change_form(
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
@@ -197,12 +202,6 @@ class PetstoreModelAdmin(ModelAdmin):
         name = f"admin:{self.opts.app_label}_{self.opts.model_name}_change"
         return HttpResponseRedirect(reverse(name, args=[quote(row.pk)]))
 
-    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
-        """Return what would be deleted, or some of what forbids it: Django would load and list it all."""
-        if examples := list(protecting(self.model, objs)):
-            return [], {}, set(), examples
-        return super().get_deleted_objects(objs, request)
-
     def history_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:
         """Show the newest of what was done to a row."""
         row = self.row(request, object_id)
@@ -215,15 +214,25 @@ class PetstoreModelAdmin(ModelAdmin):
     # --- Pages of our own
 
     def get_urls(self) -> list[Any]:
-        pages = [
-            path(
-                f"<path:object_id>/{tail}",
-                self.admin_site.admin_view(getattr(self, f"{name}_view")),
-                name=f"{self.opts.app_label}_{self.opts.model_name}_{name}",
-            )
+        def own(tail: str, name: str, view: Any) -> Any:
+            full = f"{self.opts.app_label}_{self.opts.model_name}_{name}"
+            return path(tail, self.admin_site.admin_view(view), name=full)
+
+        rows = [
+            own(f"<path:object_id>/{tail}", name, getattr(self, f"{name}_view"))
             for tail, name in self.row_pages.items()
         ]
-        return [*pages, *super().get_urls()]
+        lists = [
+            own(tail, name, partial(self.list_page, name, right))
+            for tail, (name, right) in self.list_pages.items()
+        ]
+        return [*lists, *rows, *super().get_urls()]
+
+    def list_page(self, name: str, right: str, request: HttpRequest) -> HttpResponseBase:
+        if not getattr(self, f"has_{right}_permission")(request):
+            raise PermissionDenied
+        response: HttpResponseBase = getattr(self, f"{name}_view")(request)
+        return response
 
     def row(
         self,

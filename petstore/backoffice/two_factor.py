@@ -1,45 +1,79 @@
 """The second factor: a code from an authenticator app (TOTP, RFC 6238), or one of ten recovery codes.
 
-django-otp makes, checks and throttles the codes, and takes none twice. The pages here ask for a code after
-the password, set an app up, and turn it off. Somebody has one app at most, and recovery codes with it.
+django-otp makes, checks and throttles the codes, and takes none twice. Somebody has one app at most, and
+recovery codes with it.
 """
 
 from __future__ import annotations
 
-from base64 import b32encode
+from datetime import timedelta
 from typing import Any, cast
 
-import segno
 from django import forms
-from django.conf import settings
-from django.contrib import messages
-from django.contrib.auth import REDIRECT_FIELD_NAME
 from django.contrib.auth.models import User
+from django.contrib.auth.signals import user_logged_in
 from django.core.exceptions import ValidationError
-from django.db import transaction
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect
-from django.template.response import TemplateResponse
-from django.urls import path, reverse
+from django.dispatch import receiver
+from django.http import HttpRequest
 from django.utils import timezone
-from django.utils.http import url_has_allowed_host_and_scheme, urlencode
-from django.views.decorators.cache import never_cache
 from django_otp import login, verify_token
 from django_otp.plugins.otp_static.models import StaticDevice, StaticToken
 from django_otp.plugins.otp_totp.models import TOTPDevice
-from unfold.sites import UnfoldAdminSite
 from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextInputWidget
 
-from petstore.backoffice.audit import Action, Actor, record, record_failed_sign_in
-from petstore.backoffice.input_guard import View, guarded
-from petstore.backoffice.known_browsers import known_browser, remember_browser
-from petstore.backoffice.login import count_attempt, forgive, in_words
-from petstore.backoffice.otp_devices import (
-    device_to_confirm,
-    has_second_factor,
-    new_recovery_codes,
-    remove,
-)
+from petstore.backoffice.audit import record_failed_sign_in
+from petstore.backoffice.login import count_attempt, forgive, in_words, known_browser
+
+RECOVERY_CODES = 10
+SET_UP_WITHIN = timedelta(hours=1)  # Then the page shows a new secret.
+PENDING = "two-factor device to confirm"  # Session key: the id of the device whose secret was shown.
+
+
+def has_second_factor(request: HttpRequest) -> bool:
+    """Tell whether somebody has set up a second factor; asked once for each request."""
+    known: dict[str, bool] = request.__dict__
+    if "_petstore_second_factor" not in known:
+        devices = TOTPDevice.objects.filter(user_id=request.user.pk, confirmed=True)
+        known["_petstore_second_factor"] = devices.exists()  # Recovery codes come with an app only.
+    return known["_petstore_second_factor"]
+
+
+def new_recovery_codes(user: User) -> list[str]:
+    """Make ten recovery codes and return them; earlier ones are void."""
+    StaticDevice.objects.filter(user=user).delete()
+    device = StaticDevice.objects.create(user=user, name="Recovery codes")
+    codes = [StaticToken.random_token() for _ in range(RECOVERY_CODES)]
+    StaticToken.objects.bulk_create(StaticToken(device=device, token=code) for code in codes)
+    return codes
+
+
+def remove(user: User) -> None:
+    """Remove a second factor, in the caller's transaction."""
+    TOTPDevice.objects.filter(user=user).delete()
+    StaticDevice.objects.filter(user=user).delete()
+
+
+def device_to_confirm(request: HttpRequest) -> TOTPDevice:
+    """Return the device that this session is setting up; create it on the first visit and after an hour.
+
+    The secret belongs to the session: another session of the same person, which may be a thief's who has
+    the password, never learns the one that is confirmed here.
+    """
+    pending = TOTPDevice.objects.filter(user_id=request.user.pk, confirmed=False)
+    pending.filter(created_at__lt=timezone.now() - SET_UP_WITHIN).delete()
+    device: TOTPDevice | None = pending.filter(pk=request.session.get(PENDING)).first()
+    if device is None:
+        user = cast("User", request.user)
+        device = TOTPDevice.objects.create(user=user, name="Authenticator app", confirmed=False)
+        request.session[PENDING] = device.pk
+    return device
+
+
+@receiver(user_logged_in, dispatch_uid="pending two-factor device")
+def forget_pending(request: HttpRequest | None, **kwargs: Any) -> None:
+    """Show a new secret after each sign-in: signing in again keeps the data of the session."""
+    if (session := getattr(request, "session", None)) is not None:
+        session.pop(PENDING, None)
 
 
 class CodeForm(forms.Form):
@@ -138,142 +172,3 @@ def locked_for(device: TOTPDevice | StaticDevice | None) -> int:
     """Return for how many seconds the device takes no code, after wrong ones; 0 if it does."""
     locked = {} if device is None else device.verify_is_allowed()[1] or {}  # type: ignore[no-untyped-call]
     return int((locked["locked_until"] - timezone.now()).total_seconds()) + 1 if locked else 0
-
-
-class TwoFactorSite(UnfoldAdminSite):
-    """A site that lets nobody in without a code who has set one up, and has the pages for it."""
-
-    def has_permission(self, request: HttpRequest) -> bool:
-        """Let in staff who proved all that they must: the password, and a code if there is a second factor.
-
-        This is the one place that decides it. Every page stands behind it.
-        """
-        return super().has_permission(request) and not self.lacks(request)
-
-    def lacks(self, request: HttpRequest) -> str:
-        """Return the page that a member of staff who gave the password must visit first, or nothing."""
-        if getattr(request.user, "otp_device", None) is not None:
-            return ""
-        if has_second_factor(request):
-            return "admin:two_factor_code"
-        return "admin:two_factor" if settings.STAFF_TWO_FACTOR == "required" else ""
-
-    def half_signed_in(self, request: HttpRequest) -> bool:
-        """Tell whether somebody is staff, whatever they still must prove."""
-        return super().has_permission(request)
-
-    def get_urls(self) -> list[Any]:
-        """Add the pages about the second factor, and a sign-out for who has given the password only."""
-
-        def half(view: View) -> View:
-            def half_view(request: HttpRequest) -> HttpResponse:
-                return view(request) if self.half_signed_in(request) else redirect("admin:login")
-
-            return guarded(never_cache(half_view))
-
-        return [
-            path("logout/", guarded(never_cache(self.logout)), name="logout"),
-            path("two-factor/", half(self.overview), name="two_factor"),
-            path("two-factor/code/", half(self.ask_code), name="two_factor_code"),
-            *super().get_urls(),
-        ]
-
-    def page(self, request: HttpRequest, template: str, title: str, **context: Any) -> TemplateResponse:
-        """Return a page in the frame of the back office; `template` stands in templates/admin."""
-        request.current_app = self.name  # As every page of the admin does.
-        shared = {**self.each_context(request), "title": title, "next": self.next_page(request)}
-        response = TemplateResponse(request, f"admin/{template}.html", shared | context)
-        return slowed_down(response, context.get("form"))
-
-    def next_page(self, request: HttpRequest) -> str:
-        """Return the page that was asked for, if it is one of ours; else the home page."""
-        wanted = request.POST.get(REDIRECT_FIELD_NAME) or request.GET.get(REDIRECT_FIELD_NAME) or ""
-        safe = url_has_allowed_host_and_scheme(
-            wanted, {request.get_host()}, require_https=request.is_secure()
-        )
-        return wanted if safe else reverse("admin:index")
-
-    def with_next(self, request: HttpRequest, page: str) -> HttpResponse:
-        """Lead to a page, and from there to the one that was asked for."""
-        query = urlencode({REDIRECT_FIELD_NAME: self.next_page(request)})
-        return redirect(f"{reverse(page)}?{query}")
-
-    def ask_code(self, request: HttpRequest) -> HttpResponse:
-        if self.has_permission(request) or not has_second_factor(request):
-            return redirect(self.next_page(request))
-        form = CodeForm(request)
-        form.fields["code"].widget.attrs["autofocus"] = ""  # Elsewhere there is something to read first.
-        if form.is_valid():
-            form.enter()
-            record(Actor.of(request), form.user, Action.SIGNED_IN)
-            response = redirect(self.next_page(request))
-            remember_browser(response, form.user)
-            return response
-        return self.page(request, "two_factor/code", "Enter your code", form=form)
-
-    def overview(self, request: HttpRequest) -> HttpResponse:
-        """Show the second factor, or set one up; who has one must have given a code."""
-        if not has_second_factor(request):
-            return self.set_up(request)
-        if not self.has_permission(request):
-            return self.with_next(request, "admin:two_factor_code")
-        return self.manage(request)
-
-    def set_up(self, request: HttpRequest) -> HttpResponse:
-        """Show a secret to put into an app, and take it once a code proves that it is there."""
-        user = cast("User", request.user)
-        device = device_to_confirm(request)
-        form = SetUpForm(request, device)
-        if not form.is_valid():
-            secret = b32encode(device.bin_key).decode()
-            qr = segno.make(device.config_url, error="m").svg_data_uri(scale=5, border=3, light="white")
-            return self.page(
-                request, "two_factor/set_up", "Set up two-factor sign-in",
-                form=form,
-                qr=qr,
-                secret=" ".join(secret[at : at + 4] for at in range(0, len(secret), 4)),
-                may_leave=self.has_permission(request),
-            )  # fmt: skip
-        with transaction.atomic():
-            User.objects.select_for_update().get(pk=user.pk)
-            if not TOTPDevice.objects.filter(pk=device.pk).update(confirmed=True):
-                return self.with_next(request, "admin:two_factor")  # Another session was faster.
-            TOTPDevice.objects.filter(user=user).exclude(pk=device.pk).delete()
-            codes = new_recovery_codes(user)
-            record(Actor.of(request), user, Action.TWO_FACTOR_ON)
-        form.enter()
-        response = self.show_codes(request, codes)
-        remember_browser(response, user)
-        return response
-
-    def show_codes(self, request: HttpRequest, codes: list[str]) -> HttpResponse:
-        """Show new recovery codes: the only time."""
-        return self.page(request, "two_factor/codes", "Keep your recovery codes", codes=codes)
-
-    def manage(self, request: HttpRequest) -> HttpResponse:
-        """Show what is set up; make new recovery codes or turn it all off, given password and code."""
-        form = ManageForm(request)
-        user = form.user
-        if form.is_valid():
-            with transaction.atomic():
-                if "renew" in request.POST:
-                    record(Actor.of(request), user, Action.RECOVERY_CODES)
-                    return self.show_codes(request, new_recovery_codes(user))
-                remove(user)
-                record(Actor.of(request), user, Action.TWO_FACTOR_OFF)
-            messages.success(request, "Two-factor sign-in is off. The codes of your app no longer work.")
-            return redirect("admin:index")
-        return self.page(
-            request, "two_factor/manage", "Two-factor sign-in",
-            form=form,
-            device=TOTPDevice.objects.filter(user=user, confirmed=True).first(),
-            codes_left=StaticToken.objects.filter(device__user=user).count(),
-        )  # fmt: skip
-
-
-def slowed_down(response: TemplateResponse, form: Any) -> TemplateResponse:
-    """Return the response; after too many attempts with its form as a 429, with when to come back."""
-    if seconds := getattr(form, "seconds_to_wait", 0):
-        response.status_code = 429
-        response["Retry-After"] = str(seconds)
-    return response

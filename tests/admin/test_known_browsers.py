@@ -14,9 +14,9 @@ from django_otp.plugins.otp_static.models import StaticDevice, StaticToken
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
 from petstore.api.links import page_url
-from petstore.backoffice.known_browsers import COOKIE_AGE, cookie_name
-from petstore.backoffice.otp_devices import PENDING
+from petstore.backoffice.login import COOKIE_AGE, cookie_name
 from petstore.backoffice.password_links import link_for
+from petstore.backoffice.two_factor import PENDING
 from tests.admin.test_login import Clock, clock
 from tests.support.staff import PASSWORD
 

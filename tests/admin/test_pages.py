@@ -18,7 +18,7 @@ from django.urls import reverse
 from accounts.events.numbering import number_all
 from accounts.models import Account, ApiKey, Plan, PlanCode
 from inventory.models import Category, Pet
-from petstore.backoffice.input_guard import guarded
+from petstore.backoffice.error_pages import guarded
 from tests.support.thorough import some
 
 HUGE = "9" * 22

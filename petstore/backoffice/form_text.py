@@ -1,4 +1,4 @@
-"""Text that staff leave alone in a form stays as it is stored, byte for byte.
+"""Text in forms: several lines, and what staff leave alone, which stays as it is stored, byte for byte.
 
 A browser does not send back all that it was given: an `<input>` drops line breaks, a `<textarea>` sends
 each as CRLF (HTML sections 4.10.5.1.2 and 4.10.11). Django's fields then trim what arrives.
@@ -6,10 +6,27 @@ each as CRLF (HTML sections 4.10.5.1.2 and 4.10.11). Django's fields then trim w
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from django import forms
 from django.utils.functional import cached_property
+from unfold.widgets import UnfoldAdminTextareaWidget
+
+
+class MultilineField(forms.CharField):
+    """Holds line breaks as LF, which `max_length` counts once, as browsers do.
+
+    Browsers send each as CRLF (HTML, "constructing the entry list").
+    """
+
+    widget = UnfoldAdminTextareaWidget
+
+    def to_python(self, value: Any) -> Any:
+        return super().to_python(re.sub("\r\n?", "\n", value) if isinstance(value, str) else value)
+
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        return super().has_changed(self.to_python(initial), data)
 
 
 def is_untouched(sent: str, stored: str, widget: forms.Widget) -> bool:
