@@ -3,32 +3,13 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any, NoReturn
 
 from django.db import models
 from django.db.models import Max, QuerySet
 from django.utils import timezone
 
-APPEND_ONLY = "The audit trail is append-only: an entry is never changed or deleted."
-
-
-class AppendOnlyError(TypeError):
-    """Somebody's program tried to change or delete what happened."""
-
-
-def refuse(*args: Any, **options: Any) -> NoReturn:
-    """Raise AppendOnlyError; stands for every method that would change or delete an entry."""
-    raise AppendOnlyError(APPEND_ONLY)
-
 
 class AuditQuerySet(QuerySet["AuditEntry"]):
-    update = refuse
-    aupdate = refuse
-    bulk_update = refuse
-    delete = refuse
-    adelete = refuse
-    update_or_create = refuse
-
     def about(self, row: models.Model) -> AuditQuerySet:
         """Return what was done to a row, the newest first."""
         return self.filter(model=row._meta.label_lower, object_id=str(row.pk))
@@ -37,7 +18,7 @@ class AuditQuerySet(QuerySet["AuditEntry"]):
 class AuditEntry(models.Model):
     """What somebody did to one thing.
 
-    A trigger in the database refuses UPDATE and DELETE as well. So an entry has no foreign key: it outlives
+    Triggers in the database refuse UPDATE, DELETE and TRUNCATE. So an entry has no foreign key: it outlives
     the person and the thing, and says in words who and what they were.
     """
 
@@ -97,15 +78,6 @@ class AuditEntry(models.Model):
     def __str__(self) -> str:
         who, did = self.actor_name or "Somebody", self.get_action_display().lower()
         return f"{who}: {did} {self.object_text}".strip()
-
-    def save(self, *args: Any, **options: Any) -> None:
-        """Add the entry; raises AppendOnlyError for one that is stored."""
-        if not self._state.adding:
-            refuse()
-        super().save(*args, **options | {"force_insert": True})
-
-    def delete(self, *args: Any, **options: Any) -> NoReturn:
-        refuse()
 
 
 class FailedSignInQuerySet(QuerySet["FailedSignIn"]):
