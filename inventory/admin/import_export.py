@@ -8,21 +8,16 @@ from __future__ import annotations
 
 import io
 import logging
-import tempfile
 from functools import partial
 from types import MappingProxyType
-from typing import Any, BinaryIO
+from typing import Any
 
 from django import forms
 from django.contrib import messages
-from django.contrib.admin.options import IncorrectLookupParameters
 from django.core.exceptions import ValidationError
-from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import IntegrityError, transaction
 from django.http import FileResponse, HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.urls import reverse
-from django.utils import timezone
 from django.utils.decorators import method_decorator
 from django.views.decorators.http import require_POST
 from unfold.widgets import UnfoldAdminFileFieldWidget, UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget
@@ -32,12 +27,12 @@ from inventory.import_export import STREAM, add, category_ids, checked, export, 
 from inventory.import_export.checking import IN_WORDS, MAIN_COLUMNS, Report, Row
 from inventory.import_export.writing import CSV_COLUMNS, write
 from inventory.members import PET
-from inventory.models import Category, Pet, PetQuerySet
+from inventory.models import Category, PetQuerySet
 from inventory.models.uploads import PetUpload
 from petstore.backoffice import spreadsheets
-from petstore.backoffice.audit import record_export
 from petstore.backoffice.confirmation import Question, confirm
 from petstore.backoffice.form_text import MultilineField
+from petstore.backoffice.model_admin import CONTENT_TYPES
 from petstore.backoffice.wording import counted
 
 logger = logging.getLogger(__name__)
@@ -48,7 +43,6 @@ PROBLEMS_SHOWN = 200
 PETS_SHOWN = 20
 MOST_EXPORTED = 100_000
 TITLES = {"csv": "CSV", "jsonl": "JSON Lines"}
-CONTENT_TYPES = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}
 TOO_BIG = (
     f"That is too much to import here: at most {MOST_PETS:,} pets and {MOST_BYTES // 2**20} MB. "
     "Split it, or ask whoever runs the service to run `manage.py import_pets`."
@@ -91,39 +85,26 @@ class ImportForm(forms.Form):
         widget=UnfoldAdminSelectWidget,
     )
 
-    def clean_import_file(self) -> Any:
-        file = self.cleaned_data["import_file"]
-        if file and file.size > MOST_BYTES:
-            raise ValidationError(TOO_BIG)
-        return file
-
-    def clean_pasted(self) -> SimpleUploadedFile | None:
-        """Return what was pasted as if it came in a file."""
-        pasted = self.cleaned_data["pasted"].encode()
-        if len(pasted) > MOST_BYTES:
-            raise ValidationError(TOO_BIG)
-        return SimpleUploadedFile(STREAM, pasted) if pasted.strip() else None
-
     def clean(self) -> dict[str, Any]:
         """Find out the format, and check the pets."""
         cleaned = super().clean() or {}
         if self.errors:
             return cleaned
-        given = [cleaned[name] for name in ("pasted", "import_file") if cleaned[name]]
-        if len(given) != 1:
-            raise ValidationError(BOTH if given else NEITHER)
-        [file] = given
+        file, pasted = cleaned["import_file"], cleaned["pasted"].encode()
+        if bool(file) == bool(pasted.strip()):
+            raise ValidationError(BOTH if file else NEITHER)
+        if (file.size if file else len(pasted)) > MOST_BYTES:
+            raise ValidationError(TOO_BIG)
         try:
-            file_format = format_of(file.name, cleaned["format"])
+            file_format = format_of(file.name if file else STREAM, cleaned["format"])
         except ValueError:
             raise ValidationError({"format": UNKNOWN_FORMAT}) from None
-        content = file.read()
+        content = file.read() if file else pasted
         report, rows = check(content, file_format)
         if report.good + report.bad > MOST_PETS:
             raise ValidationError(TOO_BIG)
-        name = "".join(sign for sign in file.name if sign.isprintable())
-        found = {"name": PASTED if file.name == STREAM else name, "content": content, "format": file_format}
-        return cleaned | found | {"report": report, "rows": rows}
+        name = "".join(sign for sign in file.name if sign.isprintable()) if file else PASTED
+        return {"report": report, "rows": rows, "name": name, "content": content, "format": file_format}
 
 
 class ExportForm(forms.Form):
@@ -243,29 +224,17 @@ class PetExchange(ActingAdmin):
 
     def export_view(self, request: HttpRequest) -> Any:
         """Ask for the format, then send the pets that filters and search of the list let through."""
-        home = reverse("admin:inventory_pet_changelist")
-        try:
-            pets: PetQuerySet = self.get_changelist_instance(request).get_queryset(request)
-        except IncorrectLookupParameters:
-            return redirect(f"{home}?e=1")
+        pets: PetQuerySet = self.get_changelist_instance(request).get_queryset(request)
+
+        def send(given: dict[str, Any]) -> FileResponse:
+            if pets.order_by("id")[MOST_EXPORTED : MOST_EXPORTED + 1].exists():
+                raise ValidationError(TOO_MANY)
+            ending = given["format"]
+            with snapshot():
+                write_pets = partial(write, export(pets), file_format=ending, for_spreadsheets=True)
+                return self.send_export(request, "pets", ending, write_pets)
+
         which = "All pages of the list, with its filters and search." if request.GET else "All pets."
         about = f"{which} The columns are {', '.join(CSV_COLUMNS)}."
-        act, back = partial(exported, request, pets), f"{home}?{request.GET.urlencode()}"
-        return confirm(self, request, EXPORT, ExportForm, act, back=back, about=about)
-
-
-def exported(request: HttpRequest, pets: PetQuerySet, given: dict[str, Any]) -> FileResponse:
-    """Return the file, from the disk: a slow reader keeps no connection to the database.
-
-    Raises ValidationError for more pets than one file may have.
-    """
-    if pets.order_by("id")[MOST_EXPORTED : MOST_EXPORTED + 1].exists():
-        raise ValidationError(TOO_MANY)
-    file_format = given["format"]
-    file: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115  The response closes it.
-    with snapshot():
-        write(export(pets), file, file_format, for_spreadsheets=True)
-    file.seek(0)
-    record_export(request, Pet)
-    name = f"pets-{timezone.now():%Y-%m-%d}.{file_format}"
-    return FileResponse(file, as_attachment=True, filename=name, content_type=CONTENT_TYPES[file_format])
+        back = f"{self.list_address()}?{request.GET.urlencode()}"
+        return confirm(self, request, EXPORT, ExportForm, send, back=back, about=about)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import wraps
 from typing import Any
 
@@ -108,48 +108,41 @@ def framed(site: Any, view: View) -> View:
             status, title, text = 403, "No access", why_refused(site, request)
         except Http404:
             status, title, text = 404, "Not found", NOT_FOUND
-        response = site.page(request, "error", title, text=text, **way_back(site, request))
+        response: HttpResponse = site.page(request, "error", title, text=text, **way_back(site, request))
         response.status_code = status
         return response
 
     return framed_view
 
 
-def admin_of(site: Any, request: HttpRequest) -> tuple[str, Any] | None:
-    """Return what the names of a model's pages begin with, and its admin; None for any other page."""
+def admin_of(site: Any, request: HttpRequest) -> tuple[Any, str]:
+    """Return the admin of a page's model, None for any other page, and the end of the page's URL's name."""
     name = (request.resolver_match and request.resolver_match.url_name) or ""
     for model, admin in site._registry.items():
         if name.startswith(start := f"{model._meta.app_label}_{model._meta.model_name}_"):
-            return start, admin
-    return None
+            return admin, name.removeprefix(start)
+    return None, name
 
 
 def way_back(site: Any, request: HttpRequest) -> dict[str, Any]:
     """Return the list that a page belongs to, for who may see it."""
-    found = admin_of(site, request)
-    if found is None or not found[1].has_view_permission(request):
+    admin, _ = admin_of(site, request)
+    if admin is None or not admin.has_view_permission(request):
         return {}
-    start, admin = found
-    name = admin.opts.verbose_name_plural
-    return {"list_link": reverse(f"admin:{start}changelist"), "list_name": name}
+    return {"list_link": admin.list_address(), "list_name": admin.opts.verbose_name_plural}
 
 
 def why_refused(site: Any, request: HttpRequest) -> str:
     """Return the sentence that names who may open the page."""
-    found = admin_of(site, request)
-    if found is None:
+    admin, page = admin_of(site, request)
+    if admin is None:
         return ASK
-    start, admin = found
-    name = (request.resolver_match and request.resolver_match.url_name) or ""
-    rights = RIGHTS | dict(admin.list_pages.values())
-    right = rights.get(name.removeprefix(start), "change")
+    right = (RIGHTS | dict(admin.list_pages.values())).get(page, "change")
     if not getattr(admin, f"can_{right}", True) or request.user.is_superuser:
         return NOBODY
-    roles = having(admin.opts.app_label, get_permission_codename(right, admin.opts))
+    groups = Group.objects.filter(
+        permissions__content_type__app_label=admin.opts.app_label,
+        permissions__codename=get_permission_codename(right, admin.opts),
+    )
+    roles = groups.order_by("name").values_list("name", flat=True)
     return f"Your role can't open this page. Roles that can: {', '.join(roles)}." if roles else ASK
-
-
-def having(app: str, codename: str) -> Iterable[str]:
-    """Return the names of the groups that have a permission."""
-    groups = Group.objects.filter(permissions__content_type__app_label=app, permissions__codename=codename)
-    return groups.order_by("name").values_list("name", flat=True)

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import islice
 from types import MappingProxyType
-from typing import Any
+from typing import Any, BinaryIO
 
 from django import forms
 from django.contrib import admin, messages
+from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.utils import quote, unquote
 from django.contrib.admin.views.main import SEARCH_VAR
 from django.contrib.admin.widgets import AutocompleteSelect, RelatedFieldWidgetWrapper
 from django.core.exceptions import PermissionDenied
 from django.db import models
 from django.db.models import Q
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import FileResponse, Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
 from django.urls import path, reverse
+from django.utils import timezone
 from django.utils.text import capfirst
 from unfold.admin import ModelAdmin
 
@@ -35,6 +38,7 @@ from petstore.db.names import visible_name
 
 MOST_REMEMBERED = 500  # Rows of one action whose old values are kept; more are recorded without them.
 EXAMPLES = 3
+CONTENT_TYPES = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}
 
 
 class SafeAutocompleteSelect(AutocompleteSelect):
@@ -229,10 +233,32 @@ class PetstoreModelAdmin(ModelAdmin):
         return [*lists, *rows, *super().get_urls()]
 
     def list_page(self, name: str, right: str, request: HttpRequest) -> HttpResponseBase:
+        """Return a page about the list; filters that can't be applied lead to the list, as on it."""
         if not getattr(self, f"has_{right}_permission")(request):
             raise PermissionDenied
-        response: HttpResponseBase = getattr(self, f"{name}_view")(request)
+        try:
+            response: HttpResponseBase = getattr(self, f"{name}_view")(request)
+        except IncorrectLookupParameters:
+            return HttpResponseRedirect(f"{self.list_address()}?e=1")
         return response
+
+    def list_address(self) -> str:
+        return reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_changelist")
+
+    def send_export(
+        self, request: HttpRequest, name: str, ending: str, write: Callable[[BinaryIO], None]
+    ) -> FileResponse:
+        """Send what `write` writes, from the disk: a slow reader keeps no connection to the database."""
+        file: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115  The response closes it.
+        write(file)
+        file.seek(0)
+        audit.record_export(request, self.model)
+        return FileResponse(
+            file,
+            as_attachment=True,
+            filename=f"{name}-{timezone.now():%Y-%m-%d}.{ending}",
+            content_type=CONTENT_TYPES[ending],
+        )
 
     def row(
         self,
