@@ -38,7 +38,7 @@ from accounts.models import ROTATION_OVERLAP, Account, ApiKey, IdempotencyRecord
 from petstore.backoffice.audit import Action, Actor
 from petstore.backoffice.changelist import ChoiceFilter
 from petstore.backoffice.confirmation import Question, confirm
-from petstore.backoffice.form_text import MultilineField
+from petstore.backoffice.forms import MultilineField
 from petstore.backoffice.history import entries_of
 from petstore.backoffice.model_admin import PetstoreModelAdmin
 from petstore.backoffice.navigation import may_view

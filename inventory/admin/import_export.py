@@ -27,12 +27,12 @@ from inventory.import_export import STREAM, add, category_ids, checked, export, 
 from inventory.import_export.checking import IN_WORDS, MAIN_COLUMNS, Report, Row
 from inventory.import_export.writing import CSV_COLUMNS, write
 from inventory.members import PET
-from inventory.models import Category, PetQuerySet
+from inventory.models import Category, Pet, PetQuerySet
 from inventory.models.uploads import PetUpload
 from petstore.backoffice import spreadsheets
+from petstore.backoffice.audit import CONTENT_TYPES, send_export
 from petstore.backoffice.confirmation import Question, confirm
-from petstore.backoffice.form_text import MultilineField
-from petstore.backoffice.model_admin import CONTENT_TYPES
+from petstore.backoffice.forms import MultilineField
 from petstore.backoffice.wording import counted
 
 logger = logging.getLogger(__name__)
@@ -232,7 +232,7 @@ class PetExchange(ActingAdmin):
             ending = given["format"]
             with snapshot():
                 write_pets = partial(write, export(pets), file_format=ending, for_spreadsheets=True)
-                return self.send_export(request, "pets", ending, write_pets)
+                return send_export(request, Pet, f"pets.{ending}", write_pets)
 
         which = "All pages of the list, with its filters and search." if request.GET else "All pets."
         about = f"{which} The columns are {', '.join(CSV_COLUMNS)}."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import MappingProxyType
@@ -60,7 +60,7 @@ class ShipDateForm(forms.Form):
 @dataclass(frozen=True)
 class OrderVerb(Verb):
     allowed: tuple[OrderStatus, ...]
-    act: Callable[[Order, str, dict[str, Any]], None]  # The order, who does it, what was filled in.
+    method: str  # Of Order, which takes who does it and what was filled in.
     shipped: bool | None = None  # Only for orders that have a ship date, or for those that have none.
 
     def suits(self, order: Order) -> bool:
@@ -69,26 +69,14 @@ class OrderVerb(Verb):
         return dated and order.status in self.allowed
 
 
-def set_ship_date(order: Order, by: str, given: dict[str, Any]) -> None:
-    order.ship(by=by, ship_date=given["ship_date"])
-
-
 VERBS = {
-    "approve": OrderVerb(
-        "Approve", "approved", (OrderStatus.PLACED,), lambda order, by, _: order.approve(by=by)
-    ),
-    "ship": OrderVerb(
-        "Ship now",
-        "shipped",
-        (OrderStatus.APPROVED,),
-        lambda order, by, _: order.ship(by=by),
-        shipped=False,
-    ),
+    "approve": OrderVerb("Approve", "approved", (OrderStatus.PLACED,), "approve"),
+    "ship": OrderVerb("Ship now", "shipped", (OrderStatus.APPROVED,), "ship", shipped=False),
     "ship_later": OrderVerb(
         "Ship on a date...",
         "given a ship date",
         (OrderStatus.APPROVED,),
-        set_ship_date,
+        "ship",
         shipped=False,
         form=ShipDateForm,
         question=Question("Ship {} on a date", "Set the ship date", SEEN),
@@ -97,7 +85,7 @@ VERBS = {
         "Deliver...",
         "delivered",
         (OrderStatus.APPROVED,),
-        lambda order, by, _: order.deliver(by=by),
+        "deliver",
         question=Question(
             "Deliver {}", "Deliver", "The pet is handed over and sold. A delivered order is final."
         ),
@@ -106,7 +94,7 @@ VERBS = {
         "Change ship date...",
         "given another ship date",
         (OrderStatus.APPROVED,),
-        set_ship_date,
+        "ship",
         shipped=True,
         form=ShipDateForm,
         question=Question("Change the ship date of {}", "Change the ship date", SEEN),
@@ -115,7 +103,7 @@ VERBS = {
         "Cancel...",
         "cancelled",
         LIVE,
-        lambda order, by, given: order.cancel(by=by, reason=given["reason"]),
+        "cancel",
         form=ReasonForm,
         question=Question(
             "Cancel {}",
@@ -233,7 +221,7 @@ class OrderAdmin(ActingAdmin):
         order.refresh_from_db(from_queryset=Order.objects.select_for_update())
         if not verb.suits(order):  # To cancel it a second time would pass in silence.
             raise IllegalMoveError("")
-        verb.act(order, staff(request), given)
+        getattr(order, verb.method)(by=staff(request), **given)
         self.log_change(request, order, given.get("reason", ""))
 
     def in_words(self, row: Order) -> str:

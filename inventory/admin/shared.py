@@ -19,8 +19,8 @@ from unfold.decorators import display
 from inventory.models import Order, OrderStatus, Pet, PetStatus
 from petstore.backoffice.changelist import BigTableAdmin, is_across
 from petstore.backoffice.confirmation import Question, confirm
+from petstore.backoffice.forms import SafeAutocompleteSelect
 from petstore.backoffice.history import MOST_SHOWN, Entry
-from petstore.backoffice.model_admin import SafeAutocompleteSelect
 from petstore.backoffice.wording import counted, short
 from petstore.db.names import visible_name
 

@@ -28,6 +28,7 @@ from django.utils.safestring import SafeString
 
 from petstore.api.client_ip import NOWHERE
 from petstore.backoffice import palette, spreadsheets
+from petstore.backoffice.audit import send_export
 from petstore.backoffice.changelist import ChoiceFilter, TimeFilter, row_id
 from petstore.backoffice.dashboard import listing
 from petstore.backoffice.history import Change, changes_of
@@ -196,7 +197,7 @@ class AuditEntryAdmin(RecordAdmin):
             self.message_user(request, TOO_MANY, messages.WARNING)
             return HttpResponseRedirect(f"{self.list_address()}?{request.GET.urlencode()}")
         rows = chain([COLUMNS], map(exported, entries.iterator()))
-        return self.send_export(request, "audit-trail", "csv", partial(spreadsheets.write, rows))
+        return send_export(request, AuditEntry, "audit-trail.csv", partial(spreadsheets.write, rows))
 
 
 @admin.register(FailedSignIn)

@@ -16,7 +16,6 @@ from django.db import DataError, IntegrityError
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.template.response import SimpleTemplateResponse
-from django.urls import reverse
 
 from petstore.backoffice.sessions import end_if_due
 

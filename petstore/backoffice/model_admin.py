@@ -2,34 +2,31 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from itertools import islice
 from types import MappingProxyType
-from typing import Any, BinaryIO
+from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.utils import quote, unquote
 from django.contrib.admin.views.main import SEARCH_VAR
-from django.contrib.admin.widgets import AutocompleteSelect, RelatedFieldWidgetWrapper
+from django.contrib.admin.widgets import RelatedFieldWidgetWrapper
 from django.core.exceptions import PermissionDenied
 from django.db import models
 from django.db.models import Q
-from django.http import FileResponse, Http404, HttpRequest, HttpResponse, HttpResponseRedirect
-from django.http.response import HttpResponseBase
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import path, reverse
-from django.utils import timezone
 from django.utils.text import capfirst
 from unfold.admin import ModelAdmin
 
-from petstore.backoffice import audit, edit_conflicts, form_text, palette
+from petstore.backoffice import audit, edit_conflicts, palette
 from petstore.backoffice.audit import Action, Actor
-from petstore.backoffice.form_text import MultilineField
+from petstore.backoffice.forms import MultilineField, SafeAutocompleteSelect, keeping
 from petstore.backoffice.history import Entry, entries_of
 from petstore.backoffice.models import AuditEntry
 from petstore.backoffice.site import PetstoreAdminSite
@@ -38,17 +35,6 @@ from petstore.db.names import visible_name
 
 MOST_REMEMBERED = 500  # Rows of one action whose old values are kept; more are recorded without them.
 EXAMPLES = 3
-CONTENT_TYPES = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}
-
-
-class SafeAutocompleteSelect(AutocompleteSelect):
-    """Shows a value that can't be an id as nothing chosen; Django's own raises while it is shown again."""
-
-    def optgroups(self, name: str, value: Sequence[str], attr: Any = None) -> Any:
-        try:
-            return super().optgroups(name, value, attr)
-        except (ValueError, OverflowError):
-            return super().optgroups(name, [], attr)
 
 
 class PetstoreModelAdmin(ModelAdmin):
@@ -145,7 +131,7 @@ class PetstoreModelAdmin(ModelAdmin):
         form = super().get_form(request, obj, change=change, **kwargs)
         if obj is None or not change or request.method != "POST":
             return form
-        return edit_conflicts.checked(form_text.keeping(form), obj, request)
+        return edit_conflicts.checked(keeping(form), obj, request)
 
     def render_change_form(
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
@@ -244,21 +230,6 @@ class PetstoreModelAdmin(ModelAdmin):
 
     def list_address(self) -> str:
         return reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_changelist")
-
-    def send_export(
-        self, request: HttpRequest, name: str, ending: str, write: Callable[[BinaryIO], None]
-    ) -> FileResponse:
-        """Send what `write` writes, from the disk: a slow reader keeps no connection to the database."""
-        file: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115  The response closes it.
-        write(file)
-        file.seek(0)
-        audit.record_export(request, self.model)
-        return FileResponse(
-            file,
-            as_attachment=True,
-            filename=f"{name}-{timezone.now():%Y-%m-%d}.{ending}",
-            content_type=CONTENT_TYPES[ending],
-        )
 
     def row(
         self,

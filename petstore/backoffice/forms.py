@@ -1,17 +1,25 @@
-"""Text in forms: several lines, and what staff leave alone, which stays as it is stored, byte for byte.
-
-A browser does not send back all that it was given: an `<input>` drops line breaks, a `<textarea>` sends
-each as CRLF (HTML sections 4.10.5.1.2 and 4.10.11). Django's fields then trim what arrives.
-"""
+"""Fields of forms: text of several lines, text that staff leave alone, and choices that are searched."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from django import forms
+from django.contrib.admin.widgets import AutocompleteSelect
 from django.utils.functional import cached_property
 from unfold.widgets import UnfoldAdminTextareaWidget
+
+
+class SafeAutocompleteSelect(AutocompleteSelect):
+    """Shows a value that can't be an id as nothing chosen; Django's own raises while it is shown again."""
+
+    def optgroups(self, name: str, value: Sequence[str], attr: Any = None) -> Any:
+        try:
+            return super().optgroups(name, value, attr)
+        except (ValueError, OverflowError):
+            return super().optgroups(name, [], attr)
 
 
 class MultilineField(forms.CharField):
@@ -30,7 +38,11 @@ class MultilineField(forms.CharField):
 
 
 def is_untouched(sent: str, stored: str, widget: forms.Widget) -> bool:
-    """Tell whether a browser sends this for the stored text if nobody edits it."""
+    """Tell whether a browser sends this for the stored text if nobody edits it.
+
+    It does not send back all that it was given: an `<input>` drops line breaks, a `<textarea>` sends each
+    as CRLF (HTML sections 4.10.5.1.2 and 4.10.11). Django's fields then trim what arrives.
+    """
     sent, stored = (text.replace("\r\n", "\n").replace("\r", "\n") for text in (sent, stored))
     if isinstance(widget, forms.Textarea):
         return sent in {stored, stored.removeprefix("\n")}  # HTML parsers drop one that follows the tag.
@@ -40,7 +52,7 @@ def is_untouched(sent: str, stored: str, widget: forms.Widget) -> bool:
 
 
 def keeping(form_class: type[Any]) -> type[Any]:
-    """Return the form, whose untouched text fields count as unchanged and keep the stored value."""
+    """Return the form, whose untouched text fields count as unchanged and stay as stored, byte for byte."""
 
     class KeepingForm(form_class):  # type: ignore[misc]  # A class that is known at run time only.
         @cached_property
