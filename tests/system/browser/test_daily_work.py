@@ -1,16 +1,17 @@
 """What each group of staff does all day, in a browser, and what a client of the API sees of it at once."""
 
+import base64
 import json
 import re
 from pathlib import Path
 
 import httpx
 import pytest
+from django_otp.oath import totp
 from playwright.sync_api import Page, Route, expect
 
 from tests.support.live import Service
-from tests.support.thorough import some
-from tests.system.browser.conftest import NARROW, Open
+from tests.system.browser.conftest import NARROW, Open, sign_in
 
 IMPORT = """name,category,status
 Bella,Dogs,available
@@ -31,6 +32,11 @@ KEPT = """
 from accounts.models import Refusal
 from tests.support.servers import wait_until
 wait_until(lambda: Refusal.objects.get(request_id="{request_id}"))
+"""
+NEW_COLLEAGUE = """
+from django.contrib.auth.models import Group, User
+user = User.objects.create_user({name!r}, password="a long pass phrase of the tests", is_staff=True)
+user.groups.add(Group.objects.get(name="Viewer"))
 """
 
 
@@ -111,43 +117,6 @@ def test_click_while_an_answer_is_awaited_does_not_lose_it(shop: Service, open_p
     assert get(shop, new).status_code == 200
 
 
-def test_support_rotates_a_key_and_both_work(shop: Service, open_page: Open) -> None:
-    issued = shop.issue("Turning Pets", "free")
-    page = open_page(as_="support")
-    key_page(page, issued["id"])
-    press(page, "Rotate")
-    press(page, "Rotate the key")
-    new = page.get_by_label("The new key", exact=True).inner_text()
-    assert get(shop, new).status_code == 200
-    assert get(shop, issued["key"]).status_code == 200
-
-
-def test_revoked_key_is_refused_on_the_next_request(shop: Service, open_page: Open) -> None:
-    issued = shop.issue("Leaving Pets", "free")
-    assert get(shop, issued["key"]).status_code == 200
-    page = open_page(as_="support")
-    key_page(page, issued["id"])
-    press(page, "Revoke")
-    expect(page.get_by_text("Leaving Pets").first).to_be_visible()
-    page.get_by_label("Reason").fill("Found in a public repository")
-    press(page, "Revoke the key")
-    expect(page.get_by_text("is revoked").first).to_be_visible()
-    assert get(shop, issued["key"]).status_code == 401
-
-
-def test_why_a_request_was_refused_is_found_by_its_id(shop: Service, open_page: Open) -> None:
-    issued = shop.issue("Curious Pets", "enterprise", "--per-minute", "1", "--per-day", "1")
-    get(shop, issued["key"])
-    refused = get(shop, issued["key"])
-    assert refused.status_code == 429
-    wait_for_record(shop, refused)
-    page = open_page("/admin/", as_="support")
-    page.get_by_role("link", name="Why refused?").first.click()
-    page.get_by_label(re.compile("request id", re.I)).fill(refused.headers["X-Request-Id"])
-    page.keyboard.press("Enter")
-    expect(page.get_by_text("Curious Pets").first).to_be_visible()
-
-
 @pytest.mark.parametrize(
     "path",
     [
@@ -178,9 +147,7 @@ def test_key_that_is_pasted_into_a_search_gets_into_no_address(
     assert not [url for url in asked if "psk_" in url or key[30:] in url]
 
 
-def test_stock_imports_a_file_once_its_three_bad_lines_are_mended(
-    shop: Service, open_page: Open, tmp_path: Path
-) -> None:
+def test_bad_lines_of_a_file_are_listed(open_page: Open, tmp_path: Path) -> None:
     file = tmp_path / "pets.csv"
     file.write_text(IMPORT)
     page = open_page("/admin/inventory/pet/import/", as_="stock")
@@ -188,6 +155,7 @@ def test_stock_imports_a_file_once_its_three_bad_lines_are_mended(
     press(page, "Check the pets")
     for line in (3, 4, 5):
         expect(page.get_by_role("cell", name=str(line), exact=True)).to_be_visible()
+    expect(page.get_by_text("Unicorns").first).to_be_visible()
     page.set_viewport_size(NARROW)
     lines = """cell => {
         const words = document.createRange();
@@ -195,14 +163,6 @@ def test_stock_imports_a_file_once_its_three_bad_lines_are_mended(
         return words.getClientRects().length;
     }"""
     assert page.get_by_role("columnheader", name="Line").evaluate(lines) == 1
-    expect(page.get_by_text("Unicorns").first).to_be_visible()
-    file.write_text("name,category,status\nBella the Imported,Dogs,available\n")
-    page.goto("/admin/inventory/pet/import/")
-    page.locator("input[type=file]").set_input_files(file)
-    press(page, "Check the pets")
-    press(page, "Import 1 pet")
-    page.goto("/admin/inventory/pet/?q=Bella+the+Imported")
-    expect(page.get_by_role("link", name="Bella the Imported")).to_be_visible()
 
 
 def test_stock_chooses_more_than_a_page(open_page: Open) -> None:
@@ -233,44 +193,62 @@ def test_stock_adds_twenty_pets_with_four_clicks(open_page: Open) -> None:
         assert page.evaluate("sessionStorage.clicks") == "xxxx"
 
 
-def test_owner_changes_a_plan_knowing_whom_it_touches(shop: Service, open_page: Open) -> None:
-    issued = shop.issue("Business Pets", "business")
-    page = open_page("/admin/accounts/plan/business/change/", as_="owner")
-    page.get_by_label("Requests per minute").fill("2000")
-    press(page, "Save")
-    expect(page.get_by_text(re.compile(r"Change the limits of \d+ account"))).to_be_visible()
-    assert get(shop, issued["key"]).headers["X-RateLimit-Limit"] == "1000"
-    page.get_by_label(re.compile("Change the limits of")).check()
-    press(page, "Save")
-    expect(page.get_by_text("changed successfully")).to_be_visible()
-    assert get(shop, issued["key"]).headers["X-RateLimit-Limit"] == "2000"
+# --- Now and then
 
 
-def test_viewer_sees_and_changes_nothing(shop: Service, open_page: Open) -> None:
-    issued = shop.issue("Quiet Pets", "free")
-    page = open_page(as_="viewer")
-    key_page(page, issued["id"])
-    expect(page.get_by_role("link", name="Revoke")).to_have_count(0)
-    for path in ("accounts/apikey/add/", "inventory/pet/add/", "inventory/pet/import/", "auth/user/"):
-        response = page.goto(f"/admin/{path}")
-        assert response is not None
-        assert response.status == 403, path
-        expect(page.get_by_text("Roles that can: ")).to_be_visible()
-        expect(page.locator("#nav-sidebar").get_by_role("link", name="API keys")).to_be_visible()
-    page.goto("/admin/nothing/")
-    expect(page.get_by_text("There is no such page")).to_be_visible()
-    page.locator("#nav-sidebar").get_by_role("link", name="API keys").click()
-    expect(page.get_by_placeholder(re.compile("public id"))).to_be_visible()
+def stage(page: Page, name: str) -> None:
+    """Open a tab of the list of orders."""
+    page.goto("/admin/inventory/order/")
+    page.get_by_role("navigation", name="Orders by stage").get_by_role(
+        "link", name=re.compile(name)
+    ).click()
 
 
-TEXTS = ["<img src=x onerror=alert(1)>", "=1+1", "\U0001f415" * 50, "'; DROP TABLE inventory_pet; --"]
+def open_order(page: Page, number: int) -> None:
+    page.get_by_role("link", name=str(number), exact=True).first.click()
+    page.wait_for_url(f"**/order/{number}/change/**")
 
 
-@pytest.mark.parametrize("text", some(TEXTS, 2))
-def test_what_is_typed_is_shown_as_it_is(shop: Service, open_page: Open, text: str) -> None:
-    page = open_page("/admin/inventory/pet/add/", as_="stock")
-    page.get_by_label("Name").fill(text)
-    choose(page, "Category", "Dogs")
-    press(page, "Save")
-    expect(page.get_by_text(text).first).to_be_visible()
-    assert page.locator("img[src=x]").count() == 0
+def test_an_order_goes_from_tab_to_tab_until_it_is_done(shop: Service, open_page: Open) -> None:
+    issued = shop.issue("Tabbed Pets", "pro")
+    with shop.client(issued["key"]) as client:
+        pet = client.get("/pets?status=available&limit=1").json()[0]["id"]
+        order = client.post("/store/orders", json={"petId": pet}).json()["id"]
+        page = open_page(as_="stock")
+        for tab, verb in (("To approve", "Approve"), ("To ship", "Ship now"), ("Shipped", "Deliver...")):
+            stage(page, tab)
+            open_order(page, order)
+            press(page, verb)
+            if verb == "Deliver...":
+                press(page, "Deliver")
+            expect(page.get_by_text(re.compile(rf"Order {order} is ")).first).to_be_visible()
+        stage(page, "Done")
+        expect(page.get_by_role("link", name=str(order), exact=True).first).to_be_visible()
+        assert client.get(f"/store/orders/{order}").json()["status"] == "delivered"
+        assert client.get(f"/pets/{pet}").json()["status"] == "sold"
+
+
+def test_pets_are_exported_in_one_format_and_then_in_another(open_page: Open) -> None:
+    page = open_page("/admin/inventory/pet/export/", as_="stock")
+    for file_format in ("csv", "jsonl"):
+        page.get_by_label("Format").select_option(file_format)
+        with page.expect_download() as download:
+            press(page, "Export")
+        assert download.value.suggested_filename.endswith(f".{file_format}")
+
+
+def test_recovery_codes_are_copied_and_downloaded(shop: Service, open_page: Open) -> None:
+    shop.manage("shell", "--no-imports", "-c", NEW_COLLEAGUE.format(name="codes"))
+    page = open_page()
+    sign_in(page, "codes")
+    page.goto("/admin/two-factor/")
+    secret = base64.b32decode(page.locator("code.secret").inner_text().replace(" ", ""))
+    page.get_by_label(re.compile("code", re.I)).first.fill(f"{totp(secret, t0=0):06}")
+    page.keyboard.press("Enter")
+    codes = page.get_by_role("list", name="Recovery codes").inner_text().split()
+    press(page, "Copy the codes")
+    expect(page.get_by_text("Copied", exact=True)).to_be_visible()
+    assert page.evaluate("navigator.clipboard.readText()").split() == codes
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Download the codes").click()
+    assert download.value.path().read_text().split() == codes

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.support.live import Service
 from tests.system.browser.conftest import Open
@@ -34,6 +34,18 @@ def test_the_menu_of_a_narrow_screen_opens_by_keyboard(open_page: Open) -> None:
     page.wait_for_url("**/inventory/order/**")
 
 
+def open_filters(page: Page) -> tuple[Locator, Locator]:
+    """Open the filters of a list by keyboard; return their button and their sheet."""
+    opener, sheet = (
+        page.get_by_role("button", name="Filters filter_list"),
+        page.locator("#changelist-filter"),
+    )
+    opener.focus()
+    page.keyboard.press("Enter")
+    expect_focus_in(sheet)
+    return opener, sheet
+
+
 def expect_focus_in(panel: Locator) -> None:
     """Expect the focus on something in the panel."""
     expect(panel.locator(":focus")).to_have_count(1)
@@ -60,10 +72,7 @@ def test_filters_open_and_close_by_keyboard(open_page: Open, key: str) -> None:
 
 def test_filters_close_when_the_focus_leaves_them_and_not_before(open_page: Open) -> None:
     page = open_page("/admin/inventory/pet/", as_="owner")
-    sheet = page.locator("#changelist-filter")
-    page.get_by_role("button", name="Filters filter_list").focus()
-    page.keyboard.press("Enter")
-    expect_focus_in(sheet)
+    _, sheet = open_filters(page)
     page.keyboard.press("Enter")  # The list of a box opens, and takes the focus out of the sheet.
     expect(page.locator(".select2-container--open").first).to_be_visible()
     expect(sheet).to_be_visible()
@@ -76,38 +85,23 @@ def test_filters_close_when_the_focus_leaves_them_and_not_before(open_page: Open
 
 def test_escape_in_a_list_of_the_filters_leads_back_to_their_button(open_page: Open) -> None:
     page = open_page("/admin/inventory/pet/", as_="owner")
-    filters = page.get_by_role("button", name="Filters filter_list")
-    filters.focus()
-    page.keyboard.press("Enter")
-    expect_focus_in(page.locator("#changelist-filter"))
+    filters, sheet = open_filters(page)
     page.keyboard.press("Enter")
     expect(page.locator(".select2-container--open").first).to_be_visible()
     page.keyboard.press("Escape")
-    expect(page.locator("#changelist-filter")).to_be_hidden()
+    expect(sheet).to_be_hidden()
     expect(filters).to_be_focused()
-
-
-def test_filter_is_applied_by_keyboard(open_page: Open) -> None:
-    page = open_page("/admin/accounts/apikey/", as_="owner")
-    page.get_by_role("button", name="Filters filter_list").focus()
-    page.keyboard.press("Enter")
-    expect_focus_in(page.locator("#changelist-filter"))
-    page.keyboard.press("Tab")
-    page.keyboard.press("Enter")
-    page.wait_for_url("**/apikey/?*")
 
 
 def test_filter_that_is_a_box_applies_once_something_is_chosen(open_page: Open) -> None:
     page = open_page("/admin/inventory/pet/", as_="owner")
-    page.get_by_role("button", name="Filters filter_list").focus()
-    page.keyboard.press("Enter")
-    expect_focus_in(page.locator("#changelist-filter"))
+    filters, _ = open_filters(page)
     page.keyboard.press("Enter")
     expect(page.locator(".select2-container--open").first).to_be_visible()
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
     page.wait_for_url("**/pet/?status__exact=*")
-    page.get_by_role("button", name="Filters filter_list").click()
+    filters.click()
     page.get_by_role("link", name="Clear all filters").click()
     page.wait_for_url(re.compile(r"/pet/\??$"))
 

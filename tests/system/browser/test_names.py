@@ -48,9 +48,7 @@ def test_a_form_that_a_browser_sends_keeps_notes_that_nobody_edited(
     assert shop.manage("shell", "--no-imports", "-c", SHOW).strip() == ascii(text)
 
 
-@pytest.mark.parametrize(
-    "name", ["\u200b", "\u3164", "\u0301", "\u202e\u202d", "\u2800", "\ufeff"], ids=ascii
-)
+@pytest.mark.parametrize("name", ["\u200b", "\u202e\u202d"], ids=ascii)
 def test_the_link_of_an_invisible_name_can_be_clicked(
     api: httpx.Client, open_page: Open, name: str
 ) -> None:

@@ -114,19 +114,6 @@ def test_a_key_that_is_pasted_is_cut_before_it_is_sent(open_page: Open, customer
     assert page.evaluate("JSON.stringify(localStorage)").find(customer["id"]) < 0
 
 
-def test_an_order_is_found_and_approved_by_keyboard(
-    shop: Service, open_page: Open, customer: dict[str, Any]
-) -> None:
-    with shop.client(customer["key"]) as client:
-        pet = client.get("/pets?status=available&limit=1").json()[0]
-        order = client.post("/store/orders", json={"petId": pet["id"]}).json()
-    page = open_page("/admin/", as_="stock")
-    search(page, f"approve order {order['id']}")
-    page.keyboard.press("Enter")
-    page.wait_for_url(f"**/admin/inventory/order/{order['id']}/change/")
-    expect(page.get_by_role("button", name="Approve")).to_be_visible()
-
-
 def test_it_says_how_many_results_there_are_and_where_there_is_none(open_page: Open) -> None:
     page = open_page("/admin/", as_="owner")
     search(page, "palette pets")
