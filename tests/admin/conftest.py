@@ -4,7 +4,9 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from tests.support.staff import signed_in, superuser
+from accounts.models import Account
+from inventory.models import Category, Order, Pet
+from tests.support.staff import PASSWORD, signed_in
 
 
 @pytest.fixture(autouse=True)
@@ -14,11 +16,22 @@ def each_test(apart: None) -> None:
 
 @pytest.fixture
 def boss(db: None) -> User:
-    """A superuser."""
-    return superuser()
+    """A superuser, with PASSWORD."""
+    return User.objects.create_superuser("boss", password=PASSWORD)
 
 
 @pytest.fixture
 def staff(boss: User) -> Client:
     """The boss's client, which gets a 500 as a browser does."""
     return signed_in(boss)
+
+
+@pytest.fixture
+def pet(category: Category) -> Pet:
+    return Pet.objects.create(name="Rex", category=category)
+
+
+@pytest.fixture
+def order(account: Account, pet: Pet) -> Order:
+    """An order for the pet, which waits for approval."""
+    return Order.objects.place(account_id=account.pk, pet_id=pet.pk, by="tests")

@@ -43,33 +43,21 @@ def test_the_first_link_leads_past_the_navigation(staff: Client) -> None:
     assert re.search(r'<div id="content" tabindex="-1"', body)
 
 
-@pytest.mark.parametrize("public_id", ["vFom1234", "VFom1234"])
-def test_the_heading_of_a_key_has_its_public_id_as_it_is(
-    staff: Client, key: ApiKey, public_id: str
-) -> None:
-    ApiKey.objects.filter(pk=key.pk).update(public_id=f"{public_id}abcdef")
-    for page in ("change", "history"):
-        assert f"/ {public_id}abcdef" in heading(staff.get(f"/admin/accounts/apikey/{key.pk}/{page}/"))
-
-
-def test_headings_have_names_as_they_are_written(staff: Client, boss: User, category: Category) -> None:
+def test_headings_have_names_as_they_are_written(staff: Client, boss: User, key: ApiKey) -> None:
     account = Account.objects.create(name="acme pets", plan_id=PlanCode.FREE)
-    pet = Pet.objects.create(name="rex", category=category)
-    for path, name in [
-        (f"auth/user/{boss.pk}", "boss"),
-        (f"accounts/account/{account.pk}", "acme pets"),
-        (f"inventory/pet/{pet.pk}", f"rex ({pet.pk})"),
-    ]:
-        assert heading(staff.get(f"/admin/{path}/change/")).endswith(f"/ {name}")
-
-
-def test_headings_of_orders_and_lists_begin_with_a_capital(staff: Client, account: Account) -> None:
-    pet = Pet.objects.create(name="Rex", category=Category.objects.earliest("id"))
+    pet = Pet.objects.create(name="rex", category=Category.objects.earliest("id"))
     order = Order.objects.place(account_id=account.pk, pet_id=pet.pk, by="tests")
-    page = staff.get(f"/admin/inventory/order/{order.pk}/change/")
-    assert heading(page).endswith(f"/ Orders / Order {order.pk}")
-    assert f"Order {order.pk}:" in page.text
-    assert heading(staff.get("/admin/inventory/pet/")).endswith("/ Pets")
+    ApiKey.objects.filter(pk=key.pk).update(public_id="vFom1234abcdef")
+    for path, name in [
+        (f"auth/user/{boss.pk}/change", "boss"),
+        (f"accounts/account/{account.pk}/change", "acme pets"),
+        (f"accounts/apikey/{key.pk}/change", "vFom1234abcdef"),
+        (f"accounts/apikey/{key.pk}/history", "vFom1234abcdef"),
+        (f"inventory/pet/{pet.pk}/change", f"rex ({pet.pk})"),
+        (f"inventory/order/{order.pk}/change", f"Orders / Order {order.pk}"),
+        ("inventory/pet", "Pets"),
+    ]:
+        assert f"/ {name}" in heading(staff.get(f"/admin/{path}/")), path
 
 
 @pytest.mark.parametrize(
@@ -108,11 +96,6 @@ def test_no_list_has_a_button_that_applies_its_filters(staff: Client, path: str)
     assert "Clear all filters" not in text
 
 
-def test_filters_can_be_closed_where_they_cover_the_page(staff: Client) -> None:
-    drawer = staff.get("/admin/accounts/apikey/").text.partition('id="changelist-filter"')[2]
-    assert re.search(r"<button[^>]*type='button'[^>]*filterOpen = false[^>]*>\s*Close", drawer)
-
-
 @pytest.mark.parametrize(
     ("https", "environment", "label"),
     [(False, "production", "Local"), (True, "production", "Production"), (True, "staging", "Staging")],
@@ -125,10 +108,6 @@ def test_pages_say_which_service_they_are_of(
     assert [
         each for each in ("Local", "Production", "Staging") if f">{each}<" in re.sub(r"\s+", "", text)
     ] == [label]
-
-
-def test_chosen_filters_can_be_cleared(staff: Client) -> None:
-    assert "Clear all filters" in staff.get("/admin/inventory/pet/?status__exact=sold").text
 
 
 # --- Pages that are not there, or not for everybody ----------------------------------------------

@@ -76,46 +76,17 @@ def test_each_bad_line_is_shown_with_its_number_and_nothing_can_be_imported(staf
     assert not PetUpload.objects.exists()
 
 
-def test_json_lines_are_imported(staff: Client, category: Category) -> None:
-    content = json.dumps({"name": "Rex", "categoryId": category.pk}).encode() + b"\n"
-    confirm(staff, token_in(upload(staff, content, "pets.jsonl")))
-    assert Pet.objects.get().name == "Rex"
-
-
-def test_json_array_is_told_what_it_is(staff: Client) -> None:
-    content = b' \n[{"name": "Rex", "category": "Dogs"}]'
-    assert "The file holds an array." in upload(staff, content, "pets.txt", format="jsonl").text
-    assert "Choose what it is" in upload(staff, content, "pets.json").text
-
-
 FILES = {
-    "good.csv": GOOD,
     "three bad.csv": THREE_BAD,
-    "byte order mark.csv": b"\xef\xbb\xbf" + GOOD,
     "utf-16.csv": GOOD.decode().encode("utf-16"),
     "semicolons.csv": GOOD.replace(b",", b";"),
-    "tabs.csv": GOOD.replace(b",", b"\t"),
-    "misspelt.csv": b"name,category\nRex,Dosg\n",
-    "too many.csv": b"name,category\nRex,the dog,Dogs\n",
     "latin-1.csv": "name,category\nZoë,Dogs\nMax,Dogs\n".encode("latin-1"),
-    "nul.csv": b"name,category\nRe\0x,Dogs\n",
-    "quotes.csv": b'name,category\n"Rex, ""the"" dog",Dogs\n"two\nlines",Dogs\n',
     "open quote.csv": b'name,category\n"Rex,Dogs\nTom,Cats\n',
-    "misplaced quote.csv": b'name,category\n"R"ex,Dogs\nTom,Cats\n',
-    "lone cr.csv": b"name,category\rRex,Dogs\r",
-    "crlf.csv": GOOD.replace(b"\n", b"\r\n"),
     "unknown column.csv": b"name,category,price\nRex,Dogs,5\n",
-    "no columns.csv": b"\n",
     "only columns.csv": b"name,category\n",
-    "too few.csv": b"name,category\nRex\n",
     "long.csv": b"name,category\n" + b"x" * 70_000 + b",Dogs\nTom,Cats\n",
-    "html.csv": b"name,category\n<script>alert(1)</script>,<img src=x>\n",
-    "formula.csv": b"name,category\n=1+1,Dogs\n",
-    "good.jsonl": b'{"name": "Rex", "category": "Dogs"}\n',
     "array.jsonl": b'[{"name": "Rex", "category": "Dogs"}]\n',
-    "array in a line.jsonl": b'{"name": "Rex", "category": "Dogs"}\n[]\n',
     "broken.jsonl": b'{"name": "Rex", "category": "Dogs"}\n{"name": \n{"name": 5}\n',
-    "surrogate.jsonl": rb'{"name": "\ud800", "category": "Dogs"}' + b"\n",
     "huge number.jsonl": b'{"name": "Rex", "categoryId": 1E999999}\n',
     "binary.csv": bytes(range(256)) * 20,
 }
@@ -151,20 +122,18 @@ def test_preview_shows_nothing_unescaped(staff: Client) -> None:
         assert "<b>.csv" not in page
 
 
-@pytest.mark.parametrize(
-    "content", [b"name,category\n" + b"Rex,Dogs\n" * 10_001, b"name,category\n" + b" " * 2 * 1024 * 1024]
-)
-def test_file_that_is_too_big_is_refused_with_a_way_out(staff: Client, content: bytes) -> None:
-    page = upload(staff, content)
-    assert page.status_code == 200
-    assert "manage.py import_pets" in page.text
-    assert token_in(page) == ""
-
-
-def test_biggest_file_is_imported(staff: Client) -> None:
-    content = b"name,category\n" + b"Rex,Dogs\n" * 10_000
-    assert "10,000 pets imported" in confirm(staff, token_in(upload(staff, content)))
-    assert Pet.objects.count() == 10_000
+def test_at_most_so_many_pets_and_bytes_are_imported(
+    staff: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(import_export, "MOST_PETS", 20)
+    most = b"name,category\n" + b"Rex,Dogs\n" * 20
+    for content in (most + b"Rex,Dogs\n", b"name,category\n" + b" " * 2 * 1024 * 1024):
+        page = upload(staff, content)
+        assert page.status_code == 200
+        assert "manage.py import_pets" in page.text
+        assert token_in(page) == ""
+    assert "20 pets imported" in confirm(staff, token_in(upload(staff, most)))
+    assert Pet.objects.count() == 20
 
 
 def test_of_very_many_bad_lines_some_are_shown_and_all_are_counted(staff: Client) -> None:
@@ -334,7 +303,7 @@ def test_export_has_the_pets_of_the_filtered_list(staff: Client, category: Categ
     assert len(export(staff).getvalue().splitlines()) == 5
 
 
-@pytest.mark.parametrize("sign", ["=", "+", "-", "@", "\t", "\r"])
+@pytest.mark.parametrize("sign", ["=", "\t"])
 def test_formulas_are_disarmed_in_csv(staff: Client, sign: str) -> None:
     kind = Category.objects.create(name=f"{sign}kind")
     Pet.objects.create(name=f"{sign}cmd|' /C calc'!A0", category=kind)
@@ -342,21 +311,6 @@ def test_formulas_are_disarmed_in_csv(staff: Client, sign: str) -> None:
     row = next(csv.DictReader(io.StringIO(text, newline="")))
     assert row["name"].startswith(f"'{sign}")
     assert row["category"].startswith(f"'{sign}")
-
-
-@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
-@pytest.mark.parametrize(
-    "name", ["x;=1+1;", "x\n=1+1;y", "x\t@SUM(1)", "x\r-1", "x;\t=1", 'Zzz;"=1+1;x', "x| =1", 'x;""\uff1d1']
-)
-def test_name_begins_no_formula_in_another_cell_however_the_file_is_parted(
-    staff: Client, category: Category, name: str, delimiter: str
-) -> None:
-    Pet.objects.create(name=name, category=category)
-    text = export(staff).getvalue().decode("utf-8-sig")
-    cells = [cell for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) for cell in row]
-    assert not [
-        cell for cell in cells if cell.lstrip(' "').startswith(("=", "+", "-", "@", "\t", "\r", "\uff1d"))
-    ]
 
 
 def test_json_lines_come_back_as_they_were(staff: Client, category: Category) -> None:
@@ -428,16 +382,3 @@ def test_pets_alone_go_by_file_and_keys_never(db: None) -> None:
     exchanging = {path for path in every if "import" in path or "export" in path}
     pages = {f"inventory/pet/{page}" for page in ("import", "import/template", "process_import", "export")}
     assert exchanging == {f"admin/{page}/" for page in pages | {"backoffice/auditentry/export"}}
-
-
-def test_file_with_a_key_in_it_imports_no_key(staff: Client) -> None:
-    page = upload(staff, b"name,category,digest\nRex,Dogs,abc\n").text
-    assert "is unknown" in page
-
-
-@pytest.mark.parametrize("number", ["1e99999999999999999999", "1e-99999999999999999999"])
-def test_number_that_nothing_can_hold_is_a_bad_line(staff: Client, category: Category, number: str) -> None:
-    line = f'{{"name": "Rex", "categoryId": {number}}}'.encode()
-    page = upload(staff, line, "pets.jsonl")
-    assert page.status_code == 200
-    assert "Nothing is imported while a line is bad." in page.text

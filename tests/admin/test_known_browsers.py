@@ -21,14 +21,10 @@ from tests.admin.test_login import Clock, clock
 from tests.support.staff import PASSWORD
 
 __all__ = ["clock"]  # A fixture.
+pytestmark = pytest.mark.usefixtures("boss", "clock")
 
 LOGIN, CODE, CHANGE = "/admin/login/", "/admin/two-factor/code/", "/admin/password_change/"
 TWO_FACTOR, NEW = "/admin/two-factor/", "another horse, another battery"
-
-
-@pytest.fixture(autouse=True)
-def boss(db: None, clock: Clock) -> User:
-    return User.objects.create_superuser("boss", password=PASSWORD)
 
 
 def attempt(
@@ -62,8 +58,9 @@ def is_recognized(browser: Client) -> bool:
 # --- Its own budget ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("address", ["192.0.2.1", "203.0.113.7"])
-@pytest.mark.parametrize("name", ["boss", " boss ", "\uff42\uff4f\uff53\uff53"])
+@pytest.mark.parametrize(
+    ("address", "name"), [("192.0.2.1", "boss"), ("203.0.113.7", " boss "), ("192.0.2.1", "\uff42oss")]
+)
 def test_wrong_passwords_of_strangers_do_not_lock_out_a_known_browser(address: str, name: str) -> None:
     browser = browser_that_signed_in()
     lock_out()
@@ -99,7 +96,7 @@ def test_colleagues_who_share_a_browser_are_each_known_there() -> None:
     assert is_recognized(browser)
 
 
-@pytest.mark.parametrize("value", ["", "x", "a:b:c", "\xff:\xff:\xff", ":" * 4000, "x" * 8000])
+@pytest.mark.parametrize("value", ["", "a:b:c", "\xff:\xff:\xff", ":" * 4000])
 def test_an_invented_cookie_is_ignored(boss: User, value: str) -> None:
     browser = Client()
     browser.cookies[cookie_name(boss)] = value

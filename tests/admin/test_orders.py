@@ -23,16 +23,6 @@ ORDERS = "/admin/inventory/order/"
 
 
 @pytest.fixture
-def pet(category: Category) -> Pet:
-    return Pet.objects.create(name="Biscuit", category=category)
-
-
-@pytest.fixture
-def order(account: Account, pet: Pet) -> Order:
-    return Order.objects.place(account_id=account.pk, pet_id=pet.pk, by="tests")
-
-
-@pytest.fixture
 def orders(account: Account, category: Category) -> list[Order]:
     """Four orders: placed, approved, delivered and cancelled."""
     made = []
@@ -189,13 +179,6 @@ def test_looking_at_a_verb_does_nothing(staff: Client, order: Order) -> None:
     assert staff.get(f"{ORDERS}{order.pk}/act/explode/").status_code == 404
 
 
-def test_button_needs_the_token_against_forgery(staff: Client, order: Order) -> None:
-    strict = Client(enforce_csrf_checks=True)
-    strict.force_login(User.objects.get(username="boss"))
-    assert strict.post(f"{ORDERS}{order.pk}/act/approve/").status_code == 403
-    assert status_of(order) == "placed"
-
-
 def test_order_ships_on_a_date(staff: Client, orders: list[Order]) -> None:
     day = (timezone.now() + timedelta(days=3)).replace(second=0, microsecond=0)
     press(staff, orders[1], "ship_later", ship_date=f"{day:%Y-%m-%dT%H:%M}", **CONFIRMED)
@@ -262,6 +245,11 @@ def test_orders_are_found_by_their_id_their_pet_or_their_account(
     assert listed(staff, q="9" * 22) == []
 
 
+def tabs_of(page: str) -> list[tuple[str, ...]]:
+    tab = r'<a href="[^"]*"(?: aria-current="(page)")?>([\w ]+?)(?: <span>([\d,+]+)</span>)?</a>'
+    return re.findall(tab, page)[:5]
+
+
 def test_tabs_show_what_is_next_for_orders(staff: Client, orders: list[Order]) -> None:
     placed, approved, delivered, cancelled = orders
     shown = {stage: listed(staff, stage=stage) for stage in ("to_approve", "to_ship", "shipped", "done")}
@@ -271,21 +259,13 @@ def test_tabs_show_what_is_next_for_orders(staff: Client, orders: list[Order]) -
         "shipped": [],
         "done": [cancelled, delivered],
     }
-    approved.ship(by="tests")
-    assert listed(staff, stage="to_ship") == []
-    assert listed(staff, stage="shipped") == [approved]
-
-
-def test_tabs_say_how_many_orders_they_have(staff: Client, orders: list[Order]) -> None:
     assert tabs_of(staff.get(ORDERS, {"stage": "done"}).text) == [
         ("", "All", ""), ("", "To approve", "1"), ("", "To ship", "1"), ("", "Shipped", "0"),
         ("page", "Done", "2"),
     ]  # fmt: skip
-
-
-def tabs_of(page: str) -> list[tuple[str, ...]]:
-    tab = r'<a href="[^"]*"(?: aria-current="(page)")?>([\w ]+?)(?: <span>([\d,+]+)</span>)?</a>'
-    return re.findall(tab, page)[:5]
+    approved.ship(by="tests")
+    assert listed(staff, stage="to_ship") == []
+    assert listed(staff, stage="shipped") == [approved]
 
 
 def test_tabs_and_home_follow_what_one_has_just_done(staff: Client, orders: list[Order]) -> None:
@@ -341,20 +321,15 @@ def test_orders_are_neither_added_nor_deleted_by_staff(staff: Client, order: Ord
     assert staff.get(ORDERS + page.format(order=order.pk)).status_code == 403
 
 
-def test_orders_page_and_history_are_shown(staff: Client, order: Order) -> None:
-    assert "Acme Pets" in staff.get(ORDERS).text
-    assert "history of the order" in staff.get(f"{ORDERS}{order.pk}/change/").text.lower()
-
-
 def edit(staff: Client, pet: Pet, **changes: Any) -> Any:
     form = {"name": pet.name, "category": pet.category_id, "status": pet.status, "reason": ""}
     return staff.post(f"/admin/inventory/pet/{pet.pk}/change/", form | changes)
 
 
 def test_pet_moves_by_hand_with_a_history(staff: Client, pet: Pet) -> None:
-    assert edit(staff, pet, status="sold", name="Biscuit II").status_code == 302
+    assert edit(staff, pet, status="sold", name="Rex II").status_code == 302
     pet.refresh_from_db()
-    assert (pet.status, pet.name) == ("sold", "Biscuit II")
+    assert (pet.status, pet.name) == ("sold", "Rex II")
     event = pet.events.get()
     assert (event.from_status, event.to_status, event.by) == ("available", "sold", "staff boss")
 
@@ -373,12 +348,6 @@ def test_pet_on_a_live_order_can_not_be_moved_by_hand(staff: Client, order: Orde
     assert f"Order {order.pk} holds pet" in edit(staff, pet, status="available").text
     pet.refresh_from_db()
     assert pet.status == "pending"
-
-
-def test_pet_that_has_orders_can_not_be_deleted(staff: Client, order: Order, pet: Pet) -> None:
-    page = staff.post(f"/admin/inventory/pet/{pet.pk}/delete/", {"post": "yes"}, follow=True)
-    assert "Mark it sold, and no client can order it." in page.text
-    assert Pet.objects.filter(pk=pet.pk).exists()
 
 
 def test_order_cancelled_by_its_client_meanwhile_is_skipped(
@@ -427,7 +396,3 @@ def test_a_ship_date_is_told_as_one(staff: Client, order: Order) -> None:
         text = staff.get(path).text
         assert "ship date set" in text
         assert "to be shipped" not in text
-
-
-def test_one_page_has_no_links_to_others(staff: Client, order: Order) -> None:
-    assert "<span>Previous</span>" not in staff.get(ORDERS).text

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from django.contrib import admin
-from django.contrib.auth.models import Permission, User
+from django.contrib.auth.models import User
 from django.db import DataError, IntegrityError, connection
 from django.template import engines
 from django.template.response import TemplateResponse
@@ -38,11 +38,6 @@ def url(page: str, *arguments: Any) -> str:
 
 
 @pytest.fixture
-def pet(category: Category) -> Pet:
-    return Pet.objects.create(name="Rex", category=category)
-
-
-@pytest.fixture
 def rows(pet: Pet, key: ApiKey) -> None:
     """One row at least of every model."""
     number_all()
@@ -50,46 +45,24 @@ def rows(pet: Pet, key: ApiKey) -> None:
 
 # --- Any input -----------------------------------------------------------------------------------
 
-QUERIES: list[dict[str, Any]] = [
-    {"q": "a\0b"},
-    {"q": LONG},
-    {"q": HUGE},
-    {"q": LONE_SURROGATE},
-    {"q": "a " * 125},
-    {"q": "'\" % _ \\"},
-    {"q": '"'},
-    {"q": "\U0010ffff"},
-    {"p": "abc"},
-    {"p": "-1"},
-    {"p": HUGE},
-    {"p": "9" * 5000},
-    {"p": "\0"},
-    {"o": "abc"},
-    {"o": "99"},
-    {"o": HUGE},
-    {"o": "1.-2.x..9"},
-    {"o": ".".join("1" * 100)},
-    {"o": "\0"},
-    {"status__exact": "\0"},
-    {"status__exact": "nothing"},
-    {"plan__code__exact": "nothing"},
-    {"plan__isnull": "x"},
-    {"groups__id__exact": HUGE},
-    {"groups__id__exact": "abc"},
-    {"is_staff__exact": "abc"},
-    {"id__in": HUGE},
-    {"id": HUGE},
-    {"name__regex": "("},
-    {"username__regex": "("},
-    {"nothing": "1"},
-    {"_to_field": "nothing"},
-    {"_popup": "1"},
-    {"_facets": "True"},
-    {"all": "1"},
-    {"e": "1"},
-    {"_changelist_filters": "\0"},
-    {"\0": "1"},
-]
+QUERIES: dict[str, list[Any]] = {
+    "q": ["a\0b", LONG, HUGE, LONE_SURROGATE, "a " * 125, "'\" % _ \\", '"', "\U0010ffff"],
+    "p": ["abc", "-1", HUGE, "9" * 5000, "\0"],
+    "o": ["abc", "99", HUGE, "1.-2.x..9", ".".join("1" * 100), "\0"],
+    "status__exact": ["\0", "nothing"],
+    "plan__code__exact": ["nothing"],
+    "plan__isnull": ["x"],
+    "groups__id__exact": [HUGE, "abc"],
+    "is_staff__exact": ["abc"],
+    "id__in": [HUGE],
+    "id": [HUGE],
+    "name__regex": ["("],
+    "username__regex": ["("],
+    "_to_field": ["nothing"],
+    "_facets": ["True"],
+    "_changelist_filters": ["\0"],
+    **{name: ["1"] for name in ("nothing", "_popup", "all", "e", "\0")},
+}
 IDS = [HUGE, f"-{HUGE}", "abc", "%00", "%ED%A0%80", "_00", "x" * 5000, "1/2", "9" * 4500]
 VALUES = ["\0", LONG, HUGE, f"-{HUGE}", "abc", LONE_SURROGATE, "5", "-1", ""]
 
@@ -100,7 +73,8 @@ def assert_bears(response: Any, what: Any) -> None:
 
 @pytest.mark.parametrize("model", MODELS)
 def test_no_query_breaks_a_list(staff: Client, rows: None, model: str) -> None:
-    for query in some(QUERIES[MODELS.index(model) % 3 :], 3):
+    queries = [{name: value} for name, values in QUERIES.items() for value in values]
+    for query in some(queries[MODELS.index(model) % 3 :], 3):
         assert_bears(staff.get(f"/admin/{model}/", query), query)
 
 
@@ -226,13 +200,6 @@ def test_the_plans_are_four_for_good(staff: Client) -> None:
     assert set(Plan.objects.values_list("code", flat=True)) == set(PlanCode.values)
 
 
-def test_the_numbers_of_a_plan_can_be_changed(staff: Client) -> None:
-    response = staff.post(url("accounts_plan_change", "free"), {"per_minute": 5, "per_day": 6})
-    assert response.status_code == 302
-    free = Plan.objects.get(code="free")
-    assert (free.per_minute, free.per_day) == (5, 6)
-
-
 @pytest.mark.parametrize("number", ["", "0", "-1", HUGE, "1.5"])
 def test_a_plan_without_a_sound_number_is_refused(staff: Client, number: Any) -> None:
     response = staff.post(url("accounts_plan_change", "free"), {"per_minute": 5, "per_day": number})
@@ -277,13 +244,6 @@ def test_numbers_go_with_enterprise_and_with_no_other_plan(
     response = staff.post(url("accounts_account_add"), {"name": "New", "plan": plan} | numbers)
     assert sentence in response.text
     assert not Account.objects.exists()
-
-
-def test_the_list_shows_the_limits_that_hold(staff: Client, account: Account) -> None:
-    Account.objects.create(name="Big", plan_id="enterprise", per_minute=123456, per_day=7654321)
-    text = staff.get(url("accounts_account_changelist")).text
-    for number in (">1,000<", "of 100,000", ">123,456<", "of 7,654,321"):
-        assert number in text
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -339,35 +299,7 @@ def test_a_form_for_something_new_shows_nothing_that_is_not_there_yet(staff: Cli
         assert "History of" not in text
 
 
-def test_an_enterprise_account_without_numbers_is_told_once_what_it_needs(
-    staff: Client, account: Account
-) -> None:
-    sent = {"reason": "Agreed", "choice": "enterprise", "per_minute": "", "per_day": ""}
-    text = staff.post(url("accounts_account_change_plan", account.pk), sent).text
-    assert "An Enterprise account needs both numbers, per minute and per day." in text
-    assert "is violated" not in text
-
-
 # --- Pets and categories -------------------------------------------------------------------------
-
-
-def test_a_pet_is_added_and_changed(staff: Client, category: Category) -> None:
-    staff.post(url("inventory_pet_add"), {"name": " Rex ", "category": category.pk, "status": "available"})
-    pet = Pet.objects.get()
-    assert (pet.name, pet.status) == ("Rex", "available")
-    staff.post(
-        url("inventory_pet_change", pet.pk), {"name": "Max", "category": category.pk, "status": "sold"}
-    )
-    pet.refresh_from_db()
-    assert (pet.name, pet.status) == ("Max", "sold")
-
-
-def test_a_category_is_added_and_changed(staff: Client, db: None) -> None:
-    staff.post(url("inventory_category_add"), {"name": "Newts", "description": "Wet."})
-    newts = Category.objects.get(name="Newts")
-    staff.post(url("inventory_category_change", newts.pk), {"name": "Olms", "description": ""})
-    newts.refresh_from_db()
-    assert newts.name == "Olms"
 
 
 @pytest.mark.parametrize(
@@ -379,39 +311,15 @@ def test_a_category_is_added_and_changed(staff: Client, db: None) -> None:
         ("%", []),
         (HUGE, []),
         ("", ["Rex", "Rex Junior", "Tom"]),
+        ("{tom} ", ["Tom"]),
     ],
 )
-def test_pets_are_found_by_the_start_of_the_name(
+def test_pets_are_found_by_the_start_of_the_name_or_the_id(
     staff: Client, pet: Pet, category: Category, search: str, found: list[str]
 ) -> None:
-    for name in ("Rex Junior", "Tom"):
-        Pet.objects.create(name=name, category=category)
-    response = staff.get(url("inventory_pet_changelist"), {"q": search})
+    _, tom = (Pet.objects.create(name=name, category=category) for name in ("Rex Junior", "Tom"))
+    response = staff.get(url("inventory_pet_changelist"), {"q": search.format(tom=tom.pk)})
     assert sorted(pet.name for pet in response.context["cl"].result_list) == found
-
-
-def test_a_pet_is_found_by_its_id(staff: Client, pet: Pet, category: Category) -> None:
-    Pet.objects.create(name="Tom", category=category)
-    response = staff.get(url("inventory_pet_changelist"), {"q": f" {pet.pk} "})
-    assert list(response.context["cl"].result_list) == [pet]
-
-
-def test_pets_are_filtered_by_status(staff: Client, pet: Pet, category: Category) -> None:
-    sold = Pet.objects.create(name="Tom", category=category, status="sold")
-    response = staff.get(url("inventory_pet_changelist"), {"status__exact": "sold"})
-    assert list(response.context["cl"].result_list) == [sold]
-
-
-def test_a_list_of_pets_counts_nothing_and_reads_one_page(staff: Client, category: Category) -> None:
-    Pet.objects.bulk_create(Pet(name=f"Pet {number}", category=category) for number in range(120))
-    staff.get(url("inventory_pet_changelist"))
-    with CaptureQueriesContext(connection) as queries:
-        response = staff.get(url("inventory_pet_changelist"))
-    about_pets = [query["sql"] for query in queries if 'FROM "inventory_pet"' in query["sql"]]
-    assert len(about_pets) == 1
-    assert "LIMIT 51" in about_pets[0]
-    assert not any("COUNT(" in query["sql"] or "OFFSET" in query["sql"] for query in queries)
-    assert len(response.context["cl"].result_list) == 50
 
 
 def test_the_category_of_a_pet_is_chosen_by_search_and_not_from_a_list_of_all(
@@ -431,16 +339,6 @@ def test_a_used_category_stays_and_only_some_of_its_pets_are_listed(
     assert len(re.findall(r"Pet: Pet \d", response.text)) == 3
     assert "and more" in response.text
     assert Category.objects.filter(pk=category.pk).exists()
-
-
-def test_staff_see_and_do_only_what_they_may(pet: Pet, key: ApiKey) -> None:
-    clerk = User.objects.create_user("clerk", is_staff=True)
-    clerk.user_permissions.add(Permission.objects.get(codename="view_pet"))
-    client = Client()
-    client.force_login(clerk)
-    assert client.get(url("inventory_pet_changelist")).status_code == 200
-    assert client.post(url("inventory_pet_change", pet.pk), {"name": "Max"}).status_code == 403
-    assert client.get(url("accounts_apikey_changelist")).status_code == 403
 
 
 # --- Searches ------------------------------------------------------------------------------------

@@ -40,16 +40,6 @@ def titles(client: Client, text: str) -> list[str]:
     return [title for title, _ in found(client, text)]
 
 
-@pytest.fixture
-def pet(category: Category) -> Pet:
-    return Pet.objects.create(name="Rex", category=category)
-
-
-@pytest.fixture
-def order(account: Account, pet: Pet) -> Order:
-    return Order.objects.place(account_id=account.pk, pet_id=pet.pk, by="tests")
-
-
 def refuse(key: ApiKey, request_id: str) -> None:
     now = timezone.now()
     Refusal.objects.create(
@@ -68,14 +58,6 @@ def test_an_account_is_found_by_its_name_with_a_key_to_issue_to_it(staff: Client
         ("Issue a key for Acme Pets", f"/admin/accounts/apikey/add/?account={account.pk}"),
     ]
     assert titles(staff, account.public_id)[0] == "Acme Pets"
-
-
-@pytest.mark.parametrize("text", ["issue a key f", "issue a key for", "issue key"])
-def test_what_to_do_stays_while_it_is_typed(staff: Client, account: Account, text: str) -> None:
-    assert "Issue a key for Acme Pets" in titles(staff, text)
-
-
-def test_an_account_is_found_by_its_contact(staff: Client, account: Account) -> None:
     Account.objects.update(contact_email="ann@example.test")
     assert titles(staff, "Ann@exam")[0] == "Acme Pets"
 
@@ -102,9 +84,9 @@ def test_orders_that_wait_are_found_by_what_they_wait_for(staff: Client, order: 
     assert titles(signed_in(member_of("Viewer")), text) == []
 
 
-@pytest.mark.parametrize("text", ["issue a key for acme", "Issue key Acme", "issue acme pets"])
+@pytest.mark.parametrize("text", ["issue key", "issue a key f", "issue a key for acme", "Issue acme pets"])
 def test_what_to_do_is_found_by_its_words(staff: Client, account: Account, text: str) -> None:
-    assert titles(staff, text) == ["Issue a key for Acme Pets"]
+    assert "Issue a key for Acme Pets" in titles(staff, text)
 
 
 def test_a_key_is_found_by_its_public_id_and_by_its_whole_text(staff: Client, key: Any) -> None:
@@ -214,12 +196,6 @@ def test_what_may_not_be_seen_is_not_asked_for(order: Order) -> None:
     assert "inventory_pet" in asked
     assert "accounts_" not in asked
     assert "inventory_order" not in asked
-
-
-def test_a_stranger_finds_nothing(db: None, account: Account) -> None:
-    response = search(Client(), "acme")
-    assert response.status_code == 302
-    assert response.url.startswith("/admin/login/")
 
 
 # --- Any text ------------------------------------------------------------------------------------

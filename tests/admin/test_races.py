@@ -28,6 +28,7 @@ from petstore.api.links import page_url
 from petstore.backoffice.password_links import link_for
 from petstore.management.commands.quickstart import staff_login
 from tests.conftest import COMMITTED
+from tests.support.staff import signed_in, superuser
 
 pytestmark = COMMITTED
 STAFF = 8
@@ -46,6 +47,12 @@ def at_once(*acts: Callable[[], Any]) -> list[Any]:
 
     with ThreadPoolExecutor(len(acts)) as pool:
         return list(pool.map(run, acts))
+
+
+def superuser_in(browsers: int) -> list[Client]:
+    """Return clients in which one superuser is signed in."""
+    boss = superuser()
+    return [signed_in(boss) for _ in range(browsers)]
 
 
 def test_pets_that_many_sell_at_once_are_sold_once_each() -> None:
@@ -80,20 +87,13 @@ def test_pets_are_ordered_or_moved_by_hand_and_never_both() -> None:
 
 
 def test_file_that_is_confirmed_many_times_at_once_is_imported_once() -> None:
-    boss = User.objects.create(username="boss", is_staff=True, is_superuser=True)
-    clients = [Client(raise_request_exception=False) for _ in range(STAFF)]
-    for client in clients:
-        client.force_login(boss)
+    clients = superuser_in(STAFF)
     file = SimpleUploadedFile("pets.csv", b"name,category\nRex,Dogs\nTom,Cats\n")
     page = clients[0].post("/admin/inventory/pet/import/", {"import_file": file})
     token = re.findall(r'name="upload" value="([^"]+)"', page.text)[0]
     sent = {"upload": token}
-    answers = at_once(
-        *(
-            lambda client=client: client.post("/admin/inventory/pet/process_import/", sent)
-            for client in clients
-        )
-    )
+    imports = "/admin/inventory/pet/process_import/"
+    answers = at_once(*(lambda client=client: client.post(imports, sent) for client in clients))
     assert {answer.status_code for answer in answers} == {302}
     assert Pet.objects.count() == 2
 
@@ -138,10 +138,7 @@ def test_history_that_is_added_twice_at_once_is_added_once_or_the_loser_is_told_
 
 
 def test_account_that_many_staff_add_at_once_is_added_once_and_the_others_are_told() -> None:
-    boss = User.objects.create(username="boss", is_staff=True, is_superuser=True)
-    clients = [Client(raise_request_exception=False) for _ in range(STAFF)]
-    for client in clients:
-        client.force_login(boss)
+    clients = superuser_in(STAFF)
     page = "/admin/accounts/account/add/"
     forms = [
         {"name": name, "plan": "free", "per_minute": "", "per_day": ""}
@@ -180,8 +177,7 @@ def test_usage_is_written_while_an_account_is_being_saved(by: str, monkeypatch: 
 
     monkeypatch.setattr(Account, "save", save_meanwhile)
     if by == "form":
-        boss = Client()
-        boss.force_login(User.objects.create(username="boss", is_staff=True, is_superuser=True))
+        [boss] = superuser_in(1)
         page = f"/admin/accounts/account/{account.pk}/change-plan/"
         assert boss.post(page, {"reason": "They grow", "choice": "pro"}).status_code == 302
     else:
@@ -191,11 +187,8 @@ def test_usage_is_written_while_an_account_is_being_saved(by: str, monkeypatch: 
 
 
 def test_form_for_a_key_that_is_sent_many_times_at_once_issues_one_key() -> None:
-    boss = User.objects.create(username="boss", is_staff=True, is_superuser=True)
     account = Account.objects.create(name="Acme Pets", plan_id="free")
-    clients = [Client(raise_request_exception=False) for _ in range(STAFF)]
-    for client in clients:
-        client.force_login(boss)
+    clients = superuser_in(STAFF)
     page, form = "/admin/accounts/apikey/add/", {"account": account.pk, "scopes": ["pets:read"]}
     form["form_id"] = clients[0].get(page).context["adminform"].form["form_id"].value()
     answers = at_once(*(lambda client=client: client.post(page, form) for client in clients))
@@ -207,10 +200,8 @@ def test_form_for_a_key_that_is_sent_many_times_at_once_issues_one_key() -> None
 
 
 def test_of_many_sessions_that_set_up_two_factor_at_once_one_confirms_its_device() -> None:
-    boss = User.objects.create(username="boss", is_staff=True, is_superuser=True)
-    page, clients, codes = "/admin/two-factor/", [Client() for _ in range(STAFF)], []
+    page, clients, codes = "/admin/two-factor/", superuser_in(STAFF), []
     for client in clients:
-        client.force_login(boss)
         client.get(page)
         codes.append(f"{totp(TOTPDevice.objects.latest('pk').bin_key):06}")
     assert TOTPDevice.objects.count() == STAFF
@@ -232,8 +223,7 @@ def test_of_many_sessions_that_set_up_two_factor_at_once_one_confirms_its_device
 
 def test_of_many_who_use_a_link_to_a_password_at_once_one_sets_theirs() -> None:
     clerk = User.objects.create(username="clerk", is_staff=True)
-    boss = User.objects.create(username="boss", is_staff=True, is_superuser=True)
-    link = link_for(clerk, by=boss).removeprefix(page_url("")[:-1])
+    link = link_for(clerk, by=superuser()).removeprefix(page_url("")[:-1])
     browsers = [Client() for _ in range(STAFF)]
     pages = [browser.get(link, follow=True).request["PATH_INFO"] for browser in browsers]
 

@@ -18,11 +18,7 @@ from tests.unit.test_settings import setting
 
 HOUR = 3600
 LIST = "/admin/inventory/pet/"
-
-
-@pytest.fixture(autouse=True)
-def boss(db: None) -> User:
-    return User.objects.create_superuser("boss", password=PASSWORD)
+pytestmark = pytest.mark.usefixtures("boss")
 
 
 def login() -> Client:
