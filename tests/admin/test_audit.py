@@ -13,7 +13,6 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Group, User
 from django.contrib.sessions.models import Session
 from django.db import DatabaseError, connection, transaction
-from django.db.migrations.loader import MigrationLoader
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
@@ -426,27 +425,9 @@ def old_event(key: ApiKey, action: str, at: str) -> None:
         )
 
 
-def carry_over() -> Any:
-    return MigrationLoader(connection).get_migration("accounts", "0009_key_events_in_the_audit_trail")
-
-
 def test_what_the_version_before_writes_during_an_upgrade_is_in_the_trail(key: ApiKey) -> None:
     old_event(key, "banned", "2026-11-22 10:00:00+00:00")
     entry = key.events.latest("id")
     found = (entry.action, entry.actor_name, entry.reason, entry.object_text, f"{entry.at:%H:%M}")
     assert found == ("banned", "ann", "Old", key.public_id, "10:00")
     assert (entry.before, entry.after, entry.address) == ({}, {}, "0.0.0.0")
-
-
-def test_old_key_events_are_carried_over_once_and_stay_older_than_all_entries(key: ApiKey) -> None:
-    (operation,), editor = carry_over().operations, connection.schema_editor()
-    operation.reverse_code(None, editor)
-    old_event(key, "issued", "2026-01-01 10:00:00+00:00")
-    old_event(key, "revoked", "2026-02-01 10:00:00+00:00")
-    operation.code(None, editor)
-    operation.reverse_code(None, editor)
-    operation.code(None, editor)
-    found = list(key.events.values_list("action", "actor_name"))
-    assert found == [("issued", "tests"), ("revoked", "ann"), ("issued", "ann")]
-    old_event(key, "banned", "2026-03-01 10:00:00+00:00")
-    assert key.events.latest("id").action == "banned"

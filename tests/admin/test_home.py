@@ -28,16 +28,11 @@ from inventory import stock
 from inventory.models import Category, Order, Pet
 from petstore.backoffice.charts import BarChart, Series
 from tests.conftest import OPERATOR
-from tests.support.costs import plans
+from tests.support.costs import big_scans, fill_shop, plans
 from tests.support.skips import READS_PLANS
 from tests.support.staff import clerk_who_may, member_of, signed_in
 
 MOST_QUERIES = 18
-BIG_TABLES = {
-    "inventory_pet", "inventory_order", "inventory_petevent", "accounts_dailyusage", "accounts_refusal",
-    "accounts_accountdayload", "accounts_deprecateduse",
-}  # fmt: skip
-
 Issue = Callable[..., tuple[ApiKey, str]]
 
 
@@ -159,16 +154,6 @@ def test_all_customers_who_reached_80_percent_are_one_click_away(staff: Client) 
     found = staff.get(step[2]).context["cl"].result_list
     assert sorted(account.name for account in found) == sorted(f"Busy {number}" for number in range(12))
     assert not staff.get("/admin/accounts/account/?used=100").context["cl"].result_list
-
-
-def test_where_nothing_waits_the_page_says_so(
-    staff: Client, account: Account, key: ApiKey, category: Category
-) -> None:
-    Pet.objects.create(name="Rex", category=category)
-    count_stock()
-    page = staff.get("/admin/")
-    assert steps(page) == []
-    assert "Nothing is waiting for you" in page.text
 
 
 @pytest.mark.parametrize(
@@ -345,40 +330,15 @@ def test_the_page_makes_few_queries_and_no_more_for_more_rows(
     assert [len(home_queries(client)) for client in clients] == [len(queries) for queries in before]
 
 
-BIG_SHOP = [
-    """INSERT INTO inventory_pet (name, category_id, status, created_at, updated_at)
-       SELECT 'Pet ' || n, (SELECT min(id) FROM inventory_category),
-              (ARRAY['available', 'pending', 'sold'])[1 + n %% 3], now(), now()
-       FROM generate_series(1, 60000) AS n""",
-    """INSERT INTO inventory_order (account_id, pet_id, status, created_at, updated_at)
-       SELECT (SELECT min(id) FROM accounts_account), id, 'delivered', now(), now() FROM inventory_pet""",
-    """INSERT INTO accounts_account (public_id, name, plan_id, created_at)
-       SELECT lpad(n::text, 8, '0'), 'Customer ' || n, 'pro', now() FROM generate_series(1, 300) AS n""",
-    """INSERT INTO accounts_apikey (account_id, public_id, mode, name, digest, pepper_number, scopes,
-                                    allowed_networks, created_at, revoked_reason)
-       SELECT id, 'key' || id, 'live', '', '', 1, 'pets:read', '[]', now(), '' FROM accounts_account""",
-    """INSERT INTO accounts_dailyusage (key_id, day, requests, refusals)
-       SELECT key.id, current_date - day, 1000, 10
-       FROM accounts_apikey AS key, generate_series(0, 364) AS day ON CONFLICT DO NOTHING""",
-    """INSERT INTO accounts_deprecateduse (account_id, operation, day, requests, last_call_at)
-       SELECT id, 'getPet', current_date - day, 5, now()
-       FROM accounts_account, generate_series(0, 364) AS day ON CONFLICT DO NOTHING""",
-]
-
-
 @READS_PLANS
 def test_no_query_of_the_page_scans_a_big_table(staff: Client, busy: None) -> None:
-    with connection.cursor() as cursor:
-        for statement in BIG_SHOP:
-            cursor.execute(statement.replace("%%", "%"))
-        cursor.execute("ANALYZE")
+    fill_shop()
     queries = home_queries(staff)
     assert len(queries) <= MOST_QUERIES, queries
     found = list(plans(queries))
     assert any("accounts_dailyusage" in plan for plan in found)
     for plan in found:
-        scanned = set(re.findall(r"Seq Scan on (\w+)", plan))
-        assert not scanned & BIG_TABLES, plan
+        assert not big_scans(plan), plan
 
 
 # --- The charts ----------------------------------------------------------------------------------

@@ -106,14 +106,6 @@ def test_an_invented_cookie_is_ignored(boss: User, value: str) -> None:
 # --- What ends it, and what gives it --------------------------------------------------------------
 
 
-def test_a_new_password_ends_it(boss: User) -> None:
-    browser = browser_that_signed_in()
-    boss.set_password(NEW)
-    boss.save()
-    lock_out()
-    assert attempt(browser, NEW, address="203.0.113.7") == 429
-
-
 def test_the_browser_that_chose_the_new_password_stays_known() -> None:
     browser, other = Client(), browser_that_signed_in()
     attempt(browser, PASSWORD)

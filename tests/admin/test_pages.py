@@ -219,17 +219,6 @@ def test_enterprise_gets_no_numbers_of_its_own(staff: Client) -> None:
 # --- Accounts ------------------------------------------------------------------------------------
 
 
-def test_an_account_is_added_and_moves_to_another_plan(staff: Client) -> None:
-    staff.post(url("accounts_account_add"), {"name": "New", "plan": "free"})
-    account = Account.objects.get(name="New")
-    assert account.limits.per_minute == 60
-    staff.post(
-        url("accounts_account_change_plan", account.pk),
-        {"reason": "Agreed", "choice": "enterprise", "per_minute": 7, "per_day": 8},
-    )
-    assert Account.objects.get(pk=account.pk).limits == (7, 8)
-
-
 @pytest.mark.parametrize(
     ("plan", "numbers", "sentence"),
     [

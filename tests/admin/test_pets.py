@@ -338,13 +338,6 @@ def test_any_category_in_the_address_gives_a_page(staff: Client, pets: dict[str,
     assert "<b>" not in response.text
 
 
-def test_status_is_shown_in_words_and_in_colour(staff: Client, pets: dict[str, Pet]) -> None:
-    page = staff.get(PETS).text
-    for word, colour in (("Available", "bg-green-100"), ("Pending", "bg-orange-100")):
-        assert word in page
-        assert colour in page
-
-
 # --- Categories ----------------------------------------------------------------------------------
 
 

@@ -87,3 +87,51 @@ def check_steps(statement: str, params: Any) -> None:
         cursor.execute(f"EXPLAIN QUERY PLAN {statement}", params)
         plan = cursor.fetchall()
     assert taken < MOST_STEPS, f"{taken} steps\n{plan}"
+
+
+BIG_SHOP = [
+    """INSERT INTO accounts_account (public_id, name, plan_id, created_at)
+       SELECT lpad(n::text, 8, '0'), 'Customer ' || n, 'pro', now() FROM generate_series(1, 3000) AS n""",
+    """INSERT INTO accounts_apikey (account_id, public_id, mode, name, digest, pepper_number, scopes,
+                                    allowed_networks, created_at, revoked_reason)
+       SELECT id, public_id || 'abcdef', 'live', '', '', 1, 'pets:read', '[]', now(), ''
+       FROM accounts_account""",
+    """INSERT INTO inventory_pet (name, category_id, status, created_at, updated_at)
+       SELECT 'Customer ' || n, (SELECT min(id) FROM inventory_category),
+              (ARRAY['available', 'pending', 'sold'])[1 + n % 3], now(), now()
+       FROM generate_series(1, 60000) AS n""",
+    """INSERT INTO inventory_order (account_id, pet_id, status, created_at, updated_at)
+       SELECT (SELECT min(id) FROM accounts_account), id, 'delivered', now(), now() FROM inventory_pet""",
+    """INSERT INTO accounts_dailyusage (key_id, day, requests, refusals)
+       SELECT key.id, current_date - day, 1000, 10
+       FROM accounts_apikey AS key, generate_series(0, 364) AS day WHERE key.id % 10 = 0
+       ON CONFLICT DO NOTHING""",
+    """INSERT INTO accounts_deprecateduse (account_id, operation, day, requests, last_call_at)
+       SELECT id, 'getPet', current_date - day, 5, now()
+       FROM accounts_account, generate_series(0, 364) AS day WHERE id % 10 = 0 ON CONFLICT DO NOTHING""",
+    """INSERT INTO accounts_refusal (request_id, at, account_id, key_id, rule, method, route, minute_limit,
+                                     minute_used, minute_ends_at, day_limit, day_used, day_ends_at)
+       SELECT 'request-' || id, now(), account_id, id, 'rate_limit_exceeded', 'GET', '/v1/pets', 60, 60,
+              now(), 1000, 60, now() FROM accounts_apikey""",
+    """INSERT INTO backoffice_auditentry (at, actor_name, action, model, object_id, object_text, before,
+                                          after, reason, address, request_id)
+       SELECT now(), '', 'changed', '', '', '', '{}', '{}', '', '127.0.0.1', 'request-' || id
+       FROM accounts_apikey""",
+    "ANALYZE",
+]
+BIG_TABLES = {
+    "inventory_pet", "inventory_order", "inventory_petevent", "accounts_apikey", "accounts_dailyusage",
+    "accounts_refusal", "accounts_accountdayload", "accounts_deprecateduse", "backoffice_auditentry",
+}  # fmt: skip
+
+
+def fill_shop() -> None:
+    """Make a shop so big that PostgreSQL reads through none of its tables for a few rows."""
+    with connection.cursor() as cursor:
+        for statement in BIG_SHOP:
+            cursor.execute(statement)
+
+
+def big_scans(plan: str) -> set[str]:
+    """Return the big tables that a plan reads through."""
+    return set(re.findall(r"Seq Scan on (\w+)", plan)) & BIG_TABLES

@@ -165,15 +165,6 @@ def test_bad_lines_of_a_file_are_listed(open_page: Open, tmp_path: Path) -> None
     assert page.get_by_role("columnheader", name="Line").evaluate(lines) == 1
 
 
-def test_stock_chooses_more_than_a_page(open_page: Open) -> None:
-    page = open_page("/admin/inventory/pet/", as_="stock")
-    page.locator("#action-toggle").check()
-    page.get_by_role("link", name="Select up to 200 of the list").click()
-    page.locator("select[name=action]").select_option("Set pending")
-    press(page, "Run")
-    expect(page.get_by_role("heading", name="200 pets", exact=True)).to_be_visible()
-
-
 def test_stock_adds_twenty_pets_with_four_clicks(open_page: Open) -> None:
     names = [f"Twenty {number}" for number in range(20)]
     page = open_page("/admin/", as_="stock")

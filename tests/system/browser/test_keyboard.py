@@ -106,15 +106,6 @@ def test_filter_that_is_a_box_applies_once_something_is_chosen(open_page: Open) 
     page.wait_for_url(re.compile(r"/pet/\??$"))
 
 
-def test_first_link_of_a_page_leads_past_the_navigation(open_page: Open) -> None:
-    page = open_page("/admin/accounts/plan/free/change/", as_="owner")
-    page.keyboard.press("Tab")
-    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
-    page.keyboard.press("Enter")
-    page.keyboard.press("Tab")
-    expect_focus_in(page.locator("#content"))
-
-
 def test_an_account_is_renamed_by_keyboard_in_a_few_steps(shop: Service, open_page: Open) -> None:
     shop.issue("Before", "free")
     page = open_page("/admin/accounts/account/?q=Before", as_="owner")
