@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -12,7 +11,6 @@ from typing import Any
 from django import forms
 from django.contrib import admin, messages
 from django.core.exceptions import ValidationError
-from django.db import Error, transaction
 from django.db.models import Model, Q, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
@@ -23,17 +21,14 @@ from unfold.widgets import UnfoldAdminTextInputWidget
 from accounts.admin import accounts, events
 from accounts.admin.accounts import Panel
 from accounts.models import Account
-from inventory.admin.shared import COLOURS, ActingAdmin, Outcome, Verb, a_few, label, staff, steps_of
+from inventory.admin.shared import COLOURS, ActingAdmin, Verb, label, steps_of
 from inventory.admin.stages import StageFilter, example, tabs
-from inventory.models import LIVE, IllegalMoveError, Order, OrderStatus, Pet
+from inventory.models import LIVE, Order, OrderStatus, Pet
 from petstore.backoffice.changelist import TimeFilter, row_id
 from petstore.backoffice.confirmation import Question, ReasonForm, confirm
 from petstore.backoffice.history import Entry
 from petstore.backoffice.navigation import may_view
-from petstore.backoffice.wording import counted
 from petstore.db.keysets import OneFilterKey
-
-logger = logging.getLogger(__name__)
 
 MOST_ACCOUNTS = 100  # That one search by name follows.
 ON_ACCOUNT = 10  # Orders on the page of an account,
@@ -67,6 +62,18 @@ class OrderVerb(Verb):
         """Tell whether it may be done to an order as it is now."""
         dated = self.shipped is None or self.shipped == (order.ship_date is not None)
         return dated and order.status in self.allowed
+
+    def why_not(self, row: Order) -> tuple[str, str] | None:
+        if self.suits(row):
+            return None
+        if row.status in self.allowed:
+            date = "a ship date, which can be changed" if row.ship_date else "no ship date yet"
+            return f"they have {date}", str(row)
+        reason = f"{row.status} orders can't be {self.done}"
+        return f"{reason}; approve them first" if row.status == OrderStatus.PLACED else reason, str(row)
+
+    def act(self, row: Order, by: str, given: dict[str, Any]) -> None:
+        getattr(row, self.method)(by=by, **given)
 
 
 VERBS = {
@@ -195,34 +202,8 @@ class OrderAdmin(ActingAdmin):
             self, request, question, verb.form, act, back=back, rows=[(order.pk, self.in_words(order))]
         )
 
-    def carry_out(
-        self, request: HttpRequest, rows: list[Order], verb: OrderVerb, given: dict[str, Any]
-    ) -> None:
-        """Do it to each order that allows it, each in a transaction, and say what was done."""
-        outcome = Outcome()
-        for place, order in enumerate(rows):
-            try:
-                self.attempt(request, order, verb, given)
-            except IllegalMoveError:  # The order is as `attempt` found it.
-                outcome.skip(why_not(order, verb), str(order))
-            except Error:
-                logger.exception("The database failed while %s was to be %s.", order, verb.done)
-                self.message_user(request, stopped_at(rows[place:], verb), messages.ERROR)
-                break
-            else:
-                outcome.done.append(order)
-        one = f"{str(outcome.done[0]).capitalize()} is" if len(outcome.done) == 1 else ""
-        self.tell(request, outcome, f"{one or counted(len(outcome.done), 'order')} {verb.done}.")
-
-    @transaction.atomic
-    def attempt(self, request: HttpRequest, order: Order, verb: OrderVerb, given: dict[str, Any]) -> None:
-        """Do it to one order, and record it. Raises IllegalMoveError."""
-        # As it is now: a client may have cancelled it since the page was shown.
-        order.refresh_from_db(from_queryset=Order.objects.select_for_update())
-        if not verb.suits(order):  # To cancel it a second time would pass in silence.
-            raise IllegalMoveError("")
-        getattr(order, verb.method)(by=staff(request), **given)
-        self.log_change(request, order, given.get("reason", ""))
+    def said(self, rows: list[Order]) -> str:
+        return f"{str(rows[0]).capitalize()} is" if len(rows) == 1 else super().said(rows)
 
     def in_words(self, row: Order) -> str:
         return f"Order {row.pk}: {label(row.pet)} for {row.account}"
@@ -235,24 +216,6 @@ def standing(order: Order) -> str:
         return status
     ships = "shipped" if order.ship_date <= timezone.now() else "ships"
     return f"{status}, {ships} {order.ship_date:%Y-%m-%d}"
-
-
-def why_not(order: Order, verb: OrderVerb) -> str:
-    """Return why an order can't be approved, shipped, delivered or cancelled."""
-    if order.status in verb.allowed:
-        return f"they have {'a ship date, which can be changed' if order.ship_date else 'no ship date yet'}"
-    reason = f"{order.status} orders can't be {verb.done}"
-    return f"{reason}; approve them first" if order.status == OrderStatus.PLACED else reason
-
-
-def stopped_at(left: list[Order], verb: OrderVerb) -> str:
-    """Return the sentences about what a failure of the database has left undone."""
-    first, *others = left
-    text = f"The database failed at {first}: check whether it is {verb.done}."
-    if not others:
-        return text
-    names = a_few([str(order) for order in others])
-    return f"{text} Nothing was done to {counted(len(others), 'other order')} ({names}): try again."
 
 
 # --- On the pages of an account and of an event

@@ -10,25 +10,21 @@ from typing import Any
 from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin.views.main import SEARCH_VAR
-from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
-from django.utils import timezone
 from django.utils.html import format_html
 from unfold.contrib.filters.admin import ChoicesDropdownFilter
 from unfold.widgets import UnfoldAdminTextInputWidget
 
-from accounts.models import EventDraft
 from inventory import stock
 from inventory.admin.import_export import PetExchange
-from inventory.admin.shared import Outcome, SearchedFilter, Verb, label, staff, steps_of
+from inventory.admin.shared import SearchedFilter, Verb, label, staff, steps_of
 from inventory.members import PET
-from inventory.models import LIVE, PET_MOVES, Category, IllegalMoveError, Order, Pet, PetEvent, PetStatus
+from inventory.models import LIVE, Category, IllegalMoveError, Pet, PetStatus
 from inventory.search import Folded, starting_with
 from petstore.backoffice.changelist import BigTableAdmin, KeysetChangeList, row_id
 from petstore.backoffice.confirmation import Question, ReasonForm
-from petstore.backoffice.wording import counted
 from petstore.db.keysets import OneFilterKey, TwoFilterKey
 
 
@@ -60,58 +56,29 @@ class PetForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its stub
         return cleaned
 
 
-def move_pets(
-    ids: Iterable[int], to: PetStatus, *, by: str, reason: str = "", returns: bool = False
-) -> Outcome:
-    """Move the pets that may go there, in five queries however many they are.
-
-    A sold pet is moved only where `returns` says so, and then no other is: taking stock back is never a
-    side effect. Raises ValueError for returns without a reason.
-    """
-    if returns and not reason.strip():
-        raise ValueError("A return needs a reason.")
-    outcome = Outcome()
-    wanted = set(ids)
-    with transaction.atomic():
-        # Locked in the order of ids, so that two of these never wait for each other.
-        pets = list(Pet.objects.select_for_update().filter(pk__in=wanted).order_by("pk"))
-        held = dict(Order.objects.filter(pet__in=pets, status__in=LIVE).values_list("pet_id", "pk"))
-        for pet in pets:
-            order = held.get(pet.pk)
-            if why_not := refusal(pet, to, returns=returns, order=order):
-                outcome.skip(why_not, f"{label(pet)} in order {order}" if order else label(pet))
-            else:
-                outcome.done.append(pet)
-        now = timezone.now()
-        PetEvent.objects.bulk_create(
-            PetEvent(pet=pet, from_status=pet.status, to_status=to, by=by, reason=reason[:255], at=now)
-            for pet in outcome.done
-        )
-        Pet.objects.filter(pk__in=[pet.pk for pet in outcome.done]).update(status=to, updated_at=now)
-        for pet in outcome.done:
-            pet.status, pet.updated_at = to, now
-        EventDraft.objects.bulk_create(pet.status_changed() for pet in outcome.done)
-    for gone in sorted(wanted - {pet.pk for pet in pets}):
-        outcome.skip("they are no longer there", f"pet {gone}")
-    return outcome
-
-
-def refusal(pet: Pet, to: PetStatus, *, returns: bool, order: int | None) -> str:
-    """Return why the pet stays as it is, or nothing. Mirrors PET_MOVES and Pet.check_move."""
-    if order is not None:
-        return "a waiting order holds them; cancel or deliver it"
-    if returns:
-        return "" if pet.status == PetStatus.SOLD else "only sold pets can be returned"
-    if pet.status == to:
-        return f"they are {to.value} already"
-    if pet.status == PetStatus.SOLD or to not in PET_MOVES[PetStatus(pet.status)]:
-        return "sold pets can only be returned"
-    return ""
-
-
 @dataclass(frozen=True)
 class PetVerb(Verb):
     to: PetStatus
+    returns: bool = False  # What is sold, and nothing else: taking stock back is never a side effect.
+
+    def why_not(self, row: Pet) -> tuple[str, str] | None:
+        order = row.orders.filter(status__in=LIVE).first()
+        if order is not None:
+            return "a waiting order holds them; cancel or deliver it", f"{label(row)} in order {order.pk}"
+        if self.returns:
+            reason = "" if row.status == PetStatus.SOLD else "only sold pets can be returned"
+        elif row.status == self.to:
+            reason = f"they are {self.to.value} already"
+        else:
+            reason = "sold pets can only be returned" if row.status == PetStatus.SOLD else ""
+        return (reason, label(row)) if reason else None
+
+    def act(self, row: Pet, by: str, given: dict[str, Any]) -> None:
+        row.step(self.to, by=by, reason=given.get("reason", ""))
+
+    def entry(self, given: dict[str, Any]) -> str:
+        reason = given.get("reason", "")
+        return f"{self.done.capitalize()}{f': {reason}' if reason else '.'}"
 
 
 VERBS = {
@@ -122,6 +89,7 @@ VERBS = {
         "Return to stock...",
         "returned to stock",
         PetStatus.AVAILABLE,
+        returns=True,
         form=ReasonForm,
         question=Question(
             "Return {} to stock",
@@ -197,16 +165,6 @@ class PetAdmin(PetExchange):
 
     def beside_form(self, request: HttpRequest, row: Pet | None) -> dict[str, Any]:
         return {"history_title": "History of the status", "history": steps_of(row)} if row else {}
-
-    def carry_out(
-        self, request: HttpRequest, rows: list[Pet], verb: PetVerb, given: dict[str, Any]
-    ) -> None:
-        ids, reason = [pet.pk for pet in rows], given.get("reason", "")
-        with transaction.atomic():
-            outcome = move_pets(ids, verb.to, by=staff(request), reason=reason, returns=bool(reason))
-            for pet in outcome.done:
-                self.log_change(request, pet, f"{verb.done.capitalize()}{f': {reason}' if reason else '.'}")
-        self.tell(request, outcome, f"{counted(len(outcome.done), 'pet')} {verb.done}.")
 
     def in_words(self, row: Pet) -> str:
         return label(row)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
@@ -10,6 +11,7 @@ from typing import Any
 from django import forms
 from django.contrib import messages
 from django.contrib.admin.options import IS_POPUP_VAR
+from django.db import Error, transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
@@ -23,6 +25,8 @@ from petstore.backoffice.forms import SafeAutocompleteSelect
 from petstore.backoffice.history import MOST_SHOWN, Entry
 from petstore.backoffice.wording import counted, short
 from petstore.db.names import visible_name
+
+logger = logging.getLogger(__name__)
 
 COLOURS: dict[str, str] = {
     PetStatus.AVAILABLE: "success",
@@ -76,6 +80,18 @@ class Verb:
     form: type[forms.Form] = forms.Form
     question: Question | None = None  # Asked first.
 
+    def why_not(self, row: Any) -> tuple[str, str] | None:
+        """Return why a row stays as it is, and what it is called; None if it may be done to the row."""
+        raise NotImplementedError
+
+    def act(self, row: Any, by: str, given: dict[str, Any]) -> None:
+        """Do it, given what was filled in."""
+        raise NotImplementedError
+
+    def entry(self, given: dict[str, Any]) -> str:
+        """Return the reason that the audit trail gives."""
+        return str(given.get("reason", ""))
+
 
 @dataclass
 class Outcome:
@@ -95,7 +111,7 @@ class Outcome:
 class ActingAdmin(BigTableAdmin):
     """Pages of rows that have a status, and that staff do something to, many at once."""
 
-    verbs: Mapping[str, Any]
+    verbs: Mapping[str, Verb]
 
     @display(description="status", label=COLOURS)
     def status_badge(self, row: Order | Pet) -> tuple[str, str]:
@@ -119,24 +135,55 @@ class ActingAdmin(BigTableAdmin):
         if (question := verb.question or unseen) is None:
             return act({})
         back, words = request.get_full_path(), [(row.pk, self.in_words(row)) for row in chosen]
-        many = counted(len(chosen), str(self.opts.verbose_name), str(self.opts.verbose_name_plural))
-        question = question.about(many)
+        question = question.about(self.number_of(chosen))
         return confirm(self, request, question, verb.form, act, back=back, rows=words, action=name)
 
-    def carry_out(self, request: HttpRequest, rows: list[Any], verb: Any, given: dict[str, Any]) -> None:
-        """Do it, given what was filled in, and say what was done and what was not."""
-        raise NotImplementedError
+    def carry_out(self, request: HttpRequest, rows: list[Any], verb: Verb, given: dict[str, Any]) -> None:
+        """Do it to each row that allows it, each in a transaction; say what was done and what was not."""
+        outcome = Outcome()
+        for place, row in enumerate(rows):
+            try:
+                with transaction.atomic():
+                    # As it is now: a client may have ordered or cancelled since the page was shown.
+                    row.refresh_from_db(from_queryset=self.model._base_manager.select_for_update())
+                    if why_not := verb.why_not(row):
+                        outcome.skip(*why_not)
+                        continue
+                    verb.act(row, staff(request), given)
+                    self.log_change(request, row, verb.entry(given))
+            except self.model.DoesNotExist:
+                outcome.skip("they are no longer there", f"{self.opts.verbose_name} {row.pk}")
+            except Error:
+                logger.exception("The database failed while %s was to be %s.", row, verb.done)
+                self.message_user(request, self.stopped_at(rows[place:], verb), messages.ERROR)
+                break
+            else:
+                outcome.done.append(row)
+        if outcome.done:
+            self.message_user(request, f"{self.said(outcome.done)} {verb.done}.", messages.SUCCESS)
+        for sentence in outcome.sentences():
+            self.message_user(request, sentence, messages.WARNING)
+
+    def said(self, rows: list[Any]) -> str:
+        """Return the rows as what is said of them begins."""
+        return self.number_of(rows)
+
+    def number_of(self, rows: list[Any], which: str = "") -> str:
+        one, many = f"{which}{self.opts.verbose_name}", f"{which}{self.opts.verbose_name_plural}"
+        return counted(len(rows), one, many)
+
+    def stopped_at(self, left: list[Any], verb: Verb) -> str:
+        """Return the sentences about what a failure of the database has left undone."""
+        first, *others = left
+        text = f"The database failed at {first}: check whether it is {verb.done}."
+        if not others:
+            return text
+        names = a_few([str(row) for row in others])
+        return f"{text} Nothing was done to {self.number_of(others, 'other ')} ({names}): try again."
 
     def in_words(self, row: Any) -> str:
         """Return a row as the page that asks shows it."""
         raise NotImplementedError
-
-    def tell(self, request: HttpRequest, outcome: Outcome, done: str) -> None:
-        """Say what was done, if anything was, and what was not."""
-        if outcome.done:
-            self.message_user(request, done, messages.SUCCESS)
-        for sentence in outcome.sentences():
-            self.message_user(request, sentence, messages.WARNING)
 
 
 class SafeAutocompleteForm(AutocompleteDropdownForm):

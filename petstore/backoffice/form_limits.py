@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 from django.core.exceptions import RequestDataTooBig, TooManyFieldsSent, TooManyFilesSent
 from django.http import HttpRequest, HttpResponse, QueryDict
@@ -12,9 +12,6 @@ from django.utils.deprecation import MiddlewareMixin
 
 from petstore.api.head import BODY_ERROR
 from petstore.backoffice.sessions import end_if_due
-
-if TYPE_CHECKING:
-    from petstore.backoffice.site import PetstoreAdminSite
 
 TOO_LARGE = "Nothing was saved: you sent more than this page takes. Go back, shorten it, and try again."
 
@@ -36,12 +33,14 @@ def too_large(request: HttpRequest, view: Any) -> HttpResponse:
     """Return the page; or the sign-in, because without a session the server takes small forms only."""
     from django.contrib import admin  # A worker loads it with its first page.
 
-    site = cast("PetstoreAdminSite", admin.site)
+    site: Any = admin.site
+    response: HttpResponse
     end_if_due(request)
     if site.has_permission(request):
-        response: HttpResponse = site.page(request, "error", "Too large", text=TOO_LARGE)
+        response = site.page(request, "error", "Too large", text=TOO_LARGE)
         response.status_code = 413
-        return response
-    if request.path.startswith(reverse("admin:index")) and getattr(view, "login_required", True):
-        return site.sign_in_again(request)
-    return render(request, "error.html", {"title": "Too large", "text": TOO_LARGE}, status=413)
+    elif request.path.startswith(reverse("admin:index")) and getattr(view, "login_required", True):
+        response = site.sign_in_again(request)
+    else:
+        response = render(request, "error.html", {"title": "Too large", "text": TOO_LARGE}, status=413)
+    return response

@@ -33,9 +33,6 @@ class MultilineField(forms.CharField):
     def to_python(self, value: Any) -> Any:
         return super().to_python(re.sub("\r\n?", "\n", value) if isinstance(value, str) else value)
 
-    def has_changed(self, initial: Any, data: Any) -> bool:
-        return super().has_changed(self.to_python(initial), data)
-
 
 def is_untouched(sent: str, stored: str, widget: forms.Widget) -> bool:
     """Tell whether a browser sends this for the stored text if nobody edits it.
