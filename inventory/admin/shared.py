@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any
 
@@ -93,21 +94,6 @@ class Verb:
         return str(given.get("reason", ""))
 
 
-@dataclass
-class Outcome:
-    """What a verb was done to, and why not to the others."""
-
-    done: list[Any] = field(default_factory=list)
-    skipped: dict[str, list[str]] = field(default_factory=dict)  # The rows as people read them, by reason.
-
-    def skip(self, reason: str, row: str) -> None:
-        self.skipped.setdefault(reason, []).append(row)
-
-    def sentences(self) -> list[str]:
-        """Return one for each reason: `2 skipped, Bella (12), Max (14): sold pets can only be returned`."""
-        return [f"{len(rows)} skipped, {a_few(rows)}: {reason}." for reason, rows in self.skipped.items()]
-
-
 class ActingAdmin(BigTableAdmin):
     """Pages of rows that have a status, and that staff do something to, many at once."""
 
@@ -140,29 +126,32 @@ class ActingAdmin(BigTableAdmin):
 
     def carry_out(self, request: HttpRequest, rows: list[Any], verb: Verb, given: dict[str, Any]) -> None:
         """Do it to each row that allows it, each in a transaction; say what was done and what was not."""
-        outcome = Outcome()
+        done: list[Any] = []
+        skipped: dict[str, list[str]] = defaultdict(list)  # The rows as people read them, by reason.
         for place, row in enumerate(rows):
             try:
                 with transaction.atomic():
                     # As it is now: a client may have ordered or cancelled since the page was shown.
                     row.refresh_from_db(from_queryset=self.model._base_manager.select_for_update())
                     if why_not := verb.why_not(row):
-                        outcome.skip(*why_not)
+                        reason, words = why_not
+                        skipped[reason].append(words)
                         continue
                     verb.act(row, staff(request), given)
                     self.log_change(request, row, verb.entry(given))
             except self.model.DoesNotExist:
-                outcome.skip("they are no longer there", f"{self.opts.verbose_name} {row.pk}")
+                skipped["they are no longer there"].append(f"{self.opts.verbose_name} {row.pk}")
             except Error:
                 logger.exception("The database failed while %s was to be %s.", row, verb.done)
                 self.message_user(request, self.stopped_at(rows[place:], verb), messages.ERROR)
                 break
             else:
-                outcome.done.append(row)
-        if outcome.done:
-            self.message_user(request, f"{self.said(outcome.done)} {verb.done}.", messages.SUCCESS)
-        for sentence in outcome.sentences():
-            self.message_user(request, sentence, messages.WARNING)
+                done.append(row)
+        if done:
+            self.message_user(request, f"{self.said(done)} {verb.done}.", messages.SUCCESS)
+        for reason, names in skipped.items():
+            text = f"{len(names)} skipped, {a_few(names)}: {reason}."
+            self.message_user(request, text, messages.WARNING)
 
     def said(self, rows: list[Any]) -> str:
         """Return the rows as what is said of them begins."""

@@ -338,7 +338,7 @@ def test_no_query_of_the_page_scans_a_big_table(staff: Client, busy: None) -> No
     found = list(plans(queries))
     assert any("accounts_dailyusage" in plan for plan in found)
     for plan in found:
-        assert not big_scans(plan), plan
+        assert not big_scans(plan) - {"accounts_apikey"}, plan  # The charts need every key's account.
 
 
 # --- The charts ----------------------------------------------------------------------------------
