@@ -208,12 +208,10 @@ class NobodyAboveAdmin(PetstoreModelAdmin):
 
 class RoleFilter(ChoiceFilter):
     title = parameter_name = "role"
+    field = "groups"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         return [(str(pk), name) for pk, name in Group.objects.order_by("name").values_list("pk", "name")]
-
-    def condition(self, chosen: str) -> Q:
-        return Q(groups=chosen)
 
 
 @admin.register(User)

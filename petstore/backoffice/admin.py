@@ -62,26 +62,22 @@ class NewestPaginator(Paginator):  # type: ignore[type-arg]  # Generic in its st
 class StaffFilter(ChoiceFilter):
     title = "staff"
     parameter_name = "staff"
+    field = "actor_id"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         staff = User.objects.filter(is_staff=True).order_by("username")
         return [(str(pk), name) for pk, name in staff.values_list("pk", "username")[:MOST_STAFF]]
 
-    def condition(self, chosen: str) -> Q:
-        return Q(actor_id=int(chosen))
-
 
 class KindFilter(ChoiceFilter):
     title = "kind of object"
     parameter_name = "kind"
+    field = "model"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         models = [model._meta for model in admin.site._registry if model is not AuditEntry]
         kinds = [(meta.label_lower, str(meta.verbose_name)) for meta in models]
         return sorted(kinds, key=lambda pair: pair[1])
-
-    def condition(self, chosen: str) -> Q:
-        return Q(model=chosen)
 
 
 class DateFilter(TimeFilter):
