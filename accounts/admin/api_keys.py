@@ -1,6 +1,7 @@
 """API keys in the back office: the list with its filters, the form of one, and the pages that end a key."""
 
 import secrets
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any, cast
 
@@ -29,6 +30,7 @@ from accounts.admin.base import (
     LATEST,
     address,
     ask_why,
+    may_be_id,
     sent_lately,
     usage_chart,
     warn_if_untold,
@@ -42,6 +44,7 @@ from petstore.backoffice.history import entries_of
 from petstore.backoffice.model_admin import PetstoreModelAdmin
 from petstore.backoffice.multiline import MultilineField
 from petstore.backoffice.navigation import may_view
+from petstore.backoffice.palette import MOST, Offer, Result, after
 from petstore.db.names import visible_name
 
 LONGEST_OVERLAP = 720  # Hours: 30 days.
@@ -58,6 +61,7 @@ UNBAN = Question(
     "Lift the ban",
     "It is banned because it kept sending after a 429. Once the ban is lifted, its next request is served.",
 )
+UNBAN_WORDS = "Lift the ban of"  # In the palette.
 ROTATE = Question(
     "Rotate this key?",
     "Rotate the key",
@@ -226,6 +230,7 @@ class ApiKeyAdmin(PetstoreModelAdmin):
     search_fields = ["public_id"]  # See search.
     search_help_text = "A name of a key or an account, or the start of a key's public id"
     autocomplete_fields = ["account"]
+    offers = (Offer("key", "Issue a key"),)
     issue_fields = ["account", "name", "scopes", "ends", "expires_at", "allowed_networks", "form_id"]
     shown_fields = [
         "name", "account", "public_id", "mode", "its_scopes", "networks", "created_at", "ends",
@@ -250,6 +255,20 @@ class ApiKeyAdmin(PetstoreModelAdmin):
         """
         named = Q(name__search_key__contains=term) | Q(account__name__search_key__contains=term)
         return rows.filter(Q(public_id__startswith=term) | named)
+
+    def find(self, request: HttpRequest, term: str) -> Iterator[Result]:
+        """Yield keys by the start of their public id, and banned ones to lift the ban of."""
+        now = timezone.now()
+        keys = ApiKey.objects.select_related("account", "standing").order_by("public_id")
+        for key in keys.filter(public_id__startswith=term)[:MOST] if may_be_id(term) else ():
+            rank = 1 if key.public_id == term else 2
+            yield Result(rank, "key", key.public_id, in_words(key, now), address(key))
+        whose = after(term, UNBAN_WORDS)
+        if whose is not None and request.user.has_perm("accounts.change_apikey"):
+            for key in self.search(request, keys.filter(reports.banned_now(now)), whose)[:MOST]:
+                link = reverse("admin:accounts_apikey_unban", args=[key.pk])
+                title = f"{UNBAN_WORDS} {visible_name(key.name) or key.public_id}"
+                yield Result(3, "lock_open", title, in_words(key, now), link)
 
     @display(description="state", label=STATE_COLOURS)
     def state(self, key: ApiKey) -> tuple[str, str]:
@@ -393,6 +412,11 @@ class ApiKeyAdmin(PetstoreModelAdmin):
     def may_rotate(self, request: HttpRequest, key: ApiKey) -> bool:
         """Tell whether somebody may: it changes one key and issues another."""
         return self.has_change_permission(request, key) and self.has_add_permission(request)
+
+
+def in_words(key: ApiKey, now: datetime) -> str:
+    state = key_state(key, now)[1]
+    return f"Key of {key.account}, {state[:1].lower()}{state[1:]}"
 
 
 def ban_of(key: ApiKey, now: datetime) -> str:

@@ -1,6 +1,5 @@
-"""What several pages share: a pasted key, the use of a key or account, and how a reason is asked for."""
+"""What several pages share: the use of a key or account, and how a reason is asked for."""
 
-import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import partial
@@ -15,7 +14,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils import timezone
 
-from accounts import key_text, reports
+from accounts import reports
 from accounts.models import Account, ApiKey, DailyUsage, Plan
 from accounts.quota import publishing
 from petstore.backoffice.audit import Actor
@@ -24,16 +23,13 @@ from petstore.backoffice.confirmation import Question, ReasonForm, confirm
 from petstore.backoffice.model_admin import PetstoreModelAdmin
 
 LATEST = 10  # Refusals, bans: as many as a page lists.
-# The public id, or what is there of it, in a key that somebody pasted whole or in part.
-PASTED = re.compile(rf"psk_(?:live|test)_([0-9A-Za-z]{{0,{key_text.PUBLIC_ID_LENGTH}}})", re.ASCII)
+SHORTEST_ID = 4  # Characters of a public id that are looked for: fewer begin too many.
 # From a key to what it is told of.
 FROM_KEY: dict[type[Model], str] = {ApiKey: "pk", Account: "account", Plan: "account__plan"}
 
 
-def public_id_in(text: str) -> str | None:
-    """Return the public id of a key that was pasted, or None if there is no key in the text."""
-    found = PASTED.search(text)
-    return found[1] if found else None
+def may_be_id(term: str) -> bool:
+    return len(term) >= SHORTEST_ID and term.isascii() and term.isalnum()
 
 
 def address(row: Model) -> str:

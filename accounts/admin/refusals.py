@@ -1,5 +1,6 @@
 """Why was a request refused? Staff paste its id, or find it by key, account and time, and read it."""
 
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -9,17 +10,17 @@ from django.contrib import admin
 from django.core.exceptions import PermissionDenied
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import reverse
 from django.utils import timezone
-from django.utils.http import urlencode
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
 from accounts.admin.badges import age, exact, state_badge
 from accounts.models import Account, ApiKey, Refusal
 from petstore.api.errors import ErrorCode
+from petstore.backoffice.dashboard import listing
 from petstore.backoffice.model_admin import PetstoreModelAdmin, search_redirect
 from petstore.backoffice.models import AuditEntry
 from petstore.backoffice.navigation import may_view
+from petstore.backoffice.palette import Result
 
 MOST_ACCOUNTS = 50  # Of those that a name stands for.
 
@@ -105,6 +106,12 @@ class RefusalAdmin(PetstoreModelAdmin):
 
     can_add = can_change = can_delete = False
 
+    def find(self, request: HttpRequest, term: str) -> Iterator[Result]:
+        """Yield the page that explains why a request was refused, by its id."""
+        for refusal in Refusal.objects.for_request(term)[:1]:
+            about = f"Refused: {refusal.get_rule_display().lower()}, {exact(refusal.at)}"
+            yield Result(1, "help", f"Request {term}", about, listing("accounts_refusal", q=term))
+
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
         """Explain the request of an id; without one, list the newest of what was asked for."""
         if not self.has_view_permission(request):
@@ -134,8 +141,8 @@ class RefusalAdmin(PetstoreModelAdmin):
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
     ) -> HttpResponse:
-        query = urlencode({"q": self.row(request, object_id).request_id})
-        return HttpResponseRedirect(f"{reverse('admin:accounts_refusal_changelist')}?{query}")
+        refusal = self.row(request, object_id)
+        return HttpResponseRedirect(listing("accounts_refusal", q=refusal.request_id))
 
 
 def matching(term: str, hours: str, now: datetime) -> Q:

@@ -1,5 +1,5 @@
 """Pets, categories and orders in the back office."""
 
-from inventory.admin import categories, dashboard, events, finders, orders, pets
+from inventory.admin import categories, dashboard, orders, pets
 
-__all__ = ["categories", "dashboard", "events", "finders", "orders", "pets"]
+__all__ = ["categories", "dashboard", "orders", "pets"]

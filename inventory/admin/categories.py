@@ -13,6 +13,7 @@ from django.utils.html import format_html
 from inventory import stock
 from inventory.models import Category
 from petstore.backoffice.changelist import BigTableAdmin, KeysetChangeList
+from petstore.backoffice.palette import Offer
 
 
 def count_pets(categories: Iterable[Any]) -> None:
@@ -39,6 +40,7 @@ class CategoryAdmin(BigTableAdmin):
     list_filter_submit = False
     readonly_fields = ["pets"]
     instead_of_deleting = "Move its pets to another category first, or give it another name."
+    offers = (Offer("add", "Add a category"),)
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> Any:
         return CategoryList

@@ -28,7 +28,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from petstore.api.client_ip import NOWHERE
-from petstore.backoffice import palette, spreadsheets
+from petstore.backoffice import spreadsheets
 from petstore.backoffice.audit import record_export
 from petstore.backoffice.changelist import row_id
 from petstore.backoffice.dashboard import listing
@@ -136,6 +136,12 @@ class AuditEntryAdmin(PetstoreModelAdmin):
         spellings = {term, nfc(term), unicodedata.normalize("NFD", term)}
         return rows.filter(Q(object_id=term) | Q(object_text__in=spellings) | Q(request_id=term))
 
+    def find(self, request: HttpRequest, term: str) -> Iterator[Result]:
+        """Yield the part of the trail that a request has, by its id."""
+        if AuditEntry.objects.filter(request_id=term).exists():
+            link = listing("backoffice_auditentry", q=term, sign_ins="shown")
+            yield Result(1, "history", f"Request {term}", "What it changed, in the audit trail", link)
+
     @admin.display(description="at")
     def when(self, entry: AuditEntry) -> str:
         return f"{entry.at:%Y-%m-%d %H:%M:%S} UTC"
@@ -236,6 +242,12 @@ class FailedSignInAdmin(PetstoreModelAdmin):
     def search(self, request: HttpRequest, rows: QuerySet[Any], term: str) -> QuerySet[Any]:
         return rows.filter(Q(username=term) | Q(request_id=term))
 
+    def find(self, request: HttpRequest, term: str) -> Iterator[Result]:
+        """Yield the failed sign-in of a request, by its id."""
+        if FailedSignIn.objects.filter(request_id=term).exists():
+            link = listing("backoffice_failedsignin", q=term)
+            yield Result(1, "history", f"Request {term}", "A failed sign-in", link)
+
     @admin.display(description="at")
     def when(self, failed: FailedSignIn) -> str:
         return f"{failed.at:%Y-%m-%d %H:%M:%S} UTC"
@@ -280,16 +292,3 @@ def listed(values: dict[str, Any]) -> SafeString:
     """Return values as an escaped text of a line for each."""
     lines = (f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in sorted(values.items()))
     return format_html('<pre class="values">{}</pre>', "\n".join(lines)) if values else SafeString("none")
-
-
-@palette.finds
-def of_request(request: HttpRequest, term: str) -> Iterator[Result]:
-    """Yield the part of the trail that a request has, and its failed sign-in, by its id."""
-    if not may_view(request, "backoffice.auditentry"):
-        return
-    if AuditEntry.objects.filter(request_id=term).exists():
-        link = listing("backoffice_auditentry", q=term, sign_ins="shown")
-        yield Result(1, "history", f"Request {term}", "What it changed, in the audit trail", link)
-    if FailedSignIn.objects.filter(request_id=term).exists():
-        link = listing("backoffice_failedsignin", q=term)
-        yield Result(1, "history", f"Request {term}", "A failed sign-in", link)
