@@ -22,6 +22,7 @@ from accounts.admin.base import (
     LATEST,
     address,
     ask_why,
+    asks_why,
     may_be_id,
     sent_lately,
     usage_chart,
@@ -207,16 +208,8 @@ class AccountAdmin(PetstoreModelAdmin):
         warn_if_untold(self, request, obj)
         return super().response_change(request, obj)
 
-    def suspend_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        account = self.row(request, object_id, self.has_change_permission)
-        said = "{} is suspended."
-        return ask_why(self, request, account, SUSPEND, verb=Account.suspend, said=said, **facts(account))
-
-    def lift_suspension_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        account = self.row(request, object_id, self.has_change_permission)
-        said = "The suspension of {} is lifted."
-        lift = Account.lift_suspension
-        return ask_why(self, request, account, LIFT, verb=lift, said=said, **facts(account))
+    suspend_view = asks_why(SUSPEND, Account.suspend, "{} is suspended.")
+    lift_suspension_view = asks_why(LIFT, Account.lift_suspension, "The suspension of {} is lifted.")
 
     def change_plan_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         account = self.row(request, object_id, self.has_change_permission)
@@ -226,8 +219,26 @@ class AccountAdmin(PetstoreModelAdmin):
 
         said = "The plan of {0} is {0.plan} now, with {0.limits.per_minute:,} requests a minute and "
         said += "{0.limits.per_day:,} a day."
-        context = facts(account) | {"form_class": PlanForm, "choices": offered(account)}
+        context = self.facts(account) | {"form_class": PlanForm, "choices": offered(account)}
         return ask_why(self, request, account, PLAN, verb=move, said=said, **context)
+
+    def facts(self, account: Account) -> dict[str, Any]:
+        """Return what somebody should know before they change what the keys may do."""
+        now = timezone.now()
+        since = {
+            "Suspended since": exact(account.suspended_at),
+            "Reason of the suspension": account.suspended_reason,
+        } if account.suspended_at else {}  # fmt: skip
+        limits = account.limits
+        known = {
+            "Plan": account.plan,
+            "Requests per minute": f"{limits.per_minute:,}",
+            "Requests per day": f"{limits.per_day:,}",
+            "Active keys": account.keys.filter(active(now)).count(),
+            **sent_lately(now, key__account=account),
+            **since,
+        }
+        return {"about": str(account), "facts": known}
 
 
 def found_by(term: str) -> QuerySet[Account]:
@@ -255,25 +266,6 @@ def offered(account: Account) -> list[tuple[str, str]]:
     others = [(plan.value, f"Move to {plan.label}") for plan in PlanCode if plan != account.plan_id]
     custom = account.plan_id == PlanCode.ENTERPRISE
     return [*others, (PlanCode.ENTERPRISE.value, "Set these numbers")] if custom else others
-
-
-def facts(account: Account) -> dict[str, Any]:
-    """Return what somebody should know before they change what the keys may do."""
-    now = timezone.now()
-    since = {
-        "Suspended since": exact(account.suspended_at),
-        "Reason of the suspension": account.suspended_reason,
-    } if account.suspended_at else {}  # fmt: skip
-    limits = account.limits
-    known = {
-        "Plan": account.plan,
-        "Requests per minute": f"{limits.per_minute:,}",
-        "Requests per day": f"{limits.per_day:,}",
-        "Active keys": account.keys.filter(active(now)).count(),
-        **sent_lately(now, key__account=account),
-        **since,
-    }
-    return {"about": str(account), "facts": known}
 
 
 class Panel(NamedTuple):

@@ -29,7 +29,7 @@ from accounts.admin.badges import SOON, STATE_COLOURS, age, exact, key_state, st
 from accounts.admin.base import (
     LATEST,
     address,
-    ask_why,
+    asks_why,
     may_be_id,
     sent_lately,
     usage_chart,
@@ -376,15 +376,8 @@ class ApiKeyAdmin(PetstoreModelAdmin):
 
     # --- The pages that revoke, unban and rotate
 
-    def revoke_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        key = self.row(request, object_id, self.has_change_permission)
-        said = "Key {} is revoked."
-        return ask_why(self, request, key, REVOKE, verb=ApiKey.revoke, said=said, **facts(key))
-
-    def unban_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        key = self.row(request, object_id, self.has_change_permission)
-        said = "The ban of key {} is lifted."
-        return ask_why(self, request, key, UNBAN, verb=ApiKey.unban, said=said, **facts(key))
+    revoke_view = asks_why(REVOKE, ApiKey.revoke, "Key {} is revoked.")
+    unban_view = asks_why(UNBAN, ApiKey.unban, "The ban of key {} is lifted.")
 
     def rotate_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         key = self.row(request, object_id, self.may_rotate)
@@ -396,7 +389,28 @@ class ApiKeyAdmin(PetstoreModelAdmin):
             warn_if_untold(self, request, key)
             return self.show_text(request, new, text)
 
-        return confirm(self, request, ROTATE, RotateForm, rotate, back=address(key), **facts(key))
+        return confirm(self, request, ROTATE, RotateForm, rotate, back=address(key), **self.facts(key))
+
+    def facts(self, key: ApiKey) -> dict[str, Any]:
+        """Return what somebody should know before they end a key."""
+        now = timezone.now()
+        working = ApiKey.objects.filter(active(now), account=key.account_id).exclude(pk=key.pk).count()
+        ban_end = key.ban_end(now)
+        event = key.events.filter(action=Action.BANNED).first() if ban_end else None
+        since = {"Banned since": exact(event.at), "Reason of the ban": event.reason} if event else {}
+        known = {
+            "Name of the key": visible_name(key.name) or "none",
+            "Scopes": ", ".join(key.scopes.split()),
+            "Last use": age(key.last_used_at, now),
+            **sent_lately(now, key=key),
+            "Other active keys of the account": working or "None. This is its only one.",
+            **since,
+            **({"The ban ends": exact(ban_end)} if ban_end else {}),
+        }
+        about = format_html(
+            'Key <span class="public-id">{}</span> of <strong>{}</strong>', key.public_id, key.account
+        )
+        return {"about": about, "badge": state_badge(key, now), "facts": known}
 
     def show_text(self, request: HttpRequest, key: ApiKey, text: str) -> HttpResponse:
         """Return the page with a new key's text.
@@ -423,25 +437,3 @@ def ban_of(key: ApiKey, now: datetime) -> str:
     """Return until when a key is banned, and why; nothing if it isn't."""
     ends = key.ban_end(now)
     return f"Banned until {exact(ends)}. {getattr(key, 'ban_reason', '')}" if ends else ""
-
-
-def facts(key: ApiKey) -> dict[str, Any]:
-    """Return what somebody should know before they end a key."""
-    now = timezone.now()
-    working = ApiKey.objects.filter(active(now), account=key.account_id).exclude(pk=key.pk).count()
-    ban_end = key.ban_end(now)
-    event = key.events.filter(action=Action.BANNED).first() if ban_end else None
-    since = {"Banned since": exact(event.at), "Reason of the ban": event.reason} if event else {}
-    known = {
-        "Name of the key": visible_name(key.name) or "none",
-        "Scopes": ", ".join(key.scopes.split()),
-        "Last use": age(key.last_used_at, now),
-        **sent_lately(now, key=key),
-        "Other active keys of the account": working or "None. This is its only one.",
-        **since,
-        **({"The ban ends": exact(ban_end)} if ban_end else {}),
-    }
-    about = format_html(
-        'Key <span class="public-id">{}</span> of <strong>{}</strong>', key.public_id, key.account
-    )
-    return {"about": about, "badge": state_badge(key, now), "facts": known}

@@ -87,6 +87,16 @@ def ask_why(
     return confirm(admin, request, question, form_class, act, back=address(row), **context)
 
 
+def asks_why(question: Question, verb: Callable[..., None], said: str) -> Callable[..., HttpResponse]:
+    """Return the view of a page that asks for the reason of a verb, with the `facts` of the row."""
+
+    def view(self: Any, request: HttpRequest, object_id: str) -> HttpResponse:
+        row = self.row(request, object_id, self.has_change_permission)
+        return ask_why(self, request, row, question, verb=verb, said=said, **self.facts(row))
+
+    return view
+
+
 def warn_if_untold(admin: PetstoreModelAdmin, request: HttpRequest, row: Model) -> None:
     """Warn after the commit if Redis could not be told of the keys of the row, if it has any."""
 

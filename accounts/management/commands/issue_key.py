@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 from django.core.management.base import CommandError
-from django.db import IntegrityError, transaction
+from django.db import transaction
 from django.utils import timezone
 
 from accounts.management.base import KeyCommand, describe, operator
@@ -87,22 +87,15 @@ class Command(KeyCommand):
         # so that a plan that staff choose at this moment is not written over; usage is written meanwhile.
         of_that_name = Account.objects.select_for_update(no_key=True)
         numbers = (options["per_minute"], options["per_day"])
-        first = {
-            "plan_id": options["plan"] or PlanCode.FREE,
-            "per_minute": numbers[0],
-            "per_day": numbers[1],
-        }
         account = named(of_that_name, name)
         if account is None:
-            new = Account(name=name, **first)
+            plan_id = options["plan"] or PlanCode.FREE
+            new = {"name": name, "plan_id": plan_id, "per_minute": numbers[0], "per_day": numbers[1]}
             # Not whether it is alone with its name: another command may make it at this moment.
-            new.full_clean(validate_unique=False)
-            try:
-                with transaction.atomic():
-                    new.save()
-                return new
-            except IntegrityError:
-                account = of_that_name.get(name__nfc=name)
+            Account(**new).full_clean(validate_unique=False)
+            account, is_new = of_that_name.get_or_create(name__nfc=name, defaults=new)
+            if is_new:
+                return account
         plan = options["plan"] or account.plan_id
         if numbers == (None, None) and plan == account.plan_id:
             numbers = (account.per_minute, account.per_day)
