@@ -11,10 +11,11 @@ from random import Random
 from typing import Any
 
 from django.conf import settings
+from django.core.signing import BASE62_ALPHABET
 from django.db.models import Model
 
 from accounts.bans import BAN_LENGTHS, Ban
-from accounts.key_text import ACCOUNT_ID_LENGTH, BASE62, PUBLIC_ID_LENGTH
+from accounts.key_text import ACCOUNT_ID_LENGTH, PUBLIC_ID_LENGTH
 from accounts.limits import MINUTE, microseconds, moment
 from accounts.models import (
     EPOCH,
@@ -76,7 +77,7 @@ def add_accounts(choose: Random, now: datetime, days: int, count: int) -> list[A
         turn, place = divmod(first + number, len(PLACES))
         again, kind = divmod(turn, len(KINDS))
         name = f"{PLACES[place]} {KINDS[kind]}{f' {again + 1}' if again else ''}"
-        public_id = "".join(choose.choices(BASE62, k=ACCOUNT_ID_LENGTH))
+        public_id = "".join(choose.choices(BASE62_ALPHABET, k=ACCOUNT_ID_LENGTH))
         account = Account(name=name, public_id=public_id, plan=plans[PLANS[number % 8]])
         if account.plan_id == PlanCode.ENTERPRISE:
             account.per_minute, account.per_day = 3_000, 120_000
@@ -125,7 +126,7 @@ def add_keys(choose: Random, now: datetime, accounts: list[Account]) -> dict[int
 
 def new_key(choose: Random, now: datetime, account: Account, name: str) -> ApiKey:
     """Return a key about as old as its account. Its digest is random: no text has it."""
-    own_id = "".join(choose.choices(BASE62, k=PUBLIC_ID_LENGTH - ACCOUNT_ID_LENGTH))
+    own_id = "".join(choose.choices(BASE62_ALPHABET, k=PUBLIC_ID_LENGTH - ACCOUNT_ID_LENGTH))
     return ApiKey(
         account=account,
         public_id=account.public_id + own_id,

@@ -195,7 +195,18 @@ class AccountAdmin(PetstoreModelAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Account]:
         accounts: QuerySet[Account] = super().get_queryset(request)
-        return with_keys(accounts.select_related("plan", "quota"))
+        now = timezone.now()
+        keys = ApiKey.objects.filter(account=OuterRef("pk")).order_by().values("account")
+
+        def number(condition: Q) -> Coalesce:
+            counted = keys.filter(condition).annotate(number=Count("pk")).values("number")
+            return Coalesce(Subquery(counted), 0)
+
+        return accounts.select_related("plan", "quota").annotate(
+            active_keys=number(active(now)),
+            banned_keys=number(reports.banned_now(now)),
+            last_used_at=Subquery(keys.annotate(last=Max("last_used_at")).values("last")),
+        )
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         return self.fields if obj else self.new_fields
@@ -219,7 +230,10 @@ class AccountAdmin(PetstoreModelAdmin):
 
         said = "The plan of {0} is {0.plan} now, with {0.limits.per_minute:,} requests a minute and "
         said += "{0.limits.per_day:,} a day."
-        context = self.facts(account) | {"form_class": PlanForm, "choices": offered(account)}
+        choices = [(plan.value, f"Move to {plan.label}") for plan in PlanCode if plan != account.plan_id]
+        if account.plan_id == PlanCode.ENTERPRISE:
+            choices.append((PlanCode.ENTERPRISE.value, "Set these numbers"))
+        context = self.facts(account) | {"form_class": PlanForm, "choices": choices}
         return ask_why(self, request, account, PLAN, verb=move, said=said, **context)
 
     def facts(self, account: Account) -> dict[str, Any]:
@@ -259,13 +273,6 @@ def to_do(deed: Deed, account: Account) -> Result:
 
 def page_to_issue(account: Account) -> str:
     return f"{reverse('admin:accounts_apikey_add')}?account={account.pk}"
-
-
-def offered(account: Account) -> list[tuple[str, str]]:
-    """Return the plans to move to, and the words on their buttons."""
-    others = [(plan.value, f"Move to {plan.label}") for plan in PlanCode if plan != account.plan_id]
-    custom = account.plan_id == PlanCode.ENTERPRISE
-    return [*others, (PlanCode.ENTERPRISE.value, "Set these numbers")] if custom else others
 
 
 class Panel(NamedTuple):
@@ -320,22 +327,6 @@ def link(account: Account, page: str, words: str) -> SafeString:
     """Return a link of a row of the list, which says whose it is to those who hear it."""
     text = '<a class="office-link" href="{}" aria-label="{}: {}">{}</a>'
     return format_html(text, page, words, account, words)
-
-
-def with_keys(accounts: QuerySet[Account]) -> QuerySet[Account]:
-    """Return the accounts, each with its `active_keys`, `banned_keys` and `last_used_at`."""
-    now = timezone.now()
-    keys = ApiKey.objects.filter(account=OuterRef("pk")).order_by().values("account")
-
-    def number(condition: Q) -> Coalesce:
-        counted = keys.filter(condition).annotate(number=Count("pk")).values("number")
-        return Coalesce(Subquery(counted), 0)
-
-    return accounts.annotate(
-        active_keys=number(active(now)),
-        banned_keys=number(reports.banned_now(now)),
-        last_used_at=Subquery(keys.annotate(last=Max("last_used_at")).values("last")),
-    )
 
 
 def suspension(account: Account) -> str:

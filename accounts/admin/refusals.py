@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 from django import forms
 from django.conf import settings
@@ -28,54 +28,47 @@ SHARED = "All keys of the account share the limit. If the account needs more, lo
 Rule = Refusal.Rule
 
 
-class Explained(NamedTuple):
-    """What a rule means, and what to do about it."""
-
-    answer: ErrorCode
-    reason: str
-    advice: str
-
-
+# Of each rule the answer, what it means, and what to do about it.
 EXPLAINED = {
-    Rule.MINUTE: Explained(
+    Rule.MINUTE: (
         ErrorCode.RATE_LIMIT_EXCEEDED,
         "The account had used up the requests of the minute.",
         f"Wait as Retry-After says, then go on; spread requests over the minute. {SHARED}",
     ),
-    Rule.DAY: Explained(
+    Rule.DAY: (
         ErrorCode.DAILY_QUOTA_EXCEEDED,
         "The account had used up the requests of the day.",
         f"Wait until the day ends, at 00:00 UTC. {SHARED}",
     ),
-    Rule.BAN: Explained(
+    Rule.BAN: (
         ErrorCode.API_KEY_BANNED,
         "The key was banned: it had kept sending for 20 seconds or more after a 429.",
         "Fix the program: after a 429 it must wait as Retry-After says. The key works again when the ban "
         "ends; requests until then don't prolong it. Staff can lift the ban once the program is fixed.",
     ),
-    Rule.REVOKED: Explained(
+    Rule.REVOKED: (
         ErrorCode.INVALID_API_KEY,
         "The key was revoked.",
         "Use another key of the account, or issue a new one. If the customer does not know the address, "
         "somebody else has the old key, which is no longer of any use to them.",
     ),
-    Rule.EXPIRED: Explained(
+    Rule.EXPIRED: (
         ErrorCode.EXPIRED_API_KEY,
         "The key had expired.",
         "Use its successor, if it was rotated, or issue a new key.",
     ),
-    Rule.ELSEWHERE: Explained(
+    Rule.ELSEWHERE: (
         ErrorCode.INVALID_API_KEY,
         "The key is valid, but was used from an address that it does not allow.",
         "Send from a network that the key allows, or issue a key that allows this one. If the customer "
         "does not know the address, the key has leaked: rotate or revoke it.",
     ),
-    Rule.SUSPENDED: Explained(
+    Rule.SUSPENDED: (
         ErrorCode.ACCOUNT_SUSPENDED,
         "The key is valid, but its account was suspended.",
         "Tell the customer why, and lift the suspension once that is settled: the same keys work again.",
     ),
-    Rule.SCOPE: Explained(
+    Rule.SCOPE: (
         ErrorCode.INSUFFICIENT_SCOPE,
         "The key is valid, but lacks the scope of the operation.",
         "Use a key that has the scope, or issue one.",

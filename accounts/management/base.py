@@ -75,7 +75,6 @@ class KeyCommand(JsonCommand):
     publishes = True  # What it changes goes to Redis.
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Do the work; print the answer."""
         if self.publishes:
             redis_owner.check()
         try:
@@ -86,7 +85,6 @@ class KeyCommand(JsonCommand):
             raise CommandError(sentences(error)) from None
 
     def run(self, options: dict[str, Any]) -> None:
-        """Do the work."""
         raise NotImplementedError
 
 

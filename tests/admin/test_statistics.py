@@ -129,12 +129,8 @@ def test_banned_keys_are_those_whose_ban_runs_now(key: ApiKey, issue: Any) -> No
     for banned, end in zip([key, *others], ends, strict=True):
         KeyStanding.objects.create(key=banned, banned_at=now - 5_000_000, banned_until=end)
     others[2].revoke(reason="Leaked.", by=OPERATOR)
-    found = reports.banned_keys(now=NOW)
-    assert (found.total, [row.public_id for row in found.keys]) == (2, [key.public_id, others[1].public_id])
-    assert found.keys[1].account.name == "Acme Pets"
-    assert found.keys[1].ban_end(NOW) == NOW + timedelta(minutes=1)
-    first = reports.banned_keys(limit=1, now=NOW)
-    assert (first.total, len(first.keys)) == (2, 1)
+    assert reports.banned_keys(now=NOW) == (2, [key, others[1]])
+    assert reports.banned_keys(limit=1, now=NOW) == (2, [key])
 
 
 def test_expiring_keys_are_counted_and_the_replaced_ones_marked(issue: Any) -> None:

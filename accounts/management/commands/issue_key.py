@@ -18,7 +18,6 @@ MAX_DAYS = 36_500
 
 
 def comma_separated(text: str) -> list[str]:
-    """Return the parts of an option."""
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
@@ -51,8 +50,7 @@ class Command(KeyCommand):
         parser.add_argument("--per-day", type=int, metavar="N", help="Enterprise only.")
 
     def run(self, options: dict[str, Any]) -> None:
-        with transaction.atomic():
-            key, text = self.issue(options)
+        key, text = self.issue(options)
         self.answer(
             options,
             {"key": text, **describe(key)},
@@ -60,8 +58,8 @@ class Command(KeyCommand):
             "Copy it now: it can't be shown again.",
         )
 
+    @transaction.atomic
     def issue(self, options: dict[str, Any]) -> tuple[ApiKey, str]:
-        """Return a new key and its text."""
         account = self.find_or_make_account(options)
         days = options["expires_in_days"]
         if days is not None and not 1 <= days <= MAX_DAYS:
