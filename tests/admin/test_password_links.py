@@ -82,61 +82,40 @@ def test_a_link_replaces_a_password_only_once_it_is_used_and_ends_the_sessions_b
     assert not may_sign_in(clerk, "the old pass phrase")
 
 
-def use(link: str, clerk: User) -> None:
-    choose(link, "another pass phrase")
-
-
-def sign_in(link: str, clerk: User) -> None:
-    assert may_sign_in(clerk, "the old pass phrase")
-
-
-def leave(link: str, clerk: User) -> None:
-    User.objects.filter(pk=clerk.pk).update(is_active=False)
-
-
-def promote(link: str, clerk: User) -> None:
-    User.objects.filter(pk=clerk.pk).update(is_superuser=True)
-
-
-def change_role(link: str, clerk: User) -> None:
-    clerk.groups.set(Group.objects.filter(name="Owner"))
-
-
-def gain_permission(link: str, clerk: User) -> None:
-    clerk.user_permissions.add(Permission.objects.get(codename="change_user"))
-
-
-def gain_permission_by_role(link: str, clerk: User) -> None:
-    Group.objects.get(name="Viewer").permissions.add(Permission.objects.get(codename="change_user"))
-
-
-def demote_issuer(link: str, clerk: User) -> None:
-    User.objects.get(username="owner").groups.set(Group.objects.filter(name="Support"))
-
-
-def deactivate_issuer(link: str, clerk: User) -> None:
-    User.objects.filter(username="owner").update(is_active=False)
-
-
-def delete_issuer(link: str, clerk: User) -> None:
-    User.objects.filter(username="owner").delete()
+def of_issuer() -> User:
+    return User.objects.get(username="owner")
 
 
 def change_password_of_issuer(link: str, clerk: User) -> None:
     """The issuer may have been a thief in the Owner's session."""
-    issuer = User.objects.get(username="owner")
+    issuer = of_issuer()
     issuer.set_password("what no thief knows")
     issuer.save()
 
 
-CHANGES_OF_RIGHTS = [promote, change_role, gain_permission, gain_permission_by_role]
-CHANGES_OF_ISSUER = [demote_issuer, deactivate_issuer, delete_issuer, change_password_of_issuer]
+def permission() -> Permission:
+    return Permission.objects.get(codename="change_user")
 
 
-@pytest.mark.parametrize("end", [use, sign_in, leave, *CHANGES_OF_RIGHTS, *CHANGES_OF_ISSUER])
+ENDS: dict[str, Callable[[str, User], Any]] = {
+    "used": lambda link, clerk: choose(link, "another pass phrase"),
+    "signed in": lambda link, clerk: may_sign_in(clerk, "the old pass phrase"),
+    "left": lambda link, clerk: User.objects.filter(pk=clerk.pk).update(is_active=False),
+    "promoted": lambda link, clerk: User.objects.filter(pk=clerk.pk).update(is_superuser=True),
+    "another role": lambda link, clerk: clerk.groups.set(Group.objects.filter(name="Owner")),
+    "a permission": lambda link, clerk: clerk.user_permissions.add(permission()),
+    "a permission of the role": lambda link, clerk: clerk.groups.get().permissions.add(permission()),
+    "issuer demoted": lambda link, clerk: of_issuer().groups.set(Group.objects.filter(name="Support")),
+    "issuer left": lambda link, clerk: User.objects.filter(username="owner").update(is_active=False),
+    "issuer deleted": lambda link, clerk: of_issuer().delete(),
+    "issuer's password changed": change_password_of_issuer,
+}
+
+
+@pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
 @pytest.mark.parametrize("opened", [False, True], ids=["before it is opened", "after it is opened"])
 def test_a_link_that_has_ended_sets_no_password(
-    owner: Client, clerk: User, end: Callable[[str, User], None], *, opened: bool
+    owner: Client, clerk: User, end: Callable[[str, User], Any], *, opened: bool
 ) -> None:
     link, browser = reset(owner, clerk), Client()
     page = browser.get(link, follow=True).request["PATH_INFO"] if opened else link

@@ -404,11 +404,6 @@ def test_name_of_two_addresses_stands_for_the_first_only(
         free_address("localhost", taken_port)
 
 
-def test_metrics_need_a_folder(tmp_path: Path, settings: Any) -> None:
-    settings.METRICS_DIR = str(tmp_path / "missing")
-    assert "METRICS_DIR must be a folder to write to, not '" in refusal("serve", "--port", str(free_port()))
-
-
 @pytest.mark.parametrize("port", ["65536", "70000", "0", "-1"])
 def test_port_that_is_none_is_refused(port: str) -> None:
     assert "a port is a number from 1 to 65535. Choose another" in refusal("serve", "--port", port)
@@ -419,11 +414,13 @@ def test_host_that_is_none_of_this_machine_is_refused(host: str) -> None:
     assert f"Can't listen on {host or 'an empty host'} port " in refusal("serve", "--host", host)
 
 
-def test_port_of_the_metrics_is_not_the_port_of_the_service(settings: Any) -> None:
-    settings.METRICS_PORT = free_port()
-    assert "METRICS_PORT is the same port." in refusal("serve", "--port", str(settings.METRICS_PORT))
-
-
-@pytest.mark.parametrize("options", [("--workers", "0"), ("--workers", "-1"), ("--threads", "0")])
-def test_service_needs_a_worker_and_a_thread(options: tuple[str, ...]) -> None:
-    assert "must be 1 or more" in refusal("serve", "--port", str(free_port()), *options)
+def test_service_needs_a_worker_a_thread_a_folder_and_a_port_for_its_metrics(
+    tmp_path: Path, settings: Any
+) -> None:
+    port = str(free_port())
+    for options in (("--workers", "0"), ("--workers", "-1"), ("--threads", "0")):
+        assert "must be 1 or more" in refusal("serve", "--port", port, *options)
+    settings.METRICS_PORT = int(port)
+    assert "METRICS_PORT is the same port." in refusal("serve", "--port", port)
+    settings.METRICS_DIR = str(tmp_path / "missing")
+    assert "METRICS_DIR must be a folder to write to, not '" in refusal("serve", "--port", str(free_port()))
