@@ -4,7 +4,7 @@ The same choices give the same history. Nobody has the text of its keys: their d
 """
 
 import secrets
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator
 from datetime import UTC, datetime, time, timedelta
 from random import Random
@@ -47,7 +47,7 @@ PLANS = [  # Of eight accounts, four pay nothing.
 SECOND_KEYS = ("in use", "revoked", "rotated", 3, 20, -9)  # Or how many days from now they end.
 BANNED_AGO = 12 * MINUTE
 WEEKDAYS = (1.0, 1.05, 1.02, 1.0, 0.9, 0.5, 0.4)  # From Monday on.
-HOURS = (1, 1, 1, 1, 1, 2, 3, 5, 7, 8, 8, 7, 6, 7, 8, 8, 7, 6, 4, 3, 2, 2, 1, 1)  # Shares, in UTC.
+MINUTES_A_DAY = 24 * 60
 RECENT_DAYS = 30  # For which there are loads and deprecated calls.
 REFUSALS_OF_A_DAY = 5  # At most, for each account.
 
@@ -168,7 +168,7 @@ def usage(
     limits = account.limits
     level = choose.betavariate(1.6, 3.2) * 1.4  # Share of the daily limit that is wanted today.
     bursts = choose.random() < 0.3
-    so_far = (sum(HOURS[: now.hour]) + HOURS[now.hour] * now.minute / 60) / sum(HOURS)
+    so_far = (now.hour * 60 + now.minute) / MINUTES_A_DAY
     admitted = 0
     for back in range(min(days, (now - account.created_at).days) - 1, -1, -1):
         day = today - timedelta(days=back)
@@ -197,18 +197,14 @@ def usage(
 
 
 def loads(per_minute: int, admitted: int, refused: int) -> dict[int, int]:
-    """Return in how many minutes of a day how many requests came."""
-    minutes: Counter[int] = Counter()
-    # The bursts, in which the minute's limit refuses some, are part of what was sent.
+    """Return in how many minutes of a day how many requests came: bursts, and the rest evenly."""
     bursts = min(10, refused, admitted // (2 * per_minute))
     calm = admitted - bursts * per_minute if bursts else admitted + refused
-    for share in HOURS:
-        each, rest = divmod(round(calm * share / sum(HOURS)), 60)
-        minutes[each] += 60 - rest
-        minutes[each + 1] += rest
-    if bursts:
-        minutes[per_minute + refused // bursts] += bursts
-    return {requests: times for requests, times in sorted(minutes.items()) if requests and times}
+    each, rest = divmod(calm, MINUTES_A_DAY)
+    minutes = {each: MINUTES_A_DAY - rest, each + 1: rest}
+    if bursts:  # In which the minute's limit refuses some.
+        minutes[per_minute + refused // bursts] = bursts
+    return {requests: times for requests, times in minutes.items() if requests and times}
 
 
 def refusal(choose: Random, key: ApiKey, at: datetime, rule: str, **facts: Any) -> Refusal:

@@ -14,6 +14,7 @@ from django.utils import timezone
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
 from accounts.admin.badges import age, exact, state_badge
+from accounts.authentication import REFUSALS
 from accounts.models import Account, ApiKey, Refusal
 from petstore.api.errors import ErrorCode
 from petstore.backoffice.dashboard import listing
@@ -26,50 +27,42 @@ MOST_ACCOUNTS = 50  # Of those that a name stands for.
 
 SHARED = "All keys of the account share the limit. If the account needs more, look at a larger plan."
 Rule = Refusal.Rule
-
-
-# Of each rule the answer, what it means, and what to do about it.
+# The others have the name of their code.
+ANSWERS = {refusal.value: answer for refusal, (answer, _) in REFUSALS.items()}
+# What each rule means, and what to do about it.
 EXPLAINED = {
     Rule.MINUTE: (
-        ErrorCode.RATE_LIMIT_EXCEEDED,
         "The account had used up the requests of the minute.",
         f"Wait as Retry-After says, then go on; spread requests over the minute. {SHARED}",
     ),
     Rule.DAY: (
-        ErrorCode.DAILY_QUOTA_EXCEEDED,
         "The account had used up the requests of the day.",
         f"Wait until the day ends, at 00:00 UTC. {SHARED}",
     ),
     Rule.BAN: (
-        ErrorCode.API_KEY_BANNED,
         "The key was banned: it had kept sending for 20 seconds or more after a 429.",
         "Fix the program: after a 429 it must wait as Retry-After says. The key works again when the ban "
         "ends; requests until then don't prolong it. Staff can lift the ban once the program is fixed.",
     ),
     Rule.REVOKED: (
-        ErrorCode.INVALID_API_KEY,
         "The key was revoked.",
         "Use another key of the account, or issue a new one. If the customer does not know the address, "
         "somebody else has the old key, which is no longer of any use to them.",
     ),
     Rule.EXPIRED: (
-        ErrorCode.EXPIRED_API_KEY,
         "The key had expired.",
         "Use its successor, if it was rotated, or issue a new key.",
     ),
     Rule.ELSEWHERE: (
-        ErrorCode.INVALID_API_KEY,
         "The key is valid, but was used from an address that it does not allow.",
         "Send from a network that the key allows, or issue a key that allows this one. If the customer "
         "does not know the address, the key has leaked: rotate or revoke it.",
     ),
     Rule.SUSPENDED: (
-        ErrorCode.ACCOUNT_SUSPENDED,
         "The key is valid, but its account was suspended.",
         "Tell the customer why, and lift the suspension once that is settled: the same keys work again.",
     ),
     Rule.SCOPE: (
-        ErrorCode.INSUFFICIENT_SCOPE,
         "The key is valid, but lacks the scope of the operation.",
         "Use a key that has the scope, or issue one.",
     ),
@@ -151,12 +144,12 @@ def matching(term: str, hours: str, now: datetime) -> Q:
 
 
 def explanation(refusal: Refusal, now: datetime) -> dict[str, Any]:
-    answer, reason, advice = EXPLAINED[Rule(refusal.rule)]
+    reason, advice = EXPLAINED[Rule(refusal.rule)]
     return {
         "refusal": refusal,
         "reason": reason,
         "advice": advice,
-        "answer": answer,
+        "answer": ANSWERS.get(refusal.rule) or ErrorCode[refusal.rule.upper()],
         "age": age(refusal.at, now),
         "key_badge": state_badge(refusal.key, now),
         "windows": windows(refusal),
