@@ -13,6 +13,8 @@ from django.utils import timezone
 
 from accounts.admin.accounts import KEYS_SHOWN
 from accounts.admin.timeline import TIMELINE_SHOWN
+from accounts.events.numbering import number_all
+from accounts.events.warnings import warn_of_use
 from accounts.models import Account, ApiKey, DailyUsage, KeyStanding
 from inventory.models import Category, Order, Pet
 from petstore.backoffice import audit
@@ -284,13 +286,15 @@ def test_nothing_on_the_page_is_unescaped(staff: Client, account: Account, issue
 
 
 def test_who_may_see_accounts_or_keys_alone_sees_nothing_else(account: Account, key: ApiKey) -> None:
+    warn_of_use({(account.pk, 1, 80): (100, 80)})
+    number_all()
     order_by(account)
     refuse(key)
     client = clerk_who_may("view_account")
     text = client.get(page_of(account)).text
     assert "1,000 requests a minute" in text
-    verbs = [page_of(account, verb) for verb in ("suspend", "change_plan")]
-    for hidden in (key.public_id, "Rex 0", "req-1", "Issue a key", 'name="_save"', *verbs):
+    links = ["/admin/accounts/event/", *(page_of(account, verb) for verb in ("suspend", "change_plan"))]
+    for hidden in (key.public_id, "Rex 0", "req-1", "Reached 80%", "Issue a key", 'name="_save"', *links):
         assert hidden not in text
     assert titles(client, "suspend acme") == []
     User.objects.all().delete()

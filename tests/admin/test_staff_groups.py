@@ -185,11 +185,11 @@ def test_who_has_several_groups_keeps_them_until_another_role_is_chosen(db: None
     assert [group.name for group in clerk.groups.all()] == ["Viewer"]
 
 
-@pytest.mark.parametrize("sent", ["x", "1,x", "9" * 30, "-1", "\u0661"])
-def test_no_role_that_is_not_there_is_taken(db: None, sent: str) -> None:
-    clerk = member_of("Viewer")
-    assert edit(signed_in(superuser()), clerk, groups=sent).status_code in {200, 400}
-    assert [group.name for group in clerk.groups.all()] == ["Viewer"]
+def test_no_role_that_is_not_there_is_taken(db: None) -> None:
+    clerk, client = member_of("Viewer"), signed_in(superuser())
+    for sent in ("x", "1,x", "9" * 30, "-1", "\u0661"):
+        assert edit(client, clerk, groups=sent).status_code in {200, 400}
+        assert [group.name for group in clerk.groups.all()] == ["Viewer"]
 
 
 def test_the_list_of_staff_costs_the_same_for_any_number_of_them(db: None) -> None:
