@@ -1,14 +1,14 @@
 """What several pages share: the use of a key or account, and how a reason is asked for."""
 
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 from typing import Any
 
 from django import forms
 from django.contrib import messages
 from django.db import transaction
-from django.db.models import Model, OuterRef, Q, QuerySet, Subquery, Sum
+from django.db.models import Model, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
@@ -56,12 +56,10 @@ def usage_chart(now: datetime, **whose: Any) -> BarChart | None:
 
 def sent_lately(now: datetime, **whose: Any) -> dict[str, str]:
     """Return what was sent today and in seven days, by its name for people."""
-    today = now.date()
-    in_week = DailyUsage.objects.filter(day__gt=today - timedelta(days=7), day__lte=today, **whose)
-    sent = in_week.aggregate(today=Sum("requests", filter=Q(day=today)), week=Sum("requests"))
+    days = reports.usage_of(days=7, today=now.date(), **whose)
     return {
-        "Requests today": f"{sent['today'] or 0:,}",
-        "Requests in the last 7 days": f"{sent['week'] or 0:,}",
+        "Requests today": f"{days[-1].requests:,}",
+        "Requests in the last 7 days": f"{sum(day.requests for day in days):,}",
     }
 
 
