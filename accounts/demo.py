@@ -4,17 +4,18 @@ The same choices give the same history. Nobody has the text of its keys: their d
 """
 
 import secrets
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, datetime, time, timedelta
 from random import Random
 from typing import Any
 
 from django.conf import settings
+from django.core.signing import BASE62_ALPHABET
 from django.db.models import Model
 
 from accounts.bans import BAN_LENGTHS, Ban
-from accounts.key_text import ACCOUNT_ID_LENGTH, BASE62, PUBLIC_ID_LENGTH
+from accounts.key_text import ACCOUNT_ID_LENGTH, PUBLIC_ID_LENGTH
 from accounts.limits import MINUTE, microseconds, moment
 from accounts.models import (
     EPOCH,
@@ -39,53 +40,45 @@ from petstore.backoffice.models import AuditEntry
 BATCH = 2_000
 PLACES = "Amber Brook Cedar Coast Elm Harbour Hill Island Juniper Lake Meadow Orchard River Station".split()
 KINDS = "Pets|Rescue|Animal Clinic|Pet Supplies|Adoption|Kennels".split("|")
-STAFF = ("maria", "tom", "ingrid")
 PLANS = [  # Of eight accounts, four pay nothing.
     PlanCode.FREE, PlanCode.PRO, PlanCode.FREE, PlanCode.BUSINESS,
     PlanCode.FREE, PlanCode.PRO, PlanCode.FREE, PlanCode.ENTERPRISE,
 ]  # fmt: skip
-SECOND_KEYS = ("in use", "revoked", "rotated", 3, 20, -9, "none")  # Or how many days from now they end.
+SECOND_KEYS = ("in use", "revoked", "rotated", 3, 20, -9)  # Or how many days from now they end.
 BANNED_AGO = 12 * MINUTE
 WEEKDAYS = (1.0, 1.05, 1.02, 1.0, 0.9, 0.5, 0.4)  # From Monday on.
-HOURS = (1, 1, 1, 1, 1, 2, 3, 5, 7, 8, 8, 7, 6, 7, 8, 8, 7, 6, 4, 3, 2, 2, 1, 1)  # Shares, in UTC.
+MINUTES_A_DAY = 24 * 60
 RECENT_DAYS = 30  # For which there are loads and deprecated calls.
 REFUSALS_OF_A_DAY = 5  # At most, for each account.
-
-# Admitted and refused requests by day, the earliest first.
-Sent = dict[date, tuple[int, int]]
 
 
 def add_history(choose: Random, now: datetime, days: int, count: int) -> list[Account]:
     """Add accounts with so many days of history, in a transaction; return them, the oldest first."""
     accounts = add_accounts(choose, now, days, count)
-    keys_of = add_keys(choose, now, accounts)
+    keys = add_keys(choose, now, accounts)
     rows: dict[type[Model], list[Any]] = defaultdict(list)
     for number, account in enumerate(accounts):
-        sent = demand(choose, account, now, days)
-        for row in usage(choose, now, keys_of[account.pk], sent, deprecated=number % 5 == 1):
+        for row in usage(choose, now, days, keys[account.pk], deprecated=number % 5 == 1):
             rows[type(row)].append(row)
     for level, account in enumerate(accounts[2::4][:3], 1):
-        rows[Refusal] += ban(choose, now, keys_of[account.pk][0], level)
+        for row in ban(choose, now, keys[account.pk][0], level):
+            rows[type(row)].append(row)
     rows[Refusal] = sorted(rows[Refusal], key=lambda row: row.at)[-settings.REFUSALS_KEPT_MOST :]
     for model, some in rows.items():
         model._default_manager.bulk_create(some, BATCH)
     return accounts
 
 
-def public_id(choose: Random, length: int) -> str:
-    return "".join(choose.choices(BASE62, k=length))
-
-
 def add_accounts(choose: Random, now: datetime, days: int, count: int) -> list[Account]:
     """Add accounts on all plans; the first third is as old as the history."""
-    plans = {plan.code: plan for plan in Plan.objects.all()}
+    plans = Plan.objects.in_bulk()
     accounts, first = [], Account.objects.count()
     for number in range(count):
         turn, place = divmod(first + number, len(PLACES))
         again, kind = divmod(turn, len(KINDS))
         name = f"{PLACES[place]} {KINDS[kind]}{f' {again + 1}' if again else ''}"
-        plan = plans[PLANS[number % 8]]
-        account = Account(name=name, public_id=public_id(choose, ACCOUNT_ID_LENGTH), plan=plan)
+        public_id = "".join(choose.choices(BASE62_ALPHABET, k=ACCOUNT_ID_LENGTH))
+        account = Account(name=name, public_id=public_id, plan=plans[PLANS[number % 8]])
         if account.plan_id == PlanCode.ENTERPRISE:
             account.per_minute, account.per_day = 3_000, 120_000
         accounts.append(account)
@@ -98,14 +91,12 @@ def add_accounts(choose: Random, now: datetime, days: int, count: int) -> list[A
 
 
 def add_keys(choose: Random, now: datetime, accounts: list[Account]) -> dict[int, list[ApiKey]]:
-    """Add a key for each account and a second one for most, in every state; and what happened to them."""
-    keys, successors = [], []
+    """Add two keys for each account, in every state; and what staff did to them."""
+    keys: dict[int, list[ApiKey]] = {}
+    successors = []
     for number, account in enumerate(accounts):
-        keys.append(new_key(choose, now, account, "Production"))
-        second = new_key(choose, now, account, choose.choice(("Website", "Till", "Reports")))
+        second = new_key(choose, now, account, "Website")
         match SECOND_KEYS[number % len(SECOND_KEYS)]:
-            case "none":
-                continue
             case "revoked":
                 second.revoked_at = now - (now - second.created_at) * choose.uniform(0.1, 0.6)
                 second.revoked_reason = "Found in a public repository."
@@ -117,25 +108,28 @@ def add_keys(choose: Random, now: datetime, accounts: list[Account]) -> dict[int
             case int(days):
                 end = now + timedelta(days=days)
                 second.expires_at = max(end, second.created_at + timedelta(hours=1))
-        keys.append(second)
-    for key in keys:
-        if (end_at := key.revoked_at or key.expires_at) is not None:
-            key.last_used_at = min(now, end_at) - timedelta(minutes=3)
-    ApiKey.objects.bulk_create(keys, BATCH)
+        second.last_used_at = min(now, second.revoked_at or second.expires_at or now) - timedelta(minutes=3)
+        keys[account.pk] = [new_key(choose, now, account, "Production"), second]
+    ApiKey.objects.bulk_create([key for both in keys.values() for key in both], BATCH)
     ApiKey.objects.bulk_create(successors, BATCH)
-    done = [entry for key in keys + successors for entry in history_of(key, choose.choice(STAFF))]
+    done = []
+    for key in [key for both in keys.values() for key in both] + successors:
+        done.append(entry(key, Action.ISSUED, key.created_at))
+        if key.revoked_at is not None:
+            done.append(entry(key, Action.REVOKED, key.revoked_at, key.revoked_reason))
+        if key.rotated_from is not None:
+            why = f"Replaced by {key.public_id}."
+            done.append(entry(key.rotated_from, Action.ROTATED, key.created_at, why))
     AuditEntry.objects.bulk_create(sorted(done, key=lambda entry: entry.at), BATCH)
-    found: dict[int, list[ApiKey]] = defaultdict(list)
-    for key in keys:
-        found[key.account_id].append(key)
-    return found
+    return keys
 
 
 def new_key(choose: Random, now: datetime, account: Account, name: str) -> ApiKey:
     """Return a key about as old as its account. Its digest is random: no text has it."""
+    own_id = "".join(choose.choices(BASE62_ALPHABET, k=PUBLIC_ID_LENGTH - ACCOUNT_ID_LENGTH))
     return ApiKey(
         account=account,
-        public_id=account.public_id + public_id(choose, PUBLIC_ID_LENGTH - ACCOUNT_ID_LENGTH),
+        public_id=account.public_id + own_id,
         mode=key_mode(),
         name=name,
         digest=secrets.token_hex(32),
@@ -145,96 +139,72 @@ def new_key(choose: Random, now: datetime, account: Account, name: str) -> ApiKe
     )
 
 
-def history_of(key: ApiKey, by: str) -> Iterator[AuditEntry]:
-    """Yield what staff did with a key."""
-    yield entry(key, Action.ISSUED, key.created_at, by)
-    if key.revoked_at is not None:
-        yield entry(key, Action.REVOKED, key.revoked_at, by, key.revoked_reason)
-    if key.rotated_from is not None:
-        yield entry(key.rotated_from, Action.ROTATED, key.created_at, by, f"Replaced by {key.public_id}.")
-
-
-def entry(key: ApiKey, action: Action, at: datetime, by: str, reason: str = "") -> AuditEntry:
+def entry(key: ApiKey, action: Action, at: datetime, reason: str = "", by: str = "maria") -> AuditEntry:
     """Return an entry of the audit trail that is not stored yet."""
     row = {"model": key._meta.label_lower, "object_id": str(key.pk), "object_text": str(key)}
     return AuditEntry(**row, action=action, at=at, actor_name=by, reason=reason, address=str(NOWHERE))
 
 
-def ban(choose: Random, now: datetime, key: ApiKey, level: int) -> Iterator[Refusal]:
-    """Ban a key, as the service does when a client ignores 429; yield what is refused since."""
+def ban(choose: Random, now: datetime, key: ApiKey, level: int) -> Iterator[Model]:
+    """Yield a ban, as the service bans a client that ignores 429, and what is refused since."""
     began = microseconds(now) - BANNED_AGO
     until = began + BAN_LENGTHS[level]
-    KeyStanding.objects.bulk_create(
-        [KeyStanding(key=key, banned_at=began, banned_until=until, ban_level=level + 1)]
-    )
+    yield KeyStanding(key=key, banned_at=began, banned_until=until, ban_level=level + 1)
     reason = Ban(key.pk, began, until, level + 1, 312).reason
-    entry(key, Action.BANNED, moment(began), "the service", reason).save()
+    yield entry(key, Action.BANNED, moment(began), reason, by="the service")
     for _ in range(REFUSALS_OF_A_DAY):
         at = moment(began + round(BANNED_AGO * choose.random()))
         yield refusal(choose, key, at, Refusal.Rule.BAN, ban_ends_at=moment(until))
 
 
-def demand(choose: Random, account: Account, now: datetime, days: int) -> Sent:
-    """Return what was sent: growing, less at weekends; today until now."""
-    sent, per_day = {}, account.limits.per_day
+def usage(
+    choose: Random, now: datetime, days: int, keys: list[ApiKey], *, deprecated: bool
+) -> Iterator[Model]:
+    """Yield all that the service would have written of an account's requests, until now.
+
+    They grow, and are fewer at weekends.
+    """
+    account, today = keys[0].account, now.date()
+    limits = account.limits
     level = choose.betavariate(1.6, 3.2) * 1.4  # Share of the daily limit that is wanted today.
     bursts = choose.random() < 0.3
-    so_far = (sum(HOURS[: now.hour]) + HOURS[now.hour] * now.minute / 60) / sum(HOURS)
+    so_far = (now.hour * 60 + now.minute) / MINUTES_A_DAY
+    admitted = 0
     for back in range(min(days, (now - account.created_at).days) - 1, -1, -1):
-        day = now.date() - timedelta(days=back)
+        day = today - timedelta(days=back)
+        begins = datetime.combine(day, time(), UTC)
         share = level * (1 - 0.5 * back / days) * WEEKDAYS[day.weekday()] * choose.uniform(0.85, 1.15)
-        wanted = round(per_day * share * (so_far if back == 0 else 1))
-        admitted = min(wanted, per_day)
+        wanted = round(limits.per_day * share * (1 if back else so_far))
+        admitted = min(wanted, limits.per_day)
         refused = wanted - admitted + (admitted // choose.randint(30, 300) if bursts else 0)
-        sent[day] = admitted, refused
-    return sent
-
-
-def usage(
-    choose: Random, now: datetime, keys: list[ApiKey], sent: Sent, *, deprecated: bool
-) -> Iterator[Model]:
-    """Yield all that the service would have written of an account's requests."""
-    account, today = keys[0].account, now.date()
-    unused = {"minute_ends": 0, "minute_used": 0, "seen_at": 0, "admitted": True}
-    yield QuotaCounter(account=account, day=(today - EPOCH).days, day_used=sent[today][0], **unused)
-    for day, (admitted, refused) in sent.items():
-        ends = [key.revoked_at or key.expires_at or now for key in keys]
-        working = [key for key, end in zip(keys, ends, strict=True) if day <= end.date()]
+        working = [key for key in keys if (key.revoked_at or key.expires_at or now).date() >= day]
         for number, key in enumerate(working):
             requests = admitted // len(working) + (admitted % len(working) if number == 0 else 0)
             yield DailyUsage(key=key, day=day, requests=requests, refusals=0 if number else refused)
-        if today - day < timedelta(days=settings.REFUSALS_KEPT_DAYS):
-            begins = datetime.combine(day, time(), UTC)
-            length = min(timedelta(days=1), now - begins)
-            full = admitted >= account.limits.per_day
-            for _ in range(min(refused, REFUSALS_OF_A_DAY)):
-                at = begins + length * choose.uniform(0.8, 1)
-                rule = Refusal.Rule.DAY if full else Refusal.Rule.MINUTE
-                used = max(admitted, account.limits.per_minute)
-                yield refusal(choose, keys[0], at, rule, day_used=used)
-        if today - day < timedelta(days=RECENT_DAYS):
-            minutes = loads(account.limits.per_minute, admitted, refused)
+        rule = Refusal.Rule.DAY if admitted == limits.per_day else Refusal.Rule.MINUTE
+        for _ in range(min(refused, REFUSALS_OF_A_DAY) if back < settings.REFUSALS_KEPT_DAYS else 0):
+            at = begins + min(timedelta(days=1), now - begins) * choose.uniform(0.8, 1)
+            yield refusal(choose, keys[0], at, rule, day_used=max(admitted, limits.per_minute))
+        if back < RECENT_DAYS:
+            minutes = loads(limits.per_minute, admitted, refused)
             yield AccountDayLoad(account=account, day=day, minutes=minutes)
-            called = round(admitted * choose.uniform(0, 0.02))
-            if deprecated and called:
-                last = now if day == today else datetime.combine(day, time(17), UTC)
+            if deprecated and (called := round(admitted * choose.uniform(0, 0.02))):
+                last = begins + timedelta(hours=17) if back else now
                 use = {"operation": "getPet", "requests": called, "last_call_at": last}
                 yield DeprecatedUse(account=account, day=day, **use)
+    unused = {"minute_ends": 0, "minute_used": 0, "seen_at": 0, "admitted": True}
+    yield QuotaCounter(account=account, day=(today - EPOCH).days, day_used=admitted, **unused)
 
 
 def loads(per_minute: int, admitted: int, refused: int) -> dict[int, int]:
-    """Return in how many minutes of a day how many requests came."""
-    minutes: Counter[int] = Counter()
-    # The bursts, in which the minute's limit refuses some, are part of what was sent.
+    """Return in how many minutes of a day how many requests came: bursts, and the rest evenly."""
     bursts = min(10, refused, admitted // (2 * per_minute))
     calm = admitted - bursts * per_minute if bursts else admitted + refused
-    for share in HOURS:
-        each, rest = divmod(round(calm * share / sum(HOURS)), 60)
-        minutes[each] += 60 - rest
-        minutes[each + 1] += rest
-    if bursts:
-        minutes[per_minute + refused // bursts] += bursts
-    return {requests: times for requests, times in sorted(minutes.items()) if requests and times}
+    each, rest = divmod(calm, MINUTES_A_DAY)
+    minutes = {each: MINUTES_A_DAY - rest, each + 1: rest}
+    if bursts:  # In which the minute's limit refuses some.
+        minutes[per_minute + refused // bursts] = bursts
+    return {requests: times for requests, times in minutes.items() if requests and times}
 
 
 def refusal(choose: Random, key: ApiKey, at: datetime, rule: str, **facts: Any) -> Refusal:

@@ -9,12 +9,12 @@ prefix that secret scanners look for
 
 import hmac
 import re
-import secrets
-import string
 import zlib
 from dataclasses import dataclass
 
-BASE62 = string.digits + string.ascii_uppercase + string.ascii_lowercase
+from django.core.signing import BASE62_ALPHABET, b62_encode
+from django.utils.crypto import get_random_string
+
 ACCOUNT_ID_LENGTH = 8
 PUBLIC_ID_LENGTH = ACCOUNT_ID_LENGTH + 6
 SECRET_LENGTH = 32  # 32 characters of base62 are 190.5 bits (D16).
@@ -40,8 +40,7 @@ class KeyText:
 
 
 def random_base62(length: int) -> str:
-    """Return that many random characters, 5.95 bits each."""
-    return "".join(secrets.choice(BASE62) for _ in range(length))
+    return get_random_string(length, BASE62_ALPHABET)
 
 
 def new_account_id() -> str:
@@ -51,11 +50,7 @@ def new_account_id() -> str:
 
 def checksum(text: str) -> str:
     """Return the CRC32 of the text in 6 characters of base62."""
-    number, digits = zlib.crc32(text.encode()), ""
-    for _ in range(CHECKSUM_LENGTH):
-        number, digit = divmod(number, 62)
-        digits = BASE62[digit] + digits
-    return digits
+    return b62_encode(zlib.crc32(text.encode())).rjust(CHECKSUM_LENGTH, "0")
 
 
 def make(mode: str, account_id: str) -> KeyText:

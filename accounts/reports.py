@@ -104,19 +104,12 @@ def deprecated_callers(days: int = 30, limit: int = 20, today: date | None = Non
 # --- Keys ----------------------------------------------------------------------------------------
 
 
-class BannedKeys(NamedTuple):
-    """How many keys are banned now, and the first few."""
-
-    total: int
-    keys: list[ApiKey]
-
-
 def banned_now(now: datetime) -> Q:
     return Q(revoked_at=None, standing__banned_until__gt=microseconds(now))
 
 
-def banned_keys(limit: int = 20, now: datetime | None = None) -> BannedKeys:
-    """Return the keys that are banned now and not revoked, whose ban ends first before the others."""
+def banned_keys(limit: int = 20, now: datetime | None = None) -> tuple[int, list[ApiKey]]:
+    """Return how many keys are banned now and not revoked, and the first whose bans end."""
     found = (
         ApiKey.objects.filter(banned_now(now or timezone.now()))
         .annotate(total=Window(Count("pk")))
@@ -124,7 +117,7 @@ def banned_keys(limit: int = 20, now: datetime | None = None) -> BannedKeys:
         .order_by("standing__banned_until")
     )
     keys = list(with_ban_reason(found)[:limit])
-    return BannedKeys(getattr(keys[0], "total", 0) if keys else 0, keys)
+    return getattr(keys[0], "total", 0) if keys else 0, keys
 
 
 def with_ban_reason(keys: QuerySet[ApiKey]) -> QuerySet[ApiKey]:

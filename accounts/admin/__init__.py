@@ -1,5 +1,5 @@
 """Plans, accounts, keys, refusals, events and staff in the back office."""
 
-from accounts.admin import accounts, api_keys, dashboard, events, finders, plans, refusals, staff
+from accounts.admin import accounts, api_keys, dashboard, events, plans, refusals, staff
 
-__all__ = ["accounts", "api_keys", "dashboard", "events", "finders", "plans", "refusals", "staff"]
+__all__ = ["accounts", "api_keys", "dashboard", "events", "plans", "refusals", "staff"]

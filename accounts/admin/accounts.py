@@ -1,6 +1,6 @@
 """Accounts in the back office: the list, the page of one, and those that change what its keys may do."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -20,15 +20,17 @@ from accounts import key_text, reports
 from accounts.admin.badges import PLAN_COLOURS, age, exact, state_badge, usage_bar
 from accounts.admin.base import (
     LATEST,
+    address,
     ask_why,
-    public_id_in,
+    asks_why,
+    may_be_id,
     sent_lately,
     usage_chart,
     warn_if_untold,
     with_use_of_today,
 )
 from accounts.admin.plans import number_field, what_if_view
-from accounts.admin.timeline import BANS, TIMELINE_SHOWN, of_account, of_keys
+from accounts.admin.timeline import BANS, TIMELINE_SHOWN, of_account, of_events, of_keys
 from accounts.events.warnings import THRESHOLDS
 from accounts.models import EPOCH, Account, ApiKey, PlanCode, active
 from petstore.backoffice.changelist import ChoiceFilter
@@ -36,7 +38,9 @@ from petstore.backoffice.confirmation import Question, ReasonForm
 from petstore.backoffice.history import Entry
 from petstore.backoffice.model_admin import PetstoreModelAdmin
 from petstore.backoffice.navigation import may_view
+from petstore.backoffice.palette import MOST, Offer, Result, after
 from petstore.backoffice.wording import counted
+from petstore.db.names import search_key
 
 KEYS_SHOWN = 20
 SUSPEND = Question(
@@ -52,6 +56,27 @@ LIFT = Question(
     "Its keys work again from the next request on. Revoked, expired and banned ones stay so.",
 )
 PLAN = Question("Change the plan", "", "It holds from the next request on, and what was used stays used.")
+
+
+class Deed(NamedTuple):
+    """What the palette offers to do with accounts."""
+
+    words: str
+    icon: str
+    permission: str
+    page: str = ""  # Of the account; the one that issues a key has none.
+    condition: Q = Q()
+
+
+ISSUE_A_KEY = Deed("Issue a key for", "key", "accounts.add_apikey")
+DEEDS = (
+    ISSUE_A_KEY,
+    Deed("Suspend", "pause_circle", "accounts.change_account", "suspend", Q(suspended_at=None)),
+    Deed(
+        "Lift the suspension of", "play_circle", "accounts.change_account",
+        "lift_suspension", Q(suspended_at__isnull=False),
+    ),
+)  # fmt: skip
 
 
 class UsedFilter(ChoiceFilter):
@@ -100,16 +125,29 @@ class AccountAdmin(PetstoreModelAdmin):
     new_fields = ["name", "contact_email", "notes", "plan", "per_minute", "per_day"]
     readonly_fields = ["public_id", "created_at"]
     instead_of_deleting = "Suspend it, and it can send nothing."
+    offers = (Offer("add_business", "Add an account"),)
 
     def search(self, request: HttpRequest, rows: QuerySet[Account], term: str) -> QuerySet[Account]:
         """Return the accounts with this in the name, or whose public id, or a key's, begins so."""
-        term = public_id_in(term) or term
         # A key's public id begins with its account's.
         if len(term) > key_text.ACCOUNT_ID_LENGTH:
             by_id = Q(Exists(ApiKey.objects.filter(account=OuterRef("pk"), public_id__startswith=term)))
         else:
             by_id = Q(public_id__startswith=term)
         return rows.filter(Q(name__search_key__contains=term) | by_id)
+
+    def find(self, request: HttpRequest, term: str) -> Iterator[Result]:
+        """Yield accounts by part of the name or contact, or start of the public id, and what to do."""
+        for account in found_by(term)[:MOST]:
+            rank = 1 if search_key(term) in map(search_key, (account.name, account.public_id)) else 2
+            yield Result(rank, "storefront", str(account), f"Account, {account.plan}", address(account))
+            if not account.suspended_at and request.user.has_perm(ISSUE_A_KEY.permission):
+                yield to_do(ISSUE_A_KEY, account)
+        for deed in DEEDS:
+            name = after(term, deed.words)
+            if name is not None and request.user.has_perm(deed.permission):
+                for account in found_by(name).filter(deed.condition)[:MOST]:
+                    yield to_do(deed, account)
 
     @display(description="state", label={"suspended": "danger", "banned": "danger", "active": "success"})
     def state(self, account: Account) -> tuple[str, str]:
@@ -143,7 +181,7 @@ class AccountAdmin(PetstoreModelAdmin):
     def issue(self, account: Account) -> SafeString | str:
         if account.suspended_at:
             return ""
-        return link(account, f"{reverse('admin:accounts_apikey_add')}?account={account.pk}", "Issue a key")
+        return link(account, page_to_issue(account), "Issue a key")
 
     @display(description="other plan")
     def other_plan(self, account: Account) -> SafeString:
@@ -157,7 +195,18 @@ class AccountAdmin(PetstoreModelAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Account]:
         accounts: QuerySet[Account] = super().get_queryset(request)
-        return with_keys(accounts.select_related("plan", "quota"))
+        now = timezone.now()
+        keys = ApiKey.objects.filter(account=OuterRef("pk")).order_by().values("account")
+
+        def number(condition: Q) -> Coalesce:
+            counted = keys.filter(condition).annotate(number=Count("pk")).values("number")
+            return Coalesce(Subquery(counted), 0)
+
+        return accounts.select_related("plan", "quota").annotate(
+            active_keys=number(active(now)),
+            banned_keys=number(reports.banned_now(now)),
+            last_used_at=Subquery(keys.annotate(last=Max("last_used_at")).values("last")),
+        )
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         return self.fields if obj else self.new_fields
@@ -170,16 +219,8 @@ class AccountAdmin(PetstoreModelAdmin):
         warn_if_untold(self, request, obj)
         return super().response_change(request, obj)
 
-    def suspend_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        account = self.row(request, object_id, self.has_change_permission)
-        said = "{} is suspended."
-        return ask_why(self, request, account, SUSPEND, verb=Account.suspend, said=said, **facts(account))
-
-    def lift_suspension_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        account = self.row(request, object_id, self.has_change_permission)
-        said = "The suspension of {} is lifted."
-        lift = Account.lift_suspension
-        return ask_why(self, request, account, LIFT, verb=lift, said=said, **facts(account))
+    suspend_view = asks_why(SUSPEND, Account.suspend, "{} is suspended.")
+    lift_suspension_view = asks_why(LIFT, Account.lift_suspension, "The suspension of {} is lifted.")
 
     def change_plan_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         account = self.row(request, object_id, self.has_change_permission)
@@ -189,45 +230,60 @@ class AccountAdmin(PetstoreModelAdmin):
 
         said = "The plan of {0} is {0.plan} now, with {0.limits.per_minute:,} requests a minute and "
         said += "{0.limits.per_day:,} a day."
-        context = facts(account) | {"form_class": PlanForm, "choices": offered(account)}
+        choices = [(plan.value, f"Move to {plan.label}") for plan in PlanCode if plan != account.plan_id]
+        if account.plan_id == PlanCode.ENTERPRISE:
+            choices.append((PlanCode.ENTERPRISE.value, "Set these numbers"))
+        context = self.facts(account) | {"form_class": PlanForm, "choices": choices}
         return ask_why(self, request, account, PLAN, verb=move, said=said, **context)
 
+    def facts(self, account: Account) -> dict[str, Any]:
+        """Return what somebody should know before they change what the keys may do."""
+        now = timezone.now()
+        since = {
+            "Suspended since": exact(account.suspended_at),
+            "Reason of the suspension": account.suspended_reason,
+        } if account.suspended_at else {}  # fmt: skip
+        limits = account.limits
+        known = {
+            "Plan": account.plan,
+            "Requests per minute": f"{limits.per_minute:,}",
+            "Requests per day": f"{limits.per_day:,}",
+            "Active keys": account.keys.filter(active(now)).count(),
+            **sent_lately(now, key__account=account),
+            **since,
+        }
+        return {"about": str(account), "facts": known}
 
-def offered(account: Account) -> list[tuple[str, str]]:
-    """Return the plans to move to, and the words on their buttons."""
-    others = [(plan.value, f"Move to {plan.label}") for plan in PlanCode if plan != account.plan_id]
-    custom = account.plan_id == PlanCode.ENTERPRISE
-    return [*others, (PlanCode.ENTERPRISE.value, "Set these numbers")] if custom else others
+
+def found_by(term: str) -> QuerySet[Account]:
+    """Return accounts: some thousands at most, and the index on the name has them in order."""
+    found = Q(name__search_key__contains=term) | Q(contact_email__search_key__contains=term)
+    if may_be_id(term):
+        found |= Q(public_id__startswith=term)
+    return Account.objects.filter(found).select_related("plan").order_by("name")
 
 
-def facts(account: Account) -> dict[str, Any]:
-    """Return what somebody should know before they change what the keys may do."""
-    now = timezone.now()
-    since = {
-        "Suspended since": exact(account.suspended_at),
-        "Reason of the suspension": account.suspended_reason,
-    } if account.suspended_at else {}  # fmt: skip
-    limits = account.limits
-    known = {
-        "Plan": account.plan,
-        "Requests per minute": f"{limits.per_minute:,}",
-        "Requests per day": f"{limits.per_day:,}",
-        "Active keys": account.keys.filter(active(now)).count(),
-        **sent_lately(now, key__account=account),
-        **since,
-    }
-    return {"about": str(account), "facts": known}
+def to_do(deed: Deed, account: Account) -> Result:
+    if deed.page:
+        link, about = reverse(f"admin:accounts_account_{deed.page}", args=[account.pk]), ""
+    else:
+        link, about = page_to_issue(account), "Suspended: lift that first" if account.suspended_at else ""
+    return Result(3, deed.icon, f"{deed.words} {account}", about, link)
+
+
+def page_to_issue(account: Account) -> str:
+    return f"{reverse('admin:accounts_apikey_add')}?account={account.pk}"
 
 
 class Panel(NamedTuple):
-    """What else is known of an account: a panel, if it has one, and its part in the timeline."""
+    """What else is known of an account: a panel, and its part in the timeline."""
 
-    template: str = ""
-    rows: list[Any] = []
-    entries: list[Entry] = []
+    template: str
+    rows: list[Any]
+    entries: list[Entry]
 
 
-# Each returns its panel, or None for who may not see it. Other apps append theirs.
+# Other apps append theirs. Each returns its panel, or None for who may not see it.
 more_panels: list[Callable[[Account, HttpRequest], Panel | None]] = []
 
 
@@ -236,8 +292,10 @@ def panels(account: Account, request: HttpRequest) -> dict[str, Any]:
     now = timezone.now()
     sees_keys = may_view(request, "accounts.apikey")
     more = [panel for make in more_panels if (panel := make(account, request)) is not None]
+    sees_events = may_view(request, "accounts.event")
     entries = of_keys(account) if sees_keys else []
-    timeline = [*entries, *of_account(account), *(entry for panel in more for entry in panel.entries)]
+    timeline = [*entries, *of_account(account), *(of_events(account) if sees_events else [])]
+    timeline += (entry for panel in more for entry in panel.entries)
     own = with_use_of_today(account.keys.select_related("standing"))
     keys = list(own[: KEYS_SHOWN + 1]) if sees_keys else []
     banned = own.filter(reports.banned_now(now))[:KEYS_SHOWN] if sees_keys else []
@@ -248,11 +306,11 @@ def panels(account: Account, request: HttpRequest) -> dict[str, Any]:
         "today": usage_bar(account.used_on(now.date()), account.limits.per_day),
         "usage": usage_chart(now, key__account=account),
         "sees_keys": sees_keys,
-        "sees_events": may_view(request, "accounts.event"),
+        "sees_events": sees_events,
         "sees_refusals": may_view(request, "accounts.refusal"),
         "may_issue": request.user.has_perm("accounts.add_apikey") and not account.suspended_at,
         "may_change": request.user.has_perm("accounts.change_account"),
-        "issue": f"{reverse('admin:accounts_apikey_add')}?account={account.pk}",
+        "issue": page_to_issue(account),
         "limits": account.limits,
         "keys": [shown(key, account, now) for key in keys[:KEYS_SHOWN]],
         "more_keys": len(keys) > KEYS_SHOWN,
@@ -269,22 +327,6 @@ def link(account: Account, page: str, words: str) -> SafeString:
     """Return a link of a row of the list, which says whose it is to those who hear it."""
     text = '<a class="office-link" href="{}" aria-label="{}: {}">{}</a>'
     return format_html(text, page, words, account, words)
-
-
-def with_keys(accounts: QuerySet[Account]) -> QuerySet[Account]:
-    """Return the accounts, each with its `active_keys`, `banned_keys` and `last_used_at`."""
-    now = timezone.now()
-    keys = ApiKey.objects.filter(account=OuterRef("pk")).order_by().values("account")
-
-    def number(condition: Q) -> Coalesce:
-        counted = keys.filter(condition).annotate(number=Count("pk")).values("number")
-        return Coalesce(Subquery(counted), 0)
-
-    return accounts.annotate(
-        active_keys=number(active(now)),
-        banned_keys=number(reports.banned_now(now)),
-        last_used_at=Subquery(keys.annotate(last=Max("last_used_at")).values("last")),
-    )
 
 
 def suspension(account: Account) -> str:

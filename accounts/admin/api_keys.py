@@ -1,6 +1,7 @@
 """API keys in the back office: the list with its filters, the form of one, and the pages that end a key."""
 
 import secrets
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any, cast
 
@@ -28,7 +29,8 @@ from accounts.admin.badges import SOON, STATE_COLOURS, age, exact, key_state, st
 from accounts.admin.base import (
     LATEST,
     address,
-    ask_why,
+    asks_why,
+    may_be_id,
     sent_lately,
     usage_chart,
     warn_if_untold,
@@ -42,6 +44,7 @@ from petstore.backoffice.forms import MultilineField
 from petstore.backoffice.history import entries_of
 from petstore.backoffice.model_admin import PetstoreModelAdmin
 from petstore.backoffice.navigation import may_view
+from petstore.backoffice.palette import MOST, Offer, Result, after
 from petstore.db.names import visible_name
 
 LONGEST_OVERLAP = 720  # Hours: 30 days.
@@ -58,6 +61,7 @@ UNBAN = Question(
     "Lift the ban",
     "It is banned because it kept sending after a 429. Once the ban is lifted, its next request is served.",
 )
+UNBAN_WORDS = "Lift the ban of"  # In the palette.
 ROTATE = Question(
     "Rotate this key?",
     "Rotate the key",
@@ -226,6 +230,7 @@ class ApiKeyAdmin(PetstoreModelAdmin):
     search_fields = ["public_id"]  # See search.
     search_help_text = "A name of a key or an account, or the start of a key's public id"
     autocomplete_fields = ["account"]
+    offers = (Offer("key", "Issue a key"),)
     issue_fields = ["account", "name", "scopes", "ends", "expires_at", "allowed_networks", "form_id"]
     shown_fields = [
         "name", "account", "public_id", "mode", "its_scopes", "networks", "created_at", "ends",
@@ -250,6 +255,20 @@ class ApiKeyAdmin(PetstoreModelAdmin):
         """
         named = Q(name__search_key__contains=term) | Q(account__name__search_key__contains=term)
         return rows.filter(Q(public_id__startswith=term) | named)
+
+    def find(self, request: HttpRequest, term: str) -> Iterator[Result]:
+        """Yield keys by the start of their public id, and banned ones to lift the ban of."""
+        now = timezone.now()
+        keys = ApiKey.objects.select_related("account", "standing").order_by("public_id")
+        for key in keys.filter(public_id__startswith=term)[:MOST] if may_be_id(term) else ():
+            rank = 1 if key.public_id == term else 2
+            yield Result(rank, "key", key.public_id, in_words(key, now), address(key))
+        whose = after(term, UNBAN_WORDS)
+        if whose is not None and request.user.has_perm("accounts.change_apikey"):
+            for key in self.search(request, keys.filter(reports.banned_now(now)), whose)[:MOST]:
+                link = reverse("admin:accounts_apikey_unban", args=[key.pk])
+                title = f"{UNBAN_WORDS} {visible_name(key.name) or key.public_id}"
+                yield Result(3, "lock_open", title, in_words(key, now), link)
 
     @display(description="state", label=STATE_COLOURS)
     def state(self, key: ApiKey) -> tuple[str, str]:
@@ -357,15 +376,8 @@ class ApiKeyAdmin(PetstoreModelAdmin):
 
     # --- The pages that revoke, unban and rotate
 
-    def revoke_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        key = self.row(request, object_id, self.has_change_permission)
-        said = "Key {} is revoked."
-        return ask_why(self, request, key, REVOKE, verb=ApiKey.revoke, said=said, **facts(key))
-
-    def unban_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        key = self.row(request, object_id, self.has_change_permission)
-        said = "The ban of key {} is lifted."
-        return ask_why(self, request, key, UNBAN, verb=ApiKey.unban, said=said, **facts(key))
+    revoke_view = asks_why(REVOKE, ApiKey.revoke, "Key {} is revoked.")
+    unban_view = asks_why(UNBAN, ApiKey.unban, "The ban of key {} is lifted.")
 
     def rotate_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         key = self.row(request, object_id, self.may_rotate)
@@ -377,7 +389,28 @@ class ApiKeyAdmin(PetstoreModelAdmin):
             warn_if_untold(self, request, key)
             return self.show_text(request, new, text)
 
-        return confirm(self, request, ROTATE, RotateForm, rotate, back=address(key), **facts(key))
+        return confirm(self, request, ROTATE, RotateForm, rotate, back=address(key), **self.facts(key))
+
+    def facts(self, key: ApiKey) -> dict[str, Any]:
+        """Return what somebody should know before they end a key."""
+        now = timezone.now()
+        working = ApiKey.objects.filter(active(now), account=key.account_id).exclude(pk=key.pk).count()
+        ban_end = key.ban_end(now)
+        event = key.events.filter(action=Action.BANNED).first() if ban_end else None
+        since = {"Banned since": exact(event.at), "Reason of the ban": event.reason} if event else {}
+        known = {
+            "Name of the key": visible_name(key.name) or "none",
+            "Scopes": ", ".join(key.scopes.split()),
+            "Last use": age(key.last_used_at, now),
+            **sent_lately(now, key=key),
+            "Other active keys of the account": working or "None. This is its only one.",
+            **since,
+            **({"The ban ends": exact(ban_end)} if ban_end else {}),
+        }
+        about = format_html(
+            'Key <span class="public-id">{}</span> of <strong>{}</strong>', key.public_id, key.account
+        )
+        return {"about": about, "badge": state_badge(key, now), "facts": known}
 
     def show_text(self, request: HttpRequest, key: ApiKey, text: str) -> HttpResponse:
         """Return the page with a new key's text.
@@ -395,29 +428,12 @@ class ApiKeyAdmin(PetstoreModelAdmin):
         return self.has_change_permission(request, key) and self.has_add_permission(request)
 
 
+def in_words(key: ApiKey, now: datetime) -> str:
+    state = key_state(key, now)[1]
+    return f"Key of {key.account}, {state[:1].lower()}{state[1:]}"
+
+
 def ban_of(key: ApiKey, now: datetime) -> str:
     """Return until when a key is banned, and why; nothing if it isn't."""
     ends = key.ban_end(now)
     return f"Banned until {exact(ends)}. {getattr(key, 'ban_reason', '')}" if ends else ""
-
-
-def facts(key: ApiKey) -> dict[str, Any]:
-    """Return what somebody should know before they end a key."""
-    now = timezone.now()
-    working = ApiKey.objects.filter(active(now), account=key.account_id).exclude(pk=key.pk).count()
-    ban_end = key.ban_end(now)
-    event = key.events.filter(action=Action.BANNED).first() if ban_end else None
-    since = {"Banned since": exact(event.at), "Reason of the ban": event.reason} if event else {}
-    known = {
-        "Name of the key": visible_name(key.name) or "none",
-        "Scopes": ", ".join(key.scopes.split()),
-        "Last use": age(key.last_used_at, now),
-        **sent_lately(now, key=key),
-        "Other active keys of the account": working or "None. This is its only one.",
-        **since,
-        **({"The ban ends": exact(ban_end)} if ban_end else {}),
-    }
-    about = format_html(
-        'Key <span class="public-id">{}</span> of <strong>{}</strong>', key.public_id, key.account
-    )
-    return {"about": about, "badge": state_badge(key, now), "facts": known}

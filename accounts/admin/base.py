@@ -1,21 +1,20 @@
-"""What several pages share: a pasted key, the use of a key or account, and how a reason is asked for."""
+"""What several pages share: the use of a key or account, and how a reason is asked for."""
 
-import re
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 from typing import Any
 
 from django import forms
 from django.contrib import messages
 from django.db import transaction
-from django.db.models import Model, OuterRef, Q, QuerySet, Subquery, Sum
+from django.db.models import Model, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils import timezone
 
-from accounts import key_text, reports
+from accounts import reports
 from accounts.models import Account, ApiKey, DailyUsage, Plan
 from accounts.quota import publishing
 from petstore.backoffice.audit import Actor
@@ -24,16 +23,13 @@ from petstore.backoffice.confirmation import Question, ReasonForm, confirm
 from petstore.backoffice.model_admin import PetstoreModelAdmin
 
 LATEST = 10  # Refusals, bans: as many as a page lists.
-# The public id, or what is there of it, in a key that somebody pasted whole or in part.
-PASTED = re.compile(rf"psk_(?:live|test)_([0-9A-Za-z]{{0,{key_text.PUBLIC_ID_LENGTH}}})", re.ASCII)
+SHORTEST_ID = 4  # Characters of a public id that are looked for: fewer begin too many.
 # From a key to what it is told of.
 FROM_KEY: dict[type[Model], str] = {ApiKey: "pk", Account: "account", Plan: "account__plan"}
 
 
-def public_id_in(text: str) -> str | None:
-    """Return the public id of a key that was pasted, or None if there is no key in the text."""
-    found = PASTED.search(text)
-    return found[1] if found else None
+def may_be_id(term: str) -> bool:
+    return len(term) >= SHORTEST_ID and term.isascii() and term.isalnum()
 
 
 def address(row: Model) -> str:
@@ -60,12 +56,10 @@ def usage_chart(now: datetime, **whose: Any) -> BarChart | None:
 
 def sent_lately(now: datetime, **whose: Any) -> dict[str, str]:
     """Return what was sent today and in seven days, by its name for people."""
-    today = now.date()
-    in_week = DailyUsage.objects.filter(day__gt=today - timedelta(days=7), day__lte=today, **whose)
-    sent = in_week.aggregate(today=Sum("requests", filter=Q(day=today)), week=Sum("requests"))
+    days = reports.usage_of(days=7, today=now.date(), **whose)
     return {
-        "Requests today": f"{sent['today'] or 0:,}",
-        "Requests in the last 7 days": f"{sent['week'] or 0:,}",
+        "Requests today": f"{days[-1].requests:,}",
+        "Requests in the last 7 days": f"{sum(day.requests for day in days):,}",
     }
 
 
@@ -89,6 +83,16 @@ def ask_why(
         return HttpResponseRedirect(address(row))
 
     return confirm(admin, request, question, form_class, act, back=address(row), **context)
+
+
+def asks_why(question: Question, verb: Callable[..., None], said: str) -> Callable[..., HttpResponse]:
+    """Return the view of a page that asks for the reason of a verb, with the `facts` of the row."""
+
+    def view(self: Any, request: HttpRequest, object_id: str) -> HttpResponse:
+        row = self.row(request, object_id, self.has_change_permission)
+        return ask_why(self, request, row, question, verb=verb, said=said, **self.facts(row))
+
+    return view
 
 
 def warn_if_untold(admin: PetstoreModelAdmin, request: HttpRequest, row: Model) -> None:

@@ -35,24 +35,22 @@ def cards(request: HttpRequest) -> Iterator[Card]:
 
 
 def keys(request: HttpRequest) -> Card:
-    banned = reports.banned_keys(LONGEST_LIST)
+    banned, banned_first = reports.banned_keys(LONGEST_LIST)
     ending = reports.expiring_keys(limit=LONGEST_LIST)
     to_replace = ending.to_replace_in_7_days  # A key that was rotated needs nothing more.
     see, in_7_days = listing("accounts_apikey", banned="now"), listing("accounts_apikey", expires="7")
     changes = request.user.has_perm("accounts.change_apikey")
     steps = []
-    if changes and banned.total:
-        text = counted(banned.total, "key is banned now.", "keys are banned now.")
+    if changes and banned:
+        text = counted(banned, "key is banned now.", "keys are banned now.")
         steps.append(Step(2, "gavel", text, "See why", see))
     if changes and to_replace > 0:
         text = counted(to_replace, "key ends within 7 days", "keys end within 7 days")
         steps.append(Step(2, "key", f"{text}, without a successor.", "Rotate in time", in_7_days))
     links = {"banned": see, "in_7_days": in_7_days, "in_30_days": listing("accounts_apikey", expires="30")}
     now = timezone.now()
-    bans = [(key, key.ban_end(now)) for key in banned.keys]
-    facts = {
-        "bans": bans, "banned": banned.total, "ending": ending, "links": links, "may_lift": changes
-    }  # fmt: skip
+    bans = [(key, key.ban_end(now)) for key in banned_first]
+    facts = {"bans": bans, "banned": banned, "ending": ending, "links": links, "may_lift": changes}
     return Card("keys", "right", 2, facts, steps)
 
 

@@ -14,24 +14,20 @@ from django.http import HttpRequest
 from django.utils import timezone
 from unfold.contrib.filters.admin import DropdownFilter
 
-from accounts.admin import accounts
-from accounts.admin.accounts import Panel
-from accounts.admin.base import address, public_id_in
-from accounts.admin.timeline import TIMELINE_SHOWN
+from accounts.admin.base import address
+from accounts.admin.timeline import in_words
 from accounts.events import feed
 from accounts.limits import microseconds, moment
 from accounts.models import Account, ApiKey, Event, EventType
 from accounts.models.events import PUBLIC
-from accounts.usage.batch import SERVICE
 from petstore.api.errors import ApiError
 from petstore.backoffice.changelist import AFTER, BEFORE, BigTableAdmin, ChoiceFilter, TimeFilter, row_id
-from petstore.backoffice.history import Entry
 from petstore.backoffice.navigation import may_view
+from petstore.backoffice.palette import Result
 from petstore.db.keysets import Key, OneFilterKey, TwoFilterKey
 from petstore.db.names import named, visible_name
 
 MOST_OF_KEY = 1_000  # Events that a search for a key finds.
-WARNINGS = {EventType.QUOTA_REACHED: "Reached {}", EventType.KEY_EXPIRING: "Ends soon: {}"}
 OF_KEYS = [kind for kind in EventType if kind.value.startswith("key.")]
 
 
@@ -100,7 +96,6 @@ class EventAdmin(BigTableAdmin):
 
     def search(self, request: HttpRequest, rows: QuerySet[Event], term: str) -> QuerySet[Event]:
         """Search for what an index finds: the events of one account, of one key, or of a number."""
-        term = public_id_in(term) or term
         if key := ApiKey.objects.filter(public_id=term).first():
             # First their numbers: all events of the account in order would look as cheap, and are many.
             begins = f'{{"key":{{"id":"{term}"'
@@ -112,6 +107,13 @@ class EventAdmin(BigTableAdmin):
         if account := named(found, term) or found.first():
             return rows.filter(account_id=account.pk)
         return rows.filter(pk=row_id(term) or 0)
+
+    def find(self, request: HttpRequest, term: str) -> Iterator[Result]:
+        """Yield the event of a number, `event 17`."""
+        word, _, number = term.lower().partition(" ")
+        if word == "event" and (pk := row_id(number.removeprefix("#"))) is not None:
+            for event in Event.objects.filter(pk=pk):
+                yield Result(1, "rss_feed", f"Event {pk}", event.type, address(event))
 
     @admin.display(description="ID", ordering="id")
     def number(self, event: Event) -> int:
@@ -146,16 +148,6 @@ class EventAdmin(BigTableAdmin):
         }
 
 
-def in_words(data: dict[str, Any]) -> str:
-    """Return what an event is about."""
-    if "threshold" in data:
-        return f"{data['threshold']}% of the {data['window']}'s requests"
-    if "firstId" in data:
-        return f"{data['count']:,} pets, from {data['firstId']} to {data['lastId']}"
-    about = ((what, row) for what, row in data.items() if isinstance(row, dict))
-    return ", ".join(f"{what} {row.get('name') or row['id']}" for what, row in about)
-
-
 def account_and_key(account_id: int, data: dict[str, Any]) -> Iterator[Model]:
     """Yield the account that sees an event, and the key that it is about."""
     yield from Account.objects.filter(pk=account_id)
@@ -165,25 +157,3 @@ def account_and_key(account_id: int, data: dict[str, Any]) -> Iterator[Model]:
 
 # Each yields what an event is about, by the account that sees it and by its data. Other apps append theirs.
 subjects: list[Callable[[int, dict[str, Any]], Iterator[Model]]] = [account_and_key]
-
-
-def warnings_of(account: Account, request: HttpRequest) -> Panel | None:
-    """Return what an account was warned of, for who may see events: all else is on record elsewhere."""
-    if not may_view(request, "accounts.event"):
-        return None
-    told = Event.objects.filter(account_id=account.pk).alias(key=TwoFilterKey("id")).order_by("-key")
-    entries = [
-        Entry(
-            moment(event.created_at),
-            words.format(in_words(orjson.loads(event.data))),
-            SERVICE.name,
-            link=address(event),
-            icon="notifications",
-        )
-        for kind, words in WARNINGS.items()
-        for event in told.filter(type=kind)[:TIMELINE_SHOWN]
-    ]
-    return Panel(entries=entries)
-
-
-accounts.more_panels.append(warnings_of)

@@ -1,7 +1,8 @@
 """Why was a request refused? Staff paste its id, or find it by key, account and time, and read it."""
 
+from collections.abc import Iterator
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 from django import forms
 from django.conf import settings
@@ -9,73 +10,59 @@ from django.contrib import admin
 from django.core.exceptions import PermissionDenied
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import reverse
 from django.utils import timezone
-from django.utils.http import urlencode
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
 from accounts.admin.badges import age, exact, state_badge
+from accounts.authentication import REFUSALS
 from accounts.models import Account, ApiKey, Refusal
 from petstore.api.errors import ErrorCode
+from petstore.backoffice.dashboard import listing
 from petstore.backoffice.model_admin import PetstoreModelAdmin, search_redirect
 from petstore.backoffice.models import AuditEntry
 from petstore.backoffice.navigation import may_view
+from petstore.backoffice.palette import Result
 
 MOST_ACCOUNTS = 50  # Of those that a name stands for.
 
 SHARED = "All keys of the account share the limit. If the account needs more, look at a larger plan."
 Rule = Refusal.Rule
-
-
-class Explained(NamedTuple):
-    """What a rule means, and what to do about it."""
-
-    answer: ErrorCode
-    reason: str
-    advice: str
-
-
+# The others have the name of their code.
+ANSWERS = {refusal.value: answer for refusal, (answer, _) in REFUSALS.items()}
+# What each rule means, and what to do about it.
 EXPLAINED = {
-    Rule.MINUTE: Explained(
-        ErrorCode.RATE_LIMIT_EXCEEDED,
+    Rule.MINUTE: (
         "The account had used up the requests of the minute.",
         f"Wait as Retry-After says, then go on; spread requests over the minute. {SHARED}",
     ),
-    Rule.DAY: Explained(
-        ErrorCode.DAILY_QUOTA_EXCEEDED,
+    Rule.DAY: (
         "The account had used up the requests of the day.",
         f"Wait until the day ends, at 00:00 UTC. {SHARED}",
     ),
-    Rule.BAN: Explained(
-        ErrorCode.API_KEY_BANNED,
+    Rule.BAN: (
         "The key was banned: it had kept sending for 20 seconds or more after a 429.",
         "Fix the program: after a 429 it must wait as Retry-After says. The key works again when the ban "
         "ends; requests until then don't prolong it. Staff can lift the ban once the program is fixed.",
     ),
-    Rule.REVOKED: Explained(
-        ErrorCode.INVALID_API_KEY,
+    Rule.REVOKED: (
         "The key was revoked.",
         "Use another key of the account, or issue a new one. If the customer does not know the address, "
         "somebody else has the old key, which is no longer of any use to them.",
     ),
-    Rule.EXPIRED: Explained(
-        ErrorCode.EXPIRED_API_KEY,
+    Rule.EXPIRED: (
         "The key had expired.",
         "Use its successor, if it was rotated, or issue a new key.",
     ),
-    Rule.ELSEWHERE: Explained(
-        ErrorCode.INVALID_API_KEY,
+    Rule.ELSEWHERE: (
         "The key is valid, but was used from an address that it does not allow.",
         "Send from a network that the key allows, or issue a key that allows this one. If the customer "
         "does not know the address, the key has leaked: rotate or revoke it.",
     ),
-    Rule.SUSPENDED: Explained(
-        ErrorCode.ACCOUNT_SUSPENDED,
+    Rule.SUSPENDED: (
         "The key is valid, but its account was suspended.",
         "Tell the customer why, and lift the suspension once that is settled: the same keys work again.",
     ),
-    Rule.SCOPE: Explained(
-        ErrorCode.INSUFFICIENT_SCOPE,
+    Rule.SCOPE: (
         "The key is valid, but lacks the scope of the operation.",
         "Use a key that has the scope, or issue one.",
     ),
@@ -104,6 +91,12 @@ class RefusalAdmin(PetstoreModelAdmin):
     """Instead of a list, one page that answers one question."""
 
     can_add = can_change = can_delete = False
+
+    def find(self, request: HttpRequest, term: str) -> Iterator[Result]:
+        """Yield the page that explains why a request was refused, by its id."""
+        for refusal in Refusal.objects.for_request(term)[:1]:
+            about = f"Refused: {refusal.get_rule_display().lower()}, {exact(refusal.at)}"
+            yield Result(1, "help", f"Request {term}", about, listing("accounts_refusal", q=term))
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
         """Explain the request of an id; without one, list the newest of what was asked for."""
@@ -134,8 +127,8 @@ class RefusalAdmin(PetstoreModelAdmin):
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
     ) -> HttpResponse:
-        query = urlencode({"q": self.row(request, object_id).request_id})
-        return HttpResponseRedirect(f"{reverse('admin:accounts_refusal_changelist')}?{query}")
+        refusal = self.row(request, object_id)
+        return HttpResponseRedirect(listing("accounts_refusal", q=refusal.request_id))
 
 
 def matching(term: str, hours: str, now: datetime) -> Q:
@@ -151,12 +144,12 @@ def matching(term: str, hours: str, now: datetime) -> Q:
 
 
 def explanation(refusal: Refusal, now: datetime) -> dict[str, Any]:
-    answer, reason, advice = EXPLAINED[Rule(refusal.rule)]
+    reason, advice = EXPLAINED[Rule(refusal.rule)]
     return {
         "refusal": refusal,
         "reason": reason,
         "advice": advice,
-        "answer": answer,
+        "answer": ANSWERS.get(refusal.rule) or ErrorCode[refusal.rule.upper()],
         "age": age(refusal.at, now),
         "key_badge": state_badge(refusal.key, now),
         "windows": windows(refusal),

@@ -4,7 +4,7 @@ Nobody edits somebody who may do more than they, or gives what they don't have; 
 rights. So the right to edit staff never leads to more rights, and the last who can let others in stays in.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any, cast
 
@@ -41,6 +41,7 @@ from petstore.backoffice.history import Entry
 from petstore.backoffice.model_admin import PetstoreModelAdmin
 from petstore.backoffice.models import FailedSignIn
 from petstore.backoffice.navigation import PAGES
+from petstore.backoffice.palette import MOST, Offer, Result
 from petstore.backoffice.password_links import link_for
 
 # django-otp's own pages would show the secrets of everybody's authenticator app.
@@ -224,11 +225,18 @@ class StaffAdmin(UserAdmin, NobodyAboveAdmin):  # type: ignore[type-arg,misc]  #
     rights_field = "user_permissions"
     person = ("username", "first_name", "last_name", "email")
     row_pages = {"two-factor/": "reset_two_factor"}
+    offers = (Offer("person_add", "Add a member of staff"),)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
         device = TOTPDevice.objects.filter(user=OuterRef("pk"), confirmed=True)
         found: QuerySet[User] = super().get_queryset(request)
         return found.annotate(second_factor=Exists(device)).prefetch_related("groups")
+
+    def find(self, request: HttpRequest, term: str) -> Iterator[Result]:
+        """Yield members of staff by the start of their user name."""
+        found = User.objects.filter(is_staff=True, username__search_key__startswith=term)
+        for user in found.order_by("username")[:MOST]:
+            yield Result(2, "badge", user.username, "Member of staff", address(user))
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         """Return the parts of the form; rights beside the role only for those who have or give some."""

@@ -3,21 +3,27 @@
 from collections.abc import Iterator
 from typing import Any
 
+import orjson
 from django.contrib.admin.utils import label_for_field
 from django.db.models import CharField
 from django.db.models.functions import Cast
 from django.urls import reverse
 
-from accounts.models import Account, ApiKey, PlanCode
+from accounts.admin.base import address
+from accounts.limits import moment
+from accounts.models import Account, ApiKey, Event, EventType, PlanCode
+from accounts.usage.batch import SERVICE
 from petstore.backoffice.audit import HIDDEN_NEW, Action
 from petstore.backoffice.history import Entry
 from petstore.backoffice.models import AuditEntry
+from petstore.db.keysets import TwoFilterKey
 from petstore.db.names import visible_name
 
 TIMELINE_SHOWN = 30
 BANS = {Action.BANNED: "gavel", Action.UNBANNED: "lock_open"}
 SUSPENSIONS = {Action.SUSPENDED: "pause_circle", Action.SUSPENSION_LIFTED: "play_circle"}
 ICONS = {Action.ISSUED: "key", Action.ROTATED: "autorenew", Action.REVOKED: "block"} | BANS
+WARNINGS = {EventType.QUOTA_REACHED: "Reached {}", EventType.KEY_EXPIRING: "Ends soon: {}"}
 FIELDS = ("name", "contact_email", "notes", "plan", "per_minute", "per_day")  # That staff change.
 
 
@@ -50,7 +56,7 @@ def of_account(account: Account) -> Iterator[Entry]:
             if name in entry.after
         ]
         if entry.action == Action.ADDED:
-            what, icon = f"Added, on {in_words('plan', entry.after.get('plan'))}", "add_business"
+            what, icon = f"Added, on {shown('plan', entry.after.get('plan'))}", "add_business"
         elif entry.action in SUSPENSIONS:
             what, icon = entry.get_action_display(), SUSPENSIONS[Action(entry.action)]
         elif changes:
@@ -65,12 +71,38 @@ def changed(name: str, before: Any, after: Any) -> str:
     label = str(label_for_field(name, Account))
     if after == HIDDEN_NEW:
         return label
-    return f"{label} from {in_words(name, before)} to {in_words(name, after)}"
+    return f"{label} from {shown(name, before)} to {shown(name, after)}"
 
 
-def in_words(name: str, value: Any) -> str:
+def shown(name: str, value: Any) -> str:
     if value in (None, ""):
         return "none"
     if name == "plan":
         return PlanCode(value).label if value in PlanCode.values else str(value)
     return f"{value:,}" if isinstance(value, int) else visible_name(str(value))
+
+
+def of_events(account: Account) -> list[Entry]:
+    """Return what an account was warned of: all else is on record elsewhere."""
+    told = Event.objects.filter(account_id=account.pk).alias(key=TwoFilterKey("id")).order_by("-key")
+    return [
+        Entry(
+            moment(event.created_at),
+            words.format(in_words(orjson.loads(event.data))),
+            SERVICE.name,
+            link=address(event),
+            icon="notifications",
+        )
+        for kind, words in WARNINGS.items()
+        for event in told.filter(type=kind)[:TIMELINE_SHOWN]
+    ]
+
+
+def in_words(data: dict[str, Any]) -> str:
+    """Return what an event is about."""
+    if "threshold" in data:
+        return f"{data['threshold']}% of the {data['window']}'s requests"
+    if "firstId" in data:
+        return f"{data['count']:,} pets, from {data['firstId']} to {data['lastId']}"
+    about = ((what, row) for what, row in data.items() if isinstance(row, dict))
+    return ", ".join(f"{what} {row.get('name') or row['id']}" for what, row in about)

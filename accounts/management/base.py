@@ -1,6 +1,8 @@
 """What the key commands share: finding a key, telling who acted, what is shown of a key."""
 
 import getpass
+from argparse import ArgumentParser
+from collections.abc import Callable
 from typing import Any
 
 from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
@@ -73,7 +75,6 @@ class KeyCommand(JsonCommand):
     publishes = True  # What it changes goes to Redis.
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Do the work; print the answer."""
         if self.publishes:
             redis_owner.check()
         try:
@@ -84,5 +85,22 @@ class KeyCommand(JsonCommand):
             raise CommandError(sentences(error)) from None
 
     def run(self, options: dict[str, Any]) -> None:
-        """Do the work."""
         raise NotImplementedError
+
+
+class KeyVerbCommand(KeyCommand):
+    """A command that does something to one key, for a reason."""
+
+    verb: Callable[..., None]  # Of ApiKey.
+    done: str
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        super().add_arguments(parser)
+        parser.add_argument("id", help="The key's public id.")
+        parser.add_argument("--reason", required=True, metavar="TEXT", help="Why; kept with the key.")
+
+    def run(self, options: dict[str, Any]) -> None:
+        key = find_key(options["id"])
+        type(self).verb(key, reason=options["reason"], by=operator())
+        text = f"Done. Key {key.public_id} of {visible(key.account.name)} is {self.done}."
+        self.answer(options, describe(key), text)

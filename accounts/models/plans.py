@@ -131,16 +131,11 @@ class Account(UniquelyNamed, Published):
             before = facts.select_for_update().filter(pk=self.pk).first()
             super().save(*args, **options)
             if before is not None and before != facts.get(pk=self.pk):
-                self.plan_changed().save()
-
-    def plan_changed(self) -> EventDraft:
-        shown = {
-            "id": self.public_id,
-            "name": self.name,
-            "plan": self.plan_id,
-            "createdAt": self.created_at,
-        }
-        return EventDraft.of(EventType.PLAN_CHANGED, {"account": shown}, self.pk)
+                shown = {
+                    "id": self.public_id, "name": self.name, "plan": self.plan_id,
+                    "createdAt": self.created_at,
+                }  # fmt: skip
+                EventDraft.of(EventType.PLAN_CHANGED, {"account": shown}, self.pk).save()
 
     def assign(self, plan: PlanCode, per_minute: int | None = None, per_day: int | None = None) -> None:
         """Move to a plan; holds from the next request on, and keeps what was used (D27).

@@ -1,5 +1,5 @@
 """Pets, categories and orders in the back office."""
 
-from inventory.admin import dashboard, finders, orders, pets
+from inventory.admin import dashboard, orders, pets
 
-__all__ = ["dashboard", "finders", "orders", "pets"]
+__all__ = ["dashboard", "orders", "pets"]

@@ -20,20 +20,24 @@ from unfold.widgets import UnfoldAdminTextInputWidget
 
 from accounts.admin import accounts, events
 from accounts.admin.accounts import Panel
+from accounts.admin.base import address
 from accounts.models import Account
-from inventory.admin.shared import COLOURS, ActingAdmin, Verb, label, steps_of
-from inventory.admin.stages import StageFilter, example, tabs
-from inventory.models import LIVE, Order, OrderStatus, Pet
+from inventory.admin.shared import COLOURS, ActingAdmin, Verb, label, numbered, steps_of
+from inventory.admin.stages import StageFilter, example, literally, tabs
+from inventory.models import LIVE, Order, OrderStatus, Pet, Stage
 from petstore.backoffice.changelist import TimeFilter, row_id
 from petstore.backoffice.confirmation import Question, ReasonForm, confirm
+from petstore.backoffice.dashboard import listing
 from petstore.backoffice.history import Entry
 from petstore.backoffice.navigation import may_view
+from petstore.backoffice.palette import MOST, SHORTEST_VERB, Result
 from petstore.db.keysets import OneFilterKey
 
 MOST_ACCOUNTS = 100  # That one search by name follows.
 ON_ACCOUNT = 10  # Orders on the page of an account,
 IN_TIMELINE = 30  # and those whose steps are in its timeline.
 A_YEAR = timedelta(days=365)
+WAITING = {"approve": Stage.TO_APPROVE, "ship": Stage.TO_SHIP, "deliver": Stage.SHIPPED}
 SEEN = "Clients see the ship date in their order."
 
 
@@ -167,6 +171,31 @@ class OrderAdmin(ActingAdmin):
             found |= Q(pk=pk) | Q(pet_id=pk)
         return rows.filter(found)
 
+    def find(self, request: HttpRequest, term: str) -> Iterator[Result]:
+        """Yield the order of an id, what may be done to it now, and what waits to be done."""
+        wanted, pk = numbered(term, "order")
+        acts = request.user.has_perm("inventory.change_order")
+        for order in Order.objects.filter(pk=pk).select_related("account", "pet") if pk is not None else ():
+            about = f"{order.get_status_display()}, {label(order.pet)} for {order.account}"
+            if not wanted:
+                yield Result(1, "receipt_long", f"Order {pk}", about, address(order))
+            # Ship now and ship later are one word to search for, and one page.
+            words = dict.fromkeys(name.split("_")[0] for name, verb in VERBS.items() if verb.suits(order))
+            for word in words:
+                if acts and word.startswith(wanted):
+                    title = f"{word.capitalize()} order {pk}"
+                    yield Result(1 if wanted else 2, "receipt_long", title, about, address(order))
+        verb = term.lower().removesuffix("s").removesuffix("order").strip()
+        for word, stage in WAITING.items():
+            if acts and len(verb) >= SHORTEST_VERB and word.startswith(verb):
+                orders = listing("inventory_order", stage=stage)
+                yield Result(1, "receipt_long", f"Orders to {word}", "", orders)
+                found = Order.objects.filter(literally(stage.orders)).select_related("account", "pet")
+                for order in found.order_by("id")[:MOST]:
+                    about = f"{label(order.pet)} for {order.account}"
+                    title = f"{word.capitalize()} order {order.pk}"
+                    yield Result(2, "receipt_long", title, about, address(order))
+
     def beside_form(self, request: HttpRequest, row: Order) -> dict[str, Any]:
         """Return a button for all that may be done now, and the order's history."""
         may = self.has_change_permission(request, row)
@@ -190,7 +219,7 @@ class OrderAdmin(ActingAdmin):
         order: Order = self.row(request, object_id, self.has_change_permission)
         if (verb := VERBS.get(name)) is None:
             raise Http404
-        back = reverse("admin:inventory_order_change", args=[order.pk])
+        back = address(order)
         plain = Question(f"{verb.description}: {{}}", verb.description, "The order goes on.")
         question = (verb.question or plain).about(str(order))
 
@@ -234,7 +263,7 @@ def orders_of(account: Account, request: HttpRequest) -> Panel | None:
             f"{event.to_status if event.to_status != event.from_status else 'ship date set'}",
             event.by,
             event.reason,
-            link=reverse("admin:inventory_order_change", args=[order.pk]),
+            link=address(order),
             icon="receipt_long",
         )
         for order in orders

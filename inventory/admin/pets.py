@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -17,14 +17,16 @@ from django.utils.html import format_html
 from unfold.contrib.filters.admin import ChoicesDropdownFilter
 from unfold.widgets import UnfoldAdminTextInputWidget
 
+from accounts.admin.base import address
 from inventory import stock
 from inventory.admin.import_export import PetExchange
-from inventory.admin.shared import SearchedFilter, Verb, label, staff, steps_of
+from inventory.admin.shared import SearchedFilter, Verb, label, numbered, staff, steps_of
 from inventory.members import PET
 from inventory.models import LIVE, Category, IllegalMoveError, Pet, PetStatus
 from inventory.search import Folded, starting_with
 from petstore.backoffice.changelist import BigTableAdmin, KeysetChangeList, row_id
 from petstore.backoffice.confirmation import Question, ReasonForm
+from petstore.backoffice.palette import MOST, Offer, Result
 from petstore.db.keysets import OneFilterKey, TwoFilterKey
 
 
@@ -123,6 +125,11 @@ class PetAdmin(PetExchange):
     readonly_fields = ["created_at", "updated_at"]
     verbs = VERBS
     instead_of_deleting = "Mark it sold, and no client can order it."
+    offers = (
+        Offer("add", "Add a pet"),
+        Offer("upload", "Import pets", "import"),
+        Offer("download", "Export pets", "export", "view"),
+    )
 
     def get_sortable_by(self, request: HttpRequest) -> Any:
         """Sort by id, but what was searched for by name is in the order of names."""
@@ -132,6 +139,17 @@ class PetAdmin(PetExchange):
         """Search by the start of the name, all words as one, or by id."""
         pk = row_id(term)
         return starting_with(rows, term, or_else=None if pk is None else Q(pk=pk))
+
+    def find(self, request: HttpRequest, term: str) -> Iterator[Result]:
+        """Yield the pet of an id, and pets by the start of the name, in the order of the index."""
+        verb, pk = numbered(term, "pet")
+        pets = Pet.objects.select_related("category")
+        exact = list(pets.filter(pk=pk)) if pk is not None and not verb else []
+        others = [pet for pet in starting_with(pets, term)[: MOST + 1] if pet not in exact]
+        for rank, found in ((1, exact), (2, others[:MOST])):
+            for pet in found:
+                about = f"Pet, {pet.get_status_display().lower()}, {pet.category}"
+                yield Result(rank, "pets", label(pet), about, address(pet))
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         """Save what was edited; the status only by a move."""
@@ -197,6 +215,7 @@ class CategoryAdmin(BigTableAdmin):
     list_filter_submit = False
     readonly_fields = ["pets"]
     instead_of_deleting = "Move its pets to another category first, or give it another name."
+    offers = (Offer("add", "Add a category"),)
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> Any:
         return CategoryList

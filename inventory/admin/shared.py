@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -20,7 +21,7 @@ from unfold.contrib.filters.forms import AutocompleteDropdownForm
 from unfold.decorators import display
 
 from inventory.models import Order, OrderStatus, Pet, PetStatus
-from petstore.backoffice.changelist import BigTableAdmin, is_across
+from petstore.backoffice.changelist import BigTableAdmin, is_across, row_id
 from petstore.backoffice.confirmation import Question, confirm
 from petstore.backoffice.forms import SafeAutocompleteSelect
 from petstore.backoffice.history import MOST_SHOWN, Entry
@@ -40,6 +41,8 @@ COLOURS: dict[str, str] = {
 }
 NAMES_SHOWN = 5
 NAME_SHOWN = 40  # Characters.
+# `17`, `#17`, `order 17`, `approve 17` or `approve order 17`.
+NUMBERED = re.compile(r"(?:([a-z]+)\s+)??(?:(order|pet)\s+)?#?(\d{1,19})", re.ASCII | re.IGNORECASE)
 
 
 def staff(request: HttpRequest) -> str:
@@ -49,6 +52,14 @@ def staff(request: HttpRequest) -> str:
 
 def label(pet: Pet) -> str:
     return f"{short(visible_name(pet.name), NAME_SHOWN)} ({pet.pk})"
+
+
+def numbered(term: str, kind: str) -> tuple[str, int | None]:
+    """Return the verb in front, if there is one, and the id; None if the text names nothing of the kind."""
+    found = NUMBERED.fullmatch(term)
+    if found is None or (found[2] or kind).lower() != kind:
+        return "", None
+    return (found[1] or "").lower(), row_id(found[3])
 
 
 def steps_of(row: Order | Pet) -> list[Entry]:

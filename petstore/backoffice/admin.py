@@ -27,7 +27,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from petstore.api.client_ip import NOWHERE
-from petstore.backoffice import palette, spreadsheets
+from petstore.backoffice import spreadsheets
 from petstore.backoffice.audit import send_export
 from petstore.backoffice.changelist import ChoiceFilter, TimeFilter, row_id
 from petstore.backoffice.dashboard import listing
@@ -138,6 +138,12 @@ class AuditEntryAdmin(RecordAdmin):
         spellings = {term, nfc(term), unicodedata.normalize("NFD", term)}
         return rows.filter(Q(object_id=term) | Q(object_text__in=spellings) | Q(request_id=term))
 
+    def find(self, request: HttpRequest, term: str) -> Iterator[Result]:
+        """Yield the part of the trail that a request has, by its id."""
+        if AuditEntry.objects.filter(request_id=term).exists():
+            link = listing("backoffice_auditentry", q=term, sign_ins="shown")
+            yield Result(1, "history", f"Request {term}", "What it changed, in the audit trail", link)
+
     def get_changelist_instance(self, request: HttpRequest) -> Any:
         """Return the list; beside the name of what is known by an id alone stands what the id is of."""
         found = super().get_changelist_instance(request)
@@ -212,6 +218,12 @@ class FailedSignInAdmin(RecordAdmin):
     def search(self, request: HttpRequest, rows: QuerySet[Any], term: str) -> QuerySet[Any]:
         return rows.filter(Q(username=term) | Q(request_id=term))
 
+    def find(self, request: HttpRequest, term: str) -> Iterator[Result]:
+        """Yield the failed sign-in of a request, by its id."""
+        if FailedSignIn.objects.filter(request_id=term).exists():
+            link = listing("backoffice_failedsignin", q=term)
+            yield Result(1, "history", f"Request {term}", "A failed sign-in", link)
+
     @admin.display(description="name")
     def who(self, failed: FailedSignIn) -> str:
         return link_to("auth.user", failed.user_id, failed.username) or "Unknown"
@@ -252,16 +264,3 @@ def listed(values: dict[str, Any]) -> SafeString:
     """Return values as an escaped text of a line for each."""
     lines = (f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in sorted(values.items()))
     return format_html('<pre class="values">{}</pre>', "\n".join(lines)) if values else SafeString("none")
-
-
-@palette.finds
-def of_request(request: HttpRequest, term: str) -> Iterator[Result]:
-    """Yield the part of the trail that a request has, and its failed sign-in, by its id."""
-    if not may_view(request, "backoffice.auditentry"):
-        return
-    if AuditEntry.objects.filter(request_id=term).exists():
-        link = listing("backoffice_auditentry", q=term, sign_ins="shown")
-        yield Result(1, "history", f"Request {term}", "What it changed, in the audit trail", link)
-    if FailedSignIn.objects.filter(request_id=term).exists():
-        link = listing("backoffice_failedsignin", q=term)
-        yield Result(1, "history", f"Request {term}", "A failed sign-in", link)

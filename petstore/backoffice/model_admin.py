@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import islice
@@ -55,6 +55,7 @@ class PetstoreModelAdmin(ModelAdmin):
     # What staff can do to a row that others refer to, and that is therefore kept.
     instead_of_deleting = ""
     add_title = ""  # Of the page for a new row, where it isn't simply added.
+    offers: Sequence[palette.Offer] = ()  # What the palette offers to do.
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return self.can_add and super().has_add_permission(request)
@@ -79,7 +80,7 @@ class PetstoreModelAdmin(ModelAdmin):
     def get_search_results(
         self, request: HttpRequest, queryset: models.QuerySet[Any], search_term: str
     ) -> tuple[models.QuerySet[Any], bool]:
-        term = search_term.strip()
+        term = palette.without_secret(search_term.strip())
         return (self.search(request, queryset, term) if term else queryset), False
 
     def search(self, request: HttpRequest, rows: models.QuerySet[Any], term: str) -> models.QuerySet[Any]:
@@ -88,6 +89,10 @@ class PetstoreModelAdmin(ModelAdmin):
             fields = [f"{field}__search_key__contains" for field in self.get_search_fields(request)]
             rows = rows.filter(Q(*[(field, word) for field in fields], _connector=Q.OR))
         return rows
+
+    def find(self, request: HttpRequest, term: str) -> Iterable[palette.Result]:
+        """Return what the palette finds for a text, never empty, of who may see the rows."""
+        return ()
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
         """Fill in nothing from the address: Django would hand its text to the widgets unchecked."""
@@ -255,10 +260,10 @@ def search_redirect(request: HttpRequest) -> HttpResponseRedirect | None:
     """Redirect a posted search to its address, which histories and logs may keep, without secrets."""
     sent = request.POST if SEARCH_VAR in request.POST else request.GET
     term = sent.get(SEARCH_VAR, "")
-    if sent is request.GET and palette.without_secrets(term) == term:
+    if sent is request.GET and palette.without_secret(term) == term:
         return None
     query = sent.copy()
-    query[SEARCH_VAR] = palette.without_secrets(term)
+    query[SEARCH_VAR] = palette.without_secret(term)
     query.pop("csrfmiddlewaretoken", None)
     return HttpResponseRedirect(f"{request.path}?{query.urlencode()}")
 

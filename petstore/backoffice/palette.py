@@ -1,15 +1,17 @@
 """The palette, which Ctrl+K opens: a search for anything that leads to its page.
 
-The apps register what staff may do, and functions that find things. Those look up a few rows, by an index
-where there may be many, and nothing that the member of staff may not see.
+It asks the ModelAdmins of what the member of staff may see: each has its `offers`, and finds things by
+`find`. They look up a few rows, by an index where there may be many.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import re
+from collections.abc import Iterator
 from itertools import chain, dropwhile
 from typing import NamedTuple
 
+from django.contrib import admin
 from django.http import HttpRequest
 from django.urls import reverse
 
@@ -18,6 +20,8 @@ from petstore.backoffice.navigation import navigation, own_pages
 LONGEST = 250  # Characters that are searched for.
 MOST = 5  # Results of one kind.
 SHORTEST_VERB = 3  # Characters that stand for a verb: fewer begin many names.
+# The public id, or what is there of it, in a key (accounts/key_text.py) that was pasted whole or in part.
+PASTED_KEY = re.compile(r"psk_(?:live|test)_([0-9A-Za-z]{0,14})", re.ASCII)
 
 
 class Result(NamedTuple):
@@ -33,48 +37,30 @@ class Offer(NamedTuple):
 
     icon: str
     title: str
-    page: str  # The name of its URL.
-    permission: str
+    page: str = "add"  # The end of the name of its URL.
+    permission: str = "add"
 
 
-Finder = Callable[[HttpRequest, str], Iterable[Result]]
-Shortener = Callable[[str], str]
-offers: list[Offer] = []
-finders: list[Finder] = []
-shorteners: list[Shortener] = []
-
-
-def finds(finder: Finder) -> Finder:
-    """Register a function that yields what a text, never empty, stands for."""
-    finders.append(finder)
-    return finder
-
-
-def shortens(shortener: Shortener) -> Shortener:
-    """Register a function that takes out of a text what nobody must look for, such as a secret."""
-    shorteners.append(shortener)
-    return shortener
-
-
-def without_secrets(term: str) -> str:
-    for shorten in shorteners:
-        term = shorten(term)
-    return term
+def without_secret(term: str) -> str:
+    """Return the public id of a key that was pasted, and any other text as it is."""
+    pasted = PASTED_KEY.search(term)
+    return pasted[1] if pasted else term
 
 
 def find(request: HttpRequest, text: str) -> list[Result]:
     """Return what a text stands for; without any, every page and whatever there is to do."""
-    term = without_secrets(text[:LONGEST].strip())
-    found = chain.from_iterable(finder(request, term) for finder in finders if term)
-    results = (*to_do(request, term), *pages(request, term), *found)
+    term = without_secret(text[:LONGEST].strip())
+    results = [*to_do(request, term), *pages(request, term), *(rows(request, term) if term else ())]
     return sorted(results, key=lambda result: result.rank)
 
 
 def to_do(request: HttpRequest, term: str) -> Iterator[Result]:
-    for icon, title, page, permission in offers:
-        rank = match(term, title)
-        if rank and request.user.has_perm(permission):
-            yield Result(rank, icon, title, "", reverse(page))
+    for model, model_admin in admin.site._registry.items():
+        app, name = model._meta.app_label, model._meta.model_name
+        for icon, title, page, permission in getattr(model_admin, "offers", ()):
+            rank = match(term, title)
+            if rank and request.user.has_perm(f"{app}.{permission}_{name}"):
+                yield Result(rank, icon, title, "", reverse(f"admin:{app}_{name}_{page}"))
 
 
 def pages(request: HttpRequest, term: str) -> Iterator[Result]:
@@ -83,6 +69,12 @@ def pages(request: HttpRequest, term: str) -> Iterator[Result]:
     for item in chain.from_iterable(group["items"] for group in groups):
         if rank := match(term, item["title"]):
             yield Result(rank, item.get("icon", "person"), item["title"], "Page", str(item["link"]))
+
+
+def rows(request: HttpRequest, term: str) -> Iterator[Result]:
+    for model_admin in admin.site._registry.values():
+        if model_admin.has_view_permission(request):
+            yield from model_admin.find(request, term)  # type: ignore[attr-defined]  # Ours all have it.
 
 
 def match(term: str, title: str) -> int:

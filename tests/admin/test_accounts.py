@@ -1,46 +1,36 @@
-"""The list and the page of accounts: what they show, to whom, and at what cost."""
+"""Accounts in the back office: the list, the page, another plan, suspension; whom it shows what."""
 
 import re
 from datetime import timedelta
 from html import unescape
 from typing import Any
 
-from django.db import connection
+import pytest
+from django.contrib.auth.models import User
 from django.test import Client
-from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
 from accounts.admin.accounts import KEYS_SHOWN
 from accounts.admin.timeline import TIMELINE_SHOWN
-from accounts.models import EPOCH, Account, ApiKey, DailyUsage, KeyStanding, QuotaCounter, Refusal
+from accounts.events.numbering import number_all
+from accounts.events.warnings import warn_of_use
+from accounts.models import Account, ApiKey, DailyUsage, KeyStanding
 from inventory.models import Category, Order, Pet
 from petstore.backoffice import audit
-from tests.conftest import OPERATOR
+from petstore.backoffice.models import AuditEntry
+from tests.conftest import OPERATOR, Api
+from tests.support.costs import queries_of
+from tests.support.customers import ban, refuse, use
 from tests.support.staff import clerk_who_may
 
 LIST = "/admin/accounts/account/"
+KEYS = "/admin/accounts/apikey/"
+WHY = "Kept sending after 429: 30 requests were refused within a minute. Banned for 5 minutes."
 
 
-def page_of(account: Account) -> str:
-    return reverse("admin:accounts_account_change", args=[account.pk])
-
-
-def use(account: Account, used: int) -> None:
-    today = (timezone.now().date() - EPOCH).days
-    QuotaCounter.objects.create(
-        account=account, minute_ends=0, minute_used=0, day=today, day_used=used, seen_at=0, admitted=True
-    )
-
-
-def refuse(key: ApiKey, **values: Any) -> Refusal:
-    now = timezone.now()
-    known: dict[str, Any] = {
-        "request_id": "req-1", "at": now, "account": key.account, "key": key, "rule": "rate_limit_exceeded",
-        "method": "GET", "route": "/v1/pets", "minute_limit": 60, "minute_used": 60, "minute_ends_at": now,
-        "day_limit": 1000, "day_used": 70, "day_ends_at": now,
-    }  # fmt: skip
-    return Refusal.objects.create(**known | values)
+def page_of(row: Account | ApiKey, page: str = "change") -> str:
+    return reverse(f"admin:accounts_{row._meta.model_name}_{page}", args=[row.pk])
 
 
 def order_by(account: Account, number: int = 1) -> list[Order]:
@@ -53,101 +43,147 @@ def found(staff: Client, **query: str) -> list[Account]:
     return list(staff.get(LIST, query).context["cl"].result_list)
 
 
+def in_order(text: str, *parts: str) -> bool:
+    places = [text.find(part) for part in parts]
+    return -1 not in places and places == sorted(places)
+
+
+def titles(client: Client, text: str) -> list[str]:
+    return [result.title for result in client.post("/admin/search/", {"s": text}).context["results"]]
+
+
+@pytest.fixture
+def banned(key: ApiKey) -> ApiKey:
+    """The key, banned for an hour."""
+    ban(key)
+    for why in ("An earlier one.", WHY):
+        audit.record(OPERATOR, key, audit.Action.BANNED, reason=why)
+    return key
+
+
 # --- The list ------------------------------------------------------------------------------------
 
 
 def test_the_list_has_plan_and_todays_use(staff: Client, account: Account) -> None:
     use(account, 85_000)
+    use(Account.objects.create(name="Full", plan_id="free"), 2_500)
+    use(Account.objects.create(name="Yesterday", plan_id="pro"), 500, days_ago=1)
     text = staff.get(LIST).text
     assert re.search(r"rounded-default[^>]*>\s*Business\s*</span>", text)
-    assert "85,000 of 100,000" in text
-    assert 'class="usage-high" style="width: 85.0%"' in text
+    for shown in (
+        "85,000 of 100,000", 'class="usage-high" style="width: 85.0%"',
+        'class="usage-full" style="width: 100.0%"', "(250%)", "0 of 10,000",
+    ):  # fmt: skip
+        assert shown in text, shown
 
 
-def test_more_than_the_limit_fills_the_bar_and_no_more(staff: Client, account: Account) -> None:
-    use(account, 250_000)
-    text = staff.get(LIST).text
-    assert 'class="usage-full" style="width: 100.0%"' in text
-    assert "(250%)" in text
+def test_the_list_has_state_keys_and_last_use(
+    staff: Client, account: Account, banned: ApiKey, issue: Any
+) -> None:
+    revoked, _ = issue()
+    revoked.revoke(reason="Leaked", by=OPERATOR)
+    used_at = timezone.now() - timedelta(hours=3)
+    ApiKey.objects.filter(pk=banned.pk).update(last_used_at=used_at)
+    Account.objects.create(name="Unused", plan_id="free")
+    page = staff.get(LIST, {"o": "-1"})
+    unused, acme = page.context["cl"].result_list
+    assert (acme.active_keys, acme.banned_keys, acme.last_used_at) == (1, 1, used_at)
+    assert (unused.active_keys, unused.banned_keys, unused.last_used_at) == (0, 0, None)
+    assert "1 key banned" in page.text
+    assert "3\xa0hours ago" in page.text
 
 
-def test_yesterdays_use_is_not_todays(staff: Client, account: Account) -> None:
-    use(account, 500)
-    QuotaCounter.objects.update(day=(timezone.now().date() - EPOCH).days - 1)
-    assert "0 of 100,000" in staff.get(LIST).text
-
-
-def test_accounts_are_found_by_name_and_by_public_ids(staff: Client, account: Account, key: Any) -> None:
-    Account.objects.create(name="Other", plan_id="free")
-    for text in ("acme p", account.public_id, account.public_id[:6], key.public_id, key.public_id[:10]):
-        assert found(staff, q=text) == [account], text
-    assert found(staff, q="z" * 14) == []
-    assert len(found(staff, q=" ")) == 2
-
-
-def test_a_key_pasted_whole_finds_its_account_without_its_secret(
+def test_accounts_are_found_by_name_by_public_ids_and_by_plan(
     staff: Client, account: Account, key: Any
 ) -> None:
-    response = staff.get(LIST, {"q": key.text})
-    assert response["Location"] == f"{LIST}?q={key.public_id}"
-    assert found(staff, q=key.public_id) == [account]
-
-
-def test_accounts_are_filtered_by_plan(staff: Client, account: Account) -> None:
     other = Account.objects.create(name="Other", plan_id="free")
+    for text in ("acme p", account.public_id, account.public_id[:6], key.public_id, key.public_id[:10]):
+        assert found(staff, q=text) == [account], text
+    assert staff.get(LIST, {"q": key.text})["Location"] == f"{LIST}?q={key.public_id}"
+    assert found(staff, q="z" * 14) == []
+    assert len(found(staff, q=" ")) == 2
     assert found(staff, plan__code__exact="free") == [other]
+
+
+def test_the_list_leads_to_a_new_key_and_another_plan(staff: Client, account: Account) -> None:
+    links = (f"{KEYS}add/?account={account.pk}", page_of(account, "change_plan"))
+    assert all(f'href="{link}"' in staff.get(LIST).text for link in links)
+    viewer = clerk_who_may("view_account").get(LIST).text
+    assert not any(f'href="{link}"' in viewer for link in links)
 
 
 def test_a_list_of_accounts_asks_no_more_for_more_of_them(
     staff: Client, account: Account, issue: Any
 ) -> None:
-    def queries(**query: str) -> int:
-        with CaptureQueriesContext(connection) as asked:
-            staff.get(LIST, query)
-        return len(asked)
+    def queries() -> list[int]:
+        return [queries_of(lambda: staff.get(LIST)), queries_of(lambda: staff.get(LIST, {"q": "c"}))]
 
     queries()
-    few, few_found = queries(), queries(q="c")
+    few = queries()
     for number in range(40):
         new = Account.objects.create(name=f"Customer {number}", plan_id="free")
         use(new, number)
         issue(of=new)
-    assert queries() == few <= 7
-    assert queries(q="c") == few_found <= 7
+    assert queries() == few
+    assert max(few) <= 7
+
+
+@pytest.mark.parametrize(
+    ("path", "title"),
+    [
+        (LIST, "Accounts"),
+        (KEYS, "API keys"),
+        ("/admin/inventory/pet/", "Pets"),
+        ("/admin/backoffice/auditentry/", "Audit trail"),
+        ("/admin/auth/user/", "Staff"),
+    ],
+)
+def test_a_list_is_named_by_what_it_lists(staff: Client, path: str, title: str) -> None:
+    assert re.search(rf"<title>\s*{title} \| Pet Store\s*</title>", staff.get(path).text)
+
+
+def test_see_why_leads_to_reason_and_end_of_each_ban(staff: Client, banned: ApiKey, issue: Any) -> None:
+    issue()
+    home = staff.get("/admin/")
+    (step,) = [step for step in home.context["steps"] if step.verb == "See why"]
+    for text in (staff.get(step.link).text, home.text):
+        assert WHY in text
+        assert page_of(banned, "unban") in text
+    assert page_of(banned, "unban") not in staff.get(KEYS).text
+    viewer = clerk_who_may("view_apikey")
+    assert WHY in viewer.get(KEYS, {"banned": "now"}).text
+    for path in (f"{KEYS}?banned=now", "/admin/"):
+        assert page_of(banned, "unban") not in viewer.get(path).text
 
 
 # --- The page ------------------------------------------------------------------------------------
 
 
 def test_the_page_shows_plan_use_keys_bans_orders_and_refusals(
-    staff: Client, account: Account, key: ApiKey, issue: Any
+    staff: Client, account: Account, banned: ApiKey, issue: Any
 ) -> None:
+    other, _ = issue()
     today = timezone.now().date()
     use(account, 1_000)
-    DailyUsage.objects.create(key=key, day=today - timedelta(days=3), requests=4_321, refusals=7)
-    DailyUsage.objects.create(key=key, day=today - timedelta(days=30), requests=9_999)
-    banned, _ = issue(name="Tills")
-    now = round(timezone.now().timestamp() * 1_000_000)
-    KeyStanding.objects.create(key=banned, banned_at=now, banned_until=now + 3_600_000_000)
-    audit.record(OPERATOR, banned, audit.Action.BANNED, reason="30 requests too early.")
-    order_by(account)
-    refuse(key)
+    DailyUsage.objects.create(key=banned, day=today - timedelta(days=3), requests=4_321, refusals=7)
+    DailyUsage.objects.create(key=banned, day=today - timedelta(days=30), requests=9_999)
+    (order,) = order_by(account)
+    refuse(banned)
     page = staff.get(page_of(account))
     text = unescape(page.text)
     for shown in (
-        "1,000 requests a minute, 100,000 a day", "1,000 of 100,000", key.public_id, "Banned until",
-        "30 requests too early.", "Order 1: Rex 0", "Minute limit: GET /v1/pets", "?q=req-1",
+        "1,000 requests a minute, 100,000 a day", "1,000 of 100,000", banned.public_id, "Banned until",
+        WHY, f"Order {order.pk}: Rex 0", "Minute limit: GET /v1/pets", "?q=req-1",
     ):  # fmt: skip
-        assert shown.replace("Order 1", f"Order {Order.objects.get().pk}") in text, shown
+        assert shown in text, shown
+    assert in_order(
+        text, "Use in the last 30 days", other.public_id, "Latest refusals", 'id="account_form"', "Timeline"
+    )
     (day,) = [row for row in page.context["panels"]["usage"].rows if row.total != "0"]
     assert day.label == f"{today - timedelta(days=3)}"
     assert [cell.value for cell in day.cells] == ["4,321", "7"]
     assert len(page.context["panels"]["usage"].rows) == 30
-
-
-def test_the_numbers_of_the_chart_are_a_table_as_well(staff: Client, key: ApiKey) -> None:
-    DailyUsage.objects.create(key=key, day=timezone.now().date(), requests=4_321)
-    text = staff.get(page_of(key.account)).text
+    # The numbers of the chart are in words and a table as well.
     assert re.search(r'<canvas class="chart" role="img" aria-label="[^"]*4,321', text)
     assert re.search(r"<td>\s*4,321\s*</td>", text)
 
@@ -155,38 +191,31 @@ def test_the_numbers_of_the_chart_are_a_table_as_well(staff: Client, key: ApiKey
 def test_an_account_that_did_nothing_has_a_page(staff: Client, account: Account) -> None:
     text = staff.get(page_of(account)).text
     for sentence in (
-        "No key yet.",
-        "No requests in the last 30 days.",
-        "No order yet.",
-        "None on record.",
-        "No key is banned now.",
-    ):
+        "No key yet.", "No requests in the last 30 days.", "No order yet.", "None on record.",
+        "No key is banned now.", f"/admin/accounts/apikey/add/?account={account.pk}",
+    ):  # fmt: skip
         assert sentence in text
-    assert f"/admin/accounts/apikey/add/?account={account.pk}" in text
 
 
-def test_the_page_asks_no_more_for_more_rows(
+def test_the_page_asks_no_more_for_more_rows_and_names_every_ban(
     staff: Client, account: Account, key: ApiKey, issue: Any
 ) -> None:
-    def queries() -> int:
-        with CaptureQueriesContext(connection) as asked:
-            assert staff.get(page_of(account)).status_code == 200
-        return len(asked)
-
     order_by(account)
     refuse(key)
+    ban(key)
     staff.post(page_of(account), {"name": "Renamed", "plan": "business"})
-    queries()
-    few = queries()
+    staff.get(page_of(account))
+    few = queries_of(lambda: staff.get(page_of(account)))
     for number in range(40):
         new, _ = issue(name=f"Key {number}")
         KeyStanding.objects.create(key=new)
         refuse(new, request_id=f"req-{number}")
     order_by(account, 40)
-    assert queries() == few <= 20
+    assert queries_of(lambda: staff.get(page_of(account))) == few <= 20
     page = staff.get(page_of(account))
     panels = page.context["panels"]
     assert len(panels["keys"]) == KEYS_SHOWN
+    assert [row["key"] for row in panels["banned"]] == [key]
     assert len(panels["timeline"]) == TIMELINE_SHOWN
     assert len(panels["more"][-1].rows) == len(panels["refusals"]) == 10
     assert f"/admin/accounts/apikey/?q={account.public_id}" in page.text
@@ -195,21 +224,17 @@ def test_the_page_asks_no_more_for_more_rows(
 def test_the_timeline_has_keys_plans_and_orders_the_newest_first(
     staff: Client, account: Account, key: ApiKey
 ) -> None:
-    staff.post(
-        page_of(account).replace("/change/", "/change-plan/"),
-        {"reason": "Agreed", "choice": "enterprise", "per_minute": 5_000, "per_day": 200_000},
-    )
+    sent = {"reason": "Agreed", "choice": "enterprise", "per_minute": 5_000, "per_day": 200_000}
+    staff.post(page_of(account, "change_plan"), sent)
     (order,) = order_by(account)
     order.approve(by="boss", reason="Paid")
     key.revoke(reason="Leaked", by=OPERATOR)
-    entries = [
-        (entry.what, entry.why) for entry in staff.get(page_of(account)).context["panels"]["timeline"]
-    ]
+    timeline = staff.get(page_of(account)).context["panels"]["timeline"]
     change = (
         "Changed plan from Business to Enterprise, requests per minute from none to 5,000, "
         "requests per day from none to 200,000"
     )
-    assert entries == [
+    assert [(entry.what, entry.why) for entry in timeline] == [
         (f"Key {key.public_id}: revoked", "Leaked"),
         (f"Order {order.pk}: approved", "Paid"),
         (f"Order {order.pk}: placed", ""),
@@ -234,17 +259,16 @@ def test_other_accounts_are_not_on_the_page(
     assert len(panels["timeline"]) == 1
 
 
-def test_the_form_changes_no_plan(staff: Client, account: Account) -> None:
+def test_the_form_changes_no_plan_and_a_mistake_nothing_that_the_page_says(
+    staff: Client, account: Account
+) -> None:
     sent = {"name": "Renamed", "plan": "free", "per_minute": "7", "per_day": "8"}
+    page = staff.post(page_of(account), sent | {"name": ""})
+    assert page.status_code == 200
+    assert "1,000 requests a minute, 100,000 a day" in page.text
     assert staff.post(page_of(account), sent).status_code == 302
     account.refresh_from_db()
     assert (account.name, account.plan_id, account.per_day) == ("Renamed", "business", None)
-
-
-def test_a_mistake_in_the_form_changes_nothing_that_the_page_says(staff: Client, account: Account) -> None:
-    page = staff.post(page_of(account), {"name": "", "plan": "free", "per_minute": "7"})
-    assert page.status_code == 200
-    assert "1,000 requests a minute, 100,000 a day" in page.text
 
 
 def test_nothing_on_the_page_is_unescaped(staff: Client, account: Account, issue: Any) -> None:
@@ -255,29 +279,179 @@ def test_nothing_on_the_page_is_unescaped(staff: Client, account: Account, issue
     order_by(account)
     Pet.objects.update(name=evil)
     refuse(key, route=evil)
-    for path in (page_of(account), LIST, f"{page_of(account).removesuffix('change/')}what-if/"):
+    for path in (page_of(account), LIST, page_of(account, "what_if")):
         text = staff.get(path).text
         assert evil not in text
         assert "&lt;script&gt;alert(1)" in text
 
 
-def test_who_may_see_accounts_alone_sees_no_keys_and_orders(account: Account, key: ApiKey) -> None:
+def test_who_may_see_accounts_or_keys_alone_sees_nothing_else(account: Account, key: ApiKey) -> None:
+    warn_of_use({(account.pk, 1, 80): (100, 80)})
+    number_all()
     order_by(account)
     refuse(key)
-    text = clerk_who_may("view_account").get(page_of(account)).text
+    client = clerk_who_may("view_account")
+    text = client.get(page_of(account)).text
     assert "1,000 requests a minute" in text
-    for hidden in (key.public_id, "Rex 0", "req-1", "Issue a key", 'name="_save"'):
+    links = ["/admin/accounts/event/", *(page_of(account, verb) for verb in ("suspend", "change_plan"))]
+    for hidden in (key.public_id, "Rex 0", "req-1", "Reached 80%", "Issue a key", 'name="_save"', *links):
         assert hidden not in text
+    assert titles(client, "suspend acme") == []
+    User.objects.all().delete()
+    assert "req-1" not in clerk_who_may("view_apikey").get(page_of(key)).text
 
 
-def test_a_banned_key_is_named_however_many_newer_keys_there_are(
-    staff: Client, account: Account, issue: Any
+def test_a_contact_and_notes_are_kept_for_staff_alone(staff: Client, account: Account, api: Api) -> None:
+    form = {"name": account.name, "plan": "business", "contact_email": "Ann", "notes": "Calls Ann"}
+    page = staff.post(page_of(account), form)
+    assert page.context["adminform"].form.errors.keys() == {"contact_email"}
+    assert staff.post(page_of(account), form | {"contact_email": "ann@acme.test"}).status_code == 302
+    text = unescape(staff.get(page_of(account)).text)
+    for shown in ("ann@acme.test", "Calls Ann", "Changed contact email, notes"):
+        assert shown in text
+    entry = AuditEntry.objects.about(account).latest("id")
+    assert "ann@acme.test" not in f"{entry.before}{entry.after}"
+    assert entry.after.keys() == {"contact_email", "notes"}
+    assert "acme.test" not in api.get("/account").text
+
+
+# --- The page of a key ---------------------------------------------------------------------------
+
+
+def test_the_page_of_a_key_has_its_own_use_ban_and_refusals_before_its_form(
+    staff: Client, banned: ApiKey, issue: Any
 ) -> None:
-    oldest, _ = issue()
-    for _ in range(KEYS_SHOWN + 5):
-        issue()
-    now = round(timezone.now().timestamp() * 1_000_000)
-    KeyStanding.objects.create(key=oldest, banned_at=now, banned_until=now + 3_600_000_000)
+    other, _ = issue()
+    today = timezone.now().date()
+    DailyUsage.objects.create(key=banned, day=today, requests=4_321, refusals=7)
+    DailyUsage.objects.create(key=other, day=today, requests=9_999)
+    refuse(banned, request_id="of-mine")
+    refuse(other, request_id="of-another")
+    text = unescape(staff.get(page_of(banned)).text)
+    assert in_order(text, "Use in the last 30 days", "of-mine", 'id="apikey_form"', "History of the key")
+    assert f"Banned until {banned.ban_end(timezone.now()):%Y-%m-%d %H:%M} UTC. {WHY}" in text
+    assert "4,321" in text
+    assert "9,999" not in text
+    assert "of-another" not in text
+
+
+def test_the_page_of_a_key_leads_to_its_successor(staff: Client, key: ApiKey) -> None:
+    new, _ = key.rotate(by=OPERATOR)
+    assert f'replaced by <a class="office-link" href="{page_of(new)}"' in staff.get(page_of(key)).text
+    assert page_of(key) in staff.get(page_of(new)).text
+
+
+# --- Another plan --------------------------------------------------------------------------------
+
+
+def test_another_plan_holds_at_once_and_is_on_record_with_its_reason(
+    staff: Client, boss: User, account: Account, api: Api
+) -> None:
+    assert api.get("/pets")["X-RateLimit-Limit"] == "1000"
+    sent = {"reason": "They asked for less", "choice": "pro"}
+    page = staff.post(page_of(account, "change_plan"), sent, follow=True)
+    assert "The plan of Acme Pets is Pro now, with 300 requests a minute and 10,000 a day." in page.text
+    assert api.get("/pets")["X-RateLimit-Limit"] == "300"
+    entry = AuditEntry.objects.about(account).get()
+    assert (entry.action, entry.actor_id, entry.reason) == ("changed", boss.pk, "They asked for less")
+    assert (entry.before, entry.after) == ({"plan": "business"}, {"plan": "pro"})
+
+
+def test_enterprise_takes_its_numbers(staff: Client, account: Account) -> None:
+    sent = {"reason": "Agreed", "choice": "enterprise", "per_minute": "7", "per_day": "8"}
+    for per_day in ("8", "9"):
+        page = staff.post(page_of(account, "change_plan"), sent | {"per_day": per_day})
+        assert page.status_code == 302
+    account.refresh_from_db()
+    assert account.limits == (7, 9)
+
+
+@pytest.mark.parametrize(
+    ("sent", "sentence"),
+    [
+        ({"choice": "pro"}, "This field is required."),
+        ({"choice": "enterprise", "reason": "x"}, "needs both numbers"),
+        ({"choice": "pro", "reason": "x", "per_day": "7"}, "Leave both empty."),
+        ({"choice": "business", "reason": "x"}, "has this plan, with these numbers, already"),
+        ({"choice": "gold", "reason": "x"}, ""),
+        ({"choice": "enterprise", "reason": "x", "per_minute": "0", "per_day": "9" * 30}, "less than or"),
+    ],
+)
+def test_a_plan_with_a_mistake_changes_nothing(
+    staff: Client, account: Account, sent: dict[str, str], sentence: str
+) -> None:
+    page = staff.post(page_of(account, "change_plan"), sent)
+    assert page.status_code == 200
+    assert sentence in page.text
+    account.refresh_from_db()
+    assert account.plan_id == "business"
+    assert not AuditEntry.objects.about(account).exists()
+
+
+def test_the_return_key_chooses_no_plan(staff: Client, account: Account) -> None:
+    """Browsers press a form's first button then, unless it is disabled (HTML, implicit submission)."""
+    text = staff.get(page_of(account, "change_plan")).text
+    form = text[text.index('id="confirm-form"') :]
+    assert form.index("<button") == form.index('<button type="submit" disabled hidden>')
+    assert "Move to Business" not in form
+
+
+# --- Suspension ----------------------------------------------------------------------------------
+
+
+def test_its_keys_are_refused_from_the_next_request_on_until_it_is_lifted(
+    staff: Client, boss: User, account: Account, api: Api
+) -> None:
+    question = staff.get(page_of(account, "suspend"))
+    assert question.context["facts"]["Active keys"] == 1
+    assert "403 account_suspended" in question.text
+    assert api.get("/pets").status_code == 200
+    page = staff.post(page_of(account, "suspend"), {"reason": "Unpaid"}, follow=True)
+    assert "Acme Pets is suspended." in page.text
+    assert api.get("/pets").json()["code"] == "account_suspended"
+    assert "is suspended already." in staff.post(page_of(account, "suspend"), {"reason": "x"}).text
+    page = staff.post(page_of(account, "lift_suspension"), {"reason": "Paid"}, follow=True)
+    assert "The suspension of Acme Pets is lifted." in page.text
+    assert api.get("/pets").status_code == 200
+    entries = AuditEntry.objects.about(account).order_by("id")
+    assert list(entries.values_list("action", "actor_id", "reason")) == [
+        ("suspended", boss.pk, "Unpaid"),
+        ("suspension_lifted", boss.pk, "Paid"),
+    ]
+
+
+def test_it_shows_on_the_page_the_list_and_the_keys(staff: Client, account: Account, key: ApiKey) -> None:
+    assert re.search(r"Suspend\s*</a>", staff.get(page_of(account)).text)
+    Account.objects.create(name="Other", plan_id="free")
+    account.suspend(reason="Unpaid", by=OPERATOR)
     page = staff.get(page_of(account))
-    assert "No key is banned now." not in page.text
-    assert oldest.public_id in page.text
+    assert "so all its keys are refused. The reason: Unpaid" in page.text
+    assert page.context["panels"]["timeline"][0].what == "Suspended"
+    assert "Lift the suspension" in page.text
+    for state, names in (("suspended", [account.name]), ("active", ["Other"])):
+        assert [one.name for one in found(staff, state=state)] == names
+    assert "Account suspended" in staff.get(KEYS).text
+
+
+def test_the_palette_suspends_and_lifts(staff: Client, account: Account) -> None:
+    assert titles(staff, "suspend acme") == ["Suspend Acme Pets"]
+    assert titles(staff, "lift suspension acme") == []
+    account.suspend(reason="Unpaid", by=OPERATOR)
+    assert titles(staff, "suspend acme") == []
+    assert titles(staff, "lift the suspension of acme") == ["Lift the suspension of Acme Pets"]
+    (result,) = staff.post("/admin/search/", {"s": "lift acme"}).context["results"]
+    assert result.link == page_of(account, "lift_suspension")
+
+
+def test_no_key_is_issued_to_a_suspended_account_and_a_rotated_one_says_so(
+    staff: Client, account: Account, key: ApiKey
+) -> None:
+    account.suspend(reason="Unpaid", by=OPERATOR)
+    for path in (page_of(account), LIST):
+        assert "Issue a key" not in staff.get(path).text
+    assert "Issue a key for Acme Pets" not in titles(staff, "acme")
+    page = staff.post(f"{KEYS}add/", {"account": account.pk, "name": "Till", "scopes": ["pets:read"]})
+    assert "Acme Pets is suspended, so its keys are refused. Lift the suspension first." in page.text
+    assert account.keys.count() == 1
+    page = staff.post(page_of(key, "rotate"), {"overlap_hours": 1})
+    assert "this key works once the suspension is lifted" in page.text

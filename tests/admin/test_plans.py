@@ -5,15 +5,14 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import connection
 from django.test import Client
-from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
 from accounts.limits import MINUTE, microseconds
 from accounts.models import Account, AccountDayLoad, ApiKey, MinuteLoad, Plan
 from tests.conftest import OPERATOR, Api
+from tests.support.costs import queries_of
 from tests.support.staff import clerk_who_may
 
 
@@ -55,32 +54,34 @@ def test_a_change_that_touches_accounts_has_to_be_confirmed(
     assert api.get("/pets")["X-RateLimit-Limit"] == "900"
 
 
-def test_nothing_is_asked_where_nothing_changes(staff: Client, account: Account) -> None:
+def test_nothing_is_asked_where_nothing_changes_or_the_numbers_are_bad(
+    staff: Client, account: Account
+) -> None:
+    page = staff.post(page_of("business"), {"per_minute": 0, "per_day": "", "confirmed": "on"})
+    assert set(page.context["adminform"].form.errors) == {"per_minute", "per_day"}
+    assert Plan.objects.get(pk="business").per_day == 100_000
     same = {"per_minute": 1000, "per_day": 100_000}
     assert staff.post(page_of("business"), same).status_code == 302
 
 
-def test_a_tick_does_not_make_bad_numbers_good(staff: Client, account: Account) -> None:
-    page = staff.post(page_of("business"), {"per_minute": 0, "per_day": "", "confirmed": "on"})
-    assert set(page.context["adminform"].form.errors) == {"per_minute", "per_day"}
-    assert Plan.objects.get(pk="business").per_day == 100_000
-
-
 def test_enterprise_shows_its_accounts_and_asks_nothing(staff: Client) -> None:
-    Account.objects.create(name="Big", plan_id="enterprise", per_minute=7, per_day=8)
+    big = Account.objects.create(name="Big", plan_id="enterprise", per_minute=70, per_day=80)
     text = staff.get(page_of("enterprise")).text
     assert "1 account with 0 active keys" in text
     assert 'name="confirmed"' not in text
+    AccountDayLoad.objects.create(account=big, day=timezone.now().date(), minutes={"90": 1})
+    page = staff.get(page_of("enterprise", "what_if"), {"per_minute": 100, "per_day": 100})
+    assert cells(page)["Requests per minute"] == ("its own", "100")
+    assert cells(page)["Refused"] == ("20", "0 (0.0%)")
 
 
-def test_who_may_only_look_changes_no_plan(account: Account) -> None:
-    clerk = clerk_who_may("view_plan")
+def test_who_may_only_look_changes_no_plan_and_asks_for_no_account(account: Account) -> None:
+    clerk, numbers = clerk_who_may("view_plan"), {"per_minute": 5, "per_day": 6, "confirmed": "on"}
     assert 'name="confirmed"' not in clerk.get(page_of("business")).text
-    assert (
-        clerk.post(page_of("business"), {"per_minute": 5, "per_day": 6, "confirmed": "on"}).status_code
-        == 403
-    )
+    assert clerk.post(page_of("business"), numbers).status_code == 403
     assert clerk.get(page_of("business", "what_if")).status_code == 200
+    assert clerk.get(what_if_of(account)).status_code == 403
+    assert Client().get(what_if_of(account)).status_code == 302
 
 
 # --- What if -------------------------------------------------------------------------------------
@@ -115,28 +116,20 @@ def test_other_numbers_are_compared_with_todays(staff: Client, loads: None, path
     assert "These numbers would have refused 1,900 more requests than today&#x27;s." in page.text
 
 
-@pytest.mark.parametrize(
-    ("numbers", "verdict"),
-    [
-        ((2_000, 100_000), "refused 1,000 fewer requests than today's"),
-        ((1_000, 100_000), "refused as many requests as today's"),
-    ],
-)
-def test_the_verdict_is_a_sentence(
-    staff: Client, loads: None, path: str, numbers: tuple[int, int], verdict: str
-) -> None:
-    page = staff.get(path, {"per_minute": numbers[0], "per_day": numbers[1]})
-    assert verdict in page.context["verdict"]
+def test_the_verdict_is_a_sentence(staff: Client, loads: None) -> None:
+    for per_minute, verdict in (
+        (2_000, "refused 1,000 fewer requests than today's"),
+        (1_000, "refused as many requests as today's"),
+    ):
+        page = staff.get(page_of("business", "what_if"), {"per_minute": per_minute, "per_day": 100_000})
+        assert verdict in page.context["verdict"]
 
 
-def test_the_form_starts_with_the_numbers_that_hold(staff: Client, path: str) -> None:
+def test_the_form_starts_with_the_numbers_that_hold_and_nothing_refused(staff: Client, path: str) -> None:
     text = staff.get(path).text
     assert re.search(r'name="per_minute" value="1000"', text)
     assert re.search(r'name="per_day" value="100000"', text)
     assert "<table" not in text
-
-
-def test_where_nothing_came_nothing_is_refused(staff: Client, path: str) -> None:
     page = staff.get(path, {"per_minute": 1, "per_day": 1})
     assert "No requests were counted in the last 30 days" in page.text
     assert "would have been refused" not in page.text
@@ -167,8 +160,8 @@ def test_minutes_that_just_ended_count_and_join_their_day(
         {"per_minute": "\U0010ffff", "per_day": "=1+1"},
     ],
 )
-def test_any_other_input_gets_a_message(staff: Client, path: str, query: dict[str, str]) -> None:
-    page = staff.get(path, query)
+def test_any_other_input_gets_a_message(staff: Client, query: dict[str, str]) -> None:
+    page = staff.get(page_of("business", "what_if"), query)
     assert page.status_code == 200
     assert page.context["form"].errors
     assert "found" not in page.context
@@ -176,34 +169,21 @@ def test_any_other_input_gets_a_message(staff: Client, path: str, query: dict[st
 
 
 @pytest.mark.parametrize("value", ["\0", "x" * 100_000])
-def test_unusable_input_is_refused_with_a_page(staff: Client, path: str, value: str) -> None:
-    assert staff.get(path, {"per_minute": value, "per_day": value}).status_code == 400
-
-
-def test_enterprise_has_no_numbers_to_start_with(staff: Client) -> None:
-    big = Account.objects.create(name="Big", plan_id="enterprise", per_minute=70, per_day=80)
-    AccountDayLoad.objects.create(account=big, day=timezone.now().date(), minutes={"90": 1})
-    page = staff.get(page_of("enterprise", "what_if"), {"per_minute": 100, "per_day": 100})
-    assert cells(page)["Requests per minute"] == ("its own", "100")
-    assert cells(page)["Refused"] == ("20", "0 (0.0%)")
+def test_unusable_input_is_refused_with_a_page(staff: Client, value: str) -> None:
+    page = staff.get(page_of("business", "what_if"), {"per_minute": value, "per_day": value})
+    assert page.status_code == 400
 
 
 def test_nothing_is_asked_of_the_database_for_each_account(staff: Client, loads: None) -> None:
     def queries() -> int:
-        with CaptureQueriesContext(connection) as asked:
-            staff.get(page_of("business", "what_if"), {"per_minute": 5, "per_day": 50})
-        return len(asked)
+        numbers = {"per_minute": 5, "per_day": 50}
+        return queries_of(lambda: staff.get(page_of("business", "what_if"), numbers))
 
     few = queries()
     for number in range(20):
         other = Account.objects.create(name=f"Customer {number}", plan_id="business")
         AccountDayLoad.objects.create(account=other, day=timezone.now().date(), minutes={"90": 1})
     assert queries() == few <= 6
-
-
-def test_who_may_not_see_an_account_may_not_ask_for_it(account: Account) -> None:
-    assert clerk_who_may("view_plan").get(what_if_of(account)).status_code == 403
-    assert Client().get(what_if_of(account)).status_code == 302
 
 
 @pytest.mark.parametrize("object_id", ["nothing", "%00", "9" * 30, "x" * 3000])

@@ -13,13 +13,13 @@ from django.contrib.auth.models import Group, Permission, User
 from django.db import connection
 from django.db.migrations.loader import MigrationLoader
 from django.test import Client
-from django.test.utils import CaptureQueriesContext
 
 from accounts.admin.staff import ROLES
 from accounts.events.numbering import number_all
 from accounts.models import Account, ApiKey, Event
 from inventory.models import Category, Order, Pet
 from petstore.backoffice.site import PetstoreAdminSite
+from tests.support.costs import queries_of
 from tests.support.staff import member_of, signed_in, superuser
 
 GROUPS = ("Viewer", "Support", "Stock", "Owner")
@@ -35,46 +35,29 @@ SEES = {
     "Owner": CUSTOMERS | SHOP | STAFF | {"backoffice/auditentry"},
 }
 # Every page that changes something, and who may use it. `{}` is the id of a row.
-VERBS = {
-    "accounts/account/add": {"Support", "Owner"},
-    "accounts/account/{}/change": {"Support", "Owner"},
-    "accounts/account/{}/suspend": {"Support", "Owner"},
-    "accounts/account/{}/lift-suspension": {"Support", "Owner"},
-    "accounts/account/{}/change-plan": {"Support", "Owner"},
-    "accounts/account/{}/delete": {"Owner"},
-    "accounts/apikey/add": {"Support", "Owner"},
-    "accounts/apikey/{}/change": {"Support", "Owner"},
-    "accounts/apikey/{}/revoke": {"Support", "Owner"},
-    "accounts/apikey/{}/rotate": {"Support", "Owner"},
-    "accounts/apikey/{}/unban": {"Support", "Owner"},
-    "accounts/apikey/{}/delete": set(),
-    "accounts/plan/{}/change": {"Owner"},
-    "accounts/plan/add": set(),
-    "accounts/plan/{}/delete": set(),
-    "accounts/event/add": set(),
-    "accounts/event/{}/change": set(),
-    "accounts/event/{}/delete": set(),
-    "inventory/pet/add": {"Stock", "Owner"},
-    "inventory/pet/{}/change": {"Stock", "Owner"},
-    "inventory/pet/{}/delete": {"Stock", "Owner"},
-    "inventory/category/add": {"Stock", "Owner"},
-    "inventory/category/{}/change": {"Stock", "Owner"},
-    "inventory/category/{}/delete": {"Stock", "Owner"},
-    "inventory/order/add": set(),
-    "inventory/order/{}/change": {"Stock", "Owner"},
-    "inventory/order/{}/delete": set(),
-    "auth/user/add": {"Owner"},
-    "auth/user/{}/change": {"Owner"},
-    "auth/user/{}/password": {"Owner"},
-    "auth/user/{}/two-factor": {"Owner"},
-    "auth/user/{}/delete": {"Owner"},
-    "auth/group/add": {"Owner"},
-    "auth/group/{}/change": {"Owner"},
-    "auth/group/{}/delete": {"Owner"},
-    "backoffice/auditentry/add": set(),
-    "backoffice/auditentry/{}/change": set(),
-    "backoffice/auditentry/{}/delete": set(),
+USERS_OF = {
+    ("Support", "Owner"): """
+        accounts/account/add accounts/account/{}/change accounts/account/{}/suspend
+        accounts/account/{}/lift-suspension accounts/account/{}/change-plan accounts/apikey/add
+        accounts/apikey/{}/change accounts/apikey/{}/revoke accounts/apikey/{}/rotate
+        accounts/apikey/{}/unban
+    """,
+    ("Owner",): """
+        accounts/account/{}/delete accounts/plan/{}/change auth/user/add auth/user/{}/change
+        auth/user/{}/password auth/user/{}/two-factor auth/user/{}/delete auth/group/add
+        auth/group/{}/change auth/group/{}/delete
+    """,
+    (): """
+        accounts/apikey/{}/delete accounts/plan/add accounts/plan/{}/delete accounts/event/add
+        accounts/event/{}/change accounts/event/{}/delete inventory/order/add inventory/order/{}/delete
+        backoffice/auditentry/add backoffice/auditentry/{}/change backoffice/auditentry/{}/delete
+    """,
+    ("Stock", "Owner"): """
+        inventory/pet/add inventory/pet/{}/change inventory/pet/{}/delete inventory/category/add
+        inventory/category/{}/change inventory/category/{}/delete inventory/order/{}/change
+    """,
 }
+VERBS = {page: groups for groups, pages in USERS_OF.items() for page in pages.split()}
 
 
 @pytest.fixture
@@ -98,31 +81,15 @@ def path_of(page: str, rows: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("group", GROUPS)
-def test_a_group_sees_its_lists_and_no_others(rows: dict[str, Any], group: str) -> None:
+def test_a_group_sees_its_lists_and_uses_its_verbs_and_no_others(rows: dict[str, Any], group: str) -> None:
     client = signed_in(member_of(group))
-    seen = {model for model in LISTS if client.get(f"/admin/{model}/").status_code == 200}
-    assert seen == SEES[group]
-    refused = {client.get(f"/admin/{model}/").status_code for model in set(LISTS) - seen}
-    assert refused <= {403}
-
-
-@pytest.mark.parametrize("group", GROUPS)
-def test_the_navigation_leads_where_the_group_may_go_and_nowhere_else(db: None, group: str) -> None:
-    text = signed_in(member_of(group)).get("/admin/two-factor/", follow=True).text
-    text += signed_in(member_of(group, name="other")).get("/admin/password_change/").text
-    linked = {model for model in LISTS if f'href="/admin/{model}/"' in text}
-    assert linked == SEES[group]
-
-
-@pytest.mark.parametrize("group", GROUPS)
-def test_a_group_uses_its_verbs_and_no_others(rows: dict[str, Any], group: str) -> None:
-    client = signed_in(member_of(group))
+    statuses = {model: client.get(f"/admin/{model}/").status_code for model in LISTS}
+    assert statuses == {model: 200 if model in SEES[group] else 403 for model in LISTS}
+    text = client.get("/admin/two-factor/").text + client.get("/admin/password_change/").text
+    assert {model for model in LISTS if f'href="/admin/{model}/"' in text} == SEES[group]
     for page, groups in VERBS.items():
         status = client.post(path_of(page, rows), {}).status_code
-        if group in groups:
-            assert status in {200, 302}, (group, page, status)
-        else:
-            assert status == 403, (group, page, status)
+        assert status in ({200, 302} if group in groups else {403}), (group, page, status)
 
 
 def test_nobody_without_a_group_sees_or_does_anything(rows: dict[str, Any]) -> None:
@@ -131,36 +98,25 @@ def test_nobody_without_a_group_sees_or_does_anything(rows: dict[str, Any]) -> N
     assert {client.post(path_of(page, rows), {}).status_code for page in VERBS} == {403}
 
 
-@pytest.mark.parametrize(
-    ("group", "status"), [("Viewer", "placed"), ("Support", "placed"), ("Stock", "approved")]
-)
-def test_only_stock_and_owners_approve_orders(rows: dict[str, Any], group: str, status: str) -> None:
-    order = rows["inventory/order"]
-    signed_in(member_of(group)).post(
-        "/admin/inventory/order/", {"action": "approve", "_selected_action": order}
-    )
-    assert Order.objects.get(pk=order).status == status
+def test_only_stock_and_owners_approve_orders(rows: dict[str, Any]) -> None:
+    order = Order.objects.get(pk=rows["inventory/order"])
+    for group, status in (("Viewer", "placed"), ("Support", "placed"), ("Stock", "approved")):
+        sent = {"action": "approve", "_selected_action": order.pk}
+        signed_in(member_of(group)).post("/admin/inventory/order/", sent)
+        order.refresh_from_db()
+        assert order.status == status
 
 
 # --- The groups themselves -----------------------------------------------------------------------
 
 
-def make_groups() -> None:
-    """Run the migration's function again."""
-    name = ("backoffice", "0003_groups")
-    migration = MigrationLoader(connection).get_migration(*name)
-    migration.operations[0].code(apps, None)  # type: ignore[attr-defined]
-
-
-def test_a_new_database_has_the_groups(db: None) -> None:
-    assert set(Group.objects.values_list("name", flat=True)) == set(GROUPS)
-
-
 def test_making_the_groups_again_changes_nothing_that_was_edited(db: None) -> None:
+    assert set(Group.objects.values_list("name", flat=True)) == set(GROUPS)
     viewer = Group.objects.get(name="Viewer")
     viewer.permissions.set(Permission.objects.filter(codename="view_pet"))
     Group.objects.get(name="Stock").delete()
-    make_groups()
+    migration: Any = MigrationLoader(connection).get_migration("backoffice", "0003_groups")
+    migration.operations[0].code(apps, None)
     assert [each.codename for each in viewer.permissions.all()] == ["view_pet"]
     assert Group.objects.get(name="Stock").permissions.filter(codename="change_pet").exists()
 
@@ -181,13 +137,32 @@ def edit(client: Client, user: User, **fields: Any) -> Any:
     )
 
 
-def test_an_owner_hires_a_clerk_for_a_group(db: None) -> None:
-    clerk = User.objects.create(username="clerk")
+def test_an_owner_hires_a_clerk_for_a_group_until_they_leave(db: None) -> None:
+    clerk, client = User.objects.create(username="clerk"), signed_in(member_of("Owner"))
+    page = client.get(f"/admin/auth/user/{clerk.pk}/change/")
+    assert page.context["adminform"].form["is_active"].value() is False  # Active, but no member of staff.
+    assert f'href="/admin/auth/user/{clerk.pk}/password/">Reset password</a>' in page.text
     stock = Group.objects.get(name="Stock")
-    assert edit(signed_in(member_of("Owner")), clerk, groups=stock.pk).status_code == 302
+    assert edit(client, clerk, groups=stock.pk, is_superuser="on").status_code == 302
     clerk.refresh_from_db()
-    assert clerk.is_staff
+    assert (clerk.is_staff, clerk.is_superuser) == (True, False)
     assert clerk.has_perm("inventory.change_pet")
+    address = f"/admin/auth/user/{clerk.pk}/"
+    assert f"{address}delete/" not in client.get(f"{address}change/").text
+    assert client.post(f"{address}delete/", {"post": "yes"}).status_code == 403
+    edit(client, clerk, is_active="")
+    clerk.refresh_from_db()
+    assert (clerk.is_active, clerk.is_staff) == (False, False)
+    assert f"{address}delete/" in client.get(f"{address}change/").text
+    assert client.post(f"{address}delete/", {"post": "yes"}).status_code == 302
+    assert not User.objects.filter(pk=clerk.pk).exists()
+
+
+def test_a_superuser_makes_a_superuser(db: None) -> None:
+    clerk = User.objects.create(username="clerk", is_staff=True)
+    edit(signed_in(superuser()), clerk, is_superuser="on")
+    clerk.refresh_from_db()
+    assert clerk.is_superuser
 
 
 def test_a_new_colleague_has_one_of_the_roles_that_the_form_explains(db: None) -> None:
@@ -210,25 +185,11 @@ def test_who_has_several_groups_keeps_them_until_another_role_is_chosen(db: None
     assert [group.name for group in clerk.groups.all()] == ["Viewer"]
 
 
-@pytest.mark.parametrize("sent", ["x", "1,x", "9" * 30, "-1", "\u0661"])
-def test_no_role_that_is_not_there_is_taken(db: None, sent: str) -> None:
-    clerk = member_of("Viewer")
-    assert edit(signed_in(superuser()), clerk, groups=sent).status_code in {200, 400}
-    assert [group.name for group in clerk.groups.all()] == ["Viewer"]
-
-
-def test_who_has_left_can_not_sign_in(db: None) -> None:
-    clerk = member_of("Stock")
-    edit(signed_in(member_of("Owner")), clerk, is_active="")
-    clerk.refresh_from_db()
-    assert (clerk.is_active, clerk.is_staff) == (False, False)
-
-
-def test_saving_somebody_who_may_not_sign_in_does_not_let_them_in(db: None) -> None:
-    clerk = User.objects.create(username="clerk")  # Active, but no member of staff.
-    client = signed_in(superuser())
-    page = client.get(f"/admin/auth/user/{clerk.pk}/change/")
-    assert page.context["adminform"].form["is_active"].value() is False
+def test_no_role_that_is_not_there_is_taken(db: None) -> None:
+    clerk, client = member_of("Viewer"), signed_in(superuser())
+    for sent in ("x", "1,x", "9" * 30, "-1", "\u0661"):
+        assert edit(client, clerk, groups=sent).status_code in {200, 400}
+        assert [group.name for group in clerk.groups.all()] == ["Viewer"]
 
 
 def test_the_list_of_staff_costs_the_same_for_any_number_of_them(db: None) -> None:
@@ -237,22 +198,14 @@ def test_the_list_of_staff_costs_the_same_for_any_number_of_them(db: None) -> No
     for number in range(2):
         for name in GROUPS:
             member_of(name, name=f"{name} {number}")
-        with CaptureQueriesContext(connection) as queries:
-            text = client.get("/admin/auth/user/").text
-        costs.append(len(queries))
+        costs.append(queries_of(lambda: client.get("/admin/auth/user/")))
     assert costs[0] == costs[1]
+    text = client.get("/admin/auth/user/").text
     assert "Superuser" in text
     assert "Never" in text
     stock = Group.objects.get(name="Stock").pk
     rows = client.get("/admin/auth/user/", {"role": stock}).context["cl"].result_list
     assert {user.username for user in rows} == {"Stock 0", "Stock 1"}
-
-
-def test_an_owner_makes_nobody_a_superuser(db: None) -> None:
-    clerk = User.objects.create(username="clerk", is_staff=True)
-    edit(signed_in(member_of("Owner")), clerk, is_superuser="on")
-    clerk.refresh_from_db()
-    assert not clerk.is_superuser
 
 
 @pytest.mark.parametrize("page", ["change", "password", "delete", "two-factor"])
@@ -274,7 +227,7 @@ def personnel() -> User:
     return clerk
 
 
-def test_nobody_gives_permissions_that_they_lack(db: None) -> None:
+def test_nobody_gives_permissions_or_a_group_that_they_lack(db: None) -> None:
     clerk = User.objects.create(username="clerk", is_staff=True)
     wanted = Permission.objects.get(codename="change_plan")
     owned = Permission.objects.get(codename="view_pet")
@@ -282,38 +235,23 @@ def test_nobody_gives_permissions_that_they_lack(db: None) -> None:
     clerk.user_permissions.add(owned)
     assert edit(client, clerk, user_permissions=[owned.pk, wanted.pk]).status_code == 200
     assert list(clerk.user_permissions.all()) == [owned]
+    assert edit(client, clerk, groups=Group.objects.get(name="Owner").pk).status_code == 200
+    assert not clerk.groups.exists()
     assert edit(client, clerk, user_permissions=[]).status_code == 302
     assert not clerk.user_permissions.exists()
-
-
-def test_nobody_puts_others_into_a_group_that_may_do_more_than_they(db: None) -> None:
-    clerk = User.objects.create(username="clerk", is_staff=True)
-    owner = Group.objects.get(name="Owner")
-    assert edit(signed_in(personnel()), clerk, groups=owner.pk).status_code == 200
-    assert not clerk.groups.exists()
-
-
-def test_nobody_edits_somebody_who_may_do_more_than_they(db: None) -> None:
-    owner = member_of("Owner", is_active=False)
-    assert edit(signed_in(personnel()), owner, username="taken").status_code == 403
-    assert User.objects.filter(username="owner").exists()
-
-
-def test_nobody_gives_a_group_permissions_that_they_lack(db: None) -> None:
     own = Group.objects.create(name="Mine")
-    wanted = Permission.objects.get(codename="change_plan")
-    response = signed_in(personnel()).post(
-        f"/admin/auth/group/{own.pk}/change/", {"name": "Mine", "permissions": [wanted.pk]}
-    )
-    assert response.status_code == 200
+    sent = {"name": "Mine", "permissions": [wanted.pk]}
+    assert client.post(f"/admin/auth/group/{own.pk}/change/", sent).status_code == 200
     assert not own.permissions.exists()
 
 
-def test_nobody_edits_a_group_that_may_do_more_than_they(db: None) -> None:
-    owner = Group.objects.get(name="Owner")
-    response = signed_in(personnel()).post(f"/admin/auth/group/{owner.pk}/change/", {"name": "Gone"})
-    assert response.status_code == 403
-    assert owner.permissions.exists()
+def test_nobody_edits_somebody_or_a_group_that_may_do_more_than_they(db: None) -> None:
+    client, owner = signed_in(personnel()), member_of("Owner", is_active=False)
+    assert edit(client, owner, username="taken").status_code == 403
+    assert User.objects.filter(username="owner").exists()
+    owners = Group.objects.get(name="Owner")
+    assert client.post(f"/admin/auth/group/{owners.pk}/change/", {"name": "Gone"}).status_code == 403
+    assert owners.permissions.exists()
 
 
 @pytest.mark.parametrize("who", ["owner", "superuser"])
@@ -330,12 +268,6 @@ def test_nobody_takes_away_their_own_rights(db: None, who: str) -> None:
     assert User.objects.filter(pk=user.pk).exists()
 
 
-def test_an_owner_finds_where_to_reset_a_password(db: None) -> None:
-    clerk = member_of("Viewer")
-    page = signed_in(member_of("Owner")).get(f"/admin/auth/user/{clerk.pk}/change/").text
-    assert f'href="/admin/auth/user/{clerk.pk}/password/">Reset password</a>' in page
-
-
 def test_the_page_of_a_colleague_is_in_plain_words(db: None) -> None:
     clerk = member_of("Viewer", last_login=datetime(2026, 11, 23, 7, 35, 26, 976639, UTC))
     client = signed_in(superuser())
@@ -344,24 +276,6 @@ def test_the_page_of_a_colleague_is_in_plain_words(db: None) -> None:
     for page in (change, client.get("/admin/auth/user/add/").text):
         assert "letters, digits and the signs @ . + - _" in page
         assert not re.search(r"Designates|or fewer|[Aa]dd user|26\.97", page)
-
-
-def test_only_who_may_no_longer_sign_in_is_offered_to_be_deleted(db: None) -> None:
-    clerk, client = member_of("Viewer"), signed_in(member_of("Owner"))
-    address = f"/admin/auth/user/{clerk.pk}/"
-    assert f"{address}delete/" not in client.get(f"{address}change/").text
-    assert client.post(f"{address}delete/", {"post": "yes"}).status_code == 403
-    edit(client, clerk, is_active="")
-    assert f"{address}delete/" in client.get(f"{address}change/").text
-    assert client.post(f"{address}delete/", {"post": "yes"}).status_code == 302
-    assert not User.objects.filter(pk=clerk.pk).exists()
-
-
-def test_a_superuser_makes_a_superuser(db: None) -> None:
-    clerk = User.objects.create(username="clerk", is_staff=True)
-    edit(signed_in(superuser()), clerk, is_superuser="on")
-    clerk.refresh_from_db()
-    assert clerk.is_superuser
 
 
 def test_who_has_just_lost_their_rights_takes_nobody_elses(

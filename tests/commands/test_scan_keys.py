@@ -56,20 +56,14 @@ def test_key_is_found_in_any_surroundings(text: str, around: str) -> None:
 
 def test_what_only_looks_like_a_key_is_not_found(text: str) -> None:
     other = "1" if text[-1] != "1" else "2"
-    lookalikes = [
-        text[:-1] + other,
-        text[:-1],
-        "x" + text,
-        text + "x",
-        text.upper(),
-        text.replace("live", "prod"),
-    ]
-    assert found("\n".join(lookalikes).encode()) == []
+    lookalikes = [text[:-1] + other, text[:-1], f"x{text}", f"{text}x", text.upper()]
+    assert found("\n".join([*lookalikes, text.replace("live", "prod")]).encode()) == []
 
 
-@pytest.mark.parametrize("offset", [0, 1, 30, 61, 62, 63, LONGEST - 1, LONGEST, LONGEST + 1, LONGEST + 62])
-def test_key_across_two_pieces_of_a_stream_is_found_once(text: str, offset: int) -> None:
-    data = b"\n" * (PIECE - offset) + text.encode() + b"\n" * PIECE
+@pytest.mark.parametrize("encoding", ["ascii", "utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("offset", [0, 1, 2, 62, 63, 123, 124, 125, LONGEST - 1, LONGEST, LONGEST + 1])
+def test_key_across_two_pieces_of_a_stream_is_found_once(text: str, offset: int, encoding: str) -> None:
+    data = b"\n" * (PIECE - offset) + text.encode(encoding) + b"\n" * PIECE
     assert found(data) == [(text, PIECE - offset + 1)]
 
 
@@ -81,15 +75,6 @@ def test_key_is_found_in_every_encoding_of_windows(text: str, encoding: str, aro
     data = around.format(text, text).encode(encoding)
     lines = around.split("\n")
     assert found(data) == [(text, number) for number, line in enumerate(lines, 1) if "{}" in line]
-
-
-@pytest.mark.parametrize("offset", [0, 1, 2, 62, 123, 124, 125, LONGEST, LONGEST + 1])
-@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
-def test_wide_key_across_two_pieces_of_a_stream_is_found_once(
-    text: str, offset: int, encoding: str
-) -> None:
-    data = b"\n" * (PIECE - offset) + text.encode(encoding) + b"\n" * PIECE
-    assert found(data) == [(text, PIECE - offset + 1)]
 
 
 def run(*arguments: str) -> list[dict[str, Any]]:
@@ -116,15 +101,6 @@ def test_command_says_which_keys_are_live(issue: Issue, text: str, tmp_path: Pat
     ]
     assert rows[0]["account"] == "Acme Pets"
     assert live_text not in json.dumps(rows)
-
-
-def test_command_revokes_live_keys_if_asked(issue: Issue, tmp_path: Path) -> None:
-    key, text = issue()
-    (tmp_path / "leak").write_text(text)
-    rows = run(str(tmp_path / "leak"), "--revoke", "--reason", "Found in a public repository.")
-    key.refresh_from_db()
-    assert rows[0]["state"] == "revoked now"
-    assert key.revoked_reason == "Found in a public repository."
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress, zipped, zlib_of_git])
@@ -160,7 +136,8 @@ def test_exit_status_says_whether_a_live_key_is_left(issue: Issue, tmp_path: Pat
     (tmp_path / "leak").write_text(issue()[1])
     with pytest.raises(SystemExit, match="1"):
         call_command("scan_keys", str(tmp_path))
-    call_command("scan_keys", str(tmp_path), "--revoke", "--reason", "Leaked.")
+    assert run(str(tmp_path), "--revoke", "--reason", "Leaked.")[0]["state"] == "revoked now"
+    assert ApiKey.objects.get().revoked_reason == "Leaked."
     call_command("scan_keys", str(tmp_path))
 
 

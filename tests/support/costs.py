@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from psycopg import sql
 
 # Blocks of 8 KiB: some for each of a page's 51 rows and for what is joined to it.
@@ -13,6 +14,13 @@ MOST_STEPS = 15_000  # Of SQLite's virtual machine; a walk along 20,000 rows tak
 STEPS = 100
 
 Page = Callable[[], Any]
+
+
+def queries_of(page: Page) -> int:
+    """Return how many queries a page takes."""
+    with CaptureQueriesContext(connection) as queries:
+        page()
+    return len(queries)
 
 
 def plans(queries: Iterable[str]) -> Iterator[str]:

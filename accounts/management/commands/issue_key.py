@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 from django.core.management.base import CommandError
-from django.db import IntegrityError, transaction
+from django.db import transaction
 from django.utils import timezone
 
 from accounts.management.base import KeyCommand, describe, operator
@@ -18,7 +18,6 @@ MAX_DAYS = 36_500
 
 
 def comma_separated(text: str) -> list[str]:
-    """Return the parts of an option."""
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
@@ -51,8 +50,7 @@ class Command(KeyCommand):
         parser.add_argument("--per-day", type=int, metavar="N", help="Enterprise only.")
 
     def run(self, options: dict[str, Any]) -> None:
-        with transaction.atomic():
-            key, text = self.issue(options)
+        key, text = self.issue(options)
         self.answer(
             options,
             {"key": text, **describe(key)},
@@ -60,8 +58,8 @@ class Command(KeyCommand):
             "Copy it now: it can't be shown again.",
         )
 
+    @transaction.atomic
     def issue(self, options: dict[str, Any]) -> tuple[ApiKey, str]:
-        """Return a new key and its text."""
         account = self.find_or_make_account(options)
         days = options["expires_in_days"]
         if days is not None and not 1 <= days <= MAX_DAYS:
@@ -87,22 +85,15 @@ class Command(KeyCommand):
         # so that a plan that staff choose at this moment is not written over; usage is written meanwhile.
         of_that_name = Account.objects.select_for_update(no_key=True)
         numbers = (options["per_minute"], options["per_day"])
-        first = {
-            "plan_id": options["plan"] or PlanCode.FREE,
-            "per_minute": numbers[0],
-            "per_day": numbers[1],
-        }
         account = named(of_that_name, name)
         if account is None:
-            new = Account(name=name, **first)
+            plan_id = options["plan"] or PlanCode.FREE
+            new = {"name": name, "plan_id": plan_id, "per_minute": numbers[0], "per_day": numbers[1]}
             # Not whether it is alone with its name: another command may make it at this moment.
-            new.full_clean(validate_unique=False)
-            try:
-                with transaction.atomic():
-                    new.save()
-                return new
-            except IntegrityError:
-                account = of_that_name.get(name__nfc=name)
+            Account(**new).full_clean(validate_unique=False)
+            account, is_new = of_that_name.get_or_create(name__nfc=name, defaults=new)
+            if is_new:
+                return account
         plan = options["plan"] or account.plan_id
         if numbers == (None, None) and plan == account.plan_id:
             numbers = (account.per_minute, account.per_day)

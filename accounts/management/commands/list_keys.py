@@ -45,7 +45,6 @@ def in_words(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """Return the rows as a table with aligned columns."""
     lines = [[column.upper() for column in COLUMNS]]
     lines += [[visible(str(row[column] or "-")) for column in COLUMNS] for row in map(in_words, rows)]
     widths = [max(len(line[index]) for line in lines) for index in range(len(COLUMNS))]

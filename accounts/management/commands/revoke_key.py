@@ -1,26 +1,12 @@
 """End an API key."""
 
-from argparse import ArgumentParser
-from typing import Any
-
-from accounts.management.base import KeyCommand, describe, find_key, operator
-from petstore.management.base import visible
+from accounts.management.base import KeyVerbCommand
+from accounts.models import ApiKey
 
 
-class Command(KeyCommand):
+class Command(KeyVerbCommand):
     help = "End a key at once and for good."
     examples = """
         manage.py revoke_key 0Zl4dF9kQ2mXa7 --reason "Found in a public repository"
         """
-
-    def add_arguments(self, parser: ArgumentParser) -> None:
-        super().add_arguments(parser)
-        parser.add_argument("id", help="The key's public id.")
-        parser.add_argument("--reason", required=True, metavar="TEXT", help="Why; kept with the key.")
-
-    def run(self, options: dict[str, Any]) -> None:
-        key = find_key(options["id"])
-        key.revoke(reason=options["reason"], by=operator())
-        self.answer(
-            options, describe(key), f"Done. Key {key.public_id} of {visible(key.account.name)} is revoked."
-        )
+    verb, done = ApiKey.revoke, "revoked"
