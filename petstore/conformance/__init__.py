@@ -1,14 +1,12 @@
 """Checks of any deployment against the contract, from outside: over HTTP, with nothing but a key."""
 
-from types import ModuleType
-
-from petstore.conformance import reading, refusals, responses, writing
+from petstore.conformance import rules
 from petstore.conformance.checks import Check
 
-
-def checks(module: ModuleType) -> list[Check]:
-    return [found for found in vars(module).values() if isinstance(found, Check)]
-
-
-# In the order in which they run: the last read every response that the others got.
-CHECKS = checks(reading) + refusals.REFUSALS + checks(refusals) + checks(writing) + checks(responses)
+# In the order in which they stand there: the last read every response that the others got.
+CHECKS = [
+    one
+    for found in vars(rules).values()
+    for one in (found if isinstance(found, list) else [found])
+    if isinstance(one, Check)
+]

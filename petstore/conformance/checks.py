@@ -24,6 +24,13 @@ class NothingToCheckError(Exception):
     """The deployment has nothing to check this on, for example no pets. That is no fault."""
 
 
+OUTCOMES = {
+    BrokenError: Outcome.FAILED,
+    NothingToCheckError: Outcome.SKIPPED,
+    NotRunError: Outcome.NOT_RUN,
+}
+
+
 @dataclass(frozen=True)
 class Check:
     """One rule of the contract, and the function that looks at it."""
@@ -46,12 +53,8 @@ class Check:
         """Carry it out. Raises UnreachableError where no response comes."""
         try:
             self.look(session)
-        except BrokenError as error:
-            return Result(self, Outcome.FAILED, str(error))
-        except NothingToCheckError as error:
-            return Result(self, Outcome.SKIPPED, str(error))
-        except NotRunError as error:
-            return Result(self, Outcome.NOT_RUN, str(error))
+        except tuple(OUTCOMES) as error:
+            return Result(self, OUTCOMES[type(error)], str(error))
         except (LookupError, TypeError, ValueError, AttributeError) as error:  # A body of another shape.
             return Result(self, Outcome.FAILED, f"An answer has an unexpected shape: {error!r}.")
         return Result(self, Outcome.PASSED, "")

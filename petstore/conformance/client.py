@@ -6,7 +6,7 @@ from email.message import Message
 from email.utils import parsedate_to_datetime
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 import orjson
 
@@ -25,7 +25,10 @@ class UnreachableError(Exception):
 
 @dataclass(frozen=True)
 class Response:
-    """A response, and what was requested: method and path with its query."""
+    """A response, and what was requested: method and path with its query.
+
+    Its methods raise BrokenError where it is not as they say.
+    """
 
     request: str
     status: int
@@ -38,25 +41,23 @@ class Response:
         return parsedate_to_datetime(self.header("Date")).timestamp()
 
     def expect(self, holds: object, otherwise: str) -> None:
-        """Raise BrokenError with this sentence about the response unless something holds."""
         if not holds:
             raise BrokenError(f"{self.request}: {otherwise}")
 
+    def expect_equal(self, what: str, found: object, wanted: object) -> None:
+        self.expect(found == wanted, f"{what} is {found!r}, not {wanted!r}.")
+
     def expect_status(self, status: int, what: str = "") -> "Response":
-        """Return the response. Raises BrokenError, with what it was asked with, for another status."""
         self.expect(self.status == status, f"{what}answers {self.status}, not {status}.")
         return self
 
     def header(self, name: str) -> str:
-        """Return a header. Raises BrokenError without it."""
         self.expect(name in self.headers, f"the header {name} is missing.")
         return str(self.headers[name])
 
     def json(self) -> Any:
-        """Return the body's value. Raises BrokenError unless it is JSON and says so."""
         media_type = self.header("Content-Type").partition(";")[0].strip()
-        is_json = media_type == "application/json"
-        self.expect(is_json, f"the media type is {media_type!r}, not 'application/json'.")
+        self.expect_equal("the media type", media_type, "application/json")
         try:
             return orjson.loads(self.body)
         except orjson.JSONDecodeError as error:
@@ -69,7 +70,7 @@ def exchange(base: str, method: str, path: str, headers: Headers, body: bytes | 
     kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
     connection = kind(parts.netloc, timeout=TIMEOUT_SECONDS)
     try:
-        target = urlunsplit(("", "", parts.path or "/", parts.query, ""))
+        target = parts._replace(scheme="", netloc="", path=parts.path or "/", fragment="").geturl()
         connection.request(method, target, body, headers)
         with connection.getresponse() as response:
             content = response.read()

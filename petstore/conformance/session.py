@@ -27,7 +27,7 @@ class Session:
         self.responses: list[Response] = []  # Those under /v1.
         self.keyed: list[Response] = []  # Those to requests with the key.
         self.feed_end = ""  # Where the feed ended before anything was written.
-        self.written: list[dict[str, Any]] = []  # Type and data of each event that the feed must have.
+        self.written: dict[str, list[tuple[str, Any]]] = {}  # Type and data of events, by the data's name.
         self.left_behind: list[str] = []
 
     def send(
@@ -67,34 +67,26 @@ class Session:
         if left.isascii() and left.isdigit() and int(left) - needed < self.keep:
             raise NotRunError(f"Only {left} requests are left of the quota. See --keep.")
 
-    def page(self, path: str) -> Response:
-        """Fetch a page outside /v1, without the key; that costs no quota."""
-        return exchange(self.url.removesuffix("/v1"), "GET", path, AGENT)
+    def page(self, path: str) -> tuple[list[dict[str, Any]], str]:
+        """Fetch one page of a list; return its rows, and the next page's path or nothing.
 
-    def rows(self, path: str) -> tuple[list[dict[str, Any]], Response]:
-        """Fetch one page of a list; return its rows and the response."""
-        response = self.send("GET", path).expect_status(200)
-        return response.json(), response
-
-    def next_path(self, response: Response) -> str:
-        """Return the next page's path and query, or nothing on the last page.
-
-        Raises BrokenError for a URL elsewhere (D10), and for one that is not the next of this query (D9).
+        Raises BrokenError for a next URL elsewhere (D10), and for one that is not of this query (D9).
         """
-        link = NEXT.search(response.headers["Link"] or "")
+        response = self.send("GET", path).expect_status(200)
+        rows, link = response.json(), NEXT.search(response.headers["Link"] or "")
         if link is None:
-            return ""
+            return rows, ""
         ours = link[1].startswith(f"{self.url}/")
         response.expect(ours, f"the next page is at {link[1]}, not under {self.url}.")
-        asked, following = (dict(parse_qsl(urlsplit(url).query)) for url in (response.request, link[1]))
-        kept = {name: asked[name] for name in asked.keys() - {"cursor", "since"}}
-        repeats = "cursor" in following and following | kept == following
+        asked, told = (dict(parse_qsl(urlsplit(url).query)) for url in (path, link[1]))
+        kept = {name: value for name, value in asked.items() if name not in {"cursor", "since"}}
+        repeats = "cursor" in told and told | kept == told
         response.expect(repeats, f"the next page is at {link[1]}, without a cursor or the query.")
-        return link[1].removeprefix(self.url)
+        return rows, link[1].removeprefix(self.url)
 
     def feed(self, path: str) -> tuple[list[dict[str, Any]], str]:
         """Fetch one page of the feed; return its events and where the next is. Raises BrokenError (D40)."""
-        events, response = self.rows(path)
-        following = self.next_path(response)
-        response.expect(following, "it doesn't say where to ask next, as each page of the feed must.")
+        events, following = self.page(path)
+        told = "it doesn't say where to ask next, as each page of the feed must."
+        self.responses[-1].expect(following, told)
         return events, following

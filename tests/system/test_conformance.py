@@ -9,7 +9,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from petstore.conformance import CHECKS
-from petstore.conformance.refusals import REFUSALS
+from petstore.conformance.rules import REFUSALS
 from tests.support.live import Service
 from tests.support.servers import free_port
 from tests.system.broken import FOLLOWED, VARIANTS, Reply, Variant, broken, every_code_is_another, too_soon
@@ -89,7 +89,7 @@ LOOK_AT_OTHERS = {FOLLOWED, "filters_are_obeyed", "refusal_says_when_to_come_bac
 def test_broken_deployment_is_found(
     shop: Service, key: str, variant: Variant, finds: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("petstore.conformance.writing.PAUSES", (0, 0.3))  # What is lost never comes.
+    monkeypatch.setattr("petstore.conformance.rules.PAUSES", (0, 0.3))  # What is lost never comes.
     if not (finds in LOOK_AT_OTHERS or finds.startswith("every_")):
         alone = [check for check in CHECKS if check.name == finds]
         monkeypatch.setattr("petstore.management.commands.conformance.CHECKS", alone)
