@@ -10,11 +10,6 @@ from inventory.models import Category, Order, Pet
 from tests.conftest import Api
 
 
-@pytest.fixture
-def pet(category: Category) -> Pet:
-    return Pet.objects.create(name="Biscuit", category=category)
-
-
 @pytest.fixture(params=["/pets", "/pets/{id}", "/categories"])
 def path(request: Any, pet: Pet) -> str:
     return str(request.param).format(id=pet.id)
