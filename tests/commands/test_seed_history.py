@@ -6,9 +6,8 @@ from random import Random
 
 import pytest
 from django.core.management import CommandError, call_command
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import F, Sum
-from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from accounts import reports
@@ -114,12 +113,6 @@ def test_same_numbers_give_the_same_history() -> None:
     assert told() == told()
 
 
-def test_history_takes_few_statements_however_many_accounts() -> None:
-    with CaptureQueriesContext(connection) as queries, transaction.atomic():
-        add_history(Random("a"), NOW, 365, 40)
-    assert len(queries) < 120
-
-
 def test_history_is_never_mixed_with_customers_unawares() -> None:
     Account.objects.create(name="A customer", plan_id=PlanCode.FREE)
     with pytest.raises(CommandError, match="There are customers already"):
@@ -136,13 +129,8 @@ def test_history_may_stand_beside_the_first_account_of_a_new_service() -> None:
 
 def test_forced_twice_adds_others() -> None:
     for _ in range(2):
-        seed("--history-days", "2", "--accounts", "500", "--force")
-    assert Account.objects.count() == 1_000
-
-
-def test_without_a_number_of_days_there_is_no_history() -> None:
-    assert seed("--pets", "5") == "Done. Added 5 pets.\n"
-    assert not Account.objects.exists()
+        seed("--history-days", "2", "--accounts", "100", "--force")
+    assert Account.objects.count() == 200
 
 
 @pytest.mark.parametrize(
