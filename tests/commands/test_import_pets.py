@@ -503,26 +503,3 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path, small_batches: None)
     assert more < 8_000_000
     assert more - some < 300_000  # The other rows alone would take over 1,000,000 bytes.
     assert Pet.objects.count() == 6_510
-
-
-# --- Progress ------------------------------------------------------------------------------------
-
-
-class Terminal(StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-def test_progress_is_shown_on_a_terminal_and_wiped_and_not_to_programs(
-    write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    terminal = Terminal()
-    monkeypatch.setattr("sys.stderr", terminal)
-    call_command("import_pets", write(GOOD), stdout=StringIO())
-    drawn = terminal.getvalue()
-    assert "Checking: " in drawn
-    assert "Adding:   0%|" in drawn
-    assert "\x1b" not in drawn
-    assert drawn.split("\r")[-2].strip() == ""
-    run_json(write(GOOD))
-    assert terminal.getvalue() == drawn
