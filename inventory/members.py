@@ -45,6 +45,11 @@ class Member:
         return self.attribute.removesuffix("_id")
 
     @property
+    def columns(self) -> list[str]:
+        """The columns of files that may say it, the one that is written first."""
+        return [name for name in (self.column, self.name) if name]
+
+    @property
     def expression(self) -> Any:
         """What a queryset is annotated with; None for a column of the same name."""
         if self.sql is not None:
@@ -91,14 +96,16 @@ class Members:
         return {member.name: member.example for member in self} | changes
 
 
+ID = Member(
+    name="id",
+    help_text="Unique identifier, assigned by the service.",
+    example=1,
+    rule="Int64Field",
+)
+
 PET = Members(
     (
-        Member(
-            name="id",
-            help_text="Unique identifier, assigned by the service.",
-            example=1,
-            rule="Int64Field",
-        ),
+        ID,
         Member(
             name="name",
             help_text="The pet's name.",
@@ -131,12 +138,7 @@ PET = Members(
 
 ORDER = Members(
     (
-        Member(
-            name="id",
-            help_text="Unique identifier, assigned by the service.",
-            example=1,
-            rule="Int64Field",
-        ),
+        ID,
         Member(
             name="petId",
             help_text="Identifier of the pet.",

@@ -15,19 +15,14 @@ from petstore.backoffice.wording import short
 from petstore.db.names import nfc, search_key
 
 BATCH = 5_000
-COLUMNS = [name for member in PET.sent for name in (member.column, member.name) if name]
-MAIN_COLUMNS = [member.column or member.name for member in PET.sent]
+COLUMNS = [column for member in PET.sent for column in member.columns]
+MAIN_COLUMNS = [member.columns[0] for member in PET.sent]
 # Of each member that a file must have, the columns that may say it.
-NEEDED = [
-    [name for name in (member.column, member.name) if name]
-    for member in PET.sent
-    if member.default is REQUIRED
-]
+NEEDED = [member.columns for member in PET.sent if member.default is REQUIRED]
 IN_WORDS = "; ".join(
-    (member.column or member.name)
-    + (f" ({member.in_files})" if member.in_files else "")
-    + (f" or {member.name}" if member.column else "")
+    " or ".join([f"{main} ({member.in_files})" if member.in_files else main, *others])
     for member in PET.sent
+    for main, *others in [member.columns]
 )
 # Comparing names takes time: of one file, so many unknown ones are compared with so many categories.
 MOST_COMPARED, MOST_CATEGORIES, LONGEST_COMPARED = 20, 200, 40

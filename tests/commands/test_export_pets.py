@@ -18,7 +18,7 @@ from django.test.utils import CaptureQueriesContext
 
 from inventory.import_export import export, snapshot
 from inventory.import_export.checking import BATCH
-from inventory.import_export.writing import write_csv
+from inventory.import_export.writing import write
 from inventory.models import Category, Pet
 from petstore.backoffice.spreadsheets import harmless, original
 from tests.conftest import COMMITTED, Api
@@ -153,7 +153,7 @@ def test_escape_leaves_no_formula_and_can_be_undone() -> None:
 def test_category_is_no_formula_either(start: str) -> None:
     written = io.BytesIO()
     pet = PET | {"category": f"{start}1"}
-    write_csv([pet], written, for_spreadsheets=True)
+    write([pet], written, "csv", for_spreadsheets=True)
     text = StringIO(written.getvalue().decode("utf-8-sig"), newline="")
     assert next(csv.DictReader(text))["category"].startswith(f"'{start}")
 
