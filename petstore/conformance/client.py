@@ -1,6 +1,8 @@
-"""One HTTP request and its response, for the checks and for `manage.py listen`."""
+"""One HTTP request and its response, for the checks and for `manage.py listen`, and where it goes."""
 
+import os
 import re
+from argparse import ArgumentParser
 from dataclasses import dataclass
 from email.message import Message
 from email.utils import parsedate_to_datetime
@@ -9,10 +11,14 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import orjson
+from django.core.management.base import CommandError
+
+from petstore.environment import is_api_url
 
 Headers = dict[str, str]
 NEXT = re.compile(r'<([^<>]*)>; rel="next"')
 TIMEOUT_SECONDS = 30
+WRONG_OPTIONS = 2
 
 
 class BrokenError(Exception):
@@ -80,3 +86,20 @@ def exchange(base: str, method: str, path: str, headers: Headers, body: bytes | 
     finally:
         connection.close()
     return Response(f"{method} {path[:200]}", response.status, response.headers, content)
+
+
+def add_key(parser: ArgumentParser, what: str) -> None:
+    text = f"{what} Better in PETSTORE_KEY: a shell remembers options."
+    parser.add_argument("--key", help=text)
+
+
+def address_and_key(options: dict[str, Any]) -> tuple[str, str]:
+    """Return the API's address and the key, from the options or PETSTORE_KEY. Raises CommandError."""
+    url = options["url"].rstrip("/")
+    if not is_api_url(url):
+        text = f"{options['url']!r} is not the address of an API, such as https://api.example.com/v1."
+        raise CommandError(text, returncode=WRONG_OPTIONS)
+    key = (options["key"] or os.environ.get("PETSTORE_KEY", "")).strip()
+    if not key or not (key.isascii() and key.isprintable()):
+        raise CommandError("Name a key with --key, or in PETSTORE_KEY.", returncode=WRONG_OPTIONS)
+    return url, key

@@ -3,7 +3,7 @@
 import re
 import secrets
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
@@ -15,7 +15,6 @@ from django.utils import timezone
 from petstore.api.errors import ErrorCode as Code
 from petstore.api.openapi.lists import lists
 from petstore.api.openapi.views import document
-from petstore.conformance.checks import Check, NothingToCheckError, check
 from petstore.conformance.client import BrokenError, Response, exchange
 from petstore.conformance.document import (
     expect_documented,
@@ -24,16 +23,27 @@ from petstore.conformance.document import (
     operation_of,
     schemas,
 )
-from petstore.conformance.session import AGENT, NotRunError, Session
+from petstore.conformance.session import AGENT, Check, NothingToCheckError, NotRunError, Session
 
 Row = dict[str, Any]
 
+CHECKS: list[Check] = []  # In the order in which they stand here.
 REMOVED = timezone.now() >= settings.GET_PET_REMOVED_AT  # getPet, by now (D33).
 SUNSET = "Thu, 05 Dec 2030 00:00:00 GMT"
 OPEN_PAGES = ("/", "/docs", "/healthz", "/readyz", "/openapi.yaml", "/openapi.json")
 POLICY = re.compile(r'"(\w+)";q=(\d+);w=\d+')  # In RateLimit-Policy (D28).
 WINDOW = re.compile(r'"(\w+)";r=(\d+);t=(\d+)')  # In RateLimit (D28).
 SLACK_SECONDS = 2  # Between two clocks, and between a header and the response's Date.
+
+
+def check(rule: str, *, writes: bool = False) -> Callable[[Callable[[Session], None]], None]:
+    """Make a check of a function, which raises BrokenError where its docstring does not hold."""
+
+    def make(look: Callable[[Session], None]) -> None:
+        title = (look.__doc__ or "").strip().rstrip(".")
+        CHECKS.append(Check(look.__name__, rule, title, look, writes))
+
+    return make
 
 
 def expect_members(response: Response, row: Row, wanted: Row) -> None:
@@ -232,6 +242,7 @@ REFUSALS = [
     refused("unknown_pet_is_not_ordered", "D14", "An order of a pet that is none", Code.PET_NOT_FOUND,
             "POST /store/orders", body={"petId": -1}, writes=True),
 ]  # fmt: skip
+CHECKS += REFUSALS
 
 
 @check("D6")

@@ -1,18 +1,42 @@
-"""The requests of one run: with the key, within a budget, never against a quota that is nearly used up."""
+"""A check, and the requests of one run: within a budget, never against a quota that is nearly used up."""
 
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import orjson
 
-from petstore.conformance.client import NEXT, Headers, Response, exchange
+from petstore.conformance.client import NEXT, BrokenError, Headers, Response, exchange
 
 NONE: Headers = {}
+SECTION = re.compile(r'contract, "([^"]+)"')
+DECISION = re.compile(r"\bD[0-9]+\b")
 AGENT = {"User-Agent": "petstore-conformance"}
+
+
+class Outcome(StrEnum):
+    PASSED = "passed"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+    NOT_RUN = "not run"
 
 
 class NotRunError(Exception):
     """The check could not be carried out: the quota is low, or the key lacks a scope."""
+
+
+class NothingToCheckError(Exception):
+    """The deployment has nothing to check this on, for example no pets. That is no fault."""
+
+
+OUTCOMES = {
+    BrokenError: Outcome.FAILED,
+    NothingToCheckError: Outcome.SKIPPED,
+    NotRunError: Outcome.NOT_RUN,
+}
 
 
 class Session:
@@ -90,3 +114,35 @@ class Session:
         told = "it doesn't say where to ask next, as each page of the feed must."
         self.responses[-1].expect(following, told)
         return events, following
+
+
+@dataclass(frozen=True)
+class Check:
+    """One rule of the contract, and the function that looks at it."""
+
+    name: str
+    rule: str  # Decisions by number, sections of the contract by name, as everywhere: see `places`.
+    title: str
+    look: Callable[[Session], None]
+    writes: bool
+
+    @property
+    def places(self) -> list[str]:
+        """Where the rule can be read, such as `docs/decisions.md#d9`."""
+        sections = [name.lower().replace(" ", "-") for name in SECTION.findall(self.rule)]
+        decisions = [number.lower() for number in DECISION.findall(self.rule)]
+        return [f"docs/contract.md#{name}" for name in sections] + [
+            f"docs/decisions.md#{number}" for number in decisions
+        ]
+
+    def run(self, session: Session) -> dict[str, Any]:
+        """Carry it out; return the result for programs. Raises UnreachableError where no response comes."""
+        outcome, detail = Outcome.PASSED, ""
+        try:
+            self.look(session)
+        except tuple(OUTCOMES) as error:
+            outcome, detail = OUTCOMES[type(error)], str(error)
+        except (LookupError, TypeError, ValueError, AttributeError) as error:  # A body of another shape.
+            outcome, detail = Outcome.FAILED, f"An answer has an unexpected shape: {error!r}."
+        found = {"name": self.name, "rule": self.rule, "see": self.places, "title": self.title}
+        return found | {"outcome": outcome.value, "detail": detail}

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from petstore.conformance import CHECKS
-from petstore.conformance.rules import REFUSALS
+from petstore.conformance.rules import CHECKS, REFUSALS
 from tests.support.live import Service
 from tests.support.servers import free_port
 from tests.system.broken import (
