@@ -106,7 +106,8 @@ class Checker:
         problems: list[str] = []
         values: list[str] = []
         for member in PET.sent:
-            column = self.column_of(member, members)
+            # Of a relation the name says it, unless only the id is there.
+            column = next((name for name in member.columns if name in members), member.columns[0])
             try:
                 if column in members:
                     row[member.attribute] = self.value(member, column, members[column])
@@ -118,11 +119,6 @@ class Checker:
                 problems += [f"{column}: {reason}" for reason in error.detail]
                 values += [shown(members[column])] if column in members else []
         return Bad(" ".join(problems), ", ".join(values)) if problems else row
-
-    def column_of(self, member: Member, members: Members) -> str:
-        """Return the column that says a member: of a relation the name, unless only its id is there."""
-        by_id = not member.column or (member.name in members and member.column not in members)
-        return member.name if by_id else member.column
 
     def value(self, member: Member, column: str, value: Any) -> Any:
         """Return a value as the model has it. Raises ValidationError."""

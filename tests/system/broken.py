@@ -114,11 +114,6 @@ def reset_in_milliseconds(reply: Reply, value: str) -> str:
     return value + "000"
 
 
-def unknown_pet_is_400(reply: Reply) -> None:
-    if reply.status == 404 and b"pet_not_found" in reply.body:
-        reply.status = 400
-
-
 def plain_404(reply: Reply) -> None:
     if reply.status == 404:
         reply.become({"detail": "Not found."})
@@ -307,7 +302,6 @@ VARIANTS: list[tuple[Variant, str]] = [
     (remaining_never_falls, "every_request_costs"),
     (with_other("X-RateLimit-Remaining", remaining_contradicts), "every_answer_tells_the_quota"),
     (with_other("X-RateLimit-Reset", reset_in_milliseconds), "every_answer_tells_the_quota"),
-    (unknown_pet_is_400, "unknown_pet_is_not_found"),
     (plain_404, "unknown_path_is_an_error"),
     (with_other("Link", link_from_the_host_header), "lists_come_in_pages"),
     (with_other("Link", link_forgets_the_filter), "filters_are_obeyed"),
