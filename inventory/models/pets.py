@@ -165,7 +165,10 @@ class Pet(models.Model):
         """Insert the history entry and the event of a change of status; in a transaction only."""
         change = {"from_status": from_status, "to_status": self.status, "by": by, "reason": reason[:255]}
         insert(PetEvent(pet_id=self.pk, order_id=order_id, **change), wait=False)
-        insert(EventDraft.of(EventType.PET_STATUS_CHANGED, {"pet": self.as_json()}), wait=False)
+        insert(self.status_changed(), wait=False)
+
+    def status_changed(self) -> EventDraft:
+        return EventDraft.of(EventType.PET_STATUS_CHANGED, {"pet": self.as_json()})
 
     def delete(self, *args: Any, **options: Any) -> tuple[int, dict[str, int]]:
         """Delete it, and tell so, as it was last. Raises ProtectedError if it has orders."""

@@ -54,31 +54,27 @@ def test_limit_defaults_to_20_and_unknown_parameters_are_ignored(api: Api, pets:
         assert api.get(f"/pets{query}").json() == [pet.as_json() for pet in pets[:20]]
 
 
+INVALID = {
+    "limit": ["0", "101", "-1", "", "1.0", "1e1", "ten", "+5", "%D9%A5", "9" * 5000, "%00", "5&limit=5"],
+    "status": ["", "lost", "SOLD", "sold ", "%00", "%ff", "sold,pending", "sold&status=sold"],
+    "categoryId": ["", "dogs", "1.0", "01", "+1", "-0", "1,2", "%00", "%ff", "%D9%A1", str(2**63),
+                   "9" * 5000, "1&categoryId=1"],
+}  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    "limit", ["0", "101", "-1", "", "1.0", "1e1", "ten", "+5", "%D9%A5", "9" * 5000, "%00"]
+    ("name", "value"), [(name, value) for name, values in INVALID.items() for value in values]
 )
-def test_limit_outside_its_bounds_is_an_invalid_parameter(api: Api, limit: str) -> None:
-    response = api.get(f"/pets?limit={limit}")
+def test_other_value_is_an_invalid_parameter(api: Api, name: str, value: str) -> None:
+    response = api.get(f"/pets?{name}={value}")
     assert (response.status_code, response.json()["code"]) == (400, "invalid_parameter")
-    assert "limit" in response.json()["message"]
-
-
-@pytest.mark.parametrize(
-    "query", ["limit=5&limit=5", "status=sold&status=sold", "categoryId=1&categoryId=1"]
-)
-def test_parameter_sent_twice_is_invalid(api: Api, query: str) -> None:
-    assert api.get(f"/pets?{query}").json()["code"] == "invalid_parameter"
+    assert f"`{name}`" in response.json()["message"]
 
 
 @pytest.mark.parametrize("status", PetStatus.values)
 def test_status_filters(api: Api, pets: list[Pet], status: str) -> None:
     wanted = [pet.id for pet in pets if pet.status == status]
     assert [pet["id"] for pet in api.get(f"/pets?limit=100&status={status}").json()] == wanted
-
-
-@pytest.mark.parametrize("status", ["", "lost", "SOLD", "sold ", "%00", "%ff", "sold,pending"])
-def test_unknown_status_is_an_invalid_parameter(api: Api, status: str) -> None:
-    assert api.get(f"/pets?status={status}").json()["code"] == "invalid_parameter"
 
 
 @pytest.fixture
@@ -101,16 +97,6 @@ def test_category_that_does_not_exist_has_an_empty_list(
 ) -> None:
     response = api.get(f"/pets?categoryId={category_id}")
     assert (response.status_code, response.json(), next_url(response)) == (200, [], None)
-
-
-@pytest.mark.parametrize(
-    "category_id",
-    ["", "dogs", "1.0", "01", "+1", "-0", "1,2", "%00", "%ff", "%D9%A1", str(2**63), "9" * 5000],
-)
-def test_malformed_category_is_an_invalid_parameter(api: Api, category_id: str) -> None:
-    response = api.get(f"/pets?categoryId={category_id}")
-    assert (response.status_code, response.json()["code"]) == (400, "invalid_parameter")
-    assert "`categoryId`" in response.json()["message"]
 
 
 def test_category_is_no_filter_of_another_list(api: Api, category: Category) -> None:

@@ -137,6 +137,8 @@ def test_it_waits_once_it_has_caught_up_and_not_before(run: Run) -> None:
 
 
 def test_ctrl_c_is_no_failure_and_tells_where_to_go_on(run: Run) -> None:
+    run()  # Without an answer there is nowhere to go on.
+    assert run.err.getvalue() == "\n"
     run(page("a", 1), page("b"))
     assert run.err.getvalue().endswith("\nTo go on from here: --since b\n")
     assert KEY not in run.out.getvalue() + run.err.getvalue()
@@ -156,11 +158,6 @@ def test_a_page_that_is_not_handled_to_its_end_comes_again(run: Run) -> None:
     run(page("a"), page("b", 1, 2), answer(200, b""), options=("--forward", TARGET))
     assert [request.body["id"] for request in run.requests if request.body] == [1, 2]
     assert run.err.getvalue().endswith("--since a\n")
-
-
-def test_without_an_answer_there_is_nowhere_to_go_on(run: Run) -> None:
-    run()
-    assert run.err.getvalue() == "\n"
 
 
 # --- What goes wrong -----------------------------------------------------------------------------
