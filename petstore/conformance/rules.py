@@ -30,7 +30,7 @@ Row = dict[str, Any]
 CHECKS: list[Check] = []  # In the order in which they stand here.
 REMOVED = timezone.now() >= settings.GET_PET_REMOVED_AT  # getPet, by now (D33).
 SUNSET = "Thu, 05 Dec 2030 00:00:00 GMT"
-OPEN_PAGES = ("/", "/docs", "/healthz", "/readyz", "/openapi.yaml", "/openapi.json")
+OPEN_PAGES = ("/", "/docs", "/healthz", "/readyz", "/openapi.yaml", "/openapi.json")  # The last is read.
 POLICY = re.compile(r'"(\w+)";q=(\d+);w=\d+')  # In RateLimit-Policy (D28).
 WINDOW = re.compile(r'"(\w+)";r=(\d+);t=(\d+)')  # In RateLimit (D28).
 SLACK_SECONDS = 2  # Between two clocks, and between a header and the response's Date.
@@ -347,11 +347,11 @@ def pet_is_added_ordered_and_free_again(session: Session) -> None:
     other = session.send("POST", "/pets", body | {"name": "Another"}, headers=key)
     expect_error(other, Code.IDEMPOTENCY_KEY_REUSED)
     orders = order_twice(session, {"petId": pet["id"]})
-    session.written = {"pet": [("pet.created", pet)], "order": []}
+    session.written = {"pet": [("pet.created", {"pet": pet})], "order": []}
     for order in orders:
         for status, held in (("placed", "pending"), ("cancelled", "available")):
-            session.written["order"].append((f"order.{status}", order | {"status": status}))
-            session.written["pet"].append(("pet.status_changed", pet | {"status": held}))
+            session.written["order"].append((f"order.{status}", {"order": order | {"status": status}}))
+            session.written["pet"].append(("pet.status_changed", {"pet": pet | {"status": held}}))
 
 
 def order_twice(session: Session, body: Row) -> list[Row]:
@@ -398,11 +398,11 @@ def feed_tells_once_of_all_that_was_written(session: Session) -> None:
 
 
 def steps(session: Session, events: list[Row]) -> dict[str, list[tuple[str, Row]]]:
-    """Return the types and rows of the events about the new pet, and about its orders."""
-    pet_id = session.written["pet"][0][1]["id"]
+    """Return types and data of the events about the new pet, and about its orders."""
+    pet_id = session.written["pet"][0][1]["pet"]["id"]
     return {
         subject: [
-            (event["type"], event["data"][subject])
+            (event["type"], event["data"])
             for event in events
             if event["data"].get(subject, {}).get(id_member) == pet_id
         ]
