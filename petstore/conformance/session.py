@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
@@ -39,20 +39,20 @@ OUTCOMES = {
 }
 
 
+@dataclass
 class Session:
     """A deployment, and every response that it gave."""
 
-    def __init__(self, url: str, key: str, *, budget: int, keep: int) -> None:
-        """`url` is the contract's {base_url}; `keep` the requests that stay for the key's own users."""
-        self.url = url
-        self.key = key
-        self.budget = budget
-        self.keep = keep
-        self.responses: list[Response] = []  # Those under /v1.
-        self.keyed: list[Response] = []  # Those to requests with the key.
-        self.feed_end = ""  # Where the feed ended before anything was written.
-        self.written: dict[str, list[tuple[str, Any]]] = {}  # Type and data of events, by the data's name.
-        self.left_behind: list[str] = []
+    url: str  # The contract's {base_url}.
+    key: str
+    budget: int
+    keep: int  # The requests that stay for the key's own users.
+    responses: list[Response] = field(default_factory=list)  # Those under /v1.
+    keyed: list[Response] = field(default_factory=list)  # Those to requests with the key.
+    feed_end: str = ""  # Where the feed ended before anything was written.
+    # Type and data of each event that the feed must have, by what it is about.
+    written: dict[str, list[tuple[str, Any]]] = field(default_factory=dict)
+    left_behind: list[str] = field(default_factory=list)
 
     def send(
         self, method: str, path: str, body: Any = None, *, headers: Headers = NONE, keyed: bool = True

@@ -59,7 +59,7 @@ class Command(JsonCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         if options["budget"] < 1 or options["keep"] < 0:
             raise incomplete("--budget must be 1 or more, --keep 0 or more.")
-        session = Session(*address_and_key(options), budget=options["budget"], keep=options["keep"])
+        session = Session(*address_and_key(options), options["budget"], options["keep"])
         results: list[dict[str, Any]] = []
         try:
             if session.send("GET", "/categories?limit=1").status == 401:
