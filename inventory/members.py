@@ -45,6 +45,11 @@ class Member:
         return self.attribute.removesuffix("_id")
 
     @property
+    def columns(self) -> list[str]:
+        """The columns of files that may say it, the one that is written first."""
+        return [name for name in (self.column, self.name) if name]
+
+    @property
     def expression(self) -> Any:
         """What a queryset is annotated with; None for a column of the same name."""
         if self.sql is not None:
@@ -55,15 +60,12 @@ class Member:
         return self.python(row) if self.python is not None else getattr(row, self.attribute)
 
 
-@dataclass(frozen=True)
 class Members:
     """The members of a resource, in the order of the document."""
 
-    members: tuple[Member, ...]
-    sent: tuple[Member, ...] = field(init=False)  # In the order of a request's body.
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "sent", tuple(member for member in self.members if member.sent))
+    def __init__(self, *members: Member) -> None:
+        self.members = members
+        self.sent = tuple(member for member in members if member.sent)  # In the order of a request's body.
 
     def __iter__(self) -> Iterator[Member]:
         return iter(self.members)
@@ -91,91 +93,84 @@ class Members:
         return {member.name: member.example for member in self} | changes
 
 
+ID = Member(
+    name="id",
+    help_text="Unique identifier, assigned by the service.",
+    example=1,
+    rule="Int64Field",
+)
+
 PET = Members(
-    (
-        Member(
-            name="id",
-            help_text="Unique identifier, assigned by the service.",
-            example=1,
-            rule="Int64Field",
-        ),
-        Member(
-            name="name",
-            help_text="The pet's name.",
-            example="Biscuit",
-            rule="NameField",
-            sent=True,
-        ),
-        Member(
-            name="categoryId",
-            help_text="Identifier of the category that the pet belongs to.",
-            example=1,
-            rule="Int64Field",
-            source="category_id",
-            sent=True,
-            sent_rule="CategoryIdField",
-            column="category",
-            in_files="a category's name",
-        ),
-        Member(
-            name="status",
-            help_text="Availability status.",
-            example=PetStatus.AVAILABLE.value,
-            rule="StatusField",
-            sent=True,
-            default=PetStatus.AVAILABLE.value,
-            in_files="available, pending or sold; available if it is left out",
-        ),
-    )
+    ID,
+    Member(
+        name="name",
+        help_text="The pet's name.",
+        example="Biscuit",
+        rule="NameField",
+        sent=True,
+    ),
+    Member(
+        name="categoryId",
+        help_text="Identifier of the category that the pet belongs to.",
+        example=1,
+        rule="Int64Field",
+        source="category_id",
+        sent=True,
+        sent_rule="CategoryIdField",
+        column="category",
+        in_files="a category's name",
+    ),
+    Member(
+        name="status",
+        help_text="Availability status.",
+        example=PetStatus.AVAILABLE.value,
+        rule="StatusField",
+        sent=True,
+        default=PetStatus.AVAILABLE.value,
+        in_files="available, pending or sold; available if it is left out",
+    ),
 )
 
 ORDER = Members(
-    (
-        Member(
-            name="id",
-            help_text="Unique identifier, assigned by the service.",
-            example=1,
-            rule="Int64Field",
-        ),
-        Member(
-            name="petId",
-            help_text="Identifier of the pet.",
-            example=1,
-            rule="Int64Field",
-            source="pet_id",
-            sent=True,
-        ),
-        Member(
-            name="quantity",
-            help_text="Always 1: every pet is unique.",
-            example=1,
-            rule="IntegerField",
-            options={"min_value": 1, "max_value": 1},
-            sql=Value(1),
-            python=lambda order: 1,
-        ),
-        Member(
-            name="status",
-            help_text="Where the order stands.",
-            example=OrderStatus.PLACED.value,
-            rule="ChoiceField",
-            options={"choices": OrderStatus.choices},
-        ),
-        Member(
-            name="shipDate",
-            help_text="When the pet leaves, in UTC.",
-            example=None,
-            rule="DateTimeField",
-            options={"allow_null": True},
-            source="ship_date",
-        ),
-        Member(
-            name="complete",
-            help_text="True once the pet is delivered.",
-            example=False,
-            rule="BooleanField",
-            sql=Case(When(status=OrderStatus.DELIVERED, then=True), default=False),
-            python=lambda order: order.status == OrderStatus.DELIVERED,
-        ),
-    )
+    ID,
+    Member(
+        name="petId",
+        help_text="Identifier of the pet.",
+        example=1,
+        rule="Int64Field",
+        source="pet_id",
+        sent=True,
+    ),
+    Member(
+        name="quantity",
+        help_text="Always 1: every pet is unique.",
+        example=1,
+        rule="IntegerField",
+        options={"min_value": 1, "max_value": 1},
+        sql=Value(1),
+        python=lambda order: 1,
+    ),
+    Member(
+        name="status",
+        help_text="Where the order stands.",
+        example=OrderStatus.PLACED.value,
+        rule="ChoiceField",
+        options={"choices": OrderStatus.choices},
+    ),
+    Member(
+        name="shipDate",
+        help_text="When the pet leaves, in UTC.",
+        example=None,
+        rule="DateTimeField",
+        options={"allow_null": True},
+        source="ship_date",
+    ),
+    Member(
+        name="complete",
+        help_text="True once the pet is delivered.",
+        example=False,
+        rule="BooleanField",
+        sql=Case(When(status=OrderStatus.DELIVERED, then=True), default=False),
+        python=lambda order: order.status == OrderStatus.DELIVERED,
+    ),
 )

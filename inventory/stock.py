@@ -5,6 +5,7 @@ One worker of all machines counts now and then and keeps the result (StockCount)
 
 import logging
 import threading
+import time
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from time import perf_counter
@@ -107,14 +108,13 @@ def refresh(now: datetime | None = None) -> bool:
 
 def count_from_now_on() -> None:
     """Keep the count fresh, in a thread of its own."""
+
+    def keep_fresh() -> None:
+        while True:
+            look()
+            time.sleep(LOOK_EVERY)
+
     threading.Thread(target=keep_fresh, name="stock", daemon=True).start()
-
-
-def keep_fresh() -> None:
-    pause = threading.Event()
-    look()
-    while not pause.wait(LOOK_EVERY):
-        look()
 
 
 def look() -> None:

@@ -13,7 +13,7 @@ from inventory.import_export.checking import BATCH, Checker, Report, Row, good_r
 from inventory.import_export.reading import READERS, lines
 from inventory.import_export.writing import Exported
 from inventory.members import PET
-from inventory.models import Category, Pet, PetQuerySet, added_pets
+from inventory.models import Category, Pet, PetQuerySet
 from petstore.db.identity import is_postgresql
 
 FORMATS = ("csv", "jsonl")
@@ -47,9 +47,7 @@ def checked(
 
 def add(batches: Iterable[list[Row]]) -> None:
     """Add the pets of all batches, or none of them."""
-    with added_pets() as add_some:
-        for rows in batches:
-            add_some(Pet(**row) for row in rows)
+    Pet.objects.add_all((Pet(**row) for row in rows) for rows in batches)
 
 
 def snapshot() -> AbstractContextManager[Any]:

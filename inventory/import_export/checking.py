@@ -15,19 +15,14 @@ from petstore.backoffice.wording import short
 from petstore.db.names import nfc, search_key
 
 BATCH = 5_000
-COLUMNS = [name for member in PET.sent for name in (member.column, member.name) if name]
-MAIN_COLUMNS = [member.column or member.name for member in PET.sent]
+COLUMNS = [column for member in PET.sent for column in member.columns]
+MAIN_COLUMNS = [member.columns[0] for member in PET.sent]
 # Of each member that a file must have, the columns that may say it.
-NEEDED = [
-    [name for name in (member.column, member.name) if name]
-    for member in PET.sent
-    if member.default is REQUIRED
-]
+NEEDED = [member.columns for member in PET.sent if member.default is REQUIRED]
 IN_WORDS = "; ".join(
-    (member.column or member.name)
-    + (f" ({member.in_files})" if member.in_files else "")
-    + (f" or {member.name}" if member.column else "")
+    " or ".join([f"{main} ({member.in_files})" if member.in_files else main, *others])
     for member in PET.sent
+    for main, *others in [member.columns]
 )
 # Comparing names takes time: of one file, so many unknown ones are compared with so many categories.
 MOST_COMPARED, MOST_CATEGORIES, LONGEST_COMPARED = 20, 200, 40
@@ -111,7 +106,8 @@ class Checker:
         problems: list[str] = []
         values: list[str] = []
         for member in PET.sent:
-            column = self.column_of(member, members)
+            # Of a relation the name says it, unless only the id is there.
+            column = next((name for name in member.columns if name in members), member.columns[0])
             try:
                 if column in members:
                     row[member.attribute] = self.value(member, column, members[column])
@@ -123,11 +119,6 @@ class Checker:
                 problems += [f"{column}: {reason}" for reason in error.detail]
                 values += [shown(members[column])] if column in members else []
         return Bad(" ".join(problems), ", ".join(values)) if problems else row
-
-    def column_of(self, member: Member, members: Members) -> str:
-        """Return the column that says a member: of a relation the name, unless only its id is there."""
-        by_id = not member.column or (member.name in members and member.column not in members)
-        return member.name if by_id else member.column
 
     def value(self, member: Member, column: str, value: Any) -> Any:
         """Return a value as the model has it. Raises ValidationError."""

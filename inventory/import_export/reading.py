@@ -30,8 +30,8 @@ from petstore.api.parsers import parse_json
 from petstore.backoffice.spreadsheets import original
 
 LONGEST = 64 * 1024  # Characters of a line.
+ESCAPED = "surrogateescape"  # Bytes that are no UTF-8 become lone surrogates.
 BLANKS = " \t\r\n"  # Between the values of JSON (RFC 8259 section 2).
-
 
 UTF_16 = "The file is in UTF-16. Save it as UTF-8."
 NOT_TEXT = "The file is not text. Choose a CSV or JSON Lines file; a spreadsheet can be saved as CSV."
@@ -46,7 +46,7 @@ def lines(stream: BinaryIO) -> Iterator[str]:
     Bytes that are no UTF-8 come as lone surrogates, as Python's `surrogateescape` makes them. Raises
     UnreadableError for a file that is not text, and for a line that is longer than LONGEST.
     """
-    text = io.TextIOWrapper(stream, "utf-8", errors="surrogateescape", newline="\n")
+    text = io.TextIOWrapper(stream, "utf-8", errors=ESCAPED, newline="\n")
     try:
         for number, line in enumerate(iter(partial(text.readline, LONGEST + 1), ""), 1):
             if number == 1 and (line.startswith(("\udcff\udcfe", "\udcfe\udcff")) or "\0" in line[:2]):
@@ -113,11 +113,7 @@ def decoded(lines: Iterator[str], report: Report) -> Iterator[str]:
         if windows is None and not line.isascii():
             windows = bool(NO_UTF8.search(line))
             report.remark = WINDOWS if windows else ""
-        yield windows_1252(line) if windows else line
-
-
-def windows_1252(line: str) -> str:
-    return line.encode("utf-8", "surrogateescape").decode("cp1252", "surrogateescape")
+        yield line.encode("utf-8", ESCAPED).decode("cp1252", ESCAPED) if windows else line
 
 
 def with_delimiter(lines: Iterator[str]) -> tuple[Iterator[str], str]:
@@ -211,7 +207,7 @@ def read_json_lines(lines: Iterator[str], report: Report) -> Records:
 def json_members(text: str) -> Members | Bad:
     """Return the members of a JSON object, or what is wrong with this line."""
     try:
-        value = parse_json(text.encode("utf-8", "surrogateescape"))
+        value = parse_json(text.encode("utf-8", ESCAPED))
     except ApiError as error:
         return Bad(error.message.replace("The body", "The line").replace("line 1, ", ""), shown(text))
     return value if isinstance(value, dict) else Bad("The line is not a JSON object.", shown(text))

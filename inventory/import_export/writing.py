@@ -16,20 +16,20 @@ from petstore.backoffice.spreadsheets import harmless
 
 Exported = dict[str, Any]  # A pet's members, and the name of its category.
 # The category's name goes with it; in CSV it takes the place of the id, which means nothing elsewhere.
-CSV_COLUMNS = [member.column or member.name for member in PET]
-JSON_COLUMNS = [name for member in PET for name in (member.name, member.column) if name]
+CSV_COLUMNS = [member.columns[0] for member in PET]
+JSON_COLUMNS = [name for member in PET for name in reversed(member.columns)]
 
 
 def write(pets: Iterable[Exported], stream: BinaryIO, file_format: str, *, for_spreadsheets: bool) -> None:
-    """Write one of FORMATS; `for_spreadsheets` is for CSV alone."""
-    if file_format == "csv":
-        write_csv(pets, stream, for_spreadsheets=for_spreadsheets)
-    else:
-        write_json_lines(pets, stream)
+    """Write CSV (RFC 4180) in UTF-8, or a Pet and the name of its category in each line.
 
-
-def write_csv(pets: Iterable[Exported], stream: BinaryIO, *, for_spreadsheets: bool = False) -> None:
-    """Write CSV (RFC 4180) in UTF-8."""
+    `for_spreadsheets` is for CSV alone.
+    """
+    if file_format == "jsonl":
+        for pet in pets:
+            line = {column: pet[column] for column in JSON_COLUMNS}
+            stream.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
+        return
     rows: Iterable[list[Any]] = ([pet[column] for column in CSV_COLUMNS] for pet in pets)
     if for_spreadsheets:
         rows = ([harmless(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
@@ -37,13 +37,6 @@ def write_csv(pets: Iterable[Exported], stream: BinaryIO, *, for_spreadsheets: b
     writer = csv.writer(codecs.getwriter("utf-8-sig" if for_spreadsheets else "utf-8")(stream))
     writer.writerow(CSV_COLUMNS)
     writer.writerows(rows)
-
-
-def write_json_lines(pets: Iterable[Exported], stream: BinaryIO) -> None:
-    """Write one of the contract's Pets in each line, and with it the name of its category."""
-    for pet in pets:
-        line = {column: pet[column] for column in JSON_COLUMNS}
-        stream.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
 
 
 @contextmanager

@@ -1,6 +1,5 @@
 """What the shop keeps and sells: categories, pets and orders, with their legal moves."""
 
-from inventory.models.additions import added_pets
 from inventory.models.orders import Order, OrderEvent, OrderQuerySet
 from inventory.models.pets import Category, Pet, PetEvent, PetQuerySet, StockCount
 from inventory.models.uploads import PetUpload
@@ -33,5 +32,4 @@ __all__ = [
     "PetUpload",
     "Stage",
     "StockCount",
-    "added_pets",
 ]

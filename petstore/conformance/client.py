@@ -1,18 +1,24 @@
-"""One HTTP request and its response, for the checks and for `manage.py listen`."""
+"""One HTTP request and its response, for the checks and for `manage.py listen`, and where it goes."""
 
+import os
 import re
+from argparse import ArgumentParser
 from dataclasses import dataclass
 from email.message import Message
 from email.utils import parsedate_to_datetime
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 import orjson
+from django.core.management.base import CommandError
+
+from petstore.environment import is_api_url
 
 Headers = dict[str, str]
 NEXT = re.compile(r'<([^<>]*)>; rel="next"')
 TIMEOUT_SECONDS = 30
+WRONG_OPTIONS = 2
 
 
 class BrokenError(Exception):
@@ -25,7 +31,10 @@ class UnreachableError(Exception):
 
 @dataclass(frozen=True)
 class Response:
-    """A response, and what was requested: method and path with its query."""
+    """A response, and what was requested: method and path with its query.
+
+    Its methods raise BrokenError where it is not as they say.
+    """
 
     request: str
     status: int
@@ -38,25 +47,23 @@ class Response:
         return parsedate_to_datetime(self.header("Date")).timestamp()
 
     def expect(self, holds: object, otherwise: str) -> None:
-        """Raise BrokenError with this sentence about the response unless something holds."""
         if not holds:
             raise BrokenError(f"{self.request}: {otherwise}")
 
+    def expect_equal(self, what: str, found: object, wanted: object) -> None:
+        self.expect(found == wanted, f"{what} is {found!r}, not {wanted!r}.")
+
     def expect_status(self, status: int, what: str = "") -> "Response":
-        """Return the response. Raises BrokenError, with what it was asked with, for another status."""
         self.expect(self.status == status, f"{what}answers {self.status}, not {status}.")
         return self
 
     def header(self, name: str) -> str:
-        """Return a header. Raises BrokenError without it."""
         self.expect(name in self.headers, f"the header {name} is missing.")
         return str(self.headers[name])
 
     def json(self) -> Any:
-        """Return the body's value. Raises BrokenError unless it is JSON and says so."""
         media_type = self.header("Content-Type").partition(";")[0].strip()
-        is_json = media_type == "application/json"
-        self.expect(is_json, f"the media type is {media_type!r}, not 'application/json'.")
+        self.expect_equal("the media type", media_type, "application/json")
         try:
             return orjson.loads(self.body)
         except orjson.JSONDecodeError as error:
@@ -69,7 +76,7 @@ def exchange(base: str, method: str, path: str, headers: Headers, body: bytes | 
     kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
     connection = kind(parts.netloc, timeout=TIMEOUT_SECONDS)
     try:
-        target = urlunsplit(("", "", parts.path or "/", parts.query, ""))
+        target = parts._replace(scheme="", netloc="", path=parts.path or "/", fragment="").geturl()
         connection.request(method, target, body, headers)
         with connection.getresponse() as response:
             content = response.read()
@@ -79,3 +86,20 @@ def exchange(base: str, method: str, path: str, headers: Headers, body: bytes | 
     finally:
         connection.close()
     return Response(f"{method} {path[:200]}", response.status, response.headers, content)
+
+
+def add_key(parser: ArgumentParser, what: str) -> None:
+    text = f"{what} Better in PETSTORE_KEY: a shell remembers options."
+    parser.add_argument("--key", help=text)
+
+
+def address_and_key(options: dict[str, Any]) -> tuple[str, str]:
+    """Return the API's address and the key, from the options or PETSTORE_KEY. Raises CommandError."""
+    url = options["url"].rstrip("/")
+    if not is_api_url(url):
+        text = f"{options['url']!r} is not the address of an API, such as https://api.example.com/v1."
+        raise CommandError(text, returncode=WRONG_OPTIONS)
+    key = (options["key"] or os.environ.get("PETSTORE_KEY", "")).strip()
+    if not key or not (key.isascii() and key.isprintable()):
+        raise CommandError("Name a key with --key, or in PETSTORE_KEY.", returncode=WRONG_OPTIONS)
+    return url, key

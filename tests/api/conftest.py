@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from inventory.models import Category, Pet
 from tests.support.skips import NEEDS_POSTGRESQL
 from tests.support.turns import in_place, on_the_loop
 
@@ -11,6 +12,11 @@ from tests.support.turns import in_place, on_the_loop
 @pytest.fixture(autouse=True)
 def each_test(apart: None) -> None:
     """Leave nothing to the next one."""
+
+
+@pytest.fixture
+def pet(category: Category) -> Pet:
+    return Pet.objects.create(name="Biscuit", category=category)
 
 
 @pytest.fixture(params=[in_place, pytest.param(on_the_loop, marks=NEEDS_POSTGRESQL)])

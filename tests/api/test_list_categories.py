@@ -23,11 +23,3 @@ def test_categories_are_paged_like_pets(api: Api) -> None:
 def test_categories_that_staff_add_are_listed(api: Api) -> None:
     Category.objects.create(name="Dragons", description="Tame ones.")
     assert api.get("/categories").json()[-1]["name"] == "Dragons"
-
-
-def test_status_is_no_parameter_of_categories(api: Api) -> None:
-    plain = api.get("/categories?limit=2")
-    for query in ("status=nonsense", "status=a&status=b"):
-        response = api.get(f"/categories?limit=2&{query}")
-        assert (response.status_code, response.json()) == (200, plain.json())
-        assert response.headers["Link"] == plain.headers["Link"]

@@ -44,18 +44,13 @@ WAYS = {
 
 
 @pytest.fixture
-def pet(category: Category) -> Pet:
-    return Pet.objects.create(name="Biscuit", category=category)
-
-
-@pytest.fixture
 def place(account: Account, pet: Pet) -> Callable[..., Order]:
     """Orders the pet, and brings the order where the test wants it."""
 
-    def place(status: OrderStatus = PLACED) -> Order:
+    def place(status: OrderStatus = PLACED, *, known: bool = True) -> Order:
         order = Order.objects.place(account_id=account.pk, pet_id=pet.pk, by=BUYER)
         for verb in WAYS[status]:
-            VERBS[verb](order)
+            VERBS[verb](order if known else Order.objects.get(pk=order.pk))
         return order
 
     return place
@@ -80,59 +75,39 @@ def pet_steps(pet: Pet) -> list[tuple[str, str, str, str, int | None]]:
 # --- Orders ---------------------------------------------------------------------------------------
 
 
+@pytest.fixture(params=["the row", "an old copy"])
+def known(request: pytest.FixtureRequest) -> bool:
+    """Whether the order in hand is as the row stands. Moves are judged by the row in any case."""
+    return bool(request.param == "the row")
+
+
 @pytest.mark.parametrize(("status", "verb"), LEGAL)
 def test_legal_move_takes_order_and_pet_together(
-    place: Callable[..., Order], status: OrderStatus, verb: str
+    place: Callable[..., Order], status: OrderStatus, verb: str, *, known: bool
 ) -> None:
-    order = place(status)
+    order = place(status, known=known)
     VERBS[verb](order)
-    assert stored(order) == LEGAL[status, verb]
-    assert order.status == LEGAL[status, verb][0]
+    assert (order.status, stored(order)) == (LEGAL[status, verb][0], LEGAL[status, verb])
 
 
 @pytest.mark.parametrize(("status", "verb"), ILLEGAL)
 def test_illegal_move_is_refused_and_changes_nothing(
-    place: Callable[..., Order], pet: Pet, status: OrderStatus, verb: str
+    place: Callable[..., Order], pet: Pet, status: OrderStatus, verb: str, *, known: bool
 ) -> None:
-    order = place(status)
-    before = stored(order), steps(order), pet_steps(pet), order.ship_date
+    order = place(status, known=known)
+    before = stored(order), steps(order), pet_steps(pet)
     with pytest.raises(IllegalMoveError) as refused:
         VERBS[verb](order)
     assert status in refused.value.message
     order.refresh_from_db()
-    assert (stored(order), steps(order), pet_steps(pet), order.ship_date) == before
+    assert (stored(order), steps(order), pet_steps(pet), order.ship_date) == (*before, None)
 
 
-@pytest.mark.parametrize(("status", "verb"), [*LEGAL, *ILLEGAL])
-def test_move_is_judged_by_the_row_and_not_by_an_old_copy(
-    place: Callable[..., Order], status: OrderStatus, verb: str
-) -> None:
-    copy = place()
-    for step in WAYS[status]:
-        VERBS[step](Order.objects.get(pk=copy.pk))
-    if (status, verb) in LEGAL:
-        VERBS[verb](copy)
-        assert (copy.status, stored(copy)) == (LEGAL[status, verb][0], LEGAL[status, verb])
-    else:
-        with pytest.raises(IllegalMoveError):
-            VERBS[verb](copy)
-
-
-def test_staff_may_cancel_after_approval_and_after_the_ship_date_is_set(
-    place: Callable[..., Order],
-) -> None:
+def test_staff_may_cancel_after_the_ship_date_is_set(place: Callable[..., Order]) -> None:
     order = place(APPROVED)
     order.ship(by=STAFF)
     order.cancel(by=STAFF, reason="The van broke down.")
     assert stored(order) == (CANCELLED, AVAILABLE)
-    assert steps(order)[-1] == (APPROVED, CANCELLED, STAFF, "The van broke down.")
-
-
-def test_client_can_no_longer_cancel_what_is_approved(place: Callable[..., Order]) -> None:
-    order = place(APPROVED)
-    with pytest.raises(IllegalMoveError, match="the shop alone can cancel it"):
-        order.cancel(by=BUYER, only_placed=True)
-    assert stored(order) == (APPROVED, PENDING)
 
 
 def test_ship_date_is_now_unless_another_is_given(place: Callable[..., Order]) -> None:
@@ -146,20 +121,6 @@ def test_ship_date_is_now_unless_another_is_given(place: Callable[..., Order]) -
     assert order.ship_date == later
 
 
-def test_history_gives_the_ship_date_in_utc(place: Callable[..., Order]) -> None:
-    order = place(APPROVED)
-    order.ship(by=STAFF, ship_date=datetime(2027, 1, 2, 1, 0, tzinfo=timezone(timedelta(hours=2))))
-    assert steps(order)[-1] == (APPROVED, APPROVED, STAFF, "Ships 2027-01-01 23:00 UTC.")
-
-
-def test_delivered_order_keeps_its_ship_date(place: Callable[..., Order]) -> None:
-    order = place(APPROVED)
-    date = datetime(2027, 1, 2, tzinfo=UTC)
-    order.ship(by=STAFF, ship_date=date)
-    order.deliver(by=STAFF)
-    assert order.ship_date == date
-
-
 @pytest.mark.parametrize("status", [PENDING, SOLD])
 def test_pet_that_is_not_available_cannot_be_ordered(
     place: Callable[..., Order], pet: Pet, status: PetStatus
@@ -170,19 +131,6 @@ def test_pet_that_is_not_available_cannot_be_ordered(
         place()
     assert not Order.objects.exists()
     assert pet_steps(pet) == before
-
-
-def test_ordered_pet_cannot_be_ordered_again(place: Callable[..., Order]) -> None:
-    first = place()
-    with pytest.raises(IllegalMoveError):
-        place()
-    assert list(Order.objects.all()) == [first]
-
-
-def test_pet_that_does_not_exist_cannot_be_ordered(account: Account) -> None:
-    with pytest.raises(Pet.DoesNotExist):
-        Order.objects.place(account_id=account.pk, pet_id=0, by=BUYER)
-    assert not Order.objects.exists()
 
 
 def test_failure_on_the_way_leaves_neither_order_nor_pending_pet(
@@ -225,19 +173,6 @@ PET_LEGAL = {
 PET_ILLEGAL = sorted({(start, to) for start in PetStatus for to in PetStatus} - PET_LEGAL)
 
 
-@pytest.mark.parametrize(("start", "to"), sorted(PET_LEGAL))
-def test_legal_move_of_a_pet_by_hand_is_made_and_recorded(
-    category: Category, start: PetStatus, to: PetStatus
-) -> None:
-    pet = Pet.objects.create(name="Biscuit", category=category, status=start)
-    before = pet.updated_at
-    pet.move(to, by=STAFF, reason="Why.")
-    assert pet.status == to
-    assert Pet.objects.get().status == to
-    assert pet.updated_at > before
-    assert pet_steps(pet) == [(start, to, STAFF, "Why.", None)]
-
-
 @pytest.mark.parametrize(("start", "to"), PET_ILLEGAL)
 def test_illegal_move_of_a_pet_is_refused_whatever_the_reason(
     category: Category, start: PetStatus, to: PetStatus
@@ -256,13 +191,17 @@ def test_sold_pet_is_returned_only_with_a_reason(category: Category, reason: str
         pet.move(AVAILABLE, by=STAFF, reason=reason)
     assert Pet.objects.get().status == SOLD
     pet.move(AVAILABLE, by=STAFF, reason="The children are allergic.")
+    assert Pet.objects.get().status == AVAILABLE
     assert pet_steps(pet) == [(SOLD, AVAILABLE, STAFF, "The children are allergic.", None)]
 
 
 @pytest.mark.parametrize(("start", "to"), sorted(PET_LEGAL - {(SOLD, AVAILABLE)}))
 def test_other_moves_need_no_reason(category: Category, start: PetStatus, to: PetStatus) -> None:
     pet = Pet.objects.create(name="Biscuit", category=category, status=start)
+    before = pet.updated_at
     pet.move(to, by=STAFF)
+    assert pet.status == Pet.objects.get().status == to
+    assert pet.updated_at > before
     assert pet_steps(pet) == [(start, to, STAFF, "", None)]
 
 
@@ -309,12 +248,12 @@ def test_move_saves_the_status_alone(category: Category) -> None:
 def test_history_tells_who_moved_the_order_from_where_to_where(place: Callable[..., Order]) -> None:
     order = place()
     order.approve(by=STAFF, reason="Paid.")
-    order.ship(by=STAFF, ship_date=datetime(2027, 1, 2, 3, 4, tzinfo=UTC))
+    order.ship(by=STAFF, ship_date=datetime(2027, 1, 2, 1, 0, tzinfo=timezone(timedelta(hours=2))))
     order.deliver(by=STAFF, reason="Signed for.")
     assert steps(order) == [
         ("", PLACED, BUYER, ""),
         (PLACED, APPROVED, STAFF, "Paid."),
-        (APPROVED, APPROVED, STAFF, "Ships 2027-01-02 03:04 UTC."),
+        (APPROVED, APPROVED, STAFF, "Ships 2027-01-01 23:00 UTC."),
         (APPROVED, DELIVERED, STAFF, "Signed for."),
     ]
 
@@ -331,13 +270,6 @@ def test_history_of_the_pet_names_the_order_that_moved_it(place: Callable[..., O
         (PENDING, SOLD, STAFF, "", second.pk),
         (SOLD, AVAILABLE, STAFF, "Allergy.", None),
     ]
-
-
-def test_second_cancellation_is_no_event(place: Callable[..., Order], pet: Pet) -> None:
-    order = place(CANCELLED)
-    before = steps(order), pet_steps(pet)
-    order.cancel(by=STAFF)
-    assert (steps(order), pet_steps(pet)) == before
 
 
 def test_long_reason_is_cut_to_what_the_history_holds(place: Callable[..., Order], pet: Pet) -> None:
@@ -362,25 +294,17 @@ def insert_order(account: Account, pet: Pet, status: str) -> None:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("second", [PLACED, APPROVED])
 @pytest.mark.parametrize("first", [PLACED, APPROVED])
-def test_pet_has_at_most_one_live_order(
-    place: Callable[..., Order], pet: Pet, first: OrderStatus, second: OrderStatus
+def test_pet_has_one_live_order_at_most_beside_many_that_are_over(
+    place: Callable[..., Order], pet: Pet, first: OrderStatus
 ) -> None:
     place(first)
     other = Account.objects.create(name="Other Pets", plan_id=PlanCode.FREE)
-    with pytest.raises(IntegrityError):
-        insert_order(other, pet, second)
-
-
-@pytest.mark.parametrize("status", [DELIVERED, CANCELLED])
-def test_pet_may_have_many_orders_that_are_over(
-    place: Callable[..., Order], account: Account, pet: Pet, status: OrderStatus
-) -> None:
-    place()
-    insert_order(account, pet, status)
-    insert_order(account, pet, status)
-    assert pet.orders.count() == 3
+    for status in (DELIVERED, DELIVERED, CANCELLED, CANCELLED):
+        insert_order(other, pet, status)
+    for status in (PLACED, APPROVED):
+        with pytest.raises(IntegrityError):
+            insert_order(other, pet, status)
 
 
 def test_order_that_is_over_is_not_revived_beside_a_live_one(place: Callable[..., Order]) -> None:
@@ -390,17 +314,13 @@ def test_order_that_is_over_is_not_revived_beside_a_live_one(place: Callable[...
         write("UPDATE inventory_order SET status = 'placed' WHERE id = %s", over.pk)
 
 
-@pytest.mark.parametrize("status", ["", "lost", "Placed", "available"])
-def test_order_has_a_known_status(place: Callable[..., Order], status: str) -> None:
-    order = place()
-    with pytest.raises(IntegrityError):
-        write("UPDATE inventory_order SET status = %s WHERE id = %s", status, order.pk)
-
-
-@pytest.mark.parametrize("status", ["", "lost", "Sold", "placed"])
-def test_pet_has_a_known_status(pet: Pet, status: str) -> None:
-    with pytest.raises(IntegrityError):
-        write("UPDATE inventory_pet SET status = %s WHERE id = %s", status, pet.pk)
+@pytest.mark.parametrize("table", ["order", "pet"])
+def test_order_and_pet_have_known_statuses(place: Callable[..., Order], table: str) -> None:
+    place()
+    of_the_other = {"order": "available", "pet": "placed"}[table]
+    for status in ("", "lost", "Placed", "Sold", of_the_other):
+        with pytest.raises(IntegrityError):
+            write(f"UPDATE inventory_{table} SET status = %s", status)
 
 
 def test_placed_order_has_no_ship_date(place: Callable[..., Order]) -> None:
@@ -410,10 +330,3 @@ def test_placed_order_has_no_ship_date(place: Callable[..., Order]) -> None:
         write(ship, datetime(2026, 1, 1, tzinfo=UTC), order.pk)
     order.approve(by=STAFF)
     write(ship, datetime(2026, 1, 1, tzinfo=UTC), order.pk)
-
-
-def test_shipped_order_does_not_go_back_to_placed(place: Callable[..., Order]) -> None:
-    order = place(APPROVED)
-    order.ship(by=STAFF)
-    with pytest.raises(IntegrityError):
-        write("UPDATE inventory_order SET status = 'placed' WHERE id = %s", order.pk)

@@ -57,19 +57,18 @@ def test_page_reads_the_count_and_touches_no_pet(category: Category) -> None:
     assert not [query for query in queries if "inventory_pet" in query["sql"]]
 
 
-def test_small_shop_that_was_never_counted_is_counted_by_the_page(category: Category) -> None:
+def test_shop_that_was_never_counted_is_counted_by_the_page_if_it_is_small(
+    category: Category, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for number in (1, 2):  # Ids of their own: a shop whose newest id is low is small.
         Pet.objects.create(pk=number, name="Early", category=category)
+    with monkeypatch.context() as patched:
+        patched.setattr(stock, "SMALL", 0)
+        assert stock.snapshot() is None
+        assert not StockCount.objects.exists()
     found = stock.snapshot()
     assert found is not None
     assert found.pets("available") == 2
-
-
-def test_large_shop_is_never_counted_by_a_page(category: Category, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stock, "SMALL", 0)
-    add(category, PetStatus.AVAILABLE)
-    assert stock.snapshot() is None
-    assert not StockCount.objects.exists()
 
 
 def test_count_is_made_at_most_once_a_minute(category: Category) -> None:

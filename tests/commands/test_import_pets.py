@@ -12,14 +12,13 @@ from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
-from django.db import IntegrityError, OperationalError
-from django.utils import timezone
+from django.db import OperationalError
 
 from inventory.import_export import add
 from inventory.import_export.checking import BATCH, Bad, Checker, Row
 from inventory.import_export.reading import LONGEST
 from inventory.models import Category, Pet
-from tests.conftest import COMMITTED, Api
+from tests.conftest import COMMITTED
 
 pytestmark = pytest.mark.django_db
 
@@ -69,10 +68,6 @@ def problems(file: str, *arguments: str) -> list[tuple[int, str]]:
 def shop() -> list[tuple[str, str, str]]:
     """Return what the shop has, in the order in which it was added."""
     return list(Pet.objects.order_by("id").values_list("name", "category__name", "status"))
-
-
-def columns_of(pet: Pet) -> set[str]:
-    return {field.attname for field in pet._meta.local_concrete_fields}
 
 
 # --- What is taken -------------------------------------------------------------------------------
@@ -142,36 +137,16 @@ def test_json_lines_take_what_the_api_takes(write: Write, data: bytes) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "a,b",
-        'the "Beast"',
-        "two\nlines",
-        "cr\rinside",
-        "\\N",
-        "\\.",
-        "tab\there",
-        "=1+1",
-        "名前",
-        "🐕",
+        "a,b", 'the "Beast"', "two\nlines", "cr\rinside", "\\N", "\\.", "tab\there", "=1+1", "名前", "🐕",
         "n" * 255,
     ],
-)
+)  # fmt: skip
 def test_name_arrives_as_it_is(write: Write, name: str) -> None:
     text = StringIO(newline="")
     csv.writer(text).writerows([["name", "category"], [name, "Dogs"]])
     run(write(text.getvalue().encode()))
     run(write(json.dumps({"name": name, "categoryId": 1}).encode(), "pets.jsonl"))
     assert [pet.name for pet in Pet.objects.all()] == [name, name]
-
-
-def test_imported_pets_are_like_those_that_the_api_adds(write: Write, api: Api) -> None:
-    before = timezone.now()
-    run(write(GOOD))
-    imported = Pet.objects.earliest("id")
-    made = Pet.objects.get(pk=api.post("/pets", {"name": "Rex", "categoryId": 1}).json()["id"])
-    differ = {"id", "created_at", "updated_at"}
-    for column in columns_of(made) - differ:
-        assert getattr(imported, column) == getattr(made, column), column
-    assert before <= imported.created_at <= imported.updated_at <= timezone.now()
 
 
 def test_file_without_pets_adds_none(write: Write) -> None:
@@ -191,8 +166,13 @@ def test_standard_input_is_csv_unless_said_otherwise(monkeypatch: pytest.MonkeyP
     assert shop() == [REX, TOM, TOM]
 
 
-def test_more_pets_than_one_batch_are_added_in_order(write: Write) -> None:
-    names = [f"Pet {number}" for number in range(2 * BATCH + 1)]
+@pytest.fixture
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("inventory.import_export.checking.BATCH", 500)
+
+
+def test_more_pets_than_one_batch_are_added_in_order(write: Write, small_batches: None) -> None:
+    names = [f"Pet {number}" for number in range(1_001)]
     run(write("\n".join(["name,category", *(f"{name},Dogs" for name in names)]).encode()))
     assert [pet.name for pet in Pet.objects.order_by("id")] == names
 
@@ -252,27 +232,15 @@ def test_capitals_of_a_category_do_not_matter_where_they_leave_one() -> None:
     [
         (b"[]", "The line is not a JSON object."),
         (b'{"name":"Rex"', "The line is not valid JSON: see column 14."),
-        (
-            b'{"name":"Rex","name":"Tom"}',
-            "The line is not valid JSON: an object has two members of one name.",
-        ),
         (b'{"name":"R\xe9x","categoryId":1}', "The line is not valid JSON: it is not UTF-8."),
         (b'{"name":"R\\u0000x"}', "The line is not valid JSON: a string has a NUL character."),
-        (b'{"name":"\\ud800"}', "The line is not valid JSON: a string has a lone surrogate."),
-        (b'{"name":NaN}', "The line is not valid JSON: NaN is not JSON."),
-        (b"[" * 20_000, "The line is not valid JSON: it is nested too deeply."),
         (b'{"categoryId":1}', "name: Is missing."),
         (b'{"name":5,"categoryId":1}', "name: Must be a string."),
         (b'{"name":"Rex"}', "category: Is missing."),
         (b'{"name":"Rex","category":[]}', "category: Must be a string."),
         (b'{"name":"Rex","category":null,"categoryId":1}', "category: Must be a string."),
         (b'{"name":"Rex","categoryId":"1"}', "categoryId: Must be an integer from -2^63 to 2^63 - 1."),
-        (b'{"name":"Rex","categoryId":true}', "categoryId: Must be an integer from -2^63 to 2^63 - 1."),
-        (b'{"name":"Rex","categoryId":1.5}', "categoryId: Must be an integer from -2^63 to 2^63 - 1."),
-        (b'{"name":"Rex","categoryId":1E999999}', "categoryId: Must be an integer from -2^63 to 2^63 - 1."),
-        (b'{"name":"Rex","categoryId":{}}', "categoryId: Must be an integer from -2^63 to 2^63 - 1."),
         (b'{"name":"Rex","categoryId":99}', "categoryId: No category has the id 99."),
-        (b'{"name":"Rex","categoryId":1,"status":null}', STATUSES),
         (b'{"name":"Rex","categoryId":1,"status":[]}', STATUSES),
     ],
     ids=lambda value: repr(value)[:60],
@@ -290,6 +258,7 @@ def test_category_id_in_csv_is_written_in_plain_digits(write: Write, cell: str) 
     assert problems(write(f"name,categoryId\nRex,{cell}\n".encode())) == [(2, reason)]
 
 
+NO_COLUMNS = "The first line names no columns. If it is a pet already, put name,cat"
 UNCLOSED = "A value in quotes starts here and does not end as it should"
 
 
@@ -298,16 +267,8 @@ UNCLOSED = "A value in quotes starts here and does not end as it should"
     [
         (b"", 1, "The file is empty. Its first line must name the columns."),
         (b"\xef\xbb\xbf\n\n", 1, "The file is empty."),
-        (
-            b"Rex,Dogs,sold\n",
-            1,
-            "The first line names no columns. If it is a pet already, put name,cat",
-        ),
-        (
-            b"Rex;Dogs\n",
-            1,
-            "The first line names no columns. If it is a pet already, put name,cat",
-        ),
+        (b"Rex,Dogs,sold\n", 1, NO_COLUMNS),
+        (b"Rex;Dogs\n", 1, NO_COLUMNS),
         (b"Rex\n", 1, "The column 'Rex' is unknown. The first line must name columns among name, "),
         (b"\nname|category|status\n", 2, "The column 'name|category|status' is unknown."),
         (b"\nname;category;price\n", 2, "The column 'price' is unknown."),
@@ -344,24 +305,25 @@ def test_nothing_is_taken_from_a_file_that_cannot_be_read_to_its_end(
     assert (found, reason[: len(start)]) == (line, start)
 
 
-@pytest.mark.parametrize("start", [b'{"name":"Rex","categoryId":1}\n', b""])
-def test_nothing_that_follows_a_json_line_that_is_too_long_is_taken(write: Write, start: bytes) -> None:
-    file = write(start + b'{"name":"' + b"x" * LONGEST + b'"}\n{}', "pets.jsonl")
-    assert problems(file, "--skip-bad") == [(1 + start.count(b"\n"), TOO_LONG)]
+LONG_JSON = b'{"name":"' + b"x" * LONGEST + b'"}\n{}'
 
 
-def test_json_array_is_told_what_it_is(write: Write) -> None:
-    [(line, reason)] = problems(write(b'\n [{"name":"Rex","categoryId":1}]', "pets.jsonl"))
-    assert (line, reason[:24]) == (2, "The file holds an array.")
-
-
-def test_binary_file_of_json_lines_is_told(write: Write) -> None:
-    assert problems(write(b"\x1f\x8b\x08\0\r\n", "pets.jsonl")) == [(1, NOT_TEXT)]
-
-
-def test_json_in_utf_16_is_told(write: Write) -> None:
-    data = '{"name":"Rex","categoryId":1}\n'.encode("utf-16")
-    assert problems(write(data, "pets.jsonl")) == [(1, "The file is in UTF-16. Save it as UTF-8.")]
+@pytest.mark.parametrize(
+    ("data", "line", "start"),
+    [
+        (LONG_JSON, 1, TOO_LONG),
+        (b'{"name":"Rex","categoryId":1}\n' + LONG_JSON, 2, TOO_LONG),
+        (b'\n [{"name":"Rex","categoryId":1}]', 2, "The file holds an array."),
+        (b"\x1f\x8b\x08\0\r\n", 1, NOT_TEXT),
+        ("{}\n".encode("utf-16"), 1, "The file is in UTF-16. Save it as UTF-8."),
+    ],
+    ids=lambda value: repr(value)[:60],
+)
+def test_nothing_is_taken_from_json_lines_that_cannot_be_read_to_their_end(
+    write: Write, data: bytes, line: int, start: str
+) -> None:
+    [(found, reason)] = problems(write(data, "pets.jsonl"), "--skip-bad")
+    assert (found, reason[: len(start)]) == (line, start)
 
 
 def test_windows_1252_is_read_with_a_remark(write: Write) -> None:
@@ -423,22 +385,11 @@ def test_dry_run_adds_nothing(write: Write) -> None:
 
 def test_summary_for_programs(write: Write) -> None:
     file = write(BAD)
-    summary = {
-        "file": file,
-        "format": "csv",
-        "remark": "",
-        "good": 2,
-        "bad": 2,
-        "added": 2,
-        "dry_run": False,
-        "errors": [
-            {"line": 2, "reason": BLANK, "value": "''"},
-            {"line": 4, "reason": NO_DRAGONS, "value": "'Dragons'"},
-        ],
-    }
-    assert run_json(file, "--skip-bad") == summary
-    shorter = {"added": 0, "errors": summary["errors"][:1]}  # type: ignore[index]
-    assert run_json(file, "--max-errors", "1") == summary | shorter
+    blank = {"line": 2, "reason": BLANK, "value": "''"}
+    dragons = {"line": 4, "reason": NO_DRAGONS, "value": "'Dragons'"}
+    summary = {"file": file, "format": "csv", "remark": "", "good": 2, "bad": 2, "dry_run": False}
+    assert run_json(file, "--skip-bad") == summary | {"added": 2, "errors": [blank, dragons]}
+    assert run_json(file, "--max-errors", "1") == summary | {"added": 0, "errors": [blank]}
 
 
 def test_all_bad_lines_are_counted_though_a_hundred_are_shown(write: Write) -> None:
@@ -522,13 +473,7 @@ def test_category_that_is_deleted_meanwhile_is_told(write: Write, monkeypatch: p
     assert not Pet.objects.exists()
 
 
-def test_errors_of_copy_are_those_of_django() -> None:
-    with pytest.raises(IntegrityError):
-        add(iter([[row("", 1, "available")]]))
-    assert not Pet.objects.exists()
-
-
-def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
+def test_memory_does_not_grow_with_the_file(tmp_path: Path, small_batches: None) -> None:
     def peak(rows: int) -> int:
         file = tmp_path / "many.csv"
         with file.open("w") as text:
@@ -542,33 +487,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
             tracemalloc.stop()
 
     peak(10)  # What is imported late is nobody's.
-    some, more = peak(2 * BATCH), peak(3 * BATCH)  # A batch is read while the one before is written.
+    some, more = peak(1_500), peak(5_000)
     assert more < 8_000_000
-    assert more - some < 300_000  # The other rows alone would take over 1,500,000 bytes.
-    assert Pet.objects.count() == 5 * BATCH + 10
-
-
-# --- Progress ------------------------------------------------------------------------------------
-
-
-class Terminal(StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-def test_progress_is_shown_on_a_terminal_and_wiped(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = Terminal()
-    monkeypatch.setattr("sys.stderr", terminal)
-    call_command("import_pets", write(GOOD), stdout=StringIO())
-    drawn = terminal.getvalue()
-    assert "Checking: " in drawn
-    assert "Adding:   0%|" in drawn
-    assert "\x1b" not in drawn
-    assert drawn.split("\r")[-2].strip() == ""
-
-
-def test_no_progress_is_shown_to_programs(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = Terminal()
-    monkeypatch.setattr("sys.stderr", terminal)
-    run_json(write(GOOD))
-    assert terminal.getvalue() == ""
+    assert more - some < 300_000  # The other rows alone would take over 1,000,000 bytes.
+    assert Pet.objects.count() == 6_510

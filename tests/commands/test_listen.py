@@ -12,12 +12,9 @@ import orjson
 import pytest
 from django.core.management import CommandError, call_command
 
-from accounts.events.numbering import number_all
-from inventory.models import Category, Pet
 from petstore.conformance.client import Response, UnreachableError
 from petstore.management.commands import listen
 from petstore.management.commands.listen import FROM_NOW, LIMIT, Command
-from tests.conftest import Api
 
 URL, TARGET = "http://shop.test/v1", "http://localhost:3000/events?from=shop"
 KEY = "psk_live_x"
@@ -25,12 +22,8 @@ KEY = "psk_live_x"
 
 def event(number: int) -> dict[str, Any]:
     created_at = "2026-11-23T09:30:00.250000Z"
-    return {
-        "id": number,
-        "type": "order.placed",
-        "createdAt": created_at,
-        "data": {"order": {"id": number}},
-    }
+    data = {"order": {"id": number}}
+    return {"id": number, "type": "order.placed", "createdAt": created_at, "data": data}
 
 
 def answer(status: int, body: Any, **headers: str) -> Response:
@@ -105,6 +98,8 @@ def test_each_event_is_one_line_in_order(run: Run) -> None:
     lines = run(page("a", 1, 2), page("b"), page("c", 5))
     at = "2026-11-23T09:30:00.250000Z order.placed"
     assert lines == [f'{number} {at} {{"order":{{"id":{number}}}}}' for number in (1, 2, 5)]
+    for_programs = run(page("a", 1, 2), options=("--json",))[3:]
+    assert [json.loads(line) for line in for_programs] == [event(1), event(2)]
 
 
 def test_what_a_terminal_would_obey_is_written_out(run: Run) -> None:
@@ -115,23 +110,22 @@ def test_what_a_terminal_would_obey_is_written_out(run: Run) -> None:
     assert line.endswith('{"pet":{"name":"B\u00e4r \\u009b2J\\u202e\\u2028\\u001b[2J"}}')
 
 
-def test_programs_get_whole_events(run: Run) -> None:
-    lines = run(page("a", 1, 2), options=("--json",))
-    assert [json.loads(line) for line in lines] == [event(1), event(2)]
-
-
-def test_it_asks_from_now_and_then_where_the_last_page_ended(run: Run) -> None:
-    run(page("a"), page("b", 1))
-    assert [request.query.get("since") for request in run.requests] == [FROM_NOW, None, None]
-    assert [request.query.get("cursor") for request in run.requests] == [None, "a", "b"]
+@pytest.mark.parametrize(
+    ("options", "first"),
+    [
+        ((), {"since": FROM_NOW}),
+        (("--since", "2026-11-23T09:30:00Z"), {"since": "2026-11-23T09:30:00Z"}),
+        (("--since", "Bq.x_y-z"), {"cursor": "Bq.x_y-z"}),
+    ],
+)
+def test_it_asks_from_now_or_as_told_and_then_where_the_last_page_ended(
+    run: Run, options: tuple[str, ...], first: dict[str, str]
+) -> None:
+    run(page("a"), page("b", 1), options=options)
+    asked = [first, {"cursor": "a"}, {"cursor": "b"}]
+    assert [request.query for request in run.requests] == [{"limit": str(LIMIT)} | one for one in asked]
     assert {request.url.partition("?")[0] for request in run.requests} == {f"{URL}/events"}
     assert {request.headers["Authorization"] for request in run.requests} == {f"Bearer {KEY}"}
-
-
-@pytest.mark.parametrize(("since", "name"), [("Bq.x_y-z", "cursor"), ("2026-11-23T09:30:00Z", "since")])
-def test_it_begins_at_a_cursor_or_a_time(run: Run, since: str, name: str) -> None:
-    run(options=("--since", since))
-    assert run.requests[0].query == {"limit": str(LIMIT), name: since}
 
 
 def test_it_waits_once_it_has_caught_up_and_not_before(run: Run) -> None:
@@ -143,6 +137,8 @@ def test_it_waits_once_it_has_caught_up_and_not_before(run: Run) -> None:
 
 
 def test_ctrl_c_is_no_failure_and_tells_where_to_go_on(run: Run) -> None:
+    run()  # Without an answer there is nowhere to go on.
+    assert run.err.getvalue() == "\n"
     run(page("a", 1), page("b"))
     assert run.err.getvalue().endswith("\nTo go on from here: --since b\n")
     assert KEY not in run.out.getvalue() + run.err.getvalue()
@@ -162,11 +158,6 @@ def test_a_page_that_is_not_handled_to_its_end_comes_again(run: Run) -> None:
     run(page("a"), page("b", 1, 2), answer(200, b""), options=("--forward", TARGET))
     assert [request.body["id"] for request in run.requests if request.body] == [1, 2]
     assert run.err.getvalue().endswith("--since a\n")
-
-
-def test_without_an_answer_there_is_nowhere_to_go_on(run: Run) -> None:
-    run()
-    assert run.err.getvalue() == "\n"
 
 
 # --- What goes wrong -----------------------------------------------------------------------------
@@ -268,32 +259,3 @@ def test_an_event_that_is_not_accepted_is_posted_again_before_the_next(run: Run)
     )
     assert f"Event 1 is not forwarded: {TARGET} answers 500. Trying again in 2 s.\n" in said
     assert len(run.out.getvalue().splitlines()) == 2
-
-
-# --- The feed itself -----------------------------------------------------------------------------
-
-
-def test_from_now_begins_at_the_end_of_the_feed(
-    api: Api, category: Category, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def exchange(base: str, method: str, path: str, headers: dict[str, str]) -> Response:
-        got = api.get(path)
-        return answer(got.status_code, got.content, **dict(got.headers.items()))
-
-    def add_a_pet(command: Command, seconds: float) -> None:
-        if Pet.objects.count() > 2:
-            raise KeyboardInterrupt
-        Pet.objects.create(name="New", category=category)
-        number_all()
-
-    monkeypatch.setattr(listen, "exchange", exchange)
-    monkeypatch.setattr(Command, "wait", add_a_pet)
-    Pet.objects.create(name="Old", category=category)
-    number_all()
-    out, err = StringIO(), StringIO()
-    call_command("listen", "--key", api.key, "--json", stdout=out, stderr=err)
-    assert [json.loads(line)["data"]["pet"]["name"] for line in out.getvalue().splitlines()] == [
-        "New",
-        "New",
-    ]
-    assert "--since " in err.getvalue()

@@ -16,6 +16,7 @@ from petstore.db.operations import (
 )
 from tests.api.test_idempotency import meanwhile
 from tests.conftest import COMMITTED
+from tests.support.skips import NEEDS_POSTGRESQL
 
 pytestmark = COMMITTED
 
@@ -81,9 +82,8 @@ def test_index_is_made_and_removed_in_both_directions(state: ProjectState) -> No
     assert indexes() == {}
 
 
+@NEEDS_POSTGRESQL  # On SQLite an index is made in a transaction: it is there or not.
 def test_index_that_gave_up_is_made_by_the_next_attempt(state: ProjectState) -> None:
-    if connection.vendor != "postgresql":
-        pytest.skip("On SQLite an index is made in a transaction: it is there or not.")
     add = AddIndexConcurrently("animal", INDEX)
     execute("SET lock_timeout = '50ms'")
     try:
@@ -93,23 +93,15 @@ def test_index_that_gave_up_is_made_by_the_next_attempt(state: ProjectState) -> 
         ):
             after(state, add)
         assert indexes() == {INDEX.name: False}
-        after(state, add)
-        assert indexes() == {INDEX.name: True}
+        for _ in range(2):  # Also if it was made, but its migration was not recorded.
+            after(state, add)
+            assert indexes() == {INDEX.name: True}
     finally:
         execute("RESET lock_timeout")
 
 
-def test_index_whose_migration_was_not_recorded_is_made_again(state: ProjectState) -> None:
-    if connection.vendor != "postgresql":
-        pytest.skip("On SQLite a migration and its record are one transaction.")
-    for _ in range(2):
-        after(state, AddIndexConcurrently("animal", INDEX))
-    assert indexes() == {INDEX.name: True}
-
-
+@NEEDS_POSTGRESQL  # Nothing is dropped on SQLite.
 def test_index_of_the_same_name_on_another_table_is_left_alone(state: ProjectState) -> None:
-    if connection.vendor != "postgresql":
-        pytest.skip("Nothing is dropped on SQLite.")
     execute(f"CREATE SCHEMA elsewhere; CREATE TABLE elsewhere.{TABLE} (name text)")
     try:
         execute(f"CREATE INDEX {INDEX.name} ON elsewhere.{TABLE} (name)")

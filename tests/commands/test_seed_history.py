@@ -116,19 +116,24 @@ def test_history_takes_few_statements_however_many_accounts() -> None:
 
 
 def test_history_is_never_mixed_with_customers_unawares() -> None:
-    Account.objects.create(name="Demo", plan_id=PlanCode.BUSINESS)  # The first of a new service.
-    assert "Added 2 accounts" in seed("--history-days", "1", "--accounts", "2")
-    pets = Pet.objects.count()
+    Account.objects.create(name="Demo", plan_id=PlanCode.BUSINESS)  # Of quickstart: that is no customer.
+    assert "Added 2 accounts" in seed("--pets", "0", "--history-days", "1", "--accounts", "2")
     with pytest.raises(CommandError, match="There are customers already"):
         seed("--year")
-    assert Pet.objects.count() == pets
-    assert "Added 90 accounts" in seed("--history-days", "3", "--accounts", "90", "--force")
-    assert Account.objects.count() == 93
+    assert not Pet.objects.exists()
+    assert "Added 4 accounts" in seed("--history-days", "3", "--accounts", "4", "--force")
+    assert Account.objects.count() == 7
 
 
-def test_numbers_out_of_bounds_are_refused_and_without_days_there_is_no_history() -> None:
-    for options in (("--history-days", "-1"), ("--history-days", "731"), ("--year", "--accounts", "0")):
-        with pytest.raises(CommandError, match="--history-days must be 0 to 730"):
-            seed(*options)
-    assert seed("--pets", "5") == "Done. Added 5 pets.\n"
-    assert not Account.objects.exists()
+def test_forced_twice_adds_others() -> None:
+    for _ in range(2):
+        seed("--history-days", "2", "--accounts", "100", "--force")
+    assert Account.objects.count() == 200
+
+
+@pytest.mark.parametrize(
+    "options", [("--history-days", "-1"), ("--history-days", "731"), ("--year", "--accounts", "0")]
+)
+def test_numbers_out_of_bounds_are_refused(options: tuple[str, ...]) -> None:
+    with pytest.raises(CommandError, match="--history-days must be 0 to 730"):
+        seed(*options)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from petstore.conformance import CHECKS
-from petstore.conformance.checks import Check
+from petstore.conformance.rules import CHECKS
+from petstore.conformance.session import Check
 
 ROOT = Path(__file__).resolve().parents[2]
 KINDS = {".py", ".md", ".html", ".yaml", ".lua"}

@@ -8,12 +8,10 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from petstore.conformance import CHECKS
-from petstore.conformance.checks import Outcome, Result
-from petstore.conformance.client import UnreachableError
-from petstore.conformance.session import Session
+from petstore.conformance.client import UnreachableError, add_key, address_and_key
+from petstore.conformance.rules import CHECKS
+from petstore.conformance.session import Outcome, Session
 from petstore.management.base import INTERRUPTED, JsonCommand
-from petstore.management.remote import add_key, address, api_key
 
 INCOMPLETE = 2
 STYLES = {
@@ -61,11 +59,12 @@ class Command(JsonCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         if options["budget"] < 1 or options["keep"] < 0:
             raise incomplete("--budget must be 1 or more, --keep 0 or more.")
-        url, key = address(options["url"]), api_key(options["key"])
-        session = Session(url, key, budget=options["budget"], keep=options["keep"])
-        results: list[Result] = []
+        session = Session(*address_and_key(options), options["budget"], options["keep"])
+        results: list[dict[str, Any]] = []
         try:
-            check_key(session)
+            if session.send("GET", "/categories?limit=1").status == 401:
+                text = f"{session.url} refuses the key (401). Is it complete, and for this deployment?"
+                raise incomplete(text)
             checks = [check for check in CHECKS if options["write"] or not check.writes]
             with self.bar("Checking", len(checks), options) as bar:
                 for check in checks:
@@ -78,32 +77,18 @@ class Command(JsonCommand):
                 self.say(f"Left behind: {left}.")
         self.tell(session, results, options)
 
-    def tell(self, session: Session, results: list[Result], options: dict[str, Any]) -> None:
+    def tell(self, session: Session, results: list[dict[str, Any]], options: dict[str, Any]) -> None:
         """Print the results; exit with 1 if a check failed, with 2 if one could not run."""
-        count = Counter(result.outcome for result in results)
-        data = {
-            "url": session.url,
-            "requests": len(session.keyed),
-            "counts": {outcome.value: count[outcome] for outcome in Outcome},
-            "left_behind": session.left_behind,
-            "checks": [
-                {
-                    "name": result.check.name,
-                    "rule": result.check.rule,
-                    "see": result.check.places,
-                    "title": result.check.title,
-                    "outcome": result.outcome.value,
-                    "detail": result.detail,
-                }
-                for result in results
-            ],
-        }
-        numbers = ", ".join(f"{count[outcome]} {outcome.value}" for outcome in Outcome if count[outcome])
+        found = Counter(result["outcome"] for result in results)
+        counts = {outcome.value: found[outcome] for outcome in Outcome}
+        data = {"url": session.url, "requests": len(session.keyed), "counts": counts}
+        data |= {"left_behind": session.left_behind, "checks": results}
+        numbers = ", ".join(f"{count} {outcome}" for outcome, count in counts.items() if count)
         summary = f"{session.url}: {numbers}. {len(session.keyed)} requests with the key."
-        self.answer(options, data, "\n".join([*map(self.line, results), "", summary]), self.coloured)
-        if count[Outcome.FAILED]:
+        self.answer(options, data, "\n".join([*map(line, results), "", summary]), self.coloured)
+        if counts[Outcome.FAILED]:
             sys.exit(1)
-        if count[Outcome.NOT_RUN]:
+        if counts[Outcome.NOT_RUN]:
             sys.exit(INCOMPLETE)
 
     def coloured(self, text: str) -> str:
@@ -113,22 +98,16 @@ class Command(JsonCommand):
             text = re.sub(f"^{word}", getattr(self.style, style)(word), text, flags=re.MULTILINE)
         return text
 
-    def line(self, result: Result) -> str:
-        """Return what is printed of one result."""
-        lines = [f"{result.outcome.value:8} {result.check.title} ({result.check.rule})"]
-        if result.detail:
-            lines.append(result.detail)
-        if result.outcome is Outcome.FAILED:
-            lines.append(f"See {', '.join(result.check.places)}.")
-        return "\n         ".join(lines)
+
+def line(result: dict[str, Any]) -> str:
+    """Return what is printed of one result."""
+    lines = [f"{result['outcome']:8} {result['title']} ({result['rule']})"]
+    if result["detail"]:
+        lines.append(result["detail"])
+    if result["outcome"] == Outcome.FAILED:
+        lines.append(f"See {', '.join(result['see'])}.")
+    return "\n         ".join(lines)
 
 
 def incomplete(reason: str) -> CommandError:
     return CommandError(reason, returncode=INCOMPLETE)
-
-
-def check_key(session: Session) -> None:
-    """Send the first request. Raises CommandError for a key that is refused."""
-    if session.send("GET", "/categories?limit=1").status == 401:
-        text = f"{session.url} refuses the key (401). Is it complete, and for this deployment?"
-        raise incomplete(text)

@@ -13,10 +13,18 @@ import orjson
 from django.conf import settings
 from django.core.management.base import CommandError
 
-from petstore.conformance.client import NEXT, BrokenError, Response, UnreachableError, exchange
+from petstore.conformance.client import (
+    NEXT,
+    WRONG_OPTIONS,
+    BrokenError,
+    Response,
+    UnreachableError,
+    add_key,
+    address_and_key,
+    exchange,
+)
 from petstore.environment import is_page_url
 from petstore.management.base import JsonCommand, visible
-from petstore.management.remote import WRONG_OPTIONS, add_key, address, api_key
 
 LIMIT = 100
 FROM_NOW = "9999-12-31T23:59:59Z"  # Nothing has happened since then: so the feed's end.
@@ -64,8 +72,8 @@ class Command(JsonCommand):
             )
         if not options["every"] >= 0.1:
             raise CommandError("--every must be 0.1 or more.", returncode=WRONG_OPTIONS)
-        self.url = address(options["url"])
-        self.headers = AGENT | {"Authorization": f"Bearer {api_key(options['key'])}"}
+        self.url, key = address_and_key(options)
+        self.headers = AGENT | {"Authorization": f"Bearer {key}"}
         self.since, self.began = options["since"], False
         before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # Whoever says it: end in order.
         try:

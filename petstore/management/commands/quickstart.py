@@ -18,6 +18,9 @@ from petstore.management.base import JsonCommand
 
 ACCOUNT = "Demo"
 STAFF = "admin"
+TEXT = """
+API         {api}   (documentation: {docs})
+Back office {admin}   user {user}"""
 HOME_PAGE = "Home page"  # The account of the key that everybody can see, on the smallest plan.
 
 
@@ -51,16 +54,9 @@ class Command(JsonCommand):
         password, key = staff_login(), first_key()
         if options["demo_key_to"]:
             write_demo_key(options["demo_key_to"])
-        data = {
-            "api": settings.BASE_URL,
-            "docs": page_url("docs"),
-            "admin": page_url("admin/"),
-            "user": STAFF,
-            "password": password,
-            "key": key,
-        }
-        api = f"API         {settings.BASE_URL}   (documentation: {page_url('docs')})"
-        self.answer(options, data, f"\n{api}\n{about_login(password)}\n{about_key(key)}\n")
+        pages = {"api": settings.BASE_URL, "docs": page_url("docs"), "admin": page_url("admin/")}
+        data = pages | {"user": STAFF, "password": password, "key": key}
+        self.answer(options, data, TEXT.format(**data) + about_login(password) + about_key(key))
 
 
 def staff_login() -> str | None:
@@ -105,20 +101,17 @@ def set_demo_key(file: str, key: str) -> None:
 
 def about_login(password: str | None) -> str:
     """Return the line that says how to sign in."""
-    line = f"Back office {page_url('admin/')}   user {STAFF}"
     if password is None:
-        return f"{line}, password as before (to change it: manage.py changepassword)"
-    return f"{line}   password {password}"
+        return ", password as before (to change it: manage.py changepassword)\n"
+    return f"   password {password}\n"
 
 
 def about_key(key: str | None) -> str:
     """Return the lines that say how to make a first call."""
     if key is None:
-        return (
-            "Keys are shown once. For another: "
-            f".venv/bin/python manage.py issue_key --account {ACCOUNT} --plan business"
-        )
+        command = f".venv/bin/python manage.py issue_key --account {ACCOUNT} --plan business"
+        return f"Keys are shown once. For another: {command}\n"
     return (
         f"API key     {key}   (shown only now)\n\nTry it:\n\n"
-        f"  curl -H 'Authorization: Bearer {key}' '{settings.BASE_URL}/pets?limit=3'"
+        f"  curl -H 'Authorization: Bearer {key}' '{settings.BASE_URL}/pets?limit=3'\n"
     )

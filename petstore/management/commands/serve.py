@@ -74,10 +74,9 @@ class Command(DocumentedCommand):
 def become_server(options: dict[str, Any]) -> None:
     """Go on as petstore.serving.server: this process has loaded much that only the workers need."""
     told = {name: options[name] for name in ("host", "port", "workers")}
-    told |= {"client-seconds": settings.CLIENT_SECONDS, "drain-seconds": settings.DRAIN_SECONDS}
-    told |= {"log-format": settings.LOG_FORMAT, "metrics-port": settings.METRICS_PORT}
-    networks = ",".join(settings.METRICS_ALLOW_FROM)
-    told |= {"metrics-allow-from": networks, "metrics-dir": settings.METRICS_DIR}
+    for name in ("CLIENT_SECONDS", "DRAIN_SECONDS", "LOG_FORMAT", "METRICS_PORT", "METRICS_DIR"):
+        told[name.lower().replace("_", "-")] = getattr(settings, name)
+    told["metrics-allow-from"] = ",".join(settings.METRICS_ALLOW_FROM)
     arguments = [part for name, value in told.items() for part in (f"--{name}", str(value))]
     os.environ |= {"THREADS": str(options["threads"]), "PYTHONSAFEPATH": ""}
     os.environ.setdefault("MALLOC_ARENA_MAX", "1")  # One heap for all threads keeps less.
