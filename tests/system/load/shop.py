@@ -49,18 +49,6 @@ class Findings(NamedTuple):
             f"pets made without an answer: {self.unacknowledged}."
         )
 
-    def since(self, earlier: Findings) -> Findings:
-        """Return what is new."""
-        return Findings(
-            acknowledged=self.acknowledged - earlier.acknowledged,
-            lost=self.lost - earlier.lost,
-            doubled=self.doubled - earlier.doubled,
-            unacknowledged=self.unacknowledged - earlier.unacknowledged,
-        )
-
-
-NOTHING = Findings(0, set(), set(), 0)
-
 
 class Shop:
     """A workload, and its journal."""
