@@ -1,22 +1,20 @@
 """Requests that are sent again with an `Idempotency-Key`: D31, on every operation that creates."""
 
 import re
-import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, NamedTuple
 
 import pytest
 from django.core.management import call_command
-from django.db import connection, transaction
+from django.db import connection
 from django.utils import timezone
 
 from accounts.idempotency import RECORDS
 from accounts.models import Account, ApiKey, IdempotencyRecord, PlanCode
 from inventory.models import Category, Order, Pet
 from tests.conftest import COMMITTED, Api
+from tests.support.meanwhile import held
 from tests.support.skips import READS_PLANS
 
 DAY = timedelta(hours=24)
@@ -355,37 +353,12 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("accounts.idempotency.DUPLICATE_WAIT", 50)
 
 
-@contextmanager
-def meanwhile(act: Callable[[], object]) -> Iterator[None]:
-    """Do something in a transaction on a second connection, and undo it at the end."""
-    done, leave = threading.Event(), threading.Event()
-
-    def run() -> None:
-        try:
-            with transaction.atomic():
-                act()
-                done.set()
-                leave.wait(30)
-                transaction.set_rollback(True)
-        finally:
-            connection.close()
-
-    with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(run)
-        try:
-            assert done.wait(30)
-            yield
-        finally:
-            leave.set()
-            running.result()
-
-
 @COMMITTED
 def test_twin_that_still_runs_is_a_conflict_and_the_retry_succeeds(
     impatient: None, api: Api, account: Account, creation: Creation
 ) -> None:
     rows = creation.rows()
-    with meanwhile(lambda: IdempotencyRecord.objects.create(account=account, key="a", fingerprint="")):
+    with held(lambda: IdempotencyRecord.objects.create(account=account, key="a", fingerprint="")):
         assert refusal(send(api, creation)) == (409, "idempotency_key_in_use")
         assert creation.rows() == rows
         assert send(api, creation, "another").status_code == 201
@@ -400,7 +373,7 @@ def test_twin_is_a_conflict_however_short_statements_may_run(
     if connection.vendor != "postgresql":
         pytest.skip("SQLite has no limit for statements.")
     api.get("/categories")  # Statements that come once a minute are not to be hurried.
-    with meanwhile(lambda: IdempotencyRecord.objects.create(account=account, key="a", fingerprint="")):
+    with held(lambda: IdempotencyRecord.objects.create(account=account, key="a", fingerprint="")):
         with connection.cursor() as cursor:
             cursor.execute("SET statement_timeout = 300")
         try:
@@ -417,7 +390,7 @@ def test_twin_that_renews_an_old_key_is_a_conflict(
     IdempotencyRecord.objects.create(
         account=account, key="a", fingerprint="", created_at=timezone.now() - DAY
     )
-    with meanwhile(lambda: IdempotencyRecord.objects.filter(key="a").delete()):
+    with held(lambda: IdempotencyRecord.objects.filter(key="a").delete()):
         assert refusal(send(api, creation)) == (409, "idempotency_key_in_use")
     assert send(api, creation).status_code == 201
 
@@ -425,7 +398,7 @@ def test_twin_that_renews_an_old_key_is_a_conflict(
 @COMMITTED
 def test_another_account_s_twin_is_not_waited_for(impatient: None, api: Api, creation: Creation) -> None:
     neighbour = Account.objects.create(name="Neighbour", plan_id=PlanCode.BUSINESS)
-    with meanwhile(lambda: IdempotencyRecord.objects.create(account=neighbour, key="a", fingerprint="")):
+    with held(lambda: IdempotencyRecord.objects.create(account=neighbour, key="a", fingerprint="")):
         assert send(api, creation).status_code == 201
 
 

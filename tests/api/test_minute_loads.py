@@ -1,13 +1,12 @@
 """How many requests came in each minute, and who calls what is deprecated."""
 
-import threading
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from django.db import DatabaseError, connection
+from django.db import DatabaseError
 
 from accounts.caller import Caller
 from accounts.limits import DAY, MINUTE, SECOND, Limits, Verdict, account_windows
@@ -16,6 +15,7 @@ from accounts.usage import batch, loads, write_behind
 from accounts.usage.batch import Batch
 from accounts.usage.write_behind import UsageRecorder
 from tests.conftest import COMMITTED, Api
+from tests.support.meanwhile import at_once
 from tests.support.quota import NOON
 
 TODAY = EPOCH + timedelta(days=NOON // DAY)
@@ -83,21 +83,7 @@ def test_many_processes_roll_up_at_once_and_each_minute_counts_once() -> None:
     accounts = [Account.objects.create(name=f"A{number}", plan_id="free") for number in range(5)]
     for one in accounts:
         put(dict.fromkeys(range(-60, 0), 2), one)
-    start = threading.Barrier(6)
-    moved: list[int] = []
-
-    def roll_up() -> None:
-        try:
-            start.wait()
-            moved.append(loads.roll_up(LATER))
-        finally:
-            connection.close()
-
-    threads = [threading.Thread(target=roll_up) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    moved = at_once(*[lambda: loads.roll_up(LATER)] * 6)
     loads.roll_up(LATER)  # What was locked while others looked.
     assert sum(moved) <= 300
     assert [load.minutes for load in AccountDayLoad.objects.all()] == [{"2": 60}] * 5

@@ -1,7 +1,6 @@
 """Events that warn: each once for its window, whoever sees the reason, and how often (D41)."""
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any
@@ -10,7 +9,7 @@ from unittest.mock import Mock
 import orjson
 import pytest
 from django.core.exceptions import ValidationError
-from django.db import OperationalError, connection
+from django.db import OperationalError
 from django.utils import timezone
 
 from accounts.bans import Ban
@@ -31,6 +30,7 @@ from accounts.quota.admission import QuotaStore
 from accounts.usage import write_behind
 from accounts.usage.batch import write_bans
 from tests.conftest import COMMITTED, OPERATOR, Api
+from tests.support.meanwhile import at_once
 from tests.support.quota import Desk
 
 pytestmark = pytest.mark.django_db
@@ -211,14 +211,7 @@ def test_one_process_in_a_minute_sweeps(db: None) -> None:
 def test_16_that_see_a_threshold_at_once_write_one_event() -> None:
     reached = {(7, 20_000, threshold): (10, 10) for threshold in (80, 100)}
 
-    def write(_: int) -> None:
-        try:
-            warn_of_use(reached)
-        finally:
-            connection.close()
-
-    with ThreadPoolExecutor(16) as pool:
-        list(pool.map(write, range(16)))
+    at_once(*[lambda: warn_of_use(reached)] * 16)
     assert [data["threshold"] for data in told(EventType.QUOTA_REACHED)] == [80, 100]
 
 

@@ -2,14 +2,11 @@
 
 import asyncio
 import json
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, NamedTuple
 
 import pytest
-from django.db import connection, transaction
+from django.db import connection
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.test import RequestFactory
 from django.utils import timezone
@@ -25,6 +22,7 @@ from petstore.loop import connecting
 from petstore.loop.connecting import connect
 from petstore.loop.postgresql import PostgresqlConnection
 from tests.conftest import COMMITTED
+from tests.support.meanwhile import held
 from tests.support.servers import wait_until
 from tests.support.skips import NEEDS_POSTGRESQL
 from tests.support.thorough import some
@@ -88,15 +86,6 @@ def check_one(creation: Creation, answers: list[Any]) -> None:
     assert len({one.content for one in answers}) == 1
     assert sum("Idempotent-Replayed" not in one.headers for one in answers) == 1
     assert creation.rows() == (1, 1)
-
-
-@contextmanager
-def held(act: Callable[[], object]) -> Iterator[None]:
-    """Do something in a transaction of this thread's connection, and undo it after the block."""
-    with transaction.atomic():
-        act()
-        yield
-        transaction.set_rollback(True)
 
 
 @pytest.fixture
@@ -194,9 +183,7 @@ def test_whichever_batch_finds_its_connection_cut_retries_make_one_row(
 
     def cut_and_flush(pipe: PostgresqlConnection) -> None:
         if next(left) == batch:
-            cutting = threading.Thread(target=end_connection, args=[pipe._libpq.backend_pid])
-            cutting.start()
-            cutting.join()
+            end_connection(pipe._libpq.backend_pid)
         flush(pipe)
 
     monkeypatch.setattr(PostgresqlConnection, "_flush", cut_and_flush)

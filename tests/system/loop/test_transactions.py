@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from django.db import DataError, InternalError, OperationalError, connection
+from django.db import DataError, InternalError, OperationalError
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from inventory.models import Category, Pet
@@ -21,6 +21,7 @@ from petstore.loop.reader import Reader
 from petstore.loop.waiting import on_loop, wait
 from petstore.loop.writers import Writers
 from tests.conftest import COMMITTED
+from tests.support.meanwhile import aside
 from tests.support.skips import NEEDS_POSTGRESQL
 from tests.support.turns import Function, end_connection, run, serve, turn
 
@@ -57,17 +58,9 @@ def names() -> set[str]:
     return set(Category.objects.filter(name__in=["one", "two", "three"]).values_list("name", flat=True))
 
 
-def names_for_others() -> set[str]:
-    """Return which of the categories somebody else finds, in a thread of its own."""
-    try:
-        return names()
-    finally:
-        connection.close()
-
-
 def test_nothing_shows_before_the_commit(writers: Writers) -> None:
     seen: list[set[str]] = []
-    serve(add_two(writers, lambda: seen.append(wait(asyncio.to_thread(names_for_others)))))
+    serve(add_two(writers, lambda: seen.append(aside(names))))
     assert (seen, names()) == ([set()], {"one", "two"})
 
 
@@ -173,7 +166,7 @@ def test_only_the_loop_changes_what_it_watches(writers: Writers) -> None:
 def test_what_lost_its_connection_goes_on_on_no_other(writers: Writers) -> None:
     def lose() -> None:
         ((process,),) = writers.rows(OWN, [])
-        wait(asyncio.to_thread(end_connection, process))
+        end_connection(process)
         with suppress(OperationalError):
             writers.rows(OWN, [])
 
