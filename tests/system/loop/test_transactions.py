@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -25,20 +25,23 @@ from tests.support.meanwhile import aside
 from tests.support.skips import NEEDS_POSTGRESQL
 from tests.support.turns import Function, end_connection, run, serve, turn
 
-pytestmark = [COMMITTED, NEEDS_POSTGRESQL]
+pytestmark = [pytest.mark.django_db, NEEDS_POSTGRESQL]
 
 ADD = Statement(b"add", b"INSERT INTO inventory_category (name, description) VALUES ($1, '') RETURNING id")
 OWN = Statement(b"own", b"SELECT pg_backend_pid()")
 DIVIDE = Statement(b"divide", b"SELECT 10 / $1")
 LENGTH = Statement(b"length", b"SELECT length($1)")
 SLEEP = Statement(b"sleep", b"SELECT pg_sleep(0.02)")
+ADDED = ["one", "two", "three"]
 FORGET = Statement(b"forget", b"DEALLOCATE add")
 FORGET_ALL = Statement(b"forget_all", b"DEALLOCATE ALL")
 
 
 @pytest.fixture
-def writers() -> Writers:
-    return Writers("default")
+def writers(db: None) -> Iterator[Writers]:
+    """They commit beside the test's own transaction, so what is left of them is deleted at the end."""
+    yield Writers("default")
+    aside(Category.objects.filter(name__in=ADDED).delete)
 
 
 def add_two(writers: Writers, between: Function) -> Function:
@@ -55,7 +58,7 @@ def add_two(writers: Writers, between: Function) -> Function:
 
 def names() -> set[str]:
     """Return which of the categories are there."""
-    return set(Category.objects.filter(name__in=["one", "two", "three"]).values_list("name", flat=True))
+    return set(Category.objects.filter(name__in=ADDED).values_list("name", flat=True))
 
 
 def test_nothing_shows_before_the_commit(writers: Writers) -> None:
@@ -350,6 +353,7 @@ def test_a_server_that_takes_no_more_writes_is_left(writers: Writers) -> None:
     assert names() == set()
 
 
+@COMMITTED
 def test_functions_that_write_are_atomic_in_both_places() -> None:
     category = Category.objects.create(name="one")
 
