@@ -33,17 +33,14 @@ def caller_with(key: ApiKey) -> Caller:
     return Caller(key.account_id, key.pk, key.public_id, frozenset())
 
 
+def fail(*_: Any) -> None:
+    raise DatabaseError("away")
+
+
 def put(minutes: dict[int, int], account: Account, written_at: int = NOON) -> None:
     """Write loads: requests by the number of the minute after NOON."""
     place = {(account.pk, NOON // MINUTE + minute): requests for minute, requests in minutes.items()}
     Batch(loads=Counter(place)).write(written_at)
-
-
-def test_minutes_of_all_processes_add_up(account: Account) -> None:
-    put({0: 3, 1: 1}, account)
-    put({0: 4}, account, NOON + 5)
-    rows = MinuteLoad.objects.order_by("minute").values_list("requests", "written_at")
-    assert list(rows) == [(7, NOON + 5), (1, NOON)]
 
 
 def test_finished_quarter_becomes_a_histogram_of_its_day(account: Account) -> None:
@@ -108,9 +105,6 @@ def test_load_and_deprecated_calls_outlive_a_write_that_fails(
         own_recorder.count(caller, verdict(now))
         own_recorder.call_deprecated(caller, "getPet", now)
 
-    def fail(*_: Any) -> None:
-        raise DatabaseError("away")
-
     use(NOON)
     with monkeypatch.context() as patched:
         patched.setattr(batch, "ADD_CALLS", SimpleNamespace(run=fail))  # The last step.
@@ -128,9 +122,6 @@ def test_loads_that_wait_for_the_database_are_bounded(
 ) -> None:
     monkeypatch.setattr(batch, "LOADS_KEPT", 3)
 
-    def fail(*_: Any) -> None:
-        raise DatabaseError("away")
-
     with monkeypatch.context() as patched:
         patched.setattr(batch, "ADD_CALLS", SimpleNamespace(run=fail))
         for minute in range(6):
@@ -143,11 +134,14 @@ def test_loads_that_wait_for_the_database_are_bounded(
     assert key.usage.get().requests == 6  # The usage itself is never cut.
 
 
-def test_days_are_kept_for_a_quarter_of_a_year(account: Account) -> None:
-    for days in (0, 92, 93):
-        AccountDayLoad.objects.create(account=account, day=TODAY - timedelta(days=days))
+def test_days_are_kept_for_a_quarter_of_a_year_and_deprecated_calls_for_400_days(account: Account) -> None:
+    for days in (0, 92, 93, 400, 401):
+        day, now = TODAY - timedelta(days=days), datetime.now(UTC)
+        AccountDayLoad.objects.create(account=account, day=day)
+        account.deprecated_uses.create(operation="getPet", day=day, requests=1, last_call_at=now)
     loads.prune(NOON)
     assert {(TODAY - load.day).days for load in AccountDayLoad.objects.all()} == {0, 92}
+    assert {(TODAY - use.day).days for use in DeprecatedUse.objects.all()} == {0, 92, 93, 400}
 
 
 # --- Deprecated calls
@@ -175,21 +169,6 @@ def test_deprecated_calls_of_processes_add_up_and_the_last_one_stays(account: Ac
     assert (used.requests, used.last_call_at.microsecond) == (7, 9)
 
 
-def test_deprecated_calls_of_a_deleted_account_stop_nothing(account: Account) -> None:
-    day = NOON // DAY
-    calls = [(0, "getPet", day), (account.pk, "getPet", day)]
-    Batch(calls=Counter(calls), last_called=dict.fromkeys(calls, NOON)).write(NOON)
-    assert DeprecatedUse.objects.get().account == account
-
-
-def test_deprecated_calls_are_kept_for_400_days(account: Account) -> None:
-    for days in (0, 400, 401):
-        day, now = TODAY - timedelta(days=days), datetime.now(UTC)
-        account.deprecated_uses.create(operation="getPet", day=day, requests=1, last_call_at=now)
-    loads.prune(NOON)
-    assert {(TODAY - use.day).days for use in DeprecatedUse.objects.all()} == {0, 400}
-
-
 def test_tidying_up_does_it_all_and_survives_a_database_that_is_away(
     account: Account, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -197,10 +176,6 @@ def test_tidying_up_does_it_all_and_survives_a_database_that_is_away(
     AccountDayLoad.objects.create(account=account, day=TODAY - timedelta(days=93))
     write_behind.tidy(LATER)
     assert AccountDayLoad.objects.get().day == TODAY
-
-    def fail(_: int) -> None:
-        raise DatabaseError("away")
-
     monkeypatch.setattr(loads, "roll_up", fail)
     write_behind.tidy(LATER)
     assert "could not be tidied up" in caplog.text

@@ -11,17 +11,34 @@ import pytest
 from django.db import connection, transaction
 
 from accounts.limits import DAY, MINUTE, moment
-from accounts.models import Account, ApiKey, DailyUsage, MinuteLoad, QuotaCounter
+from accounts.models import Account, ApiKey, DailyUsage, DeprecatedUse, MinuteLoad, PlanCode, QuotaCounter
 from accounts.usage import batch
 from accounts.usage.batch import Batch, write_digests
 from tests.conftest import COMMITTED
-from tests.support.many_keys import many_keys
 from tests.support.meanwhile import another, at_once
 from tests.support.quota import NOON
 from tests.support.skips import NEEDS_POSTGRESQL
 
 TODAY = NOON // DAY
 MANY = 3_000
+
+
+def many_keys(number: int) -> list[ApiKey]:
+    """Make so many keys, each with an account of its own."""
+    names = [f"{one:08}" for one in range(number)]
+    accounts = Account.objects.bulk_create(
+        Account(name=name, public_id=name, plan_id=PlanCode.FREE) for name in names
+    )
+    return ApiKey.objects.bulk_create(
+        ApiKey(
+            account=account,
+            public_id=f"{account.name}abcdef",
+            mode="live",
+            pepper_number=1,
+            scopes="pets:read",
+        )
+        for account in accounts
+    )
 
 
 def used(some: list[ApiKey], now: int = NOON) -> Batch:
@@ -92,6 +109,7 @@ def test_deleted_keys_and_accounts_stop_nothing(db: None) -> None:
     there = {without_key.account_id, stays.account_id}
     assert {counter.account_id for counter in QuotaCounter.objects.all()} == there
     assert {load.account_id for load in MinuteLoad.objects.all()} == there
+    assert {use.account_id for use in DeprecatedUse.objects.all()} == there
 
 
 @pytest.mark.parametrize("known", [None, TODAY - 2, TODAY - 1, TODAY, TODAY + 1])
