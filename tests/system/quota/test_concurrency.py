@@ -5,7 +5,6 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from subprocess import PIPE, Popen
 from typing import Any
@@ -19,7 +18,7 @@ from tests.support.hammer import times_to_ban
 from tests.support.live import ROOT, Service, live_service, migrated_server
 from tests.support.packages import python
 from tests.support.postgresql import postgresql_server, programs
-from tests.support.servers import RedisServer, free_port
+from tests.support.servers import RedisServer
 from tests.support.thorough import times
 
 REQUEST = (
@@ -146,28 +145,6 @@ def admitted(hammers: Popen[str], now: int) -> int:
     hammers.stdin.write(f"{now}\n")
     hammers.stdin.flush()
     return int(hammers.stdout.readline())
-
-
-def test_two_instances_on_one_database_and_redis_share_the_limit(service: Service) -> None:
-    key = service.issue("Balanced", "free")["key"]
-    with second_instance(service) as other, ThreadPoolExecutor(2) as pool:
-        sent = pool.map(lambda instance: instance.send(key, 60, threads=8), [service, other])
-        answers = [answer for answers in sent for answer in answers]
-    assert Counter(answer.status_code for answer in answers) == {200: 60, 429: 60}
-
-
-@contextmanager
-def second_instance(service: Service) -> Iterator[Service]:
-    """Yield another service with processes and a port of its own, on the same database and Redis."""
-    port = str(free_port())
-    folder = service.folder / "second"
-    folder.mkdir()
-    other = Service(service.environment | {"PORT": port}, folder)
-    other.start(workers=2)
-    try:
-        yield other
-    finally:
-        other.stop()
 
 
 def test_no_request_is_admitted_after_revoke_key_returned(service: Service) -> None:
