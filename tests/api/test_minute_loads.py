@@ -9,7 +9,7 @@ import pytest
 from django.db import DatabaseError
 
 from accounts.caller import Caller
-from accounts.limits import DAY, MINUTE, SECOND, Limits, Verdict, account_windows
+from accounts.limits import DAY, MINUTE, SECOND, Counters, Limits, Verdict, account_windows
 from accounts.models import EPOCH, Account, AccountDayLoad, ApiKey, DeprecatedUse, MinuteLoad
 from accounts.usage import batch, loads, write_behind
 from accounts.usage.batch import Batch
@@ -23,9 +23,7 @@ LATER = NOON + 20 * MINUTE
 
 
 def verdict(now: int, *, admitted: bool = True, banned: bool = False) -> Verdict:
-    windows = account_windows(
-        Limits(5, 50), minute_ends=now + 1, minute_used=1, day=now // DAY, day_used=1, now=now
-    )
+    windows = account_windows(Limits(5, 50), Counters(now + 1, 1, now // DAY, 1), now)
     return Verdict(admitted, windows, now, now + 1 if banned else 0)
 
 

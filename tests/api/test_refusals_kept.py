@@ -10,7 +10,17 @@ from django.utils import timezone
 
 from accounts import key_text
 from accounts.bans import BAN_LENGTHS
-from accounts.limits import DAY, HOUR, MINUTE, Limits, Verdict, account_windows, microseconds, moment
+from accounts.limits import (
+    DAY,
+    HOUR,
+    MINUTE,
+    Counters,
+    Limits,
+    Verdict,
+    account_windows,
+    microseconds,
+    moment,
+)
 from accounts.models import Account, ApiKey, PlanCode, Refusal
 from accounts.usage import refusals
 from accounts.usage.refusals import (
@@ -34,9 +44,7 @@ def small(account: Account) -> None:
 
 
 def refused(key: ApiKey, *, now: int = NOON, request_id: str = "r", banned_until: int = 0) -> Refused:
-    windows = account_windows(
-        Limits(2, 100), minute_ends=now + MINUTE, minute_used=2, day=now // DAY, day_used=2, now=now
-    )
+    windows = account_windows(Limits(2, 100), Counters(now + MINUTE, 2, now // DAY, 2), now)
     verdict = Verdict(False, windows, now, banned_until)
     rule = verdict.refusal.value
     return Refused(request_id, key.public_id, rule, now, "GET", "v1/pets", ADDRESS, verdict)

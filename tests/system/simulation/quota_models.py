@@ -15,7 +15,7 @@ from accounts.bans import Ban
 from accounts.caller import Caller, KeyFacts
 from accounts.events.warnings import thresholds_of
 from accounts.key_text import KeyText
-from accounts.limits import DAY, MINUTE, SECOND, Limits, Verdict, account_windows
+from accounts.limits import DAY, MINUTE, SECOND, Counters, Limits, Verdict, account_windows
 from accounts.quota import key_record
 from accounts.quota.admission import Admission
 from petstore.loop.redis import pack
@@ -26,11 +26,15 @@ from tests.system.simulation.scenario import Scenario
 from tests.system.simulation.world import EPOCH, World
 
 
-class Counters:
+class Row:
     """What the database has counted of an account."""
 
     def __init__(self) -> None:
         self.minute_ends = self.minute_used = self.day = self.day_used = self.day_here = 0
+
+    @property
+    def shown(self) -> Counters:
+        return Counters(self.minute_ends, self.minute_used, self.day, self.day_used)
 
 
 class DatabaseModel:
@@ -39,7 +43,7 @@ class DatabaseModel:
     def __init__(self, scenario: Scenario) -> None:
         self._scenario = scenario
         self.keys: dict[str, KeyFacts] = {}
-        self.counters: dict[int, Counters] = {}
+        self.counters: dict[int, Row] = {}
         self.warned: set[tuple[int, int, int]] = set()  # Account, day, threshold.
         self.bans: dict[int, set[int]] = defaultdict(set)  # When they began, by the key's id.
 
@@ -57,7 +61,7 @@ class DatabaseModel:
             limits=limits,
             account_name=f"Account {number}",
         )
-        self.counters[number] = Counters()
+        self.counters[number] = Row()
 
     def read(self, public_id: str) -> KeyFacts:
         """Return what is known of a key."""
@@ -87,14 +91,7 @@ class DatabaseModel:
         self.warned |= thresholds_of(facts.account_id, counters.day, limits.per_day, use).keys()
         for name in ("minute_used", "day_used", "day_here"):
             setattr(counters, name, getattr(counters, name) + admitted)
-        windows = account_windows(
-            limits,
-            minute_ends=counters.minute_ends,
-            minute_used=counters.minute_used,
-            day=counters.day,
-            day_used=counters.day_used,
-            now=now,
-        )
+        windows = account_windows(limits, counters.shown, now)
         self.take_time()
         return Admission(caller=facts.caller, verdict=Verdict(admitted, windows, now))
 
@@ -103,14 +100,9 @@ class DatabaseModel:
         facts = self.read(key.public_id)
         now = microseconds(self._scenario.world)
         counters = self.counters[facts.account_id]
-        windows = account_windows(
-            facts.limits,
-            minute_ends=counters.minute_ends,
-            minute_used=counters.minute_used,
-            day=now // DAY,
-            day_used=counters.day_used if now // DAY == counters.day else 0,
-            now=now,
-        )
+        day_used = counters.day_used if now // DAY == counters.day else 0
+        shown = counters.shown._replace(day=now // DAY, day_used=day_used)
+        windows = account_windows(facts.limits, shown, now)
         self.take_time()
         caller = facts.caller._replace(facts=facts)
         return Admission(caller=caller, verdict=Verdict(True, windows, now))
@@ -131,7 +123,7 @@ class DatabaseModel:
         else:
             loop.sleep(seconds)
 
-    def _begin_day(self, counters: Counters, now: int) -> None:
+    def _begin_day(self, counters: Row, now: int) -> None:
         if now // DAY > counters.day:
             counters.day, counters.day_used, counters.day_here = now // DAY, 0, 0
 

@@ -104,6 +104,9 @@ class RedisNode:
     def _hget(self, key: bytes, field: bytes) -> bytes | None:
         return (self._hash(key) or {}).get(field)
 
+    def _hgetall(self, key: bytes) -> list[bytes]:
+        return [part for pair in (self._hash(key) or {}).items() for part in pair]
+
     def _hmget(self, key: bytes, *fields: bytes) -> list[bytes | None]:
         found = self._hash(key) or {}
         return [found.get(field) for field in fields]
