@@ -11,10 +11,11 @@ from django.conf import settings
 from django.core.management import call_command
 from django.db import InterfaceError, transaction
 
-from accounts.events import clearing, numbering
+from accounts.events import numbering
 from accounts.events.feed import statement
 from accounts.events.numbering import number_all
 from accounts.limits import SECOND, moment
+from accounts.management.commands import clear_events
 from accounts.models import Account, Actor, ApiKey, Event, EventDraft, EventType, Feed, PlanCode
 from inventory.import_export import add
 from inventory.models import Category, Order, Pet, PetStatus
@@ -427,7 +428,7 @@ def test_numbering_goes_on_where_it_ended(account: Account) -> None:
 def test_events_are_cleared_after_30_days_and_the_feed_says_up_to_where(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(clearing, "BATCH", 2)
+    monkeypatch.setattr(clear_events, "BATCH", 2)
     draft(8)
     number_all()
     path = next_path(api.get("/events?limit=1"))

@@ -18,7 +18,7 @@ from inventory.models import Category, Pet
 from petstore.db.monitor import patience
 from petstore.loop.connection import PipeError
 from petstore.loop.libpq import Statement
-from petstore.loop.reader import Reader
+from petstore.loop.postgresql import Reader
 from petstore.loop.redis import RedisPipe
 from petstore.loop.threads import in_thread
 from petstore.loop.waiting import AT_ONCE, Entrance, on_loop, wait

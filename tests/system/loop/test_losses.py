@@ -14,8 +14,7 @@ from petstore.loop import connecting
 from petstore.loop.connecting import connect
 from petstore.loop.connection import LostError, PipeError
 from petstore.loop.libpq import Statement
-from petstore.loop.postgresql import PostgresqlConnection
-from petstore.loop.reader import Reader
+from petstore.loop.postgresql import PostgresqlConnection, Reader
 from petstore.loop.waiting import Turn
 from petstore.loop.writers import Writers
 from tests.support.skips import NEEDS_POSTGRESQL

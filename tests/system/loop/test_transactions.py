@@ -16,8 +16,7 @@ from petstore.loop import connecting
 from petstore.loop.compiled_writes import atomic, insert, refresh, update
 from petstore.loop.connecting import connect
 from petstore.loop.libpq import Statement
-from petstore.loop.postgresql import PostgresqlConnection
-from petstore.loop.reader import Reader
+from petstore.loop.postgresql import PostgresqlConnection, Reader
 from petstore.loop.waiting import on_loop, wait
 from petstore.loop.writers import Writers
 from tests.conftest import COMMITTED

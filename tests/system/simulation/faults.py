@@ -19,9 +19,8 @@ from petstore.loop.connection import Connection, PipeError
 from petstore.loop.postgresql import PostgresqlConnection
 from petstore.loop.redis import RedisConnection, RedisPipe
 from petstore.loop.scripts import RedisUnavailableError, Scripts
-from petstore.loop.transaction import COMMIT, Transaction
 from petstore.loop.waiting import TICK
-from petstore.loop.writers import Writers
+from petstore.loop.writers import COMMIT, Transaction, Writers
 from tests.system.simulation.quota_models import Recorder
 
 
