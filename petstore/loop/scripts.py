@@ -123,7 +123,7 @@ class Scripts:
 
         In a thread that may block. Raises RedisUnavailableError; then some of them may have run.
         """
-        return self._try(script, lambda client: client.run_all(script.source, script.sha, calls))
+        return self._try(script, lambda client: client.run_all(script, calls))
 
     def check_owner(self) -> None:
         """Raise ForeignRedisError if Redis belongs to another database, RedisUnavailableError if it fails.
@@ -197,7 +197,7 @@ class Scripts:
         if was_checked:
             self._check_at = monotonic() + CHECK_EVERY
         try:
-            self._check(lambda script, *rest: client.run(script.source, script.sha, *rest))
+            self._check(client.run)
         except ForeignRedisError:
             self._check_at = due
             raise
@@ -210,7 +210,7 @@ class Scripts:
     ) -> Any:
         if self._failed_at > queued_at and not self.is_cluster:
             raise RedisUnavailableError("It has failed another since this was to be asked.")
-        return self._try(script, lambda client: client.run(script.source, script.sha, names, arguments))
+        return self._try(script, lambda client: client.run(script, names, arguments))
 
     def _try(self, script: Script, ask: "Callable[[RedisClient], Result]") -> Result:
         """Ask, and once more on a new connection where that does no harm."""

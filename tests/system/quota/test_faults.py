@@ -1,6 +1,5 @@
 """What happens when a quota store fails: the decision in accounts/quota/fallback.py."""
 
-import hashlib
 import logging
 import re
 import socket
@@ -21,6 +20,7 @@ from accounts.quota.key_record import KeyRefusal
 from accounts.quota.redis_store import RedisQuotaStore, names
 from accounts.usage.write_behind import UsageRecorder
 from petstore.loop.redis_client import RedisClient
+from petstore.loop.scripts import script
 from tests.support.live import Service, live_service
 from tests.support.quota import Desk, fallback_store, minute
 from tests.support.servers import RedisServer, redis_server, wait_until
@@ -132,7 +132,7 @@ def test_client_of_a_cluster_closes_all_that_it_has_opened(tmp_path: Path) -> No
         wait_until(lambda: server.client.cluster("info")["cluster_state"] == "ok")
         client = RedisClient(server.url, 5)
         assert client.is_cluster
-        client.run("return 1", hashlib.sha1(b"return 1").hexdigest(), ["name"], [])
+        client.run(script("return 1"), ["name"], [])
         client.close()
         wait_until(lambda: len(server.client.client_list()) == 1)  # Which asks.
 

@@ -107,9 +107,8 @@ def test_writes_are_forgotten_for_a_while_when_redis_is_back(desk: Desk) -> None
     since_write(desk)
     desk.wait(3_600)
     before = set(threading.enumerate())  # Other tests may have left theirs.
-    shard = Shard()
-    store._shards[""] = shard
-    store._leave("", shard, desk.keys[0].public_id, RedisUnavailableError())
+    store._shards[""] = shard = Shard("")
+    store._leave(shard, desk.keys[0].public_id, RedisUnavailableError())
     (probe,) = (one for one in set(threading.enumerate()) - before if one.name == "redis-probe")
     probe.join(10)
     assert store.state == "redis"

@@ -19,7 +19,7 @@ from accounts.limits import DAY, MINUTE, SECOND, Counters, Limits, Verdict, acco
 from accounts.quota import key_record
 from accounts.quota.admission import Admission
 from petstore.loop.redis import pack
-from petstore.loop.scripts import TIMEOUT
+from petstore.loop.scripts import TIMEOUT, Script
 from petstore.loop.waiting import on_loop, wait
 from tests.system.simulation.redis import ADDRESS
 from tests.system.simulation.scenario import Scenario
@@ -180,12 +180,10 @@ class Client:
     def __init__(self, scenario: Scenario) -> None:
         self._scenario = scenario
 
-    def run(self, source: str, sha: str, names: Sequence[str], arguments: Sequence[Any]) -> Any:
-        return self.run_all(source, sha, [(names, arguments)])[0]
+    def run(self, script: Script, names: Sequence[str], arguments: Sequence[Any]) -> Any:
+        return self.run_all(script, [(names, arguments)])[0]
 
-    def run_all(
-        self, source: str, sha: str, calls: Sequence[tuple[Sequence[str], Sequence[Any]]]
-    ) -> list[Any]:
+    def run_all(self, script: Script, calls: Sequence[tuple[Sequence[str], Sequence[Any]]]) -> list[Any]:
         outcome: list[Any] = []
         socket = self._scenario.network.connect(ADDRESS, outcome.append)
         try:
@@ -195,7 +193,7 @@ class Client:
             reader = hiredis.Reader(notEnoughData=StopIteration)
             replies: list[Any] = []
             for names, arguments in calls:
-                socket.send([pack(("EVAL", source, len(names), *names, *arguments))])
+                socket.send([pack(("EVAL", script.source, len(names), *names, *arguments))])
                 self._sleep_until(lambda: bool(socket.inbox or socket.ended))
                 while (reply := reader.gets()) is StopIteration:
                     self._sleep_until(lambda: bool(socket.inbox or socket.ended))
