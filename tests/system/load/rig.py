@@ -47,11 +47,9 @@ class Rig:
 
     @property
     def database(self) -> str:
-        """Return the service's DATABASE_URL."""
         return self.service.environment["DATABASE_URL"]
 
     def client(self, patience: float = 10) -> Client:
-        """Return a client that sends the shop's requests."""
         return Client(self.port, self.shop, patience=patience)
 
     def capacity(self, options: argparse.Namespace) -> float:
@@ -177,7 +175,6 @@ def loaded(client: Client, *phases: Phase) -> Iterator[Future[Record]]:
 
 
 def make_parser(description: str | None) -> argparse.ArgumentParser:
-    """Return a parser of what every load takes."""
     made = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -213,7 +210,6 @@ def arguments(parser: argparse.ArgumentParser) -> argparse.Namespace:
 
 
 def chosen(options: argparse.Namespace) -> dict[str, str]:
-    """Return the settings that the command line chose."""
     pairs = (one.partition("=") for one in options.set)
     mode = {"SERVE_MODE": options.serve_mode} if options.serve_mode else {}
     return {name: value for name, _, value in pairs} | mode

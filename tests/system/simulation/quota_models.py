@@ -48,7 +48,6 @@ class DatabaseModel:
         self.bans: dict[int, set[int]] = defaultdict(set)  # When they began, by the key's id.
 
     def add(self, key: KeyText, number: int, limits: Limits, networks: tuple[str, ...]) -> None:
-        """Have a key."""
         pepper = max(settings.API_KEY_PEPPERS)
         self.keys[key.public_id] = dataclasses.replace(
             key_record.absent(key.public_id),
@@ -64,7 +63,6 @@ class DatabaseModel:
         self.counters[number] = Row()
 
     def read(self, public_id: str) -> KeyFacts:
-        """Return what is known of a key."""
         self.take_time()
         facts = self.keys[public_id]
         counters = self.counters[facts.account_id]
@@ -113,7 +111,6 @@ class DatabaseModel:
         self.counters[account].day_used += requests
 
     def take_time(self) -> None:
-        """Let whoever asks wait a moment."""
         loop = self._scenario.loop
         seconds = self._scenario.chance.uniform(0, 0.003)
         if on_loop():
