@@ -336,14 +336,6 @@ def test_form_says_when_redis_could_not_be_told(acme: Desk, unreachable: Relay) 
     assert publishing.NOT_TOLD in [str(message) for message in answer.context["messages"]]
 
 
-def test_page_says_nothing_when_redis_was_told(acme: Desk) -> None:
-    staff = signed_in(superuser())
-    page = reverse("admin:accounts_apikey_revoke", args=[acme.keys[0].pk])
-    answer = staff.post(page, {"reason": "Leaked."}, follow=True)
-    assert publishing.NOT_TOLD not in [str(message) for message in answer.context["messages"]]
-    assert acme.admit().refusal is KeyRefusal.REVOKED
-
-
 def test_command_says_when_redis_could_not_be_told(acme: Desk, unreachable: Relay) -> None:
     out, err = io.StringIO(), io.StringIO()
     told = ("--reason", "Leaked.", "--json")

@@ -167,16 +167,6 @@ def test_no_key_of_an_account_works_after_suspend_account_returned_until_it_is_l
     assert all(answer.is_success for key in keys for answer in service.send(key, 16, threads=8))
 
 
-def test_plan_of_the_account_holds_on_the_next_request(service: Service) -> None:
-    key = service.issue("Growing", "free")["key"]
-    with service.client(key) as client:
-        limits = [client.get("/pets?limit=1").headers["RateLimit-Policy"]]
-        service.issue("Growing", "pro")
-        limits += [client.get("/pets?limit=1").headers["RateLimit-Policy"] for _ in range(8)]
-    assert limits[0] == '"minute";q=60;w=60, "day";q=1000;w=86400'
-    assert set(limits[1:]) == {'"minute";q=300;w=60, "day";q=10000;w=86400'}
-
-
 def test_ban_holds_on_every_worker_until_unban_key_lifts_it(service: Service) -> None:
     made = service.issue("Greedy", "enterprise", "--per-minute", "3", "--per-day", "1000")
     with hammers(service, made["key"], processes=1, threads=1) as running:
