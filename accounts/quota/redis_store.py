@@ -266,14 +266,14 @@ def publication(facts: KeyFacts, lease: bytes = b"") -> list[Any]:
 def published(public_id: str, fields: list[bytes]) -> KeyFacts:
     """Return the facts that publish.lua has stored, from pairs of a field and its value."""
     words = [word.decode() for word in fields]
-    known = dict(zip(words[::2], words[1::2], strict=True))
+    known: dict[str, Any] = dict(zip(words[::2], words[1::2], strict=True))
+    known |= {name: int(known[name]) for name in (*NUMBERS, "version", "per_minute", "per_day")}
     return KeyFacts(
         public_id=public_id,
-        version=int(known["version"]),
-        limits=Limits(int(known["per_minute"]), int(known["per_day"])),
+        version=known["version"],
+        limits=Limits(known["per_minute"], known["per_day"]),
         networks=tuple(known["networks"].split()),
-        **{name: known[name] for name in TEXTS},
-        **{name: int(known[name]) for name in NUMBERS},  # type: ignore[arg-type]
+        **{name: known[name] for name in (*TEXTS, *NUMBERS)},
     )
 
 

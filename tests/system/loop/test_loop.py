@@ -79,7 +79,7 @@ def test_a_newcomer_stands_behind_those_who_wait() -> None:
 
 
 def test_what_blocks_runs_in_another_thread_and_outside_the_loop_at_once() -> None:
-    calls = [(on_loop,), (threading.get_ident,), (int, "no number")]
+    calls: list[tuple[Any, ...]] = [(on_loop,), (threading.get_ident,), (int, "no number")]
     on_the_loop, thread, error = serve(*(partial(in_thread, *call) for call in calls))
     assert not on_the_loop
     assert thread != threading.get_ident() == in_thread(threading.get_ident)
