@@ -20,6 +20,15 @@ class Limits(NamedTuple):
     per_day: int
 
 
+class Counters(NamedTuple):
+    """What a store keeps of an account's windows; `day` counts days since the epoch."""
+
+    minute_ends: int
+    minute_used: int
+    day: int
+    day_used: int
+
+
 class Window(NamedTuple):
     name: str
     limit: int
@@ -88,10 +97,8 @@ class Verdict(NamedTuple):
         return max(0, -(-(window.ends_at - self.now) // SECOND))
 
 
-def account_windows(
-    limits: Limits, *, minute_ends: int, minute_used: int, day: int, day_used: int, now: int
-) -> tuple[Window, Window]:
-    """Return both windows from what a store keeps of them; `day` counts days since the epoch."""
+def account_windows(limits: Limits, counters: Counters, now: int) -> tuple[Window, Window]:
+    minute_ends, minute_used, day, day_used = counters
     if minute_ends <= now:  # No minute runs: the next admitted request starts one.
         minute_ends, minute_used = now + MINUTE, 0
     return (

@@ -1,6 +1,11 @@
 """The project's own app: its commands, and its templates' folder."""
 
+from collections.abc import Iterable
+from typing import Any
+
 from django.apps import AppConfig, apps
+from django.core.exceptions import ImproperlyConfigured
+from django.db import connection, models
 
 
 class PetstoreConfig(AppConfig):
@@ -9,8 +14,6 @@ class PetstoreConfig(AppConfig):
     name = "petstore"
 
     def ready(self) -> None:
-        from petstore.loop.compiled_writes import check_field_types
-
         check_field_types(apps.get_models())
 
     def start_worker(self) -> None:
@@ -21,3 +24,14 @@ class PetstoreConfig(AppConfig):
         worker.observe()
         tracing.send_spans()
         monitor.watch_servers()
+
+
+def check_field_types(rows: Iterable[type[models.Model]]) -> None:
+    """Raise ImproperlyConfigured for a field of a type that Django's own databases don't know."""
+    for model in rows:
+        field: Any
+        for field in model._meta.concrete_fields:
+            of_value = field.target_field if field.is_relation else field
+            if of_value.get_internal_type() not in connection.data_types:
+                message = f"{field} is a {type(field).__name__}, which the event loop can't read or write."
+                raise ImproperlyConfigured(message)

@@ -1,1 +1,1 @@
-"""The feed of events (D40 to D42): numbering, reading, clearing, and warnings."""
+"""The feed of events (D40 to D42): numbering, reading, and warnings."""

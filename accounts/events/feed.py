@@ -51,8 +51,6 @@ SELECT f.cleared_at, COALESCE((
 
 TIME_BITS = 53  # Of microseconds since the epoch, until the year 2255.
 
-Event = dict[str, Any]
-
 
 class Place(NamedTuple):
     """The place after an event, whose id may have been another's.
@@ -108,7 +106,7 @@ def before(since: int) -> int:
     return int(after)
 
 
-def as_json(row: tuple[Any, ...]) -> Event:
+def as_json(row: tuple[Any, ...]) -> dict[str, Any]:
     """Return the API's Event. Its data is JSON already."""
     number, kind, created_at, data = row
     return {"id": number, "type": kind, "createdAt": moment(created_at), "data": orjson.Fragment(data)}

@@ -69,5 +69,5 @@ if not admitted and not banned then
     redis.call('PEXPIRE', KEYS[3], math.ceil((last - now) / 1000) + 1)
 end
 
-return {asked, 'counted', id, account_id, scopes, per_minute, per_day, admitted and 1 or 0,
-    minute_ends, minute_used, today, day_used + day_other, now, banned_until, pepper, math.max(0, now - wrote_at)}
+return {asked, 'counted', id, account_id, scopes, per_minute, per_day, minute_ends, minute_used, today,
+    day_used + day_other, now, banned_until, pepper, admitted and 1 or 0, math.max(0, now - wrote_at)}

@@ -18,7 +18,17 @@ from accounts.bans import (
 from accounts.caller import KeyFacts
 from accounts.events.warnings import THRESHOLDS
 from accounts.key_text import KeyText
-from accounts.limits import DAY, HOUR, MINUTE, SECOND, Verdict, Window, account_windows, look_verdict
+from accounts.limits import (
+    DAY,
+    HOUR,
+    MINUTE,
+    SECOND,
+    Counters,
+    Verdict,
+    Window,
+    account_windows,
+    look_verdict,
+)
 from accounts.quota import key_record
 from accounts.quota.admission import Admission
 from accounts.quota.key_record import KeyRefusal
@@ -214,7 +224,7 @@ def try_to_take(facts: KeyFacts, now: int, warned: int = 0) -> Verdict:
     banned = facts.banned_until > now
     marks = [-(-facts.limits.per_day * threshold // 100) for threshold in THRESHOLDS]
     mark_80, mark_100 = (mark if mark > warned else 0 for mark in marks)
-    minute_ends, minute_used, day, day_used, at, admitted = TAKE.row(
+    *counters, at, admitted = TAKE.row(
         account=facts.account_id,
         per_minute=facts.limits.per_minute,
         per_day=facts.limits.per_day,
@@ -223,14 +233,7 @@ def try_to_take(facts: KeyFacts, now: int, warned: int = 0) -> Verdict:
         mark_80=mark_80,
         mark_100=mark_100,
     )
-    windows = account_windows(
-        facts.limits,
-        minute_ends=minute_ends,
-        minute_used=minute_used,
-        day=day,
-        day_used=day_used,
-        now=at,
-    )
+    windows = account_windows(facts.limits, Counters(*counters), at)
     return Verdict(bool(admitted), windows, at, facts.banned_until if banned else 0)
 
 
@@ -239,15 +242,9 @@ def windows_now(facts: KeyFacts, now: int) -> tuple[tuple[Window, Window], int]:
     at = facts.seen_at if facts.seen_at - SKEW <= now <= facts.seen_at else now
     midnight = facts.day * DAY
     today = facts.day if midnight - NIGHT_SKEW <= at <= midnight else at // DAY
-    windows = account_windows(
-        facts.limits,
-        minute_ends=min(facts.minute_ends, at + MINUTE),
-        minute_used=facts.minute_used,
-        day=today,
-        day_used=0 if today > facts.day else facts.day_used,
-        now=at,
-    )
-    return windows, at
+    day_used = 0 if today > facts.day else facts.day_used
+    counters = Counters(min(facts.minute_ends, at + MINUTE), facts.minute_used, today, day_used)
+    return account_windows(facts.limits, counters, at), at
 
 
 def strike(facts: KeyFacts, verdict: Verdict) -> Verdict:

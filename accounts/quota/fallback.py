@@ -52,10 +52,14 @@ class Debt:
 class Shard:
     """A server, or a node of a cluster, as this process knows it."""
 
+    name: str  # Of a node; '' where there is one server.
     away: bool = False
     # Done when what this process has counted there is in the database.
     written: "Future[None] | None" = None
     knows_writes_from: float = 0.0  # By the monotonic clock: Redis was not told of writes before.
+
+    def __str__(self) -> str:
+        return f"Redis ({self.name})" if self.name else "Redis"
 
 
 class FallbackQuotaStore:
@@ -99,7 +103,7 @@ class FallbackQuotaStore:
     def _ask(self, key: KeyText, ask: Callable[[], Admission]) -> Admission | None:
         """Return what Redis says of a key; None where the database has to, which then knows what it can."""
         name = self._redis.shard(key.public_id)
-        shard = self._shards.get(name) or self._shards.setdefault(name, Shard())
+        shard = self._shards.get(name) or self._shards.setdefault(name, Shard(name))
         if not shard.away:
             try:
                 if self._debts:
@@ -110,11 +114,9 @@ class FallbackQuotaStore:
             except RedisUndecidedError:
                 pass
             except RedisUnavailableError as error:
-                self._leave(name, shard, key.public_id, error)
+                self._leave(shard, key.public_id, error)
             else:
-                if (
-                    shard.away
-                ):  # It was left meanwhile, and what was counted there written without this one.
+                if shard.away:  # It was left meanwhile, and its counts were written without this one.
                     write_behind.recorder.wake()
                 return admission if monotonic() > shard.knows_writes_from else forget_writes(admission)
         if shard.written is not None and not shard.written.done():
@@ -134,51 +136,51 @@ class FallbackQuotaStore:
             if self._debts.get(account) is debt:  # No request was counted since.
                 del self._debts[account]
 
-    def _leave(self, name: str, shard: Shard, public_id: str, error: Exception) -> None:
+    def _leave(self, shard: Shard, public_id: str, error: Exception) -> None:
         with self._lock:
             if shard.away:
                 return
             shard.written = Future()
             shard.away = True
             STORE_UP.labels("redis").set(0)
-        logger.error("Redis%s fails, so the database counts requests: %s", called(name), error)
+        logger.error("%s fails, so the database counts requests: %s", shard, error)
         try:
             with suppress(Error):
                 in_thread(write_behind.recorder.write)
         finally:
             shard.written.set_result(None)
-            arguments = (name, shard, public_id)
+            arguments = (shard, public_id)
             threading.Thread(target=self._return, args=arguments, name="redis-probe", daemon=True).start()
 
-    def _return(self, name: str, shard: Shard, public_id: str) -> None:
+    def _return(self, shard: Shard, public_id: str) -> None:
         while not self._closed.wait(PROBE_EVERY):
             try:
                 self._redis.ping(public_id)
                 self._redis.look_again()
-                self._pay_all(name)
+                self._pay_all(shard)
             except RedisUnavailableError:
                 continue
             except Exception:  # Whatever it is, the way back must stay.
-                logger.exception("Redis%s answers, but can't be returned to.", called(name))
+                logger.exception("%s answers, but can't be returned to.", shard)
                 continue
-            self._come_back(name, shard)
+            self._come_back(shard)
             return
 
-    def _come_back(self, name: str, shard: Shard) -> None:
+    def _come_back(self, shard: Shard) -> None:
         shard.knows_writes_from = monotonic() + replicas.hold() / SECOND
         with self._lock:
             shard.away = False
             if self.state == "redis":
                 STORE_UP.labels("redis").set(1)
-        logger.warning("Redis%s answers again and counts requests.", called(name))
+        logger.warning("%s answers again and counts requests.", shard)
         try:
-            self._pay_all(name)  # What was counted meanwhile.
+            self._pay_all(shard)  # What was counted meanwhile.
         except Exception as error:  # noqa: BLE001  Each account's next request tells of it.
-            logger.warning("Redis%s could not be told what was counted: %s", called(name), error)
+            logger.warning("%s could not be told what was counted: %s", shard, error)
 
-    def _pay_all(self, name: str) -> None:
+    def _pay_all(self, back: Shard) -> None:
         """Tell Redis what the database has counted, for the accounts of this node and of those at work."""
-        away = {other for other, shard in list(self._shards.items()) if shard.away and other != name}
+        away = {shard.name for shard in list(self._shards.values()) if shard.away and shard is not back}
         owed = [
             (account, debt)
             for account, debt in list(self._debts.items())
@@ -208,11 +210,6 @@ def wait_for(written: "Future[None]", seconds: float) -> None:
     else:
         with suppress(TimeoutError):
             written.result(seconds)
-
-
-def called(name: str) -> str:
-    """Return a node's name as it stands in the log."""
-    return f" ({name})" if name else ""
 
 
 def forget_writes(admission: Admission) -> Admission:

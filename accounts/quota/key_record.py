@@ -1,5 +1,6 @@
 """What the stores need to know of a key: one query, or one cached record."""
 
+from dataclasses import fields
 from enum import Enum
 from typing import Any
 
@@ -26,32 +27,24 @@ class KeyRefusal(Enum):
 # What an unknown id is compared with, so that it is as much work as a wrong secret.
 NO_DIGEST = "0" * 64
 
-AS_STORED = (
-    "id", "account_id", "public_id", "digest", "pepper_number", "scopes", "banned_until", "ban_level",
-    "lifts", "day", "day_used", "day_here", "version", "account_name", "plan", "name", "minute_ends",
-    "minute_used", "seen_at",
-)  # fmt: skip
 TIMES = ("expires_at", "account_created_at", "created_at", "last_used_at")
+CONVERTED = (*TIMES, "limits", "networks", "revoked", "suspended")
+AS_STORED = tuple(field.name for field in fields(KeyFacts) if field.name not in CONVERTED)
 FIELDS = (*AS_STORED, *TIMES, "allowed_networks", "revoked_at", "suspended_at", "per_minute", "per_day")
 
+OF_STANDING = ("banned_until", "ban_level", "lifts")  # With 0 where there is no row.
+OF_QUOTA = ("day", "day_used", "day_here", "minute_ends", "minute_used", "seen_at")
 QUERY = (
     ApiKey.objects.annotate(
         per_minute=Coalesce(F("account__per_minute"), F("account__plan__per_minute")),
         per_day=Coalesce(F("account__per_day"), F("account__plan__per_day")),
-        banned_until=Coalesce(F("standing__banned_until"), Value(0)),
-        ban_level=Coalesce(F("standing__ban_level"), Value(0)),
-        lifts=Coalesce(F("standing__lifts"), Value(0)),
-        day=Coalesce(F("account__quota__day"), Value(0)),
-        day_used=Coalesce(F("account__quota__day_used"), Value(0)),
-        day_here=Coalesce(F("account__quota__day_here"), Value(0)),
         version=Coalesce(F("publication__version"), Value(0)),
         suspended_at=F("account__suspended_at"),
         account_name=F("account__name"),
         plan=F("account__plan"),
         account_created_at=F("account__created_at"),
-        minute_ends=Coalesce(F("account__quota__minute_ends"), Value(0)),
-        minute_used=Coalesce(F("account__quota__minute_used"), Value(0)),
-        seen_at=Coalesce(F("account__quota__seen_at"), Value(0)),
+        **{name: Coalesce(F(f"standing__{name}"), Value(0)) for name in OF_STANDING},
+        **{name: Coalesce(F(f"account__quota__{name}"), Value(0)) for name in OF_QUOTA},
     )
     .order_by()
     .values(*FIELDS)

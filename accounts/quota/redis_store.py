@@ -22,7 +22,7 @@ from accounts import bans, key_text, networks
 from accounts.caller import Caller, KeyFacts
 from accounts.events.warnings import THRESHOLDS
 from accounts.key_text import ACCOUNT_ID_LENGTH, KeyText
-from accounts.limits import DAY, MINUTE, SECOND, Limits, Verdict, account_windows, look_verdict
+from accounts.limits import DAY, MINUTE, SECOND, Counters, Limits, Verdict, account_windows, look_verdict
 from accounts.quota import key_record
 from accounts.quota.admission import Admission
 from accounts.quota.anonymous import lookups
@@ -38,9 +38,10 @@ logger = logging.getLogger(__name__)
 
 FACTS_KEPT = 60_000  # Milliseconds. Changes are published; this bounds what nobody published.
 ABSENT_KEPT = 10_000  # Milliseconds for which a key that the database does not have is remembered.
-AS_PUBLISHED = (
-    "id", "account_id", "digest", "pepper_number", "scopes", "expires_at", "banned_until", "ban_level",
-    "lifts", "account_name", "plan", "account_created_at", "name", "created_at", "last_used_at",
+TEXTS = ("digest", "scopes", "account_name", "plan", "name")  # What is published of a key, and
+NUMBERS = (
+    "id", "account_id", "pepper_number", "expires_at", "banned_until", "ban_level", "lifts",
+    "account_created_at", "created_at", "last_used_at",
 )  # fmt: skip
 ROUNDS = 8  # Steps with one request: 3 are usual at most, 5 where facts end between two of them.
 
@@ -249,7 +250,7 @@ class RedisQuotaStore:
 
 def publication(facts: KeyFacts, lease: bytes = b"") -> list[Any]:
     """Return the arguments of publish.lua; without a lease they are of a change."""
-    fields = {name: getattr(facts, name) for name in AS_PUBLISHED} | {
+    fields = {name: getattr(facts, name) for name in (*TEXTS, *NUMBERS)} | {
         "networks": " ".join(facts.networks),
         "revoked": int(facts.revoked),
         "suspended": int(facts.suspended),
@@ -262,12 +263,26 @@ def publication(facts: KeyFacts, lease: bytes = b"") -> list[Any]:
     return head + [part for pair in fields.items() for part in pair]
 
 
+def published(public_id: str, fields: list[bytes]) -> KeyFacts:
+    """Return the facts that publish.lua has stored, from pairs of a field and its value."""
+    words = [word.decode() for word in fields]
+    known: dict[str, Any] = dict(zip(words[::2], words[1::2], strict=True))
+    known |= {name: int(known[name]) for name in (*NUMBERS, "version", "per_minute", "per_day")}
+    return KeyFacts(
+        public_id=public_id,
+        version=known["version"],
+        limits=Limits(known["per_minute"], known["per_day"]),
+        networks=tuple(known["networks"].split()),
+        **{name: known[name] for name in (*TEXTS, *NUMBERS)},
+    )
+
+
 @contextmanager
 def well_formed(reply: Any) -> Iterator[None]:
     """Raise RedisUnavailableError for a reply of another form than the scripts give."""
     try:
         yield
-    except (ValueError, IndexError, TypeError, AttributeError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise RedisUnavailableError(f"It answered {reply!r}.") from error
 
 
@@ -275,66 +290,29 @@ def read_reply(key: KeyText, reply: list[Any]) -> Admission:
     """Return what admit.lua decided, and note the request."""
     with well_formed(reply):
         kind, key_id, account_id, scopes, *rest = reply
-        per_minute, per_day, admitted, *rest = [int(number) for number in rest]
-        minute_ends, minute_used, day, day_used, now, banned_until, pepper_number, since_write = rest
+        per_minute, per_day, *counters, now, banned_until, pepper, admitted, since_write = map(int, rest)
         if kind != b"counted":
             raise ValueError(kind)
         may = frozenset(scopes.decode().split())
         caller = Caller(int(account_id), int(key_id), key.public_id, may, since_write)
-    windows = account_windows(
-        Limits(per_minute, per_day),
-        minute_ends=minute_ends,
-        minute_used=minute_used,
-        day=day,
-        day_used=day_used,
-        now=now,
-    )
+        windows = account_windows(Limits(per_minute, per_day), Counters(*counters), now)
     verdict = Verdict(bool(admitted), windows, now, banned_until)
     write_behind.recorder.count(caller, verdict, elsewhere=True)
-    write_behind.recorder.rehash(key, caller.key_id, pepper_number)
+    write_behind.recorder.rehash(key, caller.key_id, pepper)
     return Admission(caller=caller, verdict=verdict)
 
 
 def read_look(key: KeyText, reply: list[Any]) -> Admission:
     """Return what look.lua saw, and note that the key was used."""
     with well_formed(reply):
-        kind, key_id, account_id, scopes, *rest = reply
-        numbers = [int(number) for number in rest[:-4]]
-        per_minute, per_day, minute_ends, minute_used, day, day_used, now, banned_until = numbers[:8]
-        looks, looks_end, pepper_number, expires_at, account_created_at, created_at, used_at = numbers[8:]
-        networks, account_name, plan, name = (text.decode() for text in rest[-4:])
+        kind, *rest = reply
+        *counters, now, banned_until, looks, looks_end = map(int, rest[:8])
         if kind != b"seen":
             raise ValueError(kind)
-        facts = KeyFacts(
-            id=int(key_id),
-            account_id=int(account_id),
-            public_id=key.public_id,
-            digest="",  # Which nobody needs any more.
-            pepper_number=pepper_number,
-            limits=Limits(per_minute, per_day),
-            version=0,
-            scopes=scopes.decode(),
-            networks=tuple(networks.split()),
-            expires_at=expires_at,
-            account_name=account_name,
-            plan=plan,
-            account_created_at=account_created_at,
-            name=name,
-            created_at=created_at,
-            last_used_at=used_at,
-        )
+        facts = published(key.public_id, rest[8:])
+        windows = account_windows(facts.limits, Counters(*counters), now)
     caller = facts.caller._replace(facts=facts)
-    windows = account_windows(
-        facts.limits,
-        minute_ends=minute_ends,
-        minute_used=minute_used,
-        day=day,
-        day_used=day_used,
-        now=now,
-    )
+    verdict = look_verdict(windows, now, banned_until, looks=looks, looks_end=looks_end)
     write_behind.recorder.use(caller, now)
-    write_behind.recorder.rehash(key, caller.key_id, pepper_number)
-    return Admission(
-        caller=caller,
-        verdict=look_verdict(windows, now, banned_until, looks=looks, looks_end=looks_end),
-    )
+    write_behind.recorder.rehash(key, caller.key_id, facts.pepper_number)
+    return Admission(caller=caller, verdict=verdict)

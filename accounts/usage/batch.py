@@ -5,9 +5,10 @@ Days and minutes are whole ones since the epoch; times are microseconds since it
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
+from itertools import islice
 from typing import Any, NamedTuple
 
 from django.db import connection, transaction
@@ -37,11 +38,12 @@ class Statement(NamedTuple):
     columns: dict[str, str]  # In order, with their types on PostgreSQL; SQLite takes them as they come.
     sql: str
 
-    def run(self, rows: Sequence[tuple[Any, ...]]) -> None:
+    def run(self, rows: Iterable[tuple[Any, ...]]) -> None:
         """Run it, in portions of AT_ONCE rows."""
+        left = iter(rows)
         with connection.cursor() as cursor:
-            for first in range(0, len(rows), AT_ONCE):
-                cursor.execute(self._text(), [json.dumps(rows[first : first + AT_ONCE])])
+            while portion := list(islice(left, AT_ONCE)):
+                cursor.execute(self._text(), [json.dumps(portion)])
 
     def _text(self) -> str:
         if is_postgresql():
@@ -175,33 +177,20 @@ class Batch:
             return str(adapt(moment(at)))
 
         ADD_USAGE.run(
-            [
-                (key_id, day_text(day), self.requests[key_id, day], self.refusals[key_id, day])
-                for key_id, day in sorted(self.requests.keys() | self.refusals.keys())
-            ]
+            (key_id, day_text(day), self.requests[key_id, day], self.refusals[key_id, day])
+            for key_id, day in sorted(self.requests.keys() | self.refusals.keys())
         )
         # A counter has one day: what comes for an earlier one than its last changes nothing.
         latest = dict(sorted(self.elsewhere))
-        ADD_QUOTA.run(
-            [(account_id, day, self.elsewhere[account_id, day]) for account_id, day in latest.items()]
-        )
+        ADD_QUOTA.run((*place, self.elsewhere[place]) for place in latest.items())
         NOTE_USE.run(
-            [
-                (key_id, time_text(at), time_text(at - LAST_USE_WRITTEN_EVERY))
-                for key_id, at in sorted(self.last_used.items())
-            ]
+            (key_id, time_text(at), time_text(at - LAST_USE_WRITTEN_EVERY))
+            for key_id, at in sorted(self.last_used.items())
         )
-        ADD_LOAD.run(
-            [
-                (account_id, minute, requests, now)
-                for (account_id, minute), requests in sorted(self.loads.items())
-            ]
-        )
+        ADD_LOAD.run((*place, requests, now) for place, requests in sorted(self.loads.items()))
         ADD_CALLS.run(
-            [
-                (*place[:2], day_text(place[2]), requests, time_text(self.last_called[place]))
-                for place, requests in sorted(self.calls.items())
-            ]
+            (*place[:2], day_text(place[2]), requests, time_text(self.last_called[place]))
+            for place, requests in sorted(self.calls.items())
         )
 
 

@@ -18,7 +18,7 @@ SynchronousOnlyOperation: on the loop, and elsewhere as far as it shows there (t
 `.importlinter` keeps all other modules to this package.
 
 `waiting` lets ordinary functions wait for the loop. A `connection` lives once and owns those who wait for
-its answers; `redis` and `postgresql` have such. `pipe` is the way to one that all share, as `reader` does,
-and `writers` lends one to each `transaction`. Nothing in here knows pets or accounts, and without it the
+its answers; `redis` and `postgresql` have such. `pipe` is the way to one that all share, as all reads do,
+and `writers` lends one to each transaction. Nothing in here knows pets or accounts, and without it the
 service answers the same, with a thread for each request.
 """

@@ -18,7 +18,7 @@ from django.db.transaction import TransactionManagementError
 from petstore.db import replicas
 from petstore.db.keysets import is_one_row, order_for
 from petstore.loop.libpq import Statement, compiled, named
-from petstore.loop.reader import reader
+from petstore.loop.postgresql import reader
 from petstore.loop.waiting import on_loop, this_turn
 
 Rows = list[dict[str, Any]]
@@ -99,10 +99,8 @@ class OwnRead:
 
     def rows(self, **parameters: int | str) -> list[tuple[Any, ...]]:
         """Run it; not under `atomic`. Raises what Django raises for a query."""
-        return replicas.read(DEFAULT_DB_ALIAS, self._rows, parameters)
-
-    def _rows(self, alias: str, parameters: dict[str, int | str]) -> list[tuple[Any, ...]]:
-        return run(alias, self.statement, [parameters[name] for name in self.names], parameters)
+        values = [parameters[name] for name in self.names]
+        return replicas.read(DEFAULT_DB_ALIAS, run, self.statement, values, parameters)
 
 
 def run(alias: str, statement: Statement, values: Sequence[Any], for_django: Any) -> list[tuple[Any, ...]]:

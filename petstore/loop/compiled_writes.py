@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from functools import cache, wraps
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
-from django.core.exceptions import ImproperlyConfigured
 from django.db import DEFAULT_DB_ALIAS, connection, connections, models, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models.expressions import RawSQL
@@ -210,17 +209,6 @@ def compile_insert(model: type[models.Model]) -> CompiledWrite:
     compiler.returning_fields = [model._meta.pk]
     ((sql, _),) = compiler.as_sql()
     return CompiledWrite(compiled(sql), fields, dialect)
-
-
-def check_field_types(rows: Iterable[type[models.Model]]) -> None:
-    """Raise ImproperlyConfigured for a field of a type that Django's own databases don't know."""
-    for model in rows:
-        field: Any
-        for field in model._meta.concrete_fields:
-            of_value = field.target_field if field.is_relation else field
-            if of_value.get_internal_type() not in connection.data_types:
-                message = f"{field} is a {type(field).__name__}, which the event loop can't read or write."
-                raise ImproperlyConfigured(message)
 
 
 def compiled_update(

@@ -1,7 +1,6 @@
 """How the event loop comes to a connection of Django's: libpq's own way of connecting would block it."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
@@ -10,8 +9,6 @@ import psycopg
 from django.conf import settings
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
-
-Connect = Callable[[str], Awaitable[BaseDatabaseWrapper]]
 
 SPARE_SECONDS = 1.0  # For what Django says to a new connection.
 CONNECTING = 4  # Threads: so many connections are made at once.
@@ -55,7 +52,6 @@ def connect(alias: str) -> BaseDatabaseWrapper:
 
 
 def close_unclaimed(call: "Future[BaseDatabaseWrapper]") -> None:
-    """Close the connection that somebody no longer waits for."""
     if not call.cancelled() and call.exception() is None:
         with suppress(psycopg.Error):
             call.result().connection.close()

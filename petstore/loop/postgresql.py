@@ -6,8 +6,11 @@ result before the Sync, and so waits for all of the batch, and shares its time l
 would cost a tenth of a request.
 """
 
+import asyncio
 from collections import deque
 from collections.abc import Sequence
+from functools import cache
+from itertools import count
 from typing import Any, Self
 
 import psycopg
@@ -18,13 +21,15 @@ from psycopg.adapt import Transformer
 from psycopg.types.datetime import TimestamptzLoader
 
 from petstore.db.monitor import DatabaseAwayError, is_away, patience, servers
-from petstore.loop.connecting import Connect
+from petstore.loop.connecting import connect_in_thread, opening_limit
 from petstore.loop.connection import Connection, LostError, PipeError, Waiter
 from petstore.loop.libpq import Parameters, Statement, Types, Value, encoded, results
+from petstore.loop.pipe import Pipe
 
 Rows = list[tuple[Any, ...]]
 
 ATTEMPTS = 3
+REPEAT_WITHIN = 1.0  # Seconds from the first read on: a connection that was cut shows it at once.
 LAST_WORDS = {b"FATAL", b"PANIC"}  # The severities after which PostgreSQL closes the connection.
 DONE = {pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK}
 NOT_PREPARED = b"26000"  # PostgreSQL's code, invalid_sql_statement_name.
@@ -67,9 +72,9 @@ class PostgresqlConnection(Connection):
         self._begin()
 
     @classmethod
-    async def open(cls, alias: str, connect: Connect, *, shared: bool) -> Self:
+    async def open(cls, alias: str, *, shared: bool) -> Self:
         """Return a new connection. Raises any exception."""
-        wrapper = await connect(alias)
+        wrapper = await connect_in_thread(alias)
         try:
             return cls(wrapper, shared=shared)
         except BaseException:
@@ -269,3 +274,36 @@ class PostgresqlConnection(Connection):
 def as_django(alias: str, error: PipeError) -> OperationalError:
     """Return what Django raises while the database can't be reached."""
     return (DatabaseAwayError if is_away(alias) else OperationalError)(str(error))
+
+
+class Reader(Pipe[PostgresqlConnection]):
+    """The connection that all reads of a database share; what it loses is asked again on the next one."""
+
+    def __init__(self, alias: str) -> None:
+        super().__init__(opening_limit(alias))
+        self._alias = alias
+
+    def rows(self, statement: Statement, values: Sequence[Value]) -> Rows:
+        """Return a statement's rows. Raises what Django raises for a query."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        for attempt in count(1):
+            try:
+                return self.connected().rows(statement, values, alone=attempt > 1)
+            except PipeError as error:
+                lost = isinstance(error, LostError) and loop.time() - began <= REPEAT_WITHIN
+                repeats = lost or isinstance(error, NotDoneError)
+                if attempt == ATTEMPTS or not repeats:
+                    raise as_django(self._alias, error) from error
+        raise AssertionError  # The last attempt raises.
+
+    def _is_away(self) -> bool:
+        return is_away(self._alias)
+
+    async def _open(self) -> PostgresqlConnection:
+        return await PostgresqlConnection.open(self._alias, shared=True)
+
+
+@cache
+def reader(alias: str) -> Reader:
+    return Reader(alias)

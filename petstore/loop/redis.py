@@ -2,6 +2,7 @@
 
 import asyncio
 import ssl
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, Self
 from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
@@ -57,6 +58,16 @@ class RedisConnection(Connection, asyncio.Protocol):
         if isinstance(reply, hiredis.HiredisError):
             raise reply
         return reply
+
+    def run(self, script: Any, names: Sequence[str], arguments: Sequence[Any]) -> Any:
+        """Return a script's reply; raises as `call` does."""
+        rest = (len(names), *names, *arguments)
+        try:
+            return self.call("EVALSHA", script.sha, *rest)
+        except hiredis.ReplyError as error:
+            if not str(error).startswith("NOSCRIPT"):
+                raise
+            return self.call("EVAL", script.source, *rest)
 
     def _disconnect(self) -> None:
         if self._transport is not None:

@@ -67,22 +67,22 @@ class RedisClient:
         elif (connection := getattr(self._local, "connection", None)) is not None:
             connection.disconnect()
 
-    def run(self, source: str, sha: str, names: Sequence[str], arguments: Sequence[Any]) -> Any:
+    def run(self, script: Any, names: Command, arguments: Command) -> Any:
         rest = (len(names), *names, *arguments)
         try:
-            return self._ask(["EVALSHA", sha, *rest])
+            return self._ask(["EVALSHA", script.sha, *rest])
         except redis.exceptions.NoScriptError:
-            return self._ask(["EVAL", source, *rest])
+            return self._ask(["EVAL", script.source, *rest])
 
-    def run_all(self, source: str, sha: str, calls: Sequence[tuple[Command, Command]]) -> list[Any]:
+    def run_all(self, script: Any, calls: Sequence[tuple[Command, Command]]) -> list[Any]:
         """Return the replies to a script that is run with each of these names and arguments.
 
         To one server they leave together, in one round trip.
         """
-        replies = [self.run(source, sha, *call) for call in calls[:1]]  # Loads the script, if need be.
+        replies = [self.run(script, *call) for call in calls[:1]]  # Loads the script, if need be.
         if isinstance(self.redis, RedisCluster):
-            return replies + [self.run(source, sha, *call) for call in calls[1:]]
-        commands = [("EVALSHA", sha, len(names), *names, *rest) for names, rest in calls[1:]]
+            return replies + [self.run(script, *call) for call in calls[1:]]
+        commands = [("EVALSHA", script.sha, len(names), *names, *rest) for names, rest in calls[1:]]
         connection = self._connection()
         try:
             connection.send_packed_command(connection.pack_commands(commands))

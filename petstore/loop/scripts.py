@@ -4,7 +4,7 @@ import hashlib
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from functools import cache
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -102,7 +102,11 @@ class Scripts:
                 self._renews = False
                 pipe.close()
             try:
-                return self._run_in_pipe(pipe, script, names, arguments)
+                connection = pipe.connected()
+                if connection is not self._checked or monotonic() >= self._check_at:
+                    self._check(connection.run)
+                    self._checked = connection
+                return connection.run(script, names, arguments)
             except hiredis.ReplyError as error:
                 if not str(error).startswith(OF_A_CLUSTER):
                     if any(word in str(error) for word in NOT_THE_PRIMARY):
@@ -123,7 +127,7 @@ class Scripts:
 
         In a thread that may block. Raises RedisUnavailableError; then some of them may have run.
         """
-        return self._try(script, lambda client: client.run_all(script.source, script.sha, calls))
+        return self._try(script, lambda client: client.run_all(script, calls))
 
     def check_owner(self) -> None:
         """Raise ForeignRedisError if Redis belongs to another database, RedisUnavailableError if it fails.
@@ -143,11 +147,9 @@ class Scripts:
 
     def drop(self) -> None:
         """Close the connection that this caller uses; where it is shared, all of them."""
-        pipe = self._pipe
-        if pipe is not None and on_loop():
-            pipe.close()
-        elif self._client is not None and on_loop():
-            self._client.close()
+        shared = self._pipe or self._client
+        if on_loop() and shared is not None:
+            shared.close()
         elif self._client is not None:
             self._client.drop()
 
@@ -163,15 +165,6 @@ class Scripts:
             self._pipe.close()
         if self._client is not None:
             self._client.close()
-
-    def _run_in_pipe(
-        self, pipe: RedisPipe, script: Script, names: Sequence[str], arguments: Sequence[Any]
-    ) -> Any:
-        connection = pipe.connected()
-        if connection is not self._checked or monotonic() >= self._check_at:
-            self._check(partial(run_on, connection))
-            self._checked = connection
-        return run_on(connection, script, names, arguments)
 
     def _check(self, run: Run) -> None:
         """Make a Redis that belongs to no database ours. Raises ForeignRedisError."""
@@ -197,7 +190,7 @@ class Scripts:
         if was_checked:
             self._check_at = monotonic() + CHECK_EVERY
         try:
-            self._check(lambda script, *rest: client.run(script.source, script.sha, *rest))
+            self._check(client.run)
         except ForeignRedisError:
             self._check_at = due
             raise
@@ -210,7 +203,7 @@ class Scripts:
     ) -> Any:
         if self._failed_at > queued_at and not self.is_cluster:
             raise RedisUnavailableError("It has failed another since this was to be asked.")
-        return self._try(script, lambda client: client.run(script.source, script.sha, names, arguments))
+        return self._try(script, lambda client: client.run(script, names, arguments))
 
     def _try(self, script: Script, ask: "Callable[[RedisClient], Result]") -> Result:
         """Ask, and once more on a new connection where that does no harm."""
@@ -237,14 +230,3 @@ class Scripts:
                 self._client = RedisClient(self._url, TIMEOUT, self._check)
                 self._renews = self._client.is_cluster  # The loop's own connection hears of it there.
             return self._client
-
-
-def run_on(
-    connection: RedisConnection, script: Script, names: Sequence[str], arguments: Sequence[Any]
-) -> Any:
-    try:
-        return connection.call("EVALSHA", script.sha, len(names), *names, *arguments)
-    except hiredis.ReplyError as error:
-        if not str(error).startswith("NOSCRIPT"):
-            raise
-        return connection.call("EVAL", script.source, len(names), *names, *arguments)

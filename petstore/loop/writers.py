@@ -3,23 +3,93 @@
 import asyncio
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache, partial
 from itertools import count
+from typing import Any
 
 from django.conf import settings
 from django.db import OperationalError
 
 from petstore.db.monitor import is_away
-from petstore.loop.connecting import CONNECTING, Connect, connect_in_thread, opening_limit
+from petstore.loop.connecting import CONNECTING, opening_limit
 from petstore.loop.connection import LostError, PipeError, within
 from petstore.loop.libpq import Statement, Value
 from petstore.loop.pipe import PAUSE_AFTER_FAILURE
-from petstore.loop.postgresql import ATTEMPTS, NotDoneError, PostgresqlConnection, Rows, as_django
-from petstore.loop.transaction import Transaction
+from petstore.loop.postgresql import ATTEMPTS, DONE, NotDoneError, PostgresqlConnection, Rows, as_django
 from petstore.loop.waiting import QUEUED_TOO_LONG, TICK, Alarm, Turn, pause, this_turn
 
 OPENED_AT_ONCE = CONNECTING - 1  # One thread is left for the connection that reads.
+
+BEGIN = Statement(b"begin", b"BEGIN")
+COMMIT = Statement(b"commit", b"COMMIT")
+ROLLED_BACK = "The transaction was rolled back."
+
+
+class Transaction:
+    """What one request does between BEGIN and COMMIT. Raises PipeErrors, and what Django raises.
+
+    Every statement that somebody waits for costs a turn of the loop, in which others can't use the
+    connection. What nobody needs the result of is therefore sent with what comes next, at the latest with
+    COMMIT. In the connection's queue it stands for the request, which does not wait for what is sent.
+    """
+
+    def __init__(self, connection: PostgresqlConnection) -> None:
+        """Begin, on a connection that nobody else uses meanwhile."""
+        self._connection = connection
+        self.doomed = False  # A part of it was left by an exception: it must not commit.
+        self._unheard: deque[Statement] = deque()  # What was sent, and has no result yet.
+        self._failure: tuple[Statement, Any] | None = None  # The first of these that failed.
+        self.send(BEGIN)
+
+    def rows(self, statement: Statement, values: Sequence[Value]) -> Rows:
+        return self._connection.loaded(statement, self._run(statement, values))
+
+    def send(self, statement: Statement, values: Sequence[Value] = ()) -> None:
+        """Ask without waiting: what is asked next raises what this should have raised."""
+        if self._connection.knows(statement):
+            self._connection.send(self, statement, values)
+            self._unheard.append(statement)
+        else:
+            self._run(statement, values)
+
+    def switch(self, result: Any) -> None:
+        """Take the result of what was sent; keep a failure."""
+        statement = self._unheard.popleft()
+        if result.status not in DONE and self._failure is None:
+            self._failure = statement, result
+
+    def throw(self, error: PipeError) -> None:
+        """Hear that the connection is lost, as whoever waits for the next statement does."""
+
+    def commit(self) -> None:
+        """Make it last. Raises OperationalError if it was undone."""
+        if self.doomed:
+            raise OperationalError(ROLLED_BACK)
+        # PostgreSQL ends a transaction in which something failed with ROLLBACK, and calls that success.
+        if self._run(COMMIT).command_status != b"COMMIT":
+            raise OperationalError(ROLLED_BACK)
+
+    def roll_back(self) -> None:
+        """End it, or the connection. What was sent and fails takes one ROLLBACK along, not two."""
+        with suppress(PipeError):
+            if self._connection.owes_answers:
+                raise PipeError("Nobody knows when the last statement ends.")
+            for _ in range(2):
+                if self._connection.unprepared(b"ROLLBACK").status in DONE:
+                    return
+        self._connection.close()
+
+    def _run(self, statement: Statement, values: Sequence[Value] = ()) -> Any:
+        result = self._connection.result(statement, values)
+        if self._failure is not None:
+            (statement, result), self._failure = self._failure, None
+        try:
+            self._connection.check(statement, result)
+        except NotDoneError as error:
+            self._connection.forget(statement)
+            raise LostError(ROLLED_BACK) from error
+        return result
 
 
 class Writers:
@@ -29,9 +99,8 @@ class Writers:
     that are open serve all.
     """
 
-    def __init__(self, alias: str, connect: Connect = connect_in_thread) -> None:
+    def __init__(self, alias: str) -> None:
         self._alias = alias
-        self._connect = connect
         self._open: list[PostgresqlConnection] = []  # Those that are lost go when one more is wanted.
         self._idle: list[PostgresqlConnection] = []  # The one that was used last is taken first.
         self._opening: set[asyncio.Task[None]] = set()
@@ -173,7 +242,7 @@ class Writers:
         task = asyncio.current_task()
         assert task is not None
         try:
-            opened = PostgresqlConnection.open(self._alias, self._connect, shared=False)
+            opened = PostgresqlConnection.open(self._alias, shared=False)
             connection = await within(opening_limit(self._alias), opened)
         except Exception as error:  # noqa: BLE001  Whatever it is, those who wait are told.
             self._opening.discard(task)

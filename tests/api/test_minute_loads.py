@@ -1,21 +1,21 @@
 """How many requests came in each minute, and who calls what is deprecated."""
 
-import threading
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from django.db import DatabaseError, connection
+from django.db import DatabaseError
 
 from accounts.caller import Caller
-from accounts.limits import DAY, MINUTE, SECOND, Limits, Verdict, account_windows
+from accounts.limits import DAY, MINUTE, SECOND, Counters, Limits, Verdict, account_windows
 from accounts.models import EPOCH, Account, AccountDayLoad, ApiKey, DeprecatedUse, MinuteLoad
 from accounts.usage import batch, loads, write_behind
 from accounts.usage.batch import Batch
 from accounts.usage.write_behind import UsageRecorder
 from tests.conftest import COMMITTED, Api
+from tests.support.meanwhile import at_once
 from tests.support.quota import NOON
 
 TODAY = EPOCH + timedelta(days=NOON // DAY)
@@ -23,9 +23,7 @@ LATER = NOON + 20 * MINUTE
 
 
 def verdict(now: int, *, admitted: bool = True, banned: bool = False) -> Verdict:
-    windows = account_windows(
-        Limits(5, 50), minute_ends=now + 1, minute_used=1, day=now // DAY, day_used=1, now=now
-    )
+    windows = account_windows(Limits(5, 50), Counters(now + 1, 1, now // DAY, 1), now)
     return Verdict(admitted, windows, now, now + 1 if banned else 0)
 
 
@@ -33,17 +31,14 @@ def caller_with(key: ApiKey) -> Caller:
     return Caller(key.account_id, key.pk, key.public_id, frozenset())
 
 
+def fail(*_: Any) -> None:
+    raise DatabaseError("away")
+
+
 def put(minutes: dict[int, int], account: Account, written_at: int = NOON) -> None:
     """Write loads: requests by the number of the minute after NOON."""
     place = {(account.pk, NOON // MINUTE + minute): requests for minute, requests in minutes.items()}
     Batch(loads=Counter(place)).write(written_at)
-
-
-def test_minutes_of_all_processes_add_up(account: Account) -> None:
-    put({0: 3, 1: 1}, account)
-    put({0: 4}, account, NOON + 5)
-    rows = MinuteLoad.objects.order_by("minute").values_list("requests", "written_at")
-    assert list(rows) == [(7, NOON + 5), (1, NOON)]
 
 
 def test_finished_quarter_becomes_a_histogram_of_its_day(account: Account) -> None:
@@ -83,21 +78,7 @@ def test_many_processes_roll_up_at_once_and_each_minute_counts_once() -> None:
     accounts = [Account.objects.create(name=f"A{number}", plan_id="free") for number in range(5)]
     for one in accounts:
         put(dict.fromkeys(range(-60, 0), 2), one)
-    start = threading.Barrier(6)
-    moved: list[int] = []
-
-    def roll_up() -> None:
-        try:
-            start.wait()
-            moved.append(loads.roll_up(LATER))
-        finally:
-            connection.close()
-
-    threads = [threading.Thread(target=roll_up) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    moved = at_once(*[lambda: loads.roll_up(LATER)] * 6)
     loads.roll_up(LATER)  # What was locked while others looked.
     assert sum(moved) <= 300
     assert [load.minutes for load in AccountDayLoad.objects.all()] == [{"2": 60}] * 5
@@ -122,9 +103,6 @@ def test_load_and_deprecated_calls_outlive_a_write_that_fails(
         own_recorder.count(caller, verdict(now))
         own_recorder.call_deprecated(caller, "getPet", now)
 
-    def fail(*_: Any) -> None:
-        raise DatabaseError("away")
-
     use(NOON)
     with monkeypatch.context() as patched:
         patched.setattr(batch, "ADD_CALLS", SimpleNamespace(run=fail))  # The last step.
@@ -142,9 +120,6 @@ def test_loads_that_wait_for_the_database_are_bounded(
 ) -> None:
     monkeypatch.setattr(batch, "LOADS_KEPT", 3)
 
-    def fail(*_: Any) -> None:
-        raise DatabaseError("away")
-
     with monkeypatch.context() as patched:
         patched.setattr(batch, "ADD_CALLS", SimpleNamespace(run=fail))
         for minute in range(6):
@@ -157,11 +132,14 @@ def test_loads_that_wait_for_the_database_are_bounded(
     assert key.usage.get().requests == 6  # The usage itself is never cut.
 
 
-def test_days_are_kept_for_a_quarter_of_a_year(account: Account) -> None:
-    for days in (0, 92, 93):
-        AccountDayLoad.objects.create(account=account, day=TODAY - timedelta(days=days))
+def test_days_are_kept_for_a_quarter_of_a_year_and_deprecated_calls_for_400_days(account: Account) -> None:
+    for days in (0, 92, 93, 400, 401):
+        day, now = TODAY - timedelta(days=days), datetime.now(UTC)
+        AccountDayLoad.objects.create(account=account, day=day)
+        account.deprecated_uses.create(operation="getPet", day=day, requests=1, last_call_at=now)
     loads.prune(NOON)
     assert {(TODAY - load.day).days for load in AccountDayLoad.objects.all()} == {0, 92}
+    assert {(TODAY - use.day).days for use in DeprecatedUse.objects.all()} == {0, 92, 93, 400}
 
 
 # --- Deprecated calls
@@ -189,21 +167,6 @@ def test_deprecated_calls_of_processes_add_up_and_the_last_one_stays(account: Ac
     assert (used.requests, used.last_call_at.microsecond) == (7, 9)
 
 
-def test_deprecated_calls_of_a_deleted_account_stop_nothing(account: Account) -> None:
-    day = NOON // DAY
-    calls = [(0, "getPet", day), (account.pk, "getPet", day)]
-    Batch(calls=Counter(calls), last_called=dict.fromkeys(calls, NOON)).write(NOON)
-    assert DeprecatedUse.objects.get().account == account
-
-
-def test_deprecated_calls_are_kept_for_400_days(account: Account) -> None:
-    for days in (0, 400, 401):
-        day, now = TODAY - timedelta(days=days), datetime.now(UTC)
-        account.deprecated_uses.create(operation="getPet", day=day, requests=1, last_call_at=now)
-    loads.prune(NOON)
-    assert {(TODAY - use.day).days for use in DeprecatedUse.objects.all()} == {0, 400}
-
-
 def test_tidying_up_does_it_all_and_survives_a_database_that_is_away(
     account: Account, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -211,10 +174,6 @@ def test_tidying_up_does_it_all_and_survives_a_database_that_is_away(
     AccountDayLoad.objects.create(account=account, day=TODAY - timedelta(days=93))
     write_behind.tidy(LATER)
     assert AccountDayLoad.objects.get().day == TODAY
-
-    def fail(_: int) -> None:
-        raise DatabaseError("away")
-
     monkeypatch.setattr(loads, "roll_up", fail)
     write_behind.tidy(LATER)
     assert "could not be tidied up" in caplog.text

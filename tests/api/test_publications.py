@@ -42,26 +42,19 @@ def acme(way: Relay, redis: RedisServer, db: None) -> Desk:
     return Desk(RedisQuotaStore(redis.url), per_minute=5, per_day=100)
 
 
-def test_revocation_holds_after_the_connection_was_cut(acme: Desk, way: Relay) -> None:
+def test_changes_hold_after_the_connection_was_cut(acme: Desk, way: Relay) -> None:
     acme.send()
     way.cut()
-    acme.keys[0].revoke(reason="Leaked.", by=OPERATOR)
-    assert acme.admit().refusal is KeyRefusal.REVOKED
-
-
-def test_unban_holds_after_the_connection_was_cut(acme: Desk, way: Relay) -> None:
+    acme.account.assign(PlanCode.ENTERPRISE, 7, 100)
+    assert acme.send().windows[0].limit == 7
     acme.get_banned()
     write_behind.recorder.write()
     way.cut()
     acme.keys[0].unban(reason="Mended.", by=OPERATOR)
     assert not acme.send().banned
-
-
-def test_new_plan_holds_after_the_connection_was_cut(acme: Desk, way: Relay) -> None:
-    acme.send()
     way.cut()
-    acme.account.assign(PlanCode.ENTERPRISE, 7, 100)
-    assert acme.send().windows[0].limit == 7
+    acme.keys[0].revoke(reason="Leaked.", by=OPERATOR)
+    assert acme.admit().refusal is KeyRefusal.REVOKED
 
 
 def test_what_could_not_be_told_is_told_later(acme: Desk, way: Relay, redis: RedisServer) -> None:
@@ -77,24 +70,21 @@ def test_what_could_not_be_told_is_told_later(acme: Desk, way: Relay, redis: Red
     assert publishing.warning(pk=acme.keys[0].pk) == ""
 
 
-def test_what_a_killed_process_left_untold_is_told_by_another(
-    acme: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    acme.send()
-    monkeypatch.setattr(ON_COMMIT, lambda tell, robust=False: None)
-    acme.keys[0].revoke(reason="Leaked.", by=OPERATOR)  # Committed, and the process died.
-    assert acme.send().admitted
-    publishing.tell_all()
-    assert acme.admit().refusal is KeyRefusal.REVOKED
-
-
-def test_change_from_a_machine_without_redis_is_told_by_those_that_serve(
-    acme: Desk, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        pytest.param(ON_COMMIT, lambda tell, robust=False: None, id="by a process that is killed"),
+        pytest.param("accounts.quota.store.redis", None, id="from a machine without Redis"),
+    ],
+)
+def test_change_that_was_not_told_is_told_by_those_that_serve(
+    acme: Desk, monkeypatch: pytest.MonkeyPatch, name: str, value: Any
 ) -> None:
     acme.send()
     with monkeypatch.context() as elsewhere:
-        elsewhere.setattr("accounts.quota.store.redis", None)
+        elsewhere.setattr(name, value)
         acme.keys[0].revoke(reason="Leaked.", by=OPERATOR)
+    assert acme.send().admitted
     publishing.tell_all()
     assert acme.admit().refusal is KeyRefusal.REVOKED
 
@@ -344,14 +334,6 @@ def test_form_says_when_redis_could_not_be_told(acme: Desk, unreachable: Relay) 
     form = {"name": "Acme", "plan": "enterprise", "per_minute": 7, "per_day": 100}
     answer = staff.post(page, edited(staff.get(page)) | form, follow=True)
     assert publishing.NOT_TOLD in [str(message) for message in answer.context["messages"]]
-
-
-def test_page_says_nothing_when_redis_was_told(acme: Desk) -> None:
-    staff = signed_in(superuser())
-    page = reverse("admin:accounts_apikey_revoke", args=[acme.keys[0].pk])
-    answer = staff.post(page, {"reason": "Leaked."}, follow=True)
-    assert publishing.NOT_TOLD not in [str(message) for message in answer.context["messages"]]
-    assert acme.admit().refusal is KeyRefusal.REVOKED
 
 
 def test_command_says_when_redis_could_not_be_told(acme: Desk, unreachable: Relay) -> None:

@@ -27,12 +27,8 @@ def desk(store: QuotaStore) -> Callable[..., Desk]:
 
 
 @pytest.mark.parametrize("limit", [1, 2, 60])
-def test_limit_admits_just_as_many_in_a_minute(desk: Callable[..., Desk], limit: int) -> None:
+def test_limit_admits_just_as_many_in_a_minute_and_in_a_day(desk: Callable[..., Desk], limit: int) -> None:
     assert desk(per_minute=limit).admitted(limit + 5) == limit
-
-
-@pytest.mark.parametrize("limit", [1, 2, 60])
-def test_limit_admits_just_as_many_in_a_day(desk: Callable[..., Desk], limit: int) -> None:
     assert desk(per_minute=1_000, per_day=limit).admitted(limit + 5) == limit
 
 
@@ -97,12 +93,9 @@ def shown(verdict: Verdict) -> tuple[str, int, int]:
     return verdict.shown.name, verdict.shown.limit, verdict.shown.remaining
 
 
-def test_window_with_the_least_remaining_is_shown(desk: Callable[..., Desk]) -> None:
+def test_window_with_the_least_remaining_is_shown_on_a_tie_the_longer(desk: Callable[..., Desk]) -> None:
     assert shown(desk(per_minute=5, per_day=10).send()) == ("minute", 5, 4)
     assert shown(desk(per_minute=10, per_day=5).send()) == ("day", 5, 4)
-
-
-def test_on_a_tie_the_longer_window_is_shown(desk: Callable[..., Desk]) -> None:
     assert shown(desk(per_minute=5, per_day=5).send()) == ("day", 5, 4)
 
 

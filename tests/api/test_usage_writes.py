@@ -1,27 +1,44 @@
 """What is written behind: of thousands of keys by a few statements, and nothing twice."""
 
-import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
 from django.db import connection, transaction
 
 from accounts.limits import DAY, MINUTE, moment
-from accounts.models import Account, ApiKey, DailyUsage, MinuteLoad, QuotaCounter
+from accounts.models import Account, ApiKey, DailyUsage, DeprecatedUse, MinuteLoad, PlanCode, QuotaCounter
 from accounts.usage import batch
 from accounts.usage.batch import Batch, write_digests
 from tests.conftest import COMMITTED
-from tests.support.many_keys import many_keys
-from tests.support.meanwhile import another
+from tests.support.meanwhile import another, at_once
 from tests.support.quota import NOON
 from tests.support.skips import NEEDS_POSTGRESQL
 
 TODAY = NOON // DAY
 MANY = 3_000
+
+
+def many_keys(number: int) -> list[ApiKey]:
+    """Make so many keys, each with an account of its own."""
+    names = [f"{one:08}" for one in range(number)]
+    accounts = Account.objects.bulk_create(
+        Account(name=name, public_id=name, plan_id=PlanCode.FREE) for name in names
+    )
+    return ApiKey.objects.bulk_create(
+        ApiKey(
+            account=account,
+            public_id=f"{account.name}abcdef",
+            mode="live",
+            pepper_number=1,
+            scopes="pets:read",
+        )
+        for account in accounts
+    )
 
 
 def used(some: list[ApiKey], now: int = NOON) -> Batch:
@@ -92,6 +109,7 @@ def test_deleted_keys_and_accounts_stop_nothing(db: None) -> None:
     there = {without_key.account_id, stays.account_id}
     assert {counter.account_id for counter in QuotaCounter.objects.all()} == there
     assert {load.account_id for load in MinuteLoad.objects.all()} == there
+    assert {use.account_id for use in DeprecatedUse.objects.all()} == there
 
 
 @pytest.mark.parametrize("known", [None, TODAY - 2, TODAY - 1, TODAY, TODAY + 1])
@@ -125,29 +143,11 @@ def test_last_uses_of_many_keys_are_each_written_at_most_once_a_minute(db: None)
 @NEEDS_POSTGRESQL
 def test_processes_that_write_the_same_keys_never_block_each_other_for_good() -> None:
     some = many_keys(1_000)
-    start, failed = threading.Barrier(2), list[Exception]()
-
-    def write(batches: list[Batch]) -> None:
-        try:
-            for batch in batches:
-                start.wait(30)
-                with transaction.atomic():
-                    batch.write(NOON)
-        except Exception as error:  # noqa: BLE001  A deadlock, most likely.
-            failed.append(error)
-            start.abort()
-        finally:
-            connection.close()
-
-    later = [NOON + number * MINUTE for number in range(5)]
-    orders = ([used(some, now) for now in later], [used(some[::-1], now) for now in later])
-    threads = [threading.Thread(target=write, args=[order]) for order in orders]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failed
-    assert set(DailyUsage.objects.values_list("requests", flat=True)) == {2 * len(later)}
+    write = transaction.atomic(lambda batch: batch.write(NOON))
+    for number in range(5):
+        now = NOON + number * MINUTE
+        at_once(partial(write, used(some, now)), partial(write, used(some[::-1], now)))
+    assert set(DailyUsage.objects.values_list("requests", flat=True)) == {2 * 5}
 
 
 @COMMITTED

@@ -14,8 +14,8 @@ from petstore.db.operations import (
     RemoveIndexConcurrently,
     ValidateConstraint,
 )
-from tests.api.test_idempotency import meanwhile
 from tests.conftest import COMMITTED
+from tests.support.meanwhile import held
 from tests.support.skips import NEEDS_POSTGRESQL
 
 pytestmark = COMMITTED
@@ -88,7 +88,7 @@ def test_index_that_gave_up_is_made_by_the_next_attempt(state: ProjectState) -> 
     execute("SET lock_timeout = '50ms'")
     try:
         with (
-            meanwhile(lambda: execute(f"UPDATE {TABLE} SET name = 'Max'")),
+            held(lambda: execute(f"UPDATE {TABLE} SET name = 'Max'")),
             pytest.raises(OperationalError),
         ):
             after(state, add)

@@ -67,7 +67,6 @@ class Service:
         return str(self.issue(account, "enterprise", *numbers)["key"])
 
     def client(self, key: str, **options: Any) -> httpx.Client:
-        """Return an HTTP client with the key."""
         headers = {"Authorization": f"Bearer {key}"}
         return httpx.Client(base_url=f"{self.url}/v1", headers=headers, timeout=30, **options)
 
@@ -126,7 +125,6 @@ class Service:
         return [parent, *(int(pid) for pid in children if lives(pid))]
 
     def log(self) -> str:
-        """Return what the service wrote."""
         return (self.folder / "serve.log").read_text(errors="replace")
 
 

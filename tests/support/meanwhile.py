@@ -1,8 +1,9 @@
-"""What another connection to PostgreSQL does while a test holds locks there."""
+"""What other connections to the database do while a test has its own."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from threading import Barrier, Event
 from typing import Any
 
 from django.db import connection, transaction
@@ -35,9 +36,48 @@ def meanwhile(act: Act) -> Iterator[None]:
         begin(act)
 
 
-def by_another(act: Act) -> None:
+@contextmanager
+def held(act: Act) -> Iterator[None]:
+    """Do something in a transaction of another connection, and undo it after the block."""
+    done, leave = Event(), Event()
+
+    def hold() -> None:
+        with transaction.atomic():
+            act()
+            done.set()
+            leave.wait(30)
+            transaction.set_rollback(True)
+
+    with ThreadPoolExecutor(1) as pool:
+        holding = pool.submit(by_another, hold)
+        try:
+            assert done.wait(30)
+            yield
+        finally:
+            leave.set()
+            holding.result()
+
+
+def at_once(*acts: Act) -> list[Any]:
+    """Act in threads at the same instant, each with a connection of its own; return what each returns."""
+    start = Barrier(len(acts))
+
+    def act_with_the_others(act: Act) -> Any:
+        start.wait(30)
+        return by_another(act)
+
+    with ThreadPoolExecutor(len(acts)) as pool:
+        return list(pool.map(act_with_the_others, acts))
+
+
+def aside(act: Act) -> Any:
+    """Act in another thread, with a connection of its own."""
+    return at_once(act)[0]
+
+
+def by_another(act: Act) -> Any:
     try:
-        act()
+        return act()
     finally:
         connection.close()
 

@@ -78,7 +78,6 @@ class PostgreSQLServer:
         return f"postgresql://{OWNER}@127.0.0.1:{self.port}/postgres"
 
     def make(self) -> None:
-        """Make an empty cluster."""
         run("initdb", "-D", str(self.data), "-U", OWNER, "-A", "trust", "-E", "UTF8", "--no-sync")
 
     def copy(self, stopped: PostgreSQLServer) -> None:
@@ -120,7 +119,6 @@ class PostgreSQLServer:
                 os.kill(pid, signal.SIGCONT if thaw else signal.SIGSTOP)
 
     def promote(self) -> None:
-        """Make a standby the primary."""
         with psycopg.connect(self.url, autocommit=True) as connection:
             connection.execute("SELECT pg_promote()")
 

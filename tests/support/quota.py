@@ -9,9 +9,23 @@ from accounts.limits import DAY, SECOND, Verdict, Window
 from accounts.models import Account, Actor, ApiKey, PlanCode
 from accounts.quota import store as in_use
 from accounts.quota.admission import Admission, QuotaStore
+from accounts.quota.database_store import DatabaseQuotaStore
+from accounts.quota.fallback import FallbackQuotaStore
+from accounts.quota.redis_store import RedisQuotaStore
+from tests.support.servers import wait_until
 
 ADDRESS = IPv4Address("192.0.2.1")
 NOON = 20_800 * DAY + DAY // 2  # Some day, at noon.
+
+
+def fallback_store(url: str) -> FallbackQuotaStore:
+    """Return the store of a worker that counts in the Redis of this URL while it answers."""
+    return FallbackQuotaStore(RedisQuotaStore(url), DatabaseQuotaStore())
+
+
+def is_back(*stores: FallbackQuotaStore) -> None:
+    """Wait until these count in Redis again."""
+    wait_until(lambda: all(store.state == "redis" for store in stores))
 
 
 @dataclass

@@ -20,7 +20,6 @@ class Relay:
 
     @property
     def url(self) -> str:
-        """Return the address, as Redis's URL."""
         return f"redis://127.0.0.1:{self.port}"
 
     def cut(self) -> None:
@@ -56,13 +55,11 @@ class Relay:
         return await asyncio.start_server(self._serve, "127.0.0.1", 0)
 
     def start(self) -> None:
-        """Listen."""
         self._thread.start()
         self._server = asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result(10)
         self.port = self._server.sockets[0].getsockname()[1]
 
     def stop(self) -> None:
-        """End."""
         self._loop.call_soon_threadsafe(self._server.close)
         self.cut()
         self._loop.call_soon_threadsafe(self._loop.stop)

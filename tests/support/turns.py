@@ -10,6 +10,7 @@ from django.db import connection
 
 from petstore.loop.connection import Connection
 from petstore.loop.waiting import Turn
+from tests.support.meanwhile import aside
 
 Function = Callable[[], Any]
 Result = TypeVar("Result")
@@ -72,7 +73,10 @@ def on_the_loop(function: Function) -> Any:
 
 
 def end_connection(process: int) -> None:
-    """End a connection to the database."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_terminate_backend(%s)", [process])
-    connection.close()
+    """End a connection to the database, by a thread: the loop must not ask it itself."""
+
+    def end() -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_terminate_backend(%s)", [process])
+
+    aside(end)

@@ -12,7 +12,7 @@ from django.test.utils import isolate_apps
 from psycopg import Binary
 from psycopg.types.json import Jsonb
 
-from petstore.loop.compiled_writes import check_field_types
+from petstore.apps import check_field_types
 from petstore.loop.libpq import encoded
 
 

@@ -30,7 +30,6 @@ from tests.system.chaos.run import run
 
 
 def main(options: argparse.Namespace) -> int:
-    """Run; print what was found."""
     print(f"Seed {options.seed}.", flush=True)
     settings = dict(one.split("=", 1) for one in options.set) | {"SERVE_MODE": options.serve_mode}
     with ExitStack() as stack:

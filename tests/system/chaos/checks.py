@@ -78,7 +78,6 @@ class Asked(NamedTuple):
 
 
 def check(asked: Asked, reply: Reply, journal: Journal) -> Iterator[Violation]:
-    """Yield what is wrong with an answer."""
 
     def violation(kind: Kind, detail: str) -> Violation:
         return Violation(kind, reply.request_id, f"{journal.account.name}, {asked.operation}: {detail}")
@@ -170,7 +169,6 @@ def of_body(asked: Asked, body: Any, journal: Journal) -> Iterator[tuple[Kind, s
 
 
 def of_pets(asked: Asked, body: Any) -> Iterator[tuple[Kind, str]]:
-    """Check a list of pets."""
     if not isinstance(body, list) or not all(isinstance(pet, dict) and "name" in pet for pet in body):
         yield Kind.FOREIGN, f"no list of pets: {str(body)[:80]}"
         return
@@ -181,7 +179,6 @@ def of_pets(asked: Asked, body: Any) -> Iterator[tuple[Kind, str]]:
 
 
 def of_order(asked: Asked, body: Any, journal: Journal) -> Iterator[tuple[Kind, str]]:
-    """Check one order."""
     order = body if isinstance(body, dict) else {}
     if order.get("petId") != asked.pet or (asked.order and order.get("id") != asked.order):
         yield Kind.FOREIGN, f"{str(body)[:120]} instead of order {asked.order} of pet {asked.pet}"

@@ -24,7 +24,6 @@ class Reply(NamedTuple):
 
     @property
     def json(self) -> Any:
-        """Return the body's JSON, or None if it is none."""
         try:
             return json.loads(self.body)
         except ValueError:
@@ -32,7 +31,6 @@ class Reply(NamedTuple):
 
     @property
     def code(self) -> str:
-        """Return an Error's code."""
         found = self.json
         return str(found.get("code", "")) if isinstance(found, dict) else ""
 
@@ -55,7 +53,6 @@ class Client:
         self._used = 0.0
 
     async def ask(self, method: str, path: str, body: Any = None) -> Reply:
-        """Send a request and return what became of it."""
         request_id = f"{self._run}-{next(self.numbers)}"
         text = b"" if body is None else json.dumps(body).encode()
         lines = [

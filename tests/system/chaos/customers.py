@@ -61,7 +61,6 @@ class Shop:
         self._stopping = asyncio.Event()
 
     def tell(self, violations: Iterable[Violation]) -> None:
-        """Keep what was found."""
         now = monotonic() - self.began
         self.told += [Told(now, violation) for violation in violations]
 
@@ -76,11 +75,9 @@ class Shop:
                     group.create_task(Customer(self, journal, dice).shop(self._stopping))
 
     def stop(self) -> None:
-        """Let the customers end."""
         self._stopping.set()
 
     def new_name(self) -> str:
-        """Return a name that no other pet has."""
         return f"{self.run} {next(self._names)}"
 
 
@@ -94,7 +91,6 @@ class Customer:
         self._client = Client(shop.port, journal.account.key, shop.run)
 
     async def shop(self, stopping: asyncio.Event) -> None:
-        """Send one request after another."""
         while not stopping.is_set():
             reply = await self.act(self._dice.choices(OPERATIONS, WEIGHTS)[0])
             if self._journal.account.limited_by:
@@ -136,7 +132,6 @@ class Customer:
         return reply
 
     async def create(self) -> Reply:
-        """Make a pet with a name of its own."""
         shop, journal = self._shop, self._journal
         name = shop.new_name()
         shop.made[name] = journal.account, 0

@@ -20,7 +20,6 @@ NEVER_REACHED = 1_000_000_000  # Requests a minute, and a day.
 
 
 def fill(wanted: dict[str, Any]) -> dict[str, Any]:
-    """Make all of it."""
     from django.contrib.auth.models import User
 
     from accounts.models import Account, Actor, ApiKey, PlanCode

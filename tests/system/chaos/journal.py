@@ -55,5 +55,4 @@ class Journal:
     charged: Counter[tuple[str, int]] = field(default_factory=Counter)  # Admitted, by window and its end.
 
     def open_orders(self) -> list[Order]:
-        """Return the orders that can be cancelled."""
         return [order for order in self.orders.values() if order.state is OrderState.PLACED]

@@ -43,14 +43,12 @@ class Records(NamedTuple):
 
     @classmethod
     def read(cls, url: str, run: str) -> Records:
-        """Read them."""
         with psycopg.connect(url) as connection:
             pets = [PetRow(*row) for row in connection.execute(PETS, [f"{run} "])]
             return cls(pets, [OrderRow(*row) for row in connection.execute(ORDERS)])
 
 
 def of_records(shop: Shop, records: Records) -> Iterator[Violation]:
-    """Yield what is not as it was acknowledged."""
     yield from of_pets(shop, records)
     rows = {row.id: row for row in records.orders}
     for journal in shop.journals:
@@ -72,7 +70,6 @@ def of_pets(shop: Shop, records: Records) -> Iterator[Violation]:
 
 
 def of_order(order: Order, row: OrderRow | None) -> Iterator[Violation]:
-    """Check one order that was acknowledged."""
     if row is None or row.pet != order.pet or row.status not in order.state.split(" or "):
         detail = f"{order.account.name}: order {order.number} of pet {order.pet}, {order.state}, is {row}"
         yield Violation(Kind.LOST, "", detail)

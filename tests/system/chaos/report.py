@@ -11,17 +11,14 @@ SHOWN = 20
 
 
 def status(number: int) -> str:
-    """Return a status as text."""
     return {0: "lost", -1: "silent"}.get(number, str(number))
 
 
 def listed(counts: Counter[str]) -> str:
-    """Return counts as text."""
     return ", ".join(f"{count:,} {name}" for name, count in sorted(counts.items())) or "none"
 
 
 def report(outcome: Outcome) -> Iterator[str]:
-    """Yield the lines of the report."""
     shop = outcome.shop
     by_status: Counter[str] = Counter()
     for (_, number), count in shop.replies.items():

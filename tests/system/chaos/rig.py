@@ -85,7 +85,6 @@ class Rig:
 
     @property
     def port(self) -> int:
-        """Return the service's port."""
         return int(self.service.environment["PORT"])
 
     async def inflict(self, faults: list[Fault], tell: Callable[[str], None]) -> None:
@@ -105,7 +104,6 @@ class Rig:
                 proxy.mend()
 
     def usage(self) -> Usage:
-        """Look at the service's processes."""
         pids = self.service.processes()
         files = [entry for pid in pids for entry in Path(f"/proc/{pid}/fd").iterdir()]
         return Usage(memory_mib(pids), sum(is_socket(file) for file in files))
@@ -127,12 +125,10 @@ def through(url: str, port: int) -> str:
 
 
 def port_of(url: str) -> int:
-    """Return the port that a DATABASE_URL names."""
     return urlsplit(url).port or 5432
 
 
 def fill(environment: dict[str, str], wanted: dict[str, Any]) -> dict[str, Any]:
-    """Fill the database; see fill.py."""
     done = subprocess.run(
         [python(), "-m", "tests.system.chaos.fill", json.dumps(wanted)],
         cwd=ROOT, env=environment, capture_output=True, text=True, check=False,
@@ -143,7 +139,6 @@ def fill(environment: dict[str, str], wanted: dict[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def redis_pair(folder: Path) -> Iterator[RedisPair]:
-    """Yield two servers of our own."""
     for name in ("first", "second"):
         (folder / name).mkdir()
     with (

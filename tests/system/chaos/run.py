@@ -57,7 +57,6 @@ class Outcome:
 
     @property
     def violations(self) -> list[Violation]:
-        """Return what must not be."""
         return [told.violation for told in self.shop.told]
 
 
@@ -149,7 +148,6 @@ class Chaos:
         self._revoked: list[tuple[Key, str]] = []
 
     async def go_on(self, cycles: int) -> None:
-        """Go through so many cycles."""
         await asyncio.sleep(WARM_SECONDS)
         self._outcome.before = self._rig.usage()
         for cycle in range(cycles):

@@ -1,7 +1,7 @@
 """What is committed is in the feed once, whatever happens to those who write and number it (D40)."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -16,6 +16,7 @@ from accounts.models import Account, Event, EventDraft, EventType, Feed, Idempot
 from inventory.models import Category, Pet
 from petstore.loop.compiled_writes import atomic, insert
 from tests.conftest import COMMITTED
+from tests.support.meanwhile import aside
 from tests.support.servers import wait_until
 from tests.support.skips import NEEDS_POSTGRESQL
 from tests.support.thorough import times
@@ -66,19 +67,6 @@ def test_each_pet_that_was_added_has_one_event_whatever_fails_beside_it(
     assert Pet.objects.count() == MANY - 2
 
 
-def aside(function: Callable[[], Any]) -> Any:
-    """Call in a thread, with a connection of its own."""
-
-    def call() -> Any:
-        try:
-            return function()
-        finally:
-            connection.close()
-
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(call).result(30)
-
-
 WAITING = """
 SELECT pid FROM pg_stat_activity
 WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE %s
@@ -111,7 +99,7 @@ def test_numberer_that_is_killed_in_the_middle_leaves_nothing_half_done() -> Non
         numbering = pool.submit(aside, number_all)
         process = numberer_that_waits()
         assert aside(number_all) == 0  # Nobody waits for the one that does.
-        aside(lambda: end_connection(process))
+        end_connection(process)
         with pytest.raises(Error):
             numbering.result()
     assert in_feed() == []

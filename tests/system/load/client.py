@@ -220,7 +220,6 @@ class Client:
         self.give_up()
 
     def read(self, connection: Connection) -> None:
-        """Take what arrived."""
         try:
             data = connection.socket.recv(CHUNK)
         except OSError:
@@ -275,5 +274,4 @@ class Client:
             connection.socket.close()
 
     def note(self, request: Request, due: float, outcome: int) -> None:
-        """Record a request."""
         self.record.add(due - self.began, time.perf_counter() - due, request.operation, outcome)

@@ -19,7 +19,6 @@ NEVER_REACHED = 1_000_000_000  # Requests a minute, and a day.
 
 
 def write_pets(file: Path, pets: int) -> None:
-    """Write the pets, as `import_pets` reads them."""
     with file.open("w") as text:
         text.write("name,categoryId,status\n")
         for number in range(pets):
@@ -27,7 +26,6 @@ def write_pets(file: Path, pets: int) -> None:
 
 
 def fill(pets: int, keys: int, keys_out: Path) -> None:
-    """Migrate, and fill."""
     from django.core.management import call_command
 
     from accounts.models import Account, Actor, ApiKey, PlanCode

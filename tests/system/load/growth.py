@@ -63,7 +63,6 @@ def far_page(service: Service, pets: int) -> str:
 
 
 def main(options: argparse.Namespace) -> None:
-    """Measure and print."""
     os.environ |= environment.FIXED
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))

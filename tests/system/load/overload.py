@@ -60,7 +60,6 @@ def behind_proxy(served: Rig) -> Iterator[None]:
 
 
 def line(label: str, record: Record, offered: float) -> None:
-    """Print a phase."""
     p50, p99, most = record.milliseconds(0.5, 0.99, 1)
     print(
         f"{label:12}{offered:>12,.0f}{len(record):>10,}{record.good():>10,}{p50:>9.1f}{p99:>9.1f}{most:>9.1f}"
@@ -69,7 +68,6 @@ def line(label: str, record: Record, offered: float) -> None:
 
 
 def print_phases(record: Record, seconds: float) -> None:
-    """Print what became of the requests before, while and after too much was offered."""
     end = NORMAL + seconds
     print(f"{'':12}{'offered /s':>12}{'requests':>10}{'good':>10}{'p50 ms':>9}{'p99 ms':>9}{'most ms':>9}")
     for label, due, length in (
@@ -115,7 +113,6 @@ class Finding(NamedTuple):
 
 
 def examine(done: Round, seconds: float) -> Finding:
-    """Print and return what a round says."""
     begin, end = NORMAL, NORMAL + seconds
     before = done.record.between(0, begin)
     # By the number of connections that does best over both sides: either may have had the faster machine.
@@ -140,7 +137,6 @@ def examine(done: Round, seconds: float) -> Finding:
 
 
 def main(options: argparse.Namespace) -> None:
-    """Load and print."""
     own = split_cores()
     with ExitStack() as stack:
         served = stack.enter_context(rig(options))

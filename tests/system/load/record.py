@@ -63,7 +63,6 @@ class Record:
         return map(Row._make, zip(self.due, self.took, self.operation, self.outcome, strict=True))
 
     def add(self, due: float, took: float, operation: int, outcome: int) -> None:
-        """Note a request."""
         self.due.append(due)
         self.took.append(took)
         self.operation.append(operation)
@@ -78,11 +77,9 @@ class Record:
         return Record(row for row in self if row.operation == operation)
 
     def good(self) -> int:
-        """Return how many succeeded."""
         return sum(map(succeeded, self.outcome))
 
     def kinds(self) -> Counter[str]:
-        """Count the failures by kind."""
         return Counter(kind(outcome) for outcome in self.outcome if not succeeded(outcome))
 
     def errors(self) -> int:
@@ -98,12 +95,10 @@ class Record:
 
 
 def succeeded(outcome: int) -> bool:
-    """Say whether an outcome is what the client wanted."""
     return 200 <= outcome <= 299
 
 
 def kind(outcome: int) -> str:
-    """Name an outcome."""
     return KINDS[Failure(outcome)] if outcome < 100 else str(outcome)
 
 

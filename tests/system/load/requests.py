@@ -63,7 +63,6 @@ class Target(NamedTuple):
 
 
 def run(target: Target, operation: str, seconds: int, connections: int) -> Round:
-    """Send requests for a while."""
     pids = target.service.processes()
     before = cpu_seconds(pids)
     done = subprocess.run(
@@ -88,7 +87,6 @@ def fill(service: Service, keys: Path, *, pets: int, count: int) -> None:
 
 
 def variants(options: argparse.Namespace) -> dict[str, dict[str, str]]:
-    """Return the environments to compare, by their names."""
     return {"as it is": {}, **{pair: dict([pair.split("=", 1)]) for pair in options.set}}
 
 
@@ -137,7 +135,6 @@ HEAD = f"{'':40}{'a second':>10}{'ratio':>7}{'p50 ms':>9}{'p99 ms':>9}{'CPU us':
 
 
 def main(options: argparse.Namespace) -> None:
-    """Measure and print."""
     os.environ |= environment.FIXED | {"DJANGO_SETTINGS_MODULE": "petstore.settings"}
     os.environ.setdefault("DATABASE_URL", "sqlite:///unused")
     with ExitStack() as stack:

@@ -7,7 +7,6 @@ import os
 import signal
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -19,8 +18,8 @@ import psycopg
 
 from tests import environment
 from tests.support.live import Service, migrated_server
-from tests.support.postgresql import PostgreSQLServer, postgresql_server, standby_server
-from tests.support.servers import RedisServer, free_port, redis_server
+from tests.support.postgresql import postgresql_server
+from tests.support.servers import free_port, redis_server
 from tests.system.load.client import Client, Phase
 from tests.system.load.record import Record
 from tests.system.load.requests import fill, memory_mib
@@ -44,18 +43,13 @@ class Rig:
 
     service: Service
     shop: Shop
-    postgresql: PostgreSQLServer | None
-    standby: PostgreSQLServer | None
-    redis: RedisServer | None
     port: int  # That clients are sent to: the service's own, or that of a proxy before it.
 
     @property
     def database(self) -> str:
-        """Return the service's DATABASE_URL."""
         return self.service.environment["DATABASE_URL"]
 
     def client(self, patience: float = 10) -> Client:
-        """Return a client that sends the shop's requests."""
         return Client(self.port, self.shop, patience=patience)
 
     def capacity(self, options: argparse.Namespace) -> float:
@@ -107,34 +101,30 @@ class Rig:
 
 
 @contextmanager
-def rig(options: argparse.Namespace, *, replica: bool = False, sqlite: Path | None = None) -> Iterator[Rig]:
-    """Yield a service with two workers, on PostgreSQL (with a replica) and Redis, or on an SQLite file."""
+def rig(options: argparse.Namespace, *, sqlite: Path | None = None) -> Iterator[Rig]:
+    """Yield a service with two workers, on PostgreSQL and Redis, or on an SQLite file."""
     os.environ |= environment.FIXED
     port = str(free_port())
     own = {"PORT": port, "BASE_URL": f"http://127.0.0.1:{port}/v1", "DATABASE_URL": f"sqlite:///{sqlite}"}
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        server, standby, redis = None, None, None
         if sqlite is None:
             server = stack.enter_context(
                 postgresql_server("max_connections=200", copy_of=migrated_server())
             )
             redis = stack.enter_context(redis_server(folder))
             own |= {"DATABASE_URL": server.url, "REDIS_URL": redis.url}
-        if server is not None and replica:
-            standby = stack.enter_context(standby_server(server, "max_connections=200"))
-            own |= {"DATABASE_REPLICA_URL": standby.url}
         service = Service(os.environ | own | chosen(options), folder)
         fill(service, folder / "keys", pets=options.pets, count=min(KEYS, options.pets))
         keys = (folder / "keys").read_text().split()
-        if server is not None:
+        if sqlite is None:
             with psycopg.connect(server.url, autocommit=True) as connection:
                 connection.execute("VACUUM ANALYZE")
                 connection.execute("CHECKPOINT")
             os.sync()  # What filling wrote holds up no commit later.
         stack.callback(stop, service)
         service.start(WORKERS)
-        yield Rig(service, Shop(keys, options.pets), server, standby, redis, int(port))
+        yield Rig(service, Shop(keys, options.pets), int(port))
 
 
 def stop(service: Service) -> None:
@@ -184,15 +174,7 @@ def loaded(client: Client, *phases: Phase) -> Iterator[Future[Record]]:
             client.end()
 
 
-def wait(seconds: float, until: Callable[[], bool] = lambda: False) -> None:
-    """Let the load go on for a while."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end and not until():
-        time.sleep(min(0.05, seconds))
-
-
 def make_parser(description: str | None) -> argparse.ArgumentParser:
-    """Return a parser of what every load takes."""
     made = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -228,7 +210,6 @@ def arguments(parser: argparse.ArgumentParser) -> argparse.Namespace:
 
 
 def chosen(options: argparse.Namespace) -> dict[str, str]:
-    """Return the settings that the command line chose."""
     pairs = (one.partition("=") for one in options.set)
     mode = {"SERVE_MODE": options.serve_mode} if options.serve_mode else {}
     return {name: value for name, _, value in pairs} | mode

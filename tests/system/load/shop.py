@@ -43,23 +43,10 @@ class Findings(NamedTuple):
     unacknowledged: int  # Pets that are there although the client had no answer, or another.
 
     def sentence(self) -> str:
-        """Return the numbers as text."""
         return (
             f"Acknowledged writes: {self.acknowledged:,}, lost {len(self.lost)}; "
             f"pets made without an answer: {self.unacknowledged}."
         )
-
-    def since(self, earlier: Findings) -> Findings:
-        """Return what is new."""
-        return Findings(
-            acknowledged=self.acknowledged - earlier.acknowledged,
-            lost=self.lost - earlier.lost,
-            doubled=self.doubled - earlier.doubled,
-            unacknowledged=self.unacknowledged - earlier.unacknowledged,
-        )
-
-
-NOTHING = Findings(0, set(), set(), 0)
 
 
 class Shop:
@@ -91,13 +78,11 @@ class Shop:
         ]
 
     def path(self, which: int) -> str:
-        """Return the path of a read."""
         if which == GET:
             return f"/v1/pets/{self.dice.randint(1, self.pets)}"
         return f"/v1/pets?limit={100 if which == LIST100 else 20}&status=available"
 
     def request(self) -> Request:
-        """Return the next request of the mix."""
         self.turn = (self.turn + 1) % PREPARED
         operation = self.plan[self.turn]
         if operation == CREATE:
@@ -113,7 +98,6 @@ class Shop:
         return Request(operation, self.prepared[operation][self.turn])
 
     def create(self) -> Request:
-        """Add a pet, with a name of its own."""
         self.names += 1
         body = f'{{"name": "Load {self.run} {self.names}", "categoryId": {1 + self.names % CATEGORIES}}}'
         return self.post(CREATE, "/v1/pets", body, self.names)
@@ -125,20 +109,17 @@ class Shop:
         return self.post(PLACE, "/v1/store/orders", f'{{"petId": {pet}}}', pet)
 
     def post(self, operation: int, path: str, body: str, about: int) -> Request:
-        """Return a request with a body, from one of those who write."""
         key = self.writers[about % len(self.writers)]
         head = f"POST {path} HTTP/1.1\r\n{self.heads[key]}Content-Type: application/json\r\n"
         text = f"{head}Content-Length: {len(body)}\r\n\r\n{body}"
         return Request(operation, text.encode(), (about, key))
 
     def look(self) -> Request:
-        """Read an order that was placed."""
         one = self.placed[self.dice.randrange(min(len(self.placed), 100))]
         text = f"GET /v1/store/orders/{one.order} HTTP/1.1\r\n{self.heads[one.key]}\r\n"
         return Request(LOOK, text.encode())
 
     def cancel(self) -> Request:
-        """Cancel the oldest order."""
         one = self.placed.popleft()
         self.orders[one.order] = (one.pet, "placed or cancelled")  # Until an answer says which.
         text = f"DELETE /v1/store/orders/{one.order} HTTP/1.1\r\n{self.heads[one.key]}\r\n"

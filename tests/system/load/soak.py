@@ -42,7 +42,6 @@ MORE_FILES = 3  # Or connections: one that is lost each minute would be six.
 
 
 def watch(rig: Rig, client: Client, load: Future[Record]) -> list[Sample]:
-    """Look at the service until the load is over."""
     begin = time.monotonic()
     samples = []
     while not load.done():
@@ -59,7 +58,6 @@ def settled(samples: list[Sample], seconds: float) -> list[Sample]:
 
 
 def print_latencies(record: Record) -> None:
-    """Print the times by operation."""
     print(f"{'':10}{'requests':>10}{'p50 ms':>9}{'p99 ms':>9}{'p99.9 ms':>10}{'most ms':>9}")
     for name in ("all", *OPERATIONS):
         rows = record if name == "all" else record.of(OPERATIONS.index(name))
@@ -78,7 +76,6 @@ def print_samples(samples: list[Sample], record: Record) -> None:
 
 
 def main(options: argparse.Namespace) -> None:
-    """Load, watch, print."""
     seconds = 60 * options.minutes
     with rig(options) as served:
         rate = options.share * served.sustained(options)

@@ -3,13 +3,17 @@
 import argparse
 import math
 import os
+import signal
+import time
 from pathlib import Path
 
 import pytest
 
-from tests.system.load import faults
+from tests.support.servers import wait_until
 from tests.system.load.client import Phase
-from tests.system.load.rig import loaded, rig, wait
+from tests.system.load.rig import loaded, rig
+
+RECOVERED = 5.0  # Seconds until another worker has taken its place.
 
 
 @pytest.mark.each_database
@@ -20,12 +24,15 @@ def test_killed_worker_costs_no_acknowledged_write(tmp_path: Path) -> None:
     with rig(options, sqlite=file) as served:
         client = served.client()
         with loaded(client, Phase(math.inf, 60, 50)) as load:
-            wait(1)
-            moments = faults.kill_worker(served, client)
-            wait(1)
+            time.sleep(1)
+            killed_at = client.now()
+            _, victim, *others = served.service.processes()
+            os.kill(victim, signal.SIGKILL)
+            wait_until(lambda: len(set(served.service.processes()[1:]) - {victim, *others}) == 1, RECOVERED)
+            time.sleep(1)
         findings = served.shop.check(served.database)
     record = load.result()
-    assert not record.between(0, moments.begin - 0.5).kinds()
+    assert not record.between(0, killed_at - 0.5).kinds()
     assert record.good() > len(record) / 2
     assert record.errors() == 0
     assert findings.acknowledged > 5

@@ -1,14 +1,12 @@
 """Requests with an Idempotency-Key on the event loop: D31, whatever happens between claim and answer."""
 
+import asyncio
 import json
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, NamedTuple
 
 import pytest
-from django.db import connection, transaction
+from django.db import connection
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.test import RequestFactory
 from django.utils import timezone
@@ -24,10 +22,11 @@ from petstore.loop import connecting
 from petstore.loop.connecting import connect
 from petstore.loop.postgresql import PostgresqlConnection
 from tests.conftest import COMMITTED
+from tests.support.meanwhile import held
 from tests.support.servers import wait_until
 from tests.support.skips import NEEDS_POSTGRESQL
 from tests.support.thorough import some
-from tests.support.turns import end_connection, serve
+from tests.support.turns import end_connection, run, serve, turn
 
 pytestmark = [COMMITTED, NEEDS_POSTGRESQL]
 
@@ -89,55 +88,10 @@ def check_one(creation: Creation, answers: list[Any]) -> None:
     assert creation.rows() == (1, 1)
 
 
-@contextmanager
-def meanwhile(act: Callable[[], object]) -> Iterator[Callable[[], None]]:
-    """Do something in a transaction on a second connection; yield what commits it, else it is undone."""
-    done, leave, keep = threading.Event(), threading.Event(), threading.Event()
-
-    def run() -> None:
-        with transaction.atomic():
-            act()
-            done.set()
-            leave.wait(30)
-            transaction.set_rollback(not keep.is_set())
-        connection.close()
-
-    def commit() -> None:
-        keep.set()
-        leave.set()
-
-    running = threading.Thread(target=run)
-    running.start()
-    try:
-        assert done.wait(30)
-        yield commit
-    finally:
-        leave.set()
-        running.join()
-
-
-WAITING = """
-SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'
-"""
-
-
-def one_waits() -> bool:
-    """Tell whether somebody waits for a lock."""
-    with connection.cursor() as cursor:
-        cursor.execute(WAITING)
-        (waiting,) = cursor.fetchone()
-    connection.close()
-    return bool(waiting)
-
-
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Twins wait hardly at all."""
     monkeypatch.setattr("accounts.idempotency.DUPLICATE_WAIT", 50)
-
-
-def test_many_at_once_make_one_row_and_one_answer(creation: Creation) -> None:
-    check_one(creation, serve(*[creation.send] * MANY))
 
 
 def test_refused_request_with_a_key_takes_no_other_along(account: Account, category: Category) -> None:
@@ -159,21 +113,26 @@ def test_an_old_key_is_renewed_by_one_of_many(creation: Creation) -> None:
 
 def test_an_old_key_that_is_cleared_meanwhile_is_as_good_as_new(creation: Creation) -> None:
     creation.record(timezone.now() - KEPT)
-    with meanwhile(IdempotencyRecord.objects.all().delete) as commit:
+    connection.ensure_connection()
+    clearing = connection.connection  # Without Django, which asks nothing on a loop.
+    waiting = "SELECT FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY (pg_blocking_pids(pid))"
 
-        def clear() -> None:
-            wait_until(one_waits)
-            commit()
+    def one_waits() -> None:
+        assert len(clearing.execute(waiting).fetchall()) == 1
 
-        clearing = threading.Thread(target=clear)
-        clearing.start()
-        answers = serve(creation.send)
-        clearing.join()
-    check_one(creation, answers)
+    async def main() -> Any:
+        clearing.execute("BEGIN")
+        clearing.execute("DELETE FROM accounts_idempotencyrecord")
+        asked = asyncio.create_task(turn(creation.send))
+        await asyncio.to_thread(wait_until, one_waits)
+        clearing.execute("COMMIT")
+        return await asked
+
+    check_one(creation, [run(main())])
 
 
 def test_a_twin_that_still_runs_is_a_conflict_for_all_who_wait(impatient: None, creation: Creation) -> None:
-    with meanwhile(lambda: creation.record(timezone.now())):
+    with held(lambda: creation.record(timezone.now())):
         assert told(serve(*[creation.send] * MANY)) == {IN_USE}
     assert creation.rows() == (0, 0)
     check_one(creation, serve(creation.send))
@@ -183,7 +142,7 @@ def test_a_twin_that_renews_an_old_key_is_a_conflict_for_all_who_wait(
     impatient: None, creation: Creation
 ) -> None:
     creation.record(timezone.now() - KEPT)
-    with meanwhile(IdempotencyRecord.objects.all().delete):
+    with held(IdempotencyRecord.objects.all().delete):
         assert told(serve(*[creation.send] * MANY)) == {IN_USE}
     check_one(creation, serve(creation.send))
 
@@ -197,7 +156,7 @@ def test_what_its_own_write_waits_for_is_no_twin(
         return wrapper
 
     monkeypatch.setattr(connecting, "connect", connect_in_a_hurry)
-    with meanwhile(lambda: list(creation.locks.objects.select_for_update())):
+    with held(lambda: list(creation.locks.objects.select_for_update())):
         assert told(serve(creation.send)) == {COME_AGAIN}
     assert creation.rows() == (0, 0)
     check_one(creation, serve(creation.send))
@@ -224,9 +183,7 @@ def test_whichever_batch_finds_its_connection_cut_retries_make_one_row(
 
     def cut_and_flush(pipe: PostgresqlConnection) -> None:
         if next(left) == batch:
-            cutting = threading.Thread(target=end_connection, args=[pipe._libpq.backend_pid])
-            cutting.start()
-            cutting.join()
+            end_connection(pipe._libpq.backend_pid)
         flush(pipe)
 
     monkeypatch.setattr(PostgresqlConnection, "_flush", cut_and_flush)

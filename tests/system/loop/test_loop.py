@@ -18,7 +18,7 @@ from inventory.models import Category, Pet
 from petstore.db.monitor import patience
 from petstore.loop.connection import PipeError
 from petstore.loop.libpq import Statement
-from petstore.loop.reader import Reader
+from petstore.loop.postgresql import Reader
 from petstore.loop.redis import RedisPipe
 from petstore.loop.threads import in_thread
 from petstore.loop.waiting import AT_ONCE, Entrance, on_loop, wait
@@ -78,18 +78,11 @@ def test_a_newcomer_stands_behind_those_who_wait() -> None:
     assert happened == [*range(2 * AT_ONCE + 1), -1]
 
 
-def test_what_blocks_runs_in_another_thread() -> None:
-    assert serve(lambda: in_thread(on_loop)) == [False]
-    (thread,) = serve(lambda: in_thread(threading.get_ident))
-    assert thread != threading.get_ident()
-
-
-def test_outside_the_loop_it_runs_at_once() -> None:
-    assert in_thread(threading.get_ident) == threading.get_ident()
-
-
-def test_exceptions_come_back_from_the_thread() -> None:
-    (error,) = serve(lambda: in_thread(int, "no number"))
+def test_what_blocks_runs_in_another_thread_and_outside_the_loop_at_once() -> None:
+    calls: list[tuple[Any, ...]] = [(on_loop,), (threading.get_ident,), (int, "no number")]
+    on_the_loop, thread, error = serve(*(partial(in_thread, *call) for call in calls))
+    assert not on_the_loop
+    assert thread != threading.get_ident() == in_thread(threading.get_ident)
     assert isinstance(error, ValueError)
 
 

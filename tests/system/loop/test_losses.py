@@ -2,12 +2,11 @@
 
 import asyncio
 import itertools
-import threading
 import time
 from typing import Any
 
 import pytest
-from django.db import OperationalError
+from django.db import OperationalError, connection
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from petstore.db.monitor import Server, servers
@@ -15,15 +14,13 @@ from petstore.loop import connecting
 from petstore.loop.connecting import connect
 from petstore.loop.connection import LostError, PipeError
 from petstore.loop.libpq import Statement
-from petstore.loop.postgresql import PostgresqlConnection
-from petstore.loop.reader import Reader
+from petstore.loop.postgresql import PostgresqlConnection, Reader
 from petstore.loop.waiting import Turn
 from petstore.loop.writers import Writers
-from tests.conftest import COMMITTED
 from tests.support.skips import NEEDS_POSTGRESQL
 from tests.support.turns import end_connection, run, serve, turn
 
-pytestmark = [COMMITTED, NEEDS_POSTGRESQL]
+pytestmark = [pytest.mark.django_db, NEEDS_POSTGRESQL]
 
 ONE = Statement(b"one", b"SELECT 1")
 OWN = Statement(b"own", b"SELECT pg_backend_pid()")
@@ -38,9 +35,7 @@ def test_a_connection_that_the_server_ends_is_noticed_at_once_and_only_reads_are
     def ask() -> float:
         way = kind("default")
         ((process,),) = way.rows(OWN, [])
-        ending = threading.Thread(target=end_connection, args=[process])
-        ending.start()
-        ending.join()  # The loop stands still meanwhile: it has not looked at the socket.
+        end_connection(process)  # The loop stands still meanwhile: it has not looked at the socket.
         began = time.monotonic()
         try:
             way.rows(OWN, [])
@@ -94,14 +89,18 @@ def test_writes_that_wait_have_another_connection_opened_after_one_failed_to(
 
     monkeypatch.setattr(connecting, "connect", fail_once)
     writers = Writers("default")
-    long = Statement(b"long", b"SELECT pg_sleep(3)")
+    wait_for_lock = Statement(b"wait_for_lock", b"SELECT pg_advisory_xact_lock(2)")
+    connection.ensure_connection()
+    lock = connection.connection  # Without Django, which asks nothing on a loop.
 
     async def main() -> Any:
+        lock.execute("SELECT pg_advisory_lock(2)")
         await turn(lambda: writers.rows(ONE, []))
-        busy = asyncio.ensure_future(turn(lambda: writers.rows(long, [])))
+        busy = asyncio.ensure_future(turn(lambda: writers.rows(wait_for_lock, [])))
         await asyncio.sleep(0.01)
         waited = await turn(lambda: writers.rows(ONE, []))
         assert not busy.done()
+        lock.execute("SELECT pg_advisory_unlock(2)")
         await busy
         return waited
 
@@ -173,7 +172,7 @@ def test_a_result_that_is_not_of_a_commit_is_no_success_without_its_sync(
     assert isinstance(outcome, OperationalError)
 
 
-def test_a_table_that_changed_under_a_prepared_statement_is_read_on(db: None) -> None:
+def test_a_table_that_changed_under_a_prepared_statement_is_read_on() -> None:
     make = Statement(b"make", b"CREATE TABLE changing AS SELECT 1 AS number")
     change = Statement(b"change", b"ALTER TABLE changing ALTER number TYPE text")
     read = Statement(b"read_changing", b"SELECT number FROM changing")

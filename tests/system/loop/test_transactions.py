@@ -2,12 +2,12 @@
 
 import asyncio
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
 import pytest
-from django.db import DataError, InternalError, OperationalError, connection
+from django.db import DataError, InternalError, OperationalError
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from inventory.models import Category, Pet
@@ -16,28 +16,31 @@ from petstore.loop import connecting
 from petstore.loop.compiled_writes import atomic, insert, refresh, update
 from petstore.loop.connecting import connect
 from petstore.loop.libpq import Statement
-from petstore.loop.postgresql import PostgresqlConnection
-from petstore.loop.reader import Reader
+from petstore.loop.postgresql import PostgresqlConnection, Reader
 from petstore.loop.waiting import on_loop, wait
 from petstore.loop.writers import Writers
 from tests.conftest import COMMITTED
+from tests.support.meanwhile import aside
 from tests.support.skips import NEEDS_POSTGRESQL
 from tests.support.turns import Function, end_connection, run, serve, turn
 
-pytestmark = [COMMITTED, NEEDS_POSTGRESQL]
+pytestmark = [pytest.mark.django_db, NEEDS_POSTGRESQL]
 
 ADD = Statement(b"add", b"INSERT INTO inventory_category (name, description) VALUES ($1, '') RETURNING id")
 OWN = Statement(b"own", b"SELECT pg_backend_pid()")
 DIVIDE = Statement(b"divide", b"SELECT 10 / $1")
 LENGTH = Statement(b"length", b"SELECT length($1)")
 SLEEP = Statement(b"sleep", b"SELECT pg_sleep(0.02)")
+ADDED = ["one", "two", "three"]
 FORGET = Statement(b"forget", b"DEALLOCATE add")
 FORGET_ALL = Statement(b"forget_all", b"DEALLOCATE ALL")
 
 
 @pytest.fixture
-def writers() -> Writers:
-    return Writers("default")
+def writers(db: None) -> Iterator[Writers]:
+    """They commit beside the test's own transaction, so what is left of them is deleted at the end."""
+    yield Writers("default")
+    aside(Category.objects.filter(name__in=ADDED).delete)
 
 
 def add_two(writers: Writers, between: Function) -> Function:
@@ -54,20 +57,12 @@ def add_two(writers: Writers, between: Function) -> Function:
 
 def names() -> set[str]:
     """Return which of the categories are there."""
-    return set(Category.objects.filter(name__in=["one", "two", "three"]).values_list("name", flat=True))
-
-
-def names_for_others() -> set[str]:
-    """Return which of the categories somebody else finds, in a thread of its own."""
-    try:
-        return names()
-    finally:
-        connection.close()
+    return set(Category.objects.filter(name__in=ADDED).values_list("name", flat=True))
 
 
 def test_nothing_shows_before_the_commit(writers: Writers) -> None:
     seen: list[set[str]] = []
-    serve(add_two(writers, lambda: seen.append(wait(asyncio.to_thread(names_for_others)))))
+    serve(add_two(writers, lambda: seen.append(aside(names))))
     assert (seen, names()) == ([set()], {"one", "two"})
 
 
@@ -173,7 +168,7 @@ def test_only_the_loop_changes_what_it_watches(writers: Writers) -> None:
 def test_what_lost_its_connection_goes_on_on_no_other(writers: Writers) -> None:
     def lose() -> None:
         ((process,),) = writers.rows(OWN, [])
-        wait(asyncio.to_thread(end_connection, process))
+        end_connection(process)
         with suppress(OperationalError):
             writers.rows(OWN, [])
 
@@ -357,6 +352,7 @@ def test_a_server_that_takes_no_more_writes_is_left(writers: Writers) -> None:
     assert names() == set()
 
 
+@COMMITTED
 def test_functions_that_write_are_atomic_in_both_places() -> None:
     category = Category.objects.create(name="one")
 

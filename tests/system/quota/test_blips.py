@@ -29,9 +29,9 @@ from accounts.usage.write_behind import UsageRecorder
 from petstore.loop.scripts import Script, Scripts
 from petstore.observability.metrics import FOREIGN_REPLIES
 from tests.conftest import Api
-from tests.support.quota import ADDRESS, NOON, Desk, day
+from tests.support.quota import ADDRESS, NOON, Desk, day, fallback_store, is_back
 from tests.support.relay import relay
-from tests.support.servers import RedisServer, redis_server, wait_until
+from tests.support.servers import RedisServer, redis_server
 
 
 @pytest.fixture
@@ -42,21 +42,12 @@ def own_redis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Redis
         yield server
 
 
-def worker(url: str) -> FallbackQuotaStore:
-    return FallbackQuotaStore(RedisQuotaStore(url), DatabaseQuotaStore())
-
-
-def is_back(*stores: FallbackQuotaStore) -> None:
-    """Wait until these count in Redis again."""
-    wait_until(lambda: all(store.state == "redis" for store in stores))
-
-
 # --- The day -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("blip", ["kill", "pause"])
 def test_day_is_exact_over_blips_of_redis(own_redis: RedisServer, db: None, blip: str) -> None:
-    store = worker(own_redis.url)
+    store = fallback_store(own_redis.url)
     acme = Desk(store, per_minute=1_000, per_day=100)
     admitted = 0
     for _ in range(3):
@@ -91,7 +82,7 @@ def test_day_is_exact_where_one_worker_sees_a_blip_and_another_does_not(
     own_redis: RedisServer, db: None
 ) -> None:
     with relay(own_redis.port) as way:
-        cut_off, other = worker(way.url), worker(own_redis.url)
+        cut_off, other = fallback_store(way.url), fallback_store(own_redis.url)
         acme = Desk(cut_off, per_minute=1_000, per_day=100)
         admitted = acme.admitted(20)
         target, way.target = way.target, None
@@ -114,7 +105,7 @@ def test_day_is_known_to_a_worker_that_met_no_failure(
     own_redis: RedisServer, db: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The one that met it has told Redis before anybody asks: here by its account's next request."""
-    busy, idle = worker(own_redis.url), worker(own_redis.url)
+    busy, idle = fallback_store(own_redis.url), fallback_store(own_redis.url)
     acme = Desk(busy, per_minute=1_000, per_day=100)
     admitted = acme.admitted(10)
     acme.store = idle
@@ -130,7 +121,7 @@ def test_day_is_known_to_a_worker_that_met_no_failure(
 
 
 def test_day_is_exact_where_redis_lost_its_counters_unseen(own_redis: RedisServer, db: None) -> None:
-    store = worker(own_redis.url)
+    store = fallback_store(own_redis.url)
     acme = Desk(store, per_minute=1_000, per_day=100)
     admitted = acme.admitted(50)
     own_redis.client.flushall()  # Or it was restarted between two requests, or has evicted them.
@@ -142,7 +133,7 @@ def test_request_that_redis_has_yet_to_answer_when_it_is_left_is_passed_on_at_on
     own_redis: RedisServer, db: None, own_recorder: UsageRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not with the write of every few seconds, until which the database would admit one more."""
-    store = worker(own_redis.url)
+    store = fallback_store(own_redis.url)
     acme = Desk(store, per_minute=1_000, per_day=20)
     admitted = acme.admitted(5)
 
@@ -238,7 +229,7 @@ def test_two_clocks_at_midnight_admit_one_days_limit(store: Any, seconds: int) -
 def test_facts_that_end_between_two_steps_are_read_again(
     own_redis: RedisServer, db: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = worker(own_redis.url)
+    store = fallback_store(own_redis.url)
     acme = Desk(store, per_minute=5, per_day=100)
     acme.keys[0].allowed_networks = ["192.0.2.0/24"]
     acme.keys[0].save()
@@ -251,7 +242,7 @@ def test_facts_that_end_between_two_steps_are_read_again(
 def test_facts_that_never_stay_make_the_database_count_and_nothing_flip(
     own_redis: RedisServer, db: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = worker(own_redis.url)
+    store = fallback_store(own_redis.url)
     acme = Desk(store, per_minute=5, per_day=100)
     end_facts(acme, own_redis, monkeypatch, after=range(1, 100))
     assert acme.send().admitted
@@ -310,7 +301,7 @@ def test_reply_for_another_key_gives_503_and_charges_nobody(
         raise ForeignReplyError("It was another's.")
 
     monkeypatch.setattr(RedisQuotaStore, "admit", swap)
-    monkeypatch.setattr("accounts.authentication.store", worker(redis.url))
+    monkeypatch.setattr("accounts.authentication.store", fallback_store(redis.url))
     answers = [api.get("/pets") for _ in range(3)]
     assert [(answer.status_code, answer.json()["code"]) for answer in answers] == [
         (503, "service_unavailable")

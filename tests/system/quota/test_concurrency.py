@@ -5,7 +5,6 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from subprocess import PIPE, Popen
 from typing import Any
@@ -19,7 +18,7 @@ from tests.support.hammer import times_to_ban
 from tests.support.live import ROOT, Service, live_service, migrated_server
 from tests.support.packages import python
 from tests.support.postgresql import postgresql_server, programs
-from tests.support.servers import RedisServer, free_port
+from tests.support.servers import RedisServer
 from tests.support.thorough import times
 
 REQUEST = (
@@ -148,28 +147,6 @@ def admitted(hammers: Popen[str], now: int) -> int:
     return int(hammers.stdout.readline())
 
 
-def test_two_instances_on_one_database_and_redis_share_the_limit(service: Service) -> None:
-    key = service.issue("Balanced", "free")["key"]
-    with second_instance(service) as other, ThreadPoolExecutor(2) as pool:
-        sent = pool.map(lambda instance: instance.send(key, 60, threads=8), [service, other])
-        answers = [answer for answers in sent for answer in answers]
-    assert Counter(answer.status_code for answer in answers) == {200: 60, 429: 60}
-
-
-@contextmanager
-def second_instance(service: Service) -> Iterator[Service]:
-    """Yield another service with processes and a port of its own, on the same database and Redis."""
-    port = str(free_port())
-    folder = service.folder / "second"
-    folder.mkdir()
-    other = Service(service.environment | {"PORT": port}, folder)
-    other.start(workers=2)
-    try:
-        yield other
-    finally:
-        other.stop()
-
-
 def test_no_request_is_admitted_after_revoke_key_returned(service: Service) -> None:
     made = service.issue("Leaky", "business")
     assert all(answer.is_success for answer in service.send(made["key"], 16, threads=8))
@@ -188,26 +165,6 @@ def test_no_key_of_an_account_works_after_suspend_account_returned_until_it_is_l
     assert {answer.json()["code"] for answer in answers} == {"account_suspended"}
     service.manage("suspend_account", "Unpaid", "--lift", "--reason", "Paid.")
     assert all(answer.is_success for key in keys for answer in service.send(key, 16, threads=8))
-
-
-def test_plan_of_the_account_holds_on_the_next_request(service: Service) -> None:
-    key = service.issue("Growing", "free")["key"]
-    with service.client(key) as client:
-        limits = [client.get("/pets?limit=1").headers["RateLimit-Policy"]]
-        service.issue("Growing", "pro")
-        limits += [client.get("/pets?limit=1").headers["RateLimit-Policy"] for _ in range(8)]
-    assert limits[0] == '"minute";q=60;w=60, "day";q=1000;w=86400'
-    assert set(limits[1:]) == {'"minute";q=300;w=60, "day";q=10000;w=86400'}
-
-
-def test_rotated_key_ends_when_it_should(service: Service) -> None:
-    old = service.issue("Careful", "business")
-    rotated = json.loads(service.manage("rotate_key", old["id"], "--overlap-hours", "0", "--json"))
-    with service.client(old["key"]) as client:
-        answers = [client.get("/pets?limit=1") for _ in range(8)]
-    assert {answer.json()["code"] for answer in answers} == {"expired_api_key"}
-    with service.client(rotated["key"]) as client:
-        assert client.get("/pets?limit=1").is_success
 
 
 def test_ban_holds_on_every_worker_until_unban_key_lifts_it(service: Service) -> None:

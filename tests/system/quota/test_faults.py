@@ -1,6 +1,5 @@
 """What happens when a quota store fails: the decision in accounts/quota/fallback.py."""
 
-import hashlib
 import logging
 import re
 import socket
@@ -17,16 +16,13 @@ import pytest
 
 from accounts.limits import DAY, MINUTE
 from accounts.models import ApiKey
-from accounts.quota import key_record
-from accounts.quota.database_store import DatabaseQuotaStore
-from accounts.quota.fallback import FallbackQuotaStore
 from accounts.quota.key_record import KeyRefusal
 from accounts.quota.redis_store import RedisQuotaStore, names
 from accounts.usage.write_behind import UsageRecorder
 from petstore.loop.redis_client import RedisClient
-from tests.conftest import OPERATOR
+from petstore.loop.scripts import script
 from tests.support.live import Service, live_service
-from tests.support.quota import Desk, day, minute
+from tests.support.quota import Desk, fallback_store, minute
 from tests.support.servers import RedisServer, redis_server, wait_until
 from tests.support.thorough import times
 
@@ -60,13 +56,9 @@ def impostor(answer: bytes) -> Iterator[tuple[str, list[socket.socket]]]:
                 connection.close()
 
 
-def fallback(url: str) -> FallbackQuotaStore:
-    return FallbackQuotaStore(RedisQuotaStore(url), DatabaseQuotaStore())
-
-
 def test_dead_redis_costs_nothing_but_one_attempt(db: None, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.ERROR)
-    acme = Desk(fallback("redis://127.0.0.1:1"), per_minute=5, per_day=100)
+    acme = Desk(fallback_store("redis://127.0.0.1:1"), per_minute=5, per_day=100)
     assert acme.admitted(8) == 5
     assert [record.levelname for record in caplog.records] == ["ERROR"]
 
@@ -76,7 +68,7 @@ def test_dead_redis_costs_nothing_but_one_attempt(db: None, caplog: pytest.LogCa
 )
 def test_hanging_or_babbling_redis_refuses_nobody_and_is_asked_once(db: None, answer: bytes) -> None:
     with impostor(answer) as (url, connections):
-        acme = Desk(fallback(url), per_minute=50, per_day=100)
+        acme = Desk(fallback_store(url), per_minute=50, per_day=100)
         assert acme.admitted(60) == 50
         # One attempt of a request, and those of the probe; not sixty.
         assert len(connections) < 10
@@ -88,7 +80,7 @@ def test_requests_return_to_redis_by_themselves(
     caplog.set_level(logging.WARNING)
     monkeypatch.setattr("accounts.quota.fallback.PROBE_EVERY", 0.01)
     with redis_server(tmp_path) as server:
-        store = fallback(server.url)
+        store = fallback_store(server.url)
         acme = Desk(store, per_minute=100, per_day=1_000)
         acme.send()
         server.stop()
@@ -107,35 +99,6 @@ def test_forgotten_scripts_are_loaded_again(store: Any, redis: RedisServer) -> N
     assert minute(acme.send()).used == 2
 
 
-def test_day_outlives_the_loss_of_all_counters(
-    redis: RedisServer, db: None, own_recorder: UsageRecorder
-) -> None:
-    redis.client.flushall()
-    acme = Desk(RedisQuotaStore(redis.url), per_minute=100, per_day=10)
-    acme.admitted(7)
-    own_recorder.write()
-    redis.client.flushall()
-    assert day(acme.send()).used == 8
-    assert acme.admitted(10) == 2
-
-
-def test_day_goes_on_in_the_database_and_back_in_redis(
-    redis: RedisServer, db: None, own_recorder: UsageRecorder
-) -> None:
-    redis.client.flushall()
-    in_redis, in_database = RedisQuotaStore(redis.url), DatabaseQuotaStore()
-    acme = Desk(in_redis, per_minute=100, per_day=20)
-    acme.admitted(5)
-    own_recorder.write()
-    acme.store = in_database  # Redis is away,
-    assert day(acme.send()).used == 6
-    acme.admitted(3)
-    own_recorder.write()
-    acme.store = in_redis  # and is back: within a minute, when the key's facts are read again,
-    redis.client.delete(names(acme.keys[0].public_id)[0])
-    assert day(acme.send()).used == 10  # it knows of those as well.
-
-
 def test_key_that_vanished_from_the_database_ends_with_its_facts(
     redis: RedisServer, db: None, own_recorder: UsageRecorder
 ) -> None:
@@ -148,19 +111,6 @@ def test_key_that_vanished_from_the_database_ends_with_its_facts(
     assert 0 < left <= 60_000
     redis.client.delete(names(key.public_id)[0])
     assert acme.admit().refusal is KeyRefusal.UNKNOWN
-
-
-def test_facts_read_earlier_do_not_overwrite_later_ones(redis: RedisServer, db: None) -> None:
-    store = RedisQuotaStore(redis.url)
-    acme = Desk(store, per_minute=5, per_day=100)
-    early = key_record.read(acme.keys[0].public_id)
-    assert early is not None
-    acme.keys[0].revoke(reason="Leaked.", by=OPERATOR)
-    late = key_record.read(acme.keys[0].public_id)
-    assert late is not None
-    store.publish_all([late])
-    store.publish_all([early])
-    assert acme.admit().refusal is KeyRefusal.REVOKED
 
 
 def test_redis_keeps_under_1_kib_for_a_key_and_gives_it_back(redis: RedisServer, db: None) -> None:
@@ -176,22 +126,13 @@ def test_redis_keeps_under_1_kib_for_a_key_and_gives_it_back(redis: RedisServer,
     )
 
 
-def test_store_counts_in_a_cluster(db: None, tmp_path: Path) -> None:
-    with redis_server(tmp_path, "--cluster-enabled", "yes", "--cluster-node-timeout", "1000") as server:
-        server.client.cluster("ADDSLOTSRANGE", 0, 16_383)
-        wait_until(lambda: server.client.cluster("info")["cluster_state"] == "ok")
-        acme = Desk(RedisQuotaStore(server.url), per_minute=5, per_day=100)
-        acme.add_key()
-        assert [acme.send(number % 2).admitted for number in range(7)] == [True] * 5 + [False] * 2
-
-
 def test_client_of_a_cluster_closes_all_that_it_has_opened(tmp_path: Path) -> None:
     with redis_server(tmp_path, "--cluster-enabled", "yes", "--cluster-node-timeout", "1000") as server:
         server.client.cluster("ADDSLOTSRANGE", 0, 16_383)
         wait_until(lambda: server.client.cluster("info")["cluster_state"] == "ok")
         client = RedisClient(server.url, 5)
         assert client.is_cluster
-        client.run("return 1", hashlib.sha1(b"return 1").hexdigest(), ["name"], [])
+        client.run(script("return 1"), ["name"], [])
         client.close()
         wait_until(lambda: len(server.client.client_list()) == 1)  # Which asks.
 
@@ -277,7 +218,4 @@ def test_usage_is_in_the_database_after_a_stop(service_on_redis: Service) -> Non
         f"usage = DailyUsage.objects.get(key__public_id='{made['id']}')\n"
         "print(usage.requests, usage.refusals)"
     )
-    try:
-        assert service.manage("shell", "-v", "0", "-c", script).split() == ["60", "10"]
-    finally:
-        service.start(workers=2)
+    assert service.manage("shell", "-v", "0", "-c", script).split() == ["60", "10"]

@@ -8,15 +8,12 @@ from typing import Any
 
 import pytest
 
-from accounts.quota.database_store import DatabaseQuotaStore
-from accounts.quota.fallback import FallbackQuotaStore
 from accounts.quota.redis_store import RedisQuotaStore, names
 from petstore.loop.scripts import RedisUnavailableError
-from tests.support.quota import Desk, day
+from tests.support.quota import Desk, day, fallback_store, is_back
 from tests.support.relay import relay
 from tests.support.servers import RedisServer, redis_server, wait_until
 from tests.support.turns import run, turn
-from tests.system.quota.test_blips import is_back, worker
 
 # --- Failover ------------------------------------------------------------------------------------
 
@@ -54,7 +51,7 @@ def test_planned_failover_behind_one_address_is_followed(
 ) -> None:
     first, second = pair
     with relay(first.port) as way:
-        store = worker(way.url)
+        store = fallback_store(way.url)
         acme = Desk(store, per_minute=1_000, per_day=100)
         acme.send()
         swap_roles(first, second)
@@ -95,8 +92,7 @@ def test_accounts_of_living_nodes_stay_while_one_node_is_dead(
 ) -> None:
     monkeypatch.setattr("accounts.quota.fallback.PROBE_EVERY", 0.01)
     with cluster(tmp_path, 3) as nodes:
-        in_redis = RedisQuotaStore(nodes[0].url)
-        store = FallbackQuotaStore(in_redis, DatabaseQuotaStore())
+        store = fallback_store(nodes[0].url)
         desks: list[Desk] = []
         admitted: list[int] = []
         homes: list[str] = []
@@ -105,7 +101,7 @@ def test_accounts_of_living_nodes_stay_while_one_node_is_dead(
             desk = Desk(store, per_minute=60, per_day=1_000)
             desks.append(desk)
             admitted.append(desk.admitted(5))
-            homes.append(in_redis.shard(desk.keys[0].public_id))
+            homes.append(store._redis.shard(desk.keys[0].public_id))
         dead = nodes[2]
         dead.stop()
         for _ in range(3):

@@ -9,11 +9,9 @@ import pytest
 from django.db import DatabaseError, OperationalError
 
 from accounts import key_text
-from accounts.caller import Caller
 from accounts.limits import DAY, SECOND
-from accounts.quota.admission import Admission
 from accounts.quota.database_store import DatabaseQuotaStore
-from accounts.quota.fallback import FallbackQuotaStore, Shard, forget_writes
+from accounts.quota.fallback import FallbackQuotaStore, Shard
 from accounts.quota.redis_store import RedisQuotaStore
 from petstore.db import monitor, replicas
 from petstore.db.monitor import Mark, Server
@@ -105,15 +103,12 @@ def test_database_does_not_know_so_the_primary_is_read(db: None) -> None:
 
 def test_writes_are_forgotten_for_a_while_when_redis_is_back(desk: Desk) -> None:
     assert isinstance(desk.store, RedisQuotaStore)
-    redis = desk.store
-    store = FallbackQuotaStore(redis, DatabaseQuotaStore())
-    desk.store = store
+    desk.store = store = FallbackQuotaStore(desk.store, DatabaseQuotaStore())
     since_write(desk)
     desk.wait(3_600)
     before = set(threading.enumerate())  # Other tests may have left theirs.
-    shard = Shard()
-    store._shards[""] = shard
-    store._leave("", shard, desk.keys[0].public_id, RedisUnavailableError())
+    store._shards[""] = shard = Shard("")
+    store._leave(shard, desk.keys[0].public_id, RedisUnavailableError())
     (probe,) = (one for one in set(threading.enumerate()) - before if one.name == "redis-probe")
     probe.join(10)
     assert store.state == "redis"
@@ -226,9 +221,3 @@ def test_write_that_took_long_is_noted_before_its_answer(
     assert noted == []
     assert api.post("/pets", body).status_code == 201
     assert noted == [key_text.split(api.key).public_id]  # type: ignore[union-attr]
-
-
-def test_store_forgets_only_the_write() -> None:
-    caller = Caller(1, 2, "id", frozenset(), since_write=9)
-    assert forget_writes(Admission(caller=caller)).caller == caller._replace(since_write=0)
-    assert forget_writes(Admission()) == Admission()

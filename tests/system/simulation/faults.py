@@ -3,44 +3,45 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from math import ceil
-from typing import Any
+from typing import Any, NamedTuple
 from unittest import mock
+
+from psycopg import pq
 
 from accounts.quota import redis_store
 from accounts.quota.fallback import FallbackQuotaStore
 from accounts.quota.redis_store import RedisQuotaStore
-from petstore.loop import connection, pipe, scripts
+from petstore.loop import connecting, connection, pipe, postgresql, scripts, writers
 from petstore.loop.connection import Connection, PipeError
+from petstore.loop.postgresql import PostgresqlConnection
 from petstore.loop.redis import RedisConnection, RedisPipe
-from petstore.loop.scripts import RedisUnavailableError
+from petstore.loop.scripts import RedisUnavailableError, Scripts
 from petstore.loop.waiting import TICK
-from tests.system.simulation.postgresql_faults import (
-    Planted,
-    commit_that_rolled_back,
-    forgotten_by_another,
-    lent_twice,
-    no_connection_is_closed,
-    nothing,
-    open_transactions_in_the_pool,
-    repeated_writes,
-    results_before_the_sync,
-    shifted_by_a_failure,
-    taken_along_again,
-    unheard_commit,
-)
+from petstore.loop.writers import COMMIT, Transaction, Writers
 from tests.system.simulation.quota_models import Recorder
 
-__all__ = ["FAULTS", "forgotten_by_another", "inherited_row", "late_waiter", "patience_by_the_clock"]
 
-Fault = Callable[[], AbstractContextManager[None]]
+class Patch(NamedTuple):
+    """What is put in the place of a part of the engine."""
+
+    owner: Any
+    name: str
+    value: Any
 
 
-def for_ever(_: float) -> int:
-    """Return more ticks than anybody lives to see."""
-    return 10**9
+class Fault:
+    """What is wrong, and the kinds of scenario that find it."""
+
+    def __init__(self, found_in: str, *patches: Patch) -> None:
+        self.found_in = found_in.split()
+        self.patches = patches
+
+
+def nothing(*_: object) -> None:
+    """Do nothing."""
 
 
 def enter_without_looking(self: Connection, waiter: Any, put: Any, *arguments: Any) -> None:
@@ -49,214 +50,165 @@ def enter_without_looking(self: Connection, waiter: Any, put: Any, *arguments: A
     self._row.append((waiter, self._now))
 
 
-@contextmanager
-def late_waiter() -> Planted:
-    """Who comes to a lost connection stands in its row."""
-    with mock.patch.object(Connection, "_enter", enter_without_looking):
-        yield
+real_open = RedisPipe._open
+real_enter = Connection._enter
+real_answer = Connection._answer
+real_rows = PostgresqlConnection.rows
+real_forget = PostgresqlConnection.forget
+real_look = RedisQuotaStore.look
+real_read_reply = redis_store.read_reply
 
 
-@contextmanager
-def inherited_row() -> Planted:
-    """Who comes to a lost connection stands in its row, and the next connection takes the row over."""
-    open_one = RedisPipe._open
-
-    async def open_with_row(self: RedisPipe) -> RedisConnection:
-        opened = await open_one(self)
-        opened._row = self.__dict__.setdefault("row", opened._row)
-        return opened
-
-    with late_waiter(), mock.patch.object(RedisPipe, "_open", open_with_row):
-        yield
+async def open_with_row(self: RedisPipe) -> RedisConnection:
+    opened = await real_open(self)
+    opened._row = self.__dict__.setdefault("row", opened._row)
+    return opened
 
 
-@contextmanager
-def deaf_waiters() -> Planted:
-    """A lost connection does not tell those who wait."""
-    with mock.patch.object(Connection, "_end", lambda self, _: self._disconnect()):
-        yield
+def tick_by_the_clock(self: Connection) -> None:
+    self._now = round(self._loop.time() / TICK)
+    if self._sent and self._now - self._moved >= self._patience:
+        self.lose(PipeError("No answer came in time."))
+    else:
+        self._next_tick = self._loop.call_later(TICK, self._tick)
 
 
-@contextmanager
-def patience_by_the_clock() -> Planted:
-    """An answer is late when the clock says so, whatever the process did meanwhile."""
-
-    def ask_clock(self: Connection) -> None:
-        self._now = round(self._loop.time() / TICK)
-        if self._sent and self._now - self._moved >= self._patience:
-            self.lose(PipeError("No answer came in time."))
-        else:
-            self._next_tick = self._loop.call_later(TICK, self._tick)
-
-    def enter(self: Connection, waiter: Any, put: Any, *arguments: Any) -> None:
-        self._now = round(self._loop.time() / TICK)
-        real(self, waiter, put, *arguments)
-
-    real = Connection._enter
-    with mock.patch.object(Connection, "_tick", ask_clock), mock.patch.object(Connection, "_enter", enter):
-        yield
+def enter_by_the_clock(self: Connection, waiter: Any, put: Any, *arguments: Any) -> None:
+    self._now = round(self._loop.time() / TICK)
+    real_enter(self, waiter, put, *arguments)
 
 
-@contextmanager
-def no_second_look() -> Planted:
-    """The last tick blames the server before the loop has read what came."""
-    with mock.patch.object(connection, "ticks", lambda seconds: ceil(seconds / TICK)):
-        yield
+async def within_by_the_clock(seconds: float, awaitable: Any) -> Any:
+    return await asyncio.wait_for(awaitable, seconds)
 
 
-@contextmanager
-def connecting_by_the_clock() -> Planted:
-    """A connection is late when the clock says so."""
-
-    async def within(seconds: float, awaitable: Any) -> Any:
-        return await asyncio.wait_for(awaitable, seconds)
-
-    with mock.patch.object(pipe, "within", within):
-        yield
+def admit_anything(key: Any, reply: Any) -> Any:
+    found = real_read_reply(key, reply)
+    verdict = found.verdict
+    return found if verdict is None else found._replace(verdict=verdict._replace(admitted=True))
 
 
-@contextmanager
-def endless_patience() -> Planted:
-    """Nobody's patience ends."""
-    with mock.patch.object(connection, "ticks", for_ever):
-        yield
+def look_and_count(self: RedisQuotaStore, key: Any, *arguments: Any) -> Any:
+    self.admit(key, *arguments)
+    return real_look(self, key, *arguments)
 
 
-@contextmanager
-def forgotten_socket() -> Planted:
-    """A connection that is closed forgets its socket."""
-    with mock.patch.object(RedisConnection, "_disconnect", nothing):
-        yield
+def first_that_is_open(self: Writers) -> PostgresqlConnection | None:
+    return next((one for one in self._idle if one.is_of_use), None)
 
 
-# --- The quota -----------------------------------------------------------------------------------
+def deliver_before_the_sync(self: PostgresqlConnection) -> None:
+    found, self._results = self._results, []
+    for _ in range(self._sizes.popleft() if self._sizes else 0):
+        self._answer(found.pop(0))
 
 
-@contextmanager
-def second_miss_blames_redis() -> Planted:
-    """Facts that end between two steps of one request pass for a failure of Redis."""
-    with (
-        mock.patch.object(redis_store, "ROUNDS", 2),
-        mock.patch.object(redis_store, "RedisUndecidedError", RedisUnavailableError),
-    ):
-        yield
+def answer_and_stay(self: Connection, reply: Any) -> None:
+    if getattr(reply, "status", None) == pq.ExecStatus.FATAL_ERROR:
+        waiter, _ = self._row[0]
+        if waiter is not None:
+            waiter.switch(reply)
+    else:
+        real_answer(self, reply)
 
 
-@contextmanager
-def replica_is_kept() -> Planted:
-    """The connection to a server that has become a replica is kept."""
-    with (
-        mock.patch.object(scripts, "NOT_THE_PRIMARY", ()),
-        mock.patch.object(scripts.Scripts, "renew", nothing),
-    ):
-        yield
+def rows_together(self: PostgresqlConnection, statement: Any, values: Any, *, alone: bool = False) -> Any:
+    return real_rows(self, statement, values)
 
 
-@contextmanager
-def replica_is_found_late() -> Planted:
-    """The connection to a server that became a replica while Redis was left is used again at first."""
-    with mock.patch.object(scripts.Scripts, "renew", nothing):
-        yield
+def forget_any(self: PostgresqlConnection, statement: Any, preparation: Any = None) -> None:
+    real_forget(self, statement)
 
 
-@contextmanager
-def replies_for_nobody() -> Planted:
-    """A reply that is for another is taken."""
+LATE_WAITER = Patch(Connection, "_enter", enter_without_looking)
+INHERITED_ROW = (LATE_WAITER, Patch(RedisPipe, "_open", open_with_row))
+TOGETHER = Patch(PostgresqlConnection, "rows", rows_together)
+NO_RENEWAL = Patch(Scripts, "renew", nothing)
 
-    def own(self: RedisQuotaStore, public_id: str, reply: list[Any]) -> list[Any]:
-        return reply[1:]
-
-    with inherited_row(), mock.patch.object(RedisQuotaStore, "_own", own):
-        yield
-
-
-@contextmanager
-def admitted_past_the_limit() -> Planted:
-    """What Redis refuses is admitted."""
-
-    read = redis_store.read_reply
-
-    def read_reply(key: Any, reply: Any) -> Any:
-        found = read(key, reply)
-        verdict = found.verdict
-        return found if verdict is None else found._replace(verdict=verdict._replace(admitted=True))
-
-    with mock.patch.object(redis_store, "read_reply", read_reply):
-        yield
-
-
-@contextmanager
-def warned_too_late() -> Planted:
-    """A request counts, and reaches a threshold, before that is on record."""
-    with mock.patch.object(Recorder, "warn_first", return_value=False):
-        yield
-
-
-@contextmanager
-def banned_off_the_record() -> Planted:
-    """A ban begins before it is on record."""
-    with mock.patch.object(Recorder, "ban", nothing):
-        yield
-
-
-@contextmanager
-def looks_that_count() -> Planted:
-    """A look at the account counts as a request does."""
-    real = RedisQuotaStore.look
-
-    def look(self: RedisQuotaStore, key: Any, *arguments: Any) -> Any:
-        self.admit(key, *arguments)
-        return real(self, key, *arguments)
-
-    with mock.patch.object(RedisQuotaStore, "look", look):
-        yield
-
-
-@contextmanager
-def no_way_back() -> Planted:
-    """Redis is never asked again."""
-    with mock.patch.object(FallbackQuotaStore, "_return", nothing):
-        yield
-
-
-FAULTS: dict[str, tuple[Fault, ...]] = {
-    "quota": (
-        late_waiter,
-        inherited_row,
-        replies_for_nobody,
-        patience_by_the_clock,
-        second_miss_blames_redis,
-        replica_is_kept,
-        admitted_past_the_limit,
-        warned_too_late,
-        banned_off_the_record,
-        looks_that_count,
-        no_way_back,
+FAULTS: dict[str, Fault] = {
+    "who comes to a lost connection stands in its row": Fault("quota redis reads", LATE_WAITER),
+    "the next connection takes over the row of a lost one": Fault("quota redis", *INHERITED_ROW),
+    "a lost connection does not tell those who wait": Fault(
+        "redis reads", Patch(Connection, "_end", lambda self, _: self._disconnect())
     ),
-    "redis": (
-        late_waiter,
-        inherited_row,
-        deaf_waiters,
-        patience_by_the_clock,
-        no_second_look,
-        connecting_by_the_clock,
-        endless_patience,
-        forgotten_socket,
+    "an answer is late by the clock, whatever the process did meanwhile": Fault(
+        "quota redis reads",
+        Patch(Connection, "_tick", tick_by_the_clock),
+        Patch(Connection, "_enter", enter_by_the_clock),
     ),
-    "reads": (
-        late_waiter,
-        deaf_waiters,
-        patience_by_the_clock,
-        taken_along_again,
-        shifted_by_a_failure,
+    "the last tick blames the server before the loop has read what came": Fault(
+        "redis", Patch(connection, "ticks", lambda seconds: ceil(seconds / TICK))
     ),
-    "writes": (
-        unheard_commit,
-        commit_that_rolled_back,
-        open_transactions_in_the_pool,
-        repeated_writes,
-        lent_twice,
-        results_before_the_sync,
-        no_connection_is_closed,
+    "a connection is late by the clock": Fault("redis", Patch(pipe, "within", within_by_the_clock)),
+    "nobody's patience ends": Fault("redis", Patch(connection, "ticks", lambda _: 10**9)),
+    "a connection that is closed forgets its socket": Fault(
+        "redis", Patch(RedisConnection, "_disconnect", nothing)
+    ),
+    "facts that end between two steps of a request pass for a failure of Redis": Fault(
+        "quota",
+        Patch(redis_store, "ROUNDS", 2),
+        Patch(redis_store, "RedisUndecidedError", RedisUnavailableError),
+    ),
+    "the connection to a server that has become a replica is kept": Fault(
+        "quota",
+        Patch(scripts, "NOT_THE_PRIMARY", ()),
+        NO_RENEWAL,
+    ),
+    "a server that became a replica while Redis was left is used again at first": Fault("", NO_RENEWAL),
+    "a reply that is for another is taken": Fault(
+        "quota",
+        *INHERITED_ROW,
+        Patch(RedisQuotaStore, "_own", lambda self, public_id, reply: reply[1:]),
+    ),
+    "what Redis refuses is admitted": Fault("quota", Patch(redis_store, "read_reply", admit_anything)),
+    "a request reaches a threshold before that is on record": Fault(
+        "quota", Patch(Recorder, "warn_first", lambda *_: False)
+    ),
+    "a ban begins before it is on record": Fault("quota", Patch(Recorder, "ban", nothing)),
+    "a look at the account counts as a request": Fault(
+        "quota", Patch(RedisQuotaStore, "look", look_and_count)
+    ),
+    "Redis is never asked again": Fault("quota", Patch(FallbackQuotaStore, "_return", nothing)),
+    "a commit is acknowledged before the server has said so": Fault(
+        "writes", Patch(Transaction, "commit", lambda self: self.send(COMMIT))
+    ),
+    "what the server answered to COMMIT is not read": Fault(
+        "writes", Patch(Transaction, "commit", lambda self: self._run(COMMIT))
+    ),
+    "a transaction that failed is left open, and its connection lent again": Fault(
+        "writes",
+        Patch(Transaction, "roll_back", nothing),
+        Patch(PostgresqlConnection, "is_idle", True),
+    ),
+    "a write whose answer was lost is sent again": Fault(
+        "writes", Patch(writers, "NotDoneError", PipeError)
+    ),
+    "a connection is lent while somebody has it": Fault(
+        "writes", Patch(Writers, "_next_idle", first_that_is_open)
+    ),
+    "a write is called done before the Sync that commits it": Fault(
+        "writes", Patch(PostgresqlConnection, "_deliver", deliver_before_the_sync)
+    ),
+    "who hears of a failure leaves a place in the row": Fault(
+        "reads", Patch(Connection, "_answer", answer_and_stay)
+    ),
+    "a statement is prepared again though another request has done so": Fault(
+        "",
+        Patch(PostgresqlConnection, "forget", forget_any),
+        TOGETHER,
+        Patch(postgresql, "PREPARED_TWICE", b""),
+    ),
+    "what another's failure took along is asked again in a batch with others": Fault("reads", TOGETHER),
+    "a connection that comes after its time is left open": Fault(
+        "writes", Patch(connecting, "close_unclaimed", nothing)
     ),
 }
+
+
+@contextmanager
+def planted(fault: str) -> Iterator[None]:
+    """Have the engine do wrong what this says."""
+    with ExitStack() as stack:
+        for patch in FAULTS[fault].patches:
+            stack.enter_context(mock.patch.object(*patch))
+        yield

@@ -18,5 +18,4 @@ TURN = ("redis", "reads", "writes", "redis", "quota", "reads", "redis")
 
 
 def scenario(seed: int, kind: str | None = None) -> Scenario:
-    """Return the scenario of a seed."""
     return KINDS[kind or TURN[seed % len(TURN)]](seed)

@@ -152,7 +152,6 @@ class Loop:
     # --- Threads ---------------------------------------------------------------------------------
 
     def start_thread(self, run: Callable[[], object]) -> None:
-        """Start a thread, soon."""
 
         def whole() -> None:
             try:
@@ -166,7 +165,6 @@ class Loop:
         self.threads.append(Thread(whole, parent=self.hub))
 
     def sleep(self, seconds: float) -> None:
-        """Let a thread wait."""
         self.world.after(seconds, self._wake, getcurrent())
         self.hub.switch()
 
@@ -189,7 +187,6 @@ class Loop:
 
     @property
     def live_timers(self) -> list[Handle]:
-        """Timers that are still to come."""
         return [handle for _, _, handle in self._timers if not handle.is_cancelled]
 
     def _turn(self) -> bool:

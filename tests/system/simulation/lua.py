@@ -26,7 +26,6 @@ class Lua:
         self._table_type = type(self._table([]))
 
     def name(self, source: bytes) -> bytes:
-        """Return Redis's name of a script."""
         return hashlib.sha1(source).hexdigest().encode()
 
     def run(self, source: bytes, names: Sequence[bytes], arguments: Sequence[bytes], call: Call) -> Any:

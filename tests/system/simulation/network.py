@@ -46,7 +46,6 @@ class Socket:
             self.world.at(when, self._arrive_there, parts)
 
     def answer(self, parts: list[Any], after: float = 0.0) -> None:
-        """Send from the server's side."""
         if self.is_cut:
             return
         when = self._when(self._last_here, after)
@@ -144,7 +143,6 @@ class Network:
         self.usual = 0.0005  # Seconds.
 
     def latency(self) -> float:
-        """Return how long a packet travels."""
         chance = self.world.chance
         if self.delays and chance.random() < self.delays:
             return chance.uniform(0, self.latest)

@@ -244,10 +244,7 @@ class QuotaScenario(Scenario):
                 )
         pipe = self.store._redis._scripts._pipe
         assert pipe is not None
-        held = pipe._connection
-        count = 1 if held is not None and held.error is None else 0
-        if len(self.network.open) != count:
-            self.world.violate(f"{len(self.network.open)} sockets are open, {count} have an owner.")
+        self.check_that_one_is_held(pipe._connection)
 
     @property
     def changed_lately(self) -> bool:

@@ -15,22 +15,26 @@ from accounts.bans import Ban
 from accounts.caller import Caller, KeyFacts
 from accounts.events.warnings import thresholds_of
 from accounts.key_text import KeyText
-from accounts.limits import DAY, MINUTE, SECOND, Limits, Verdict, account_windows
+from accounts.limits import DAY, MINUTE, SECOND, Counters, Limits, Verdict, account_windows
 from accounts.quota import key_record
 from accounts.quota.admission import Admission
 from petstore.loop.redis import pack
-from petstore.loop.scripts import TIMEOUT
+from petstore.loop.scripts import TIMEOUT, Script
 from petstore.loop.waiting import on_loop, wait
 from tests.system.simulation.redis import ADDRESS
 from tests.system.simulation.scenario import Scenario
 from tests.system.simulation.world import EPOCH, World
 
 
-class Counters:
+class Row:
     """What the database has counted of an account."""
 
     def __init__(self) -> None:
         self.minute_ends = self.minute_used = self.day = self.day_used = self.day_here = 0
+
+    @property
+    def shown(self) -> Counters:
+        return Counters(self.minute_ends, self.minute_used, self.day, self.day_used)
 
 
 class DatabaseModel:
@@ -39,12 +43,11 @@ class DatabaseModel:
     def __init__(self, scenario: Scenario) -> None:
         self._scenario = scenario
         self.keys: dict[str, KeyFacts] = {}
-        self.counters: dict[int, Counters] = {}
+        self.counters: dict[int, Row] = {}
         self.warned: set[tuple[int, int, int]] = set()  # Account, day, threshold.
         self.bans: dict[int, set[int]] = defaultdict(set)  # When they began, by the key's id.
 
     def add(self, key: KeyText, number: int, limits: Limits, networks: tuple[str, ...]) -> None:
-        """Have a key."""
         pepper = max(settings.API_KEY_PEPPERS)
         self.keys[key.public_id] = dataclasses.replace(
             key_record.absent(key.public_id),
@@ -57,10 +60,9 @@ class DatabaseModel:
             limits=limits,
             account_name=f"Account {number}",
         )
-        self.counters[number] = Counters()
+        self.counters[number] = Row()
 
     def read(self, public_id: str) -> KeyFacts:
-        """Return what is known of a key."""
         self.take_time()
         facts = self.keys[public_id]
         counters = self.counters[facts.account_id]
@@ -87,14 +89,7 @@ class DatabaseModel:
         self.warned |= thresholds_of(facts.account_id, counters.day, limits.per_day, use).keys()
         for name in ("minute_used", "day_used", "day_here"):
             setattr(counters, name, getattr(counters, name) + admitted)
-        windows = account_windows(
-            limits,
-            minute_ends=counters.minute_ends,
-            minute_used=counters.minute_used,
-            day=counters.day,
-            day_used=counters.day_used,
-            now=now,
-        )
+        windows = account_windows(limits, counters.shown, now)
         self.take_time()
         return Admission(caller=facts.caller, verdict=Verdict(admitted, windows, now))
 
@@ -103,14 +98,9 @@ class DatabaseModel:
         facts = self.read(key.public_id)
         now = microseconds(self._scenario.world)
         counters = self.counters[facts.account_id]
-        windows = account_windows(
-            facts.limits,
-            minute_ends=counters.minute_ends,
-            minute_used=counters.minute_used,
-            day=now // DAY,
-            day_used=counters.day_used if now // DAY == counters.day else 0,
-            now=now,
-        )
+        day_used = counters.day_used if now // DAY == counters.day else 0
+        shown = counters.shown._replace(day=now // DAY, day_used=day_used)
+        windows = account_windows(facts.limits, shown, now)
         self.take_time()
         caller = facts.caller._replace(facts=facts)
         return Admission(caller=caller, verdict=Verdict(True, windows, now))
@@ -121,7 +111,6 @@ class DatabaseModel:
         self.counters[account].day_used += requests
 
     def take_time(self) -> None:
-        """Let whoever asks wait a moment."""
         loop = self._scenario.loop
         seconds = self._scenario.chance.uniform(0, 0.003)
         if on_loop():
@@ -131,7 +120,7 @@ class DatabaseModel:
         else:
             loop.sleep(seconds)
 
-    def _begin_day(self, counters: Counters, now: int) -> None:
+    def _begin_day(self, counters: Row, now: int) -> None:
         if now // DAY > counters.day:
             counters.day, counters.day_used, counters.day_here = now // DAY, 0, 0
 
@@ -188,12 +177,10 @@ class Client:
     def __init__(self, scenario: Scenario) -> None:
         self._scenario = scenario
 
-    def run(self, source: str, sha: str, names: Sequence[str], arguments: Sequence[Any]) -> Any:
-        return self.run_all(source, sha, [(names, arguments)])[0]
+    def run(self, script: Script, names: Sequence[str], arguments: Sequence[Any]) -> Any:
+        return self.run_all(script, [(names, arguments)])[0]
 
-    def run_all(
-        self, source: str, sha: str, calls: Sequence[tuple[Sequence[str], Sequence[Any]]]
-    ) -> list[Any]:
+    def run_all(self, script: Script, calls: Sequence[tuple[Sequence[str], Sequence[Any]]]) -> list[Any]:
         outcome: list[Any] = []
         socket = self._scenario.network.connect(ADDRESS, outcome.append)
         try:
@@ -203,7 +190,7 @@ class Client:
             reader = hiredis.Reader(notEnoughData=StopIteration)
             replies: list[Any] = []
             for names, arguments in calls:
-                socket.send([pack(("EVAL", source, len(names), *names, *arguments))])
+                socket.send([pack(("EVAL", script.source, len(names), *names, *arguments))])
                 self._sleep_until(lambda: bool(socket.inbox or socket.ended))
                 while (reply := reader.gets()) is StopIteration:
                     self._sleep_until(lambda: bool(socket.inbox or socket.ended))

@@ -16,8 +16,7 @@ from petstore.loop import connecting
 from petstore.loop.connecting import CONNECTING, opening_limit
 from petstore.loop.libpq import Statement
 from petstore.loop.pipe import PAUSE_AFTER_FAILURE
-from petstore.loop.postgresql import PostgresqlConnection
-from petstore.loop.reader import REPEAT_WITHIN, Reader
+from petstore.loop.postgresql import REPEAT_WITHIN, PostgresqlConnection, Reader
 from petstore.loop.writers import Writers
 from tests.system.simulation.libpq import CONNECT_TIMEOUT, connect_in
 from tests.system.simulation.postgresql import ALIAS, SLOWEST_GREETING, SimulatedPostgresql

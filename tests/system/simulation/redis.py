@@ -47,7 +47,6 @@ class RedisNode:
             return error
 
     def call(self, name: bytes, *arguments: bytes) -> Any:
-        """Run one command, of a client or of a script."""
         if name in WRITES and self.is_replica:
             raise ScriptError(READ_ONLY)
         found: Callable[..., Any] | None = getattr(self, f"_{name.decode().lower()}", None)
@@ -56,11 +55,9 @@ class RedisNode:
         return found(*arguments)
 
     def takes(self) -> float:
-        """Return how long a slow command takes."""
         return self.slowest * (1 - self.world.chance.random() ** 2 / 2)
 
     def cut_all(self, how: str) -> None:
-        """Close every connection."""
         for session in list(self.sessions):
             session.socket.end(how)
 
@@ -103,6 +100,9 @@ class RedisNode:
 
     def _hget(self, key: bytes, field: bytes) -> bytes | None:
         return (self._hash(key) or {}).get(field)
+
+    def _hgetall(self, key: bytes) -> list[bytes]:
+        return [part for pair in (self._hash(key) or {}).items() for part in pair]
 
     def _hmget(self, key: bytes, *fields: bytes) -> list[bytes | None]:
         found = self._hash(key) or {}
@@ -153,7 +153,6 @@ class RedisSession:
             self.socket.answer(in_parts(replies, self.node.world))
 
     def lost(self) -> None:
-        """Forget the connection."""
         if self in self.node.sessions:
             self.node.sessions.remove(self)
 
@@ -170,7 +169,6 @@ class SimulatedRedis:
         network.listeners[ADDRESS] = self
 
     def accept(self, socket: Socket) -> RedisSession:
-        """Take a connection."""
         session = RedisSession(self.node, socket)
         if self.too_many and self.world.maybe(self.too_many):
             self.world.note("redis has too many clients", socket.number)
@@ -179,7 +177,6 @@ class SimulatedRedis:
         return session
 
     def heal(self) -> None:
-        """Be well and quick."""
         self.too_many = 0.0
         for node in (self.node, *self.old):
             node.slow = 0.0
@@ -221,7 +218,6 @@ class SimulatedRedis:
                 session.socket.frozen_until = until
 
     def cut_one(self) -> None:
-        """Cut a connection."""
         for node in (self.node, *self.old):
             for session in list(node.sessions):
                 how = self.world.chance.choice((EOF, RESET))

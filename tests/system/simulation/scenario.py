@@ -99,7 +99,6 @@ class Scenario:
     # --- Running ---------------------------------------------------------------------------------
 
     def run(self) -> list[str]:
-        """Return the rules that were broken."""
         with self.patches():
             try:
                 self._run()

@@ -1,11 +1,11 @@
 """Faults that were found in the engine, one by one, on virtual time: what happens is fixed, not chosen."""
 
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 
-from tests.system.simulation import faults
+from tests.system.simulation.faults import planted
 from tests.system.simulation.kinds import scenario
 from tests.system.simulation.pipes import LIMIT, RedisScenario
 from tests.system.simulation.reads import READ, ReaderScenario
@@ -71,35 +71,35 @@ class ForgetsWhileAsked(ReaderScenario):
         return self._reading(number, READ)
 
 
-def broken(kind: type[Scenario], planted: AbstractContextManager[Any]) -> list[str]:
-    """Return which rules broke in some tries."""
-    with planted:
+def broken(kind: type[Scenario], fault: str = "") -> list[str]:
+    """Return which rules broke in some tries, with a fault in the engine or without."""
+    with planted(fault) if fault else nullcontext():
         return [rule for seed in range(TRIES) for rule in kind(seed).run()]
 
 
 @pytest.mark.parametrize("kind", [BusyLoop, BusyLoopInDatabase])
 def test_a_redis_that_closes_after_it_accepts_gives_nobody_anothers_reply(kind: type[Scenario]) -> None:
-    assert broken(kind, nullcontext()) == []
-    assert broken(kind, faults.inherited_row())
+    assert broken(kind) == []
+    assert broken(kind, "the next connection takes over the row of a lost one")
 
 
 def test_a_postgresql_that_closes_after_it_accepts_breaks_no_request() -> None:
-    assert broken(BusyReader, nullcontext()) == []
-    assert broken(BusyReader, faults.late_waiter())
+    assert broken(BusyReader) == []
+    assert broken(BusyReader, "who comes to a lost connection stands in its row")
 
 
 def test_a_process_that_stood_still_does_not_blame_redis() -> None:
-    assert broken(StandsStill, nullcontext()) == []
-    assert broken(StandsStill, faults.patience_by_the_clock())
+    assert broken(StandsStill) == []
+    assert broken(StandsStill, "an answer is late by the clock, whatever the process did meanwhile")
 
 
 def test_a_server_that_forgets_what_it_prepared_breaks_no_request() -> None:
-    assert broken(ForgetsWhileAsked, nullcontext()) == []
-    assert broken(ForgetsWhileAsked, faults.forgotten_by_another())
+    assert broken(ForgetsWhileAsked) == []
+    assert broken(ForgetsWhileAsked, "a statement is prepared again though another request has done so")
 
 
 def test_who_comes_back_to_redis_asks_no_server_that_became_a_replica_meanwhile() -> None:
     seed = 3327  # Redis fails over while it is left for a stall.
     assert scenario(seed, "quota").run() == []
-    with faults.replica_is_found_late():
+    with planted("a server that became a replica while Redis was left is used again at first"):
         assert scenario(seed, "quota").run()

@@ -25,19 +25,15 @@ class Handle:
         self.is_cancelled = False
 
     def cancel(self) -> None:
-        """Don't call it any more."""
         self.is_cancelled = True
 
     def cancelled(self) -> bool:
-        """Tell whether it was cancelled."""
         return self.is_cancelled
 
     def when(self) -> float:
-        """Return when a timer is due."""
         return self._when
 
     def run(self) -> None:
-        """Call it."""
         self._context.run(self._callback, *self._args)
 
 
@@ -58,12 +54,10 @@ class Transport(asyncio.Transport):
         self._loop.call_soon(set_unless_done, waiter, None)
 
     def write(self, data: Any) -> None:
-        """Send, unless it is closed."""
         if not self._is_closing:
             self._socket.send([bytes(data)])
 
     def is_closing(self) -> bool:
-        """Tell whether it is closed, or about to be."""
         return self._is_closing
 
     def close(self) -> None:
@@ -71,7 +65,6 @@ class Transport(asyncio.Transport):
         self._end(None)
 
     def abort(self) -> None:
-        """Close."""
         self._end(None)
 
     def _read(self) -> None:

@@ -35,11 +35,9 @@ class World:
         self.violations.append(rule)
 
     def at(self, when: float, act: Callable[..., object], *args: Any) -> None:
-        """Have something happen at this time."""
         heapq.heappush(self._events, (when, next(self._numbers), act, args))
 
     def after(self, seconds: float, act: Callable[..., object], *args: Any) -> None:
-        """Have something happen so many seconds from now."""
         self.at(self.now + seconds, act, *args)
 
     @property
@@ -57,5 +55,4 @@ class World:
         self.now = max(self.now, to)
 
     def maybe(self, probability: float) -> bool:
-        """Throw dice."""
         return self.chance.random() < probability
