@@ -25,7 +25,7 @@ from accounts.quota.admission import QuotaStore
 from accounts.quota.database_store import DatabaseQuotaStore
 from accounts.quota.redis_store import RedisQuotaStore
 from inventory.models import Category
-from tests.support.live import Service, live_service
+from tests.support.live import Service, live_service, migrated_database, name_of
 from tests.support.servers import RedisServer, redis_server
 
 TESTS = Path(__file__).parent
@@ -38,11 +38,12 @@ logging.getLogger("httpx").setLevel(logging.WARNING)  # It would log every reque
 default.create_ssl_context = cache(httpx.create_ssl_context)  # type: ignore[attr-defined]
 
 DATABASE = {"db", "transactional_db", "django_db_setup"}  # Fixtures that give access to it.
+ON_SQLITE = settings.DATABASES["default"]["ENGINE"].endswith("sqlite3")
 OPERATOR = Actor("tests")
 gc.set_threshold(10_000)  # With its usual 700 the collector takes a tenth of the tests' time.
 finished = itertools.count(1)
 
-# For tests that need real commits. What the migrations put into the database is put back for them.
+# For tests that need real commits: tests/support/isolation.py restores the database after them.
 COMMITTED = pytest.mark.django_db(transaction=True, serialized_rollback=True)
 
 
@@ -69,30 +70,65 @@ def pytest_runtest_logfinish() -> None:
         gc.collect()
 
 
+# Pages and commands of these files have SQL of their own, locks or limits: they depend on the database.
+DEPENDS_ON_DATABASE = {
+    "admin": {
+        "test_accounts.py", "test_audit.py", "test_edit_conflicts.py", "test_events.py",
+        "test_failed_commits.py", "test_home.py", "test_palette.py", "test_pets.py", "test_races.py",
+        "test_refusals.py", "test_statistics.py",
+    },
+    "commands": {
+        "test_export_pets.py", "test_import_pets.py", "test_migration_operations.py",
+        "test_migration_safety.py", "test_names.py", "test_scope_migration.py", "test_seed_history.py",
+    },
+}  # fmt: skip
+# Files of the system whose tests take long, the longest first: what comes at the end is short.
+LONG: tuple[str, ...] = ()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark each test with the name of its folder, and those that touch the database of this process.
 
-    The system's others come first. They take long and share services: a process gets many of them in a row,
-    and what is handed out at the end is short.
+    The system's come first, in the order of LONG.
     """
     for item in items:
-        item.add_marker(item.path.relative_to(TESTS).parts[0])
+        folder, *_, file = item.path.relative_to(TESTS).parts
+        item.add_marker(folder)
         if item.get_closest_marker("django_db") or DATABASE.intersection(getattr(item, "fixturenames", ())):
             item.add_marker("database")
-    items.sort(key=lambda item: "system" not in item.keywords or "database" in item.keywords)
+        if file not in DEPENDS_ON_DATABASE.get(folder, {file}):
+            item.add_marker("same_on_both")
+
+    def turn(item: pytest.Item) -> int:
+        file = str(item.path.relative_to(TESTS / "system")) if "system" in item.keywords else ""
+        return LONG.index(file) if file in LONG else len(LONG) + (not file)
+
+    items.sort(key=turn)
 
 
 @pytest.fixture(scope="session")
 def django_db_modify_db_settings(
     django_db_modify_db_settings_parallel_suffix: None,
-    audit_trail_goes_between_tests: None,
+    database_restored_after_commits: None,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    """Keep SQLite's test database in a file, as the service does: threads then see one database."""
+    """Copy a migrated database for this process.
+
+    SQLite's is in a file, as the service's: threads then see one database.
+    """
     database = settings.DATABASES["default"]
-    if database["ENGINE"].endswith("sqlite3"):
-        path = tmp_path_factory.mktemp("database") / "test.sqlite3"
-        database.setdefault("TEST", {})["NAME"] = str(path)
+    test = database.setdefault("TEST", {})
+    if ON_SQLITE:
+        test["NAME"] = str(tmp_path_factory.mktemp("database") / "test.sqlite3")
+        shutil.copyfile(name_of(migrated_database()), test["NAME"])
+    else:
+        test["TEMPLATE"] = name_of(migrated_database())
+
+
+@pytest.fixture(scope="session")
+def django_db_keepdb() -> bool:
+    """Have Django take the copy, where it is a file."""
+    return ON_SQLITE
 
 
 class Api:

@@ -178,8 +178,10 @@ def name_of(url: str) -> str:
 def migrated_database() -> str:
     """Return the URL of a migrated database to copy, in a twentieth of the time that migrating takes.
 
-    It goes when this process ends.
+    It is the one that MIGRATED_DATABASE names (tests/run.py), or one that goes when this process ends.
     """
+    if shared := os.environ.get("MIGRATED_DATABASE"):
+        return shared
     until_the_end = ExitStack()
     atexit.register(until_the_end.close)
     folder = Path(until_the_end.enter_context(tempfile.TemporaryDirectory()))
@@ -190,7 +192,9 @@ def migrated_database() -> str:
 
 @cache
 def migrated_server() -> PostgreSQLServer:
-    """Return a stopped PostgreSQL server to copy, with a migrated database; as above."""
+    """Return a stopped PostgreSQL server to copy, with a migrated database; as above, MIGRATED_SERVER's."""
+    if shared := os.environ.get("MIGRATED_SERVER"):
+        return PostgreSQLServer(Path(shared))
     until_the_end = ExitStack()
     atexit.register(until_the_end.close)
     server = until_the_end.enter_context(postgresql_server("fsync=off"))
