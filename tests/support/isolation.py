@@ -22,8 +22,8 @@ def database_restored_after_commits() -> Iterator[None]:
     """Give each test the database as the migrations left it, in any order, also after a test that commits.
 
     Django restores it before the next test that commits, so that all of those had to come last.
-    The audit trail is emptied, too: its triggers are disabled in the transaction that empties the tables, by
-    the tables' owner. Nothing of the service can do it.
+    The audit trail is emptied, too: the tables' owner disables its triggers in the transaction that empties
+    the tables. Nothing of the service can do it.
     """
     flush = BaseDatabaseOperations.execute_sql_flush
 

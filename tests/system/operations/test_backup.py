@@ -15,6 +15,7 @@ import pytest
 
 from tests.support.live import Service, live_service, own_database
 from tests.support.servers import RedisServer, free_port, wait_until
+from tests.support.skips import NEEDS_POSTGRESQL
 
 # What must never be in a database, whenever it was dumped.
 WRONG = {
@@ -100,9 +101,7 @@ def number(connection: psycopg.Connection[tuple[int]], query: str, *parameters: 
     return int(row[0])
 
 
-@pytest.mark.skipif(
-    os.environ["DATABASE_URL"].startswith("sqlite"), reason="pg_dump is PostgreSQL's; SQLite's file is copied."
-)
+@NEEDS_POSTGRESQL
 def test_restored_backup_has_every_write_acknowledged_before_it_and_serves(
     tmp_path: Path, redis: RedisServer
 ) -> None:
