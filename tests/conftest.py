@@ -229,5 +229,6 @@ def store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, db: N
 @pytest.fixture(scope="session")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """The service on its production server, with 4 workers and a database of its own."""
-    with live_service(tmp_path_factory.mktemp("service"), workers=4) as service:
+    folder = tmp_path_factory.mktemp("service")
+    with live_service(folder, workers=4, METRICS_DIR=str(folder)) as service:
         yield service

@@ -32,12 +32,18 @@ ROOT = Path(__file__).parents[2]
 STOP_SECONDS = 15
 
 
+def run_manage(
+    environment: dict[str, str], *arguments: str | bytes, **options: Any
+) -> subprocess.CompletedProcess[str]:
+    """Run a manage.py command as a process of its own."""
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    command = [python(), "manage.py", *arguments]
+    return subprocess.run(command, cwd=ROOT, env=environment, check=False, **streams | options)
+
+
 def manage(environment: dict[str, str], *arguments: str) -> str:
     """Run a manage.py command and return what it prints."""
-    done = subprocess.run(
-        [python(), "manage.py", *arguments],
-        cwd=ROOT, env=environment, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    done = run_manage(environment, *arguments)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

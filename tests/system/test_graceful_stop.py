@@ -55,20 +55,6 @@ def refuses(service: Service) -> bool:
         return asking.connect_ex(("127.0.0.1", int(service.environment["PORT"]))) == ECONNREFUSED
 
 
-def test_request_under_way_gets_its_answer_after_the_port_is_closed(
-    tmp_path: Path, mode: dict[str, str]
-) -> None:
-    with live_service(tmp_path, workers=2, **mode) as service:
-        assert service.process is not None
-        with started_post(service, service.roomy_key("Stop")) as sending:
-            service.process.terminate()
-            wait_until(lambda: refuses(service))
-            sending.sendall(PET)
-            assert sending.recv(4096).startswith(b"HTTP/1.1 201 ")
-            assert service.process.wait(STOP_SECONDS) == 0
-        assert "Slow" in service.manage("export_pets", "--format", "csv")
-
-
 def refused_post(service: Service) -> socket.socket:
     """Send a request up to its body, without a key; return when it is refused and its body thrown away."""
     sending = socket.create_connection(("127.0.0.1", int(service.environment["PORT"])), timeout=10)
@@ -77,13 +63,20 @@ def refused_post(service: Service) -> socket.socket:
     return sending
 
 
-def test_bodies_that_do_not_come_end_no_worker_by_force(tmp_path: Path, mode: dict[str, str]) -> None:
+def test_request_under_way_is_served_after_the_port_is_closed_and_bodies_that_do_not_come_kill_no_worker(
+    tmp_path: Path, mode: dict[str, str]
+) -> None:
     """A request with a key is waited for; what follows one without a key is taken and thrown away."""
-    with live_service(tmp_path, workers=1, **mode) as service:
+    with live_service(tmp_path, workers=2, **mode) as service:
         assert service.process is not None
-        with started_post(service, service.roomy_key("Stop")), refused_post(service):
+        key = service.roomy_key("Stop")
+        with started_post(service, key) as sending, started_post(service, key), refused_post(service):
             service.process.terminate()
+            wait_until(lambda: refuses(service))
+            sending.sendall(PET)
+            assert sending.recv(4096).startswith(b"HTTP/1.1 201 ")
             assert service.process.wait(STOP_SECONDS) == 0
+        assert "Slow" in service.manage("export_pets", "--format", "csv")
         assert "Killing" not in service.log()
 
 

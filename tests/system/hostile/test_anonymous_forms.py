@@ -1,7 +1,6 @@
 """Forms of anonymous clients, which may cost a password hash each, are served one at a time."""
 
 import asyncio
-import multiprocessing
 import threading
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
@@ -93,8 +92,6 @@ def serve_forms(queue_seconds: int, done_meanwhile: int) -> tuple[int, dict[int,
     [(20, 0, {200: FORMS}), (0, FORMS - 1, {200: 1, 503: FORMS - 1})],
 )
 def test_anonymous_forms_are_served_one_at_a_time_and_hold_up_no_page(
-    queue_seconds: int, done_meanwhile: int, statuses: dict[int, int]
+    process: ProcessPoolExecutor, queue_seconds: int, done_meanwhile: int, statuses: dict[int, int]
 ) -> None:
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
-        served = process.submit(serve_forms, queue_seconds, done_meanwhile).result()
-    assert served == (1, statuses)
+    assert process.submit(serve_forms, queue_seconds, done_meanwhile).result() == (1, statuses)

@@ -4,9 +4,8 @@ granian closes the connection of a client that never sent all of its body once n
 """
 
 import asyncio
-import multiprocessing
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -97,13 +96,6 @@ def serve(mode: str, path: str, length: int) -> Found:
     del client
     asyncio.run(request)
     return Found(seen, is_held=side() is not None)
-
-
-@pytest.fixture(scope="module")
-def process() -> Iterator[ProcessPoolExecutor]:
-    """A process that may be a worker."""
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
-        yield process
 
 
 @pytest.mark.parametrize("mode", ["loop", "threads"])
