@@ -7,9 +7,9 @@ system, and what touches a database. `--quick` runs what needs one process, on S
 that answers some questions from the event loop.
 
 Requests to the API run on both databases: the contract must hold on each. So do pages and commands that
-have SQL of their own, locks or limits. The others (`same_on_both`) say the same to Django's ORM wherever they
-run, and the tests of the API and of browsers show that to PostgreSQL: they run on SQLite, and on PostgreSQL
-as well in CI or with THOROUGH=1.
+have SQL of their own, locks or limits. The others (`same_on_both`) say the same to Django's ORM wherever
+they run, and the tests of the API and of browsers show that to PostgreSQL: they run on SQLite, and on
+PostgreSQL as well in CI or with THOROUGH=1.
 
 PostgreSQL is the one that DATABASE_URL names, or one of our own where its programs are installed, or a
 local one that answers. Without any, the system runs on SQLite; not in CI (`CI=true`), where a silent skip

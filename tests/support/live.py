@@ -209,24 +209,26 @@ def migrated_server() -> PostgreSQLServer:
     return server
 
 
+def stopped_service(folder: Path, url: str, **environment: str) -> Service:
+    """Return a service on this database that is not started; keyword arguments are variables."""
+    port = str(free_port())
+    own = {"PORT": port, "BASE_URL": f"http://127.0.0.1:{port}/v1", "DATABASE_URL": url}
+    return Service(os.environ | own | environment, folder)
+
+
 @contextmanager
 def live_service(folder: Path, *, workers: int, **environment: str) -> Iterator[Service]:
     """Yield a migrated, running service; keyword arguments are environment variables.
 
     On PostgreSQL it has a Redis of its own, hence serves on event loops; on SQLite neither.
     """
-    port = str(free_port())
     with ExitStack() as stack:
-        if "DATABASE_URL" in environment:
-            manage(os.environ | environment, "migrate", "--verbosity", "0")
-        else:
-            copy = own_database(folder, copy_of=migrated_database())
-            environment["DATABASE_URL"] = stack.enter_context(copy)
-        if "REDIS_URL" not in environment and not environment["DATABASE_URL"].startswith("sqlite"):
+        url = environment.get("DATABASE_URL")
+        url = url or stack.enter_context(own_database(folder, copy_of=migrated_database()))
+        if "REDIS_URL" not in environment and not url.startswith("sqlite"):
             environment["REDIS_URL"] = stack.enter_context(redis_server(folder)).url
         disown(environment.get("REDIS_URL", ""))
-        own = {"PORT": port, "BASE_URL": f"http://127.0.0.1:{port}/v1"}
-        service = Service(os.environ | own | environment, folder)
+        service = stopped_service(folder, **environment | {"url": url})
         try:
             service.start(workers)
             yield service

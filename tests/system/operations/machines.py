@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
-from tests.support.live import Service, disown
+from tests.support.live import Service, disown, stopped_service
 from tests.support.postgresql import programs
-from tests.support.servers import free_port
 from tests.support.skips import needs_program
 from tests.support.thorough import times
 
@@ -30,10 +29,8 @@ OWN_SERVERS = [
 def instance(folder: Path, url: str, *, workers: int = 2, **environment: str) -> Iterator[Service]:
     """Yield a running service on this migrated database; keyword arguments are variables."""
     folder.mkdir(exist_ok=True)
-    port = str(free_port())
-    own = {"PORT": port, "BASE_URL": f"http://127.0.0.1:{port}/v1", "DATABASE_URL": url, "REDIS_URL": ""}
     disown(environment.get("REDIS_URL", ""))
-    service = Service(os.environ | own | environment, folder)
+    service = stopped_service(folder, url, **{"REDIS_URL": ""} | environment)
     service.start(workers)
     try:
         yield service

@@ -13,8 +13,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.support.live import Service, live_service, own_database
-from tests.support.servers import RedisServer, free_port, wait_until
+from tests.support.live import Service, live_service, own_database, stopped_service
+from tests.support.servers import RedisServer, wait_until
 from tests.support.skips import NEEDS_POSTGRESQL
 
 # What must never be in a database, whenever it was dumped.
@@ -133,9 +133,7 @@ def test_restored_backup_has_every_write_acknowledged_before_it_and_serves(
                 for path, table in TABLES.items():
                     there = f"SELECT count(*) FROM {table} WHERE id = ANY(%s)"
                     assert number(connection, there, before[path]) == len(before[path])
-            port = str(free_port())
-            own = {"PORT": port, "BASE_URL": f"http://127.0.0.1:{port}/v1", "DATABASE_URL": url}
-            second = Service(first.environment | own, tmp_path)
+            second = stopped_service(tmp_path, url, REDIS_URL=redis.url)
             try:
                 second.manage("check", "--database", "default")
                 second.manage("migrate", "--check")

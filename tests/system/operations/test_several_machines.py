@@ -87,7 +87,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
         ]
         a, b = (int(service.environment["PORT"]) for service in services)
         port = free_port()
-        changes = proxy.IN_THE_CLEAR | proxy.ONE_ADDRESS
+        changes = proxy.ONE_ADDRESS
         stack.enter_context(proxy.haproxy(folder, a, b, port, changes))
         url = f"http://127.0.0.1:{port}"
         wait_until(lambda: httpx.get(f"{url}/readyz").raise_for_status())

@@ -149,7 +149,7 @@ def upgrade(options: argparse.Namespace, stack: ExitStack) -> bool:
         stack.callback(instance.stop)
         instance.start(old)
     a, b = (instance.port for instance in instances)
-    changes = proxy.IN_THE_CLEAR | proxy.ONE_ADDRESS
+    changes = proxy.ONE_ADDRESS
     stack.enter_context(proxy.haproxy(folder, a, b, port, changes))
 
     began = time.monotonic()
