@@ -83,7 +83,17 @@ DEPENDS_ON_DATABASE = {
     },
 }  # fmt: skip
 # Files of the system whose tests take long, the longest first: what comes at the end is short.
-LONG: tuple[str, ...] = ()
+LONG = (
+    "clients/test_examples.py", "browser/test_office_pages.py", "quota/test_concurrency.py",
+    "test_commands.py", "clients/test_generated_clients.py", "browser/test_public_pages.py",
+    "hostile/test_bodies.py", "browser/test_shop_days.py", "clients/test_spectral.py",
+    "operations/test_redis_owner.py", "test_conformance.py", "operations/test_losing_postgresql.py",
+    "chaos/test_chaos.py", "test_ways_to_serve.py", "clients/test_schemathesis.py", "quota/test_faults.py",
+    "operations/test_several_machines.py", "test_graceful_stop.py", "browser/test_daily_work.py",
+    "test_idempotency.py", "test_order_races.py", "test_rotation.py", "events/test_race.py",
+    "load/test_killed_worker.py", "hostile/test_slow_clients.py", "hostile/test_heads.py",
+    "operations/test_proxy.py", "operations/test_proxy_answers.py", "test_readme.py",
+)  # fmt: skip
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -99,11 +109,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if file not in DEPENDS_ON_DATABASE.get(folder, {file}):
             item.add_marker("same_on_both")
 
-    def turn(item: pytest.Item) -> int:
-        file = str(item.path.relative_to(TESTS / "system")) if "system" in item.keywords else ""
-        return LONG.index(file) if file in LONG else len(LONG) + (not file)
-
-    items.sort(key=turn)
+    places = {TESTS / "system" / file: place for place, file in enumerate(LONG)}
+    items.sort(key=lambda item: places.get(item.path, len(LONG) + ("system" not in item.keywords)))
 
 
 @pytest.fixture(scope="session")

@@ -5,6 +5,7 @@ import mmap
 import os
 import signal
 import socket
+import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -20,7 +21,8 @@ from granian.constants import Interfaces
 
 from petstore.serving import lifecycle
 from petstore.serving.server import DrainingServer
-from tests.support.live import STOP_SECONDS, Service, live_service
+from tests.support.live import ROOT, STOP_SECONDS, Service, live_service
+from tests.support.packages import python
 from tests.support.servers import RedisServer, wait_until
 
 PET = json.dumps({"name": "Slow", "categoryId": 1}).encode()
@@ -169,3 +171,31 @@ def test_worker_that_has_ended_is_not_killed(monkeypatch: pytest.MonkeyPatch) ->
     worker.start()
     worker.join(STOP_SECONDS)
     assert not worker.is_alive()
+
+
+STARTING = """
+import os, signal, uvloop
+from petstore.serving import lifecycle
+
+lifecycle.begin_worker()
+lifecycle.hold_back_sigterm()
+from petstore.serving import bodies
+
+loop = uvloop.new_event_loop()
+loop.add_signal_handler(signal.SIGINT, loop.stop)
+{before}
+bodies.end_when_told(loop)
+{after}
+loop.run_forever()
+print("ended")
+"""
+TOLD = "os.kill(os.getpid(), signal.SIGTERM)"
+
+
+@pytest.mark.parametrize(("before", "after"), [(TOLD, ""), ("", TOLD)], ids=["before", "after"])
+def test_worker_that_is_told_to_end_between_the_handler_and_the_loop_does(before: str, after: str) -> None:
+    done = subprocess.run(
+        [python(), "-c", STARTING.format(before=before, after=after)],
+        cwd=ROOT, capture_output=True, text=True, timeout=30, check=False,
+    )  # fmt: skip
+    assert (done.stdout, done.returncode) == ("ended\n", 0), done.stderr

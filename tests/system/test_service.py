@@ -1,6 +1,8 @@
 """What the service does by itself, and for whoever looks at it while something is missing."""
 
 import json
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -9,6 +11,7 @@ from tests.api.test_logs import secret_of
 from tests.api.test_pages import PAGES
 from tests.support.live import Service, live_service, stopped_service
 from tests.support.servers import wait_until
+from tests.unit.test_counters import TIMES, WORKERS, count_together
 
 
 def test_service_counts_by_itself(service: Service) -> None:
@@ -43,3 +46,9 @@ def test_pages_answer_while_the_database_is_away(tmp_path: Path) -> None:
             assert httpx.get(service.url + path, timeout=30).status_code == 200
     finally:
         service.stop()
+
+
+def test_no_count_of_one_machine_is_lost_or_given_twice_in_several_processes(tmp_path: Path) -> None:
+    fresh = multiprocessing.get_context("spawn")  # A fork of a process with threads may hang.
+    reached = count_together(ProcessPoolExecutor(3, mp_context=fresh), tmp_path)
+    assert reached == list(range(1, WORKERS * TIMES + 1))
