@@ -213,7 +213,8 @@ def odd_key(choose: Random, key: str) -> bytes:
     place = choose.randrange(len(key))
     mistyped = key[:place] + "x" + key[place + 1 :]
     keys = [
-        key[:place], mistyped, key + key, key.upper(), f"{key} {key}", key.replace("live", "test"), "\0" + key,
+        key[:place], mistyped, key + key, key.upper(), f"{key} {key}", key.replace("live", "test"),
+        "\0" + key,
     ]  # fmt: skip
     return head("GET", choose.choice(PATHS), key=choose.choice(keys))
 
