@@ -73,9 +73,9 @@ def pytest_runtest_logfinish() -> None:
 # Pages and commands of these files have SQL of their own, locks or limits: they depend on the database.
 DEPENDS_ON_DATABASE = {
     "admin": {
-        "test_accounts.py", "test_audit.py", "test_customers.py", "test_edit_conflicts.py", "test_events.py",
-        "test_failed_commits.py", "test_home.py", "test_names.py", "test_orders.py", "test_palette.py",
-        "test_pets.py", "test_races.py", "test_refusals.py", "test_statistics.py",
+        "test_accounts.py", "test_audit.py", "test_customers.py", "test_edit_conflicts.py",
+        "test_events.py", "test_failed_commits.py", "test_home.py", "test_names.py", "test_orders.py",
+        "test_palette.py", "test_pets.py", "test_races.py", "test_refusals.py", "test_statistics.py",
     },
     "commands": {
         "test_export_pets.py", "test_import_pets.py", "test_migration_operations.py",
