@@ -64,10 +64,13 @@ def read(response: httpx.Response) -> Any:
 class Customers:
     """Threads that send requests one after another until they are told to stop."""
 
-    def __init__(self, count: int, send: Callable[[httpx.Client], httpx.Response], **client: Any) -> None:
+    def __init__(
+        self, count: int, url: str, key: str, send: Callable[[httpx.Client], httpx.Response]
+    ) -> None:
         self.answers: list[list[Answer]] = [[] for _ in range(count)]
+        self._url = f"{url}/v1"
+        self._headers = {"Authorization": f"Bearer {key}"}
         self._send = send
-        self._client = client
         self._done = threading.Event()
         self._threads = [threading.Thread(target=self._run, args=[mine]) for mine in self.answers]
 
@@ -82,7 +85,7 @@ class Customers:
             thread.join()
 
     def _run(self, mine: list[Answer]) -> None:
-        with httpx.Client(timeout=30, **self._client) as client:
+        with httpx.Client(timeout=30, base_url=self._url, headers=self._headers) as client:
             while not self._done.is_set():
                 sent = time.monotonic()
                 try:

@@ -51,8 +51,7 @@ def writer(service: Service, key: str) -> Customers:
         pets.append(answer.json()["id"])
         return answer
 
-    headers = {"Authorization": f"Bearer {key}"}
-    return Customers(1, write, base_url=f"{service.url}/v1", headers=headers)
+    return Customers(1, service.url, key, write)
 
 
 def place_in_feed(service: Service, key: str) -> str:

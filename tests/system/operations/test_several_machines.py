@@ -49,13 +49,8 @@ class Shop(NamedTuple):
 
     def readers(self, account: str) -> Customers:
         """Return customers of one account who list pets through the proxy."""
-        headers = {"Authorization": f"Bearer {self.key(account)}"}
-        return Customers(
-            CUSTOMERS,
-            lambda client: client.get("/pets?limit=3"),
-            base_url=f"{self.url}/v1",
-            headers=headers,
-        )
+        key = self.key(account)
+        return Customers(CUSTOMERS, self.url, key, lambda client: client.get("/pets?limit=3"))
 
     def reads(self, database: str) -> float:
         """Return how many reads this database has answered, as both instances count them."""
