@@ -95,6 +95,10 @@ def test_header_that_is_no_ascii_is_no_failure(
         assert status < 500, name
 
 
+def test_key_sent_twice_is_refused(service: Service, credential: bytes) -> None:
+    assert send(service, request(b"/v1/pets", credential, credential))[0] == 401
+
+
 @pytest.mark.parametrize("size", [65_537, 70_000, 1_000_000])
 @pytest.mark.parametrize("chunked", [True, False])
 def test_body_over_64_kib_is_a_413(service: Service, credential: bytes, size: int, chunked: bool) -> None:
