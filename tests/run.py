@@ -31,9 +31,10 @@ from pathlib import Path
 
 import psycopg
 
-from tests import environment
+from tests import environment  # noqa: F401  It fixes the variables.
 from tests.support import servers
-from tests.support.postgresql import PostgreSQLServer, postgresql_server, programs, server_folder
+from tests.support.live import manage, migrated_server
+from tests.support.postgresql import postgresql_server, programs
 from tests.support.thorough import THOROUGH
 
 # A server of our own holds the connections of many services at once, and needn't survive a crash.
@@ -59,15 +60,9 @@ def run(name: str, tests: str, arguments: list[str], processes: int = CORES, **v
 def run_on_sqlite(name: str, tests: str, arguments: list[str]) -> int:
     """Run pytest on copies of one SQLite database."""
     with tempfile.TemporaryDirectory() as folder:
-        url = migrated(f"sqlite:///{folder}/migrated.sqlite3")
+        url = f"sqlite:///{folder}/migrated.sqlite3"
+        manage(os.environ | {"DATABASE_URL": url}, "migrate", "--verbosity", "0")
         return run(name, tests, arguments, DATABASE_URL="", MIGRATED_DATABASE=url)
-
-
-def migrated(url: str) -> str:
-    """Migrate a database; return its URL."""
-    settings = os.environ | environment.FIXED | {"DATABASE_URL": url}
-    subprocess.run([sys.executable, "manage.py", "migrate", "--verbosity", "0"], env=settings, check=True)
-    return url
 
 
 @contextmanager
@@ -89,21 +84,16 @@ def postgresql() -> Iterator[dict[str, str] | None]:
         url = servers.postgresql()
         yield {"DATABASE_URL": url} if url else None
         return
-    with server_folder() as folder:
-        template = PostgreSQLServer(folder, *ROOMY)
-        template.make()
-        template.start()
-        migrated(template.url)
-        template.stop()
-        with postgresql_server(*ROOMY, copy_of=template) as server:
-            with psycopg.connect(server.url, autocommit=True) as connection:
-                # Nobody may be connected to a database that is copied.
-                connection.execute("CREATE DATABASE migrated TEMPLATE postgres")
-            yield {
-                "DATABASE_URL": server.url,
-                "MIGRATED_DATABASE": server.url.replace("/postgres", "/migrated"),
-                "MIGRATED_SERVER": str(folder),
-            }
+    template = migrated_server()
+    with postgresql_server(*ROOMY, copy_of=template) as server:
+        with psycopg.connect(server.url, autocommit=True) as connection:
+            # Nobody may be connected to a database that is copied.
+            connection.execute("CREATE DATABASE migrated TEMPLATE postgres")
+        yield {
+            "DATABASE_URL": server.url,
+            "MIGRATED_DATABASE": server.url.removesuffix("/postgres") + "/migrated",
+            "MIGRATED_SERVER": str(template.data.parent),
+        }
 
 
 def main(arguments: list[str]) -> int:
