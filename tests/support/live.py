@@ -55,6 +55,7 @@ class Service:
     def __init__(self, environment: dict[str, str], folder: Path) -> None:
         self.environment = environment
         self.folder = folder
+        self.root = ROOT  # Of the version that is served.
         self.url = f"http://127.0.0.1:{environment['PORT']}"
         self.process: subprocess.Popen[bytes] | None = None
         self.clerk = Clerk(environment)
@@ -100,7 +101,7 @@ class Service:
         command = [python(), "manage.py", "serve", "--workers", str(workers)]
         with (self.folder / "serve.log").open("ab") as log:
             self.process = subprocess.Popen(
-                command, cwd=ROOT, env=self.environment, stdout=log, stderr=subprocess.STDOUT
+                command, cwd=self.root, env=self.environment, stdout=log, stderr=subprocess.STDOUT
             )
         end = time.monotonic() + patience
         while time.monotonic() < end:
@@ -110,17 +111,19 @@ class Service:
             time.sleep(0.05)  # Waits for a start; no test passes by sleeping.
         raise AssertionError(f"The service did not start:\n{self.log()}")
 
-    def stop(self) -> None:
-        """Stop, as an operator would."""
+    def stop(self) -> int:
+        """Stop, as an operator would; return the exit status."""
         self.clerk.close()
+        status = 0
         if self.process is not None:
             self.process.terminate()
             try:
-                self.process.wait(STOP_SECONDS)
+                status = self.process.wait(STOP_SECONDS)
             except subprocess.TimeoutExpired:
                 self.process.kill()
-                self.process.wait()
+                status = self.process.wait()
             self.process = None
+        return status
 
     def processes(self) -> list[int]:
         """Return the ids of the process that was started and of its living workers, oldest first."""

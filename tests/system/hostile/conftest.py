@@ -1,9 +1,7 @@
 """Services for clients that mean no good, or are slow."""
 
-import multiprocessing
 import os
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 
 import pytest
 
@@ -25,10 +23,3 @@ def impatient_service(
     }
     with live_service(tmp_path_factory.mktemp("impatient"), workers=1, **environment) as service:
         yield service
-
-
-@pytest.fixture(scope="module")
-def process() -> Iterator[ProcessPoolExecutor]:
-    """A process that may be a worker."""
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
-        yield process
