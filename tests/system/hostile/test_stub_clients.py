@@ -1,8 +1,8 @@
 """What a worker does with clients of which a stub of granian's protocol stands for each.
 
-Forms of anonymous clients, which may cost a password hash each, are served one at a time. A request that has
-ended holds nothing of the server's, whatever still holds the request: granian closes the connection of a
-client that never sent all of its body once nobody holds its protocol.
+Forms of anonymous clients, which may cost a password hash each, are served one at a time. A request that
+has ended holds nothing of the server's, whatever still holds the request: granian closes the connection of
+a client that never sent all of its body once nobody holds its protocol.
 """
 
 import asyncio
