@@ -170,7 +170,18 @@ def test_reply_to_another_question_names_no_owner(redis: RedisServer) -> None:
 
 # redis-py's cluster client leaves connections open that the collector then warns of.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_no_node_of_another_database_s_cluster_is_used(tmp_path: Path, clock: list[float]) -> None:
+def test_no_node_of_another_database_s_cluster_is_used_and_no_request_waits_for_the_check(
+    tmp_path: Path, clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checks: list[Any] = []
+
+    def hang(run: Any) -> None:
+        """Be asked by a request, while the node that has the owner hangs; another is served."""
+        checks.append(run)
+        if len(checks) == 1:
+            assert ours.run(ECHO, ["{a}"], ["another's"]) == b"another's"
+        raise TimeoutError
+
     with cluster(tmp_path, 3) as nodes:
         for node in nodes:
             ours = Scripts(node.url)
@@ -179,35 +190,17 @@ def test_no_node_of_another_database_s_cluster_is_used(tmp_path: Path, clock: li
         owner = next(node for node in nodes if node.client.dbsize())
         ours = Scripts(nodes[0].url)
         ours.run(ECHO, ["{a}"], ["well"])
+        with monkeypatch.context() as patch:
+            patch.setattr(ours, "_check", hang)
+            clock[0] += CHECK_EVERY
+            assert ours.run(ECHO, ["{a}"], ["its own"]) == b"its own"
+        assert len(checks) == 1
         owner.client.set(OWNER, "another")
         clock[0] += CHECK_EVERY
         for slot in "abcdef":
             with pytest.raises(ForeignRedisError):
                 ours.run(ECHO, [f"{{{slot}}}"], ["well"])
         ours.close()
-
-
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_no_request_to_a_cluster_waits_for_the_check_of_another(
-    tmp_path: Path, clock: list[float], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The node that has the owner may hang."""
-    with cluster(tmp_path, 3) as nodes:
-        ours = Scripts(nodes[0].url)
-        ours.run(ECHO, ["{a}"], ["well"])
-        clock[0] += CHECK_EVERY
-        checks: list[Any] = []
-
-        def hang(run: Any) -> None:
-            checks.append(run)
-            if len(checks) == 1:
-                assert ours.run(ECHO, ["{a}"], ["another's"]) == b"another's"
-            raise TimeoutError
-
-        monkeypatch.setattr(ours, "_check", hang)
-        assert ours.run(ECHO, ["{a}"], ["its own"]) == b"its own"
-        ours.close()
-    assert len(checks) == 1
 
 
 # --- What happens instead ------------------------------------------------------------------------
