@@ -39,16 +39,18 @@ def database_restored_after_commits() -> Iterator[None]:
             statements = [rest, *statements, wake]
         flush(operations, statements)
 
-    empty = TransactionTestCase._fixture_teardown
+    database: Any = connection
+    test_case: Any = TransactionTestCase
+    empty = test_case._fixture_teardown
 
     def empty_and_restore(case: Any) -> None:
         empty(case)
-        connection.creation.deserialize_db_from_string(connection._test_serialized_contents)
+        database.creation.deserialize_db_from_string(database._test_serialized_contents)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(BaseDatabaseOperations, "execute_sql_flush", flush_all)
-        patch.setattr(TransactionTestCase, "_fixture_setup", classmethod(lambda _: None))
-        patch.setattr(TransactionTestCase, "_fixture_teardown", empty_and_restore)
+        patch.setattr(test_case, "_fixture_setup", classmethod(lambda _: None))
+        patch.setattr(test_case, "_fixture_teardown", empty_and_restore)
         yield
 
 
