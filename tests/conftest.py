@@ -70,17 +70,15 @@ def pytest_runtest_logfinish() -> None:
         gc.collect()
 
 
-# Pages and commands of these files have SQL of their own, locks or limits: they depend on the database.
-DEPENDS_ON_DATABASE = {
+# Files of pages and commands whose SQL is Django's alone, and without locks: see tests/run.py.
+SAME_ON_BOTH = {
     "admin": {
-        "test_accounts.py", "test_audit.py", "test_customers.py", "test_edit_conflicts.py",
-        "test_events.py", "test_failed_commits.py", "test_home.py", "test_names.py", "test_orders.py",
-        "test_palette.py", "test_pets.py", "test_races.py", "test_refusals.py", "test_statistics.py",
+        "test_failed_sign_ins.py", "test_forms.py", "test_frame.py", "test_hashing.py", "test_import.py",
+        "test_keys.py", "test_known_browsers.py", "test_login.py", "test_pages.py",
+        "test_password_links.py", "test_plans.py", "test_sessions.py", "test_staff_groups.py",
+        "test_suspension.py", "test_two_factor.py",
     },
-    "commands": {
-        "test_export_pets.py", "test_import_pets.py", "test_migration_operations.py",
-        "test_migration_safety.py", "test_names.py", "test_scope_migration.py", "test_seed_history.py",
-    },
+    "commands": {"test_command_manners.py", "test_commands.py", "test_listen.py", "test_scan_keys.py"},
 }  # fmt: skip
 # Files of the system whose tests take long, the longest first: what comes at the end is short.
 LONG = (
@@ -106,7 +104,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         item.add_marker(folder)
         if item.get_closest_marker("django_db") or DATABASE.intersection(getattr(item, "fixturenames", ())):
             item.add_marker("database")
-        if file not in DEPENDS_ON_DATABASE.get(folder, {file}):
+        if file in SAME_ON_BOTH.get(folder, ()):
             item.add_marker("same_on_both")
 
     places = {TESTS / "system" / file: place for place, file in enumerate(LONG)}
