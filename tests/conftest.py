@@ -16,6 +16,7 @@ import django.test.client
 import httpx
 import pytest
 from django.conf import settings
+from django.db import connection
 from django.test import Client
 from django.test.utils import ContextList
 from httpx._transports import default
@@ -38,7 +39,7 @@ logging.getLogger("httpx").setLevel(logging.WARNING)  # It would log every reque
 default.create_ssl_context = cache(httpx.create_ssl_context)  # type: ignore[attr-defined]
 
 DATABASE = {"db", "transactional_db", "django_db_setup"}  # Fixtures that give access to it.
-ON_SQLITE = settings.DATABASES["default"]["ENGINE"].endswith("sqlite3")
+ON_SQLITE = connection.vendor == "sqlite"
 OPERATOR = Actor("tests")
 gc.set_threshold(10_000)  # With its usual 700 the collector takes a tenth of the tests' time.
 finished = itertools.count(1)

@@ -78,22 +78,22 @@ def temporary_files_in_memory() -> Iterator[None]:
 
 
 @contextmanager
-def postgresql() -> Iterator[dict[str, str] | None]:
-    """Yield the variables of a PostgreSQL where databases can be made, or None."""
+def postgresql() -> Iterator[str | None]:
+    """Yield the URL of a PostgreSQL where databases can be made, or None.
+
+    One of our own has a migrated database to copy, and a stopped server with one can be copied as well.
+    """
     if os.environ.get("DATABASE_URL", "").startswith("postgres") or programs() is None:
-        url = servers.postgresql()
-        yield {"DATABASE_URL": url} if url else None
+        yield servers.postgresql()
         return
     template = migrated_server()
     with postgresql_server(*ROOMY, copy_of=template) as server:
         with psycopg.connect(server.url, autocommit=True) as connection:
             # Nobody may be connected to a database that is copied.
             connection.execute("CREATE DATABASE migrated TEMPLATE postgres")
-        yield {
-            "DATABASE_URL": server.url,
-            "MIGRATED_DATABASE": server.url.removesuffix("/postgres") + "/migrated",
-            "MIGRATED_SERVER": str(template.data.parent),
-        }
+        os.environ["MIGRATED_DATABASE"] = server.url.removesuffix("/postgres") + "/migrated"
+        os.environ["MIGRATED_SERVER"] = str(template.data.parent)
+        yield server.url
 
 
 def main(arguments: list[str]) -> int:
@@ -107,8 +107,8 @@ def main(arguments: list[str]) -> int:
             others = ["--ignore=tests/system", *arguments[1:]]
             status = run_on_sqlite("SQLite, in one process", "not system", others)
             return status or (0 if arguments[1:] else ask_postgresql())
-        with postgresql() as variables:
-            return on_each(variables, arguments)
+        with postgresql() as url:
+            return on_each(url, arguments)
 
 
 def ask_postgresql() -> int:
@@ -119,14 +119,14 @@ def ask_postgresql() -> int:
     return run("PostgreSQL, by the event loop", "not database", [EVENT_LOOP], 0, DATABASE_URL=url)
 
 
-def on_each(postgresql: dict[str, str] | None, arguments: list[str]) -> int:
+def on_each(postgresql: str | None, arguments: list[str]) -> int:
     """Run the tests on SQLite, then on PostgreSQL; return the first failure's exit status."""
     if postgresql is not None:
         failed = run_on_sqlite("SQLite", ON_SQLITE, arguments)
         if failed:
             return failed
         # One more, since some wait for the services that they ask.
-        return run("PostgreSQL", ON_POSTGRESQL, arguments, CORES + 1, **postgresql)
+        return run("PostgreSQL", ON_POSTGRESQL, arguments, CORES + 1, DATABASE_URL=postgresql)
     if os.environ.get("CI") == "true":
         print("No PostgreSQL answers, and CI must test on one. Start it, or set DATABASE_URL.")
         return 1

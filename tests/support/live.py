@@ -35,7 +35,7 @@ STOP_SECONDS = 15
 
 def run_manage(
     environment: dict[str, str], *arguments: str | bytes, **options: Any
-) -> subprocess.CompletedProcess[str]:
+) -> subprocess.CompletedProcess[Any]:
     """Run a manage.py command as a process of its own."""
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     command = [python(), "manage.py", *arguments]
@@ -46,7 +46,7 @@ def manage(environment: dict[str, str], *arguments: str) -> str:
     """Run a manage.py command and return what it prints."""
     done = run_manage(environment, *arguments)
     assert done.returncode == 0, done.stderr
-    return done.stdout
+    return str(done.stdout)
 
 
 class Service:

@@ -179,28 +179,28 @@ def test_no_node_of_another_database_s_cluster_is_used_and_no_request_waits_for_
         """Be asked by a request, while the node that has the owner hangs; another is served."""
         checks.append(run)
         if len(checks) == 1:
-            assert ours.run(ECHO, ["{a}"], ["another's"]) == b"another's"
+            assert mine.run(ECHO, ["{a}"], ["another's"]) == b"another's"
         raise TimeoutError
 
     with cluster(tmp_path, 3) as nodes:
         for node in nodes:
-            ours = Scripts(node.url)
-            assert [ours.run(ECHO, [f"{{{slot}}}"], ["well"]) for slot in "abcdef"] == [b"well"] * 6
-            ours.close()
+            first = Scripts(node.url)
+            assert [first.run(ECHO, [f"{{{slot}}}"], ["well"]) for slot in "abcdef"] == [b"well"] * 6
+            first.close()
         owner = next(node for node in nodes if node.client.dbsize())
-        ours = Scripts(nodes[0].url)
-        ours.run(ECHO, ["{a}"], ["well"])
+        mine = Scripts(nodes[0].url)
+        mine.run(ECHO, ["{a}"], ["well"])
         with monkeypatch.context() as patch:
-            patch.setattr(ours, "_check", hang)
+            patch.setattr(mine, "_check", hang)
             clock[0] += CHECK_EVERY
-            assert ours.run(ECHO, ["{a}"], ["its own"]) == b"its own"
+            assert mine.run(ECHO, ["{a}"], ["its own"]) == b"its own"
         assert len(checks) == 1
         owner.client.set(OWNER, "another")
         clock[0] += CHECK_EVERY
         for slot in "abcdef":
             with pytest.raises(ForeignRedisError):
-                ours.run(ECHO, [f"{{{slot}}}"], ["well"])
-        ours.close()
+                mine.run(ECHO, [f"{{{slot}}}"], ["well"])
+        mine.close()
 
 
 # --- What happens instead ------------------------------------------------------------------------

@@ -172,7 +172,7 @@ def test_nobody_reads_what_is_too_old_or_misses_an_own_write_while_the_standby_i
 @pytest.mark.parametrize("fault", ["standby killed", "standby silent", "instance stopped"])
 def test_no_request_fails_while_a_machine_is_away(shop: Shop, fault: str) -> None:
     first = shop.instances[0]
-    faults: dict[str, tuple[Callable[[], None], Callable[[], None], Callable[[], bool]]] = {
+    faults: dict[str, tuple[Callable[[], object], Callable[[], object], Callable[[], bool]]] = {
         "standby killed": (
             lambda: shop.standby.stop(IMMEDIATE),
             shop.standby.start,

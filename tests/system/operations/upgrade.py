@@ -110,14 +110,14 @@ def upgrade(options: argparse.Namespace, stack: ExitStack) -> bool:
     keys = folder / "keys"
     sizes = ("--pets", str(PETS), "--keys", str(KEYS), "--keys-out", str(keys))
     manage(old, settings, "-m", "tests.system.load.fill", *sizes)
-    ports = [free_port(), free_port()]
-    instances = [Service(settings | {"PORT": str(one)}, folder / str(one)) for one in ports]
+    a, b = free_port(), free_port()
+    instances = [Service(settings | {"PORT": str(one)}, folder / str(one)) for one in (a, b)]
     for instance in instances:
         instance.folder.mkdir()
         instance.root = old
         stack.callback(instance.stop)
         instance.start(2)
-    stack.enter_context(proxy.haproxy(folder, *ports, port, proxy.ONE_ADDRESS))
+    stack.enter_context(proxy.haproxy(folder, a, b, port, proxy.ONE_ADDRESS))
 
     began = time.monotonic()
 
