@@ -85,7 +85,7 @@ SAME_ON_BOTH = {
 LONG = (
     "clients/test_examples.py", "browser/test_office_pages.py", "quota/test_concurrency.py",
     "test_commands.py", "clients/test_generated_clients.py", "browser/test_public_pages.py",
-    "hostile/test_bodies.py", "browser/test_shop_days.py", "clients/test_spectral.py",
+    "hostile/test_bodies.py", "clients/test_spectral.py",
     "operations/test_redis_owner.py", "test_conformance.py", "operations/test_losing_postgresql.py",
     "chaos/test_chaos.py", "test_ways_to_serve.py", "clients/test_schemathesis.py", "quota/test_faults.py",
     "operations/test_several_machines.py", "test_graceful_stop.py", "browser/test_daily_work.py",
