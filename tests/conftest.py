@@ -77,7 +77,7 @@ SAME_ON_BOTH = {
         "test_failed_sign_ins.py", "test_forms.py", "test_frame.py", "test_hashing.py", "test_import.py",
         "test_keys.py", "test_known_browsers.py", "test_login.py", "test_pages.py",
         "test_password_links.py", "test_plans.py", "test_sessions.py", "test_staff_groups.py",
-        "test_suspension.py", "test_two_factor.py",
+        "test_two_factor.py",
     },
     "commands": {"test_command_manners.py", "test_commands.py", "test_listen.py", "test_scan_keys.py"},
 }  # fmt: skip
