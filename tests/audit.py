@@ -15,14 +15,9 @@ PINS = ("requirements.txt", "requirements-otel.txt")
 
 def audit(pins: str) -> dict[str, Any]:
     """Return pip-audit's report on a file of pins; an empty one if it could not make any."""
-    command = [
-        str(Path(sys.executable).with_name("pip-audit")),
-        "--require-hashes",
-        "--disable-pip",
-        "--format",
-        "json",
-    ]
-    done = subprocess.run([*command, "--requirement", pins], capture_output=True, text=True, check=False)
+    program = str(Path(sys.executable).with_name("pip-audit"))
+    options = ["--require-hashes", "--disable-pip", "--format", "json", "--requirement", pins]
+    done = subprocess.run([program, *options], capture_output=True, text=True, check=False)
     try:
         return dict(json.loads(done.stdout))
     except ValueError:

@@ -23,8 +23,6 @@ def breaking_changes(old: Document, new: Document) -> list[str]:
 
 
 class Comparison:
-    """Two documents, side by side."""
-
     def __init__(self, old: Document, new: Document) -> None:
         self.old = old
         self.new = new
@@ -46,7 +44,6 @@ class Comparison:
                     )
 
     def operation(self, where: str, old: Document, new: Document) -> Iterator[str]:
-        """Yield what breaks in one operation."""
         if old.get("operationId") != new.get("operationId"):
             yield f"{where}: its operationId was changed, and generated clients name a function by it."
         yield from self.security(where, old, new)
@@ -78,7 +75,6 @@ class Comparison:
                 yield f"{where}: security was made stricter; {had or 'nothing'} no longer suffices."
 
     def parameters(self, where: str, old: Document, new: Document) -> Iterator[str]:
-        """Yield what breaks in the parameters."""
         before = {(one["in"], one["name"]): one for one in old.get("parameters", [])}
         after = {(one["in"], one["name"]): one for one in new.get("parameters", [])}
         for place, parameter in after.items():
@@ -93,7 +89,6 @@ class Comparison:
                 yield from self.schema(name, parameter["schema"], after[place]["schema"], sent=True)
 
     def request(self, where: str, old: Document | None, new: Document | None) -> Iterator[str]:
-        """Yield what breaks in the body of a request."""
         if old is None:
             if new is not None and new.get("required", False):
                 yield f"{where}: a body is required now."
@@ -106,7 +101,6 @@ class Comparison:
         yield from self.content(f"{where} request", old, new, sent=True)
 
     def response(self, where: str, old: Document, new: Document) -> Iterator[str]:
-        """Yield what breaks in one answer."""
         yield from self.content(where, old, new, sent=False)
         for name, reference in old.get("headers", {}).items():
             header = resolve(self.old, reference)
@@ -121,7 +115,6 @@ class Comparison:
             )
 
     def content(self, where: str, old: Document, new: Document, *, sent: bool) -> Iterator[str]:
-        """Yield what breaks in a body, for each of its media types, and error codes that are gone."""
         for media_type, media in old.get("content", {}).items():
             after = new.get("content", {}).get(media_type)
             if after is None:
@@ -133,7 +126,6 @@ class Comparison:
                     yield f"{where}: the error code {code} was removed."
 
     def schema(self, where: str, old: Document, new: Document, *, sent: bool) -> Iterator[str]:
-        """Yield what breaks in a value that clients send, or that they get."""
         old, new = resolve(self.old, old), resolve(self.new, new)
         # What is sent must not be narrowed, what is received must not be widened.
         narrow, wide = (new, old) if sent else (old, new)
@@ -149,7 +141,6 @@ class Comparison:
             yield from self.schema(f"{where}[]", old["items"], new["items"], sent=sent)
 
     def members(self, where: str, old: Document, new: Document, *, sent: bool) -> Iterator[str]:
-        """Yield what breaks in the members of an object."""
         before, after = set(old.get("required", [])), set(new.get("required", []))
         if sent:
             yield from (f"{where}: {name} is required now." for name in sorted(after - before))

@@ -16,6 +16,7 @@ import django.test.client
 import httpx
 import pytest
 from django.conf import settings
+from django.db import connection
 from django.test import Client
 from django.test.utils import ContextList
 from httpx._transports import default
@@ -25,7 +26,7 @@ from accounts.quota.admission import QuotaStore
 from accounts.quota.database_store import DatabaseQuotaStore
 from accounts.quota.redis_store import RedisQuotaStore
 from inventory.models import Category
-from tests.support.live import Service, live_service
+from tests.support.live import Service, live_service, migrated_database, name_of
 from tests.support.servers import RedisServer, redis_server
 
 TESTS = Path(__file__).parent
@@ -38,11 +39,12 @@ logging.getLogger("httpx").setLevel(logging.WARNING)  # It would log every reque
 default.create_ssl_context = cache(httpx.create_ssl_context)  # type: ignore[attr-defined]
 
 DATABASE = {"db", "transactional_db", "django_db_setup"}  # Fixtures that give access to it.
+ON_SQLITE = connection.vendor == "sqlite"
 OPERATOR = Actor("tests")
 gc.set_threshold(10_000)  # With its usual 700 the collector takes a tenth of the tests' time.
 finished = itertools.count(1)
 
-# For tests that need real commits. What the migrations put into the database is put back for them.
+# For tests that need real commits: tests/support/isolation.py restores the database after them.
 COMMITTED = pytest.mark.django_db(transaction=True, serialized_rollback=True)
 
 
@@ -69,30 +71,70 @@ def pytest_runtest_logfinish() -> None:
         gc.collect()
 
 
+# Files of pages and commands whose SQL is Django's alone, and without locks: see tests/run.py.
+SAME_ON_BOTH = {
+    "admin": {
+        "test_failed_sign_ins.py", "test_forms.py", "test_frame.py", "test_hashing.py", "test_import.py",
+        "test_keys.py", "test_known_browsers.py", "test_login.py", "test_pages.py",
+        "test_password_links.py", "test_plans.py", "test_sessions.py", "test_staff_groups.py",
+        "test_two_factor.py",
+    },
+    "commands": {"test_command_manners.py", "test_commands.py", "test_listen.py", "test_scan_keys.py"},
+}  # fmt: skip
+# Files of the system whose tests take long, the longest first: what comes at the end is short.
+LONG = (
+    "clients/test_examples.py", "browser/test_office_pages.py", "quota/test_concurrency.py",
+    "test_commands.py", "clients/test_generated_clients.py", "browser/test_public_pages.py",
+    "hostile/test_bodies.py", "clients/test_spectral.py",
+    "operations/test_redis_owner.py", "test_conformance.py", "operations/test_losing_postgresql.py",
+    "chaos/test_chaos.py", "test_ways_to_serve.py", "clients/test_schemathesis.py", "quota/test_faults.py",
+    "operations/test_several_machines.py", "test_graceful_stop.py", "browser/test_daily_work.py",
+    "test_idempotency.py", "test_order_races.py", "test_rotation.py", "events/test_race.py",
+    "load/test_killed_worker.py", "hostile/test_slow_clients.py", "hostile/test_heads.py",
+    "operations/test_proxy.py", "operations/test_proxy_answers.py", "test_readme.py",
+)  # fmt: skip
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark each test with the name of its folder, and those that touch the database of this process.
 
-    The system's others come first. They take long and share services: a process gets many of them in a row,
-    and what is handed out at the end is short.
+    The system's come first, in the order of LONG.
     """
     for item in items:
-        item.add_marker(item.path.relative_to(TESTS).parts[0])
+        folder, *_, file = item.path.relative_to(TESTS).parts
+        item.add_marker(folder)
         if item.get_closest_marker("django_db") or DATABASE.intersection(getattr(item, "fixturenames", ())):
             item.add_marker("database")
-    items.sort(key=lambda item: "system" not in item.keywords or "database" in item.keywords)
+        if file in SAME_ON_BOTH.get(folder, ()):
+            item.add_marker("same_on_both")
+
+    places = {TESTS / "system" / file: place for place, file in enumerate(LONG)}
+    items.sort(key=lambda item: places.get(item.path, len(LONG) + ("system" not in item.keywords)))
 
 
 @pytest.fixture(scope="session")
 def django_db_modify_db_settings(
     django_db_modify_db_settings_parallel_suffix: None,
-    audit_trail_goes_between_tests: None,
+    database_restored_after_commits: None,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    """Keep SQLite's test database in a file, as the service does: threads then see one database."""
+    """Copy a migrated database for this process.
+
+    SQLite's is in a file, as the service's: threads then see one database.
+    """
     database = settings.DATABASES["default"]
-    if database["ENGINE"].endswith("sqlite3"):
-        path = tmp_path_factory.mktemp("database") / "test.sqlite3"
-        database.setdefault("TEST", {})["NAME"] = str(path)
+    test = database.setdefault("TEST", {})
+    if ON_SQLITE:
+        test["NAME"] = str(tmp_path_factory.mktemp("database") / "test.sqlite3")
+        shutil.copyfile(name_of(migrated_database()), test["NAME"])
+    else:
+        test["TEMPLATE"] = name_of(migrated_database())
+
+
+@pytest.fixture(scope="session")
+def django_db_keepdb() -> bool:
+    """Have Django take the copy, where it is a file."""
+    return ON_SQLITE
 
 
 class Api:
@@ -193,5 +235,6 @@ def store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, db: N
 @pytest.fixture(scope="session")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """The service on its production server, with 4 workers and a database of its own."""
-    with live_service(tmp_path_factory.mktemp("service"), workers=4) as service:
+    folder = tmp_path_factory.mktemp("service")
+    with live_service(folder, workers=4, METRICS_DIR=str(folder)) as service:
         yield service

@@ -2,16 +2,21 @@
 
     python -m tests.run [--quick] [OPTION OF PYTEST ...]
 
-On SQLite runs what needs one process, and of the rest what depends on the database; on PostgreSQL what
-touches a database, and the whole system. `--quick` runs what needs one process, on SQLite, and asks a
-PostgreSQL that answers some questions from the event loop.
+On SQLite runs what needs one process, and of the rest what depends on the database; on PostgreSQL the whole
+system, and what touches a database. `--quick` runs what needs one process, on SQLite, and asks a PostgreSQL
+that answers some questions from the event loop.
+
+Requests to the API run on both databases: the contract must hold on each. So do pages and commands that
+have SQL of their own, locks or limits. The others (`same_on_both`) say the same to Django's ORM wherever
+they run, and the tests of the API and of browsers show that to PostgreSQL: they run on SQLite, and on
+PostgreSQL as well in CI or with THOROUGH=1.
 
 PostgreSQL is the one that DATABASE_URL names, or one of our own where its programs are installed, or a
 local one that answers. Without any, the system runs on SQLite; not in CI (`CI=true`), where a silent skip
 would be a failure nobody sees.
 
-A process for each core shares the tests. Their order (tests/conftest.py) must stay, so that those which
-empty the database come last in each: what hands out whole files (`--dist loadfile`) would mix them.
+A process for each core shares the tests, by whole files: tests of a file share services. They come in the
+order of tests/conftest.py. Databases are migrated once, and copied.
 """
 
 import os
@@ -24,13 +29,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psycopg
+
+from tests import environment  # noqa: F401  It fixes the variables.
 from tests.support import servers
+from tests.support.live import manage, migrated_server
 from tests.support.postgresql import postgresql_server, programs
+from tests.support.thorough import THOROUGH
 
 # A server of our own holds the connections of many services at once, and needn't survive a crash.
 ROOMY = ("max_connections=300", "fsync=off", "autovacuum=off")
 ON_SQLITE = "not system or each_database"
-ON_POSTGRESQL = "system or database"
+ON_POSTGRESQL = "system or database" if THOROUGH else "system or (database and not same_on_both)"
 EVENT_LOOP = "tests/system/loop/test_loop.py"
 MEMORY = Path("/dev/shm")  # Where Linux keeps files in memory.
 ROOM = 4 * 1024**3  # Bytes.
@@ -39,12 +49,20 @@ CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os
 MOST = 4  # Processes that test at once; more would want more of PostgreSQL.
 
 
-def run(name: str, tests: str, arguments: list[str], processes: int = CORES, **environment: str) -> int:
+def run(name: str, tests: str, arguments: list[str], processes: int = CORES, **variables: str) -> int:
     """Run pytest once, on the tests that an expression of markers chooses; return its exit status."""
     print(f"\n=== Tests on {name} ===", flush=True)
-    shared = ["-n", str(min(processes, MOST)), "--dist", "load"]
+    shared = ["-n", str(min(processes, MOST)), "--dist", "loadfile", "--no-loadscope-reorder"]
     command = [sys.executable, "-m", "pytest", *shared, "-m", tests, *arguments]
-    return subprocess.run(command, env=os.environ | environment, check=False).returncode
+    return subprocess.run(command, env=os.environ | variables, check=False).returncode
+
+
+def run_on_sqlite(name: str, tests: str, arguments: list[str]) -> int:
+    """Run pytest on copies of one SQLite database."""
+    with tempfile.TemporaryDirectory() as folder:
+        url = f"sqlite:///{folder}/migrated.sqlite3"
+        manage(os.environ | {"DATABASE_URL": url}, "migrate", "--verbosity", "0")
+        return run(name, tests, arguments, DATABASE_URL="", MIGRATED_DATABASE=url)
 
 
 @contextmanager
@@ -61,11 +79,20 @@ def temporary_files_in_memory() -> Iterator[None]:
 
 @contextmanager
 def postgresql() -> Iterator[str | None]:
-    """Yield the URL of a PostgreSQL where databases can be made, or None."""
+    """Yield the URL of a PostgreSQL where databases can be made, or None.
+
+    One of our own has a migrated database to copy, and a stopped server with one can be copied as well.
+    """
     if os.environ.get("DATABASE_URL", "").startswith("postgres") or programs() is None:
         yield servers.postgresql()
         return
-    with postgresql_server(*ROOMY) as server:
+    template = migrated_server()
+    with postgresql_server(*ROOMY, copy_of=template) as server:
+        with psycopg.connect(server.url, autocommit=True) as connection:
+            # Nobody may be connected to a database that is copied.
+            connection.execute("CREATE DATABASE migrated TEMPLATE postgres")
+        os.environ["MIGRATED_DATABASE"] = server.url.removesuffix("/postgres") + "/migrated"
+        os.environ["MIGRATED_SERVER"] = str(template.data.parent)
         yield server.url
 
 
@@ -78,7 +105,7 @@ def main(arguments: list[str]) -> int:
     with temporary_files_in_memory():
         if arguments[:1] == ["--quick"]:
             others = ["--ignore=tests/system", *arguments[1:]]
-            status = run("SQLite, in one process", "not system", others, DATABASE_URL="")
+            status = run_on_sqlite("SQLite, in one process", "not system", others)
             return status or (0 if arguments[1:] else ask_postgresql())
         with postgresql() as url:
             return on_each(url, arguments)
@@ -95,7 +122,7 @@ def ask_postgresql() -> int:
 def on_each(postgresql: str | None, arguments: list[str]) -> int:
     """Run the tests on SQLite, then on PostgreSQL; return the first failure's exit status."""
     if postgresql is not None:
-        failed = run("SQLite", ON_SQLITE, arguments, DATABASE_URL="")
+        failed = run_on_sqlite("SQLite", ON_SQLITE, arguments)
         if failed:
             return failed
         # One more, since some wait for the services that they ask.
@@ -103,7 +130,7 @@ def on_each(postgresql: str | None, arguments: list[str]) -> int:
     if os.environ.get("CI") == "true":
         print("No PostgreSQL answers, and CI must test on one. Start it, or set DATABASE_URL.")
         return 1
-    failed = run("SQLite", "", arguments, DATABASE_URL="")
+    failed = run_on_sqlite("SQLite", "", arguments)
     print("SKIPPED: the tests on PostgreSQL. Start one with `docker compose up -d`.")
     return failed
 

@@ -28,6 +28,12 @@ class Clerk:
 
     def manage(self, *arguments: str) -> str:
         """Run a command and return what it prints."""
+        status, out, err = self.run(*arguments)
+        assert status == 0, err
+        return out
+
+    def run(self, *arguments: str) -> tuple[int, str, str]:
+        """Run a command; return its exit status, its output and its errors."""
         if self.process is None:
             self.process = subprocess.Popen(
                 [python(), "-m", "tests.support.clerk"],
@@ -38,8 +44,7 @@ class Clerk:
         self.process.stdin.write(json.dumps(arguments) + "\n")
         self.process.stdin.flush()
         status, out, err = json.loads(self.process.stdout.readline())
-        assert status == 0, err
-        return str(out)
+        return int(status), str(out), str(err)
 
     def close(self) -> None:
         if self.process is not None:

@@ -7,6 +7,7 @@ import pytest
 from django.core.cache import cache
 from django.db import connection
 from django.db.backends.base.operations import BaseDatabaseOperations
+from django.test import TransactionTestCase
 
 from accounts.quota.fallback import FallbackQuotaStore
 from accounts.usage.write_behind import UsageRecorder
@@ -17,10 +18,12 @@ AUDIT = "backoffice_auditentry"
 
 
 @pytest.fixture(scope="session")
-def audit_trail_goes_between_tests() -> Iterator[None]:
-    """Empty all tables after a test that commits, the audit trail too: its triggers rest meanwhile.
+def database_restored_after_commits() -> Iterator[None]:
+    """Give each test the database as the migrations left it, in any order, also after a test that commits.
 
-    In the transaction that empties the tables, and by the tables' owner: nothing of the service can do it.
+    Django restores it before the next test that commits, so that all of those had to come last.
+    The audit trail is emptied, too: the tables' owner disables its triggers in the transaction that empties
+    the tables. Nothing of the service can do it.
     """
     flush = BaseDatabaseOperations.execute_sql_flush
 
@@ -36,8 +39,18 @@ def audit_trail_goes_between_tests() -> Iterator[None]:
             statements = [rest, *statements, wake]
         flush(operations, statements)
 
+    database: Any = connection
+    test_case: Any = TransactionTestCase
+    empty = test_case._fixture_teardown
+
+    def empty_and_restore(case: Any) -> None:
+        empty(case)
+        database.creation.deserialize_db_from_string(database._test_serialized_contents)
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(BaseDatabaseOperations, "execute_sql_flush", flush_all)
+        patch.setattr(test_case, "_fixture_setup", classmethod(lambda _: None))
+        patch.setattr(test_case, "_fixture_teardown", empty_and_restore)
         yield
 
 

@@ -23,6 +23,7 @@ import redis
 from psycopg import sql
 
 from petstore.loop.scripts import OWNER
+from petstore.observability.healthcheck import lives
 from tests.support.clerk import Clerk
 from tests.support.packages import python
 from tests.support.postgresql import PostgreSQLServer, postgresql_server
@@ -32,14 +33,20 @@ ROOT = Path(__file__).parents[2]
 STOP_SECONDS = 15
 
 
+def run_manage(
+    environment: dict[str, str], *arguments: str | bytes, **options: Any
+) -> subprocess.CompletedProcess[Any]:
+    """Run a manage.py command as a process of its own."""
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    command = [python(), "manage.py", *arguments]
+    return subprocess.run(command, cwd=ROOT, env=environment, check=False, **streams | options)
+
+
 def manage(environment: dict[str, str], *arguments: str) -> str:
     """Run a manage.py command and return what it prints."""
-    done = subprocess.run(
-        [python(), "manage.py", *arguments],
-        cwd=ROOT, env=environment, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    done = run_manage(environment, *arguments)
     assert done.returncode == 0, done.stderr
-    return done.stdout
+    return str(done.stdout)
 
 
 class Service:
@@ -48,6 +55,7 @@ class Service:
     def __init__(self, environment: dict[str, str], folder: Path) -> None:
         self.environment = environment
         self.folder = folder
+        self.root = ROOT  # Of the version that is served.
         self.url = f"http://127.0.0.1:{environment['PORT']}"
         self.process: subprocess.Popen[bytes] | None = None
         self.clerk = Clerk(environment)
@@ -92,43 +100,42 @@ class Service:
         command = [python(), "manage.py", "serve", "--workers", str(workers)]
         with (self.folder / "serve.log").open("ab") as log:
             self.process = subprocess.Popen(
-                command, cwd=ROOT, env=self.environment, stdout=log, stderr=subprocess.STDOUT
+                command, cwd=self.root, env=self.environment, stdout=log, stderr=subprocess.STDOUT
             )
         end = time.monotonic() + patience
         while time.monotonic() < end:
             assert self.process.poll() is None, self.log()
-            try:
-                httpx.get(f"{self.url}/healthz", timeout=1).raise_for_status()
-            except httpx.HTTPError:
-                time.sleep(0.05)  # Waits for a start; no test passes by sleeping.
-            else:
+            if lives(int(self.environment["PORT"])):
                 return
+            time.sleep(0.05)  # Waits for a start; no test passes by sleeping.
         raise AssertionError(f"The service did not start:\n{self.log()}")
 
-    def stop(self) -> None:
-        """Stop, as an operator would."""
+    def stop(self) -> int:
+        """Stop, as an operator would; return the exit status."""
         self.clerk.close()
+        status = 0
         if self.process is not None:
             self.process.terminate()
             try:
-                self.process.wait(STOP_SECONDS)
+                status = self.process.wait(STOP_SECONDS)
             except subprocess.TimeoutExpired:
                 self.process.kill()
-                self.process.wait()
+                status = self.process.wait()
             self.process = None
+        return status
 
     def processes(self) -> list[int]:
         """Return the ids of the process that was started and of its living workers, oldest first."""
         assert self.process is not None
         parent = self.process.pid
         children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
-        return [parent, *(int(pid) for pid in children if lives(pid))]
+        return [parent, *(int(pid) for pid in children if is_running(pid))]
 
     def log(self) -> str:
         return (self.folder / "serve.log").read_text(errors="replace")
 
 
-def lives(pid: str) -> bool:
+def is_running(pid: str) -> bool:
     """Tell whether a process is there and no zombie, proc_pid_stat(5)."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] != "Z"
@@ -176,8 +183,10 @@ def name_of(url: str) -> str:
 def migrated_database() -> str:
     """Return the URL of a migrated database to copy, in a twentieth of the time that migrating takes.
 
-    It goes when this process ends.
+    It is the one that MIGRATED_DATABASE names (tests/run.py), or one that goes when this process ends.
     """
+    if shared := os.environ.get("MIGRATED_DATABASE"):
+        return shared
     until_the_end = ExitStack()
     atexit.register(until_the_end.close)
     folder = Path(until_the_end.enter_context(tempfile.TemporaryDirectory()))
@@ -188,7 +197,9 @@ def migrated_database() -> str:
 
 @cache
 def migrated_server() -> PostgreSQLServer:
-    """Return a stopped PostgreSQL server to copy, with a migrated database; as above."""
+    """Return a stopped PostgreSQL server to copy, with a migrated database; as above, MIGRATED_SERVER's."""
+    if shared := os.environ.get("MIGRATED_SERVER"):
+        return PostgreSQLServer(Path(shared))
     until_the_end = ExitStack()
     atexit.register(until_the_end.close)
     server = until_the_end.enter_context(postgresql_server("fsync=off"))
@@ -197,24 +208,26 @@ def migrated_server() -> PostgreSQLServer:
     return server
 
 
+def stopped_service(folder: Path, url: str, **environment: str) -> Service:
+    """Return a service on this database that is not started; keyword arguments are variables."""
+    port = str(free_port())
+    own = {"PORT": port, "BASE_URL": f"http://127.0.0.1:{port}/v1", "DATABASE_URL": url}
+    return Service(os.environ | own | environment, folder)
+
+
 @contextmanager
 def live_service(folder: Path, *, workers: int, **environment: str) -> Iterator[Service]:
     """Yield a migrated, running service; keyword arguments are environment variables.
 
     On PostgreSQL it has a Redis of its own, hence serves on event loops; on SQLite neither.
     """
-    port = str(free_port())
     with ExitStack() as stack:
-        if "DATABASE_URL" in environment:
-            manage(os.environ | environment, "migrate", "--verbosity", "0")
-        else:
-            copy = own_database(folder, copy_of=migrated_database())
-            environment["DATABASE_URL"] = stack.enter_context(copy)
-        if "REDIS_URL" not in environment and not environment["DATABASE_URL"].startswith("sqlite"):
+        url = environment.get("DATABASE_URL")
+        url = url or stack.enter_context(own_database(folder, copy_of=migrated_database()))
+        if "REDIS_URL" not in environment and not url.startswith("sqlite"):
             environment["REDIS_URL"] = stack.enter_context(redis_server(folder)).url
         disown(environment.get("REDIS_URL", ""))
-        own = {"PORT": port, "BASE_URL": f"http://127.0.0.1:{port}/v1"}
-        service = Service(os.environ | own | environment, folder)
+        service = stopped_service(folder, **environment | {"url": url})
         try:
             service.start(workers)
             yield service

@@ -13,7 +13,7 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +23,7 @@ from tests.support.servers import free_port, wait_until
 
 DEBIAN = "usr/lib/postgresql/*/bin/initdb"
 STOP_SECONDS = 30
-SMART, FAST, IMMEDIATE = (
-    signal.SIGTERM,
-    signal.SIGINT,
-    signal.SIGQUIT,
-)  # The manual, "Shutting Down the Server".
+FAST, IMMEDIATE = signal.SIGINT, signal.SIGQUIT  # The manual, "Shutting Down the Server".
 OWNER = "postgres"  # The server refuses to run as root.
 
 
@@ -135,14 +131,18 @@ def server_folder() -> Iterator[Path]:
 
 
 @contextmanager
-def postgresql_server(*options: str, copy_of: PostgreSQLServer | None = None) -> Iterator[PostgreSQLServer]:
-    """Yield a running server of our own, empty or with what a stopped one has."""
+def postgresql_server(
+    *options: str, copy_of: PostgreSQLServer | None = None, standby_of: PostgreSQLServer | None = None
+) -> Iterator[PostgreSQLServer]:
+    """Yield a running server: empty, a copy of a stopped one, or the streaming standby of a running one."""
     with server_folder() as folder:
         server = PostgreSQLServer(folder, *options)
-        if copy_of is None:
-            server.make()
-        else:
+        if copy_of is not None:
             server.copy(copy_of)
+        elif standby_of is not None:
+            server.follow(standby_of)
+        else:
+            server.make()
         try:
             server.start()
             yield server
@@ -150,17 +150,9 @@ def postgresql_server(*options: str, copy_of: PostgreSQLServer | None = None) ->
             end(server)
 
 
-@contextmanager
-def standby_server(primary: PostgreSQLServer, *options: str) -> Iterator[PostgreSQLServer]:
-    """Yield a running streaming standby of a server."""
-    with server_folder() as folder:
-        server = PostgreSQLServer(folder, *options)
-        server.follow(primary)
-        try:
-            server.start()
-            yield server
-        finally:
-            end(server)
+def standby_server(primary: PostgreSQLServer, *options: str) -> AbstractContextManager[PostgreSQLServer]:
+    """Return what yields a running streaming standby of a server."""
+    return postgresql_server(*options, standby_of=primary)
 
 
 def end(server: PostgreSQLServer) -> None:

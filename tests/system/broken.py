@@ -2,14 +2,14 @@
 
 import http.client
 import json
+import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 from tests.support.live import Service
 
@@ -22,16 +22,24 @@ class Reply:
     path: str
     asked: dict[str, str]
     status: int
-    headers: Message
+    headers: dict[str, str]
     body: bytes
     seen: dict[str, Any] = field(default_factory=dict)  # What a variant remembers from reply to reply.
 
     @property
-    def rows(self) -> Any:
+    def value(self) -> Any:
         return json.loads(self.body)
 
-    def become(self, value: Any) -> None:
+    def become(self, value: Any, status: int = 0) -> None:
         self.body = json.dumps(value).encode()
+        self.status = status or self.status
+        self.headers["content-type"] = "application/json"
+
+    def is_page_of(self, path: str, query: str = "") -> bool:
+        """Tell whether this is what a list has, or a row of it."""
+        return (
+            self.path.startswith(path) and query in self.path and (self.method, self.status) == ("GET", 200)
+        )
 
 
 Variant = Callable[[Reply], object]
@@ -49,9 +57,8 @@ def broken(service: Service, variant: Variant) -> Iterator[str]:
             connection = http.client.HTTPConnection(upstream.netloc, timeout=30)
             connection.request(self.command, self.path, body or None, dict(self.headers))
             answer = connection.getresponse()
-            headers = Message()
-            for name, value in answer.getheaders():
-                headers[name] = value.replace(f"{service.url}/v1", f"http://{self.headers['Host']}/v1")
+            own = f"http://{self.headers['Host']}/v1"
+            headers = {name: value.replace(f"{service.url}/v1", own) for name, value in answer.getheaders()}
             reply = Reply(
                 self.command, self.path, dict(self.headers), answer.status, headers, answer.read(), seen
             )
@@ -71,47 +78,66 @@ def broken(service: Service, variant: Variant) -> Iterator[str]:
         def log_message(self, *args: object) -> None:
             """Say nothing."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Proxy) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}/v1"
-        finally:
-            server.shutdown()
-            thread.join()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Proxy)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/v1"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
 
 
 # --- What can break; beside each, the check that finds it ----------------------------------------
 
 
-def without(header: str) -> Variant:
-    """Drop a header from all answers."""
-    return lambda reply: reply.headers.__delitem__(header)
+def header(name: str, change: Callable[[str], str | None]) -> Variant:
+    """Change a header, or drop it where the change is None."""
+
+    def vary(reply: Reply) -> None:
+        for sent, value in list(reply.headers.items()):
+            if sent.lower() == name.lower():
+                del reply.headers[sent]
+                if (changed := change(value)) is not None:
+                    reply.headers[sent] = changed
+
+    return vary
 
 
-def with_other(header: str, other: Callable[[Reply, str], str]) -> Variant:
-    """Change the value of a header where it is there."""
+def without(name: str) -> Variant:
+    return header(name, lambda value: None)
 
-    def change(reply: Reply) -> None:
-        if value := reply.headers[header]:
-            reply.headers.replace_header(header, other(reply, value))
 
-    change.__name__ = other.__name__
-    return change
+def status(was: int, becomes: int, path: str = "/v1/", code: bytes = b"") -> Variant:
+    """Give the responses to a path that have one status, and this in their body, another."""
+
+    def vary(reply: Reply) -> None:
+        if reply.status == was and reply.path.startswith(path) and code in reply.body:
+            reply.status = becomes
+
+    return vary
+
+
+def body(path: str, change: Callable[[Any, Reply], Any], query: str = "") -> Variant:
+    """Change what is in the pages of a list, or in another answer to GET."""
+
+    def vary(reply: Reply) -> None:
+        if reply.is_page_of(path, query) and reply.body:
+            reply.become(change(reply.value, reply))
+
+    return vary
+
+
+def feed(change: Callable[[list[Any], Reply], Any]) -> Variant:
+    """Change the pages of the feed that have events."""
+    return body("/v1/events?", lambda events, reply: change(events, reply) if events else events)
 
 
 def remaining_never_falls(reply: Reply) -> None:
-    caller = reply.asked.get("Authorization", "")
-    for header in ("X-RateLimit-Remaining", "RateLimit"):
-        with_other(header, lambda reply, value: reply.seen.setdefault(header + caller, value))(reply)  # noqa: B023
-
-
-def remaining_contradicts(reply: Reply, value: str) -> str:
-    return str(int(value) + 7)
-
-
-def reset_in_milliseconds(reply: Reply, value: str) -> str:
-    return value + "000"
+    for name, value in list(reply.headers.items()):
+        if name.lower() in {"x-ratelimit-remaining", "ratelimit"}:
+            reply.headers[name] = reply.seen.setdefault(name + reply.asked.get("Authorization", ""), value)
 
 
 def plain_404(reply: Reply) -> None:
@@ -119,32 +145,12 @@ def plain_404(reply: Reply) -> None:
         reply.become({"detail": "Not found."})
 
 
-def link_from_the_host_header(reply: Reply, value: str) -> str:
-    return value.replace("127.0.0.1", "internal.example.com")
-
-
-def link_forgets_the_filter(reply: Reply, value: str) -> str:
-    return value.replace("&status=available", "").replace("status=available&", "")
-
-
-def page_lacks_a_row(reply: Reply) -> None:
-    if reply.path.startswith("/v1/pets?") and "cursor=" in reply.path and reply.status == 200:
-        reply.become(reply.rows[1:])
-
-
-def page_repeats_a_row(reply: Reply) -> None:
-    if reply.path.startswith("/v1/pets") and reply.method == "GET" and reply.status == 200:
-        query = parse_qs(urlsplit(reply.path).query)
-        rows = reply.rows
-        if "cursor" in query:
-            reply.become([reply.seen["last"], *rows[:-1]])
-        elif isinstance(rows, list) and rows:
-            reply.seen["last"] = rows[-1]
-
-
-def filters_are_ignored(reply: Reply) -> None:
-    if reply.path.startswith("/v1/pets?") and "status=" in reply.path and reply.status == 200:
-        reply.become([row | {"status": "sold"} for row in reply.rows])
+def repeat_a_row(rows: Any, reply: Reply) -> Any:
+    if "cursor=" in reply.path:
+        return [reply.seen["last"], *rows[:-1]]
+    if isinstance(rows, list) and rows:
+        reply.seen["last"] = rows[-1]
+    return rows
 
 
 def last_page_names_a_next(reply: Reply) -> None:
@@ -154,143 +160,81 @@ def last_page_names_a_next(reply: Reply) -> None:
 
 def etag_is_ignored(reply: Reply) -> None:
     if reply.status == 304:
-        reply.status = 200
-        reply.headers["content-type"] = "application/json"
-        reply.body = b"[]"
+        reply.become([], 200)
 
 
-def ids_are_strings(reply: Reply) -> None:
-    if reply.path.startswith("/v1/pets") and reply.method == "GET" and reply.status == 200 and reply.body:
-        rows = reply.rows
-        for row in rows if isinstance(rows, list) else [rows]:
-            row["id"] = str(row["id"])
-        reply.become(rows)
+def with_text_ids(rows: Any, reply: Reply) -> Any:
+    many = rows if isinstance(rows, list) else [rows]
+    changed = [row | {"id": str(row["id"])} for row in many]
+    return changed if isinstance(rows, list) else changed[0]
 
 
 def too_soon(reply: Reply) -> None:
     """Refuse the 20th request, without a Retry-After."""
     reply.seen["requests"] = reply.seen.get("requests", 0) + 1
     if reply.path.startswith("/v1/") and reply.seen["requests"] >= 20:
-        reply.status = 429
-        reply.headers["content-type"] = "application/json"
-        reply.become({"code": "rate_limit_exceeded", "message": "Wait.", "status": 429})
+        reply.become({"code": "rate_limit_exceeded", "message": "Wait.", "status": 429}, 429)
 
 
 def other_media_type_is_400(reply: Reply) -> None:
     if reply.status == 415:
-        reply.status = 400
-        reply.become({"code": "malformed_json", "message": "No JSON.", "status": 400})
-
-
-def status_is_not_documented(reply: Reply) -> None:
-    if reply.path.startswith("/v1/categories") and reply.status == 200:
-        reply.status = 203
+        reply.become({"code": "malformed_json", "message": "No JSON.", "status": 400}, 400)
 
 
 def every_code_is_another(reply: Reply) -> None:
     if reply.path.startswith("/v1/") and reply.status >= 400:
-        reply.become(reply.rows | {"code": "cursor_expired"})
+        reply.become(reply.value | {"code": "cursor_expired"})
 
 
 def anyone_may_read(reply: Reply) -> None:
     if reply.status == 401:
-        reply.status = 200
-        reply.become([])
+        reply.become([], 200)
 
 
-def sold_twice(reply: Reply) -> None:
-    if reply.status == 409 and b"pet_not_available" in reply.body:
-        reply.status = 201
+def account_costs_one(shown: Any, reply: Reply) -> Any:
+    reply.seen["reads"] = reply.seen.get("reads", 0) + 1
+    shown["quota"]["day"]["used"] += reply.seen["reads"]
+    return shown
 
 
-def in_account(change: Callable[[Reply, Any], object]) -> Variant:
-    """Change what the account shows of its quota."""
-
-    def vary(reply: Reply) -> None:
-        if reply.path == "/v1/account" and reply.status == 200:
-            shown = reply.rows
-            change(reply, shown["quota"])
-            reply.become(shown)
-
-    vary.__name__ = change.__name__
-    return vary
-
-
-def account_costs_one(reply: Reply, quota: Any) -> None:
-    reply.seen["looks"] = reply.seen.get("looks", 0) + 1
-    quota["day"]["used"] += reply.seen["looks"]
-
-
-def account_contradicts_the_headers(reply: Reply, quota: Any) -> None:
-    quota["minute"]["remaining"] += 7
+def account_contradicts_the_headers(shown: Any, reply: Reply) -> Any:
+    shown["quota"]["minute"]["remaining"] += 7
+    return shown
 
 
 # --- The feed
 
 
-def in_feed(change: Callable[[Reply, list[Any]], object]) -> Variant:
-    """Change the pages of the feed that have events."""
-
-    def vary(reply: Reply) -> None:
-        if reply.path.startswith("/v1/events?") and reply.status == 200 and (events := reply.rows):
-            change(reply, events)
-
-    vary.__name__ = change.__name__
-    return vary
-
-
-def event_comes_twice(reply: Reply, events: list[Any]) -> None:
-    reply.become([events[0], *events])
-
-
-def event_comes_again_under_another_id(reply: Reply, events: list[Any]) -> None:
-    reply.become([*events, events[-1] | {"id": events[-1]["id"] + 1}])
-
-
-def event_is_lost(reply: Reply, events: list[Any]) -> None:
-    reply.become([event for event in events if event["type"] != "order.cancelled"])
-
-
-def newest_first(reply: Reply, events: list[Any]) -> None:
-    reply.become(events[::-1])
-
-
-def event_tells_of_another_status(reply: Reply, events: list[Any]) -> None:
+def with_another_status(events: list[Any], reply: Reply) -> list[Any]:
     for event in events:
         if event["type"] == "pet.status_changed":
             event["data"]["pet"]["status"] = "sold"
-    reply.become(events)
+    return events
 
 
-def event_ids_are_strings(reply: Reply, events: list[Any]) -> None:
-    reply.become([event | {"id": str(event["id"])} for event in events])
-
-
-def second_time_is_shorter(reply: Reply, events: list[Any]) -> None:
+def shorter_the_second_time(events: list[Any], reply: Reply) -> list[Any]:
     seen = reply.seen.setdefault("pages", set())
-    if reply.path in seen:
-        reply.become(events[1:])
+    shown = events[1:] if reply.path in seen else events
     seen.add(reply.path)
+    return shown
 
 
-def type_is_ignored(reply: Reply, events: list[Any]) -> None:
-    if "type=order" in reply.path:
-        reply.become([reply.seen["event"], *events])
-    reply.seen.setdefault("event", events[0])
+def of_any_type(events: list[Any], reply: Reply) -> list[Any]:
+    first = reply.seen.setdefault("event", events[0])
+    return [first, *events] if "type=order" in reply.path else events
+
+
+def feed_does_not_say_where_to_go_on(reply: Reply) -> None:
+    if reply.path.startswith("/v1/events"):
+        without("Link")(reply)
 
 
 def any_cursor_will_do(reply: Reply) -> None:
     if reply.path.startswith("/v1/events?cursor=conformance"):
-        reply.status = 200
-        reply.become([])
+        reply.become([], 200)
 
 
-def feed_begins_before_a_time_to_come(reply: Reply) -> None:
-    if reply.path.startswith("/v1/events") and "since=9999" in reply.path:
-        at = "2026-11-23T09:30:00Z"
-        reply.become([{"id": 1, "type": "pet.created", "createdAt": at, "data": {}}])
-
-
+EVENT = {"id": 1, "type": "pet.created", "createdAt": "2026-11-23T09:30:00Z", "data": {}}
 FOLLOWED = "feed_tells_once_of_all_that_was_written"
 VARIANTS: list[tuple[Variant, str]] = [
     (without("X-RateLimit-Remaining"), "every_answer_tells_the_quota"),
@@ -300,39 +244,41 @@ VARIANTS: list[tuple[Variant, str]] = [
     (without("Allow"), "wrong_method_names_the_right_ones"),
     (without("Vary"), "caches_keep_callers_apart"),
     (remaining_never_falls, "every_request_costs"),
-    (with_other("X-RateLimit-Remaining", remaining_contradicts), "every_answer_tells_the_quota"),
-    (with_other("X-RateLimit-Reset", reset_in_milliseconds), "every_answer_tells_the_quota"),
+    (header("X-RateLimit-Remaining", lambda left: str(int(left) + 7)), "every_answer_tells_the_quota"),
+    (header("X-RateLimit-Reset", lambda seconds: f"{seconds}000"), "every_answer_tells_the_quota"),
+    (status(404, 400, code=b"pet_not_found"), "unknown_pet_is_not_found"),
     (plain_404, "unknown_path_is_an_error"),
-    (with_other("Link", link_from_the_host_header), "lists_come_in_pages"),
-    (with_other("Link", link_forgets_the_filter), "filters_are_obeyed"),
-    (page_lacks_a_row, "lists_come_in_pages"),
-    (page_repeats_a_row, "lists_come_in_pages"),
+    (header("Link", lambda link: link.replace("127.0.0.1", "internal.example.com")), "lists_come_in_pages"),
+    (
+        header("Link", lambda link: re.sub("&status=available|status=available&", "", link)),
+        "filters_are_obeyed",
+    ),
+    (body("/v1/pets?", lambda rows, _: rows[1:], "cursor="), "lists_come_in_pages"),
+    (body("/v1/pets", repeat_a_row), "lists_come_in_pages"),
     (last_page_names_a_next, "lists_come_in_pages"),
-    (filters_are_ignored, "filters_are_obeyed"),
+    (
+        body("/v1/pets?", lambda rows, _: [row | {"status": "sold"} for row in rows], "status="),
+        "filters_are_obeyed",
+    ),
     (etag_is_ignored, "etag_saves_the_body"),
-    (ids_are_strings, "every_answer_is_documented"),
+    (body("/v1/pets", with_text_ids), "every_answer_is_documented"),
     (too_soon, "refusal_says_when_to_come_back"),
     (other_media_type_is_400, "other_media_type_is_refused"),
-    (status_is_not_documented, "every_answer_is_documented"),
+    (status(200, 203, "/v1/categories"), "every_answer_is_documented"),
     (anyone_may_read, "missing_key_is_refused"),
     (without("Idempotent-Replayed"), "pet_is_added_ordered_and_free_again"),
-    (in_account(account_costs_one), "account_tells_what_is_left_and_is_free"),
-    (in_account(account_contradicts_the_headers), "account_tells_what_is_left_and_is_free"),
-    *(
-        (in_feed(change), FOLLOWED)
-        for change in (
-            event_comes_twice,
-            event_comes_again_under_another_id,
-            event_is_lost,
-            newest_first,
-            event_tells_of_another_status,
-            second_time_is_shorter,
-            type_is_ignored,
-        )
-    ),
-    (in_feed(event_ids_are_strings), "every_answer_is_documented"),
-    (without("Link"), "feed_ends_where_it_goes_on"),
-    (feed_begins_before_a_time_to_come, "feed_ends_where_it_goes_on"),
+    (body("/v1/account", account_costs_one), "account_tells_what_is_left_and_is_free"),
+    (body("/v1/account", account_contradicts_the_headers), "account_tells_what_is_left_and_is_free"),
+    (status(409, 201, code=b"pet_not_available"), "pet_is_added_ordered_and_free_again"),
+    (feed(lambda events, _: [events[0], *events]), FOLLOWED),
+    (feed(lambda events, _: [*events, events[-1] | {"id": events[-1]["id"] + 1}]), FOLLOWED),
+    (feed(lambda events, _: [one for one in events if one["type"] != "order.cancelled"]), FOLLOWED),
+    (feed(lambda events, _: events[::-1]), FOLLOWED),
+    (feed(with_another_status), FOLLOWED),
+    (feed(shorter_the_second_time), FOLLOWED),
+    (feed(of_any_type), FOLLOWED),
+    (feed(with_text_ids), "every_answer_is_documented"),
+    (feed_does_not_say_where_to_go_on, "feed_ends_where_it_goes_on"),
+    (body("/v1/events", lambda _, reply: [EVENT], "since=9999"), "feed_ends_where_it_goes_on"),
     (any_cursor_will_do, "bad_places_in_the_feed_are_refused"),
-    (sold_twice, "pet_is_added_ordered_and_free_again"),
 ]

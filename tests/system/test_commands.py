@@ -1,6 +1,5 @@
 """Commands as processes: their exit statuses, their streams, and what a signal does."""
 
-import json
 import os
 import pty
 import signal
@@ -11,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.support.live import ROOT, Service
+from tests.support.live import ROOT, Service, run_manage
 from tests.support.packages import python
 from tests.support.servers import START_SECONDS, free_port, wait_until
 
@@ -38,35 +37,29 @@ def on_a_terminal(*arguments: str, **environment: str) -> str:
     return b"".join(parts).decode()
 
 
-REFUSED = ("conformance", "nowhere", "--key", "psk_live_x")
 SOON_REFUSED = ("serve", "--port", "99999")  # It loads least.
 
 
 @pytest.mark.parametrize(
-    ("command", "variables", "has_colours"),
+    ("options", "variables", "has_colours"),
     [
-        (REFUSED, {}, True),
-        (SOON_REFUSED, {}, True),
-        (SOON_REFUSED, {"NO_COLOR": ""}, True),
-        (SOON_REFUSED, {"NO_COLOR": "1"}, False),
-        (SOON_REFUSED, {"DJANGO_COLORS": "nocolor"}, False),
-        ((*SOON_REFUSED, "--no-color"), {}, False),
-        ((*SOON_REFUSED, "--force-color"), {"NO_COLOR": "1"}, True),
+        ([], {"NO_COLOR": ""}, True),
+        ([], {"NO_COLOR": "1"}, False),
+        ([], {"DJANGO_COLORS": "nocolor"}, False),
+        (["--no-color"], {}, False),
+        (["--force-color"], {"NO_COLOR": "1"}, True),
     ],
 )
 def test_terminal_has_colours_unless_it_wants_none(
-    command: tuple[str, ...], variables: dict[str, str], *, has_colours: bool
+    options: list[str], variables: dict[str, str], *, has_colours: bool
 ) -> None:
-    shown = on_a_terminal(*command, **variables)
+    shown = on_a_terminal(*SOON_REFUSED, *options, **variables)
     assert ("\x1b[" in shown) is has_colours
-    assert command is REFUSED or "Can't listen on 127.0.0.1 port 99999" in shown
+    assert "Can't listen on 127.0.0.1 port 99999" in shown
 
 
 def test_pipe_has_no_colours() -> None:
-    done = subprocess.run(
-        [python(), "manage.py", *SOON_REFUSED], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert "\x1b[" not in done.stderr
+    assert "\x1b[" not in run_manage(dict(os.environ), *SOON_REFUSED).stderr
 
 
 @pytest.mark.parametrize("moment", ["at once", "in service"])
@@ -116,38 +109,32 @@ def test_service_says_where_it_is_once_it_responds_there(service: Service, host:
 
 
 def test_exit_status_and_streams_are_those_of_a_good_command(service: Service) -> None:
-    def manage(*command: str) -> tuple[int, str, str]:
-        done = subprocess.run(
-            [python(), "manage.py", *command],
-            cwd=ROOT, env=service.environment, capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        return done.returncode, done.stdout, done.stderr
-
-    status, out, err = manage("issue_key", "--account", "Process Pets", "--json")
-    assert (status, err) == (0, "")
-    key_id = json.loads(out)["id"]
+    key_id = service.issue("Process Pets")["id"]
     revoke = ("revoke_key", key_id, "--reason", "Lost")
-    assert manage(*revoke) == (0, f"Done. Key {key_id} of Process Pets is revoked.\n", "")
-    assert manage(*revoke) == (1, "", f"CommandError: Key {key_id} is revoked already.\n")
-    status, out, err = manage("revoke_key", key_id)
+    assert service.clerk.run(*revoke) == (0, f"Done. Key {key_id} of Process Pets is revoked.\n", "")
+    done = run_manage(service.environment, *revoke)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"CommandError: Key {key_id} is revoked already.\n"
+    status, out, err = service.clerk.run("revoke_key", key_id)
     assert (status, out) == (2, "")
     assert "the following arguments are required: --reason" in err
 
 
 @pytest.mark.parametrize(
-    "encoding", [{"PYTHONIOENCODING": "latin-1"}, {"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C"}]
-)
-@pytest.mark.parametrize(
-    "command", ["list_keys", "list_keys --account жук", "scan_keys /нет", "export_pets -"]
+    ("encoding", "command"),
+    [
+        ({"PYTHONIOENCODING": "latin-1"}, "list_keys"),
+        ({"LC_ALL": "C"}, "list_keys"),
+        ({"PYTHONIOENCODING": "ascii"}, "list_keys --account жук"),
+        ({"PYTHONIOENCODING": "ascii"}, "scan_keys /нет"),
+        ({"PYTHONIOENCODING": "ascii"}, "export_pets -"),
+    ],
 )
 def test_output_in_an_encoding_without_the_characters_of_a_name_is_no_traceback(
-    service: Service, command: str, encoding: dict[str, str]
+    service: Service, encoding: dict[str, str], command: str
 ) -> None:
     service.manage("issue_key", "--account", "Жук 名前", "--name", "ключ")
-    done = subprocess.run(
-        [python(), "manage.py", *command.split()],
-        cwd=ROOT, env=service.environment | encoding, capture_output=True, check=False,
-    )  # fmt: skip
+    done = run_manage(service.environment | encoding, *command.split(), text=False)
     assert b"Traceback" not in done.stderr
     assert done.returncode == (1 if " /" in command or "жук" in command else 0)
     if command == "list_keys" and "PYTHONIOENCODING" in encoding:
@@ -155,13 +142,9 @@ def test_output_in_an_encoding_without_the_characters_of_a_name_is_no_traceback(
 
 
 def test_option_that_is_no_text_is_refused_in_a_sentence(service: Service) -> None:
-    for command in ([b"issue_key", b"--account", b"caf\xe9"], [b"list_keys", b"--account", b"\xff"]):
-        done = subprocess.run(
-            [python(), "manage.py", *command],
-            cwd=ROOT, env=service.environment, capture_output=True, check=False,
-        )  # fmt: skip
-        assert (done.returncode, done.stdout) == (1, b"")
-        assert done.stderr == b"CommandError: An option is not text in UTF-8.\n"
+    done = run_manage(service.environment, b"issue_key", b"--account", b"caf\xe9")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "CommandError: An option is not text in UTF-8.\n"
 
 
 def test_ctrl_c_while_the_file_is_read_leaves_nothing(service: Service) -> None:
@@ -181,22 +164,24 @@ def test_ctrl_c_while_the_file_is_read_leaves_nothing(service: Service) -> None:
     assert service.manage("export_pets") == before
 
 
-@pytest.mark.parametrize("command", ["export_pets", "list_keys", "list_peppers --json"])
 @pytest.mark.parametrize(
-    ("target", "reason"), [("closed pipe", "Broken pipe"), ("/dev/full", "No space left on device")]
+    ("command", "target", "reason"),
+    [
+        ("export_pets", "closed pipe", "Broken pipe"),
+        ("list_keys", "closed pipe", "Broken pipe"),
+        ("export_pets", "/dev/full", "No space left on device"),
+        ("list_peppers --json", "/dev/full", "No space left on device"),
+    ],
 )
 def test_output_that_nobody_takes_is_told_in_a_sentence(
-    service: Service, target: str, reason: str, command: str
+    service: Service, command: str, target: str, reason: str
 ) -> None:
     if target == "closed pipe":
         reader, writer = os.pipe()
         os.close(reader)
     else:
         writer = os.open(target, os.O_WRONLY)
-    done = subprocess.run(
-        [python(), "manage.py", *command.split()], cwd=ROOT, env=service.environment, stdout=writer,
-        stderr=subprocess.PIPE, check=False,
-    )  # fmt: skip
+    done = run_manage(service.environment, *command.split(), stdout=writer)
     os.close(writer)
     assert done.returncode == 1
-    assert done.stderr.decode() == f"CommandError: Standard output can't be written: {reason}.\n"
+    assert done.stderr == f"CommandError: Standard output can't be written: {reason}.\n"

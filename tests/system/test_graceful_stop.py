@@ -5,6 +5,7 @@ import mmap
 import os
 import signal
 import socket
+import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -20,7 +21,8 @@ from granian.constants import Interfaces
 
 from petstore.serving import lifecycle
 from petstore.serving.server import DrainingServer
-from tests.support.live import STOP_SECONDS, Service, live_service
+from tests.support.live import ROOT, STOP_SECONDS, Service, live_service
+from tests.support.packages import python
 from tests.support.servers import RedisServer, wait_until
 
 PET = json.dumps({"name": "Slow", "categoryId": 1}).encode()
@@ -55,20 +57,6 @@ def refuses(service: Service) -> bool:
         return asking.connect_ex(("127.0.0.1", int(service.environment["PORT"]))) == ECONNREFUSED
 
 
-def test_request_under_way_gets_its_answer_after_the_port_is_closed(
-    tmp_path: Path, mode: dict[str, str]
-) -> None:
-    with live_service(tmp_path, workers=2, **mode) as service:
-        assert service.process is not None
-        with started_post(service, service.roomy_key("Stop")) as sending:
-            service.process.terminate()
-            wait_until(lambda: refuses(service))
-            sending.sendall(PET)
-            assert sending.recv(4096).startswith(b"HTTP/1.1 201 ")
-            assert service.process.wait(STOP_SECONDS) == 0
-        assert "Slow" in service.manage("export_pets", "--format", "csv")
-
-
 def refused_post(service: Service) -> socket.socket:
     """Send a request up to its body, without a key; return when it is refused and its body thrown away."""
     sending = socket.create_connection(("127.0.0.1", int(service.environment["PORT"])), timeout=10)
@@ -77,13 +65,20 @@ def refused_post(service: Service) -> socket.socket:
     return sending
 
 
-def test_bodies_that_do_not_come_end_no_worker_by_force(tmp_path: Path, mode: dict[str, str]) -> None:
+def test_request_under_way_is_served_after_the_port_is_closed_and_bodies_that_do_not_come_kill_no_worker(
+    tmp_path: Path, mode: dict[str, str]
+) -> None:
     """A request with a key is waited for; what follows one without a key is taken and thrown away."""
-    with live_service(tmp_path, workers=1, **mode) as service:
+    with live_service(tmp_path, workers=2, **mode) as service:
         assert service.process is not None
-        with started_post(service, service.roomy_key("Stop")), refused_post(service):
+        key = service.roomy_key("Stop")
+        with started_post(service, key) as sending, started_post(service, key), refused_post(service):
             service.process.terminate()
+            wait_until(lambda: refuses(service))
+            sending.sendall(PET)
+            assert sending.recv(4096).startswith(b"HTTP/1.1 201 ")
             assert service.process.wait(STOP_SECONDS) == 0
+        assert "Slow" in service.manage("export_pets", "--format", "csv")
         assert "Killing" not in service.log()
 
 
@@ -176,3 +171,31 @@ def test_worker_that_has_ended_is_not_killed(monkeypatch: pytest.MonkeyPatch) ->
     worker.start()
     worker.join(STOP_SECONDS)
     assert not worker.is_alive()
+
+
+STARTING = """
+import os, signal, uvloop
+from petstore.serving import lifecycle
+
+lifecycle.begin_worker()
+lifecycle.hold_back_sigterm()
+from petstore.serving import bodies
+
+loop = uvloop.new_event_loop()
+loop.add_signal_handler(signal.SIGINT, loop.stop)
+{before}
+bodies.end_when_told(loop)
+{after}
+loop.run_forever()
+print("ended")
+"""
+TOLD = "os.kill(os.getpid(), signal.SIGTERM)"
+
+
+@pytest.mark.parametrize(("before", "after"), [(TOLD, ""), ("", TOLD)], ids=["before", "after"])
+def test_worker_that_is_told_to_end_between_the_handler_and_the_loop_does(before: str, after: str) -> None:
+    done = subprocess.run(
+        [python(), "-c", STARTING.format(before=before, after=after)],
+        cwd=ROOT, capture_output=True, text=True, timeout=30, check=False,
+    )  # fmt: skip
+    assert (done.stdout, done.returncode) == ("ended\n", 0), done.stderr

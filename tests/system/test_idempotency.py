@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -12,8 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.support.live import ROOT, Service, live_service
-from tests.support.packages import python
+from tests.support.live import Service, live_service
 from tests.support.servers import wait_until
 
 pytestmark = pytest.mark.each_database
@@ -158,11 +156,8 @@ def crash(stall: Stall, end: str) -> None:
     code = CRASH.format(
         end=end, path=stall.path, body=json.dumps(stall.body), api_key=stall.api_key, key=stall.key
     )
-    done = subprocess.run(
-        [python(), "manage.py", "shell", "--no-imports", "-c", code],
-        cwd=ROOT, env=stall.service.environment, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == -signal.SIGKILL, done.stderr
+    status, _, err = stall.service.clerk.run("shell", "--no-imports", "-c", code)
+    assert status == -signal.SIGKILL, err
 
 
 @OPERATIONS

@@ -10,26 +10,23 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from petstore.observability.metrics_port import AllWorkers, serve_metrics
-from tests.support.live import ROOT, Service, live_service
+from tests.support.live import ROOT, Service
 from tests.support.packages import python
 from tests.support.servers import free_port, wait_until
 
 BLOCK = 512  # Bytes; the unit of st_blocks (stat(2)).
 
 
-def test_numbers_have_their_room_from_the_start(tmp_path: Path) -> None:
+def test_numbers_have_their_room_from_the_start(service: Service) -> None:
     """A hole in a file of a full disk is a bus error for who writes to it through memory."""
-    folder = tmp_path / "numbers"
-    folder.mkdir()
-    with live_service(tmp_path, workers=1, METRICS_DIR=str(folder)) as service:
-        for path in ("/", "/docs", "/nothing", "/v1/pets"):
-            for method in ("GET", "POST", "PUT", "BREW"):
-                httpx.request(method, f"{service.url}{path}")
-        files = list(folder.glob("*/*.db"))
-        assert files
-        for file in files:
-            found = file.stat()
-            assert found.st_blocks * BLOCK >= found.st_size, f"{file.name} has holes."
+    for path in ("/", "/docs", "/nothing", "/v1/pets"):
+        for method in ("GET", "POST", "PUT", "BREW"):
+            httpx.request(method, f"{service.url}{path}")
+    files = list(Path(service.environment["METRICS_DIR"]).glob("*/*.db"))
+    assert files
+    for file in files:
+        found = file.stat()
+        assert found.st_blocks * BLOCK >= found.st_size, f"{file.name} has holes."
 
 
 @pytest.fixture(scope="module")

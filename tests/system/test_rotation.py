@@ -14,8 +14,8 @@ import httpx
 import psycopg
 import pytest
 
-from tests.support.live import Service, migrated_database, own_database
-from tests.support.servers import RedisServer, free_port, wait_until
+from tests.support.live import Service, migrated_database, own_database, stopped_service
+from tests.support.servers import RedisServer, wait_until
 
 PEPPERS = {1: "the-first-pepper-that-is-long-enough-here", 2: "the-second-pepper-that-is-long-enough"}
 OLD, NEW = "the-old-secret-key-that-is-long-enough-for-tests", "the-new-secret-key-that-is-long-enough-too"
@@ -62,7 +62,7 @@ def exchange(
     stage: int, old: Service, new: Service, texts: list[str], browser: httpx.Client
 ) -> Iterator[Sent]:
     """Send requests to two instances: keys to both, cursors and the session from each to the other."""
-    for one, other in [(old, new), (new, old)] * 2:
+    for one, other in ((old, new), (new, old)):
         for text in texts:
             with one.client(text) as client, other.client(text) as elsewhere:
                 page = client.get("/pets?limit=1")
@@ -92,11 +92,8 @@ def rotation(tmp_path_factory: pytest.TempPathFactory, redis: RedisServer) -> It
     texts: list[str] = []
     with ExitStack() as stack:
         url = stack.enter_context(own_database(tmp_path_factory.mktemp("database"), migrated_database()))
-        shared = {"DATABASE_URL": url, "REDIS_URL": redis.url}
         services = [
-            Service(
-                os.environ | shared | stage | {"PORT": str(free_port())}, tmp_path_factory.mktemp("stage")
-            )
+            stopped_service(tmp_path_factory.mktemp("stage"), url, REDIS_URL=redis.url, **stage)
             for stage in STAGES
         ]
         for service in services:
@@ -124,7 +121,7 @@ def nothing_hangs_on_the_old(connection: psycopg.Connection[Any]) -> bool:
 def test_no_request_fails_at_any_stage(rotation: Rotation) -> None:
     assert {sent.stage for sent in rotation.sent} == {0, 1, 2}
     assert [sent for sent in rotation.sent if sent.status != 200] == []
-    assert len(rotation.sent) == 2 * 2 * (2 * (1 + 2 + 3) + 3 * 2)
+    assert len(rotation.sent) == 2 * (2 * (1 + 2 + 3) + 3 * 2)
 
 
 def test_every_key_works_where_only_the_new_secrets_are_left(rotation: Rotation) -> None:

@@ -1,15 +1,17 @@
 """What the service does by itself, and for whoever looks at it while something is missing."""
 
 import json
-import os
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import httpx
 
 from tests.api.test_logs import secret_of
 from tests.api.test_pages import PAGES
-from tests.support.live import Service, live_service
-from tests.support.servers import free_port, wait_until
+from tests.support.live import Service, live_service, stopped_service
+from tests.support.servers import wait_until
+from tests.unit.test_counters import TIMES, WORKERS, count_together
 
 
 def test_service_counts_by_itself(service: Service) -> None:
@@ -32,9 +34,7 @@ def test_service_has_told_of_every_request_when_it_ends(tmp_path: Path) -> None:
 
 
 def test_pages_answer_while_the_database_is_away(tmp_path: Path) -> None:
-    port = str(free_port())
-    nowhere = {"PORT": port, "DATABASE_URL": "postgresql://nobody@127.0.0.1:1/nothing"}
-    service = Service(os.environ | nowhere, tmp_path)
+    service = stopped_service(tmp_path, "postgresql://nobody@127.0.0.1:1/nothing")
     service.start(1)
     try:
         page = httpx.get(service.url, timeout=30)
@@ -46,3 +46,9 @@ def test_pages_answer_while_the_database_is_away(tmp_path: Path) -> None:
             assert httpx.get(service.url + path, timeout=30).status_code == 200
     finally:
         service.stop()
+
+
+def test_no_count_of_one_machine_is_lost_or_given_twice_in_several_processes(tmp_path: Path) -> None:
+    fresh = multiprocessing.get_context("spawn")  # A fork of a process with threads may hang.
+    reached = count_together(ProcessPoolExecutor(3, mp_context=fresh), tmp_path)
+    assert reached == list(range(1, WORKERS * TIMES + 1))

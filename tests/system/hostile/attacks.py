@@ -121,41 +121,20 @@ def odd_headers(choose: Random, key: str) -> bytes:
 def odd_chunks(choose: Random, key: str) -> bytes:
     """Return a request whose chunked body is none."""
     sizes = [
-        b"5",
-        b"0",
-        b"-1",
-        b"ffffffffffffffff",
-        b"fffffffffffffffff",
-        b"0x5",
-        b"5;ext=1",
-        b"5;" + b"e" * 5_000,
-        b"g",
-        b"",
-        b" 5",
-        b"5 ",
-    ]
-    parts = [
-        choose.choice(sizes)
-        + choose.choice([b"\r\n", b"\n", b"\r"])
-        + noise(choose, 12)
-        + choose.choice([b"\r\n", b""])
+        b"5", b"0", b"-1", b"ffffffffffffffff", b"fffffffffffffffff", b"0x5", b"5;ext=1",
+        b"5;" + b"e" * 5_000, b"g", b"", b" 5", b"5 ",
+    ]  # fmt: skip
+    ends, last = [b"\r\n", b"\n", b"\r"], [b"\r\n", b""]
+    chunks = b"".join(
+        choose.choice(sizes) + choose.choice(ends) + noise(choose, 12) + choose.choice(last)
         for _ in range(choose.randint(1, 6))
-    ]
-    trailer = choose.choice(
-        [
-            b"",
-            b"0\r\n\r\n",
-            b"0\r\nX: y\r\n\r\n",
-            b"0\r\nContent-Length: 5\r\n\r\n",
-            b"0\r\n" + b"T: t\r\n" * 500 + b"\r\n",
-        ]
     )
-    json_type = b"Content-Type: application/json"
-    return (
-        head("POST", choose.choice(PATHS), json_type, b"Transfer-Encoding: chunked", key=key)
-        + b"".join(parts)
-        + trailer
-    )
+    trailers = [
+        b"", b"0\r\n\r\n", b"0\r\nX: y\r\n\r\n", b"0\r\nContent-Length: 5\r\n\r\n",
+        b"0\r\n" + b"T: t\r\n" * 500 + b"\r\n",
+    ]  # fmt: skip
+    framing = b"Content-Type: application/json", b"Transfer-Encoding: chunked"
+    return head("POST", choose.choice(PATHS), *framing, key=key) + chunks + choose.choice(trailers)
 
 
 def smuggled(choose: Random, key: str) -> bytes:
@@ -176,17 +155,8 @@ def other_protocol(choose: Random, key: str) -> bytes:
     """Return noise, or the start of another protocol."""
     hello = b"\x16\x03\x01" + struct.pack(">H", 200) + b"\x01\x00\x00\xc4\x03\x03" + choose.randbytes(194)
     settings = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + choose.choice([b"\0\0\0\x04\0\0\0\0\0", noise(choose)])
-    return choose.choice(
-        [
-            hello,
-            settings,
-            noise(choose, 4_000),
-            b"\r\n" * 500,
-            b"*1\r\n$4\r\nPING\r\n",
-            b"SSH-2.0-x\r\n",
-            b"\0" * 1_000,
-        ]
-    )
+    others = [b"\r\n" * 500, b"*1\r\n$4\r\nPING\r\n", b"SSH-2.0-x\r\n", b"\0" * 1_000]
+    return choose.choice([hello, settings, noise(choose, 4_000), *others])
 
 
 def odd_json(choose: Random, key: str) -> bytes:
@@ -222,19 +192,13 @@ def odd_form(choose: Random, key: str) -> bytes:
         [b"", b'; filename="\0"', b"; filename*=utf-8''%ff"]
     )
     bodies = [
-        b"username=%00&password=%ff",
-        b"a=b&" * 3_000,
-        b"username=" + b"u" * 60_000,
-        noise(choose),
-        boundary + b"\r\n\r\nu\r\n--x--",
-        boundary,
-    ]
+        b"username=%00&password=%ff", b"a=b&" * 3_000, b"username=" + b"u" * 60_000, noise(choose),
+        boundary + b"\r\n\r\nu\r\n--x--", boundary,
+    ]  # fmt: skip
     kinds = [
-        b"application/x-www-form-urlencoded",
-        b"multipart/form-data; boundary=x",
-        b"text/plain; charset=utf-16",
-        b"multipart/form-data; boundary=",
-    ]
+        b"application/x-www-form-urlencoded", b"multipart/form-data; boundary=x",
+        b"text/plain; charset=utf-16", b"multipart/form-data; boundary=",
+    ]  # fmt: skip
     chosen = choose.choice(bodies)
     headers = [
         b"Content-Type: " + choose.choice(kinds),
@@ -247,15 +211,11 @@ def odd_form(choose: Random, key: str) -> bytes:
 def odd_key(choose: Random, key: str) -> bytes:
     """Return a request with a key that is nearly right: mistyped, cut, doubled, or of nobody."""
     place = choose.randrange(len(key))
+    mistyped = key[:place] + "x" + key[place + 1 :]
     keys = [
-        key[:place],
-        key[:place] + "x" + key[place + 1 :],
-        key + key,
-        key.upper(),
-        f"{key} {key}",
-        key.replace("live", "test"),
+        key[:place], mistyped, key + key, key.upper(), f"{key} {key}", key.replace("live", "test"),
         "\0" + key,
-    ]
+    ]  # fmt: skip
     return head("GET", choose.choice(PATHS), key=choose.choice(keys))
 
 

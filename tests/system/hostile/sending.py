@@ -32,11 +32,6 @@ class Findings:
     slowest_watched: float = 0.0  # Seconds.
     not_served: list[str] = field(default_factory=list)  # What a well-behaved client got instead of 200.
 
-    @property
-    def server_errors(self) -> int:
-        """The answers of 500 and above."""
-        return sum(count for status, count in self.statuses.items() if status >= 500)
-
 
 class Attacker:
     """Sends a number of attacks to one address."""

@@ -1,21 +1,29 @@
 """Some hundred hostile requests, the same each time: no 5xx, no hang, no key in a log; others are served.
 
-`python -m tests.system.hostile --requests 100000` sends many more.
+HOSTILE_REQUESTS=100000 HOSTILE_SEED=2 sends many more, others, while slow clients hold connections.
 """
 
+import asyncio
+import os
 import re
+import resource
 import socket
-from collections import Counter
 from collections.abc import Iterator
-from urllib.parse import urlsplit
+from contextlib import ExitStack
 
+import httpx
 import pytest
 
 from accounts import key_text
 from tests.support.live import Service, live_service
+from tests.support.raw_http import connect, rest
 from tests.support.servers import RedisServer
-from tests.system.hostile.report import attack, report
-from tests.system.hostile.sending import Findings
+from tests.system.hostile.sending import Attacker
+
+REQUESTS = int(os.environ.get("HOSTILE_REQUESTS", "400"))
+SEED = int(os.environ.get("HOSTILE_SEED", "8"))
+SLOW = 64 if REQUESTS > 400 else 0
+IDLE = 1_200  # Connections: more than granian's usual 512 for each of two workers.
 
 
 @pytest.fixture(scope="module")
@@ -26,28 +34,33 @@ def service(tmp_path_factory: pytest.TempPathFactory, redis: RedisServer) -> Ite
 
 
 def test_hostile_requests_harm_nobody(service: Service) -> None:
-    findings = attack(service, service.roomy_key("Hostile"), requests=400, seed=8, slow=0)
-    lines, bad = report(findings, service.log(), 0)
-    assert not bad, "\n".join(lines)
-    assert findings.sent == 400
+    attacker = Attacker(
+        int(service.environment["PORT"]), service.roomy_key("Hostile"), REQUESTS, SEED, SLOW
+    )
+    findings = asyncio.run(attacker.run())
+    assert findings.sent == REQUESTS
     assert {200, 400, 401, 404, 405} <= set(findings.statuses)
+    assert (findings.failures, findings.hangs, findings.not_served) == ([], [], [])
     assert findings.watched > 0
+    log = service.log()
+    assert re.search(key_text.PATTERN, log) is None
+    assert "Traceback (most recent call last)" not in log
 
 
-@pytest.mark.parametrize(
-    ("findings", "log", "bad"),
-    [
-        (Findings(sent=1), "a line", False),
-        (Findings(sent=1), f"a line with {key_text.make('live', '00000000').text}", True),
-        (Findings(sent=1), "Traceback (most recent call last):", True),
-        (Findings(sent=1, hangs=[b"GET /"]), "", True),
-        (Findings(sent=1, not_served=["nothing"]), "", True),
-        (Findings(sent=2, statuses=Counter([200, 503])), "", True),
-    ],
-    ids=["nothing", "a key", "a traceback", "a hang", "somebody not served", "a 5xx"],
-)
-def test_report_says_what_is_bad(findings: Findings, log: str, bad: bool) -> None:
-    assert report(findings, log, 1)[1] is bad
+def test_new_client_is_answered_while_very_many_are_connected(service: Service) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = max(soft, IDLE + 500)
+    if hard != resource.RLIM_INFINITY and hard < most:
+        pytest.skip(f"Only {hard} files may be open here.")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    address = ("127.0.0.1", int(service.environment["PORT"]))
+    try:
+        with ExitStack() as stack:
+            for _ in range(IDLE):
+                stack.enter_context(socket.create_connection(address, timeout=5))
+            assert httpx.get(f"{service.url}/healthz", timeout=5).status_code == 200
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 INNER = b"GET /v1/smuggled HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -58,9 +71,6 @@ INNER = b"GET /v1/smuggled HTTP/1.1\r\nHost: localhost\r\n\r\n"
     [
         (b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n", [b"401"]),
         (b"Transfer-Encoding: chunked\r\nContent-Length: 4\r\n", [b"401"]),
-        (b"Content-Length: 5\r\nContent-Length: 6\r\n", [b"400"]),
-        (b"Content-Length: 5, 6\r\n", [b"400"]),
-        (b"Content-Length: +5\r\n", [b"400"]),
         (b"Transfer-Encoding: xchunked\r\n", [b"400"]),
         (b"Transfer-Encoding: chunked, identity\r\n", [b"400"]),
         (b"Transfer-Encoding : chunked\r\n", [b"400"]),
@@ -70,13 +80,6 @@ INNER = b"GET /v1/smuggled HTTP/1.1\r\nHost: localhost\r\n\r\n"
 def test_request_that_two_parsers_would_split_differently_gets_one_answer_and_the_connection_ends(
     service: Service, framing: bytes, statuses: list[bytes]
 ) -> None:
-    port = urlsplit(service.url).port
-    assert port is not None
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
-        connection.sendall(
-            b"POST /v1/pets HTTP/1.1\r\nHost: localhost\r\n" + framing + b"\r\n0\r\n\r\n" + INNER
-        )
-        answer = b""
-        while part := connection.recv(65_536):  # Until the server closes: a hang is a time-out error.
-            answer += part
+    request = b"POST /v1/pets HTTP/1.1\r\nHost: localhost\r\n" + framing + b"\r\n0\r\n\r\n" + INNER
+    answer = rest(connect(service, request, timeout=10))
     assert re.findall(rb"HTTP/1\.1 (\d{3}) ", answer) == statuses

@@ -159,12 +159,6 @@ def test_odd_methods_are_not_allowed(service: Service, credential: bytes, method
     assert "get" in headers["allow"]
 
 
-def test_head_has_no_body(service: Service, credential: bytes) -> None:
-    status, headers, body = send(service, request(b"/v1/pets", credential, method=b"HEAD"))
-    assert (status, body) == (200, b"")
-    assert int(headers["content-length"]) > 0
-
-
 def test_keys_are_in_no_log(service: Service, credential: bytes) -> None:
     key: Any = credential.split()[-1].decode()
     assert key not in service.log()

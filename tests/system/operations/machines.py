@@ -12,13 +12,12 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
-from tests.support.live import Service, disown
+from tests.support.live import Service, disown, stopped_service
 from tests.support.postgresql import programs
-from tests.support.servers import free_port
 from tests.support.skips import needs_program
 from tests.support.thorough import times
 
-PAUSE = times(0, 10) / 1000  # Seconds before a customer's next request: in CI they keep the service busy.
+PAUSE = times(0, 50) / 1000  # Seconds before a customer's next request: in CI they keep the service busy.
 ON_SQLITE = os.environ.get("DATABASE_URL", "").startswith("sqlite")
 OWN_SERVERS = [
     pytest.mark.skipif(ON_SQLITE, reason="It has a PostgreSQL of its own: once is enough."),
@@ -30,10 +29,8 @@ OWN_SERVERS = [
 def instance(folder: Path, url: str, *, workers: int = 2, **environment: str) -> Iterator[Service]:
     """Yield a running service on this migrated database; keyword arguments are variables."""
     folder.mkdir(exist_ok=True)
-    port = str(free_port())
-    own = {"PORT": port, "BASE_URL": f"http://127.0.0.1:{port}/v1", "DATABASE_URL": url, "REDIS_URL": ""}
     disown(environment.get("REDIS_URL", ""))
-    service = Service(os.environ | own | environment, folder)
+    service = stopped_service(folder, url, **{"REDIS_URL": ""} | environment)
     service.start(workers)
     try:
         yield service
@@ -67,10 +64,13 @@ def read(response: httpx.Response) -> Any:
 class Customers:
     """Threads that send requests one after another until they are told to stop."""
 
-    def __init__(self, count: int, send: Callable[[httpx.Client], httpx.Response], **client: Any) -> None:
+    def __init__(
+        self, count: int, url: str, key: str, send: Callable[[httpx.Client], httpx.Response]
+    ) -> None:
         self.answers: list[list[Answer]] = [[] for _ in range(count)]
+        self._url = f"{url}/v1"
+        self._headers = {"Authorization": f"Bearer {key}"}
         self._send = send
-        self._client = client
         self._done = threading.Event()
         self._threads = [threading.Thread(target=self._run, args=[mine]) for mine in self.answers]
 
@@ -85,7 +85,7 @@ class Customers:
             thread.join()
 
     def _run(self, mine: list[Answer]) -> None:
-        with httpx.Client(timeout=30, **self._client) as client:
+        with httpx.Client(timeout=30, base_url=self._url, headers=self._headers) as client:
             while not self._done.is_set():
                 sent = time.monotonic()
                 try:
@@ -96,7 +96,7 @@ class Customers:
                     status, body, retry_after = 0, repr(error), ""
                 mine.append(Answer(sent, time.monotonic() - sent, status, body, retry_after))
                 # As a client that backs off, a little.
-                self._done.wait(PAUSE if status == 200 else 0.02)
+                self._done.wait(PAUSE if status == 200 else max(PAUSE, 0.02))
 
     @property
     def all(self) -> list[Answer]:

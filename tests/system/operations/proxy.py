@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import socket
-import ssl
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -35,8 +34,8 @@ def program() -> str | None:
     return shutil.which("haproxy", path=WHERE)
 
 
-def certificate(folder: Path) -> Path:
-    """Make a certificate for this machine, with its key in the same file, as HAProxy reads them."""
+def certificate(folder: Path) -> None:
+    """Make a certificate for this machine, and its key."""
     subprocess.run(
         [
             "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
@@ -45,14 +44,6 @@ def certificate(folder: Path) -> Path:
         ],
         check=True, capture_output=True,
     )  # fmt: skip
-    both = folder / "proxy.pem"
-    both.write_text((folder / "certificate.pem").read_text() + (folder / "key.pem").read_text())
-    return both
-
-
-def trusting(folder: Path) -> ssl.SSLContext:
-    """Return what a client needs to trust the proxy."""
-    return ssl.create_default_context(cafile=str(folder / "certificate.pem"))
 
 
 def changed(folder: Path, changes: Changes) -> Path:
@@ -70,18 +61,17 @@ def changed(folder: Path, changes: Changes) -> Path:
 def haproxy(
     folder: Path, a: int, b: int, port: int, changes: Changes | None = None
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Yield a running proxy before the ports of two instances; its log is `haproxy.log` in the folder."""
+    """Yield a running proxy, in the clear, before two instances; its log is `haproxy.log` in the folder."""
     found = program()
     assert found is not None, "HAProxy is not installed."
     environment = os.environ | {
-        "PETSTORE_CERTIFICATE": str(certificate(folder)),
         "PETSTORE_HTTP_PORT": str(free_port()),
         "PETSTORE_HTTPS_PORT": str(port),
         "PETSTORE_A": f"127.0.0.1:{a}",
         "PETSTORE_B": f"127.0.0.1:{b}",
     }
     # -db stays in the foreground, in one process.
-    command = [found, "-db", "-f", str(changed(folder, changes or {}))]
+    command = [found, "-db", "-f", str(changed(folder, IN_THE_CLEAR | (changes or {})))]
     with (
         (folder / "haproxy.log").open("wb") as log,
         subprocess.Popen(command, env=environment, stdout=log, stderr=log) as process,

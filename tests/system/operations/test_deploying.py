@@ -51,40 +51,22 @@ def copied() -> list[tuple[str, str]]:
     return [(source, line[-1]) for line in lines for source in line[:-1]]
 
 
-def command(text: str) -> list[str]:
-    """Return a command in exec form; in the other one a shell would keep the signals for itself."""
-    words = json.loads(text)
-    assert isinstance(words, list)
-    return words
-
-
-def test_image_is_made_of_hashed_wheels_in_one_stage_and_run_in_another() -> None:
+def test_image_has_hashed_wheels_no_secret_and_no_root_and_all_that_is_copied_exists() -> None:
     *before, image = dockerfile()
-    installs = [command(rest) for stage in before for name, rest in stage if name == "RUN" and "-r" in rest]
+    runs = [rest for stage in before for name, rest in stage if name == "RUN"]
+    installs = [json.loads(rest) for rest in runs if "-r" in rest]
     assert [line[-1] for line in installs] == ["/tmp/requirements.txt", "/tmp/requirements-otel.txt"]
     assert all({"--require-hashes", "--only-binary"} <= set(line) for line in installs)
     assert not any("pip" in rest for _, rest in image)
-
-
-def test_image_runs_as_a_number_that_is_not_root_and_ends_on_sigterm() -> None:
-    assert values("USER") == ["10001:10001"]
-    assert values("STOPSIGNAL") == ["SIGTERM"]
-    assert [name for name, _ in dockerfile()[-1]][-3:] == ["HEALTHCHECK", "ENTRYPOINT", "CMD"]
-
-
-def test_everything_that_is_copied_exists_and_reaches_the_builder() -> None:
-    ignored = (ROOT / ".dockerignore").read_text().splitlines()
-    assert "*" in ignored
-    sources = [source for source, _ in copied()]
-    for source in [*sources, "requirements.txt", "requirements-otel.txt"]:
-        assert (ROOT / source).exists(), source
-        assert f"!{source}" in ignored, source
-
-
-def test_no_secret_is_in_the_image() -> None:
+    assert (values("USER"), values("STOPSIGNAL")) == (["10001:10001"], ["SIGTERM"])
     text = (ROOT / "Dockerfile").read_text()
     assert not re.search(r"SECRET_KEY|PEPPER|PASSWORD|DATABASE_URL", text)
-    assert "!.env" not in (ROOT / ".dockerignore").read_text()
+    ignored = (ROOT / ".dockerignore").read_text().splitlines()
+    assert "*" in ignored
+    assert "!.env" not in ignored
+    for source in [*(source for source, _ in copied()), "requirements.txt", "requirements-otel.txt"]:
+        assert (ROOT / source).exists(), source
+        assert f"!{source}" in ignored, source
 
 
 # Runs a command without privileges, in a view of the machine in which only one folder can be written to.
@@ -124,8 +106,9 @@ def test_command_and_health_check_of_the_image_work_where_nothing_but_tmp_can_be
     tmp_path: Path,
 ) -> None:
     port = free_port()
-    start = [*CONTAINED, *command(values("ENTRYPOINT")[0])]
-    check = [*CONTAINED, *command(values("HEALTHCHECK")[0].partition("CMD ")[2])]
+    # All in exec form: a shell would keep the signals for itself.
+    start = [*CONTAINED, *json.loads(values("ENTRYPOINT")[0])]
+    check = [*CONTAINED, *json.loads(values("HEALTHCHECK")[0].partition("CMD ")[2])]
     with unpacked_image(tmp_path) as (app, said), own_database(Path(said["TMPDIR"])) as url:
         secrets = {name: os.environ[name] for name in ("SECRET_KEY", "API_KEY_PEPPERS")}
         environment = (
@@ -133,7 +116,7 @@ def test_command_and_health_check_of_the_image_work_where_nothing_but_tmp_can_be
         )
         options: dict[str, Any] = {"cwd": app, "env": environment}
         subprocess.run([*start, "migrate", "--verbosity", "0"], **options, check=True)
-        serve = [*start, *command(values("CMD")[0])]
+        serve = [*start, *json.loads(values("CMD")[0])]
         with (
             (tmp_path / "log").open("wb") as log,
             subprocess.Popen(serve, **options, stderr=log) as service,
@@ -154,8 +137,10 @@ def compose() -> dict[str, Any]:
     return dict(yaml.safe_load((DEPLOY / "compose.yaml").read_text()))
 
 
-def test_every_container_is_read_only_without_privileges_and_with_limits() -> None:
+def test_every_container_is_read_only_without_privileges_and_with_limits_behind_the_proxy() -> None:
+    assert compose()["networks"]["back"] == {"internal": True}
     for name, service in compose()["services"].items():
+        assert ("ports" in service) is (name == "proxy")
         assert service["read_only"] is True, name
         assert service["cap_drop"] == ["ALL"], name
         assert service["security_opt"] == ["no-new-privileges:true"], name
@@ -175,23 +160,13 @@ def test_instances_start_after_the_migrations_and_stop_within_their_grace_period
 
 
 def test_postgresql_has_room_for_the_connections_of_all_workers() -> None:
-    services = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
+    services = compose()["services"]
     workers = sum(int(services[name]["command"][-1]) for name in "ab")
     # As docs/databases.md has them.
     each = 1 + 1 + settings.WRITE_CONNECTIONS + 2 * settings.THREADS + 1 + 3
     assert f"| together | | {each} |" in (ROOT / "docs/databases.md").read_text()
     allowed = int(services["postgresql"]["command"][-1].removeprefix("max_connections="))
     assert allowed >= 1.5 * workers * each  # One machine of the two is replaced at a time.
-
-
-def test_only_the_proxy_is_reached_from_outside() -> None:
-    assert [name for name, service in compose()["services"].items() if "ports" in service] == ["proxy"]
-    assert compose()["networks"]["back"] == {"internal": True}
-
-
-def test_developers_compose_file_has_the_databases_alone() -> None:
-    development = yaml.safe_load((ROOT / "compose.yaml").read_text())
-    assert set(development["services"]) == {"postgresql", "redis"}
 
 
 def env_example() -> dict[str, str]:

@@ -53,12 +53,7 @@ def key(service: Service) -> str:
 
 
 def customers(service: Service, key: str) -> Customers:
-    return Customers(
-        CUSTOMERS,
-        lambda client: client.get("/pets?limit=2"),
-        base_url=f"{service.url}/v1",
-        headers={"Authorization": f"Bearer {key}"},
-    )
+    return Customers(CUSTOMERS, service.url, key, lambda client: client.get("/pets?limit=2"))
 
 
 @pytest.mark.parametrize("fault", ["fast shutdown", "immediate shutdown", "silence"])
@@ -139,14 +134,8 @@ def test_service_goes_on_with_a_standby_that_is_promoted(
             "?target_session_attrs=read-write"
         )
         service = stack.enter_context(instance(tmp_path, url, REDIS_URL=redis.url, SERVE_MODE=mode))
-        headers = {"Authorization": f"Bearer {service.roomy_key(f'Loyal {mode}')}"}
-        pet = {"name": "Rex", "categoryId": 1}
-        with Customers(
-            8,
-            lambda client: client.post("/pets", json=pet),
-            base_url=f"{service.url}/v1",
-            headers=headers,
-        ) as load:
+        key, pet = service.roomy_key("Loyal"), {"name": "Rex", "categoryId": 1}
+        with Customers(8, service.url, key, lambda client: client.post("/pets", json=pet)) as load:
             wait_until(lambda: load.each_got(201, since=0))
             began = time.monotonic()
             primary.stop(end)

@@ -37,7 +37,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]
         service = stack.enter_context(live_service(folder, workers=1, **environment))
         port = free_port()
         instance = int(service.environment["PORT"])
-        changes = proxy.IN_THE_CLEAR | proxy.SHORT_BODY
+        changes = proxy.SHORT_BODY
         stack.enter_context(proxy.haproxy(folder, instance, free_port(), port, changes))
         url = f"http://127.0.0.1:{port}"
         key = service.roomy_key("Behind a proxy")
@@ -135,7 +135,7 @@ def test_pages_and_401_go_on_while_postgresql_is_away(stage: Any) -> None:
 
 def test_answers_of_the_proxy_itself_have_what_every_answer_of_the_api_has(tmp_path: Path) -> None:
     port = free_port()
-    with proxy.haproxy(tmp_path, free_port(), free_port(), port, proxy.IN_THE_CLEAR):
+    with proxy.haproxy(tmp_path, free_port(), free_port(), port):
         answer = httpx.get(f"http://127.0.0.1:{port}/v1/pets", headers={"X-Request-Id": "sent-1"})
     assert (answer.status_code, answer.json()) == (503, error_body(ErrorCode.SERVICE_UNAVAILABLE))
     assert (answer.headers["content-type"], answer.headers["cache-control"]) == (

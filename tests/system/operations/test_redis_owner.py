@@ -1,9 +1,8 @@
 """Redis belongs to one database: a copy that is given the same Redis can't reach the keys of production."""
 
 import json
-import os
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +19,8 @@ from petstore.cache.redis import SharedCounters
 from petstore.db.identity import identity
 from petstore.loop import scripts
 from petstore.loop.scripts import CHECK_EVERY, OWNER, ForeignRedisError, RedisUnavailableError, Scripts
-from tests.support.live import ROOT, Service, live_service, migrated_database, own_database
-from tests.support.packages import python
+from tests.support.clerk import Clerk
+from tests.support.live import Service, migrated_database, own_database, stopped_service
 from tests.support.quota import Desk
 from tests.support.relay import relay
 from tests.support.servers import RedisServer, free_port, redis_server, wait_until
@@ -171,44 +170,37 @@ def test_reply_to_another_question_names_no_owner(redis: RedisServer) -> None:
 
 # redis-py's cluster client leaves connections open that the collector then warns of.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_no_node_of_another_database_s_cluster_is_used(tmp_path: Path, clock: list[float]) -> None:
+def test_no_node_of_another_database_s_cluster_is_used_and_no_request_waits_for_the_check(
+    tmp_path: Path, clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checks: list[Any] = []
+
+    def hang(run: Any) -> None:
+        """Be asked by a request, while the node that has the owner hangs; another is served."""
+        checks.append(run)
+        if len(checks) == 1:
+            assert mine.run(ECHO, ["{a}"], ["another's"]) == b"another's"
+        raise TimeoutError
+
     with cluster(tmp_path, 3) as nodes:
         for node in nodes:
-            ours = Scripts(node.url)
-            assert [ours.run(ECHO, [f"{{{slot}}}"], ["well"]) for slot in "abcdef"] == [b"well"] * 6
-            ours.close()
+            first = Scripts(node.url)
+            assert [first.run(ECHO, [f"{{{slot}}}"], ["well"]) for slot in "abcdef"] == [b"well"] * 6
+            first.close()
         owner = next(node for node in nodes if node.client.dbsize())
-        ours = Scripts(nodes[0].url)
-        ours.run(ECHO, ["{a}"], ["well"])
+        mine = Scripts(nodes[0].url)
+        mine.run(ECHO, ["{a}"], ["well"])
+        with monkeypatch.context() as patch:
+            patch.setattr(mine, "_check", hang)
+            clock[0] += CHECK_EVERY
+            assert mine.run(ECHO, ["{a}"], ["its own"]) == b"its own"
+        assert len(checks) == 1
         owner.client.set(OWNER, "another")
         clock[0] += CHECK_EVERY
         for slot in "abcdef":
             with pytest.raises(ForeignRedisError):
-                ours.run(ECHO, [f"{{{slot}}}"], ["well"])
-        ours.close()
-
-
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_no_request_to_a_cluster_waits_for_the_check_of_another(
-    tmp_path: Path, clock: list[float], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The node that has the owner may hang."""
-    with cluster(tmp_path, 3) as nodes:
-        ours = Scripts(nodes[0].url)
-        ours.run(ECHO, ["{a}"], ["well"])
-        clock[0] += CHECK_EVERY
-        checks: list[Any] = []
-
-        def hang(run: Any) -> None:
-            checks.append(run)
-            if len(checks) == 1:
-                assert ours.run(ECHO, ["{a}"], ["another's"]) == b"another's"
-            raise TimeoutError
-
-        monkeypatch.setattr(ours, "_check", hang)
-        assert ours.run(ECHO, ["{a}"], ["its own"]) == b"its own"
-        ours.close()
-    assert len(checks) == 1
+                mine.run(ECHO, [f"{{{slot}}}"], ["well"])
+        mine.close()
 
 
 # --- What happens instead ------------------------------------------------------------------------
@@ -263,72 +255,50 @@ def system_identifier() -> int:
     return int(found[0])
 
 
-@pytest.fixture
-def redis_of_production(tmp_path: Path) -> Iterator[RedisServer]:
-    with redis_server(tmp_path) as server:
-        yield server
-
-
 @pytest.mark.each_database
-def test_copy_that_shares_redis_changes_nothing_for_production(
-    tmp_path: Path, redis_of_production: RedisServer
-) -> None:
-    folders = [tmp_path / name for name in ("original", "copy", "service")]
-    for folder in folders:
-        folder.mkdir()
-    with own_database(folders[0], migrated_database()) as url:
-        key = json.loads(
-            manage(url, "", "issue_key", "--account", "Acme", "--plan", "business", "--json").stdout
-        )
-        with (
-            own_database(folders[1], url) as copy,
-            live_service(
-                folders[2], workers=1, DATABASE_URL=url, REDIS_URL=redis_of_production.url
-            ) as service,
-            service.client(key["key"]) as customer,
+def test_copy_that_shares_redis_changes_nothing_for_production(tmp_path: Path) -> None:
+    (tmp_path / "copy").mkdir()
+    with ExitStack() as stack:
+        redis_url = stack.enter_context(redis_server(tmp_path)).url
+        url = stack.enter_context(own_database(tmp_path, migrated_database()))
+        service = stopped_service(tmp_path, url, REDIS_URL=redis_url)
+        stack.callback(service.stop)
+        key = service.issue("Acme")
+        other = stack.enter_context(own_database(tmp_path / "copy", url))
+        copy = Clerk(service.environment | {"DATABASE_URL": other})
+        stack.callback(copy.close)
+        service.start(1)
+        customer = stack.enter_context(service.client(key["key"]))
+        assert customer.get("/pets?limit=1").status_code == 200
+        for command in (
+            ("suspend_account", "Acme", "--reason", "A drill"),
+            ("revoke_key", key["id"], "--reason", "A drill"),
+            ("serve", "--port", str(free_port())),
         ):
-            assert customer.get("/pets?limit=1").status_code == 200
-            for command in (
-                ("suspend_account", "Acme", "--reason", "A drill"),
-                ("revoke_key", key["id"], "--reason", "A drill"),
-                ("serve", "--port", str(free_port())),
-            ):
-                refused = manage(copy, redis_of_production.url, *command)
-                assert refused.returncode == 1
-                assert "manage.py claim_redis" in refused.stderr
-                assert refused.stderr.startswith("CommandError: ")  # No warning, no traceback.
-            (listed,) = json.loads(manage(copy, redis_of_production.url, "list_keys", "--json").stdout)
-            assert listed["state"] == "active"
-            assert customer.get("/pets?limit=1").status_code == 200
+            status, _, err = copy.run(*command)
+            assert status == 1
+            assert "manage.py claim_redis" in err
+            assert err.startswith("CommandError: ")  # No warning, no traceback.
+        (listed,) = json.loads(copy.manage("list_keys", "--json"))
+        assert listed["state"] == "active"
+        assert customer.get("/pets?limit=1").status_code == 200
 
-            claimed = json.loads(manage(copy, redis_of_production.url, "claim_redis", "--json").stdout)
-            assert claimed["before"] != claimed["database"]
-            wait_until(lambda: all_count_in(service, key["key"], "database"))
-            manage(copy, redis_of_production.url, "suspend_account", "Acme", "--reason", "A drill")
-            assert customer.get("/pets?limit=1").status_code == 200
+        claimed = json.loads(copy.manage("claim_redis", "--json"))
+        assert claimed["before"] != claimed["database"]
+        wait_until(lambda: counts_in(service, customer, "database"))
+        copy.manage("suspend_account", "Acme", "--reason", "A drill")
+        assert customer.get("/pets?limit=1").status_code == 200
 
-            service.manage("claim_redis")
-            wait_until(lambda: all_count_in(service, key["key"], "redis"))
-            assert customer.get("/pets?limit=1").status_code == 200
-            assert service.log().count("Redis belongs to another database") == 1
+        service.manage("claim_redis")
+        wait_until(lambda: counts_in(service, customer, "redis"))
+        assert customer.get("/pets?limit=1").status_code == 200
+        assert service.log().count("Redis belongs to another database") == 1
 
 
-def all_count_in(service: Service, key: str, where: str) -> None:
-    """Check that every worker counts there; one that gets no request notices nothing."""
-    for _ in range(10):
-        httpx.get(f"{service.url}/v1/pets", headers={"Authorization": f"Bearer {key}"})
-        assert httpx.get(f"{service.url}/readyz").json()["quota"] == where
-
-
-def manage(database: str, redis_url: str, *command: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [python(), "manage.py", *command],
-        cwd=ROOT,
-        env=os.environ | {"DATABASE_URL": database, "REDIS_URL": redis_url},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def counts_in(service: Service, customer: httpx.Client, where: str) -> bool:
+    """Tell where the worker counts; one that gets no request notices nothing."""
+    customer.get("/pets?limit=1")
+    return bool(httpx.get(f"{service.url}/readyz").json()["quota"] == where)
 
 
 @pytest.mark.parametrize(

@@ -23,18 +23,15 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-import httpx
-
 from tests import environment
-from tests.support.live import ROOT
+from tests.support.live import ROOT, Service
 from tests.support.postgresql import postgresql_server, programs
-from tests.support.servers import free_port, redis_server, wait_until
+from tests.support.servers import free_port, redis_server
 from tests.system.load.client import Client, Phase
 from tests.system.load.rig import loaded, report
 from tests.system.load.shop import Shop
 from tests.system.operations import proxy
 
-STOP_SECONDS = 30
 PETS, KEYS = 20_000, 20
 QUIET_SECONDS = 2  # Of load before, between and after the steps.
 NEW_COLUMN = "    nickname = models.TextField(null=True)\n"
@@ -94,37 +91,6 @@ def manage(version: Path, settings: dict[str, str], *arguments: str) -> str:
     return done.stdout
 
 
-class Instance:
-    """One instance of the service: a port, on which one version follows the other."""
-
-    def __init__(self, log: Path, settings: dict[str, str]) -> None:
-        self.port = free_port()
-        self.log = log
-        self.settings = settings | {"PORT": str(self.port)}
-        self.process: subprocess.Popen[bytes] | None = None
-
-    def start(self, version: Path) -> None:
-        """Start a version, and return when it is ready."""
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "manage.py", "serve", "--workers", "2"],
-                cwd=version, env=self.settings, stdout=log, stderr=log,
-            )  # fmt: skip
-        url = f"http://127.0.0.1:{self.port}/readyz"
-        wait_until(lambda: httpx.get(url, timeout=5).raise_for_status())
-
-    def stop(self) -> None:
-        """Tell it to end, as an operator does; it must end by itself, and well."""
-        if self.process is not None:
-            self.process.terminate()
-            try:
-                status = self.process.wait(STOP_SECONDS)
-            finally:
-                self.process.kill()
-                self.process = None
-            assert status == 0, f"It ended with {status}: see {self.log}"
-
-
 def upgrade(options: argparse.Namespace, stack: ExitStack) -> bool:
     """Do it, and print what came of it; tell whether nothing was lost."""
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="petstore-upgrade-")))
@@ -144,13 +110,14 @@ def upgrade(options: argparse.Namespace, stack: ExitStack) -> bool:
     keys = folder / "keys"
     sizes = ("--pets", str(PETS), "--keys", str(KEYS), "--keys-out", str(keys))
     manage(old, settings, "-m", "tests.system.load.fill", *sizes)
-    instances = [Instance(folder / f"{name}.log", settings) for name in ("a", "b")]
+    a, b = free_port(), free_port()
+    instances = [Service(settings | {"PORT": str(one)}, folder / str(one)) for one in (a, b)]
     for instance in instances:
+        instance.folder.mkdir()
+        instance.root = old
         stack.callback(instance.stop)
-        instance.start(old)
-    a, b = (instance.port for instance in instances)
-    changes = proxy.IN_THE_CLEAR | proxy.ONE_ADDRESS
-    stack.enter_context(proxy.haproxy(folder, a, b, port, changes))
+        instance.start(2)
+    stack.enter_context(proxy.haproxy(folder, a, b, port, proxy.ONE_ADDRESS))
 
     began = time.monotonic()
 
@@ -164,8 +131,10 @@ def upgrade(options: argparse.Namespace, stack: ExitStack) -> bool:
         manage(new, settings, "manage.py", "migrate", "--verbosity", "0")
         for name, instance in zip("ab", instances, strict=True):
             step(f"Replace instance {name}")
-            instance.stop()
-            instance.start(new)
+            status = instance.stop()
+            assert status == 0, f"It ended with {status}: see {instance.folder}"
+            instance.root = new
+            instance.start(2)
         step("Both instances are new")
         step("End")
     record, findings = load.result(), shop.check(database)
@@ -175,7 +144,7 @@ def upgrade(options: argparse.Namespace, stack: ExitStack) -> bool:
     print(findings.sentence())
     if record.kinds():
         for instance in instances:
-            print(instance.log.read_text()[-2000:])
+            print(instance.log()[-2000:])
     return bool(record) and not record.kinds() and not findings.lost and not findings.doubled
 
 

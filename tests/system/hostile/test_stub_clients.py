@@ -1,0 +1,196 @@
+"""What a worker does with clients of which a stub of granian's protocol stands for each.
+
+Forms of anonymous clients, which may cost a password hash each, are served one at a time. A request that
+has ended holds nothing of the server's, whatever still holds the request: granian closes the connection of
+a client that never sent all of its body once nobody holds its protocol.
+"""
+
+import asyncio
+import multiprocessing
+import threading
+import weakref
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+
+from petstore.api.errors import ApiError
+from petstore.api.gate import ApiGate
+from petstore.api.head import BODY_ERROR
+
+CLIENT_SECONDS = 0.05
+FORMS = 12  # More than a worker has threads.
+
+
+@pytest.fixture(scope="module")
+def process() -> Iterator[ProcessPoolExecutor]:
+    """A process that may be a worker."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+        yield process
+
+
+class Protocol:
+    """Stands for granian's, with a client whose body is empty, or never comes."""
+
+    def __init__(self, seen: list[int | str], *, is_silent: bool) -> None:
+        self._seen = seen
+        self._is_silent = is_silent
+
+    def __aiter__(self) -> "Protocol":
+        return self
+
+    def __anext__(self) -> asyncio.Future[bytes]:
+        part: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        if self._is_silent:
+            self._seen.append("asked for a part")
+        else:
+            part.set_exception(StopAsyncIteration())
+        return part
+
+    def response_bytes(self, status: int, _headers: Any, _body: Any) -> None:
+        self._seen.append(status)
+
+    response_str = response_bytes
+
+
+def scope(method: str, path: str, **headers: str) -> SimpleNamespace:
+    return SimpleNamespace(
+        method=method, path=path, query_string="", headers={"host": "a"} | headers, authority=None,
+        scheme="http", http_version="1.1", client="192.0.2.1:50000", server="127.0.0.1:8000",
+    )  # fmt: skip
+
+
+# --- Forms ---------------------------------------------------------------------------------------
+
+
+class SlowForms:
+    """Stands for Django: forms take until they are let go, pages no time."""
+
+    def __init__(self) -> None:
+        self.started, self.let_go = threading.Event(), threading.Event()
+        self.at_once = self.most_at_once = 0
+
+    def get_response(self, request: HttpRequest) -> HttpResponse:
+        status = 503 if BODY_ERROR in request.META else 200
+        if request.method == "POST" and status == 200:
+            self.at_once += 1
+            self.most_at_once = max(self.most_at_once, self.at_once)
+            self.started.set()
+            assert self.let_go.wait(30)
+            self.at_once -= 1
+        return HttpResponse(status=status)
+
+
+def serve_forms(queue_seconds: int, done_meanwhile: int) -> tuple[int, dict[int | str, int]]:
+    """Serve many forms at once, and a page meanwhile. Only for a process of its own.
+
+    Return how many forms were in threads at the same time, and how often each status was the response.
+    """
+    from petstore.serving import rsgi  # It starts all that a worker has.
+
+    rsgi.QUEUE_SECONDS = queue_seconds  # type: ignore[attr-defined]
+    handler = rsgi.wsgi = SlowForms()  # type: ignore[assignment, attr-defined]
+
+    async def main() -> Counter[int | str]:
+        application = rsgi.Application()
+
+        async def send(method: str) -> int | str:
+            seen: list[int | str] = []
+            asked = scope(method, "/admin/login/", **{"content-length": "0", "cookie": "csrftoken=x"})
+            await application.__rsgi__(asked, Protocol(seen, is_silent=False))
+            await asyncio.sleep(0)  # A thread had the loop send the response.
+            return seen[-1]
+
+        async with asyncio.timeout(20):
+            forms = [asyncio.create_task(send("POST")) for _ in range(FORMS)]
+            await asyncio.to_thread(handler.started.wait)
+            assert await send("GET") == 200
+            finished = asyncio.as_completed(forms)
+            for _ in range(done_meanwhile):
+                await next(finished)
+            handler.let_go.set()
+            return Counter(await asyncio.gather(*forms))
+
+    statuses = asyncio.run(main())
+    return handler.most_at_once, dict(statuses)
+
+
+@pytest.mark.parametrize(
+    ("queue_seconds", "done_meanwhile", "statuses"),
+    [(20, 0, {200: FORMS}), (0, FORMS - 1, {200: 1, 503: FORMS - 1})],
+)
+def test_anonymous_forms_are_served_one_at_a_time_and_hold_up_no_page(
+    process: ProcessPoolExecutor, queue_seconds: int, done_meanwhile: int, statuses: dict[int, int]
+) -> None:
+    assert process.submit(serve_forms, queue_seconds, done_meanwhile).result() == (1, statuses)
+
+
+# --- Requests that have ended --------------------------------------------------------------------
+
+
+class KeepsErrors:
+    """Stands for the service; it keeps each error that it meets, and with it the frames of the request."""
+
+    def __init__(self) -> None:
+        self._kept: list[Exception] = []
+
+    def authenticate(self, request: Any, _passage: Any) -> None:
+        """Refuse on the loop, where the gate asks this first."""
+        self._read(request.read)
+
+    def get_response(self, request: HttpRequest) -> HttpResponse:
+        """Answer in a thread."""
+        try:
+            self._read(request.read)
+        except ApiError as error:
+            return HttpResponse("No.", status=error.status_code)
+        raise AssertionError
+
+    def _read(self, read: Callable[[], bytes]) -> None:
+        try:
+            read()
+        except ApiError as error:
+            self._kept.append(error)
+            raise
+
+
+def serve_silent_client(mode: str, path: str, length: int) -> tuple[list[int | str], bool]:
+    """Serve a silent client's POST. Only for a process of its own.
+
+    Return what the client saw, in order, and whether the server's side outlived the request.
+    """
+    from petstore.serving import rsgi  # It starts all that a worker has.
+
+    settings.SERVE_MODE = mode
+    settings.CLIENT_SECONDS = CLIENT_SECONDS
+    handler = KeepsErrors()
+    rsgi.wsgi = handler  # type: ignore[assignment, attr-defined]
+    ApiGate.steps = ApiGate.steps._replace(authenticate=handler.authenticate)
+    seen: list[int | str] = []
+    client = Protocol(seen, is_silent=True)
+    side = weakref.ref(client)
+    asked = scope("POST", path, **{"content-length": str(length)})
+    request = rsgi.Application().__rsgi__(asked, client)
+    del client
+    asyncio.run(request)
+    return seen, side() is not None
+
+
+@pytest.mark.parametrize("mode", ["loop", "threads"])
+@pytest.mark.parametrize(
+    ("path", "length", "seen"),
+    [
+        ("/v1/pets", 10, ["asked for a part", 408]),
+        ("/v1/pets", 60_000, [401, "asked for a part"]),  # What it sends is thrown away.
+        ("/admin/login/", 10, ["asked for a part", 408]),
+    ],
+)
+def test_ended_request_holds_nothing_of_the_server(
+    process: ProcessPoolExecutor, mode: str, path: str, length: int, seen: list[int | str]
+) -> None:
+    assert process.submit(serve_silent_client, mode, path, length).result() == (seen, False)
