@@ -15,7 +15,7 @@ from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils import timezone
-from unfold.contrib.filters.admin import ChoicesDropdownFilter
+from unfold.contrib.filters import admin as filters
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from accounts.models import EventDraft
@@ -136,7 +136,7 @@ class PetAdmin(PetExchange):
 
     form = PetForm
     list_display = ["visible_name", "id", "status_badge", "category", "updated_at"]
-    list_filter = [("status", ChoicesDropdownFilter), ("category", SearchedFilter)]
+    list_filter = [("status", filters.ChoicesDropdownFilter), ("category", SearchedFilter)]
     keys = MappingProxyType(
         {
             ("category__id__exact",): OneFilterKey("id"),
