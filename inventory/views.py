@@ -135,11 +135,8 @@ class OrderViewSet(ApiView, GenericViewSet[Order]):
 
         def write() -> Response:
             try:
-                order = Order.objects.place(
-                    account_id=caller.account_id,
-                    pet_id=wanted["pet_id"],
-                    by=f"key {caller.public_id}",
-                )
+                by = f"key {caller.public_id}"
+                order = Order.objects.place(account_id=caller.account_id, by=by, **wanted)
             except Pet.DoesNotExist:
                 raise ApiError(ErrorCode.PET_NOT_FOUND) from None
             except IllegalMoveError:
@@ -153,16 +150,9 @@ class OrderViewSet(ApiView, GenericViewSet[Order]):
 
     def destroy(self, request: Request, orderId: str) -> Response:
         """Cancel an order that is not approved yet; its pet is available again."""
-        found, caller = self.find(request, orderId), caller_of(request)
-        order = Order(
-            pk=found["id"],
-            account_id=caller.account_id,
-            pet_id=found["petId"],
-            status=found["status"],
-            ship_date=found["shipDate"],
-        )
+        order = Order(pk=self.find(request, orderId)["id"])
         try:
-            order.cancel(by=f"key {caller.public_id}", only_placed=True)
+            order.cancel(by=f"key {caller_of(request).public_id}", only_placed=True)
         except IllegalMoveError:
             raise ApiError(ErrorCode.ORDER_NOT_CANCELLABLE) from None
         return Response(status=status.HTTP_204_NO_CONTENT)

@@ -161,7 +161,7 @@ class PetExchange(ActingAdmin):
             "more_problems": report.bad - len(report.problems),
             "pets": [
                 [
-                    names.get(row[member.attribute]) if member.column else row.get(member.attribute, "")
+                    names.get(row[member.attribute]) if member.column else row.get(member.attribute) or ""
                     for member in PET.sent
                 ]
                 for row in rows[:PETS_SHOWN]

@@ -14,7 +14,7 @@ from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.html import format_html
-from unfold.contrib.filters.admin import ChoicesDropdownFilter
+from unfold.contrib.filters import admin as filters
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from accounts.admin.base import address
@@ -108,7 +108,7 @@ class PetAdmin(PetExchange):
 
     form = PetForm
     list_display = ["visible_name", "id", "status_badge", "category", "updated_at"]
-    list_filter = [("status", ChoicesDropdownFilter), ("category", SearchedFilter)]
+    list_filter = [("status", filters.ChoicesDropdownFilter), ("category", SearchedFilter)]
     keys = MappingProxyType(
         {
             ("category__id__exact",): OneFilterKey("id"),

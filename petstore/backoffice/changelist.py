@@ -135,7 +135,8 @@ class BigTableAdmin(PetstoreModelAdmin):
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
         """Allow the list's filters, those with a class of their own too."""
         fields = [entry[0] for entry in self.get_list_filter(request) if isinstance(entry, tuple)]
-        allowed = {f"{field}__exact" for field in fields} | {f"{field}__id__exact" for field in fields}
+        ends = ("__exact", "__id__exact", "_from", "_to")  # The last two are a range's.
+        allowed = {f"{field}{end}" for field in fields for end in ends}
         return lookup in allowed or super().lookup_allowed(lookup, value, request)
 
     def response_action(self, request: HttpRequest, queryset: QuerySet[Any], *args: Any) -> Any:

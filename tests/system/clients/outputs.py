@@ -1,0 +1,216 @@
+"""Runs the guides' examples, and renews the sample outputs that the guides show beside them.
+
+    python -m tests.system.clients.outputs
+
+runs every example against a service of its own with demo data, and writes templates/docs/outputs. A file
+that differs only in what varies from run to run stays as it is.
+"""
+
+import html
+import importlib.util
+import json
+import logging
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import django
+import httpx
+import pytest
+from django.utils.html import strip_tags
+
+from tests import environment
+from tests.support import npm
+from tests.support.live import Service, live_service
+
+DOCS = Path(__file__).parents[3] / "templates/docs"
+NAMES = sorted(path.name for path in (DOCS / "examples").iterdir())
+CODE = re.compile(r'<code id="([a-z0-9_]+\.(?:sh|py|mjs))">(.*?)</code>', re.DOTALL)
+RUN = {"sh": "sh", "py": sys.executable, "mjs": "node"}
+NEEDS = {"sh": ["curl", "openssl"], "py": [], "mjs": ["node"]}
+NEED_AN_ORDER = {"cancel_order", "get_order", "orders"}
+
+HEADERS = {
+    "content-type",
+    "link",
+    "location",
+    "www-authenticate",
+    "x-request-id",
+}  # The others are left out.
+RECORD = re.compile(r"\d+ |\[")  # How a line begins that shows one of many things.
+MOST_RECORDS = 5
+LONG_LIST = 300  # Characters.
+
+
+def fill(service: Service) -> str:
+    """Add the data that the examples show, and return a key."""
+    service.manage("seed_demo", "--pets", "300")
+    return str(service.issue("Examples", "business")["key"])
+
+
+def copied_from_pages(service: Service) -> dict[str, str]:
+    """Return the examples as a reader copies them from the pages, by file."""
+    from petstore.web.docs import GUIDES  # Needs Django, which a command sets up first.
+
+    found: dict[str, str] = {}
+    for page in ["/", "/docs", *(f"/docs/{name}" for name in GUIDES)]:
+        for name, code in CODE.findall(httpx.get(service.url + page, timeout=30).text):
+            text = html.unescape(strip_tags(code))
+            assert found.setdefault(name, text) == text, "An example differs from page to page."
+    return found
+
+
+def prepare(service: Service, name: str, key: str, folder: Path) -> str:
+    """Put into the folder what an example needs there; return the key that it is to use."""
+    example = name.partition(".")[0]
+    if example in NEED_AN_ORDER:
+        return with_an_order(service, name, folder)
+    if example == "events":
+        url = f"{service.url}/v1/events?limit=100&since={datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
+        with service.client(key) as client:
+            client.post("/pets", json={"name": "Biscuit", "categoryId": 1}).raise_for_status()
+            place_an_order(client)
+            wait_for_event(client, f"{url}&type=pet.status_changed")
+        (folder / "events.next").write_text(url)
+    return key
+
+
+def with_an_order(service: Service, account: str, folder: Path) -> str:
+    """Return a key of an account that has placed one order; the folder has it as the examples leave it."""
+    key = str(service.issue(account)["key"])
+    with service.client(key) as client:
+        (folder / "order.json").write_text(place_an_order(client).text)
+    return key
+
+
+def place_an_order(client: httpx.Client) -> httpx.Response:
+    """Order the first pet that is for sale."""
+    pet = client.get("/pets?status=available&limit=1").json()[0]["id"]
+    return client.post("/store/orders", json={"petId": pet}).raise_for_status()
+
+
+def wait_for_event(client: httpx.Client, url: str) -> None:
+    """Return once the feed has an event there: it comes a moment after what it tells of."""
+    deadline = time.monotonic() + 20
+    while not client.get(url).raise_for_status().json():
+        assert time.monotonic() < deadline, f"There is nothing at {url}."
+        time.sleep(0.05)
+
+
+def run(name: str, code: str, key: str, folder: Path) -> str:
+    """Run an example as a reader does, and return what it prints. It must succeed."""
+    done = attempt(name, code, key, folder)
+    assert done.returncode == 0, done.stderr
+    return done.stdout or done.stderr  # Into a pipe, curl also prints its progress there.
+
+
+def attempt(name: str, code: str, key: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run an example as a reader does."""
+    language = name.rpartition(".")[2]
+    for program in NEEDS[language]:
+        if shutil.which(program) is None:
+            assert os.environ.get("CI") != "true", f"CI must run every example: install {program}."
+            pytest.skip(f"{program} is not installed, so {name} was not run.")
+    if name.startswith("retry_"):
+        have_library(name, folder)
+    script = folder / name
+    script.write_text(code)
+    return subprocess.run(
+        [RUN[language], script], cwd=folder, env=os.environ | {"PETSTORE_KEY": key}, capture_output=True,
+        text=True, timeout=60, check=False,
+    )  # fmt: skip
+
+
+def have_library(name: str, folder: Path) -> None:
+    """Put Node's packages beside the example; skip where Python's package is missing."""
+    library = name.removeprefix("retry_").partition(".")[0]
+    if name.endswith(".mjs") and not (folder / "node_modules").exists():
+        (folder / "node_modules").symlink_to(npm.install(Path(__file__).parent / "retrying"))
+    elif name.endswith(".py") and importlib.util.find_spec(library) is None:
+        assert os.environ.get("CI") != "true", f"CI must run every example: install {library}."
+        pytest.skip(f"{library} is not installed, so {name} was not run.")
+
+
+def output(name: str) -> Path:
+    """Return the file that has what an example prints, a template like the example."""
+    return DOCS / "outputs" / f"{name}.txt"
+
+
+def as_shown(printed: str, service: Service) -> str:
+    """Return what an example printed as a template of a page, where "…" stands for what is left out."""
+    responses = re.split(r"(?=HTTP/1\.1 )", printed)
+    text = "\n\n".join("\n".join(shortened(response)) for response in responses if response)
+    return text.replace(f"{service.url}/v1", "{{ base_url }}").replace(service.url, "{{ site }}") + "\n"
+
+
+def shortened(response: str) -> Iterator[str]:
+    """Yield lines: of the headers those in HEADERS, and the beginnings of long lists."""
+    body = response
+    if response.startswith("HTTP/"):
+        head, _, body = response.partition("\n\n")
+        status, *headers = head.splitlines()
+        yield status
+        yield from (header for header in headers if header.partition(":")[0] in HEADERS)
+        yield "…"
+        if body:
+            yield ""
+    lines = body.splitlines()
+    if len(lines) > MOST_RECORDS and all(map(RECORD.match, lines)):
+        lines = [*lines[:MOST_RECORDS], "…"]
+    for line in lines:
+        if line.startswith("[{") and len(line) > LONG_LIST:
+            _, end = json.JSONDecoder().raw_decode(line, 1)
+            yield f"{line[:end]}, …]"
+        else:
+            yield line
+
+
+def shape(text: str) -> str:
+    """Return the text without what varies from run to run."""
+    from inventory.management.commands.seed_demo import NAMES as PETS  # Needs Django, as above.
+
+    varies = {
+        r"\b[0-9a-f]{32}\b": "request id",
+        r'(?<="id":)"\w+"': "public id",
+        r"""null|None|["']?\d{4}-\d\d-\d\d(T[\d:.]+Z)?["']?""": "time or none",
+        rf"\b({'|'.join(PETS)})\b": "pet",
+        r"\b(available|pending|sold)\b": "pet's status",
+        r"\d+": "number",
+    }
+    for pattern, word in varies.items():
+        text = re.sub(pattern, word, text)
+    return text
+
+
+def main() -> None:
+    """Renew the files. Which could not be run, for want of a program or package, is printed."""
+    os.environ |= environment.FIXED | {"DJANGO_SETTINGS_MODULE": "petstore.settings"}
+    django.setup()
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # It would log every request.
+    for name in NAMES:
+        output(name).touch()  # The page of a new example needs it.
+    with tempfile.TemporaryDirectory() as place, live_service(Path(place), workers=1) as service:
+        key = fill(service)
+        for name, code in sorted(copied_from_pages(service).items()):
+            folder = Path(place, name.replace(".", "-"))
+            folder.mkdir()
+            try:
+                printed = run(name, code, prepare(service, name, key, folder), folder)
+            except pytest.skip.Exception as reason:
+                print(reason)
+                continue
+            new = as_shown(printed, service)
+            if shape(new) != shape(output(name).read_text()):
+                output(name).write_text(new)
+                print(f"Renewed {name}.txt.")
+
+
+if __name__ == "__main__":
+    main()
