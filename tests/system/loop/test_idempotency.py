@@ -140,6 +140,12 @@ def test_many_at_once_make_one_row_and_one_answer(creation: Creation) -> None:
     check_one(creation, serve(*[creation.send] * MANY))
 
 
+def test_concurrent_duplicate_with_another_body_is_refused(creation: Creation) -> None:
+    other = creation._replace(body=creation.body | {"note": "Another request."})
+    assert told(serve(creation.send, other.send)) == {CREATED, (422, "idempotency_key_reused")}
+    assert creation.rows() == (1, 1)
+
+
 def test_refused_request_with_a_key_takes_no_other_along(account: Account, category: Category) -> None:
     seen_categories.add(999_999)  # So it is the commit that refuses it.
     body = {"name": 'Ünïcødé 🐕 \\ "', "categoryId": category.pk}
