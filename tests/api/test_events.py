@@ -9,7 +9,7 @@ import orjson
 import pytest
 from django.conf import settings
 from django.core.management import call_command
-from django.db import InterfaceError, transaction
+from django.db import IntegrityError, InterfaceError, transaction
 
 from accounts.events import numbering
 from accounts.events.feed import statement
@@ -99,13 +99,14 @@ def test_order_tells_of_each_step_and_of_its_pet(api: Api, pet: Pet) -> None:
     row = Order.objects.get(pk=order["id"])
     row.approve(by="staff")
     row.ship(by="staff")
+    shipped = api.get(f"/store/orders/{order['id']}").json()
     row.deliver(by="staff")
     found = told(api)
     steps = [data["order"] for kind, data in found if kind.startswith("order.")]
     assert [kind for kind, _ in found if kind.startswith("order.")] == [
         "order.placed", "order.approved", "order.shipped", "order.delivered",
     ]  # fmt: skip
-    assert steps[0] == order
+    assert (steps[0], steps[2]) == (order, shipped)
     assert steps[-1] == api.get(f"/store/orders/{order['id']}").json()
     moves = [data["pet"]["status"] for kind, data in found if kind == "pet.status_changed"]
     assert moves == ["pending", "sold"]
@@ -145,6 +146,13 @@ def test_import_of_more_than_1000_pets_is_one_event(
     if count > 1_000:
         ids = Pet.objects.order_by("pk").values_list("pk", flat=True)
         assert found[0]["data"] == {"count": count, "firstId": ids[0], "lastId": ids[count - 1]}
+
+
+def test_import_that_fails_leaves_no_event(api: Api, category: Category) -> None:
+    row = {"name": "Pet", "category_id": category.pk, "status": "available"}
+    with pytest.raises(IntegrityError):
+        add([[row], [row | {"status": "unknown"}]])
+    assert told(api, EventType.PET_CREATED) == []
 
 
 def test_key_tells_of_its_life_and_never_a_secret(api: Api, key: Any, account: Account) -> None:

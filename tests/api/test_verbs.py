@@ -7,7 +7,9 @@ from typing import Any
 from django.core.exceptions import SynchronousOnlyOperation
 from django.db import connection, transaction
 from django.db.transaction import TransactionManagementError
+from django.utils import timezone
 
+from accounts.models import Account
 from inventory.models import Category, Pet
 from petstore.loop.compiled_reads import Read
 from petstore.loop.compiled_writes import atomic, insert, refresh, update
@@ -82,6 +84,12 @@ def test_the_verbs_work_together_under_atomic(run: Any) -> None:
 
     assert run(both) is None
     assert Pet.objects.get(name="Rex").category.name == "Newts"
+
+
+def test_condition_of_none_finds_rows_without_a_value(run: Any, account: Account) -> None:
+    active = {"pk": account.pk, "suspended_at": None}
+    assert run(partial(update, Account, active, suspended_at=timezone.now())) == 1
+    assert run(partial(update, Account, active, suspended_at=timezone.now())) == 0
 
 
 def test_who_wants_other_queries_beside_them_has_djangos_atomic(db: None) -> None:

@@ -94,6 +94,12 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("accounts.idempotency.DUPLICATE_WAIT", 50)
 
 
+def test_concurrent_duplicate_with_another_body_is_refused(creation: Creation) -> None:
+    other = creation._replace(body=creation.body | {"note": "Another request."})
+    assert told(serve(creation.send, other.send)) == {CREATED, (422, "idempotency_key_reused")}
+    assert creation.rows() == (1, 1)
+
+
 def test_refused_request_with_a_key_takes_no_other_along(account: Account, category: Category) -> None:
     seen_categories.add(999_999)  # So it is the commit that refuses it.
     body = {"name": 'Ünïcødé 🐕 \\ "', "categoryId": category.pk}

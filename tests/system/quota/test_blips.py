@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from django.db import OperationalError
@@ -165,6 +166,28 @@ def test_requests_of_both_stores_are_each_counted_once(
         acme.store = in_redis
         in_redis.refresh(acme.keys[0].public_id)
     assert day(acme.send()).used == 21
+
+
+def test_request_counted_by_the_database_while_redis_catches_up_is_not_forgotten(
+    own_redis: RedisServer, db: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acme = Desk(worker(own_redis.url), per_minute=1_000, per_day=1_000)
+    refresh = RedisQuotaStore.refresh
+
+    def count_in_database() -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(RedisQuotaStore, "admit", Mock(side_effect=RedisUndecidedError))
+            acme.send()
+
+    def refresh_and_count(redis: RedisQuotaStore, public_id: str) -> None:
+        monkeypatch.setattr(RedisQuotaStore, "refresh", refresh)
+        refresh(redis, public_id)
+        count_in_database()
+
+    count_in_database()
+    monkeypatch.setattr(RedisQuotaStore, "refresh", refresh_and_count)
+    acme.send()
+    assert day(acme.send()).used == 4
 
 
 class Asked:
