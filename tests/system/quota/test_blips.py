@@ -171,7 +171,7 @@ def test_requests_of_both_stores_are_each_counted_once(
 def test_request_counted_by_the_database_while_redis_catches_up_is_not_forgotten(
     own_redis: RedisServer, db: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    acme = Desk(worker(own_redis.url), per_minute=1_000, per_day=1_000)
+    acme = Desk(fallback_store(own_redis.url), per_minute=1_000, per_day=1_000)
     refresh = RedisQuotaStore.refresh
 
     def count_in_database() -> None:
