@@ -1,9 +1,7 @@
 """Serializer fields that take exactly the JSON types of the contract (D3); DRF's own convert."""
 
-from datetime import date
 from typing import Any
 
-from django.utils import timezone
 from rest_framework import serializers
 
 from inventory.members import REQUIRED, Member
@@ -92,23 +90,6 @@ class StatusField(serializers.ChoiceField):
         if not isinstance(data, str) or data not in self.choices:
             self.fail("type")
         return data
-
-
-class PastDateField(serializers.DateField):
-    """An RFC 3339 full-date, today in UTC at the latest; DRF's own takes other forms of ISO 8601, too."""
-
-    default_error_messages = {
-        "invalid": "Must be a date such as 2024-05-17.",
-        "future": "Must not be in the future.",
-    }
-
-    def to_internal_value(self, data: Any) -> date:
-        found = super().to_internal_value(data)
-        if found.isoformat() != data:
-            self.fail("invalid")
-        if found > timezone.localdate():
-            self.fail("future")
-        return found
 
 
 def field_of(member: Member, *, sent: bool = False) -> serializers.Field[Any, Any, Any, Any]:

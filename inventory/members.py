@@ -129,17 +129,6 @@ PET = Members(
         default=PetStatus.AVAILABLE.value,
         in_files="available, pending or sold; available if it is left out",
     ),
-    Member(
-        name="birthDate",
-        help_text="The day on which the pet was born, today in UTC at the latest; null if unknown.",
-        example="2024-05-17",
-        rule="PastDateField",
-        options={"allow_null": True},
-        source="birth_date",
-        sent=True,
-        default=None,
-        in_files="such as 2024-05-17; empty if it is unknown",
-    ),
 )
 
 ORDER = Members(

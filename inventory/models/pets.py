@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from django.core.validators import MaxValueValidator
 from django.db import models, transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
@@ -90,7 +89,6 @@ class Pet(models.Model):
     name = models.CharField(max_length=NAME_LENGTH)
     category = models.ForeignKey(Category, on_delete=models.PROTECT, related_name="pets", db_index=False)
     status = models.CharField(max_length=9, choices=PetStatus, default=PetStatus.AVAILABLE)
-    birth_date = models.DateField(null=True, blank=True, validators=[MaxValueValidator(timezone.localdate)])
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
 
@@ -106,7 +104,6 @@ class Pet(models.Model):
             # Counts by both read it alone.
             models.Index("category", "status", TwoFilterKey("id"), name="pet_of_category_and_status"),
             models.Index(Folded("name"), "id", name="pet_by_name_in_nfc"),
-            models.Index(fields=["birth_date"], name="pet_by_birth_date"),
             *(
                 models.Index(fields=["id"], name=f"pet_{status}", condition=Q(status=status))
                 for status in PetStatus.values

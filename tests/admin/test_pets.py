@@ -1,15 +1,12 @@
 """Pets and categories in the back office: bulk moves, and lists that stay fast with a million of them."""
 
 import re
-from datetime import date, timedelta
 from typing import Any
 
 import pytest
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
-from django.urls import reverse
-from django.utils import timezone
 
 from accounts.models import Account
 from inventory import stock
@@ -368,28 +365,3 @@ def test_no_column_without_an_index_sorts_a_list(staff: Client, pets: Any, page:
         assert not {"updated_at", "-updated_at", "created_at"} & set(
             response.context["cl"].queryset.query.order_by
         )
-
-
-# --- Birth dates ---------------------------------------------------------------------------------
-
-
-def test_birth_date_is_edited_and_never_in_the_future(staff: Client, category: Category) -> None:
-    page = reverse(
-        "admin:inventory_pet_change", args=[Pet.objects.create(name="Rex", category=category).pk]
-    )
-    sent = {"name": "Rex", "category": category.pk, "status": "available", "reason": ""}
-    staff.post(page, sent | {"birth_date": "2024-05-17"})
-    assert Pet.objects.get().birth_date == date(2024, 5, 17)
-    tomorrow = timezone.localdate() + timedelta(days=1)
-    assert "less than or equal to" in staff.post(page, sent | {"birth_date": f"{tomorrow}"}).text
-    staff.post(page, sent | {"birth_date": ""})
-    assert Pet.objects.get().birth_date is None
-
-
-def test_list_is_filtered_by_birth_date(staff: Client, category: Category) -> None:
-    for day in ("2023-12-31", "2024-01-01", "2024-12-31", None):
-        Pet.objects.create(name=f"{day}", category=category, birth_date=day)
-    found = listed(staff, birth_date_from="2024-01-01", birth_date_to="2024-12-31")
-    assert {pet.name for pet in found} == {"2024-01-01", "2024-12-31"}
-    assert len(listed(staff, birth_date_from="2024-01-01")) == 2
-    assert len(listed(staff, birth_date_from="yesterday")) == 4

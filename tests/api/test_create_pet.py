@@ -2,12 +2,10 @@
 
 import json
 from collections.abc import Iterator
-from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.db import OperationalError, connection
-from django.utils import timezone
 
 from inventory.fields import seen_categories
 from inventory.models import Category, Pet
@@ -27,7 +25,6 @@ def test_pet_is_added_and_returned(api: Api, category: Category) -> None:
     assert response.status_code == 201
     assert response.json() == {
         "id": pet.id, "name": "Biscuit", "categoryId": category.id, "status": "pending",
-        "birthDate": None,
     }  # fmt: skip
     assert (pet.name, pet.category, pet.status) == ("Biscuit", category, "pending")
     assert response.headers["Location"] == f"http://testserver/v1/pets/{pet.id}"
@@ -260,30 +257,3 @@ def test_database_that_goes_while_it_is_asked_why_it_refused_gives_a_503(
     seen_categories.add(category.pk)
     response = api.post("/pets", new(category))
     assert (response.status_code, response.json()["code"]) == (503, "service_unavailable")
-
-
-@pytest.mark.parametrize("value", ["2024-05-17", "0001-01-01", None])
-def test_birth_date_is_kept(api: Api, category: Category, value: str | None) -> None:
-    pet = api.post("/pets", new(category, birthDate=value)).json()
-    assert pet["birthDate"] == value
-    assert api.get("/pets").json() == [pet]
-
-
-@pytest.mark.parametrize(
-    "value",
-    ["", "2024-5-17", "20240517", "2024-W20-5", "2024-02-30", "2024-05-17T00:00:00Z", "٢٠٢٤-05-17",
-     " 2024-05-17", "0000-01-01", 20240517, True, [], {}],
-)  # fmt: skip
-def test_birth_date_is_a_full_date(api: Api, category: Category, value: Any) -> None:
-    response = api.post("/pets", new(category, birthDate=value))
-    [detail] = response.json()["details"]
-    assert (response.status_code, detail["field"]) == (400, "birthDate")
-    assert detail["message"] == "Must be a date such as 2024-05-17."
-
-
-def test_birth_date_is_not_in_the_future(api: Api, category: Category) -> None:
-    today = timezone.localdate()
-    assert api.post("/pets", new(category, birthDate=f"{today}")).status_code == 201
-    response = api.post("/pets", new(category, birthDate=f"{today + timedelta(days=1)}"))
-    [detail] = response.json()["details"]
-    assert (response.status_code, detail["message"]) == (400, "Must not be in the future.")

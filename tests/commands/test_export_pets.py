@@ -31,7 +31,7 @@ NAMES = [
 ]  # fmt: skip
 
 
-PET = {"id": 1, "name": "Rex", "categoryId": 1, "category": "Dogs", "status": "sold"} | {"birthDate": None}
+PET = {"id": 1, "name": "Rex", "categoryId": 1, "category": "Dogs", "status": "sold"}
 
 
 @pytest.fixture
@@ -68,13 +68,13 @@ def refusal(*arguments: str) -> str:
 def test_csv_has_a_header_and_a_line_for_each_pet(tmp_path: Path, category: Category) -> None:
     file = tmp_path / "pets.csv"
     assert run(file) == "Done. Wrote 0 pets.\n"
-    assert file.read_bytes() == b"id,name,category,status,birthDate\r\n"
+    assert file.read_bytes() == b"id,name,category,status\r\n"
     pet = Pet.objects.create(name="Rex, the First", category=category, status="sold")
     with CaptureQueriesContext(connection) as queries:
         assert json.loads(run(file, "--json")) == {"file": str(file), "format": "csv", "pets": 1}
     assert sum("inventory_pet" in query["sql"] for query in queries) <= 1
-    line = f'{pet.pk},"Rex, the First",Dogs,sold,\r\n'
-    assert file.read_bytes().decode() == f"id,name,category,status,birthDate\r\n{line}"
+    line = f'{pet.pk},"Rex, the First",Dogs,sold\r\n'
+    assert file.read_bytes().decode() == f"id,name,category,status\r\n{line}"
 
 
 def test_json_lines_have_the_pet_of_the_api_and_its_category(

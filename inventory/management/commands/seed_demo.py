@@ -37,12 +37,7 @@ def pets(count: int) -> Iterator[Pet]:
         raise CommandError("There is no category to put pets in. Add one in the back office.")
     for _ in range(count):
         name, category_id = choose.choice(NAMES), choose.choice(category_ids)
-        pet = Pet(name=name, category_id=category_id, status=choose.choice(STATUSES))
-        if choose.random() < 0.7:
-            pet.birth_date = (
-                f"20{choose.randint(15, 25)}-{choose.randint(1, 12):02}-{choose.randint(1, 28):02}"
-            )
-        yield pet
+        yield Pet(name=name, category_id=category_id, status=choose.choice(STATUSES))
 
 
 class Command(JsonCommand):
