@@ -92,17 +92,6 @@ class StatusField(serializers.ChoiceField):
         return data
 
 
-class NoteField(serializers.RegexField):
-    """A JSON string, with blanks around it taken away; DRF's own takes numbers, too."""
-
-    default_error_messages = {"type": "Must be a string."}
-
-    def to_internal_value(self, data: Any) -> str:
-        if not isinstance(data, str):
-            self.fail("type")
-        return super().to_internal_value(data)
-
-
 def field_of(member: Member, *, sent: bool = False) -> serializers.Field[Any, Any, Any, Any]:
     """Make the serializer's field of a member, as the API shows it or as clients send it."""
     rule = (sent and member.sent_rule) or member.rule

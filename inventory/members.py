@@ -173,13 +173,4 @@ ORDER = Members(
         sql=Case(When(status=OrderStatus.DELIVERED, then=True), default=False),
         python=lambda order: order.status == OrderStatus.DELIVERED,
     ),
-    Member(
-        name="note",
-        help_text="What you tell the shop about the order: up to 200 characters; empty if nothing.",
-        example="Please call before you deliver.",
-        rule="NoteField",
-        options={"regex": r"^[^\u0000]*$", "max_length": 200, "allow_blank": True},
-        sent=True,
-        default=None,
-    ),
 )

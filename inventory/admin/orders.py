@@ -143,7 +143,7 @@ class OrderAdmin(ActingAdmin):
     list_select_related = ["account", "pet"]
     search_fields = ["account__name"]
     search_help_text = "An order's or a pet's id, or a part of an account's name"
-    fields = readonly_fields = ("account", "pet", "note", "status", "ship_date", "created_at", "updated_at")
+    fields = readonly_fields = ("account", "pet", "status", "ship_date", "created_at", "updated_at")
     change_form_outer_before_template: Any = "admin/inventory/order/next.html"
     row_pages = {"act/<slug:name>/": "act"}
     verbs = VERBS

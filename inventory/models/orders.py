@@ -68,7 +68,6 @@ class Order(models.Model):
     pet = models.ForeignKey(Pet, on_delete=models.PROTECT, related_name="orders")
     status = models.CharField(max_length=9, choices=OrderStatus, default=OrderStatus.PLACED)
     ship_date = models.DateTimeField(null=True, blank=True)
-    note = models.CharField(max_length=200, blank=True, default="", db_default="")
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
 

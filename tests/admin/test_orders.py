@@ -387,9 +387,3 @@ def test_a_ship_date_is_told_as_one(staff: Client, order: Order) -> None:
         text = staff.get(path).text
         assert "ship date set" in text
         assert "to be shipped" not in text
-
-
-def test_staff_see_the_note_of_an_order(staff: Client, order: Order) -> None:
-    Order.objects.update(note="<b>Ring</b> twice.")
-    page = staff.get(f"/admin/inventory/order/{order.pk}/change/").text
-    assert "&lt;b&gt;Ring&lt;/b&gt; twice." in page

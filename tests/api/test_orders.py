@@ -47,7 +47,7 @@ def path_of(order: Order) -> str:
 
 def as_placed(order: Order, pet: Pet) -> dict[str, Any]:
     """Return the body of an order that is just placed."""
-    fixed = {"quantity": 1, "status": "placed", "shipDate": None, "complete": False, "note": ""}
+    fixed = {"quantity": 1, "status": "placed", "shipDate": None, "complete": False}
     return {"id": order.id, "petId": pet.id} | fixed
 
 
@@ -277,23 +277,3 @@ def test_version_that_the_client_has_is_not_sent_again(api: Api, pet: Pet, path:
     order.approve(by=STAFF)
     changed = api.get(own, If_None_Match=tag)
     assert (changed.status_code, changed.headers["ETag"] != tag) == (200, True)
-
-
-@pytest.mark.parametrize(
-    ("note", "kept"), [(None, ""), ("", ""), (" \u202eRing\n☎ ", "\u202eRing\n☎"), ("é" * 200, "é" * 200)]
-)
-def test_order_has_the_note_of_its_client(api: Api, pet: Pet, note: str | None, kept: str) -> None:
-    sent = {} if note is None else {"note": note}
-    order = api.post("/store/orders", {"petId": pet.pk} | sent).json()
-    assert order["note"] == kept
-    assert api.get(f"/store/orders/{order['id']}").json() == order
-    api("DELETE", f"/store/orders/{order['id']}")
-    assert api.get("/store/orders").json() == [order | {"status": "cancelled"}]
-
-
-@pytest.mark.parametrize("note", ["x" * 201, None, 5, True, ["x"], {"x": "y"}])
-def test_note_of_an_order_is_a_short_text(api: Api, pet: Pet, note: Any) -> None:
-    response = api.post("/store/orders", {"petId": pet.pk, "note": note})
-    [detail] = response.json()["details"]
-    assert (response.status_code, detail["field"], detail["code"]) == (400, "note", "invalid_field")
-    assert not Order.objects.exists()
