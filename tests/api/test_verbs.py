@@ -88,12 +88,9 @@ def test_the_verbs_work_together_under_atomic(run: Any) -> None:
 
 def test_condition_of_none_finds_rows_without_a_value(run: Any, account: Account) -> None:
     active = {"pk": account.pk, "suspended_at": None}
-    assert (
-        run(partial(update, Account, active, suspended_at=timezone.now(), suspended_reason="Unpaid")) == 1
-    )
-    assert (
-        run(partial(update, Account, active, suspended_at=timezone.now(), suspended_reason="Unpaid")) == 0
-    )
+    suspended: Any = {"suspended_at": timezone.now(), "suspended_reason": "Unpaid."}
+    assert run(partial(update, Account, active, **suspended)) == 1
+    assert run(partial(update, Account, active, **suspended)) == 0
 
 
 def test_who_wants_other_queries_beside_them_has_djangos_atomic(db: None) -> None:
