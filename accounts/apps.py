@@ -10,23 +10,24 @@ class AccountsConfig(AppConfig):
 
     def ready(self) -> None:
         """Take the app's part at the gate, and register its checks and receivers."""
-        from accounts import authentication, checks, refusing, throttling  # noqa: F401
-        from accounts.quota import headers, publishing  # noqa: F401
-        from petstore.api.gate import ApiGate, Steps
+        from accounts.keys import authentication
+        from accounts.quota import headers, publication, throttle  # noqa: F401
+        from accounts.usage import rejections
+        from petstore.api.pipeline import ApiPipeline, Steps
 
-        ApiGate.steps = Steps(
+        ApiPipeline.steps = Steps(
             check_form=authentication.read_key,
             authenticate=authentication.authenticate,
-            throttle=throttling.throttle,
-            note_missing_scope=refusing.note_missing_scope,
+            throttle=throttle.throttle,
+            note_missing_scope=rejections.note_missing_scope,
             quota_headers=headers.quota_headers,
             untouched_headers=headers.untouched_headers,
         )
 
     def start_worker(self) -> None:
         """Write usage behind and number events from now on."""
-        from accounts.events import numbering
-        from accounts.quota import publishing
+        from accounts.events import sequencing
+        from accounts.quota import publication
 
-        publishing.begin()
-        numbering.number_from_now_on()
+        publication.begin()
+        sequencing.number_from_now_on()

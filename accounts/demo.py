@@ -14,9 +14,7 @@ from django.conf import settings
 from django.core.signing import BASE62_ALPHABET
 from django.db.models import Model
 
-from accounts.bans import BAN_LENGTHS, Ban
-from accounts.key_text import ACCOUNT_ID_LENGTH, PUBLIC_ID_LENGTH
-from accounts.limits import MINUTE, microseconds, moment
+from accounts.keys.key_format import ACCOUNT_ID_LENGTH, PUBLIC_ID_LENGTH
 from accounts.models import (
     EPOCH,
     ROTATION_OVERLAP,
@@ -33,6 +31,8 @@ from accounts.models import (
     key_mode,
     signing_pepper,
 )
+from accounts.quota.bans import BAN_LENGTHS, Ban
+from accounts.quota.limits import MINUTE, microseconds, moment
 from petstore.api.client_ip import NOWHERE
 from petstore.backoffice.audit import Action
 from petstore.backoffice.models import AuditEntry

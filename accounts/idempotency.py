@@ -17,13 +17,13 @@ from django.utils import timezone
 from psycopg.errors import LockNotAvailable
 from rest_framework.request import Request
 
-from accounts.caller import caller_of
+from accounts.keys.identity import caller_of
 from accounts.models import IdempotencyRecord
 from petstore.api.errors import ApiError, ErrorCode
 from petstore.api.responses import Response
 from petstore.db.identity import is_postgresql
-from petstore.loop.compiled_reads import Read
-from petstore.loop.compiled_writes import OwnSql, atomic, insert, update
+from petstore.event_loop.compiled_reads import Read
+from petstore.event_loop.compiled_writes import OwnSql, atomic, insert, update
 
 KEPT = timedelta(hours=24)
 WELL_FORMED = re.compile(r"[\x21-\x7e]{1,255}")

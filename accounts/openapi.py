@@ -12,10 +12,10 @@ from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework import serializers
 
-from accounts import key_text, scopes
 from accounts.events.views import TYPES
-from accounts.limits import LOOKS_PER_MINUTE
+from accounts.keys import key_format, scopes
 from accounts.models import EventType, PlanCode
+from accounts.quota.limits import LOOKS_PER_MINUTE
 from petstore.api.errors import ErrorCode as Code
 from petstore.api.int64 import INT64_MAX
 from petstore.api.openapi.operations import describe, operation
@@ -24,7 +24,7 @@ from petstore.api.openapi.operations import describe, operation
 class BearerKeyScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
     """The bearer scheme of the contract."""
 
-    target_class = "accounts.authentication.BearerKeyAuthentication"
+    target_class = "accounts.keys.authentication.BearerKeyAuthentication"
     name = "apiKey"
 
     def get_security_definition(self, auto_schema: Any) -> dict[str, Any]:
@@ -43,8 +43,8 @@ Plain = serializers.Serializer[Any]
 
 class Account(Plain):
     id = serializers.CharField(
-        min_length=key_text.ACCOUNT_ID_LENGTH,
-        max_length=key_text.ACCOUNT_ID_LENGTH,
+        min_length=key_format.ACCOUNT_ID_LENGTH,
+        max_length=key_format.ACCOUNT_ID_LENGTH,
         help_text="The account's public id, with which the ids of its keys begin.",
     )
     name = serializers.CharField(help_text="The account's name.")
@@ -54,8 +54,8 @@ class Account(Plain):
 
 class Key(Plain):
     id = serializers.CharField(
-        min_length=key_text.PUBLIC_ID_LENGTH,
-        max_length=key_text.PUBLIC_ID_LENGTH,
+        min_length=key_format.PUBLIC_ID_LENGTH,
+        max_length=key_format.PUBLIC_ID_LENGTH,
         help_text="The key's public id.",
     )
     name = serializers.CharField(allow_blank=True, help_text="What the key is for.")

@@ -6,11 +6,11 @@ from typing import Any
 from rest_framework.request import Request
 from rest_framework.viewsets import ViewSetMixin
 
-from accounts.caller import caller_of
-from accounts.key_text import ACCOUNT_ID_LENGTH
-from accounts.limits import SECOND, Verdict, Window, moment
-from accounts.scopes import stored_form
-from petstore.api.passage import Passage
+from accounts.keys.identity import caller_of
+from accounts.keys.key_format import ACCOUNT_ID_LENGTH
+from accounts.keys.scopes import stored_form
+from accounts.quota.limits import SECOND, RateLimitDecision, Window, moment
+from petstore.api.context import RequestContext
 from petstore.api.responses import Response
 from petstore.api.views import ApiView
 
@@ -23,10 +23,10 @@ class AccountViewSet(ViewSetMixin, ApiView):
     def retrieve(self, request: Request) -> Response:
         """Return what the store has seen when it proved the key: nothing else is asked."""
         caller = caller_of(request)
-        verdict = Passage.of(request._request).verdict
+        decision = RequestContext.of(request._request).decision
         facts = caller.facts
         assert facts is not None
-        assert isinstance(verdict, Verdict)
+        assert isinstance(decision, RateLimitDecision)
         return Response(
             {
                 "account": {
@@ -44,8 +44,8 @@ class AccountViewSet(ViewSetMixin, ApiView):
                     "expiresAt": moment_or_none(facts.expires_at),
                     "lastUsedAt": moment_or_none(facts.last_used_at),
                 },
-                "quota": {window.name: as_json(window) for window in verdict.windows},
-                "ban": {"until": whole_second(verdict.banned_until)} if verdict.banned else None,
+                "quota": {window.name: as_json(window) for window in decision.windows},
+                "ban": {"until": whole_second(decision.banned_until)} if decision.banned else None,
             }
         )
 

@@ -5,7 +5,7 @@ from typing import Any
 from rest_framework import serializers
 
 from inventory.members import REQUIRED, Member
-from inventory.transitions import PetStatus
+from inventory.status import PetStatus
 from petstore.api.int64 import is_int64
 from petstore.db.names import NAME_LENGTH
 
@@ -54,7 +54,7 @@ MOST_SEEN = 10_000
 
 def category_exists(category_id: int) -> bool:
     """Tell whether there is such a category, or was when a worker saw it."""
-    from inventory.reads import CATEGORIES  # Of models, which import the members.
+    from inventory.queries import CATEGORIES  # Of models, which import the members.
 
     if category_id in seen_categories:
         return True

@@ -12,7 +12,7 @@ from typing import Any
 
 from django.db.models import Case, Expression, F, Model, QuerySet, Value, When
 
-from inventory.transitions import OrderStatus, PetStatus
+from inventory.status import OrderStatus, PetStatus
 
 REQUIRED = object()  # As a default: a client must send the member.
 

@@ -10,12 +10,12 @@ from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.viewsets import GenericViewSet
 
-from accounts.caller import caller_of
 from accounts.idempotency import Write, idempotent
-from accounts.scopes import ORDERS_READ, ORDERS_WRITE, PETS_READ, PETS_WRITE
+from accounts.keys.identity import caller_of
+from accounts.keys.scopes import ORDERS_READ, ORDERS_WRITE, PETS_READ, PETS_WRITE
 from inventory.fields import seen_categories
 from inventory.models import Category, IllegalMoveError, Order, Pet
-from inventory.reads import CATEGORIES, ORDER_FILTERS, ORDERS, PET_FILTERS, PETS
+from inventory.queries import CATEGORIES, ORDER_FILTERS, ORDERS, PET_FILTERS, PETS
 from inventory.serializers import (
     CategorySerializer,
     NewOrderSerializer,

@@ -12,8 +12,8 @@ from urllib.parse import quote
 from csp.constants import NONE, SELF
 
 from petstore import environment as env
-from petstore.api.openapi.settings import openapi_settings
-from petstore.backoffice import settings as backoffice
+from petstore.api.openapi.spectacular import openapi_settings
+from petstore.backoffice import unfold as backoffice
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 env.load(BASE_DIR / ".env")
@@ -110,19 +110,19 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
-    "petstore.api.gate.ApiGate",  # Answers what is under /v1.
-    "petstore.web.middleware.MeasuringMiddleware",
-    "petstore.web.middleware.ContentLengthMiddleware",
-    "petstore.web.middleware.ProbesMiddleware",
+    "petstore.api.pipeline.ApiPipeline",  # Answers what is under /v1.
+    "petstore.site.middleware.MeasuringMiddleware",
+    "petstore.site.middleware.ContentLengthMiddleware",
+    "petstore.site.middleware.ProbesMiddleware",
     # From here on: the pages for people.
     "django.middleware.security.SecurityMiddleware",
-    "petstore.web.middleware.PermissionsPolicyMiddleware",
+    "petstore.site.middleware.PermissionsPolicyMiddleware",
     "csp.middleware.CSPMiddleware",
-    "petstore.web.middleware.HeadMiddleware",
+    "petstore.site.middleware.HeadMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
-    "petstore.web.middleware.HashingBusyMiddleware",
+    "petstore.site.middleware.HashingBusyMiddleware",
     "petstore.backoffice.form_limits.FormLimitsMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
@@ -133,7 +133,7 @@ MIDDLEWARE = [
 
 ROOT_URLCONF = "petstore.urls"
 API_URLCONF = "petstore.api_urls"
-WSGI_APPLICATION = "petstore.serving.wsgi.application"
+WSGI_APPLICATION = "petstore.server.wsgi.application"
 
 TEMPLATES = [
     {
@@ -146,7 +146,7 @@ TEMPLATES = [
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
                 "csp.context_processors.nonce",
-                "petstore.web.support.support",
+                "petstore.site.support.support",
             ]
         },
     }
@@ -169,8 +169,8 @@ REFUSALS_KEPT_DAYS = env.integer("REFUSALS_KEPT_DAYS", 7, 1, 365)
 REFUSALS_KEPT_MOST = env.integer("REFUSALS_KEPT_MOST", 100_000, 1_000, 100_000_000)
 
 REST_FRAMEWORK = {
-    "DEFAULT_AUTHENTICATION_CLASSES": ["accounts.authentication.BearerKeyAuthentication"],
-    "DEFAULT_PERMISSION_CLASSES": [],  # petstore/api/gate.py has checked the quota and the scope.
+    "DEFAULT_AUTHENTICATION_CLASSES": ["accounts.keys.authentication.BearerKeyAuthentication"],
+    "DEFAULT_PERMISSION_CLASSES": [],  # petstore/api/pipeline.py has checked the quota and the scope.
     "DEFAULT_PARSER_CLASSES": ["petstore.api.parsers.StrictJSONParser"],
     # For the document; see responses.py.
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
@@ -189,7 +189,7 @@ SPECTACULAR_SETTINGS = openapi_settings(
         "PetStatus": "inventory.models.PetStatus",
         "OrderStatus": "inventory.models.OrderStatus",
         "Plan": "accounts.models.PlanCode",
-        "Scope": "accounts.scopes.SCOPES",
+        "Scope": "accounts.keys.scopes.SCOPES",
     },
 )
 
@@ -240,7 +240,7 @@ SESSION_COOKIE_AGE = 12 * 60 * 60
 SESSION_COOKIE_SAMESITE = "Lax"
 CSRF_COOKIE_SAMESITE = "Strict"
 CSRF_COOKIE_HTTPONLY = True
-CSRF_FAILURE_VIEW = "petstore.web.error_pages.page_too_old"
+CSRF_FAILURE_VIEW = "petstore.site.error_pages.page_too_old"
 SECURE_SSL_REDIRECT = HTTPS
 SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$"]  # Load balancers ask without TLS.
 SECURE_HSTS_SECONDS = 365 * 24 * 60 * 60 if HTTPS else 0
@@ -252,7 +252,7 @@ X_FRAME_OPTIONS = "DENY"
 LOGIN_REDIRECT_URL = "admin:index"  # Where a login leads that names no page of ours.
 
 PASSWORD_RESET_TIMEOUT = 24 * 60 * 60  # A link to choose a password ends after so many seconds.
-PASSWORD_HASHERS = ["petstore.web.hashers.BoundedPBKDF2PasswordHasher"]
+PASSWORD_HASHERS = ["petstore.site.password_hashers.BoundedPBKDF2PasswordHasher"]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
     for name in (

@@ -12,8 +12,8 @@ from petstore import api_urls
 from petstore.api.openapi import views
 from petstore.health.checks import readiness
 from petstore.health.views import Status
-from petstore.web import docs, home, search, well_known
-from petstore.web.error_pages import error_page
+from petstore.site import docs, home, search, well_known
+from petstore.site.error_pages import error_page
 
 admin.autodiscover()  # In a worker nothing has loaded it before the first page.
 

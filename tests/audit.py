@@ -25,7 +25,7 @@ def audit(pins: str) -> dict[str, Any]:
         return {"dependencies": []}
 
 
-def verdict(report: dict[str, Any]) -> tuple[list[str], int, int]:
+def decision(report: dict[str, Any]) -> tuple[list[str], int, int]:
     """Return the vulnerabilities in a report, how many packages were audited, and how many were not."""
     found, audited, skipped = [], 0, 0
     for package in report["dependencies"]:
@@ -41,7 +41,7 @@ def main(arguments: list[str]) -> int:
     """Audit all; return the exit status."""
     status = 0
     for pins in PINS:
-        found, audited, skipped = verdict(audit(pins))
+        found, audited, skipped = decision(audit(pins))
         print(f"{pins}: {audited} packages audited, {len(found)} known vulnerabilities.")
         print(*found, sep="\n", end="\n" if found else "")
         if skipped or not audited:

@@ -227,7 +227,7 @@ def store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, db: N
     store = RedisQuotaStore(server.url)
     monkeypatch.setattr("accounts.quota.store.redis", store)
     monkeypatch.setattr(
-        "accounts.quota.publishing.transaction.on_commit", lambda tell, robust=False: tell()
+        "accounts.quota.publication.transaction.on_commit", lambda tell, robust=False: tell()
     )
     return store
 

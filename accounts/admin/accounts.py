@@ -16,7 +16,6 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
-from accounts import key_text, reports
 from accounts.admin.badges import PLAN_COLOURS, age, exact, state_badge, usage_bar
 from accounts.admin.base import (
     LATEST,
@@ -32,7 +31,9 @@ from accounts.admin.base import (
 from accounts.admin.plans import number_field, what_if_view
 from accounts.admin.timeline import BANS, TIMELINE_SHOWN, of_account, of_events, of_keys
 from accounts.events.warnings import THRESHOLDS
+from accounts.keys import key_format
 from accounts.models import EPOCH, Account, ApiKey, PlanCode, active
+from accounts.usage import reports
 from petstore.backoffice.changelist import ChoiceFilter
 from petstore.backoffice.confirmation import Question, ReasonForm
 from petstore.backoffice.history import Entry
@@ -130,7 +131,7 @@ class AccountAdmin(PetstoreModelAdmin):
     def search(self, request: HttpRequest, rows: QuerySet[Account], term: str) -> QuerySet[Account]:
         """Return the accounts with this in the name, or whose public id, or a key's, begins so."""
         # A key's public id begins with its account's.
-        if len(term) > key_text.ACCOUNT_ID_LENGTH:
+        if len(term) > key_format.ACCOUNT_ID_LENGTH:
             by_id = Q(Exists(ApiKey.objects.filter(account=OuterRef("pk"), public_id__startswith=term)))
         else:
             by_id = Q(public_id__startswith=term)

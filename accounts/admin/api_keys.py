@@ -24,7 +24,6 @@ from unfold.widgets import (
     UnfoldAdminTextareaWidget,
 )
 
-from accounts import networks, reports, scopes
 from accounts.admin.badges import SOON, STATE_COLOURS, age, exact, key_state, state_badge, usage_bar
 from accounts.admin.base import (
     LATEST,
@@ -36,7 +35,9 @@ from accounts.admin.base import (
     warn_if_untold,
     with_use_of_today,
 )
+from accounts.keys import networks, scopes
 from accounts.models import ROTATION_OVERLAP, Account, ApiKey, IdempotencyRecord, PlanCode, active
+from accounts.usage import reports
 from petstore.backoffice.audit import Action, Actor
 from petstore.backoffice.changelist import ChoiceFilter
 from petstore.backoffice.confirmation import Question, confirm

@@ -14,9 +14,9 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils import timezone
 
-from accounts import reports
 from accounts.models import Account, ApiKey, DailyUsage, Plan
-from accounts.quota import publishing
+from accounts.quota import publication
+from accounts.usage import reports
 from petstore.backoffice.audit import Actor
 from petstore.backoffice.charts import BarChart, Series
 from petstore.backoffice.confirmation import Question, ReasonForm, confirm
@@ -99,7 +99,7 @@ def warn_if_untold(admin: PetstoreModelAdmin, request: HttpRequest, row: Model) 
     """Warn after the commit if Redis could not be told of the keys of the row, if it has any."""
 
     def warn(lookup: str) -> None:
-        if text := publishing.warning(**{lookup: row.pk}):
+        if text := publication.warning(**{lookup: row.pk}):
             admin.message_user(request, text, messages.WARNING)
 
     if lookup := FROM_KEY.get(type(row)):

@@ -7,10 +7,10 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
 
-from accounts import reports
 from accounts.admin.badges import bar
 from accounts.events.warnings import THRESHOLDS
 from accounts.models import Account, PlanCode, QuotaCounter
+from accounts.usage import reports
 from petstore.backoffice.charts import BarChart, Series
 from petstore.backoffice.dashboard import Card, Step, listing, makes_cards
 from petstore.backoffice.navigation import may_view

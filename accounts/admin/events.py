@@ -17,9 +17,9 @@ from unfold.contrib.filters.admin import DropdownFilter
 from accounts.admin.base import address
 from accounts.admin.timeline import in_words
 from accounts.events import feed
-from accounts.limits import microseconds, moment
 from accounts.models import Account, ApiKey, Event, EventType
 from accounts.models.events import PUBLIC
+from accounts.quota.limits import microseconds, moment
 from petstore.api.errors import ApiError
 from petstore.backoffice.changelist import AFTER, BEFORE, BigTableAdmin, ChoiceFilter, TimeFilter, row_id
 from petstore.backoffice.navigation import may_view

@@ -11,12 +11,12 @@ from django.utils import timezone
 from unfold.decorators import display
 from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldBooleanWidget
 
-from accounts import reports
 from accounts.admin.badges import PLAN_COLOURS
 from accounts.admin.base import warn_if_untold
-from accounts.limits import Limits
 from accounts.models import Account, ApiKey, Plan, PlanCode, active
 from accounts.models.plans import MOST_REQUESTS
+from accounts.quota.limits import Limits
+from accounts.usage import reports
 from petstore.backoffice.model_admin import PetstoreModelAdmin
 from petstore.backoffice.wording import counted
 
@@ -50,7 +50,7 @@ def what_if_view(self: PetstoreModelAdmin, request: HttpRequest, object_id: str)
         other = Limits(**form.cleaned_data)
         found = reports.what_if(row, other, days=DAYS)
         answer = {
-            "found": found, "verdict": in_words(found), "rows": rows(found, other, limits),
+            "found": found, "decision": in_words(found), "rows": rows(found, other, limits),
         }  # fmt: skip
     title = f"Try other limits for {row}"
     return self.page(request, "accounts/what_if", title, whose=row, form=form, **answer)

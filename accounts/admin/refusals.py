@@ -14,7 +14,7 @@ from django.utils import timezone
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
 from accounts.admin.badges import age, exact, state_badge
-from accounts.authentication import REFUSALS
+from accounts.keys.authentication import REFUSALS
 from accounts.models import Account, ApiKey, Refusal
 from petstore.api.errors import ErrorCode
 from petstore.backoffice.dashboard import listing

@@ -10,8 +10,8 @@ from django.db.models.functions import Cast
 from django.urls import reverse
 
 from accounts.admin.base import address
-from accounts.limits import moment
 from accounts.models import Account, ApiKey, Event, EventType, PlanCode
+from accounts.quota.limits import moment
 from accounts.usage.batch import SERVICE
 from petstore.backoffice.audit import HIDDEN_NEW, Action
 from petstore.backoffice.history import Entry

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from accounts.limits import moment
 from accounts.models import EventType
+from accounts.quota.limits import moment
 from petstore.api.errors import ApiError, ErrorCode
 from petstore.api.pagination import MAX_LIMIT
-from petstore.loop.compiled_reads import OwnRead
+from petstore.event_loop.compiled_reads import OwnRead
 
 # Each part is in the order of one index, and all have its expression as their `place`: PostgreSQL merges
 # them, and reads but a page of rows in all, however many events and types there are.

@@ -10,11 +10,11 @@ from django.utils import timezone
 from rest_framework.request import Request
 from rest_framework.viewsets import GenericViewSet
 
-from accounts.caller import caller_of
 from accounts.events import feed
-from accounts.limits import microseconds
+from accounts.keys.identity import caller_of
+from accounts.keys.scopes import EVENTS_READ
 from accounts.models import Event, EventType
-from accounts.scopes import EVENTS_READ
+from accounts.quota.limits import microseconds
 from petstore.api.errors import ApiError, ErrorCode
 from petstore.api.pagination import DEFAULT_LIMIT, MAX_LIMIT, cursor_in, page_url
 from petstore.api.query_params import bounded, invalid_parameter, single

@@ -13,8 +13,8 @@ from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
-from accounts.limits import DAY, microseconds
 from accounts.models import ApiKey, EventDraft, EventType, Feed, KeyStanding, QuotaCounter, Warned
+from accounts.quota.limits import DAY, microseconds
 
 THRESHOLDS = (80, 100)  # Per cent of the day's quota.
 DAYS_BEFORE_END = (7, 1)

@@ -10,7 +10,7 @@ from django.core.management.base import CommandError
 from django.utils import timezone
 
 from accounts.models import Actor, ApiKey
-from accounts.quota import publishing
+from accounts.quota import publication
 from petstore.cache import redis_owner
 from petstore.management.base import JsonCommand, visible
 
@@ -79,7 +79,7 @@ class KeyCommand(JsonCommand):
             redis_owner.check()
         try:
             self.run(options)
-            if "id" in options and (text := publishing.warning(public_id=options["id"])):
+            if "id" in options and (text := publication.warning(public_id=options["id"])):
                 self.stderr.write(text)
         except ValidationError as error:
             raise CommandError(sentences(error)) from None

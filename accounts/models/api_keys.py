@@ -11,11 +11,11 @@ from django.db import models, transaction
 from django.db.models import CheckConstraint, F, Q
 from django.utils import timezone
 
-from accounts import key_text, networks, scopes
-from accounts.limits import microseconds
+from accounts.keys import key_format, networks, scopes
 from accounts.models.events import EventDraft, EventType
 from accounts.models.plans import Account
 from accounts.models.records import KeyStanding, Published
+from accounts.quota.limits import microseconds
 from petstore.backoffice import audit
 from petstore.backoffice.audit import Action, Actor, values_in
 from petstore.backoffice.models import AuditEntry, AuditQuerySet
@@ -62,14 +62,14 @@ class ApiKeyManager(models.Manager["ApiKey"]):
 
         Raises ValidationError for a bad scope, network or end.
         """
-        text = key_text.make(key_mode(), account.public_id)
+        text = key_format.make(key_mode(), account.public_id)
         pepper_number = signing_pepper()
         key = self.model(
             account=account,
             public_id=text.public_id,
             mode=text.mode,
             name=name,
-            digest=key_text.digest(text, settings.API_KEY_PEPPERS[pepper_number]),
+            digest=key_format.digest(text, settings.API_KEY_PEPPERS[pepper_number]),
             pepper_number=pepper_number,
             scopes=scopes.stored_form(key_scopes),
             allowed_networks=networks.normalise(allowed_networks),
@@ -94,7 +94,7 @@ class ApiKey(Published):
         TEST = "test"
 
     account = models.ForeignKey(Account, models.PROTECT, related_name="keys")
-    public_id = models.CharField(max_length=key_text.PUBLIC_ID_LENGTH, unique=True, editable=False)
+    public_id = models.CharField(max_length=key_format.PUBLIC_ID_LENGTH, unique=True, editable=False)
     mode = models.CharField(max_length=4, choices=Mode, editable=False)
     name = models.CharField(max_length=255, blank=True, help_text="What the key is for.")
     digest = models.CharField(max_length=64, editable=False)

@@ -10,10 +10,10 @@ from django.db import models, transaction
 from django.db.models import CheckConstraint, F, Q
 from django.utils import timezone
 
-from accounts import key_text
-from accounts.limits import Limits
+from accounts.keys import key_format
 from accounts.models.events import EventDraft, EventType
 from accounts.models.records import Published, QuotaCounter
+from accounts.quota.limits import Limits
 from petstore.backoffice import audit
 from petstore.backoffice.audit import Action, Actor, values_in
 from petstore.db.names import UniquelyNamed
@@ -69,7 +69,10 @@ class Account(UniquelyNamed, Published):
     """A customer: its keys share one quota, and its orders are its own."""
 
     public_id = models.CharField(
-        max_length=key_text.ACCOUNT_ID_LENGTH, unique=True, editable=False, default=key_text.new_account_id
+        max_length=key_format.ACCOUNT_ID_LENGTH,
+        unique=True,
+        editable=False,
+        default=key_format.new_account_id,
     )
     plan = models.ForeignKey(Plan, models.PROTECT)
     per_minute = models.BigIntegerField(

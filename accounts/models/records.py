@@ -103,7 +103,7 @@ class KeyStanding(Published):
 
 
 class Publication(Record):
-    """What Redis has to be told of a key, and has been told. Written by accounts/quota/publishing.py alone.
+    """What Redis must know of a key, and what it knows. Written by accounts/quota/publication.py alone.
 
     Whatever changes the facts of a key raises its version in the same transaction. So whoever read a lower
     version read earlier, whatever any clock says; and what was not told stays on record until it is.

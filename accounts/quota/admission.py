@@ -2,19 +2,19 @@
 
 from typing import NamedTuple, Protocol
 
-from accounts.caller import Caller
-from accounts.key_text import KeyText
-from accounts.limits import Verdict
+from accounts.keys.identity import Caller
+from accounts.keys.key_format import KeyText
 from accounts.quota.key_record import KeyRefusal
+from accounts.quota.limits import RateLimitDecision
 from petstore.api.client_ip import Address
 
 
 class Admission(NamedTuple):
-    """The answer about a key: either a refusal, or its holder and the verdict on this request."""
+    """The answer about a key: either a refusal, or its holder and the decision on this request."""
 
     refusal: KeyRefusal | None = None
     caller: Caller | None = None
-    verdict: Verdict | None = None
+    decision: RateLimitDecision | None = None
 
 
 class QuotaStore(Protocol):
@@ -32,6 +32,6 @@ class QuotaStore(Protocol):
         """Prove the key; if it is valid, return both windows and the ban as they are (D39).
 
         The next request, sent at the same moment, finds what this tells. It counts in neither window and is
-        no strike. A key has LOOKS_PER_MINUTE of its own, exact under any concurrency: the verdict on one
+        no strike. A key has LOOKS_PER_MINUTE of its own, exact under any concurrency: the decision on one
         beyond has that limit alone. The caller has the facts of its key.
         """

@@ -8,7 +8,7 @@ from django.conf import settings
 from django.http import HttpRequest
 from django_ratelimit.core import get_usage
 
-from accounts.limits import MINUTE, SECOND, Verdict, Window
+from accounts.quota.limits import MINUTE, SECOND, RateLimitDecision, Window
 from petstore.api.client_ip import Address, client_network, network_of
 
 logger = logging.getLogger(__name__)
@@ -53,19 +53,19 @@ class Lookups:
 lookups = Lookups()
 
 
-def untouched() -> Verdict:
+def untouched() -> RateLimitDecision:
     """Return what an address has before its first request: for answers that come before the counting."""
     now = time.time_ns() // 1000
     window = Window("minute", settings.ANONYMOUS_PER_MINUTE, 0, MINUTE, now + MINUTE)
-    return Verdict(True, (window,), now)
+    return RateLimitDecision(True, (window,), now)
 
 
-def peek(request: HttpRequest) -> Verdict:
+def peek(request: HttpRequest) -> RateLimitDecision:
     """Return what is left of the address's window for a request that is not counted, and not refused."""
     return take(request, counts=False)._replace(admitted=True)
 
 
-def take(request: HttpRequest, *, counts: bool = True) -> Verdict:
+def take(request: HttpRequest, *, counts: bool = True) -> RateLimitDecision:
     limit = settings.ANONYMOUS_PER_MINUTE
     network = client_network(request)
     used, ends_at, admitted = 0, time.time_ns() // 1000 + MINUTE, True
@@ -83,4 +83,4 @@ def take(request: HttpRequest, *, counts: bool = True) -> Verdict:
         if counts and not admitted:
             lookups.restrict(network, ends_at)
     now = time.time_ns() // 1000
-    return Verdict(admitted, (Window("minute", limit, used, MINUTE, ends_at),), now)
+    return RateLimitDecision(admitted, (Window("minute", limit, used, MINUTE, ends_at),), now)

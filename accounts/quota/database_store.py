@@ -4,8 +4,13 @@ import time
 
 from django.conf import settings
 
-from accounts import key_text, networks
-from accounts.bans import (
+from accounts.events.warnings import THRESHOLDS
+from accounts.keys import key_format, networks
+from accounts.keys.identity import KeyFacts
+from accounts.keys.key_format import KeyText
+from accounts.quota import key_record
+from accounts.quota.admission import Admission
+from accounts.quota.bans import (
     BAN_LENGTHS,
     FIRST_STRIKE_AFTER,
     STEP_BACK_AFTER,
@@ -15,26 +20,21 @@ from accounts.bans import (
     Ban,
     refusals_to_ban,
 )
-from accounts.caller import KeyFacts
-from accounts.events.warnings import THRESHOLDS
-from accounts.key_text import KeyText
-from accounts.limits import (
+from accounts.quota.key_record import KeyRefusal
+from accounts.quota.limits import (
     DAY,
     HOUR,
     MINUTE,
     SECOND,
     Counters,
-    Verdict,
+    RateLimitDecision,
     Window,
     account_windows,
     look_verdict,
 )
-from accounts.quota import key_record
-from accounts.quota.admission import Admission
-from accounts.quota.key_record import KeyRefusal
 from accounts.usage import write_behind
 from petstore.api.client_ip import Address
-from petstore.loop.compiled_writes import OwnSql
+from petstore.event_loop.compiled_writes import OwnSql
 
 # Clocks of machines, and of statements that waited for one row, differ a little: within this many
 # microseconds a time before the last one counts as the last one. A larger step back is a clock that was
@@ -167,12 +167,12 @@ class DatabaseQuotaStore:
         facts = key_record.read(key.public_id) or key_record.absent(key.public_id)
         if refusal := refuse(key, facts, address, now):
             return Admission(refusal=refusal)
-        verdict = take(facts, now)
-        if not verdict.admitted and not verdict.banned:
-            verdict = strike(facts, verdict)
-        write_behind.recorder.count(facts.caller, verdict)
+        decision = take(facts, now)
+        if not decision.admitted and not decision.banned:
+            decision = strike(facts, decision)
+        write_behind.recorder.count(facts.caller, decision)
         write_behind.recorder.rehash(key, facts.id, facts.pepper_number)
-        return Admission(caller=facts.caller, verdict=verdict)
+        return Admission(caller=facts.caller, decision=decision)
 
     def look(self, key: KeyText, address: Address, now: int | None = None) -> Admission:
         """Prove the key and show what is left: see QuotaStore. Two queries."""
@@ -182,17 +182,17 @@ class DatabaseQuotaStore:
             return Admission(refusal=refusal)
         looks, looks_end = LOOK.row(key=facts.id, now=now)
         windows, at = windows_now(facts, now)
-        verdict = look_verdict(windows, at, facts.banned_until, looks=looks, looks_end=looks_end)
+        decision = look_verdict(windows, at, facts.banned_until, looks=looks, looks_end=looks_end)
         caller = facts.caller._replace(facts=facts)
         write_behind.recorder.use(caller, at)
         write_behind.recorder.rehash(key, facts.id, facts.pepper_number)
-        return Admission(caller=caller, verdict=verdict)
+        return Admission(caller=caller, decision=decision)
 
 
 def refuse(key: KeyText, facts: KeyFacts, address: Address, now: int) -> KeyRefusal | None:
     # One digest, whatever is known of the key.
     pepper = settings.API_KEY_PEPPERS.get(facts.pepper_number, b"")
-    if not (key_text.match(key, pepper, facts.digest) and pepper):
+    if not (key_format.match(key, pepper, facts.digest) and pepper):
         return KeyRefusal.UNKNOWN
     if facts.revoked:
         return KeyRefusal.REVOKED
@@ -203,20 +203,22 @@ def refuse(key: KeyText, facts: KeyFacts, address: Address, now: int) -> KeyRefu
     return KeyRefusal.SUSPENDED if facts.suspended else None
 
 
-def take(facts: KeyFacts, now: int) -> Verdict:
+def take(facts: KeyFacts, now: int) -> RateLimitDecision:
     """Decide and count one request in both windows. A banned key's is refused whatever is left.
 
     What reaches a threshold is warned of before it counts: the process may die in between (D41).
     """
-    verdict = try_to_take(facts, now)
-    while not (verdict.admitted or verdict.banned) and all(window.remaining for window in verdict.windows):
-        day = verdict.windows[-1]
-        write_behind.recorder.warn_first(facts.account_id, verdict.day, day.limit, day.used + 1)
-        verdict = try_to_take(facts, now, warned=day.used + 1)
-    return verdict
+    decision = try_to_take(facts, now)
+    while not (decision.admitted or decision.banned) and all(
+        window.remaining for window in decision.windows
+    ):
+        day = decision.windows[-1]
+        write_behind.recorder.warn_first(facts.account_id, decision.day, day.limit, day.used + 1)
+        decision = try_to_take(facts, now, warned=day.used + 1)
+    return decision
 
 
-def try_to_take(facts: KeyFacts, now: int, warned: int = 0) -> Verdict:
+def try_to_take(facts: KeyFacts, now: int, warned: int = 0) -> RateLimitDecision:
     """Do so unless it would reach a threshold beyond what the account was `warned` of.
 
     Such a request is not admitted although both windows have something left.
@@ -234,7 +236,7 @@ def try_to_take(facts: KeyFacts, now: int, warned: int = 0) -> Verdict:
         mark_100=mark_100,
     )
     windows = account_windows(facts.limits, Counters(*counters), at)
-    return Verdict(bool(admitted), windows, at, facts.banned_until if banned else 0)
+    return RateLimitDecision(bool(admitted), windows, at, facts.banned_until if banned else 0)
 
 
 def windows_now(facts: KeyFacts, now: int) -> tuple[tuple[Window, Window], int]:
@@ -247,14 +249,14 @@ def windows_now(facts: KeyFacts, now: int) -> tuple[tuple[Window, Window], int]:
     return account_windows(facts.limits, counters, at), at
 
 
-def strike(facts: KeyFacts, verdict: Verdict) -> Verdict:
-    """Note a refusal, and return the verdict with the ban that it may have set off."""
+def strike(facts: KeyFacts, decision: RateLimitDecision) -> RateLimitDecision:
+    """Note a refusal, and return the decision with the ban that it may have set off."""
     strikes, refusals, banned_until, level = STRIKE.row(
         key=facts.id,
-        now=verdict.now,
-        refusing_until=verdict.shown.ends_at,
+        now=decision.now,
+        refusing_until=decision.shown.ends_at,
         refusals_to_ban=refusals_to_ban(facts.limits.per_minute),
     )
-    if strikes and banned_until > verdict.now:
-        write_behind.recorder.ban(Ban(facts.id, verdict.now, banned_until, level, refusals))
-    return Verdict(False, verdict.windows, verdict.now, banned_until)
+    if strikes and banned_until > decision.now:
+        write_behind.recorder.ban(Ban(facts.id, decision.now, banned_until, level, refusals))
+    return RateLimitDecision(False, decision.windows, decision.now, banned_until)

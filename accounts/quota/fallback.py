@@ -21,17 +21,17 @@ from time import monotonic
 
 from django.db import Error, connection
 
-from accounts.key_text import ACCOUNT_ID_LENGTH, KeyText
-from accounts.limits import SECOND
+from accounts.keys.key_format import ACCOUNT_ID_LENGTH, KeyText
 from accounts.quota import key_record
 from accounts.quota.admission import Admission, QuotaStore
+from accounts.quota.limits import SECOND
 from accounts.quota.redis_store import ForeignReplyError, RedisQuotaStore, RedisUndecidedError
 from accounts.usage import write_behind
 from petstore.api.client_ip import Address
 from petstore.db import replicas
-from petstore.loop.scripts import RedisUnavailableError
-from petstore.loop.threads import in_thread
-from petstore.loop.waiting import on_loop, wait
+from petstore.event_loop.greenlets import on_loop, wait
+from petstore.event_loop.redis_scripts import RedisUnavailableError
+from petstore.event_loop.threads import in_thread
 from petstore.observability.metrics import STORE_UP
 
 logger = logging.getLogger(__name__)
@@ -90,7 +90,7 @@ class FallbackQuotaStore:
         if counted is not None:
             return counted
         admission = self._database.admit(key, address, now)
-        if admission.verdict is not None and admission.verdict.admitted:
+        if admission.decision is not None and admission.decision.admitted:
             with self._lock:
                 self._debts[key.public_id[:ACCOUNT_ID_LENGTH]] = Debt(key.public_id)
         return admission

@@ -7,10 +7,10 @@ from typing import Any
 from django.db.models import F, Value
 from django.db.models.functions import Coalesce
 
-from accounts.caller import KeyFacts
-from accounts.limits import Limits, microseconds
+from accounts.keys.identity import KeyFacts
 from accounts.models import ApiKey, signing_pepper
-from petstore.loop.compiled_reads import Read
+from accounts.quota.limits import Limits, microseconds
+from petstore.event_loop.compiled_reads import Read
 
 
 class KeyRefusal(Enum):

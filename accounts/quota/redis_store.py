@@ -18,20 +18,29 @@ from typing import Any
 from django.conf import settings
 from django.db import Error
 
-from accounts import bans, key_text, networks
-from accounts.caller import Caller, KeyFacts
 from accounts.events.warnings import THRESHOLDS
-from accounts.key_text import ACCOUNT_ID_LENGTH, KeyText
-from accounts.limits import DAY, MINUTE, SECOND, Counters, Limits, Verdict, account_windows, look_verdict
-from accounts.quota import key_record
+from accounts.keys import key_format, networks
+from accounts.keys.identity import Caller, KeyFacts
+from accounts.keys.key_format import ACCOUNT_ID_LENGTH, KeyText
+from accounts.quota import bans, key_record
 from accounts.quota.admission import Admission
 from accounts.quota.anonymous import lookups
 from accounts.quota.database_store import NIGHT_SKEW, SKEW
 from accounts.quota.key_record import KeyRefusal
+from accounts.quota.limits import (
+    DAY,
+    MINUTE,
+    SECOND,
+    Counters,
+    Limits,
+    RateLimitDecision,
+    account_windows,
+    look_verdict,
+)
 from accounts.usage import write_behind
 from petstore.api.client_ip import Address
-from petstore.loop.scripts import RedisUnavailableError, Script, Scripts, script
-from petstore.loop.threads import in_thread
+from petstore.event_loop.redis_scripts import RedisUnavailableError, Script, Scripts, script
+from petstore.event_loop.threads import in_thread
 from petstore.observability.metrics import FOREIGN_REPLIES
 
 logger = logging.getLogger(__name__)
@@ -155,7 +164,7 @@ class RedisQuotaStore:
         """Run a script that begins with known.lua; return its last reply, or a refusal of the key's."""
         arguments: list[Any] = ["" if now is None else now, "", int(writes), "", "", ""]
         for number, pepper in settings.API_KEY_PEPPERS.items():
-            arguments += [number, key_text.digest(key, pepper)]
+            arguments += [number, key_format.digest(key, pepper)]
         for _ in range(ROUNDS):
             reply = self._own(key.public_id, self._scripts.run(script, names, arguments))
             with well_formed(reply):
@@ -296,10 +305,10 @@ def read_reply(key: KeyText, reply: list[Any]) -> Admission:
         may = frozenset(scopes.decode().split())
         caller = Caller(int(account_id), int(key_id), key.public_id, may, since_write)
         windows = account_windows(Limits(per_minute, per_day), Counters(*counters), now)
-    verdict = Verdict(bool(admitted), windows, now, banned_until)
-    write_behind.recorder.count(caller, verdict, elsewhere=True)
+    decision = RateLimitDecision(bool(admitted), windows, now, banned_until)
+    write_behind.recorder.count(caller, decision, elsewhere=True)
     write_behind.recorder.rehash(key, caller.key_id, pepper)
-    return Admission(caller=caller, verdict=verdict)
+    return Admission(caller=caller, decision=decision)
 
 
 def read_look(key: KeyText, reply: list[Any]) -> Admission:
@@ -312,7 +321,7 @@ def read_look(key: KeyText, reply: list[Any]) -> Admission:
         facts = published(key.public_id, rest[8:])
         windows = account_windows(facts.limits, Counters(*counters), now)
     caller = facts.caller._replace(facts=facts)
-    verdict = look_verdict(windows, now, banned_until, looks=looks, looks_end=looks_end)
+    decision = look_verdict(windows, now, banned_until, looks=looks, looks_end=looks_end)
     write_behind.recorder.use(caller, now)
     write_behind.recorder.rehash(key, caller.key_id, facts.pepper_number)
-    return Admission(caller=caller, verdict=verdict)
+    return Admission(caller=caller, decision=decision)

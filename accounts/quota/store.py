@@ -8,7 +8,7 @@ from accounts.quota.admission import QuotaStore
 from accounts.quota.database_store import DatabaseQuotaStore
 from accounts.quota.fallback import FallbackQuotaStore
 from accounts.quota.redis_store import RedisQuotaStore
-from petstore.loop.scripts import RedisUnavailableError
+from petstore.event_loop.redis_scripts import RedisUnavailableError
 
 logger = logging.getLogger(__name__)
 

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 from django.db import connection, transaction
 
-from accounts.bans import Ban
 from accounts.events.warnings import Reached
-from accounts.limits import MINUTE, moment
 from accounts.models import EPOCH, Actor, ApiKey, KeyStanding
-from accounts.usage.refusals import KEPT_FOR_A_WRITE, Refused
+from accounts.quota.bans import Ban
+from accounts.quota.limits import MINUTE, moment
+from accounts.usage.rejection_log import KEPT_FOR_A_WRITE, Refused
 from petstore.backoffice import audit
 from petstore.db.identity import is_postgresql
 from petstore.observability.metrics import BANS

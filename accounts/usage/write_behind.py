@@ -17,18 +17,18 @@ from multiprocessing.util import Finalize
 from django.conf import settings
 from django.db import Error, connection, transaction
 
-from accounts import key_text
-from accounts.bans import Ban
-from accounts.caller import Caller
 from accounts.events.warnings import THRESHOLDS, sweep, thresholds_of, warn_of_use
-from accounts.key_text import KeyText
-from accounts.limits import DAY, HOUR, MINUTE, Verdict, Window
+from accounts.keys import key_format
+from accounts.keys.identity import Caller
+from accounts.keys.key_format import KeyText
 from accounts.models import signing_pepper
-from accounts.usage import loads, refusals
+from accounts.quota.bans import Ban
+from accounts.quota.limits import DAY, HOUR, MINUTE, RateLimitDecision, Window
+from accounts.usage import minute_counts, rejection_log
 from accounts.usage.batch import Batch, write_bans, write_digests
-from accounts.usage.refusals import KEPT_FOR_A_WRITE, OTHERS_FOR_A_WRITE, Refused
+from accounts.usage.rejection_log import KEPT_FOR_A_WRITE, OTHERS_FOR_A_WRITE, Refused
 from petstore.backoffice.models import FailedSignIn
-from petstore.loop.threads import in_thread
+from petstore.event_loop.threads import in_thread
 from petstore.observability.metrics import REFUSALS_NOT_KEPT
 
 logger = logging.getLogger(__name__)
@@ -50,23 +50,23 @@ class UsageRecorder:
         self._stopping = threading.Event()
         self._wake = threading.Event()
 
-    def count(self, caller: Caller, verdict: Verdict, *, elsewhere: bool = False) -> None:
+    def count(self, caller: Caller, decision: RateLimitDecision, *, elsewhere: bool = False) -> None:
         """Note one request. `elsewhere`: counted by a store beside the database."""
-        key_day = (caller.key_id, verdict.day)
+        key_day = (caller.key_id, decision.day)
         with self._lock:
             batch = self._batch
-            batch.last_used[caller.key_id] = verdict.now
-            day = verdict.windows[-1]
+            batch.last_used[caller.key_id] = decision.now
+            day = decision.windows[-1]
             if day.used * 100 >= day.limit * THRESHOLDS[0]:
-                self._reach(caller.account_id, verdict.day, day)
-            if not verdict.banned:  # No other numbers would have admitted it.
-                batch.loads[caller.account_id, verdict.now // MINUTE] += 1
-            if not verdict.admitted:
+                self._reach(caller.account_id, decision.day, day)
+            if not decision.banned:  # No other numbers would have admitted it.
+                batch.loads[caller.account_id, decision.now // MINUTE] += 1
+            if not decision.admitted:
                 batch.refusals[key_day] += 1
                 return
             batch.requests[key_day] += 1
             if elsewhere:
-                batch.elsewhere[caller.account_id, verdict.day] += 1
+                batch.elsewhere[caller.account_id, decision.day] += 1
 
     def use(self, caller: Caller, now: int) -> None:
         """Note that a key was used, by a request that no statistics count."""
@@ -116,12 +116,12 @@ class UsageRecorder:
             with self._lock:
                 digests = self._batch.digests
                 if key_id not in digests and len(digests) < MOST_REHASHED:
-                    digests[key_id] = number, key_text.digest(key, settings.API_KEY_PEPPERS[number])
+                    digests[key_id] = number, key_format.digest(key, settings.API_KEY_PEPPERS[number])
 
     def refuse(self, refused: Refused) -> None:
         """Keep a refusal for staff to look up, or count it if too many are kept already."""
         hour, shares = refused.at // HOUR, refused.shares
-        most = KEPT_FOR_A_WRITE if refused.verdict is not None else OTHERS_FOR_A_WRITE
+        most = KEPT_FOR_A_WRITE if refused.decision is not None else OTHERS_FOR_A_WRITE
         with self._lock:
             if hour != self._hour:
                 self._hour, self._kept = hour, Counter()
@@ -196,7 +196,7 @@ class UsageRecorder:
                 with transaction.atomic():
                     batch.write(time.time_ns() // 1000)
                 batch = Batch(refused=batch.refused)
-                refusals.store(batch.refused)
+                rejection_log.store(batch.refused)
             except Error:
                 logger.warning("Usage could not be written; it is kept for the next write.", exc_info=True)
                 with self._lock:
@@ -219,9 +219,9 @@ def tidy(now: int | None = None) -> None:
     """Roll up minutes, and delete what is kept no longer. `now`: microseconds since the epoch."""
     now = time.time_ns() // 1000 if now is None else now
     try:
-        loads.roll_up(now)
-        loads.prune(now)
-        refusals.prune(now)
+        minute_counts.roll_up(now)
+        minute_counts.prune(now)
+        rejection_log.prune(now)
         FailedSignIn.objects.prune()
     except Error:
         logger.warning("Old records could not be tidied up; they will be in a minute.", exc_info=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from django.http import HttpRequest
 from django.urls import reverse
 
-from inventory.admin.stages import in_stages
+from inventory.admin.status_tabs import in_stages
 from inventory.models import PetStatus, Stage
 from inventory.stock import Stock, snapshot
 from petstore.backoffice.charts import BarChart, Series

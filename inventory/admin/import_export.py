@@ -1,6 +1,6 @@
 """Pets by file in the back office: a preview of each bad line, then all of it or nothing.
 
-Reading, checking and writing are `inventory.import_export`'s, so a file gets the same verdict here as from
+Reading, checking and writing are `inventory.import_export`'s, so a file gets the same decision here as from
 `manage.py import_pets`: the same line numbers, encodings, quotes and rules.
 """
 

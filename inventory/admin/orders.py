@@ -23,7 +23,7 @@ from accounts.admin.accounts import Panel
 from accounts.admin.base import address
 from accounts.models import Account
 from inventory.admin.shared import COLOURS, ActingAdmin, Verb, label, numbered, steps_of
-from inventory.admin.stages import StageFilter, example, literally, tabs
+from inventory.admin.status_tabs import StageFilter, example, literally, tabs
 from inventory.models import LIVE, Order, OrderStatus, Pet, Stage
 from petstore.backoffice.changelist import TimeFilter, row_id
 from petstore.backoffice.confirmation import Question, ReasonForm, confirm

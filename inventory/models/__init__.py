@@ -3,15 +3,7 @@
 from inventory.models.orders import Order, OrderEvent, OrderQuerySet
 from inventory.models.pets import Category, Pet, PetEvent, PetQuerySet, StockCount
 from inventory.models.uploads import PetUpload
-from inventory.transitions import (
-    LIVE,
-    ORDER_MOVES,
-    PET_MOVES,
-    IllegalMoveError,
-    OrderStatus,
-    PetStatus,
-    Stage,
-)
+from inventory.status import LIVE, ORDER_MOVES, PET_MOVES, IllegalMoveError, OrderStatus, PetStatus, Stage
 from petstore.db.names import NAME_LENGTH
 
 __all__ = [

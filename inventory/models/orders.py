@@ -12,16 +12,9 @@ from django.utils import timezone
 from accounts.models import EventDraft, EventType
 from inventory import members
 from inventory.models.pets import Event, Pet
-from inventory.transitions import (
-    LIVE,
-    ORDER_MOVES,
-    IllegalMoveError,
-    OrderStatus,
-    PetStatus,
-    Stage,
-)
+from inventory.status import LIVE, ORDER_MOVES, IllegalMoveError, OrderStatus, PetStatus, Stage
 from petstore.db.keysets import OneFilterKey, TwoFilterKey
-from petstore.loop.compiled_writes import atomic, insert, refresh, update, update_one
+from petstore.event_loop.compiled_writes import atomic, insert, refresh, update, update_one
 
 
 class OrderEvent(Event):

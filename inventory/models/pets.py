@@ -12,10 +12,10 @@ from django.utils import timezone
 from accounts.models import EventDraft, EventType
 from inventory import members
 from inventory.search import Folded
-from inventory.transitions import LIVE, PET_MOVES, IllegalMoveError, PetStatus
+from inventory.status import LIVE, PET_MOVES, IllegalMoveError, PetStatus
 from petstore.db.keysets import OneFilterKey, TwoFilterKey
 from petstore.db.names import NAME_LENGTH, UniquelyNamed, visible_name
-from petstore.loop.compiled_writes import atomic, insert, refresh, update
+from petstore.event_loop.compiled_writes import atomic, insert, refresh, update
 
 MOST_EVENTS = 1_000  # D41
 

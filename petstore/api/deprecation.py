@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from django.utils.http import http_date
 
-from petstore.api.links import add_link
+from petstore.api.link_header import add_link
 from petstore.api.responses import Response
 
 

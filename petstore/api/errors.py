@@ -12,9 +12,9 @@ from django.http import Http404
 from psycopg.errors import IdleInTransactionSessionTimeout, ReadOnlySqlTransaction
 from rest_framework import exceptions, status
 
-from petstore.api.links import link, page_url
+from petstore.api.link_header import link, page_url
 from petstore.api.responses import Response
-from petstore.db.monitor import DatabaseAwayError
+from petstore.db.monitor import DatabaseUnavailableError
 from petstore.observability import logs
 
 logger = logging.getLogger(__name__)
@@ -136,7 +136,7 @@ def log_failure(exc: Exception, error: ErrorCode) -> None:
     request_id = logs.request_id.get(None)
     if error is ErrorCode.INTERNAL_ERROR:
         logger.error("%s on request %s", error.value, request_id, exc_info=exc)
-    elif not isinstance(exc, DatabaseAwayError):
+    elif not isinstance(exc, DatabaseUnavailableError):
         reason = " ".join(str(exc).split())
         logger.error("%s on request %s: %s: %s", error.value, request_id, type(exc).__name__, reason)
 

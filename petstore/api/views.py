@@ -14,7 +14,7 @@ from petstore.api.pagination import KeysetPagination
 from petstore.api.parsers import JsonRequest
 from petstore.api.query_params import Filters
 from petstore.api.responses import Response
-from petstore.loop.compiled_reads import Read
+from petstore.event_loop.compiled_reads import Read
 
 
 class ApiView(APIView):

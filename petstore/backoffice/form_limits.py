@@ -10,7 +10,7 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.utils.deprecation import MiddlewareMixin
 
-from petstore.api.head import BODY_ERROR
+from petstore.api.request_headers import BODY_ERROR
 from petstore.backoffice.sessions import end_if_due
 
 TOO_LARGE = "Nothing was saved: you sent more than this page takes. Go back, shorten it, and try again."

@@ -20,7 +20,7 @@ from petstore.backoffice.navigation import navigation, own_pages
 LONGEST = 250  # Characters that are searched for.
 MOST = 5  # Results of one kind.
 SHORTEST_VERB = 3  # Characters that stand for a verb: fewer begin many names.
-# The public id, or what is there of it, in a key (accounts/key_text.py) that was pasted whole or in part.
+# The public id, or a part of it, in a key that was pasted whole or in part (accounts/keys/key_format.py).
 PASTED_KEY = re.compile(r"psk_(?:live|test)_([0-9A-Za-z]{0,14})", re.ASCII)
 
 

@@ -21,7 +21,7 @@ from django.urls import reverse, reverse_lazy
 from django.utils.http import urlsafe_base64_decode, urlsafe_base64_encode
 from unfold.widgets import UnfoldAdminPasswordWidget
 
-from petstore.api.links import page_url
+from petstore.api.link_header import page_url
 from petstore.backoffice.audit import Action, Actor, record
 
 

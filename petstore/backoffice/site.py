@@ -26,7 +26,7 @@ from django_otp.plugins.otp_static.models import StaticToken
 from django_otp.plugins.otp_totp.models import TOTPDevice
 from unfold.sites import UnfoldAdminSite
 
-from petstore.api.head import COOKIES_UNREADABLE, has_unreadable_cookies
+from petstore.api.request_headers import COOKIES_UNREADABLE, has_unreadable_cookies
 from petstore.backoffice import palette, two_factor
 from petstore.backoffice.audit import Action, Actor, record
 from petstore.backoffice.error_pages import View, framed, guarded

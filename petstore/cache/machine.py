@@ -17,7 +17,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from django.core.cache.backends.base import DEFAULT_TIMEOUT, BaseCache
 
-from petstore.loop.threads import in_thread
+from petstore.event_loop.threads import in_thread
 
 P = ParamSpec("P")
 Result = TypeVar("Result")

@@ -9,7 +9,7 @@ from typing import Any
 from django.core.cache.backends.base import DEFAULT_TIMEOUT
 
 from petstore.cache.machine import MachineCounters
-from petstore.loop.scripts import RedisUnavailableError, Script, Scripts, script
+from petstore.event_loop.redis_scripts import RedisUnavailableError, Script, Scripts, script
 
 logger = logging.getLogger(__name__)
 

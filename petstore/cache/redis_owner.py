@@ -7,7 +7,7 @@ from django.conf import settings
 from django.core.management.base import CommandError
 
 from petstore.db.identity import identity
-from petstore.loop.scripts import (
+from petstore.event_loop.redis_scripts import (
     CHECK_EVERY,
     OWNER,
     TIMEOUT,
@@ -41,7 +41,7 @@ def claim() -> tuple[str, str]:
     """
     from redis.exceptions import RedisError  # Slow to load.
 
-    from petstore.loop.redis_client import RedisClient
+    from petstore.event_loop.redis_client import RedisClient
 
     if not settings.REDIS_URL:
         raise CommandError("There is no Redis to claim: REDIS_URL is not set.")

@@ -16,7 +16,7 @@ from psycopg import IsolationLevel
 
 from petstore.db import monitor
 from petstore.db.connection import TICK, Connection, connect, must_take_writes
-from petstore.db.monitor import DatabaseAwayError
+from petstore.db.monitor import DatabaseUnavailableError
 
 MOST_WAIT = 3.0  # Seconds for which who wants to connect waits for the watch; it may be connecting itself.
 SUSPICION = 0.3  # Seconds after which an open question of the watch keeps others from connecting.
@@ -54,7 +54,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         return params | server.place
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> Connection:
-        """Connect. Raises DatabaseAwayError at once while the server is away."""
+        """Connect. Raises DatabaseUnavailableError at once while the server is away."""
         if "isolation_level" in self.settings_dict["OPTIONS"] or self.pool:
             text = "This backend knows neither isolation_level nor pool."
             raise ImproperlyConfigured(text)
@@ -97,4 +97,4 @@ def wait_for_watch(server: monitor.Server) -> None:
         sleep(TICK / 2)
     if server.away:
         message = f"The database {server.alias!r} is away."
-        raise DatabaseAwayError(message)
+        raise DatabaseUnavailableError(message)

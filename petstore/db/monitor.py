@@ -52,7 +52,7 @@ LAG = Gauge(
 )
 
 
-class DatabaseAwayError(OperationalError):
+class DatabaseUnavailableError(OperationalError):
     """The watch has found the server away. It has logged why, once."""
 
 
@@ -192,7 +192,7 @@ def patience(alias: str) -> float:
     return limit / 1000 + SPARE_SECONDS
 
 
-def is_away(alias: str) -> bool:
+def is_unavailable(alias: str) -> bool:
     """Tell whether the watch finds this database away; False where no watch runs."""
     server = servers.get(alias)
     return server is not None and server.away

@@ -68,7 +68,7 @@ def states(checks: Mapping[str, Check], limit: float) -> dict[str, str]:
 def database() -> str:
     """Return `ok`, or `unreachable`. Where the watch runs it has just asked."""
     if DEFAULT_DB_ALIAS in monitor.servers:
-        return "unreachable" if monitor.is_away(DEFAULT_DB_ALIAS) else OK
+        return "unreachable" if monitor.is_unavailable(DEFAULT_DB_ALIAS) else OK
     try:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")

@@ -17,7 +17,7 @@ from petstore.api.client_ip import client_address
 from petstore.health import checks
 from petstore.observability.metrics import behind
 from petstore.observability.metrics_port import AllWorkers
-from petstore.serving.lifecycle import is_draining
+from petstore.server.shutdown import is_draining
 
 
 @require_safe

@@ -114,6 +114,6 @@ behind = Behind()
 
 
 @cache
-def decision(outcome: str, counted_for: Literal["account", "key", "address"]) -> Callable[[], None]:
+def decision_counter(outcome: str, counted_for: Literal["account", "key", "address"]) -> Callable[[], None]:
     """Return what counts such a decision; looking it up anew costs more than counting."""
     return partial(behind.add, DECISIONS.labels(outcome, counted_for).inc)

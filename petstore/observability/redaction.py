@@ -18,7 +18,7 @@ RULES: tuple[tuple[re.Pattern[str], str], ...] = (
     ),
     # The password of a URL, up to the last @: it may hold one itself.
     (re.compile(r"(://[^\s:/?#@]{0,256}:)\S{1,512}@"), r"\1***@"),
-    # A key of this service (accounts/key_text.py), cut or percent-encoded too; its public id may be seen.
+    # An API key (accounts/keys/key_format.py), also cut or percent-encoded; its public id is no secret.
     (
         re.compile(
             r"(psk(?:_|%5f)(?:live|test)(?:_|%5f)(?:[0-9a-z]{14}(?:_|%5f))?)[\w%.~-]*", re.IGNORECASE

@@ -42,7 +42,7 @@ class Caller(Protocol):
         """The key's public id."""
 
 
-class Passage(Protocol):
+class RequestContext(Protocol):
     """What the line says of who has asked."""
 
     id: str
@@ -78,10 +78,10 @@ class Measured(Generic[Answer]):
         self._answer = answer
         self._write = WRITE_REQUEST[settings.LOG_FORMAT] if settings.ACCESS_LOG else None
 
-    def __call__(self, request: HttpRequest, passage: Passage) -> Answer:
+    def __call__(self, request: HttpRequest, context: RequestContext) -> Answer:
         start = perf_counter()
         next(begun)
-        token = logs.request_id.set(passage.id)
+        token = logs.request_id.set(context.id)
         try:
             response = self._answer(request)
         finally:
@@ -92,19 +92,19 @@ class Measured(Generic[Answer]):
         kind = kind_of(request, status)
         behind.add(kind.measure, seconds)
         if self._write is not None:  # Nothing that a client wrote but its well-formed request id.
-            caller = passage.caller
+            caller = context.caller
             self._write(
                 {
                     "level": "info" if status < 500 else "error",
                     "event": "request",
-                    "request_id": passage.id,
+                    "request_id": context.id,
                     "account": caller.account_id if caller else None,
                     "key": caller.public_id if caller else None,
                     "method": kind.method,
                     "route": kind.route,
                     "status": status,
                     "ms": round(seconds * 1000, 3),
-                    "client": passage.client,
+                    "client": context.client,
                 }
             )
         return response

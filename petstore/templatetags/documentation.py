@@ -10,7 +10,7 @@ from django.template.loader import get_template
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from petstore.api.links import page_url
+from petstore.api.link_header import page_url
 
 register = template.Library()
 

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from accounts.admin.accounts import KEYS_SHOWN
 from accounts.admin.timeline import TIMELINE_SHOWN
-from accounts.events.numbering import number_all
+from accounts.events.sequencing import number_all
 from accounts.events.warnings import warn_of_use
 from accounts.models import Account, ApiKey, DailyUsage, KeyStanding
 from inventory.models import Category, Order, Pet

@@ -19,7 +19,7 @@ from django.utils import timezone
 
 from accounts.models import Account, ApiKey
 from inventory.models import Category, Order, Pet
-from petstore.api.links import page_url
+from petstore.api.link_header import page_url
 from petstore.backoffice.audit import Actor
 from petstore.backoffice.models import AuditEntry
 from petstore.backoffice.password_links import link_for

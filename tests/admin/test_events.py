@@ -13,10 +13,10 @@ from django.contrib.auth.models import Group, Permission
 from django.test import Client
 from django.utils import timezone
 
-from accounts.events.numbering import number_all
+from accounts.events.sequencing import number_all
 from accounts.events.warnings import warn_of_use
-from accounts.limits import microseconds
 from accounts.models import Account, ApiKey, Event, EventDraft, EventType, Feed, PlanCode
+from accounts.quota.limits import microseconds
 from inventory.models import Category, Order, Pet
 from petstore.backoffice.models import AuditEntry
 from tests.conftest import Api

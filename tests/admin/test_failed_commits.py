@@ -11,8 +11,8 @@ from django.db import IntegrityError, models, transaction
 from django.db.models.signals import post_save
 from django.test import Client
 
-from accounts.bans import Ban
 from accounts.models import Account, Actor, ApiKey, IdempotencyRecord, KeyStanding, Plan
+from accounts.quota.bans import Ban
 from accounts.usage.batch import write_bans
 from inventory.models import Category, PetEvent
 from petstore.backoffice.models import AuditEntry

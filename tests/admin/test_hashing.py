@@ -8,10 +8,10 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from petstore.api.links import page_url
+from petstore.api.link_header import page_url
 from petstore.backoffice.password_links import link_for
-from petstore.web import hashers
-from petstore.web.hashers import BoundedPBKDF2PasswordHasher, HashingBusyError
+from petstore.site import password_hashers
+from petstore.site.password_hashers import BoundedPBKDF2PasswordHasher, HashingBusyError
 from tests.support.staff import PASSWORD
 
 LOGIN = "/admin/login/"
@@ -34,20 +34,20 @@ def boss(db: None) -> User:
 @pytest.fixture
 def busy(boss: User, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Another request is hashing, and takes too long."""
-    monkeypatch.setattr(hashers, "QUEUE_SECONDS", 0.01)
-    with hashers.hashing:
+    monkeypatch.setattr(password_hashers, "QUEUE_SECONDS", 0.01)
+    with password_hashers.hashing:
         yield
 
 
 def test_the_service_uses_the_bounded_hasher() -> None:
     from petstore import settings
 
-    assert settings.PASSWORD_HASHERS == ["petstore.web.hashers.BoundedPBKDF2PasswordHasher"]
+    assert settings.PASSWORD_HASHERS == ["petstore.site.password_hashers.BoundedPBKDF2PasswordHasher"]
 
 
 def test_a_second_hash_waits_for_the_first() -> None:
     with ThreadPoolExecutor(1) as pool:
-        with hashers.hashing:
+        with password_hashers.hashing:
             waiting = pool.submit(FastHasher().encode, "x", "salt" * 6)
             assert not waiting.done()
         assert FastHasher().verify("x", waiting.result(10))
@@ -78,7 +78,7 @@ def test_a_new_password_that_waits_too_long_is_503_and_leaves_the_link(
     client, sent = Client(), {"new_password1": "another horse", "new_password2": "another horse"}
     page: Any = client.get(link_for(boss, by=boss).removeprefix(page_url("")[:-1]), follow=True)
     path = page.request["PATH_INFO"]
-    monkeypatch.setattr(hashers, "QUEUE_SECONDS", 0.01)
-    with hashers.hashing:
+    monkeypatch.setattr(password_hashers, "QUEUE_SECONDS", 0.01)
+    with password_hashers.hashing:
         assert client.post(path, sent).status_code == 503
     assert client.post(path, sent).status_code == 302

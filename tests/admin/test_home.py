@@ -13,7 +13,6 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from accounts.limits import microseconds
 from accounts.models import (
     EPOCH,
     Account,
@@ -24,6 +23,7 @@ from accounts.models import (
     PlanCode,
     QuotaCounter,
 )
+from accounts.quota.limits import microseconds
 from inventory import stock
 from inventory.models import Category, Order, Pet
 from petstore.backoffice.charts import BarChart, Series

@@ -1,4 +1,4 @@
-"""Pets by file in the back office: one verdict with import_pets, nothing by halves, nothing unescaped."""
+"""Pets by file in the back office: one decision with import_pets, nothing by halves, nothing unescaped."""
 
 import csv
 import io
@@ -101,14 +101,14 @@ def test_file_gets_the_verdict_of_the_command(
     path.write_bytes(FILES[name])
     with suppress(CommandError, SystemExit):
         call_command("import_pets", str(path), "--dry-run", "--json")
-    verdict = json.loads(capsys.readouterr().out)
+    decision = json.loads(capsys.readouterr().out)
     response = upload(staff, FILES[name], name)
     assert response.status_code == 200
     report = response.context["report"]
-    assert (report.good, report.bad) == (verdict["good"], verdict["bad"])
-    assert [asdict(problem) for problem in report.problems] == verdict["errors"]
-    assert report.remark == verdict["remark"]
-    assert bool(token_in(response)) == (verdict["good"] > 0 and verdict["bad"] == 0)
+    assert (report.good, report.bad) == (decision["good"], decision["bad"])
+    assert [asdict(problem) for problem in report.problems] == decision["errors"]
+    assert report.remark == decision["remark"]
+    assert bool(token_in(response)) == (decision["good"] > 0 and decision["bad"] == 0)
 
 
 def test_preview_shows_nothing_unescaped(staff: Client) -> None:

@@ -16,7 +16,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from accounts import key_text, scopes
+from accounts.keys import key_format, scopes
 from accounts.models import Account, ApiKey, DailyUsage, KeyStanding
 from petstore.backoffice.models import AuditEntry
 from tests.conftest import OPERATOR, Api
@@ -46,7 +46,7 @@ def opened(staff: Client, form: dict[str, Any]) -> dict[str, Any]:
 
 
 def public_id_in(text: str) -> str:
-    found = key_text.split(text)
+    found = key_format.split(text)
     assert found is not None
     return found.public_id
 
@@ -206,7 +206,9 @@ def test_a_list_is_filtered_by_nothing_but_its_filters(
 def test_a_key_is_found_by_its_public_id_its_name_and_its_accounts(staff: Client, issue: Any) -> None:
     key, _ = issue(name="Till 3")
     issue(of=Account.objects.create(name="Other", plan_id="free"), name="Desk")
-    ids = [key.public_id[:length] for length in (key_text.PUBLIC_ID_LENGTH, 10, key_text.ACCOUNT_ID_LENGTH)]
+    ids = [
+        key.public_id[:length] for length in (key_format.PUBLIC_ID_LENGTH, 10, key_format.ACCOUNT_ID_LENGTH)
+    ]
     for text in (*(f" {public_id} " for public_id in ids), "acme", "Pets", "till", "Till 3"):
         assert found(staff, q=text) == [key], text
     for text in ("nobody", "%", "_" * 14):

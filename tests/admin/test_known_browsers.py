@@ -13,7 +13,7 @@ from django_otp.oath import totp
 from django_otp.plugins.otp_static.models import StaticDevice, StaticToken
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
-from petstore.api.links import page_url
+from petstore.api.link_header import page_url
 from petstore.backoffice.login import COOKIE_AGE, cookie_name
 from petstore.backoffice.password_links import link_for
 from petstore.backoffice.two_factor import PENDING

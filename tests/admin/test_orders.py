@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from accounts.models import Account
 from inventory import stock
-from inventory.admin import stages
+from inventory.admin import status_tabs
 from inventory.admin.orders import VERBS
 from inventory.models import Category, Order, OrderStatus, Pet
 from petstore.backoffice.models import AuditEntry
@@ -275,7 +275,7 @@ def test_tabs_and_home_follow_what_one_has_just_done(staff: Client, orders: list
 def test_more_orders_than_a_page_counts_are_those_of_the_last_count(
     staff: Client, orders: list[Order], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stages, "MOST_COUNTED", 1)
+    monkeypatch.setattr(status_tabs, "MOST_COUNTED", 1)
     assert stock.refresh()
     assert [number for _, _, number in tabs_of(staff.get(ORDERS).text)] == ["", "1", "1", "0", "2+"]
 

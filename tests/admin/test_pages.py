@@ -15,7 +15,7 @@ from django.test import Client, RequestFactory
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from accounts.events.numbering import number_all
+from accounts.events.sequencing import number_all
 from accounts.models import Account, ApiKey, Plan, PlanCode
 from inventory.models import Category, Pet
 from petstore.backoffice.error_pages import guarded

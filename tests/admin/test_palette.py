@@ -12,9 +12,9 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from accounts.events.numbering import number_all
-from accounts.limits import microseconds
+from accounts.events.sequencing import number_all
 from accounts.models import Account, ApiKey, Event, KeyStanding, PlanCode, Refusal
+from accounts.quota.limits import microseconds
 from inventory.models import Category, Order, Pet
 from petstore.backoffice.models import AuditEntry
 from tests.conftest import OPERATOR

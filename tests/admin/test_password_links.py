@@ -12,7 +12,7 @@ from django.contrib.auth.models import Group, Permission, User
 from django.test import Client
 from django.utils.http import urlsafe_base64_decode, urlsafe_base64_encode
 
-from petstore.api.links import page_url
+from petstore.api.link_header import page_url
 from petstore.backoffice.models import AuditEntry
 from tests.support.staff import member_of, signed_in, superuser
 

@@ -9,8 +9,8 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from accounts.limits import MINUTE, microseconds
 from accounts.models import Account, AccountDayLoad, ApiKey, MinuteLoad, Plan
+from accounts.quota.limits import MINUTE, microseconds
 from tests.conftest import OPERATOR, Api
 from tests.support.costs import queries_of
 from tests.support.staff import clerk_who_may
@@ -117,12 +117,12 @@ def test_other_numbers_are_compared_with_todays(staff: Client, loads: None, path
 
 
 def test_the_verdict_is_a_sentence(staff: Client, loads: None) -> None:
-    for per_minute, verdict in (
+    for per_minute, decision in (
         (2_000, "refused 1,000 fewer requests than today's"),
         (1_000, "refused as many requests as today's"),
     ):
         page = staff.get(page_of("business", "what_if"), {"per_minute": per_minute, "per_day": 100_000})
-        assert verdict in page.context["verdict"]
+        assert decision in page.context["decision"]
 
 
 def test_the_form_starts_with_the_numbers_that_hold_and_nothing_refused(staff: Client, path: str) -> None:

@@ -23,7 +23,7 @@ from django_otp.plugins.otp_totp.models import TOTPDevice
 from accounts.models import Account, Actor, ApiKey
 from accounts.usage.batch import Batch
 from inventory.models import Category, IllegalMoveError, Order, OrderStatus, Pet, PetEvent, PetStatus
-from petstore.api.links import page_url
+from petstore.api.link_header import page_url
 from petstore.backoffice.password_links import link_for
 from petstore.management.commands.quickstart import staff_login
 from tests.conftest import COMMITTED

@@ -15,7 +15,7 @@ from django.db.migrations.loader import MigrationLoader
 from django.test import Client
 
 from accounts.admin.staff import ROLES
-from accounts.events.numbering import number_all
+from accounts.events.sequencing import number_all
 from accounts.models import Account, ApiKey, Event
 from inventory.models import Category, Order, Pet
 from petstore.backoffice.site import PetstoreAdminSite

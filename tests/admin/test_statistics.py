@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 
-from accounts import reports
-from accounts.limits import Limits, microseconds
 from accounts.models import (
     EPOCH,
     Account,
@@ -19,7 +17,9 @@ from accounts.models import (
     PlanCode,
     QuotaCounter,
 )
-from accounts.reports import WhatIf, what_if
+from accounts.quota.limits import Limits, microseconds
+from accounts.usage import reports
+from accounts.usage.reports import WhatIf, what_if
 from tests.conftest import OPERATOR
 from tests.support.costs import queries_of
 

@@ -10,13 +10,13 @@ from django.utils import timezone
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from accounts import key_text
-from accounts.limits import DAY, HOUR, LOOKS_PER_MINUTE, MINUTE, SECOND, Verdict
+from accounts.keys import key_format
 from accounts.models import Account, ApiKey, DailyUsage, MinuteLoad, PlanCode, Refusal
 from accounts.quota.admission import QuotaStore
 from accounts.quota.database_store import SKEW
 from accounts.quota.headers import headers_of
 from accounts.quota.key_record import KeyRefusal
+from accounts.quota.limits import DAY, HOUR, LOOKS_PER_MINUTE, MINUTE, SECOND, RateLimitDecision
 from accounts.usage import write_behind
 from tests.conftest import OPERATOR, Api
 from tests.support.quota import Desk, ban_by_now
@@ -28,7 +28,7 @@ LIMITS = ("X-RateLimit-Limit", "X-RateLimit-Remaining", "RateLimit-Policy")
 @pytest.fixture
 def served(store: QuotaStore, monkeypatch: pytest.MonkeyPatch) -> QuotaStore:
     """Each store in turn, which the service asks."""
-    monkeypatch.setattr("accounts.authentication.store", store)
+    monkeypatch.setattr("accounts.keys.authentication.store", store)
     return store
 
 
@@ -40,10 +40,10 @@ def small(served: QuotaStore, db: None) -> Api:
     return Api(ApiKey.objects.issue(account, by=OPERATOR)[1])
 
 
-def seen(desk: Desk, key: int = 0) -> Verdict:
-    verdict = desk.look(key).verdict
-    assert verdict is not None
-    return verdict
+def seen(desk: Desk, key: int = 0) -> RateLimitDecision:
+    decision = desk.look(key).decision
+    assert decision is not None
+    return decision
 
 
 # --- What the answer has --------------------------------------------------------------------------
@@ -253,10 +253,10 @@ def test_a_look_proves_the_key_as_any_request(store: QuotaStore) -> None:
     desk.keys[2].allowed_networks = ["203.0.113.0/24"]
     desk.keys[2].save()
     assert desk.look(2).refusal is KeyRefusal.ELSEWHERE
-    inside = key_text.split(desk.texts[2])
+    inside = key_format.split(desk.texts[2])
     assert inside is not None
     assert store.look(inside, ipaddress.ip_address("203.0.113.7"), desk.now).refusal is None
-    stranger = key_text.make("live", desk.account.public_id)
+    stranger = key_format.make("live", desk.account.public_id)
     assert store.look(stranger, ipaddress.ip_address("203.0.113.7"), desk.now).refusal is KeyRefusal.UNKNOWN
 
 

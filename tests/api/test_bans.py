@@ -10,11 +10,11 @@ from django.db.models import F
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from accounts.bans import BAN_LENGTHS
-from accounts.limits import DAY, MINUTE, SECOND, Verdict
 from accounts.models import EventType, KeyStanding, PlanCode
 from accounts.models.events import EventDraft
 from accounts.quota.admission import QuotaStore
+from accounts.quota.bans import BAN_LENGTHS
+from accounts.quota.limits import DAY, MINUTE, SECOND, RateLimitDecision
 from accounts.quota.redis_store import RedisQuotaStore, names
 from accounts.usage import write_behind
 from petstore.api.errors import ErrorCode
@@ -52,9 +52,9 @@ def refusals(desk: Desk, seconds: Iterable[float], key: int = 0) -> list[bool]:
     found = []
     for second in seconds:
         desk.now = NOON + round(second * SECOND)
-        verdict = desk.send(key)
-        assert not verdict.admitted
-        found.append(verdict.banned)
+        decision = desk.send(key)
+        assert not decision.admitted
+        found.append(decision.banned)
     return found
 
 
@@ -64,10 +64,10 @@ def refusals(desk: Desk, seconds: Iterable[float], key: int = 0) -> list[bool]:
 def test_request_that_completes_twenty_strikes_says_that_the_key_is_banned(desk: Make) -> None:
     acme = desk()
     assert refusals(acme, QUICKEST) == [False] * 20 + [True]
-    verdict = acme.send()
-    assert verdict.refusal is ErrorCode.API_KEY_BANNED
-    assert (verdict.retry_after, verdict.shown.reset) == (300, NOON // SECOND + 21 + 300)
-    assert (verdict.shown.name, verdict.shown.limit, verdict.shown.remaining) == ("ban", 1, 0)
+    decision = acme.send()
+    assert decision.refusal is ErrorCode.API_KEY_BANNED
+    assert (decision.retry_after, decision.shown.reset) == (300, NOON // SECOND + 21 + 300)
+    assert (decision.shown.name, decision.shown.limit, decision.shown.remaining) == ("ban", 1, 0)
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ class Waiter:
             yield self.due + offset
 
 
-def wait_as_told(desk: Desk, waiters: list[Waiter], until: int) -> list[Verdict]:
+def wait_as_told(desk: Desk, waiters: list[Waiter], until: int) -> list[RateLimitDecision]:
     """Let these clients share the key until then. Return the refusals."""
     found = []
     queue = [(at, one) for one in waiters for at in one.requests()]
@@ -222,12 +222,12 @@ def wait_as_told(desk: Desk, waiters: list[Waiter], until: int) -> list[Verdict]
         at, one = min(queue, key=lambda entry: entry[0])
         queue.remove((at, one))
         desk.now = max(desk.now, at)
-        verdict = desk.send()
-        if verdict.admitted:
+        decision = desk.send()
+        if decision.admitted:
             one.due = max(one.due, desk.now + 1)
         else:
-            found.append(verdict)
-            one.due = max(one.due, desk.now + verdict.retry_after * SECOND)
+            found.append(decision)
+            one.due = max(one.due, desk.now + decision.retry_after * SECOND)
         if desk.now < until and not any(other is one for _, other in queue):
             queue += [(at, one) for at in one.requests()]
     return found
@@ -250,7 +250,7 @@ def test_19_waiters_that_share_a_key_are_never_banned(desk: Make, starts: list[i
         acme, [Waiter(NOON + start, [0, SECOND - 1]) for start in starts], NOON + 3 * MINUTE
     )
     assert len(found) >= 2 * 19
-    assert not any(verdict.banned for verdict in found)
+    assert not any(decision.banned for decision in found)
 
 
 @ATTEMPTS
@@ -274,7 +274,7 @@ def test_up_to_19_waiters_are_never_banned_whenever_they_come(
     for waiter in waiters:
         waiter.due += start - NOON
     acme = Desk(store, *limits, now=start)
-    assert not any(verdict.banned for verdict in wait_as_told(acme, waiters, start + 3 * MINUTE))
+    assert not any(decision.banned for decision in wait_as_told(acme, waiters, start + 3 * MINUTE))
 
 
 # --- Bans
@@ -293,9 +293,9 @@ def test_bans_grow_for_repeats_and_step_back_for_clean_days(desk: Make) -> None:
     acme = desk(per_day=1_000_000)
 
     def ban_seconds() -> int:
-        verdict = acme.get_banned()
-        acme.now = verdict.banned_until
-        return (verdict.banned_until - verdict.now) // SECOND
+        decision = acme.get_banned()
+        acme.now = decision.banned_until
+        return (decision.banned_until - decision.now) // SECOND
 
     assert [ban_seconds() for _ in range(6)] == [300, 900, 3_600, 21_600, 86_400, 86_400]
     acme.now += DAY
@@ -320,8 +320,8 @@ def test_banned_key_sees_what_its_account_has_left(desk: Make) -> None:
     acme = desk(per_minute=5, per_day=100)
     acme.get_banned()
     acme.wait(60)
-    verdict = acme.send()
-    assert (minute(verdict).remaining, day(verdict).remaining) == (5, 95)
+    decision = acme.send()
+    assert (minute(decision).remaining, day(decision).remaining) == (5, 95)
 
 
 # --- What forgets strikes
@@ -350,8 +350,8 @@ def test_lifted_ban_ends_at_once_and_takes_its_step_back(lifted: Desk) -> None:
     lift(lifted)
     lifted.wait(60)
     assert lifted.send().admitted
-    verdict = lifted.get_banned()
-    assert verdict.banned_until - verdict.now == BAN_LENGTHS[0]
+    decision = lifted.get_banned()
+    assert decision.banned_until - decision.now == BAN_LENGTHS[0]
     event = lifted.keys[0].events.get(action=AuditEntry.Action.UNBANNED)
     assert event.reason == "A loop in their code, fixed."
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from accounts.events.numbering import number_all
+from accounts.events.sequencing import number_all
 from accounts.models import Account, EventDraft, EventType
 from inventory.models import Category, Order, Pet
 from tests.conftest import Api

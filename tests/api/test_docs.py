@@ -13,16 +13,16 @@ from django.conf import settings
 from django.test import Client
 from django.utils.html import strip_tags
 
-from accounts import bans
 from accounts.idempotency import KEPT
-from accounts.limits import HOUR, MINUTE, SECOND
+from accounts.keys.scopes import SCOPES
 from accounts.models.api_keys import ROTATION_OVERLAP
-from accounts.scopes import SCOPES
-from inventory.transitions import ORDER_MOVES, OrderStatus
+from accounts.quota import bans
+from accounts.quota.limits import HOUR, MINUTE, SECOND
+from inventory.status import ORDER_MOVES, OrderStatus
 from petstore.api.errors import ErrorCode
 from petstore.api.openapi.views import document
+from petstore.site.docs import GUIDES
 from petstore.templatetags.documentation import filled_in, highlighted
-from petstore.web.docs import GUIDES
 from tests.conftest import Api
 from tests.support.live import ROOT
 

@@ -9,7 +9,7 @@ from psycopg import errors
 
 from inventory.models import Category
 from petstore.api.errors import ErrorCode, as_api_error
-from petstore.api.gate import ApiGate
+from petstore.api.pipeline import ApiPipeline
 from tests.conftest import Api
 
 QUOTA_HEADERS = ("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset")
@@ -121,7 +121,7 @@ def test_answer_is_not_lost_when_its_quota_headers_fail(api: Api, monkeypatch: p
     def fail(*of: object) -> NoReturn:
         raise OSError("No space left on device.")
 
-    monkeypatch.setattr(ApiGate, "steps", ApiGate.steps._replace(quota_headers=fail))
+    monkeypatch.setattr(ApiPipeline, "steps", ApiPipeline.steps._replace(quota_headers=fail))
     response = api.get("/pets")
     assert response.status_code == 200
     assert response.headers["X-Request-Id"]
@@ -143,7 +143,7 @@ def test_database_that_fails_at_authentication_is_a_503(api: Api, monkeypatch: p
     def fail(*args: Any, **kwargs: Any) -> None:
         raise OperationalError
 
-    monkeypatch.setattr("accounts.authentication.store.admit", fail)
+    monkeypatch.setattr("accounts.keys.authentication.store.admit", fail)
     assert_error(api.get("/pets"), 503, "service_unavailable")
 
 

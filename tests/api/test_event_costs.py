@@ -11,9 +11,9 @@ from django.utils import timezone
 
 from accounts.events.feed import SINCE, statement
 from accounts.events.views import TYPES
-from accounts.limits import microseconds
 from accounts.models import Account, Actor, ApiKey, Event, EventType, Feed, PlanCode
-from petstore.loop.compiled_reads import OwnRead
+from accounts.quota.limits import microseconds
+from petstore.event_loop.compiled_reads import OwnRead
 from tests.conftest import COMMITTED
 from tests.support.costs import check_blocks, check_page, check_steps
 from tests.support.staff import signed_in, superuser

@@ -11,12 +11,12 @@ from django.conf import settings
 from django.core.management import call_command
 from django.db import IntegrityError, InterfaceError, transaction
 
-from accounts.events import numbering
+from accounts.events import sequencing
 from accounts.events.feed import statement
-from accounts.events.numbering import number_all
-from accounts.limits import SECOND, moment
+from accounts.events.sequencing import number_all
 from accounts.management.commands import clear_events
 from accounts.models import Account, Actor, ApiKey, Event, EventDraft, EventType, Feed, PlanCode
+from accounts.quota.limits import SECOND, moment
 from inventory.import_export import add
 from inventory.models import Category, Order, Pet, PetStatus
 from tests.conftest import OPERATOR, Api
@@ -272,9 +272,9 @@ def test_numbering_goes_on_after_any_failure(monkeypatch: pytest.MonkeyPatch, er
             raise error
         raise SystemExit
 
-    monkeypatch.setattr(numbering, "number_all", look)
+    monkeypatch.setattr(sequencing, "number_all", look)
     with pytest.raises(SystemExit):
-        numbering.keep_numbering()
+        sequencing.keep_numbering()
     assert looks == [0, 1]
 
 

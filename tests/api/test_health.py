@@ -14,7 +14,7 @@ from django.test import Client
 
 from petstore.health import checks
 from petstore.health.checks import FAILED, NO_ANSWER, Check
-from petstore.serving.lifecycle import is_draining
+from petstore.server.shutdown import is_draining
 from tests.conftest import COMMITTED
 
 

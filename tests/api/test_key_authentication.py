@@ -9,9 +9,9 @@ import pytest
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from accounts import key_text
+from accounts.keys import key_format
+from accounts.keys.scopes import SCOPES
 from accounts.models import ApiKey
-from accounts.scopes import SCOPES
 from accounts.usage import write_behind
 from inventory.models import Category
 from tests.conftest import OPERATOR, Api
@@ -31,8 +31,8 @@ def assert_refused(response: Any, code: str) -> None:
 
 def with_other_secret(text: str) -> str:
     """Return a key of the same id, well formed, whose secret is another."""
-    start = text[: text.rindex("_") + 1] + "x" * key_text.SECRET_LENGTH
-    return start + key_text.checksum(start)
+    start = text[: text.rindex("_") + 1] + "x" * key_format.SECRET_LENGTH
+    return start + key_format.checksum(start)
 
 
 def expired(issue: Issue) -> str:

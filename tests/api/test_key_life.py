@@ -11,8 +11,8 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 
+from accounts.keys.scopes import SCOPES
 from accounts.models import MAX_LIFETIME, Account, Actor, ApiKey, PlanCode
-from accounts.scopes import SCOPES
 from petstore.backoffice import audit
 from petstore.backoffice.models import AuditEntry
 from tests.conftest import OPERATOR, Api

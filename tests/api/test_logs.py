@@ -15,7 +15,7 @@ from django.db import OperationalError
 from django.test import Client
 from prometheus_client import REGISTRY
 
-from accounts import key_text
+from accounts.keys import key_format
 from accounts.models import ApiKey
 from petstore.observability.logs import JsonFormatter
 from petstore.observability.output import MOST_WAITING, Output, OutputHandler
@@ -130,7 +130,7 @@ def test_key_is_in_no_line_wherever_it_was_sent(
 
 def secret_of(key: str) -> str:
     """Return what only a key's holder knows."""
-    return key.rpartition("_")[2][: key_text.SECRET_LENGTH]
+    return key.rpartition("_")[2][: key_format.SECRET_LENGTH]
 
 
 def test_traceback_loses_the_keys_and_passwords_in_it(

@@ -10,11 +10,11 @@ import orjson
 import pytest
 from django.core.management import call_command
 
-from accounts.events.numbering import number_all
+from accounts.events.sequencing import number_all
 from accounts.models import Event
 from inventory import members
 from inventory.models import Category, Order, Pet
-from inventory.reads import ORDERS, PETS
+from inventory.queries import ORDERS, PETS
 from inventory.serializers import NewOrderSerializer, NewPetSerializer
 from tests.conftest import COMMITTED, Api
 from tests.support.skips import NEEDS_POSTGRESQL

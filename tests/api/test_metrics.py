@@ -106,7 +106,7 @@ def test_request_is_in_flight_until_it_is_answered(client: Any, monkeypatch: pyt
         seen.append(in_flight())
         return HttpResponse()
 
-    monkeypatch.setattr("petstore.web.home.Home.dispatch", look)
+    monkeypatch.setattr("petstore.site.home.Home.dispatch", look)
     before = in_flight()
     client.get("/")
     assert (before, seen, in_flight()) == (0, [1], 0)

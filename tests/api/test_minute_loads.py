@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from django.db import DatabaseError
 
-from accounts.caller import Caller
-from accounts.limits import DAY, MINUTE, SECOND, Counters, Limits, Verdict, account_windows
+from accounts.keys.identity import Caller
 from accounts.models import EPOCH, Account, AccountDayLoad, ApiKey, DeprecatedUse, MinuteLoad
-from accounts.usage import batch, loads, write_behind
+from accounts.quota.limits import DAY, MINUTE, SECOND, Counters, Limits, RateLimitDecision, account_windows
+from accounts.usage import batch, minute_counts, write_behind
 from accounts.usage.batch import Batch
 from accounts.usage.write_behind import UsageRecorder
 from tests.conftest import COMMITTED, Api
@@ -22,9 +22,9 @@ TODAY = EPOCH + timedelta(days=NOON // DAY)
 LATER = NOON + 20 * MINUTE
 
 
-def verdict(now: int, *, admitted: bool = True, banned: bool = False) -> Verdict:
+def decision(now: int, *, admitted: bool = True, banned: bool = False) -> RateLimitDecision:
     windows = account_windows(Limits(5, 50), Counters(now + 1, 1, now // DAY, 1), now)
-    return Verdict(admitted, windows, now, now + 1 if banned else 0)
+    return RateLimitDecision(admitted, windows, now, now + 1 if banned else 0)
 
 
 def caller_with(key: ApiKey) -> Caller:
@@ -43,11 +43,11 @@ def put(minutes: dict[int, int], account: Account, written_at: int = NOON) -> No
 
 def test_finished_quarter_becomes_a_histogram_of_its_day(account: Account) -> None:
     put({0: 3, 1: 3, 2: 10, 14: 1, 15: 8}, account)
-    assert loads.roll_up(LATER) == 4
+    assert minute_counts.roll_up(LATER) == 4
     assert AccountDayLoad.objects.get(account=account, day=TODAY).minutes == {"3": 2, "10": 1, "1": 1}
     assert MinuteLoad.objects.get().requests == 8  # Its quarter is not over.
     put({15: 2, 20: 3}, account)
-    loads.roll_up(LATER + 15 * MINUTE)
+    minute_counts.roll_up(LATER + 15 * MINUTE)
     assert AccountDayLoad.objects.get().minutes == {"3": 3, "10": 2, "1": 1}
     assert not MinuteLoad.objects.exists()
 
@@ -55,8 +55,8 @@ def test_finished_quarter_becomes_a_histogram_of_its_day(account: Account) -> No
 def test_minute_waits_until_nobody_has_written_to_it_for_two_minutes(account: Account) -> None:
     put({0: 3}, account)
     put({0: 4}, account, LATER)  # Another process could not write until now.
-    assert loads.roll_up(LATER + 2 * MINUTE - 1) == 0
-    assert loads.roll_up(LATER + 2 * MINUTE) == 1
+    assert minute_counts.roll_up(LATER + 2 * MINUTE - 1) == 0
+    assert minute_counts.roll_up(LATER + 2 * MINUTE) == 1
     assert AccountDayLoad.objects.get().minutes == {"7": 1}
 
 
@@ -64,7 +64,7 @@ def test_minutes_belong_to_their_own_day_and_account(account: Account) -> None:
     other = Account.objects.create(name="Other", plan_id="free")
     put({0: 1, -24 * 60: 2}, account)
     put({0: 5}, other)
-    loads.roll_up(LATER)
+    minute_counts.roll_up(LATER)
     found = AccountDayLoad.objects.order_by("account", "day").values_list("account", "day", "minutes")
     assert list(found) == [
         (account.pk, TODAY - timedelta(days=1), {"2": 1}),
@@ -78,8 +78,8 @@ def test_many_processes_roll_up_at_once_and_each_minute_counts_once() -> None:
     accounts = [Account.objects.create(name=f"A{number}", plan_id="free") for number in range(5)]
     for one in accounts:
         put(dict.fromkeys(range(-60, 0), 2), one)
-    moved = at_once(*[lambda: loads.roll_up(LATER)] * 6)
-    loads.roll_up(LATER)  # What was locked while others looked.
+    moved = at_once(*[lambda: minute_counts.roll_up(LATER)] * 6)
+    minute_counts.roll_up(LATER)  # What was locked while others looked.
     assert sum(moved) <= 300
     assert [load.minutes for load in AccountDayLoad.objects.all()] == [{"2": 60}] * 5
     assert not MinuteLoad.objects.exists()
@@ -88,7 +88,11 @@ def test_many_processes_roll_up_at_once_and_each_minute_counts_once() -> None:
 def test_load_counts_what_was_refused_for_the_quota_but_not_during_a_ban(
     key: ApiKey, own_recorder: UsageRecorder
 ) -> None:
-    for what in (verdict(NOON), verdict(NOON, admitted=False), verdict(NOON, admitted=False, banned=True)):
+    for what in (
+        decision(NOON),
+        decision(NOON, admitted=False),
+        decision(NOON, admitted=False, banned=True),
+    ):
         own_recorder.count(caller_with(key), what)
     own_recorder.write()
     assert MinuteLoad.objects.get().requests == 2
@@ -100,7 +104,7 @@ def test_load_and_deprecated_calls_outlive_a_write_that_fails(
     caller = caller_with(key)
 
     def use(now: int) -> None:
-        own_recorder.count(caller, verdict(now))
+        own_recorder.count(caller, decision(now))
         own_recorder.call_deprecated(caller, "getPet", now)
 
     use(NOON)
@@ -123,7 +127,7 @@ def test_loads_that_wait_for_the_database_are_bounded(
     with monkeypatch.context() as patched:
         patched.setattr(batch, "ADD_CALLS", SimpleNamespace(run=fail))
         for minute in range(6):
-            own_recorder.count(caller_with(key), verdict(NOON + minute * MINUTE))
+            own_recorder.count(caller_with(key), decision(NOON + minute * MINUTE))
             own_recorder.write()
     own_recorder.write()
     first = NOON // MINUTE
@@ -137,7 +141,7 @@ def test_days_are_kept_for_a_quarter_of_a_year_and_deprecated_calls_for_400_days
         day, now = TODAY - timedelta(days=days), datetime.now(UTC)
         AccountDayLoad.objects.create(account=account, day=day)
         account.deprecated_uses.create(operation="getPet", day=day, requests=1, last_call_at=now)
-    loads.prune(NOON)
+    minute_counts.prune(NOON)
     assert {(TODAY - load.day).days for load in AccountDayLoad.objects.all()} == {0, 92}
     assert {(TODAY - use.day).days for use in DeprecatedUse.objects.all()} == {0, 92, 93, 400}
 
@@ -174,6 +178,6 @@ def test_tidying_up_does_it_all_and_survives_a_database_that_is_away(
     AccountDayLoad.objects.create(account=account, day=TODAY - timedelta(days=93))
     write_behind.tidy(LATER)
     assert AccountDayLoad.objects.get().day == TODAY
-    monkeypatch.setattr(loads, "roll_up", fail)
+    monkeypatch.setattr(minute_counts, "roll_up", fail)
     write_behind.tidy(LATER)
     assert "could not be tidied up" in caplog.text

@@ -14,8 +14,8 @@ from django.test import Client, RequestFactory
 from django.utils.html import strip_tags
 
 from accounts.models import Plan, PlanCode
-from petstore.web.docs import GUIDES
-from petstore.web.home import Home
+from petstore.site.docs import GUIDES
+from petstore.site.home import Home
 
 PAGES = ["/", "/docs", *(f"/docs/{name}" for name in GUIDES), "/docs/search", "/status", "/nothing"]
 LOADED = re.compile(r'<(?:link(?! rel="alternate")|script|img)[^>]*?(?:href|src)="([^"]*)"')

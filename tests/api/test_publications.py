@@ -11,10 +11,10 @@ import pytest
 from django.core.management import call_command
 from django.urls import reverse
 
-from accounts.limits import MINUTE
 from accounts.models import Plan, PlanCode, Publication
-from accounts.quota import key_record, publishing
+from accounts.quota import key_record, publication
 from accounts.quota.key_record import KeyRefusal
+from accounts.quota.limits import MINUTE
 from accounts.quota.redis_store import LEASE, RedisQuotaStore, names
 from accounts.usage import write_behind
 from tests.conftest import OPERATOR
@@ -23,7 +23,7 @@ from tests.support.relay import Relay, relay
 from tests.support.servers import RedisServer
 from tests.support.staff import signed_in, superuser
 
-ON_COMMIT = "accounts.quota.publishing.transaction.on_commit"
+ON_COMMIT = "accounts.quota.publication.transaction.on_commit"
 
 
 @pytest.fixture
@@ -63,11 +63,11 @@ def test_what_could_not_be_told_is_told_later(acme: Desk, way: Relay, redis: Red
     way.cut()
     acme.keys[0].revoke(reason="Leaked.", by=OPERATOR)
     assert acme.send().admitted  # Others still reach Redis, which does not know.
-    assert publishing.warning(pk=acme.keys[0].pk) == publishing.NOT_TOLD
+    assert publication.warning(pk=acme.keys[0].pk) == publication.NOT_TOLD
     way.target = target
-    publishing.tell_all()
+    publication.tell_all()
     assert acme.admit().refusal is KeyRefusal.REVOKED
-    assert publishing.warning(pk=acme.keys[0].pk) == ""
+    assert publication.warning(pk=acme.keys[0].pk) == ""
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_change_that_was_not_told_is_told_by_those_that_serve(
         elsewhere.setattr(name, value)
         acme.keys[0].revoke(reason="Leaked.", by=OPERATOR)
     assert acme.send().admitted
-    publishing.tell_all()
+    publication.tell_all()
     assert acme.admit().refusal is KeyRefusal.REVOKED
 
 
@@ -98,16 +98,16 @@ def test_change_while_an_earlier_one_is_told_is_told_as_well(
 
     def change_meanwhile(store: RedisQuotaStore, keys_facts: Any) -> Any:
         monkeypatch.setattr(RedisQuotaStore, "publish_all", publish_all)
-        publishing.publish("pk", acme.keys[0].pk)
+        publication.publish("pk", acme.keys[0].pk)
         return publish_all(store, keys_facts)
 
     Publication.objects.update(told=0)
     monkeypatch.setattr(ON_COMMIT, lambda tell, robust=False: None)
     monkeypatch.setattr(RedisQuotaStore, "publish_all", change_meanwhile)
-    publishing.tell_some(store, [acme.keys[0].pk], {})
-    assert publishing.untold().exists()
-    publishing.tell_all()
-    assert not publishing.untold().exists()
+    publication.tell_some(store, [acme.keys[0].pk], {})
+    assert publication.untold().exists()
+    publication.tell_all()
+    assert not publication.untold().exists()
 
 
 # --- The order of what is told -------------------------------------------------------------------
@@ -134,9 +134,9 @@ def test_lifted_ban_stays_lifted_whichever_publication_comes_last(
     write_behind.recorder.write()
     monkeypatch.setattr(ON_COMMIT, lambda tell, robust=False: None)
     acme.keys[0].unban(reason="Mended.", by=OPERATOR)
-    publishing.publish("pk", acme.keys[0].pk)  # Another change overtakes it.
+    publication.publish("pk", acme.keys[0].pk)  # Another change overtakes it.
     store.refresh(acme.keys[0].public_id)
-    publishing.tell_all()
+    publication.tell_all()
     assert not acme.send().banned
 
 
@@ -152,11 +152,11 @@ def test_ban_after_a_lifted_one_holds(acme: Desk) -> None:
 
 def test_standby_that_lacks_changes_is_believed_once_it_is_the_primary(acme: Desk) -> None:
     for _ in range(3):
-        publishing.publish("pk", acme.keys[0].pk)
+        publication.publish("pk", acme.keys[0].pk)
     acme.send()
     Publication.objects.update(version=1, told=1)  # What was committed last never came to the standby.
     acme.keys[0].revoke(reason="Leaked.", by=OPERATOR)  # Which is version 2; Redis has 4.
-    publishing.tell_all()
+    publication.tell_all()
     assert acme.admit().refusal is KeyRefusal.REVOKED
 
 
@@ -275,7 +275,7 @@ def test_new_numbers_of_a_plan_reach_its_keys_in_few_round_trips(
     acme.account.assign(PlanCode.FREE)
     for _ in range(20):
         acme.add_key()
-    monkeypatch.setattr(publishing, "TOLD_AT_ONCE", 8)
+    monkeypatch.setattr(publication, "TOLD_AT_ONCE", 8)
     sent: list[int] = []
     publish_all = RedisQuotaStore.publish_all
 
@@ -296,9 +296,9 @@ def test_keys_of_a_plan_that_can_not_all_be_told_in_time_are_told_later(
     acme: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     acme.account.assign(PlanCode.FREE)
-    monkeypatch.setattr(publishing, "TELLING_SECONDS", 0)
+    monkeypatch.setattr(publication, "TELLING_SECONDS", 0)
     Plan.objects.get(pk=PlanCode.FREE).save()
-    assert publishing.warning(account__plan=PlanCode.FREE) == publishing.NOT_TOLD
+    assert publication.warning(account__plan=PlanCode.FREE) == publication.NOT_TOLD
     monkeypatch.undo()
 
 
@@ -306,7 +306,7 @@ def test_key_deleted_by_hand_leaves_nothing_to_tell(acme: Desk, monkeypatch: pyt
     Publication.objects.update(told=0)
     key = acme.keys[0]
     type(key).objects.filter(pk=key.pk)._raw_delete("default")
-    publishing.tell_all()
+    publication.tell_all()
     assert not Publication.objects.filter(pk=key.pk).exists()
 
 
@@ -325,7 +325,7 @@ def test_page_says_when_redis_could_not_be_told(acme: Desk, unreachable: Relay) 
     staff = signed_in(superuser())
     page = reverse("admin:accounts_apikey_revoke", args=[acme.keys[0].pk])
     answer = staff.post(page, {"reason": "Leaked."}, follow=True)
-    assert [str(message) for message in answer.context["messages"]][-1] == publishing.NOT_TOLD
+    assert [str(message) for message in answer.context["messages"]][-1] == publication.NOT_TOLD
 
 
 def test_form_says_when_redis_could_not_be_told(acme: Desk, unreachable: Relay) -> None:
@@ -333,7 +333,7 @@ def test_form_says_when_redis_could_not_be_told(acme: Desk, unreachable: Relay) 
     page = reverse("admin:accounts_account_change", args=[acme.account.pk])
     form = {"name": "Acme", "plan": "enterprise", "per_minute": 7, "per_day": 100}
     answer = staff.post(page, edited(staff.get(page)) | form, follow=True)
-    assert publishing.NOT_TOLD in [str(message) for message in answer.context["messages"]]
+    assert publication.NOT_TOLD in [str(message) for message in answer.context["messages"]]
 
 
 def test_command_says_when_redis_could_not_be_told(acme: Desk, unreachable: Relay) -> None:
@@ -341,7 +341,7 @@ def test_command_says_when_redis_could_not_be_told(acme: Desk, unreachable: Rela
     told = ("--reason", "Leaked.", "--json")
     call_command("revoke_key", acme.keys[0].public_id, *told, stdout=out, stderr=err)
     assert json.loads(out.getvalue())["state"] == "revoked"
-    assert err.getvalue().strip() == publishing.NOT_TOLD
+    assert err.getvalue().strip() == publication.NOT_TOLD
 
 
 def edited(page: Any) -> dict[str, Any]:

@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import pytest
 
-from accounts.key_text import checksum
-from accounts.limits import DAY, MINUTE, SECOND, Verdict
+from accounts.keys.key_format import checksum
 from accounts.models import PlanCode
 from accounts.quota.admission import QuotaStore
 from accounts.quota.key_record import KeyRefusal
+from accounts.quota.limits import DAY, MINUTE, SECOND, RateLimitDecision
 from accounts.usage import write_behind
 from petstore.api.errors import ErrorCode
 from tests.conftest import OPERATOR
@@ -38,8 +38,8 @@ def test_minute_starts_with_the_first_request_after_the_last_one_ended(desk: Cal
     acme.wait(59.999999)
     assert (minute(acme.send()).ends_at, minute(acme.send()).used) == (NOON + MINUTE, 3)
     acme.wait(100)
-    verdict = acme.send()
-    assert (minute(verdict).ends_at, minute(verdict).used) == (acme.now + MINUTE, 1)
+    decision = acme.send()
+    assert (minute(decision).ends_at, minute(decision).used) == (acme.now + MINUTE, 1)
 
 
 def test_day_is_the_utc_calendar_day(desk: Callable[..., Desk]) -> None:
@@ -77,20 +77,20 @@ def test_refusal_by_the_day_starts_no_minute(desk: Callable[..., Desk]) -> None:
     acme.now = NOON + DAY // 2 - 10 * SECOND
     assert not acme.send().admitted
     acme.wait(10)
-    verdict = acme.send()
-    assert (minute(verdict).used, minute(verdict).ends_at) == (1, acme.now + MINUTE)
+    decision = acme.send()
+    assert (minute(decision).used, minute(decision).ends_at) == (1, acme.now + MINUTE)
 
 
 def test_large_limits_are_counted_exactly(desk: Callable[..., Desk]) -> None:
-    verdict = desk(per_minute=2**31, per_day=2**39).send()
-    assert (minute(verdict).remaining, day(verdict).remaining) == (2**31 - 1, 2**39 - 1)
+    decision = desk(per_minute=2**31, per_day=2**39).send()
+    assert (minute(decision).remaining, day(decision).remaining) == (2**31 - 1, 2**39 - 1)
 
 
 # --- What is shown
 
 
-def shown(verdict: Verdict) -> tuple[str, int, int]:
-    return verdict.shown.name, verdict.shown.limit, verdict.shown.remaining
+def shown(decision: RateLimitDecision) -> tuple[str, int, int]:
+    return decision.shown.name, decision.shown.limit, decision.shown.remaining
 
 
 def test_window_with_the_least_remaining_is_shown_on_a_tie_the_longer(desk: Callable[..., Desk]) -> None:
@@ -107,17 +107,17 @@ def test_refusing_window_that_resets_last_is_shown(desk: Callable[..., Desk]) ->
     busy = desk(per_minute=2, per_day=2)
     busy.now = acme.now
     busy.admitted(2)
-    verdict = busy.send()
-    assert shown(verdict) == ("minute", 2, 0)
-    assert verdict.refusal is ErrorCode.RATE_LIMIT_EXCEEDED
+    decision = busy.send()
+    assert shown(decision) == ("minute", 2, 0)
+    assert decision.refusal is ErrorCode.RATE_LIMIT_EXCEEDED
 
 
-def at_reset(verdict: Verdict) -> int:
-    return verdict.shown.reset * SECOND
+def at_reset(decision: RateLimitDecision) -> int:
+    return decision.shown.reset * SECOND
 
 
-def after_wait(verdict: Verdict) -> int:
-    return verdict.now + verdict.retry_after * SECOND
+def after_wait(decision: RateLimitDecision) -> int:
+    return decision.now + decision.retry_after * SECOND
 
 
 @pytest.mark.parametrize(("per_minute", "per_day"), [(1, 100), (100, 1), (1, 1)])
@@ -130,9 +130,9 @@ def test_request_at_reset_and_after_retry_after_is_admitted(
         acme.now += fraction
         acme.send()
         acme.wait(1.5)
-        verdict = acme.send()
-        assert not verdict.admitted
-        acme.now = pick(verdict)
+        decision = acme.send()
+        assert not decision.admitted
+        acme.now = pick(decision)
         assert acme.send().admitted
 
 
@@ -158,18 +158,18 @@ def test_plan_lowered_under_what_is_used_leaves_nothing(desk: Callable[..., Desk
     acme = desk(per_minute=50, per_day=100)
     acme.admitted(20)
     acme.account.assign(PlanCode.ENTERPRISE, 10, 15)
-    verdict = acme.send()
-    assert (verdict.admitted, minute(verdict).remaining, day(verdict).remaining) == (False, 0, 0)
+    decision = acme.send()
+    assert (decision.admitted, minute(decision).remaining, day(decision).remaining) == (False, 0, 0)
 
 
 def test_clock_set_back_keeps_what_was_used_and_frees_within_a_minute(desk: Callable[..., Desk]) -> None:
     acme = desk(per_minute=3, per_day=100)
     acme.admitted(3)
     acme.wait(-3600)
-    verdict = acme.send()
-    assert not verdict.admitted
-    assert verdict.retry_after <= 60
-    acme.wait(verdict.retry_after)
+    decision = acme.send()
+    assert not decision.admitted
+    assert decision.retry_after <= 60
+    acme.wait(decision.retry_after)
     assert acme.send().admitted
 
 
@@ -177,10 +177,10 @@ def test_clock_set_back_over_midnight_keeps_what_the_day_used(desk: Callable[...
     acme = desk(per_minute=100, per_day=3)
     acme.admitted(3)
     acme.now -= DAY
-    verdict = acme.send()
-    assert not verdict.admitted
-    assert day(verdict).ends_at == NOON - DAY // 2
-    acme.now = verdict.shown.reset * SECOND
+    decision = acme.send()
+    assert not decision.admitted
+    assert day(decision).ends_at == NOON - DAY // 2
+    acme.now = decision.shown.reset * SECOND
     assert acme.send().admitted
 
 

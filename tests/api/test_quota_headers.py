@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from accounts.limits import SECOND
 from accounts.models import PlanCode
+from accounts.quota.limits import SECOND
 from tests.conftest import Api
 from tests.support.quota import ban_by_now
 

@@ -5,9 +5,9 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from accounts.limits import DAY, SECOND, Verdict, Window
 from accounts.models import PlanCode
 from accounts.quota.admission import QuotaStore
+from accounts.quota.limits import DAY, SECOND, RateLimitDecision, Window
 from tests.support.quota import Desk
 from tests.support.thorough import times
 
@@ -31,34 +31,36 @@ class Ledger:
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
         self.limits = (desk.per_minute, desk.per_day)
-        self.last: Verdict | None = None
+        self.last: RateLimitDecision | None = None
         self.key = 0
 
-    def send(self, key: int = 0) -> Verdict:
+    def send(self, key: int = 0) -> RateLimitDecision:
         before = self.last
         self.key = key
-        verdict = self.desk.send(key)
-        for number, window in enumerate(verdict.windows):
+        decision = self.desk.send(key)
+        for number, window in enumerate(decision.windows):
             last = before.windows[number] if before is not None else None
-            self.check_window(window, self.limits[number], verdict, last)
-        assert verdict.shown.remaining <= min(window.remaining for window in verdict.windows)
-        if verdict.admitted:
-            assert not verdict.banned
+            self.check_window(window, self.limits[number], decision, last)
+        assert decision.shown.remaining <= min(window.remaining for window in decision.windows)
+        if decision.admitted:
+            assert not decision.banned
         else:
-            assert verdict.shown.remaining == 0
-            assert verdict.retry_after >= 1
-            assert verdict.shown.reset * SECOND > verdict.now
-        self.last = verdict
-        return verdict
+            assert decision.shown.remaining == 0
+            assert decision.retry_after >= 1
+            assert decision.shown.reset * SECOND > decision.now
+        self.last = decision
+        return decision
 
-    def check_window(self, window: Window, limit: int, verdict: Verdict, before: Window | None) -> None:
+    def check_window(
+        self, window: Window, limit: int, decision: RateLimitDecision, before: Window | None
+    ) -> None:
         """Compare with the window as the last request left it: the same, or one begun since."""
         assert window.limit == limit
-        assert verdict.now < window.ends_at <= verdict.now + window.length
-        goes_on = before is not None and before.ends_at > verdict.now and before.used > 0
+        assert decision.now < window.ends_at <= decision.now + window.length
+        goes_on = before is not None and before.ends_at > decision.now and before.used > 0
         used = before.used if before is not None and goes_on else 0
-        assert window.used == used + verdict.admitted
-        if verdict.admitted:
+        assert window.used == used + decision.admitted
+        if decision.admitted:
             assert used < limit
         if goes_on and before is not None:
             assert window.ends_at == before.ends_at

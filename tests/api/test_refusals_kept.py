@@ -8,22 +8,22 @@ import pytest
 from django.db import DatabaseError
 from django.utils import timezone
 
-from accounts import key_text
-from accounts.bans import BAN_LENGTHS
-from accounts.limits import (
+from accounts.keys import key_format
+from accounts.models import Account, ApiKey, PlanCode, Refusal
+from accounts.quota.bans import BAN_LENGTHS
+from accounts.quota.limits import (
     DAY,
     HOUR,
     MINUTE,
     Counters,
     Limits,
-    Verdict,
+    RateLimitDecision,
     account_windows,
     microseconds,
     moment,
 )
-from accounts.models import Account, ApiKey, PlanCode, Refusal
-from accounts.usage import refusals
-from accounts.usage.refusals import (
+from accounts.usage import rejection_log
+from accounts.usage.rejection_log import (
     KEPT_FOR_A_WRITE,
     KEPT_OF_A_KEY_AND_HOUR,
     OTHERS_FOR_A_WRITE,
@@ -45,9 +45,9 @@ def small(account: Account) -> None:
 
 def refused(key: ApiKey, *, now: int = NOON, request_id: str = "r", banned_until: int = 0) -> Refused:
     windows = account_windows(Limits(2, 100), Counters(now + MINUTE, 2, now // DAY, 2), now)
-    verdict = Verdict(False, windows, now, banned_until)
-    rule = verdict.refusal.value
-    return Refused(request_id, key.public_id, rule, now, "GET", "v1/pets", ADDRESS, verdict)
+    decision = RateLimitDecision(False, windows, now, banned_until)
+    rule = decision.refusal.value
+    return Refused(request_id, key.public_id, rule, now, "GET", "v1/pets", ADDRESS, decision)
 
 
 def not_kept() -> float:
@@ -106,7 +106,7 @@ def test_ban_is_named_as_the_rule_with_its_end(
     api.get("/nothing-here", X_Request_Id="n")
     own_recorder.write()
     refusal = Refusal.objects.for_request("n").get()
-    assert (refusal.rule, refusal.route) == ("api_key_banned", refusals.NO_SUCH_PATH)
+    assert (refusal.rule, refusal.route) == ("api_key_banned", rejection_log.NO_SUCH_PATH)
     assert refusal.ban_ends_at is not None
     assert refusal.ban_ends_at == moment(key.standing.banned_until)
     assert refusal.ban_ends_at - refusal.at <= timedelta(microseconds=BAN_LENGTHS[0])
@@ -159,7 +159,7 @@ def test_write_that_fails_loses_nothing_within_the_bound(
         raise DatabaseError("away")
 
     with monkeypatch.context() as patched:
-        patched.setattr(refusals, "store", fail)
+        patched.setattr(rejection_log, "store", fail)
         recorder.write()
         recorder.refuse(refused(key, request_id="late"))
         recorder.write()
@@ -183,10 +183,10 @@ def test_refusals_go_after_some_days(key: ApiKey, settings: Any) -> None:
     for days in (0, 6, 8):
         recorder.refuse(refused(key, now=NOON - days * DAY, request_id=f"days-{days}"))
     recorder.write()
-    refusals.prune(NOON)
+    rejection_log.prune(NOON)
     assert {refusal.request_id for refusal in Refusal.objects.all()} == {"days-0", "days-6"}
     settings.REFUSALS_KEPT_DAYS = 5
-    refusals.prune(NOON)
+    rejection_log.prune(NOON)
     assert {refusal.request_id for refusal in Refusal.objects.all()} == {"days-0"}
 
 
@@ -196,7 +196,7 @@ def test_oldest_refusals_go_where_there_are_too_many(key: ApiKey, settings: Any)
     for number in range(5):
         recorder.refuse(refused(key, request_id=str(number)))
     recorder.write()
-    refusals.prune(NOON)
+    rejection_log.prune(NOON)
     assert [refusal.request_id for refusal in Refusal.objects.all()] == ["4", "3", "2"]
 
 
@@ -258,9 +258,9 @@ def test_who_has_no_secret_leaves_no_trace(
     key: ApiKey, account: Account, stranger: Api, settings: Any, own_recorder: UsageRecorder
 ) -> None:
     settings.ANONYMOUS_PER_MINUTE = 3
-    invented = key_text.make("live", account.public_id)
+    invented = key_format.make("live", account.public_id)
     forged = f"psk_live_{key.public_id}_{invented.text.split('_')[3][:32]}"
-    for text in (invented.text, forged + key_text.checksum(forged), "nonsense"):
+    for text in (invented.text, forged + key_format.checksum(forged), "nonsense"):
         assert Api(text).get("/pets").status_code == 401
     assert stranger.get("/pets").status_code == 429
     own_recorder.write()

@@ -10,7 +10,7 @@ import pytest
 from django.core.management import call_command
 from django.utils import timezone
 
-from accounts import key_text
+from accounts.keys import key_format
 from accounts.models import ApiKey
 from accounts.quota.admission import QuotaStore
 from accounts.quota.key_record import KeyRefusal
@@ -35,7 +35,7 @@ def old_key(issue: Issue, settings: Any) -> tuple[ApiKey, str]:
 
 def use(store: QuotaStore, text: str) -> KeyRefusal | None:
     """Send one request with the key, and have what it leaves to be written written."""
-    key = key_text.split(text)
+    key = key_format.split(text)
     assert key is not None
     refusal = store.admit(key, ADDRESS).refusal
     write_behind.recorder.write()
@@ -48,9 +48,9 @@ def test_key_moves_to_the_signing_pepper_when_it_is_used(
     key, text = old_key(issue, settings)
     assert use(store, text) is None
     key.refresh_from_db()
-    parts = key_text.split(text)
+    parts = key_format.split(text)
     assert parts is not None
-    assert (key.pepper_number, key.digest) == (2, key_text.digest(parts, BOTH[2]))
+    assert (key.pepper_number, key.digest) == (2, key_format.digest(parts, BOTH[2]))
     settings.API_KEY_PEPPERS = {2: BOTH[2]}
     assert use(store, text) is None
     assert "Pepper 2: 1 key" in list_peppers()
@@ -66,8 +66,8 @@ def test_key_that_nobody_used_stays_and_is_refused_without_its_pepper(
 
 def test_wrong_secret_moves_no_key(issue: Issue, store: QuotaStore, settings: Any) -> None:
     key, text = old_key(issue, settings)
-    start = text[: text.rindex("_") + 1] + "x" * key_text.SECRET_LENGTH
-    assert use(store, start + key_text.checksum(start)) is KeyRefusal.UNKNOWN
+    start = text[: text.rindex("_") + 1] + "x" * key_format.SECRET_LENGTH
+    assert use(store, start + key_format.checksum(start)) is KeyRefusal.UNKNOWN
     key.refresh_from_db()
     assert key.pepper_number == 1
 
@@ -98,7 +98,7 @@ def test_one_write_moves_so_many_keys_and_the_others_with_their_next_use(
     made = [old_key(issue, settings)[1] for _ in range(3)]
     for left in (1, 0):
         for text in made:
-            key = key_text.split(text)
+            key = key_format.split(text)
             assert key is not None
             store.admit(key, ADDRESS)
         write_behind.recorder.write()

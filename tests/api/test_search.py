@@ -7,8 +7,8 @@ from unittest.mock import Mock
 import pytest
 from django.test import Client
 
-from petstore.web import search as docs_search
-from petstore.web.search import Finding, findings
+from petstore.site import search as docs_search
+from petstore.site.search import Finding, findings
 
 FOUND = re.compile(r'<li><a href="([^"]*)">([^<]*)</a> <span class="kind">(\w+)</span>')
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from petstore.api.openapi.settings import openapi_settings
+from petstore.api.openapi.spectacular import openapi_settings
 
 PAGES = ["/", "/docs/quickstart", "/docs/authentication", "/docs/environments", "/docs/errors"]
 

@@ -10,12 +10,12 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 from prometheus_client import REGISTRY
 
-from accounts import key_text
-from accounts.limits import SECOND
+from accounts.keys import key_format
 from accounts.models import Account, ApiKey, DailyUsage, KeyStanding, QuotaCounter
 from accounts.quota import key_record
 from accounts.quota.admission import QuotaStore
 from accounts.quota.key_record import KeyRefusal
+from accounts.quota.limits import SECOND
 from accounts.quota.redis_store import RedisQuotaStore, names, publication
 from accounts.usage import write_behind
 from petstore.backoffice.models import AuditEntry
@@ -24,7 +24,7 @@ from tests.support.quota import Desk, minute
 from tests.support.relay import relay
 from tests.support.servers import RedisServer
 
-ON_COMMIT = "accounts.quota.publishing.transaction.on_commit"
+ON_COMMIT = "accounts.quota.publication.transaction.on_commit"
 Issue = Callable[..., tuple[ApiKey, str]]
 PATHS = [
     ("GET", "/pets"),
@@ -123,7 +123,7 @@ def test_a_key_that_is_issued_meanwhile_is_refused_as_well(store: QuotaStore) ->
 def test_a_wrong_secret_is_told_nothing(store: QuotaStore) -> None:
     desk = Desk(store, per_minute=5, per_day=20)
     desk.account.suspend(reason="Unpaid", by=OPERATOR)
-    desk.texts.append(key_text.make("live", desk.account.public_id).text)
+    desk.texts.append(key_format.make("live", desk.account.public_id).text)
     assert desk.admit(1).refusal is KeyRefusal.UNKNOWN
 
 

@@ -14,14 +14,14 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from accounts import key_text
-from accounts.key_text import KeyText
-from accounts.limits import MINUTE, SECOND
+from accounts.keys import key_format
+from accounts.keys.key_format import KeyText
 from accounts.models import Account, ApiKey
 from accounts.quota import anonymous, key_record
 from accounts.quota.admission import QuotaStore
 from accounts.quota.anonymous import LOOKUPS_EACH_SECOND, Lookups
 from accounts.quota.key_record import KeyRefusal
+from accounts.quota.limits import MINUTE, SECOND
 from accounts.quota.redis_store import RedisQuotaStore
 from petstore.cache.machine import MachineCounters
 from tests.conftest import OPERATOR, Api
@@ -41,23 +41,23 @@ class Work(NamedTuple):
 
 
 def parsed(text: str) -> KeyText:
-    key = key_text.split(text)
+    key = key_format.split(text)
     assert key is not None
     return key
 
 
 def unknown(issue: Issue) -> str:
-    return key_text.make("live", "00000000").text
+    return key_format.make("live", "00000000").text
 
 
 def unknown_of_a_known_account(issue: Issue) -> str:
-    return key_text.make("live", issue()[0].account.public_id).text
+    return key_format.make("live", issue()[0].account.public_id).text
 
 
 def with_another_secret(issue: Issue) -> str:
     text = issue()[1]
-    start = text[: text.rindex("_") + 1] + "x" * key_text.SECRET_LENGTH
-    return start + key_text.checksum(start)
+    start = text[: text.rindex("_") + 1] + "x" * key_format.SECRET_LENGTH
+    return start + key_format.checksum(start)
 
 
 def revoked(issue: Issue) -> str:
@@ -89,7 +89,7 @@ TOLD_APART = {expired: "expired_api_key"}  # To who has the secret (D17).
 def work(monkeypatch: pytest.MonkeyPatch, store: QuotaStore) -> Callable[[KeyText], Work]:
     """Returns what the admission of a key does."""
     counts = {"scripts": 0, "digests": 0}
-    digest = key_text.digest
+    digest = key_format.digest
     if isinstance(store, RedisQuotaStore):
         scripts = store._scripts
         run = scripts.run
@@ -104,7 +104,7 @@ def work(monkeypatch: pytest.MonkeyPatch, store: QuotaStore) -> Callable[[KeyTex
         counts["digests"] += 1
         return digest(*arguments)
 
-    monkeypatch.setattr(key_text, "digest", count_digest)
+    monkeypatch.setattr(key_format, "digest", count_digest)
 
     def work(key: KeyText) -> Work:
         counts.update(scripts=0, digests=0)
@@ -119,7 +119,7 @@ def work(monkeypatch: pytest.MonkeyPatch, store: QuotaStore) -> Callable[[KeyTex
 @pytest.fixture
 def served(store: QuotaStore, monkeypatch: pytest.MonkeyPatch) -> QuotaStore:
     """Each store in turn, as the one that requests are counted by."""
-    monkeypatch.setattr("accounts.authentication.store", store)
+    monkeypatch.setattr("accounts.keys.authentication.store", store)
     return store
 
 
@@ -128,7 +128,7 @@ def in_redis(redis: RedisServer, monkeypatch: pytest.MonkeyPatch, db: None) -> R
     """The store in Redis, as the one that requests are counted by."""
     redis.client.flushall()
     store = RedisQuotaStore(redis.url)
-    monkeypatch.setattr("accounts.authentication.store", store)
+    monkeypatch.setattr("accounts.keys.authentication.store", store)
     return store
 
 
@@ -167,7 +167,7 @@ def test_every_bad_key_that_comes_again_costs_one_query_or_with_redis_none(
 @pytest.mark.parametrize("make", BAD)
 def test_every_bad_key_gets_the_same_answer(issue: Issue, served: QuotaStore, make: Any) -> None:
     response = Api(make(issue)).get("/pets")
-    reference = Api(key_text.make("live", "11111111").text).get("/pets")
+    reference = Api(key_format.make("live", "11111111").text).get("/pets")
     assert response.status_code == 401
     if make in TOLD_APART:
         assert response.json()["code"] == TOLD_APART[make]
@@ -181,9 +181,9 @@ def test_every_bad_key_gets_the_same_answer(issue: Issue, served: QuotaStore, ma
 def test_key_issued_after_it_was_unknown_works_at_once(
     account: Account, store: QuotaStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    coming = key_text.make("live", account.public_id)
+    coming = key_format.make("live", account.public_id)
     assert store.admit(coming, ADDRESS).refusal is KeyRefusal.UNKNOWN
-    monkeypatch.setattr(key_text, "make", lambda mode, account_id: coming)
+    monkeypatch.setattr(key_format, "make", lambda mode, account_id: coming)
     ApiKey.objects.issue(account, by=OPERATOR)
     assert store.admit(coming, ADDRESS).refusal is None
 
@@ -254,7 +254,7 @@ def test_flood_of_unknown_keys_is_told_429_and_stops_asking_the_database(
 ) -> None:
     settings.ANONYMOUS_PER_MINUTE = 5
     monkeypatch.setattr(anonymous, "LOOKUPS_EACH_SECOND", 0)
-    flood = [Api(key_text.make("live", "00000000").text) for _ in range(30)]
+    flood = [Api(key_format.make("live", "00000000").text) for _ in range(30)]
     with django_assert_num_queries(6):  # The last of them before the first 429.
         statuses = [api.get("/pets").status_code for api in flood]
     assert statuses == [401] * 5 + [429] * 25
@@ -280,7 +280,7 @@ def test_key_in_use_does_not_mind_a_flood_from_its_address(
     api = Api(issue()[1])
     assert api.get("/pets").status_code == 200
     for _ in range(60):
-        Api(key_text.make("live", "00000000").text).get("/pets")
+        Api(key_format.make("live", "00000000").text).get("/pets")
     assert api.get("/pets").status_code == 200
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from django.db import connection, transaction
 
-from accounts.limits import DAY, MINUTE, moment
 from accounts.models import Account, ApiKey, DailyUsage, DeprecatedUse, MinuteLoad, PlanCode, QuotaCounter
+from accounts.quota.limits import DAY, MINUTE, moment
 from accounts.usage import batch
 from accounts.usage.batch import Batch, write_digests
 from tests.conftest import COMMITTED

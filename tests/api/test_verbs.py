@@ -1,4 +1,4 @@
-"""The verbs of petstore.loop: what can't work on the event loop fails elsewhere as well."""
+"""The verbs of petstore.event_loop: what can't work on the event loop fails elsewhere as well."""
 
 from collections.abc import Callable
 from functools import partial
@@ -11,9 +11,9 @@ from django.utils import timezone
 
 from accounts.models import Account
 from inventory.models import Category, Pet
-from petstore.loop.compiled_reads import Read
-from petstore.loop.compiled_writes import atomic, insert, refresh, update
-from petstore.loop.threads import in_thread
+from petstore.event_loop.compiled_reads import Read
+from petstore.event_loop.compiled_writes import atomic, insert, refresh, update
+from petstore.event_loop.threads import in_thread
 from tests.conftest import COMMITTED
 from tests.support.skips import NEEDS_POSTGRESQL
 from tests.support.turns import on_the_loop

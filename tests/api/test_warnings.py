@@ -12,9 +12,7 @@ from django.core.exceptions import ValidationError
 from django.db import OperationalError
 from django.utils import timezone
 
-from accounts.bans import Ban
 from accounts.events.warnings import sweep, warn_of_use
-from accounts.limits import DAY, MINUTE, microseconds
 from accounts.models import (
     Account,
     ApiKey,
@@ -27,6 +25,8 @@ from accounts.models import (
 )
 from accounts.models.plans import MOST_REQUESTS
 from accounts.quota.admission import QuotaStore
+from accounts.quota.bans import Ban
+from accounts.quota.limits import DAY, MINUTE, microseconds
 from accounts.usage import write_behind
 from accounts.usage.batch import write_bans
 from tests.conftest import COMMITTED, OPERATOR, Api

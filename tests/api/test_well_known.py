@@ -8,8 +8,8 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from petstore.web.docs import GUIDES
-from petstore.web.markdown import markdown
+from petstore.site.docs import GUIDES
+from petstore.site.markdown import markdown
 
 
 def test_catalogue_links_the_api_with_its_documents(client: Client, db: None) -> None:

@@ -13,7 +13,7 @@ import pytest
 from django.core.management import call_command, get_commands, load_command_class
 from django.utils import timezone
 
-from accounts import key_text
+from accounts.keys import key_format
 from accounts.models import Account, ApiKey, IdempotencyRecord, KeyStanding
 from petstore.management.base import DocumentedCommand, JsonCommand
 from tests.support.live import ROOT
@@ -88,7 +88,7 @@ def hostile_key(account: Account, issue: Any) -> ApiKey:
 
 def test_names_control_no_terminal(hostile_key: ApiKey, tmp_path: Path) -> None:
     leak = tmp_path / HOSTILE
-    leak.write_text(key_text.make("live", "a" * 8).text)
+    leak.write_text(key_format.make("live", "a" * 8).text)
     ban = {"banned_at": 0, "banned_until": 4_000_000_000_000_000, "ban_level": 1}
     KeyStanding.objects.update_or_create(key=hostile_key, defaults=ban)
     reason = ("--reason", "x")

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from accounts import key_text
+from accounts.keys import key_format
 from accounts.management.commands.scan_keys import GITLEAKS, LONGEST, MOST_NAMED, PIECE, find
 from accounts.models import ApiKey
 from tests.conftest import OPERATOR
@@ -43,7 +43,7 @@ def found(data: bytes) -> list[tuple[str, int]]:
 
 @pytest.fixture(scope="module")
 def text() -> str:
-    return key_text.make("live", key_text.new_account_id()).text
+    return key_format.make("live", key_format.new_account_id()).text
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_command_says_which_keys_are_live(issue: Issue, text: str, tmp_path: Pat
     (live, live_text), (dead, dead_text) = issue(), issue()
     dead.revoke(reason="Old.", by=OPERATOR)
     forged = live_text[:24] + text[24:-6]
-    forged += key_text.checksum(forged)
+    forged += key_format.checksum(forged)
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "notes.txt").write_text(f"{live_text}\n{dead_text}\n{text}\n{forged}")
     (tmp_path / "empty").touch()

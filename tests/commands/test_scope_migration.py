@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 from django.db import connection
 
+from accounts.keys.scopes import ALL_SCOPES
 from accounts.models import ApiKey, Publication
-from accounts.scopes import ALL_SCOPES
 
 MIGRATION = import_module("accounts.migrations.0013_keys_with_all_scopes")
 

@@ -11,9 +11,7 @@ from django.db.models import F, Sum
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from accounts import reports
 from accounts.demo import add_history
-from accounts.limits import Limits
 from accounts.models import (
     Account,
     AccountDayLoad,
@@ -24,6 +22,8 @@ from accounts.models import (
     PlanCode,
     Refusal,
 )
+from accounts.quota.limits import Limits
+from accounts.usage import reports
 from inventory.models import Order, OrderEvent, OrderStatus, Pet, PetEvent
 from petstore.backoffice.models import AuditEntry
 

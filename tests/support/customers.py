@@ -5,9 +5,9 @@ from typing import Any
 
 from django.utils import timezone
 
-from accounts.limits import microseconds
 from accounts.models import Account, ApiKey, KeyStanding, QuotaCounter, Refusal
 from accounts.models.plans import EPOCH
+from accounts.quota.limits import microseconds
 
 
 def use(account: Account, used: int, days_ago: int = 0) -> None:

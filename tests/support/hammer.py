@@ -44,17 +44,17 @@ def main(text: str, processes: int, threads: int, requests: int) -> None:
 
 def hammer(way: Connection, text: str, threads: int, requests: int) -> None:
     """Send for each time that comes, and tell how many were admitted."""
-    from accounts import key_text
+    from accounts.keys import key_format
     from accounts.quota.store import store
     from tests.support.quota import ADDRESS
 
-    key = key_text.split(text)
+    key = key_format.split(text)
     assert key is not None
     together = Barrier(threads)
 
     def admit(now: int) -> bool:
-        verdict = store.admit(key, ADDRESS, now).verdict
-        return verdict is not None and verdict.admitted
+        decision = store.admit(key, ADDRESS, now).decision
+        return decision is not None and decision.admitted
 
     def send(now: int) -> int:
         together.wait()

@@ -12,7 +12,7 @@ from django.test import TransactionTestCase
 from accounts.quota.fallback import FallbackQuotaStore
 from accounts.usage.write_behind import UsageRecorder
 from inventory.fields import seen_categories
-from petstore.loop.scripts import Scripts
+from petstore.event_loop.redis_scripts import Scripts
 
 AUDIT = "backoffice_auditentry"
 

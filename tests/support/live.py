@@ -22,7 +22,7 @@ import psycopg
 import redis
 from psycopg import sql
 
-from petstore.loop.scripts import OWNER
+from petstore.event_loop.redis_scripts import OWNER
 from petstore.observability.healthcheck import lives
 from tests.support.clerk import Clerk
 from tests.support.packages import python

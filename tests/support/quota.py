@@ -4,13 +4,13 @@ import time
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address
 
-from accounts import key_text
-from accounts.limits import DAY, SECOND, Verdict, Window
+from accounts.keys import key_format
 from accounts.models import Account, Actor, ApiKey, PlanCode
 from accounts.quota import store as in_use
 from accounts.quota.admission import Admission, QuotaStore
 from accounts.quota.database_store import DatabaseQuotaStore
 from accounts.quota.fallback import FallbackQuotaStore
+from accounts.quota.limits import DAY, SECOND, RateLimitDecision, Window
 from accounts.quota.redis_store import RedisQuotaStore
 from tests.support.servers import wait_until
 
@@ -51,21 +51,21 @@ class Desk:
         self.texts.append(text)
 
     def admit(self, key: int = 0) -> Admission:
-        text = key_text.split(self.texts[key])
+        text = key_format.split(self.texts[key])
         assert text is not None
         return self.store.admit(text, ADDRESS, self.now)
 
     def look(self, key: int = 0) -> Admission:
         """Look at the account with its key of this number."""
-        text = key_text.split(self.texts[key])
+        text = key_format.split(self.texts[key])
         assert text is not None
         return self.store.look(text, ADDRESS, self.now)
 
-    def send(self, key: int = 0) -> Verdict:
+    def send(self, key: int = 0) -> RateLimitDecision:
         """Send one request with the account's key of this number."""
-        verdict = self.admit(key).verdict
-        assert verdict is not None
-        return verdict
+        decision = self.admit(key).decision
+        assert decision is not None
+        return decision
 
     def admitted(self, requests: int) -> int:
         """Send that many and return how many were admitted."""
@@ -74,34 +74,34 @@ class Desk:
     def wait(self, seconds: float) -> None:
         self.now += round(seconds * SECOND)
 
-    def get_banned(self, key: int = 0) -> Verdict:
-        """Ignore 429 until the key is banned; return the verdict that says so."""
-        verdict = send_until_banned(self.store, self.texts[key], self.now)
-        self.now = verdict.now
-        return verdict
+    def get_banned(self, key: int = 0) -> RateLimitDecision:
+        """Ignore 429 until the key is banned; return the decision that says so."""
+        decision = send_until_banned(self.store, self.texts[key], self.now)
+        self.now = decision.now
+        return decision
 
 
-def send_until_banned(store: QuotaStore, text: str, now: int) -> Verdict:
-    """Ignore 429 from this time on, by the store's clock, and return the verdict that bans."""
-    key = key_text.split(text)
+def send_until_banned(store: QuotaStore, text: str, now: int) -> RateLimitDecision:
+    """Ignore 429 from this time on, by the store's clock, and return the decision that bans."""
+    key = key_format.split(text)
     assert key is not None
     for _ in range(1_000):
-        verdict = store.admit(key, ADDRESS, now).verdict
-        assert verdict is not None
-        if verdict.banned:
-            return verdict
-        now += 0 if verdict.admitted else SECOND // 2
+        decision = store.admit(key, ADDRESS, now).decision
+        assert decision is not None
+        if decision.banned:
+            return decision
+        now += 0 if decision.admitted else SECOND // 2
     raise AssertionError("The key was not banned.")
 
 
-def ban_by_now(text: str, store: QuotaStore = in_use.store) -> Verdict:
-    """Get a key banned: it has ignored 429 for the last seconds. Return the verdict that bans."""
+def ban_by_now(text: str, store: QuotaStore = in_use.store) -> RateLimitDecision:
+    """Get a key banned: it has ignored 429 for the last seconds. Return the decision that bans."""
     return send_until_banned(store, text, time.time_ns() // 1000 - 25 * SECOND)
 
 
-def minute(verdict: Verdict) -> Window:
-    return verdict.windows[0]
+def minute(decision: RateLimitDecision) -> Window:
+    return decision.windows[0]
 
 
-def day(verdict: Verdict) -> Window:
-    return verdict.windows[1]
+def day(decision: RateLimitDecision) -> Window:
+    return decision.windows[1]

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 import uvloop
 from django.db import connection
 
-from petstore.loop.connection import Connection
-from petstore.loop.waiting import Turn
+from petstore.event_loop.connection import Connection
+from petstore.event_loop.greenlets import Turn
 from tests.support.meanwhile import aside
 
 Function = Callable[[], Any]

@@ -77,7 +77,7 @@ def test_service_ends_promptly_when_all_its_processes_are_told_to(
         if moment == "in service":
             assert serving.stdout.readline().startswith(f"Serving on http://127.0.0.1:{port}/ ")
         else:
-            wait_until(lambda: Path(f"/proc/{serving.pid}/cmdline").read_bytes().index(b"petstore.serving"))
+            wait_until(lambda: Path(f"/proc/{serving.pid}/cmdline").read_bytes().index(b"petstore.server"))
         os.killpg(serving.pid, number)
         output, _ = serving.communicate(timeout=START_SECONDS)
         # 1 where a worker heard the signal, too, and ended before its parent.

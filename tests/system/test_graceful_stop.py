@@ -19,8 +19,8 @@ import pytest
 from django.db import connection
 from granian.constants import Interfaces
 
-from petstore.serving import lifecycle
-from petstore.serving.server import DrainingServer
+from petstore.server import shutdown
+from petstore.server.supervisor import DrainingServer
 from tests.support.live import ROOT, STOP_SECONDS, Service, live_service
 from tests.support.packages import python
 from tests.support.servers import RedisServer, wait_until
@@ -119,9 +119,9 @@ def test_service_told_to_end_is_not_ready_and_ends_each_connection_with_an_answe
 
 def server(monkeypatch: pytest.MonkeyPatch, drain_seconds: int) -> DrainingServer:
     """Return a server that has not begun to serve."""
-    monkeypatch.setattr(lifecycle, "_draining", mmap.mmap(-1, 1))
+    monkeypatch.setattr(shutdown, "_draining", mmap.mmap(-1, 1))
     return DrainingServer(
-        "petstore.serving.wsgi:application",
+        "petstore.server.wsgi:application",
         interface=Interfaces.WSGI,
         drain_seconds=drain_seconds,
         announce=lambda: None,
@@ -132,7 +132,7 @@ def server(monkeypatch: pytest.MonkeyPatch, drain_seconds: int) -> DrainingServe
 def test_second_signal_stops_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     told = server(monkeypatch, 300)
     told.signal_handler_interrupt(signal.SIGTERM, None)
-    assert lifecycle.is_draining()
+    assert shutdown.is_draining()
     assert not told.interrupt_signal
     told.signal_handler_interrupt(signal.SIGTERM, None)
     assert told.interrupt_signal
@@ -145,7 +145,7 @@ def test_ctrl_c_and_a_service_without_a_time_to_drain_stop_at_once(
     told = server(monkeypatch, drain_seconds)
     told.signal_handler_interrupt(by, None)
     assert told.interrupt_signal
-    assert not lifecycle.is_draining()
+    assert not shutdown.is_draining()
 
 
 def nothing(*_: object) -> None:
@@ -175,11 +175,11 @@ def test_worker_that_has_ended_is_not_killed(monkeypatch: pytest.MonkeyPatch) ->
 
 STARTING = """
 import os, signal, uvloop
-from petstore.serving import lifecycle
+from petstore.server import lifecycle
 
 lifecycle.begin_worker()
 lifecycle.hold_back_sigterm()
-from petstore.serving import bodies
+from petstore.server import bodies
 
 loop = uvloop.new_event_loop()
 loop.add_signal_handler(signal.SIGINT, loop.stop)

@@ -262,7 +262,7 @@ def test_either_the_buyer_gets_the_pet_or_staff_move_it(account: Account, pet: P
 def test_order_approved_by_two_is_approved_once(account: Account, pet: Pet) -> None:
     for _ in range(DUELS):
         order = Order.objects.place(account_id=account.pk, pet_id=pet.pk, by="buyer")
-        verdicts = at_once(*(partial(copy(order).approve, by="staff") for _ in range(4)))
-        assert sorted(verdicts) == [False, False, False, True]
+        decisions = at_once(*(partial(copy(order).approve, by="staff") for _ in range(4)))
+        assert sorted(decisions) == [False, False, False, True]
         assert order.events.filter(to_status="approved").count() == 1
         order.cancel(by="staff")

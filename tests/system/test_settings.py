@@ -55,15 +55,15 @@ def test_settings_load_neither_models_nor_pages_nor_logs() -> None:
 
 def test_service_loads_neither_opentelemetry_nor_drf_spectacular_at_its_start() -> None:
     """Without a collector the one isn't needed; the other comes with the document, when it is asked for."""
-    assert "drf_spectacular.plumbing" not in loaded("petstore.serving.wsgi, petstore.urls")
+    assert "drf_spectacular.plumbing" not in loaded("petstore.server.wsgi, petstore.urls")
 
 
 def test_worker_has_the_api_at_its_start_and_the_pages_for_people_with_the_first_of_them() -> None:
-    at_start = loaded("petstore.serving.rsgi")
+    at_start = loaded("petstore.server.app")
     assert {"inventory.views", "petstore.health.views"} <= set(at_start)
-    pages = {"petstore.urls", "petstore.web.docs", "unfold.admin", "accounts.admin", "inventory.admin"}
+    pages = {"petstore.urls", "petstore.site.docs", "unfold.admin", "accounts.admin", "inventory.admin"}
     assert not pages & set(at_start)
-    assert pages <= set(loaded("petstore.serving.rsgi, petstore.urls"))
+    assert pages <= set(loaded("petstore.server.app, petstore.urls"))
 
 
 @NEEDS_POSTGRESQL

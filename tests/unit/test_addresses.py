@@ -9,7 +9,7 @@ from django.test import RequestFactory
 
 from petstore.api.client_ip import NOWHERE, client_address, client_network, parse
 from petstore.api.errors import ApiError, ErrorCode
-from petstore.api.head import UNREADABLE, check_head
+from petstore.api.request_headers import UNREADABLE, check_head
 
 
 def request(peer: str, forwarded: str | None = None) -> HttpRequest:

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from petstore.api.errors import ApiError, ErrorCode
-from petstore.serving.bodies import SMALL, Exchange, Parts, collect, discard
-from petstore.serving.bounds import Room, patience
+from petstore.server.bodies import SMALL, Exchange, Parts, collect, discard
+from petstore.server.body_limits import Room, patience
 
 
 async def held(room: Room, go_on: asyncio.Event, size: int) -> str:

@@ -13,7 +13,7 @@ from psycopg import Binary
 from psycopg.types.json import Jsonb
 
 from petstore.apps import check_field_types
-from petstore.loop.libpq import encoded
+from petstore.event_loop.libpq import encoded
 
 
 @pytest.mark.parametrize(

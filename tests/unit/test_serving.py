@@ -12,13 +12,13 @@ from unittest.mock import Mock, call
 import pytest
 
 from petstore.api.errors import ErrorCode
-from petstore.api.head import LONGEST_CONTENT_TYPE, PROBLEM, UNREADABLE
+from petstore.api.request_headers import LONGEST_CONTENT_TYPE, PROBLEM, UNREADABLE
 from petstore.api.responses import Response
-from petstore.loop.waiting import wait
-from petstore.serving import bodies
-from petstore.serving.bodies import Exchange
-from petstore.serving.on_loop import Answer, serve_on_loop
-from petstore.serving.requests import ServedRequest, meta_name, meta_of
+from petstore.event_loop.greenlets import wait
+from petstore.server import bodies
+from petstore.server.bodies import Exchange
+from petstore.server.django_requests import ServedRequest, meta_name, meta_of
+from petstore.server.event_loop_requests import Answer, serve_on_loop
 
 
 class Headers:
@@ -195,7 +195,7 @@ def test_thread_that_announces_the_service_imports_nothing() -> None:
     """A worker that is forked meanwhile would wait for ever for the lock of the import."""
     script = """
 import sys
-from petstore.serving.server import lives
+from petstore.server.supervisor import lives
 lives(1)  # As `main` does before the first fork.
 loaded = set(sys.modules)
 print(lives(int(sys.argv[1])), *set(sys.modules) - loaded)

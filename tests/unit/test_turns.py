@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from petstore.loop import waiting
-from petstore.loop.waiting import MOST_IDLE, Runner, Turn, on_loop, pause, this_turn
+from petstore.event_loop import greenlets
+from petstore.event_loop.greenlets import MOST_IDLE, Runner, Turn, on_loop, pause, this_turn
 
 seen_by: ContextVar[str] = ContextVar("seen_by", default="nobody")
 
@@ -18,9 +18,9 @@ seen_by: ContextVar[str] = ContextVar("seen_by", default="nobody")
 @pytest.fixture(autouse=True)
 def runners(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Runner]]:
     """No greenlets of other tests are there."""
-    monkeypatch.setattr(waiting, "idle", waiting.Idle())
-    yield waiting.idle.runners
-    waiting.idle.runners.clear()
+    monkeypatch.setattr(greenlets, "idle", greenlets.Idle())
+    yield greenlets.idle.runners
+    greenlets.idle.runners.clear()
 
 
 def begun(work: Callable[[], object]) -> Turn:
@@ -111,7 +111,7 @@ def test_idle_greenlets_end_without_a_word_when_their_thread_does(caplog: pytest
 
     def thread() -> None:
         begun(lambda: None)
-        held.extend(weakref.ref(runner) for runner in waiting.idle.runners)
+        held.extend(weakref.ref(runner) for runner in greenlets.idle.runners)
 
     other = threading.Thread(target=thread)
     other.start()

@@ -8,9 +8,9 @@ from django.db import transaction
 from django.db.models import Max
 from django.utils import timezone
 
-from accounts.events.numbering import number_all
-from accounts.limits import microseconds
+from accounts.events.sequencing import number_all
 from accounts.models import Event, Feed
+from accounts.quota.limits import microseconds
 from petstore.management.base import JsonCommand
 
 BATCH = 5_000  # Events in one transaction, which holds up the numbering of new ones.

@@ -8,9 +8,9 @@ from django.core.management.base import CommandError
 from django.db import transaction
 from django.utils import timezone
 
+from accounts.keys.scopes import SCOPES
 from accounts.management.base import KeyCommand, describe, operator
 from accounts.models import Account, ApiKey, PlanCode
-from accounts.scopes import SCOPES
 from petstore.db.names import NAME_LENGTH, named
 from petstore.management.base import visible
 

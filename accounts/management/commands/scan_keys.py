@@ -16,14 +16,14 @@ from django.conf import settings
 from django.core.management.base import CommandError
 from django.utils import timezone
 
-from accounts import key_text
-from accounts.key_text import KeyText
+from accounts.keys import key_format
+from accounts.keys.key_format import KeyText
 from accounts.management.base import KeyCommand, operator
 from accounts.models import ApiKey
 from petstore.management.base import visible
 
 # In any file, text or not; not inside a longer word.
-ANYWHERE = re.compile(rb"(?<![0-9A-Za-z_])" + key_text.PATTERN.encode() + rb"(?![0-9A-Za-z_])")
+ANYWHERE = re.compile(rb"(?<![0-9A-Za-z_])" + key_format.PATTERN.encode() + rb"(?![0-9A-Za-z_])")
 WIDE = re.compile(rb"(?:[ -~]\0){60,}[ -~]?")  # ASCII in UTF-16, in either byte order.
 LONGEST = 200  # Bytes; more than a key and its neighbours, in UTF-16 as well.
 PIECE = 1 << 20
@@ -38,7 +38,7 @@ GITLEAKS = f"""\
 [[rules]]
 id = "petstore-api-key"
 description = "Pet Store API key"
-regex = '''\\b{key_text.PATTERN.replace("(", "(?:")}\\b'''
+regex = '''\\b{key_format.PATTERN.replace("(", "(?:")}\\b'''
 keywords = ["psk_live_", "psk_test_"]"""
 
 
@@ -74,7 +74,7 @@ class Command(KeyCommand):
 
     def run(self, options: dict[str, Any]) -> None:
         if options["pattern"]:
-            self.answer(options, {"regex": key_text.PATTERN, "gitleaks": GITLEAKS}, GITLEAKS)
+            self.answer(options, {"regex": key_format.PATTERN, "gitleaks": GITLEAKS}, GITLEAKS)
             return
         if not options["paths"]:
             raise CommandError("Name a file or a folder, or - for standard input.")
@@ -154,7 +154,7 @@ def find(stream: BinaryIO, place: str) -> Iterator[Finding]:
         # A key that starts in the last bytes may go on in the next piece: it is found with that one.
         sure = len(data) if not following else max(0, len(data) - LONGEST)
         for start, text in sorted(set(candidates(data))):
-            key = key_text.split(text.decode())
+            key = key_format.split(text.decode())
             if start < sure and key is not None:
                 yield Finding(key, place, line + data.count(b"\n", 0, start))
         line += data.count(b"\n", 0, sure)
@@ -179,4 +179,4 @@ def owner(text: KeyText) -> ApiKey | None:
     if key is None:
         return None
     pepper = settings.API_KEY_PEPPERS.get(key.pepper_number, b"")
-    return key if pepper and key_text.match(text, pepper, key.digest) else None
+    return key if pepper and key_format.match(text, pepper, key.digest) else None

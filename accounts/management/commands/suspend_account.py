@@ -7,7 +7,7 @@ from django.core.management.base import CommandError
 
 from accounts.management.base import KeyCommand, operator
 from accounts.models import Account
-from accounts.quota import publishing
+from accounts.quota import publication
 from petstore.db.names import named
 from petstore.management.base import visible
 
@@ -31,7 +31,7 @@ class Command(KeyCommand):
             raise CommandError(f"No account has the name {options['account']!r}.")
         verb = account.lift_suspension if options["lift"] else account.suspend
         verb(reason=options["reason"], by=operator())
-        if text := publishing.warning(account=account.pk):
+        if text := publication.warning(account=account.pk):
             self.stderr.write(text)
         name = visible(account.name)
         since = account.suspended_at.isoformat() if account.suspended_at else None

@@ -13,7 +13,7 @@ from django.core.management import CommandError, call_command
 from django.db import IntegrityError
 from django.db.models import Q
 
-from petstore.api.links import page_url
+from petstore.api.link_header import page_url
 from petstore.management.base import JsonCommand
 
 ACCOUNT = "Demo"

@@ -72,7 +72,7 @@ class Command(DocumentedCommand):
 
 
 def become_server(options: dict[str, Any]) -> None:
-    """Go on as petstore.serving.server: this process has loaded much that only the workers need."""
+    """Go on as petstore.server.supervisor: this process has loaded much that only the workers need."""
     told = {name: options[name] for name in ("host", "port", "workers")}
     for name in ("CLIENT_SECONDS", "DRAIN_SECONDS", "LOG_FORMAT", "METRICS_PORT", "METRICS_DIR"):
         told[name.lower().replace("_", "-")] = getattr(settings, name)
@@ -81,4 +81,4 @@ def become_server(options: dict[str, Any]) -> None:
     os.environ |= {"THREADS": str(options["threads"]), "PYTHONSAFEPATH": ""}
     os.environ.setdefault("MALLOC_ARENA_MAX", "1")  # One heap for all threads keeps less.
     os.chdir(settings.BASE_DIR)
-    os.execv(sys.executable, [sys.executable, "-m", "petstore.serving.server", *arguments])  # noqa: S606  Not a shell.
+    os.execv(sys.executable, [sys.executable, "-m", "petstore.server.supervisor", *arguments])  # noqa: S606  Not a shell.

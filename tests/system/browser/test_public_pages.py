@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Locator, Page, Request, Route, expect
 
-from petstore.web.docs import GUIDES
+from petstore.site.docs import GUIDES
 from tests.support.live import Service
 from tests.support.thorough import some
 from tests.system.browser.conftest import DEMO_KEY, Open

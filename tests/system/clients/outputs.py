@@ -57,7 +57,7 @@ def fill(service: Service) -> str:
 
 def copied_from_pages(service: Service) -> dict[str, str]:
     """Return the examples as a reader copies them from the pages, by file."""
-    from petstore.web.docs import GUIDES  # Needs Django, which a command sets up first.
+    from petstore.site.docs import GUIDES  # Needs Django, which a command sets up first.
 
     found: dict[str, str] = {}
     for page in ["/", "/docs", *(f"/docs/{name}" for name in GUIDES)]:

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from django.db import Error, connection, transaction
 
-from accounts.events.numbering import MOST, MOVE, number_all
+from accounts.events.sequencing import MOST, MOVE, number_all
 from accounts.models import Account, Event, EventDraft, EventType, Feed, IdempotencyRecord
 from inventory.models import Category, Pet
-from petstore.loop.compiled_writes import atomic, insert
+from petstore.event_loop.compiled_writes import atomic, insert
 from tests.conftest import COMMITTED
 from tests.support.meanwhile import aside
 from tests.support.servers import wait_until

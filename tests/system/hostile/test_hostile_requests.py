@@ -14,7 +14,7 @@ from contextlib import ExitStack
 import httpx
 import pytest
 
-from accounts import key_text
+from accounts.keys import key_format
 from tests.support.live import Service, live_service
 from tests.support.raw_http import connect, rest
 from tests.support.servers import RedisServer
@@ -43,7 +43,7 @@ def test_hostile_requests_harm_nobody(service: Service) -> None:
     assert (findings.failures, findings.hangs, findings.not_served) == ([], [], [])
     assert findings.watched > 0
     log = service.log()
-    assert re.search(key_text.PATTERN, log) is None
+    assert re.search(key_format.PATTERN, log) is None
     assert "Traceback (most recent call last)" not in log
 
 

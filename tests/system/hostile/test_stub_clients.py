@@ -20,8 +20,8 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 
 from petstore.api.errors import ApiError
-from petstore.api.gate import ApiGate
-from petstore.api.head import BODY_ERROR
+from petstore.api.pipeline import ApiPipeline
+from petstore.api.request_headers import BODY_ERROR
 
 CLIENT_SECONDS = 0.05
 FORMS = 12  # More than a worker has threads.
@@ -91,13 +91,13 @@ def serve_forms(queue_seconds: int, done_meanwhile: int) -> tuple[int, dict[int 
 
     Return how many forms were in threads at the same time, and how often each status was the response.
     """
-    from petstore.serving import rsgi  # It starts all that a worker has.
+    from petstore.server import app  # It starts all that a worker has.
 
-    rsgi.QUEUE_SECONDS = queue_seconds  # type: ignore[attr-defined]
-    handler = rsgi.wsgi = SlowForms()  # type: ignore[assignment, attr-defined]
+    app.QUEUE_SECONDS = queue_seconds  # type: ignore[attr-defined]
+    handler = app.wsgi = SlowForms()  # type: ignore[assignment, attr-defined]
 
     async def main() -> Counter[int | str]:
-        application = rsgi.Application()
+        application = app.Application()
 
         async def send(method: str) -> int | str:
             seen: list[int | str] = []
@@ -164,18 +164,18 @@ def serve_silent_client(mode: str, path: str, length: int) -> tuple[list[int | s
 
     Return what the client saw, in order, and whether the server's side outlived the request.
     """
-    from petstore.serving import rsgi  # It starts all that a worker has.
+    from petstore.server import app  # It starts all that a worker has.
 
     settings.SERVE_MODE = mode
     settings.CLIENT_SECONDS = CLIENT_SECONDS
     handler = KeepsErrors()
-    rsgi.wsgi = handler  # type: ignore[assignment, attr-defined]
-    ApiGate.steps = ApiGate.steps._replace(authenticate=handler.authenticate)
+    app.wsgi = handler  # type: ignore[assignment, attr-defined]
+    ApiPipeline.steps = ApiPipeline.steps._replace(authenticate=handler.authenticate)
     seen: list[int | str] = []
     client = Protocol(seen, is_silent=True)
     side = weakref.ref(client)
     asked = scope("POST", path, **{"content-length": str(length)})
-    request = rsgi.Application().__rsgi__(asked, client)
+    request = app.Application().__rsgi__(asked, client)
     del client
     asyncio.run(request)
     return seen, side() is not None

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from petstore.api.head import LONGEST_CONTENT_TYPE, LONGEST_VALUE
+from petstore.api.request_headers import LONGEST_CONTENT_TYPE, LONGEST_VALUE
 
 PATHS = ("/v1/pets", "/healthz", "/", "/admin/login/", "/static/petstore/site.css", "/metrics")
 FILL = {  # Repeated up to the bound, after and before what makes a parser begin.

@@ -16,8 +16,8 @@ from accounts.models import Account
 from petstore.api.errors import ErrorCode, as_api_error
 from petstore.db import base, monitor
 from petstore.db.base import DatabaseWrapper, wait_for_watch
-from petstore.db.monitor import DatabaseAwayError, Server
-from petstore.loop.connecting import connect
+from petstore.db.monitor import DatabaseUnavailableError, Server
+from petstore.event_loop.opening import connect
 from tests.conftest import COMMITTED, Api
 from tests.support.skips import NEEDS_POSTGRESQL
 
@@ -69,7 +69,7 @@ def test_whoever_waits_gives_up_on_a_connection_that_says_nothing_while_others_w
 @NEEDS_POSTGRESQL
 def test_nobody_connects_while_the_server_is_away(wrapper: DatabaseWrapper, server: Server) -> None:
     server.away = True
-    with pytest.raises(DatabaseAwayError):
+    with pytest.raises(DatabaseUnavailableError):
         wrapper.connect()
     server.away = False
     wrapper.connect()
@@ -82,7 +82,7 @@ def test_who_wants_to_connect_waits_while_the_watch_waits(server: Server) -> Non
         server.away = True
 
     threading.Timer(0.2, lose).start()
-    with pytest.raises(DatabaseAwayError):
+    with pytest.raises(DatabaseUnavailableError):
         wait_for_watch(server)
 
 
@@ -243,7 +243,7 @@ def test_write_on_a_server_that_became_a_standby_is_a_503() -> None:
 def test_outage_that_the_watch_has_logged_is_not_logged_by_every_request(
     api: Api, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    errors = iter([DatabaseAwayError(), OperationalError("connection\nrefused")])
+    errors = iter([DatabaseUnavailableError(), OperationalError("connection\nrefused")])
 
     def fail(*args: Any) -> None:
         raise next(errors)

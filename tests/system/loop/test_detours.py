@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from petstore.loop import scripts
-from petstore.loop.scripts import IN_THREADS, RedisUnavailableError, Scripts, script
+from petstore.event_loop import redis_scripts
+from petstore.event_loop.redis_scripts import IN_THREADS, RedisUnavailableError, Scripts, script
 from tests.support.servers import free_port, redis_server, wait_until
 from tests.support.turns import serve
 from tests.system.operations.proxy import certificate
@@ -17,9 +17,9 @@ from tests.system.operations.proxy import certificate
 @pytest.fixture(autouse=True)
 def unwarned() -> Iterator[None]:
     """Let this process have warned of nothing, before and after."""
-    scripts.warn_of_threads.cache_clear()
+    redis_scripts.warn_of_threads.cache_clear()
     yield
-    scripts.warn_of_threads.cache_clear()
+    redis_scripts.warn_of_threads.cache_clear()
 
 
 # redis-py's cluster client leaves connections open that the collector then warns of: see the last line.
@@ -60,7 +60,7 @@ def test_a_server_with_tls_is_asked_on_the_loop(
         "--tls-auth-clients",
         "no",
     )
-    monkeypatch.setattr("petstore.loop.scripts.in_thread", None)
+    monkeypatch.setattr("petstore.event_loop.redis_scripts.in_thread", None)
     echo = script("return ARGV[1]")
     with redis_server(tmp_path, *tls, "--tls-auth-clients", "no"):
         trusting = Scripts(f"rediss://127.0.0.1:{port}/1?ssl_ca_certs={pem}")

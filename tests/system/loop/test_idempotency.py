@@ -11,16 +11,16 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.test import RequestFactory
 from django.utils import timezone
 
-from accounts.caller import Caller
 from accounts.idempotency import KEPT
+from accounts.keys.identity import Caller
 from accounts.models import Account, IdempotencyRecord
 from inventory.fields import seen_categories
 from inventory.models import Category, Order, Pet
 from inventory.views import OrderViewSet, PetViewSet
-from petstore.api.passage import Passage
-from petstore.loop import connecting
-from petstore.loop.connecting import connect
-from petstore.loop.postgresql import PostgresqlConnection
+from petstore.api.context import RequestContext
+from petstore.event_loop import opening
+from petstore.event_loop.opening import connect
+from petstore.event_loop.pg_connection import PostgresqlConnection
 from tests.conftest import COMMITTED
 from tests.support.meanwhile import held
 from tests.support.servers import wait_until
@@ -51,7 +51,7 @@ class Creation(NamedTuple):
             "/v1", self.body, content_type="application/json", headers={"Idempotency-Key": self.key}
         )
         caller = Caller(self.account.pk, 1, "public", frozenset())
-        request.passage = Passage("id", "192.0.2.1", caller=caller)  # type: ignore[attr-defined]
+        request.context = RequestContext("id", "192.0.2.1", caller=caller)  # type: ignore[attr-defined]
         return self.view(request)
 
     def record(self, made_at: datetime) -> IdempotencyRecord:
@@ -161,7 +161,7 @@ def test_what_its_own_write_waits_for_is_no_twin(
         wrapper.connection.execute("SET lock_timeout = 50")
         return wrapper
 
-    monkeypatch.setattr(connecting, "connect", connect_in_a_hurry)
+    monkeypatch.setattr(opening, "connect", connect_in_a_hurry)
     with held(lambda: list(creation.locks.objects.select_for_update())):
         assert told(serve(creation.send)) == {COME_AGAIN}
     assert creation.rows() == (0, 0)

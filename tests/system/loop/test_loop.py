@@ -16,13 +16,13 @@ from django.db import DataError, IntegrityError
 
 from inventory.models import Category, Pet
 from petstore.db.monitor import patience
-from petstore.loop.connection import PipeError
-from petstore.loop.libpq import Statement
-from petstore.loop.postgresql import Reader
-from petstore.loop.redis import RedisPipe
-from petstore.loop.threads import in_thread
-from petstore.loop.waiting import AT_ONCE, Entrance, on_loop, wait
-from petstore.loop.writers import Writers
+from petstore.event_loop.connection import PipeError
+from petstore.event_loop.connection_pool import Writers
+from petstore.event_loop.greenlets import AT_ONCE, Entrance, on_loop, wait
+from petstore.event_loop.libpq import Statement
+from petstore.event_loop.pg_connection import Reader
+from petstore.event_loop.redis_connection import RedisPipe
+from petstore.event_loop.threads import in_thread
 from tests.conftest import COMMITTED
 from tests.support.servers import RedisServer, redis_server
 from tests.support.skips import NEEDS_POSTGRESQL

@@ -10,13 +10,13 @@ from django.db import OperationalError, connection
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from petstore.db.monitor import Server, servers
-from petstore.loop import connecting
-from petstore.loop.connecting import connect
-from petstore.loop.connection import LostError, PipeError
-from petstore.loop.libpq import Statement
-from petstore.loop.postgresql import PostgresqlConnection, Reader
-from petstore.loop.waiting import Turn
-from petstore.loop.writers import Writers
+from petstore.event_loop import opening
+from petstore.event_loop.connection import LostError, PipeError
+from petstore.event_loop.connection_pool import Writers
+from petstore.event_loop.greenlets import Turn
+from petstore.event_loop.libpq import Statement
+from petstore.event_loop.opening import connect
+from petstore.event_loop.pg_connection import PostgresqlConnection, Reader
 from tests.support.skips import NEEDS_POSTGRESQL
 from tests.support.turns import end_connection, run, serve, turn
 
@@ -87,7 +87,7 @@ def test_writes_that_wait_have_another_connection_opened_after_one_failed_to(
             raise OperationalError("a moment's failure")
         return connect(alias)
 
-    monkeypatch.setattr(connecting, "connect", fail_once)
+    monkeypatch.setattr(opening, "connect", fail_once)
     writers = Writers("default")
     wait_for_lock = Statement(b"wait_for_lock", b"SELECT pg_advisory_xact_lock(2)")
     connection.ensure_connection()

@@ -8,10 +8,10 @@ import pytest
 from django.db import OperationalError, connection
 
 from petstore.api.errors import ErrorCode, as_api_error
-from petstore.loop import waiting
-from petstore.loop.libpq import Statement
-from petstore.loop.threads import in_thread
-from petstore.loop.writers import Writers
+from petstore.event_loop import greenlets
+from petstore.event_loop.connection_pool import Writers
+from petstore.event_loop.libpq import Statement
+from petstore.event_loop.threads import in_thread
 from tests.conftest import COMMITTED
 from tests.support.servers import wait_until
 from tests.support.skips import NEEDS_POSTGRESQL
@@ -40,7 +40,7 @@ def test_request_that_no_thread_takes_in_time_is_a_503(settings: Any) -> None:
     *served, refused = serve(*[ask] * (count + 1))
     assert served == ["served"] * count  # What has begun goes on, however long it takes.
     assert isinstance(refused, OperationalError)
-    assert str(refused) == waiting.QUEUED_TOO_LONG
+    assert str(refused) == greenlets.QUEUED_TOO_LONG
     assert as_api_error(refused).error is ErrorCode.SERVICE_UNAVAILABLE
     assert len(begun) == count
 
@@ -76,7 +76,7 @@ def test_write_that_finds_no_connection_in_time_is_a_503(
         return list(refused), await asyncio.gather(*served)
 
     refused, served = run(main())
-    assert [str(one) for one in refused] == [waiting.QUEUED_TOO_LONG] * 2
+    assert [str(one) for one in refused] == [greenlets.QUEUED_TOO_LONG] * 2
     assert all(isinstance(one, OperationalError) for one in refused)
     assert len(served) == len(writers._idle) == count
     assert not writers._waiting

@@ -12,13 +12,13 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from inventory.models import Category, Pet
 from petstore.db.monitor import Server, servers
-from petstore.loop import connecting
-from petstore.loop.compiled_writes import atomic, insert, refresh, update
-from petstore.loop.connecting import connect
-from petstore.loop.libpq import Statement
-from petstore.loop.postgresql import PostgresqlConnection, Reader
-from petstore.loop.waiting import on_loop, wait
-from petstore.loop.writers import Writers
+from petstore.event_loop import opening
+from petstore.event_loop.compiled_writes import atomic, insert, refresh, update
+from petstore.event_loop.connection_pool import Writers
+from petstore.event_loop.greenlets import on_loop, wait
+from petstore.event_loop.libpq import Statement
+from petstore.event_loop.opening import connect
+from petstore.event_loop.pg_connection import PostgresqlConnection, Reader
 from tests.conftest import COMMITTED
 from tests.support.meanwhile import aside
 from tests.support.skips import NEEDS_POSTGRESQL
@@ -95,7 +95,7 @@ def test_where_the_server_takes_no_more_connections_writes_wait_for_those_there_
             raise OperationalError("sorry, too many clients already")
         return connect(alias)
 
-    monkeypatch.setattr(connecting, "connect", connect_twice)
+    monkeypatch.setattr(opening, "connect", connect_twice)
 
     async def twelve_at_once() -> list[Any]:
         turns = (turn(lambda: writers.rows(SLEEP, [])) for _ in range(12))
@@ -333,7 +333,7 @@ def test_a_connection_handed_on_to_who_could_open_none_is_not_from_before_an_out
         with writers.transaction():
             return writers.rows(OWN, [])
 
-    monkeypatch.setattr(connecting, "connect", connect_but_not_the_second)
+    monkeypatch.setattr(opening, "connect", connect_but_not_the_second)
     lost, process = serve(lose, follow)
     assert lost != process
 

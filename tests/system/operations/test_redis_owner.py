@@ -17,8 +17,14 @@ from accounts.quota.fallback import FallbackQuotaStore
 from accounts.quota.redis_store import RedisQuotaStore
 from petstore.cache.redis import SharedCounters
 from petstore.db.identity import identity
-from petstore.loop import scripts
-from petstore.loop.scripts import CHECK_EVERY, OWNER, ForeignRedisError, RedisUnavailableError, Scripts
+from petstore.event_loop import redis_scripts
+from petstore.event_loop.redis_scripts import (
+    CHECK_EVERY,
+    OWNER,
+    ForeignRedisError,
+    RedisUnavailableError,
+    Scripts,
+)
 from tests.support.clerk import Clerk
 from tests.support.live import Service, migrated_database, own_database, stopped_service
 from tests.support.quota import Desk
@@ -29,7 +35,7 @@ from tests.support.turns import run, turn
 from tests.system.quota.test_redis_servers import cluster
 
 OURS = "the tests' database"
-ECHO = scripts.script("return ARGV[1]", repeats=True)
+ECHO = redis_scripts.script("return ARGV[1]", repeats=True)
 
 Asked = Callable[[str, list[Callable[[], object]]], list[Any]]
 
@@ -38,14 +44,14 @@ Asked = Callable[[str, list[Callable[[], object]]], list[Any]]
 def ours(monkeypatch: pytest.MonkeyPatch, redis: RedisServer) -> None:
     """Give this process a database without asking one, and an empty Redis."""
     redis.client.flushall()
-    monkeypatch.setattr(scripts, "identity", lambda: OURS)
+    monkeypatch.setattr(redis_scripts, "identity", lambda: OURS)
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The monotonic clock, which the test moves."""
     now = [1_000.0]
-    monkeypatch.setattr(scripts, "monotonic", lambda: now[0])
+    monkeypatch.setattr(redis_scripts, "monotonic", lambda: now[0])
     return now
 
 
@@ -156,9 +162,9 @@ def test_redis_is_not_used_before_the_database_says_which_it_is(
         raise DatabaseError
 
     def recover() -> None:
-        monkeypatch.setattr(scripts, "identity", lambda: OURS)
+        monkeypatch.setattr(redis_scripts, "identity", lambda: OURS)
 
-    monkeypatch.setattr(scripts, "identity", down)
+    monkeypatch.setattr(redis_scripts, "identity", down)
     assert asked(redis.url, [recover]) == [RedisUnavailableError, b"well"]
 
 

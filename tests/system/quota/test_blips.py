@@ -11,12 +11,12 @@ from unittest.mock import Mock
 import pytest
 from django.db import OperationalError
 
-from accounts import key_text
-from accounts.limits import DAY, SECOND
+from accounts.keys import key_format
 from accounts.quota import redis_store
 from accounts.quota.admission import Admission
 from accounts.quota.database_store import DatabaseQuotaStore
 from accounts.quota.fallback import FallbackQuotaStore
+from accounts.quota.limits import DAY, SECOND
 from accounts.quota.redis_store import (
     ADMIT,
     ForeignReplyError,
@@ -27,7 +27,7 @@ from accounts.quota.redis_store import (
 )
 from accounts.usage import write_behind
 from accounts.usage.write_behind import UsageRecorder
-from petstore.loop.scripts import Script, Scripts
+from petstore.event_loop.redis_scripts import Script, Scripts
 from petstore.observability.metrics import FOREIGN_REPLIES
 from tests.conftest import Api
 from tests.support.quota import ADDRESS, NOON, Desk, day, fallback_store, is_back
@@ -217,7 +217,7 @@ def test_nobody_asks_the_database_before_its_worker_has_written_what_it_counted(
     monkeypatch.setattr(own_recorder, "write", write)
     monkeypatch.setattr("accounts.quota.fallback.WRITE_SECONDS", 30)
     store = FallbackQuotaStore(RedisQuotaStore("redis://127.0.0.1:1"), Asked(events))
-    key = key_text.make("live", "Account1")
+    key = key_format.make("live", "Account1")
     first, second = (threading.Thread(target=store.admit, args=[key, ADDRESS]) for _ in range(2))
     first.start()
     assert writes.wait(30)
@@ -324,7 +324,7 @@ def test_reply_for_another_key_gives_503_and_charges_nobody(
         raise ForeignReplyError("It was another's.")
 
     monkeypatch.setattr(RedisQuotaStore, "admit", swap)
-    monkeypatch.setattr("accounts.authentication.store", fallback_store(redis.url))
+    monkeypatch.setattr("accounts.keys.authentication.store", fallback_store(redis.url))
     answers = [api.get("/pets") for _ in range(3)]
     assert [(answer.status_code, answer.json()["code"]) for answer in answers] == [
         (503, "service_unavailable")

@@ -13,7 +13,7 @@ import httpx
 import pytest
 from django.db import connection
 
-from accounts.limits import DAY, SECOND
+from accounts.quota.limits import DAY, SECOND
 from tests.support.hammer import times_to_ban
 from tests.support.live import ROOT, Service, live_service, migrated_server
 from tests.support.packages import python

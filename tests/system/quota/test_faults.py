@@ -14,13 +14,13 @@ from typing import Any
 import httpx
 import pytest
 
-from accounts.limits import DAY, MINUTE
 from accounts.models import ApiKey
 from accounts.quota.key_record import KeyRefusal
+from accounts.quota.limits import DAY, MINUTE
 from accounts.quota.redis_store import RedisQuotaStore, names
 from accounts.usage.write_behind import UsageRecorder
-from petstore.loop.redis_client import RedisClient
-from petstore.loop.scripts import script
+from petstore.event_loop.redis_client import RedisClient
+from petstore.event_loop.redis_scripts import script
 from tests.support.live import Service, live_service
 from tests.support.quota import Desk, fallback_store, minute
 from tests.support.servers import RedisServer, redis_server, wait_until

@@ -7,10 +7,10 @@ from django.db import DatabaseError, transaction
 from django.db.models import Model
 from django.utils import timezone
 
-from accounts.bans import Ban
-from accounts.limits import MINUTE
 from accounts.models import Account, ApiKey, KeyStanding, Plan, PlanCode
-from accounts.quota import publishing
+from accounts.quota import publication
+from accounts.quota.bans import Ban
+from accounts.quota.limits import MINUTE
 from accounts.quota.redis_store import RedisQuotaStore
 from accounts.usage.batch import write_bans
 from tests.conftest import COMMITTED, OPERATOR
@@ -102,7 +102,7 @@ def test_change_that_can_not_be_put_on_record_is_not_saved(
     before = list(rows.values())
     row = rows[0]
     setattr(row, field, 77)
-    monkeypatch.setattr(publishing, "RAISE_VERSION", "The database understands nothing of this: {}")
+    monkeypatch.setattr(publication, "RAISE_VERSION", "The database understands nothing of this: {}")
     with pytest.raises(DatabaseError):
         row.save()
     assert list(rows.values()) == before

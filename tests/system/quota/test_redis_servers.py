@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from accounts.quota.redis_store import RedisQuotaStore, names
-from petstore.loop.scripts import RedisUnavailableError
+from petstore.event_loop.redis_scripts import RedisUnavailableError
 from tests.support.quota import Desk, day, fallback_store, is_back
 from tests.support.relay import relay
 from tests.support.servers import RedisServer, redis_server, wait_until
@@ -81,7 +81,7 @@ def test_planned_failover_behind_one_address_is_followed_on_the_loop(
                 await turn(acme.send)
             return [before, await turn(acme.send)]
 
-        assert [day(verdict).used for verdict in run(main())] == [2, 3]
+        assert [day(decision).used for decision in run(main())] == [2, 3]
 
 
 # --- A cluster -----------------------------------------------------------------------------------

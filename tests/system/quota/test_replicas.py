@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from django.db import DatabaseError, OperationalError
 
-from accounts import key_text
-from accounts.limits import DAY, SECOND
+from accounts.keys import key_format
 from accounts.quota.database_store import DatabaseQuotaStore
 from accounts.quota.fallback import FallbackQuotaStore, Shard
+from accounts.quota.limits import DAY, SECOND
 from accounts.quota.redis_store import RedisQuotaStore
 from petstore.db import monitor, replicas
 from petstore.db.monitor import Mark, Server
-from petstore.loop.scripts import RedisUnavailableError
+from petstore.event_loop.redis_scripts import RedisUnavailableError
 from tests.conftest import COMMITTED
 from tests.support.quota import ADDRESS, Desk
 from tests.support.servers import RedisServer
@@ -44,7 +44,7 @@ def desk(redis: RedisServer, db: None) -> Desk:
 
 
 def since_write(desk: Desk, key: int = 0, *, writes: bool = False) -> int:
-    text = key_text.split(desk.texts[key])
+    text = key_format.split(desk.texts[key])
     assert text is not None
     caller = desk.store.admit(text, ADDRESS, desk.now, writes=writes).caller
     assert caller is not None
@@ -220,4 +220,4 @@ def test_write_that_took_long_is_noted_before_its_answer(
     assert api.get("/pets").status_code == 200
     assert noted == []
     assert api.post("/pets", body).status_code == 201
-    assert noted == [key_text.split(api.key).public_id]  # type: ignore[union-attr]
+    assert noted == [key_format.split(api.key).public_id]  # type: ignore[union-attr]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from petstore.cache.redis import SharedCounters, of_this_process
-from petstore.loop.threads import in_thread
+from petstore.event_loop.threads import in_thread
 from tests.support.servers import RedisServer
 from tests.support.turns import serve
 
@@ -76,7 +76,7 @@ def test_requests_on_the_event_loop_count_without_a_thread(
 
     redis.client.flushall()
     machine = machine_of("a", redis.url)
-    monkeypatch.setattr("petstore.loop.scripts.in_thread", refuse)
+    monkeypatch.setattr("petstore.event_loop.redis_scripts.in_thread", refuse)
     assert serve(lambda: machine.add("visits", 1, 60)) == [True]
     assert sorted(serve(*[lambda: machine.incr("visits")] * 50)) == list(range(2, 52))
 

@@ -14,13 +14,20 @@ from psycopg import pq
 from accounts.quota import redis_store
 from accounts.quota.fallback import FallbackQuotaStore
 from accounts.quota.redis_store import RedisQuotaStore
-from petstore.loop import connecting, connection, pipe, postgresql, scripts, writers
-from petstore.loop.connection import Connection, PipeError
-from petstore.loop.postgresql import PostgresqlConnection
-from petstore.loop.redis import RedisConnection, RedisPipe
-from petstore.loop.scripts import RedisUnavailableError, Scripts
-from petstore.loop.waiting import TICK
-from petstore.loop.writers import COMMIT, Transaction, Writers
+from petstore.event_loop import (
+    connection,
+    connection_pool,
+    opening,
+    pg_connection,
+    redis_scripts,
+    shared_connection,
+)
+from petstore.event_loop.connection import Connection, PipeError
+from petstore.event_loop.connection_pool import COMMIT, Transaction, Writers
+from petstore.event_loop.greenlets import TICK
+from petstore.event_loop.pg_connection import PostgresqlConnection
+from petstore.event_loop.redis_connection import RedisConnection, RedisPipe
+from petstore.event_loop.redis_scripts import RedisUnavailableError, Scripts
 from tests.system.simulation.quota_models import Recorder
 
 
@@ -84,8 +91,8 @@ async def within_by_the_clock(seconds: float, awaitable: Any) -> Any:
 
 def admit_anything(key: Any, reply: Any) -> Any:
     found = real_read_reply(key, reply)
-    verdict = found.verdict
-    return found if verdict is None else found._replace(verdict=verdict._replace(admitted=True))
+    decision = found.decision
+    return found if decision is None else found._replace(decision=decision._replace(admitted=True))
 
 
 def look_and_count(self: RedisQuotaStore, key: Any, *arguments: Any) -> Any:
@@ -139,7 +146,9 @@ FAULTS: dict[str, Fault] = {
     "the last tick blames the server before the loop has read what came": Fault(
         "redis", Patch(connection, "ticks", lambda seconds: ceil(seconds / TICK))
     ),
-    "a connection is late by the clock": Fault("redis", Patch(pipe, "within", within_by_the_clock)),
+    "a connection is late by the clock": Fault(
+        "redis", Patch(shared_connection, "within", within_by_the_clock)
+    ),
     "nobody's patience ends": Fault("redis", Patch(connection, "ticks", lambda _: 10**9)),
     "a connection that is closed forgets its socket": Fault(
         "redis", Patch(RedisConnection, "_disconnect", nothing)
@@ -151,7 +160,7 @@ FAULTS: dict[str, Fault] = {
     ),
     "the connection to a server that has become a replica is kept": Fault(
         "quota",
-        Patch(scripts, "NOT_THE_PRIMARY", ()),
+        Patch(redis_scripts, "NOT_THE_PRIMARY", ()),
         NO_RENEWAL,
     ),
     "a server that became a replica while Redis was left is used again at first": Fault("", NO_RENEWAL),
@@ -181,7 +190,7 @@ FAULTS: dict[str, Fault] = {
         Patch(PostgresqlConnection, "is_idle", True),
     ),
     "a write whose answer was lost is sent again": Fault(
-        "writes", Patch(writers, "NotDoneError", PipeError)
+        "writes", Patch(connection_pool, "NotDoneError", PipeError)
     ),
     "a connection is lent while somebody has it": Fault(
         "writes", Patch(Writers, "_next_idle", first_that_is_open)
@@ -196,11 +205,11 @@ FAULTS: dict[str, Fault] = {
         "",
         Patch(PostgresqlConnection, "forget", forget_any),
         TOGETHER,
-        Patch(postgresql, "PREPARED_TWICE", b""),
+        Patch(pg_connection, "PREPARED_TWICE", b""),
     ),
     "what another's failure took along is asked again in a batch with others": Fault("reads", TOGETHER),
     "a connection that comes after its time is left open": Fault(
-        "writes", Patch(connecting, "close_unclaimed", nothing)
+        "writes", Patch(opening, "close_unclaimed", nothing)
     ),
 }
 

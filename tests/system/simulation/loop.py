@@ -113,7 +113,7 @@ class Loop:
         return True
 
     def _must_be_the_loop(self) -> None:
-        """Refuse a request: uvloop would crash, see petstore/loop/connection.py."""
+        """Refuse a request: uvloop would crash, see petstore/event_loop/connection.py."""
         if getcurrent() is not self.hub:
             self.world.violate("A request changes what the loop watches.")
 

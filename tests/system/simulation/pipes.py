@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import hiredis
 
-from petstore.loop.connection import PipeError
-from petstore.loop.redis import RedisPipe
+from petstore.event_loop.connection import PipeError
+from petstore.event_loop.redis_connection import RedisPipe
 from tests.system.simulation.redis import ADDRESS, SimulatedRedis
 from tests.system.simulation.scenario import Request, Scenario, answer_bound
 

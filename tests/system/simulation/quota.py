@@ -15,15 +15,15 @@ from unittest import mock
 from django.conf import settings
 
 from accounts.events.warnings import thresholds_of
-from accounts.key_text import KeyText
-from accounts.limits import DAY, SECOND, Limits
+from accounts.keys.key_format import KeyText
 from accounts.quota import fallback, key_record, redis_store
 from accounts.quota.admission import Admission
 from accounts.quota.fallback import FallbackQuotaStore
+from accounts.quota.limits import DAY, SECOND, Limits
 from accounts.quota.redis_store import RedisQuotaStore
 from accounts.usage import write_behind
-from petstore.loop import scripts, threads
-from petstore.loop.scripts import TIMEOUT, Scripts
+from petstore.event_loop import redis_scripts, threads
+from petstore.event_loop.redis_scripts import TIMEOUT, Scripts
 from tests.system.simulation.quota_models import Client, DatabaseModel, Recorder, microseconds
 from tests.system.simulation.redis import ADDRESS, SimulatedRedis
 from tests.system.simulation.scenario import Request, Scenario, answer_bound
@@ -84,8 +84,8 @@ class QuotaScenario(Scenario):
                 mock.patch.object(fallback, "monotonic", self.loop.time),
                 mock.patch.object(fallback, "connection", SimpleNamespace(close=lambda: None)),
                 mock.patch.object(fallback, "logger", SILENT),
-                mock.patch.object(scripts, "identity", return_value="the simulated database"),
-                mock.patch.object(scripts, "monotonic", self.loop.time),
+                mock.patch.object(redis_scripts, "identity", return_value="the simulated database"),
+                mock.patch.object(redis_scripts, "monotonic", self.loop.time),
                 mock.patch.object(threads, "pool", executor.get),
                 mock.patch.object(Scripts, "_connect", self._client),
             ):
@@ -151,48 +151,48 @@ class QuotaScenario(Scenario):
 
     def _compare(self, key: KeyText, seen: Admission, counted: Admission) -> None:
         """Check that a look told what the next request found."""
-        assert seen.verdict is not None
-        assert counted.verdict is not None
-        for told, found in zip(seen.verdict.windows, counted.verdict.windows, strict=True):
+        assert seen.decision is not None
+        assert counted.decision is not None
+        for told, found in zip(seen.decision.windows, counted.decision.windows, strict=True):
             runs_on = told.ends_at == found.ends_at
-            if runs_on and told.used + counted.verdict.admitted != found.used:
+            if runs_on and told.used + counted.decision.admitted != found.used:
                 self.world.violate(f"{key.public_id} was shown {told}, then found {found}.")
 
     def _wrong_look(self, key: KeyText, admission: Admission) -> str | None:
         wrong = self._not_its_own(key, admission)
-        if wrong or admission.caller is None or admission.verdict is None:
+        if wrong or admission.caller is None or admission.decision is None:
             return wrong
         facts = admission.caller.facts
         if facts is None or facts.account_name != self.database.keys[key.public_id].account_name:
             return f"is shown the account {facts}"
-        used = max(window.used for window in admission.verdict.windows)
+        used = max(window.used for window in admission.decision.windows)
         if used > CHARGES * self.sent[key.public_id]:
             return f"is shown {used} requests, and sent {self.sent[key.public_id]}"
-        return None if admission.verdict.admitted else "was refused a look"
+        return None if admission.decision.admitted else "was refused a look"
 
     def _wrong(self, key: KeyText, admission: Admission) -> str | None:
         wrong = self._not_its_own(key, admission)
-        if wrong or admission.caller is None or admission.verdict is None:
+        if wrong or admission.caller is None or admission.decision is None:
             return wrong
-        caller, verdict = admission.caller, admission.verdict
-        self.admitted[caller.account_id] += verdict.admitted
-        day = verdict.windows[-1]
-        reached = thresholds_of(caller.account_id, verdict.day, day.limit, day.used).keys()
+        caller, decision = admission.caller, admission.decision
+        self.admitted[caller.account_id] += decision.admitted
+        day = decision.windows[-1]
+        reached = thresholds_of(caller.account_id, decision.day, day.limit, day.used).keys()
         if missing := reached - self.database.warned:
             return f"is told of {day} before anybody was warned: {missing}"
         begun = self.database.bans[caller.key_id]
-        if verdict.banned and not begun:
+        if decision.banned and not begun:
             return "is banned, and that is nowhere on record"
         return f"was banned at {begun}" if len(begun) > 1 and not self.changes else None
 
     def _not_its_own(self, key: KeyText, admission: Admission) -> str | None:
-        caller, verdict = admission.caller, admission.verdict
-        if caller is None or verdict is None:
+        caller, decision = admission.caller, admission.decision
+        if caller is None or decision is None:
             return f"was refused: {admission.refusal}"
         if caller.public_id != key.public_id:
             return f"is taken for {caller.public_id}"
         limits = self.database.keys[key.public_id].limits
-        if tuple(window.limit for window in verdict.windows) != limits:
+        if tuple(window.limit for window in decision.windows) != limits:
             return "got another's limits"
         return None
 

@@ -10,17 +10,17 @@ from typing import Any
 import hiredis
 from django.conf import settings
 
-from accounts import key_text
-from accounts.bans import Ban
-from accounts.caller import Caller, KeyFacts
 from accounts.events.warnings import thresholds_of
-from accounts.key_text import KeyText
-from accounts.limits import DAY, MINUTE, SECOND, Counters, Limits, Verdict, account_windows
+from accounts.keys import key_format
+from accounts.keys.identity import Caller, KeyFacts
+from accounts.keys.key_format import KeyText
 from accounts.quota import key_record
 from accounts.quota.admission import Admission
-from petstore.loop.redis import pack
-from petstore.loop.scripts import TIMEOUT, Script
-from petstore.loop.waiting import on_loop, wait
+from accounts.quota.bans import Ban
+from accounts.quota.limits import DAY, MINUTE, SECOND, Counters, Limits, RateLimitDecision, account_windows
+from petstore.event_loop.greenlets import on_loop, wait
+from petstore.event_loop.redis_connection import pack
+from petstore.event_loop.redis_scripts import TIMEOUT, Script
 from tests.system.simulation.redis import ADDRESS
 from tests.system.simulation.scenario import Scenario
 from tests.system.simulation.world import EPOCH, World
@@ -53,7 +53,7 @@ class DatabaseModel:
             key_record.absent(key.public_id),
             id=number,
             account_id=number,
-            digest=key_text.digest(key, settings.API_KEY_PEPPERS[pepper]),
+            digest=key_format.digest(key, settings.API_KEY_PEPPERS[pepper]),
             pepper_number=pepper,
             networks=networks,
             revoked=False,
@@ -91,7 +91,7 @@ class DatabaseModel:
             setattr(counters, name, getattr(counters, name) + admitted)
         windows = account_windows(limits, counters.shown, now)
         self.take_time()
-        return Admission(caller=facts.caller, verdict=Verdict(admitted, windows, now))
+        return Admission(caller=facts.caller, decision=RateLimitDecision(admitted, windows, now))
 
     def look(self, key: KeyText, address: Any, now: int | None = None) -> Admission:
         """Show what is left, as DatabaseQuotaStore does."""
@@ -103,7 +103,7 @@ class DatabaseModel:
         windows = account_windows(facts.limits, shown, now)
         self.take_time()
         caller = facts.caller._replace(facts=facts)
-        return Admission(caller=caller, verdict=Verdict(True, windows, now))
+        return Admission(caller=caller, decision=RateLimitDecision(True, windows, now))
 
     def add_elsewhere(self, account: int, requests: int) -> None:
         """Take up what Redis has counted."""
@@ -133,8 +133,8 @@ class Recorder:
         self._counted: Counter[int] = Counter()
         self._is_writing = False
 
-    def count(self, caller: Caller, verdict: Verdict, *, elsewhere: bool = False) -> None:
-        self._counted[caller.account_id] += verdict.admitted and elsewhere
+    def count(self, caller: Caller, decision: RateLimitDecision, *, elsewhere: bool = False) -> None:
+        self._counted[caller.account_id] += decision.admitted and elsewhere
 
     def use(self, *_: Any) -> None:
         """Nobody looks at the last use here."""

@@ -12,12 +12,12 @@ from django.db import DatabaseError, IntegrityError, InternalError, OperationalE
 
 from petstore.db import monitor
 from petstore.db.monitor import patience
-from petstore.loop import connecting
-from petstore.loop.connecting import CONNECTING, opening_limit
-from petstore.loop.libpq import Statement
-from petstore.loop.pipe import PAUSE_AFTER_FAILURE
-from petstore.loop.postgresql import REPEAT_WITHIN, PostgresqlConnection, Reader
-from petstore.loop.writers import Writers
+from petstore.event_loop import opening
+from petstore.event_loop.connection_pool import Writers
+from petstore.event_loop.libpq import Statement
+from petstore.event_loop.opening import CONNECTING, opening_limit
+from petstore.event_loop.pg_connection import REPEAT_WITHIN, PostgresqlConnection, Reader
+from petstore.event_loop.shared_connection import PAUSE_AFTER_FAILURE
 from tests.system.simulation.libpq import CONNECT_TIMEOUT, connect_in
 from tests.system.simulation.postgresql import ALIAS, SLOWEST_GREETING, SimulatedPostgresql
 from tests.system.simulation.scenario import Request, Scenario, answer_bound
@@ -43,7 +43,7 @@ class PostgresqlScenario(Scenario):
         self.server = SimulatedPostgresql(self.world, self.network)
         self.network.usual = 0.0005
         prepares = self.chance.random() < 0.8
-        connecting.connect = connect_in(self.loop, self.server, prepares=prepares)  # type: ignore[assignment]
+        opening.connect = connect_in(self.loop, self.server, prepares=prepares)  # type: ignore[assignment]
         if self.chance.random() < 0.5:
             self.server.watch = monitor.servers[ALIAS] = monitor.Server(ALIAS)
         self.server.slow = 0.0 if self.is_calm else self.chance.choice((0.0, 0.2))
@@ -57,8 +57,8 @@ class PostgresqlScenario(Scenario):
                 mock.patch.dict(settings.DATABASES[ALIAS], STATEMENT_TIMEOUT=STATEMENT_TIMEOUT),
                 mock.patch.object(settings, "QUEUE_TIMEOUT", QUEUE_TIMEOUT),
                 mock.patch.object(settings, "WRITE_CONNECTIONS", WRITE_CONNECTIONS),
-                mock.patch.object(connecting, "connect", None),
-                mock.patch.object(connecting, "connecting", executor.get),
+                mock.patch.object(opening, "connect", None),
+                mock.patch.object(opening, "connecting", executor.get),
                 mock.patch.object(
                     PostgresqlConnection, "loaded", lambda self, statement, result: result.rows
                 ),

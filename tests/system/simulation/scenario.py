@@ -7,8 +7,8 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple, cast
 
-from petstore.loop.connection import Connection
-from petstore.loop.waiting import QUEUED_TOO_LONG, TICK, Turn, ticks
+from petstore.event_loop.connection import Connection
+from petstore.event_loop.greenlets import QUEUED_TOO_LONG, TICK, Turn, ticks
 from tests.system.simulation.loop import Loop
 from tests.system.simulation.network import Network
 from tests.system.simulation.world import ViolationError, World

@@ -1,0 +1,16 @@
+"""What the API reads, in the contract's shapes, and what clients may filter its lists by."""
+
+from inventory.models import Category, Order, OrderStatus, Pet, PetStatus
+from petstore.api.query_params import Filter, Filters
+from petstore.event_loop.compiled_reads import Read
+
+CATEGORIES = Read(Category, lambda: Category.objects.values("id", "name", "description"))
+
+PETS = Read(Pet, Pet.objects.as_json)
+PET_FILTERS: Filters = (
+    Filter("status", "Return only pets with this status.", "status", PetStatus),
+    Filter("categoryId", "Return only pets of this category.", "category_id"),  # D44
+)
+
+ORDERS = Read(Order, Order.objects.as_json)
+ORDER_FILTERS: Filters = (Filter("status", "Return only orders with this status.", "status", OrderStatus),)

@@ -1,0 +1,204 @@
+"""The RSGI application: the API on the event loop or in threads, the pages for people in threads.
+
+RSGI is granian's own interface ("RSGI specification" in its documentation). A request under /v1 runs in a
+greenlet of the worker's loop (SERVE_MODE=loop); any other goes to the WSGI application in a thread, since a
+page may wait for whatever it likes.
+"""
+
+import asyncio
+from concurrent.futures import Executor, ThreadPoolExecutor
+from functools import cache, partial
+from typing import Any
+
+import orjson
+from django.conf import settings
+from django.core.handlers.wsgi import WSGIHandler
+from django.core.signals import request_started
+from whitenoise.middleware import WhiteNoiseFileResponse
+
+from petstore.api.errors import RETRY_SECONDS, ApiError, ErrorCode, error_body, help_link
+from petstore.api.pipeline import ApiPipeline, is_api_path
+from petstore.backoffice.sessions import is_signed_in
+from petstore.observability.metrics import SHED
+from petstore.observability.request_ids import request_id
+from petstore.server import bodies, body_limits
+from petstore.server.bodies import BODILESS, SMALL, Body, Exchange, Parts
+from petstore.server.django_requests import ServedRequest, meta_of
+from petstore.server.event_loop_requests import Headers, part_while_draining, serve_on_loop
+from petstore.server.slow_readers import cut_who_takes_nothing
+from petstore.server.wsgi import application as wsgi
+from petstore.site.middleware import PROBES
+from petstore.site.password_hashers import QUEUE_SECONDS
+
+MOST_UNDER_WAY = 512  # Requests to the API in a worker; those beyond are told to come again.
+MOST_UPLOADED = settings.DATA_UPLOAD_MAX_MEMORY_SIZE  # Bytes of a body to a page, from staff.
+MOST_DISCARDED_OF_STAFF = 8 * MOST_UPLOADED  # Bytes that are read on after a 413, so that it is seen.
+
+pages = ThreadPoolExecutor(settings.THREADS, thread_name_prefix="page")
+gate = ApiPipeline(wsgi.get_response)
+probes = ThreadPoolExecutor(1, thread_name_prefix="probe")  # Pages that hang hold up no load balancer.
+
+
+class Application:
+    """What the server calls for each request. Slow clients hold nobody up: see bodies.py."""
+
+    def __init__(self) -> None:
+        self._under_way = 0
+        self._on_loop = settings.SERVE_MODE == "loop"
+        self._serve_api = partial(serve_on_loop, answer=gate.answer) if self._on_loop else serve_in_thread
+        self._anonymous_form = asyncio.Semaphore()
+
+    def __rsgi_init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Prepare; the server calls it before it listens, and the loop runs when it does."""
+        loop.call_soon(cut_who_takes_nothing, settings.CLIENT_SECONDS)
+        bodies.end_when_told(loop)
+
+    async def __rsgi__(self, scope: Any, protocol: Any) -> None:
+        exchange = Exchange(protocol)
+        try:
+            if not is_api_path(scope.path):
+                await serve_page(scope, exchange, self._anonymous_form)
+            elif scope.method in BODILESS:
+                await self._serve(scope, exchange, bodies.NOTHING)
+            else:
+                await self._receive(scope, exchange)
+        finally:
+            exchange.end()
+
+    async def _receive(self, scope: Any, exchange: Exchange) -> None:
+        parts = Parts(exchange)
+        body = await api_body(scope, parts, bodies.declared_length(scope))
+        await self._serve(scope, exchange, body)
+        if body.error is not None:
+            await bodies.discard(parts, body.error)
+
+    async def _serve(self, scope: Any, exchange: Exchange, body: Body) -> None:
+        """Serve a request to the API, unless too many are under way."""
+        if self._under_way >= MOST_UNDER_WAY:
+            SHED.inc()
+            exchange.protocol.response_bytes(503, *come_again(scope))
+        else:
+            self._under_way += 1
+            try:
+                await self._serve_api(scope, exchange, body)
+            finally:
+                self._under_way -= 1
+
+
+async def serve_in_thread(scope: Any, exchange: Exchange, body: Body, where: Executor = pages) -> None:
+    loop = asyncio.get_running_loop()
+    await loop.run_in_executor(where, answer_in_thread, scope, exchange, body, loop)
+
+
+async def serve_in_turn(scope: Any, exchange: Exchange, body: Body, turn: asyncio.Semaphore) -> None:
+    """Serve an anonymous form: it may need a password hash, and threads must not wait for hashes."""
+    try:
+        async with asyncio.timeout(QUEUE_SECONDS):
+            await turn.acquire()
+    except TimeoutError:
+        await serve_in_thread(scope, exchange, bodies.unread(ApiError(ErrorCode.SERVICE_UNAVAILABLE)))
+        return
+    try:
+        await serve_in_thread(scope, exchange, body)
+    finally:
+        turn.release()
+
+
+async def serve_page(scope: Any, exchange: Exchange, anonymous_form: asyncio.Semaphore) -> None:
+    body, is_staff = bodies.NOTHING, False
+    if scope.path == "/healthz":  # Whether the process lives, not whether it has a thread to spare.
+        await serve_on_loop(scope, exchange, body, wsgi.get_response)
+        return
+    if scope.method not in BODILESS:
+        parts = Parts(exchange)
+        is_staff = await has_session(scope)
+        body = await page_body(scope, parts, is_staff)
+        if body.error is not None:
+            if body.error.error is ErrorCode.PAYLOAD_TOO_LARGE:
+                await serve_in_thread(scope, exchange, body)  # FormLimitsMiddleware says so with a page.
+            else:
+                exchange.protocol.response_str(*bodies.refusal(scope, body.error))
+            most = MOST_DISCARDED_OF_STAFF if is_staff else bodies.MOST_DISCARDED
+            await bodies.discard(parts, body.error, most)
+            return
+    if scope.method.upper() == "POST" and not is_staff:
+        await serve_in_turn(scope, exchange, body, anonymous_form)
+    else:
+        await serve_in_thread(scope, exchange, body, probes if scope.path in PROBES else pages)
+
+
+async def api_body(scope: Any, parts: Parts, declared: int | None) -> Body:
+    """Return the body of a request to the API. A large one is not even read without a key in its form."""
+    if declared is None or declared > SMALL:
+        try:
+            ApiPipeline.steps.check_form(scope.headers.get("authorization", ""))
+        except ApiError as error:
+            return bodies.unread(error)
+    return await bodies.read(declared, parts, settings.MAX_BODY_BYTES)
+
+
+async def has_session(scope: Any) -> bool:
+    cookies = meta_of(scope).get("HTTP_COOKIE", "")
+    if settings.SESSION_COOKIE_NAME not in cookies:
+        return False
+    return await asyncio.get_running_loop().run_in_executor(pages, is_signed_in, cookies)
+
+
+async def page_body(scope: Any, parts: Parts, is_staff: bool) -> Body:
+    """Return the body of a request for a page. Only who has signed in sends more than a small form."""
+    declared = bodies.declared_length(scope)
+    if is_staff and (declared is None or declared > SMALL):
+        return await bodies.read(declared, parts, MOST_UPLOADED, body_limits.staff)
+    return await bodies.read(declared, parts, SMALL)
+
+
+@cache
+def service_unavailable() -> tuple[Headers, bytes]:
+    """Return what is the same in each 503 of a worker that has more to do than it can."""
+    code = ErrorCode.SERVICE_UNAVAILABLE
+    headers = [
+        ("content-type", "application/json"),
+        ("retry-after", str(RETRY_SECONDS)),
+        ("cache-control", "no-store"),
+        ("link", help_link(code)),
+    ]
+    return headers, orjson.dumps(error_body(code))
+
+
+def come_again(scope: Any) -> tuple[Headers, bytes]:
+    """Return the headers and body of such a 503."""
+    headers, body = service_unavailable()
+    sent = scope.headers.get("x-request-id", "")
+    quota = [(name.lower(), value) for name, value in ApiPipeline.steps.untouched_headers().items()]
+    return [*headers, ("x-request-id", request_id(sent)), *quota], body
+
+
+def answer_in_thread(scope: Any, exchange: Exchange, body: Body, loop: asyncio.AbstractEventLoop) -> None:
+    """Have Django answer, and the loop send that, as its own WSGI handler would."""
+    request = ServedRequest(scope, body)
+    request.META.pop("HTTP_RANGE", None)  # Files are sent whole (RFC 9110 section 14.2).
+    request_started.send(sender=WSGIHandler, environ=request.META)
+    response: Any = wsgi.get_response(request)
+    try:
+        headers = [(name.lower(), value) for name, value in response.items()]
+        headers += [("set-cookie", cookie.OutputString()) for cookie in response.cookies.values()]
+        part_while_draining(headers)
+        head = (response.status_code, headers)
+        if isinstance(response, WhiteNoiseFileResponse) and response.file_to_stream is not None:
+            # The server reads it as its client takes it: nothing of it waits in memory.
+            loop.call_soon_threadsafe(exchange.protocol.response_file, *head, response.file_to_stream.name)
+        elif response.streaming:
+            transport = exchange.protocol.response_stream(*head)
+            for part in response:
+                asyncio.run_coroutine_threadsafe(send_part(transport, part), loop).result()
+        else:
+            loop.call_soon_threadsafe(exchange.protocol.response_bytes, *head, response.content)
+    finally:
+        response.close()
+
+
+async def send_part(transport: Any, part: bytes) -> None:
+    await transport.send_bytes(part)
+
+
+application = Application()

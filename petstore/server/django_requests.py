@@ -1,0 +1,128 @@
+"""Django's requests, made from what the server tells of them."""
+
+import re
+from functools import cached_property, lru_cache
+from io import BytesIO
+from typing import Any
+from wsgiref.types import WSGIEnvironment
+
+from django.core.handlers.wsgi import WSGIRequest
+from django.http.request import HttpHeaders
+from django.utils.http import parse_header_parameters
+
+from petstore.api.request_headers import (
+    BODY_ERROR,
+    LONGEST_CONTENT_TYPE,
+    LONGEST_VALUE,
+    PROBLEM,
+    UNREADABLE,
+    invalid_header,
+    too_long,
+)
+from petstore.observability.requests import METHODS, OTHER
+from petstore.server.bodies import Body
+
+
+@lru_cache(maxsize=256)  # Clients may send any, and nearly all send the same.
+def content_type_of(header: str) -> tuple[str, dict[str, str]]:
+    """Return what a Content-Type says; nobody changes the parameters. Raises what Django raises."""
+    kind, parameters = parse_header_parameters(header)
+    return kind, parameters
+
+
+class ServedRequest(WSGIRequest):
+    """A request made from what RSGI tells, without the detour over a WSGI environment.
+
+    It is in UTF-8, whatever its Content-Type says: Django would decode the query by that charset, and fails
+    on those that are no encodings of text.
+    """
+
+    def __init__(self, scope: Any, body: Body) -> None:
+        self.META = self.environ = meta_of(scope)
+        self.META["CONTENT_LENGTH"] = str(body.length)
+        if body.error is not None:
+            self.META[BODY_ERROR] = body.error
+        self.path = self.path_info = scope.path
+        self.method = self.META["REQUEST_METHOD"]  # Case-sensitive (RFC 9110 section 9.1).
+        if "CONTENT_TYPE" in self.META:
+            self._set_content_type_params(self.META)
+        else:
+            self.content_type, self.content_params = "", {}
+        self._sent = body
+        self._read_started = False
+        self.resolver_match = None
+
+    def _set_content_type_params(self, meta: WSGIEnvironment) -> None:
+        try:
+            self.content_type, self.content_params = content_type_of(meta.get("CONTENT_TYPE", ""))
+        except (ValueError, TypeError, LookupError):  # Parameters as in RFC 2231, and malformed.
+            self.content_type, self.content_params = "", {}
+            meta["CONTENT_TYPE"] = ""  # DRF parses it again.
+
+    @property
+    def body(self) -> bytes:
+        """The body. Raises ApiError for one that failed to arrive."""
+        return self._sent.read()
+
+    @cached_property
+    def _stream(self) -> BytesIO:  # type: ignore[override]
+        """What Django reads from."""
+        return BytesIO(self.body)
+
+
+LONGEST_NAME = 256  # Characters; longer names are cut, since the names are cached.
+# Without a comma, which stands between two Host headers. Under /v1 any host is served.
+HOST = re.compile(r"(?:[\w.~!$&'()*+;=%-]*|\[[0-9a-f:.]+\])(?::[0-9]*)?", re.ASCII | re.IGNORECASE)
+
+BAD_HOST = invalid_header("The request has no valid Host header, or several. Send exactly one.")
+BAD_TRANSFER_ENCODING = invalid_header("The Transfer-Encoding is not supported. Send the body as chunked.")
+
+
+@lru_cache(maxsize=1000)  # Clients may send any names.
+def meta_name(header: str) -> str:
+    """Return what META calls a header; nothing for one that could pass for another."""
+    if "_" in header:
+        return ""
+    name = HttpHeaders.to_wsgi_name(header)
+    return str(name)
+
+
+def meta_of(scope: Any) -> dict[str, Any]:
+    """Return Django's META: CGI's variables (RFC 3875 section 4.1) and the headers.
+
+    No header is longer than its bound. What is wrong with the head is in PROBLEM.
+    """
+    headers, version = scope.headers, scope.http_version  # Each access copies the headers.
+    meta: dict[str, Any] = {
+        "REQUEST_METHOD": scope.method if scope.method in METHODS else OTHER,
+        "SCRIPT_NAME": "",
+        "PATH_INFO": scope.path,
+        "QUERY_STRING": scope.query_string.encode().decode("latin-1"),
+        "REMOTE_ADDR": scope.client.rpartition(":")[0].strip("[]"),
+        "SERVER_PROTOCOL": f"HTTP/{version}",
+        "wsgi.url_scheme": scope.scheme,
+    }
+    meta["SERVER_NAME"], _, meta["SERVER_PORT"] = scope.server.rpartition(":")
+    for header, line in headers.items():
+        name, value = meta_name(header[:LONGEST_NAME]), line
+        if name in meta and name:  # Sent more than once (RFC 9110 section 5.3; RFC 9113 section 8.2.3).
+            value = f"{meta[name]}{'; ' if name == 'HTTP_COOKIE' else ','}{line}"
+        if len(value) > LONGEST_VALUE:
+            meta[PROBLEM] = too_long(header)
+            value = value[-LONGEST_VALUE:]  # The proxies' part of X-Forwarded-For.
+        meta[name] = value
+    names = headers.keys()
+    if None in map(headers.get, names):  # A value that is not ASCII is in no item.
+        meta |= {meta_name(name[:LONGEST_NAME]): UNREADABLE for name in names if headers.get(name) is None}
+    meta.pop("", None)
+    if len(meta.get("CONTENT_TYPE", "")) > LONGEST_CONTENT_TYPE:
+        meta["CONTENT_TYPE"] = meta["CONTENT_TYPE"][: LONGEST_CONTENT_TYPE + 1]  # Rejected, but not here.
+    if "\\" in meta.get("HTTP_COOKIE", ""):  # Invalid there (RFC 6265 section 4.1.1), and slow to unquote.
+        meta["HTTP_COOKIE"] = meta["HTTP_COOKIE"].replace("\\", "")
+    if not HOST.fullmatch(meta.get("HTTP_HOST", "," if version == "1.1" else "")):  # RFC 9112 section 3.2.
+        meta[PROBLEM] = BAD_HOST
+    if meta.get("HTTP_TRANSFER_ENCODING", "chunked").lower() != "chunked":
+        meta[PROBLEM] = BAD_TRANSFER_ENCODING
+    if scope.authority:  # Of the request line: it has precedence over Host (RFC 9112 section 3.2.2).
+        meta["HTTP_HOST"] = scope.authority
+    return meta

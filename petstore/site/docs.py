@@ -1,0 +1,125 @@
+"""The documentation: guides, and the reference in which every operation can be tried."""
+
+import json
+from itertools import groupby
+from typing import Any
+
+from django.conf import settings
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponsePermanentRedirect
+from django.shortcuts import render
+from django.urls import reverse
+from django.views.decorators.http import require_safe
+
+from petstore.api.errors import ErrorCode
+from petstore.api.link_header import page_url
+from petstore.api.openapi.lists import lists
+from petstore.api.openapi.views import document
+from petstore.site.markdown import markdown
+
+GUIDES = {
+    "quickstart": "Quickstart",
+    "authentication": "Authentication",
+    "environments": "Environments",
+    "orders": "Orders",
+    "rate-limits": "Rate limits",
+    "account": "How much is left",
+    "errors": "Errors",
+    "pagination": "Pagination",
+    "retries": "Retries",
+    "retry-clients": "Retries by client",
+    "events": "Follow what happens",
+    "deprecation": "Deprecation",
+    "changes": "Versions and changes",
+}
+# The example that the reference shows beside each operation.
+SAMPLES = {
+    "listPets": "first_call",
+    "createPet": "create_pet",
+    "getPet": "deprecation",
+    "listOrders": "orders",
+    "placeOrder": "place_order",
+    "getOrder": "get_order",
+    "cancelOrder": "cancel_order",
+    "listCategories": "categories",
+    "listEvents": "events",
+    "getAccount": "account",
+}
+
+
+def context(page: str) -> dict[str, Any]:
+    """Return what every page of the documentation shows. The reference is the page without a name."""
+    names = list(GUIDES)
+    at = names.index(page) if page in GUIDES else len(names)
+    return {
+        "before": neighbour(names[at - 1]) if 0 < at < len(names) else None,
+        "after": neighbour(names[at + 1]) if at + 1 < len(names) else None,
+        "guides": [(reverse(f"docs-{name}"), title, name == page) for name, title in GUIDES.items()],
+        "title": GUIDES.get(page, "Reference"),
+        "base_url": settings.BASE_URL,
+        "staging_base_url": settings.STAGING_BASE_URL,
+        "environment": settings.ENVIRONMENT,
+        "key_prefix": "psk_test_" if settings.ENVIRONMENT == "staging" else "psk_live_",
+        "events_kept_days": settings.EVENTS_KEPT_DAYS,
+        "anonymous_per_minute": settings.ANONYMOUS_PER_MINUTE,
+        "get_pet_deprecated_at": settings.GET_PET_DEPRECATED_AT,
+        "get_pet_removed_at": settings.GET_PET_REMOVED_AT,
+    }
+
+
+def neighbour(page: str) -> tuple[str, str]:
+    """Return address and title of a guide."""
+    return reverse(f"docs-{page}"), GUIDES[page]
+
+
+@require_safe
+def without_slash(request: HttpRequest, page: str) -> HttpResponse:
+    """Lead from an address with a slash at its end to the page. Raises Http404 if there is none."""
+    if page not in GUIDES:
+        raise Http404
+    return HttpResponsePermanentRedirect(reverse(f"docs-{page}"))
+
+
+def contents(page: str) -> dict[str, Any]:
+    """Return what a guide shows."""
+    own: dict[str, Any] = {}
+    if page == "errors":
+        own["codes"] = list(ErrorCode)
+    elif page == "pagination":
+        own["lists"] = lists()
+    elif page == "events":
+        own["events"] = events_shown()
+    return context(page) | own
+
+
+def events_shown() -> list[dict[str, Any]]:
+    """Return groups of types whose data have the same members, each with the data of its first type."""
+    answer = document()["paths"]["/events"]["get"]["responses"]["200"]
+    examples = answer["content"]["application/json"]["examples"]["Page"]["value"]
+    groups = [list(events) for _, events in groupby(examples, key=lambda event: list(event["data"]))]
+    return [
+        {"types": [event["type"] for event in group], "json": json.dumps(group[0]["data"], indent=2)}
+        for group in groups
+    ]
+
+
+@require_safe
+def guide(request: HttpRequest, page: str) -> HttpResponse:
+    return render(request, f"docs/{page}.html", contents(page))
+
+
+@require_safe
+def guide_as_markdown(request: HttpRequest, page: str) -> HttpResponse:
+    """Show a guide as Markdown. Raises Http404 if there is none of this name."""
+    if page not in GUIDES:
+        raise Http404
+    text = markdown(guide(request, page).content.decode(), page_url("").removesuffix("/"))
+    return HttpResponse(text, content_type="text/markdown; charset=utf-8")
+
+
+@require_safe
+def reference(request: HttpRequest) -> HttpResponse:
+    """Show Swagger UI from the sidecar, in a page of ours that keeps the Content-Security-Policy."""
+    options = json.dumps(settings.SPECTACULAR_SETTINGS["SWAGGER_UI_SETTINGS"])
+    return render(
+        request, "docs/reference.html", context("") | {"settings": options, "samples": SAMPLES.items()}
+    )

@@ -1,0 +1,43 @@
+"""What has no other answer: Django's handlers of errors."""
+
+from http import HTTPStatus
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from petstore.api.errors import ApiError, ErrorCode, answer_to
+from petstore.api.pipeline import is_api_path
+from petstore.api.request_headers import COOKIES_UNREADABLE, has_unreadable_cookies
+
+# The Error under /v1 of each status, and what the page says to people.
+ANSWERS = {
+    400: (ErrorCode.INVALID_PARAMETER, "The request could not be understood. Go back and try again."),
+    403: (ErrorCode.INSUFFICIENT_SCOPE, "Your role can't open this page. Ask an Owner."),
+    404: (
+        ErrorCode.RESOURCE_NOT_FOUND,
+        "There is no such page. Check the address, or start at the home page.",
+    ),
+    500: (ErrorCode.INTERNAL_ERROR, "Something failed on our side. Try again in a few minutes."),
+}
+
+
+PAGE_TOO_OLD = (
+    "Nothing was saved, because this page is too old: you may have signed in or out in another tab. "
+    "Go back, reload the page, and try again."
+)
+
+
+def page_too_old(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """Answer a form whose token is not this session's (Django's CSRF_FAILURE_VIEW)."""
+    text = COOKIES_UNREADABLE if has_unreadable_cookies(request) else PAGE_TOO_OLD
+    context = {"title": HTTPStatus.FORBIDDEN.phrase, "text": text}
+    return render(request, "error.html", context, status=HTTPStatus.FORBIDDEN)
+
+
+def error_page(request: HttpRequest, exception: Exception | None = None, *, status: int) -> HttpResponse:
+    """Answer with the Error under /v1, and with a page for people elsewhere."""
+    code, text = ANSWERS[status]
+    if is_api_path(request.path_info):  # The gate itself has failed.
+        return answer_to(ApiError(code)).as_django()
+    context = {"title": HTTPStatus(status).phrase, "text": text}
+    return render(request, "error.html", context, status=status)

@@ -1,0 +1,101 @@
+"""Search over the guides, the errors and the operations: few enough to be read whole for each question."""
+
+import html
+import re
+from functools import cache
+from typing import NamedTuple
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.template.loader import render_to_string
+from django.urls import reverse
+from django.utils.html import strip_tags
+from django.views.decorators.http import require_safe
+
+from petstore.api.openapi.views import document
+from petstore.db.names import search_key
+from petstore.site.docs import GUIDES, contents, context
+
+LONGEST = 100  # Characters of a question.
+MOST = 20  # Findings shown.
+SHOWN = 160  # Characters of a finding's text.
+HEADING = re.compile(r'<h([1-3])(?: id="([^"]*)")?>(.*?)</h\1>', re.DOTALL)
+BLOCK_END = re.compile(r"</(?:dd|dt|figcaption|li|p|pre|td|th)>")  # Where words must not run together.
+
+
+class Finding(NamedTuple):
+    kind: str
+    title: str
+    address: str
+    text: str
+
+
+@require_safe
+def search(request: HttpRequest) -> HttpResponse:
+    """Show what answers the question `q`; works without a script."""
+    question = request.GET.get("q", "").strip()[:LONGEST]
+    found = findings(question, index()) if question else []
+    page = context("") | {"title": "Search", "question": question, "findings": found[:MOST]}
+    return render(request, "docs/search.html", page)
+
+
+def findings(question: str, among: tuple[Finding, ...]) -> list[Finding]:
+    """Return what has every word of the question, first what has them in its title."""
+    words = search_key(question).split()
+
+    def has_all(text: str) -> bool:
+        key = search_key(text)
+        return all(word in key for word in words)
+
+    found = [one for one in among if has_all(f"{one.title} {one.text}")]
+    found.sort(key=lambda one: not has_all(one.title))
+    return [one._replace(text=excerpt(one.text, words[0])) for one in found]
+
+
+def excerpt(text: str, word: str) -> str:
+    """Return a part of the text, around the word if it has it."""
+    at = max(search_key(text).find(word) - SHOWN // 2, 0)
+    start = text.find(" ", at) + 1 if at else 0
+    part = text[start : start + SHOWN]
+    whole = start + SHOWN >= len(text)
+    return f"{'… ' if start else ''}{part if whole else part.rpartition(' ')[0] + ' …'}"
+
+
+@cache
+def index() -> tuple[Finding, ...]:
+    """Return all that can be found. A process builds it once, for it never changes."""
+    templates = ((name, f"docs/{name}.html") for name in GUIDES)
+    pages = ((name, render_to_string(file, contents(name), HttpRequest())) for name, file in templates)
+    sections = (one for name, page in pages for one in sections_of(name, page))
+    return (*operations(), *sections)
+
+
+def operations() -> list[Finding]:
+    """Return each operation of the document, with its address in the reference."""
+    return [
+        Finding(
+            "Operation",
+            f"{method.upper()} {path}",
+            f"{reverse('docs')}#/{operation['tags'][0]}/{operation['operationId']}",
+            f"{operation['operationId']}: {operation['summary']}. {operation.get('description', '')}",
+        )
+        for path, methods in document()["paths"].items()
+        for method, operation in methods.items()
+        if "operationId" in operation
+    ]
+
+
+def sections_of(name: str, page: str) -> list[Finding]:
+    """Return a guide's sections, each with its anchor."""
+    content = page.partition("<main")[2].partition('<nav class="neighbours"')[0].partition("</main>")[0]
+    _, *parts = HEADING.split(content)
+    found = []
+    for anchor, title, body in zip(parts[1::4], parts[2::4], parts[3::4], strict=True):
+        heading, text = (
+            " ".join(html.unescape(strip_tags(BLOCK_END.sub(" ", one))).split()) for one in (title, body)
+        )
+        kind = "Error" if title.startswith("<code>") else "Guide"
+        shown = heading if heading == GUIDES[name] else f"{GUIDES[name]}: {heading}"
+        address = reverse(f"docs-{name}") + (f"#{anchor}" if anchor else "")
+        found.append(Finding(kind, shown, address, text))
+    return found
