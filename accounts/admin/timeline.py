@@ -56,7 +56,7 @@ def of_account(account: Account) -> Iterator[Entry]:
             if name in entry.after
         ]
         if entry.action == Action.ADDED:
-            what, icon = f"Added, on {shown('plan', entry.after.get('plan'))}", "add_business"
+            what, icon = f"Added, on {display_value('plan', entry.after.get('plan'))}", "add_business"
         elif entry.action in SUSPENSIONS:
             what, icon = entry.get_action_display(), SUSPENSIONS[Action(entry.action)]
         elif changes:
@@ -71,10 +71,10 @@ def changed(name: str, before: Any, after: Any) -> str:
     label = str(label_for_field(name, Account))
     if after == HIDDEN_NEW:
         return label
-    return f"{label} from {shown(name, before)} to {shown(name, after)}"
+    return f"{label} from {display_value(name, before)} to {display_value(name, after)}"
 
 
-def shown(name: str, value: Any) -> str:
+def display_value(name: str, value: Any) -> str:
     if value in (None, ""):
         return "none"
     if name == "plan":

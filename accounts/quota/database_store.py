@@ -254,7 +254,7 @@ def strike(facts: KeyFacts, decision: RateLimitDecision) -> RateLimitDecision:
     strikes, refusals, banned_until, level = STRIKE.row(
         key=facts.id,
         now=decision.now,
-        refusing_until=decision.shown.ends_at,
+        refusing_until=decision.reported.ends_at,
         refusals_to_ban=refusals_to_ban(facts.limits.per_minute),
     )
     if strikes and banned_until > decision.now:

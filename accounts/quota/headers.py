@@ -36,15 +36,15 @@ def headers_of(decision: RateLimitDecision) -> dict[str, str]:
     "minute";r=59;t=60` what remains and the seconds until it resets
     (draft-ietf-httpapi-ratelimit-headers, sections 3 and 4).
     """
-    shown = decision.shown
+    reported = decision.reported
     policies, states = [], []
     for window in decision.windows:
         policies.append(f'"{window.name}";q={window.limit};w={window.length // SECOND}')
         states.append(f'"{window.name}";r={window.remaining};t={decision.seconds_left(window)}')
     return {
-        "X-RateLimit-Limit": str(shown.limit),
-        "X-RateLimit-Remaining": str(shown.remaining),
-        "X-RateLimit-Reset": str(shown.reset),
+        "X-RateLimit-Limit": str(reported.limit),
+        "X-RateLimit-Remaining": str(reported.remaining),
+        "X-RateLimit-Reset": str(reported.reset),
         "RateLimit-Policy": ", ".join(policies),
         "RateLimit": ", ".join(states),
     }

@@ -65,7 +65,7 @@ class RateLimitDecision(NamedTuple):
         return self.windows[-1].ends_at // DAY - 1
 
     @property
-    def shown(self) -> Window:
+    def reported(self) -> Window:
         """The window that the headers speak of (D23).
 
         The one with the least remaining, on a tie the longer; of those that refuse, the one that resets
@@ -82,13 +82,13 @@ class RateLimitDecision(NamedTuple):
     @property
     def retry_after(self) -> int:
         """Whole seconds, at least 1, after which a refused request is admitted (D24)."""
-        return max(1, self.seconds_left(self.shown))
+        return max(1, self.seconds_left(self.reported))
 
     @property
     def refusal(self) -> ErrorCode:
         if self.banned:
             return ErrorCode.API_KEY_BANNED
-        if self.shown.length == DAY:
+        if self.reported.length == DAY:
             return ErrorCode.DAILY_QUOTA_EXCEEDED
         return ErrorCode.RATE_LIMIT_EXCEEDED
 

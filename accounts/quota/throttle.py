@@ -42,7 +42,7 @@ def refusal(decision: RateLimitDecision) -> ApiError:
     if decision.refusal is ErrorCode.API_KEY_BANNED:
         message = f"This API key is banned because it kept sending after 429. {wait}"
     else:
-        shown = decision.shown
-        window = "day (UTC)" if shown.length == DAY else shown.name
-        message = f"The limit of {shown.limit} requests per {window} is used up. {wait}"
+        reported = decision.reported
+        window = "day (UTC)" if reported.length == DAY else reported.name
+        message = f"The limit of {reported.limit} requests per {window} is used up. {wait}"
     return ApiError(decision.refusal, message, headers={"Retry-After": str(seconds)})

@@ -94,5 +94,5 @@ def stock_chart(stock: Stock) -> BarChart:
         [visible_name(row.name) for row in shown],
         [series(status) for status in PetStatus],
         [listing("inventory_pet", category__id__exact=row.category_id) for row in shown],
-        lying=True,
+        horizontal=True,
     )

@@ -35,7 +35,7 @@ NAME, INT64 = NameField(), Int64Field()
 
 
 class Bad(NamedTuple):
-    """Why a line is refused, and what stands there, as `shown` returns it."""
+    """Why a line is refused, and what stands there, as `excerpt` returns it."""
 
     reason: str
     value: str = ""
@@ -44,7 +44,7 @@ class Bad(NamedTuple):
 Records = Iterator[tuple[int, Members | Bad]]
 
 
-def shown(value: Any) -> str:
+def excerpt(value: Any) -> str:
     """Return a value as a report may show it: short, and without control characters."""
     return short(repr(value), 60)
 
@@ -117,7 +117,7 @@ class Checker:
                     row[member.attribute] = member.default
             except ValidationError as error:
                 problems += [f"{column}: {reason}" for reason in error.detail]
-                values += [shown(members[column])] if column in members else []
+                values += [excerpt(members[column])] if column in members else []
         return Bad(" ".join(problems), ", ".join(values)) if problems else row
 
     def value(self, member: Member, column: str, value: Any) -> Any:
@@ -137,7 +137,7 @@ class Checker:
         name = nfc(value.strip())
         found = self.by_name.get(value) or self.by_nfc.get(name) or self.by_folded.get(search_key(name))
         if found is None:
-            raise ValidationError(f"No category has the name {shown(value)}.{self.hint(value)}")
+            raise ValidationError(f"No category has the name {excerpt(value)}.{self.hint(value)}")
         return found
 
     def hint(self, unknown: str) -> str:
@@ -145,7 +145,7 @@ class Checker:
         start = start_of(unknown)
         if start not in self.hints and len(self.hints) < MOST_COMPARED:
             near = difflib.get_close_matches(start, self.folded, n=1)
-            self.hints[start] = f" Did you mean {shown(self.folded[near[0]])}?" if near else ""
+            self.hints[start] = f" Did you mean {excerpt(self.folded[near[0]])}?" if near else ""
         return self.hints.get(start, "")
 
     def category_id(self, value: Any) -> int:

@@ -22,7 +22,7 @@ from inventory.import_export.checking import (
     Records,
     Report,
     UnreadableError,
-    shown,
+    excerpt,
 )
 from inventory.members import PET
 from petstore.api.errors import ApiError
@@ -98,7 +98,7 @@ def read_csv(lines: Iterator[str], report: Report) -> Records:
             yield line, cells
         elif len(cells) < len(columns) or any(cells[len(columns) :]):
             text = f"The line has {len(cells):,} values, but the first line names {len(columns)} columns."
-            yield line, Bad(text, shown(" ".join(cells)))
+            yield line, Bad(text, excerpt(" ".join(cells)))
         else:
             yield line, csv_members(dict(zip(columns, cells, strict=False)), from_cell)
 
@@ -163,7 +163,9 @@ def known_columns(names: list[str], line: int) -> list[str]:
         column = known.get(name.strip().lower())
         if column is None:
             wanted = f"{', '.join(COLUMNS)} and id, with commas, semicolons or tabs between them"
-            text = f"The column {shown(name)} is unknown. The first line must name columns among {wanted}."
+            text = (
+                f"The column {excerpt(name)} is unknown. The first line must name columns among {wanted}."
+            )
             raise UnreadableError(line, text)
         if column in columns:
             raise UnreadableError(line, f"The column {column} is named twice.")
@@ -209,8 +211,8 @@ def json_members(text: str) -> Members | Bad:
     try:
         value = parse_json(text.encode("utf-8", ESCAPED))
     except ApiError as error:
-        return Bad(error.message.replace("The body", "The line").replace("line 1, ", ""), shown(text))
-    return value if isinstance(value, dict) else Bad("The line is not a JSON object.", shown(text))
+        return Bad(error.message.replace("The body", "The line").replace("line 1, ", ""), excerpt(text))
+    return value if isinstance(value, dict) else Bad("The line is not a JSON object.", excerpt(text))
 
 
 READERS: dict[str, Callable[[Iterator[str], Report], Records]] = {"csv": read_csv, "jsonl": read_json_lines}

@@ -51,7 +51,7 @@ class BarChart:
     labels: Sequence[str]
     series: Sequence[Series]
     label_links: Sequence[str] = ()
-    lying: bool = False  # Bars from left to right, for labels that are names.
+    horizontal: bool = False  # Bars from left to right, for labels that are names.
     newest_last: bool = False  # The table starts with the last label.
 
     @property
@@ -61,7 +61,7 @@ class BarChart:
     @property
     def height(self) -> int:
         """Pixels."""
-        return 30 * len(self.labels) + 40 if self.lying else 240
+        return 30 * len(self.labels) + 40 if self.horizontal else 240
 
     @property
     def description(self) -> str:

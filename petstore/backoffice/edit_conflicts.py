@@ -69,7 +69,7 @@ def what_changed(form: forms.ModelForm[Any], row: models.Model) -> str:
     last = AuditEntry.objects.about(row).filter(action=AuditEntry.Action.CHANGED).first()
     who = last.actor_name if last is not None and last.actor_name else "Somebody"
     stored = "; ".join(
-        f"{form.fields[name].label or name}: {shown(form, name)}"
+        f"{form.fields[name].label or name}: {display_value(form, name)}"
         for name in form.changed_data
         if name in form.initial
     )
@@ -80,7 +80,7 @@ def what_changed(form: forms.ModelForm[Any], row: models.Model) -> str:
     )
 
 
-def shown(form: forms.ModelForm[Any], name: str) -> str:
+def display_value(form: forms.ModelForm[Any], name: str) -> str:
     """Return the stored value of a field as people read it."""
     value, field = form.initial[name], form.fields[name]
     if isinstance(field, forms.ModelChoiceField) and not isinstance(value, list):

@@ -61,13 +61,13 @@ def changes_of(entry: AuditEntry) -> list[Change]:
 def change(name: str, before: Any, after: Any, *, is_new: bool) -> Change:
     if HIDDEN in (before, after) or after == HIDDEN_NEW:
         return Change(name, "", "changed, but not shown")
-    return Change(name, "" if is_new else shown(before), shown(after))
+    return Change(name, "" if is_new else display_value(before), display_value(after))
 
 
-def shown(value: Any) -> str:
+def display_value(value: Any) -> str:
     """Return a stored value as people write it."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list):
-        return ", ".join(map(shown, value)) or "none"
+        return ", ".join(map(display_value, value)) or "none"
     return "none" if value in EMPTY else visible_name(TIME.sub(r"\1 \2 UTC", str(value)))

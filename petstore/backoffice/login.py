@@ -77,7 +77,7 @@ def forgive(device: Any) -> None:
     device.save(update_fields=["throttling_failure_count"])
 
 
-def in_words(seconds: int) -> str:
+def describe_wait(seconds: int) -> str:
     """Return a wait as people say it, rounded up."""
     return counted(-(-seconds // 60), "minute") if seconds > 90 else counted(seconds, "second")
 
@@ -95,7 +95,7 @@ class LoginForm(AuthenticationForm):
         assert self.request is not None
         self.seconds_to_wait = count_attempt(self.request, self.request.POST.get("username", ""))
         if self.seconds_to_wait:
-            wait = in_words(self.seconds_to_wait)
+            wait = describe_wait(self.seconds_to_wait)
             raise ValidationError(f"Too many attempts to sign in. Try again in {wait}.")
         return super().clean()
 

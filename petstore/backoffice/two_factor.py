@@ -22,7 +22,7 @@ from django_otp.plugins.otp_totp.models import TOTPDevice
 from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextInputWidget
 
 from petstore.backoffice.audit import record_failed_sign_in
-from petstore.backoffice.login import count_attempt, forgive, in_words, known_browser
+from petstore.backoffice.login import count_attempt, describe_wait, forgive, known_browser
 
 RECOVERY_CODES = 10
 SET_UP_WITHIN = timedelta(hours=1)  # Then the page shows a new secret.
@@ -104,7 +104,7 @@ class CodeForm(forms.Form):
             forgive(device)  # Wrong codes from elsewhere delay no known browser.
         self.seconds_to_wait = self.seconds_to_wait or locked_for(device)
         if self.seconds_to_wait:
-            raise ValidationError(f"Too many attempts. Try again in {in_words(self.seconds_to_wait)}.")
+            raise ValidationError(f"Too many attempts. Try again in {describe_wait(self.seconds_to_wait)}.")
         self.check_password()
         self.device = device and verify_token(self.user, device.persistent_id, code)
         if self.device is None:

@@ -10,7 +10,7 @@ from django.core.cache.backends import base
 from django.test import Client
 from django_ratelimit import core
 
-from petstore.backoffice.login import in_words
+from petstore.backoffice.login import describe_wait
 from petstore.cache import machine
 from tests.support.staff import PASSWORD
 
@@ -103,7 +103,7 @@ def test_ten_attempts_in_five_minutes_for_a_name_are_looked_at_from_wherever(clo
 
 
 def test_a_wait_is_said_as_people_say_it() -> None:
-    waits = [in_words(seconds) for seconds in (2, 90, 91, 120, 121, 300)]
+    waits = [describe_wait(seconds) for seconds in (2, 90, 91, 120, 121, 300)]
     assert waits == [*(f"{n} seconds" for n in (2, 90)), *(f"{n} minutes" for n in (2, 2, 3, 5))]
 
 

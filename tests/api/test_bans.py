@@ -66,8 +66,8 @@ def test_request_that_completes_twenty_strikes_says_that_the_key_is_banned(desk:
     assert refusals(acme, QUICKEST) == [False] * 20 + [True]
     decision = acme.send()
     assert decision.refusal is ErrorCode.API_KEY_BANNED
-    assert (decision.retry_after, decision.shown.reset) == (300, NOON // SECOND + 21 + 300)
-    assert (decision.shown.name, decision.shown.limit, decision.shown.remaining) == ("ban", 1, 0)
+    assert (decision.retry_after, decision.reported.reset) == (300, NOON // SECOND + 21 + 300)
+    assert (decision.reported.name, decision.reported.limit, decision.reported.remaining) == ("ban", 1, 0)
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,7 @@ def test_large_limits_are_counted_exactly(desk: Callable[..., Desk]) -> None:
 
 
 def shown(decision: RateLimitDecision) -> tuple[str, int, int]:
-    return decision.shown.name, decision.shown.limit, decision.shown.remaining
+    return decision.reported.name, decision.reported.limit, decision.reported.remaining
 
 
 def test_window_with_the_least_remaining_is_shown_on_a_tie_the_longer(desk: Callable[..., Desk]) -> None:
@@ -113,7 +113,7 @@ def test_refusing_window_that_resets_last_is_shown(desk: Callable[..., Desk]) ->
 
 
 def at_reset(decision: RateLimitDecision) -> int:
-    return decision.shown.reset * SECOND
+    return decision.reported.reset * SECOND
 
 
 def after_wait(decision: RateLimitDecision) -> int:
@@ -180,7 +180,7 @@ def test_clock_set_back_over_midnight_keeps_what_the_day_used(desk: Callable[...
     decision = acme.send()
     assert not decision.admitted
     assert day(decision).ends_at == NOON - DAY // 2
-    acme.now = decision.shown.reset * SECOND
+    acme.now = decision.reported.reset * SECOND
     assert acme.send().admitted
 
 
