@@ -1,4 +1,4 @@
-"""Plans, accounts, keys, refusals, events and staff in the back office."""
+"""The admin of plans, accounts, keys, refusals, events and staff."""
 
 from accounts.admin import accounts, api_keys, dashboard, events, plans, refusals, staff
 

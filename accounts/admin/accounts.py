@@ -1,4 +1,4 @@
-"""Accounts in the back office: the list, the page of one, and those that change what its keys may do."""
+"""Admin of accounts: list, account page with its panels, suspension, change of plan."""
 
 from collections.abc import Callable, Iterator
 from datetime import datetime
@@ -19,17 +19,17 @@ from unfold.decorators import display
 from accounts.admin.badges import PLAN_COLOURS, age, exact, state_badge, usage_bar
 from accounts.admin.base import (
     LATEST,
-    address,
-    ask_why,
-    asks_why,
+    change_url,
+    confirm_with_reason,
     may_be_id,
-    sent_lately,
+    reason_view,
+    recent_requests,
     usage_chart,
-    warn_if_untold,
-    with_use_of_today,
+    warn_if_unpublished,
+    with_requests_today,
 )
 from accounts.admin.plans import number_field, what_if_view
-from accounts.admin.timeline import BANS, TIMELINE_SHOWN, of_account, of_events, of_keys
+from accounts.admin.timeline import BANS, TIMELINE_SHOWN, account_entries, key_entries, warning_entries
 from accounts.events.warnings import THRESHOLDS
 from accounts.keys import key_format
 from accounts.models import EPOCH, Account, ApiKey, PlanCode, active
@@ -47,33 +47,33 @@ KEYS_SHOWN = 20
 SUSPEND = Question(
     "Suspend this account?",
     "Suspend the account",
-    "All its keys stop working: their next requests are answered with 403 account_suspended. "
-    "Nothing is lost, and the same keys work again once the suspension is lifted.",
+    "All its keys stop working: every request gets 403 account_suspended. "
+    "Nothing is deleted, and the same keys work again once you lift the suspension.",
     danger=True,
 )
 LIFT = Question(
     "Lift the suspension of this account?",
     "Lift the suspension",
-    "Its keys work again from the next request on. Revoked, expired and banned ones stay so.",
+    "Its keys work again with their next request, except those that are revoked, expired or banned.",
 )
-PLAN = Question("Change the plan", "", "It holds from the next request on, and what was used stays used.")
+PLAN = Question("Change the plan", "", "Takes effect with the next request. Usage so far still counts.")
 
 
-class Deed(NamedTuple):
-    """What the palette offers to do with accounts."""
+class PaletteAction(NamedTuple):
+    """An action on accounts that the command palette offers."""
 
-    words: str
+    phrase: str
     icon: str
     permission: str
-    page: str = ""  # Of the account; the one that issues a key has none.
+    page: str = ""  # The suffix of the URL name; issuing a key has a page of its own.
     condition: Q = Q()
 
 
-ISSUE_A_KEY = Deed("Issue a key for", "key", "accounts.add_apikey")
-DEEDS = (
-    ISSUE_A_KEY,
-    Deed("Suspend", "pause_circle", "accounts.change_account", "suspend", Q(suspended_at=None)),
-    Deed(
+ISSUE_KEY = PaletteAction("Issue a key for", "key", "accounts.add_apikey")
+PALETTE_ACTIONS = (
+    ISSUE_KEY,
+    PaletteAction("Suspend", "pause_circle", "accounts.change_account", "suspend", Q(suspended_at=None)),
+    PaletteAction(
         "Lift the suspension of", "play_circle", "accounts.change_account",
         "lift_suspension", Q(suspended_at__isnull=False),
     ),
@@ -101,7 +101,7 @@ class SuspendedFilter(ChoiceFilter):
 
 
 class PlanForm(ReasonForm):
-    """A reason, the two numbers of Enterprise, and the plan, which is the button that was pressed."""
+    """`choice` is the value of the button that was pressed."""
 
     per_minute = number_field("Requests per minute, for Enterprise", required=False)
     per_day = number_field("Requests per day, for Enterprise", required=False)
@@ -119,18 +119,17 @@ class AccountAdmin(PetstoreModelAdmin):
     what_if_view = what_if_view
     list_display = ["visible_name", "state", "plan_badge", "today", "per_minute_now", "keys", "last_use"]
     list_filter = ["plan", UsedFilter, SuspendedFilter]
-    search_fields = ["name"]  # See search.
-    search_help_text = "A name, or the public id of an account or key"
-    # Another plan has a page of its own, which asks for the reason.
+    search_fields = ["name"]  # Shows the search box; `search` builds the query.
+    search_help_text = "A name, or the public ID of an account or key"
+    # The plan of an existing account changes on a page that asks for the reason.
     fields = ["name", "contact_email", "notes", "public_id", "created_at"]
     new_fields = ["name", "contact_email", "notes", "plan", "per_minute", "per_day"]
     readonly_fields = ["public_id", "created_at"]
-    instead_of_deleting = "Suspend it, and it can send nothing."
+    instead_of_deleting = "Suspend it instead: its keys stop working."
     offers = (Offer("add_business", "Add an account"),)
 
     def search(self, request: HttpRequest, rows: QuerySet[Account], term: str) -> QuerySet[Account]:
-        """Return the accounts with this in the name, or whose public id, or a key's, begins so."""
-        # A key's public id begins with its account's.
+        # A key's public ID begins with its account's.
         if len(term) > key_format.ACCOUNT_ID_LENGTH:
             by_id = Q(Exists(ApiKey.objects.filter(account=OuterRef("pk"), public_id__startswith=term)))
         else:
@@ -138,17 +137,16 @@ class AccountAdmin(PetstoreModelAdmin):
         return rows.filter(Q(name__search_key__contains=term) | by_id)
 
     def find(self, request: HttpRequest, term: str) -> Iterator[Result]:
-        """Yield accounts by part of the name or contact, or start of the public id, and what to do."""
-        for account in found_by(term)[:MOST]:
+        for account in matching_accounts(term)[:MOST]:
             rank = 1 if search_key(term) in map(search_key, (account.name, account.public_id)) else 2
-            yield Result(rank, "storefront", str(account), f"Account, {account.plan}", address(account))
-            if not account.suspended_at and request.user.has_perm(ISSUE_A_KEY.permission):
-                yield to_do(ISSUE_A_KEY, account)
-        for deed in DEEDS:
-            name = after(term, deed.words)
-            if name is not None and request.user.has_perm(deed.permission):
-                for account in found_by(name).filter(deed.condition)[:MOST]:
-                    yield to_do(deed, account)
+            yield Result(rank, "storefront", str(account), f"Account, {account.plan}", change_url(account))
+            if not account.suspended_at and request.user.has_perm(ISSUE_KEY.permission):
+                yield action_result(ISSUE_KEY, account)
+        for action in PALETTE_ACTIONS:
+            name = after(term, action.phrase)
+            if name is not None and request.user.has_perm(action.permission):
+                for account in matching_accounts(name).filter(action.condition)[:MOST]:
+                    yield action_result(action, account)
 
     @display(description="state", label={"suspended": "danger", "banned": "danger", "active": "success"})
     def state(self, account: Account) -> tuple[str, str]:
@@ -182,7 +180,7 @@ class AccountAdmin(PetstoreModelAdmin):
     def issue(self, account: Account) -> SafeString | str:
         if account.suspended_at:
             return ""
-        return link(account, page_to_issue(account), "Issue a key")
+        return link(account, issue_url(account), "Issue a key")
 
     @display(description="other plan")
     def other_plan(self, account: Account) -> SafeString:
@@ -213,91 +211,92 @@ class AccountAdmin(PetstoreModelAdmin):
         return self.fields if obj else self.new_fields
 
     def beside_form(self, request: HttpRequest, row: Account | None) -> dict[str, Any]:
-        # Read again: a form with a mistake has changed the one at hand.
+        # Read again: an invalid form has already changed this instance.
         return {"panels": panels(self.get_queryset(request).get(pk=row.pk), request)} if row else {}
 
     def response_change(self, request: HttpRequest, obj: Account) -> HttpResponse:
-        warn_if_untold(self, request, obj)
+        warn_if_unpublished(self, request, obj)
         return super().response_change(request, obj)
 
-    suspend_view = asks_why(SUSPEND, Account.suspend, "{} is suspended.")
-    lift_suspension_view = asks_why(LIFT, Account.lift_suspension, "The suspension of {} is lifted.")
+    suspend_view = reason_view(SUSPEND, Account.suspend, "{} is suspended.")
+    lift_suspension_view = reason_view(LIFT, Account.lift_suspension, "The suspension of {} is lifted.")
 
     def change_plan_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         account = self.row(request, object_id, self.has_change_permission)
 
-        def move(account: Account, **given: Any) -> None:
+        def change_plan(account: Account, **given: Any) -> None:
             account.change_plan(PlanCode(given.pop("choice")), **given)
 
-        said = "The plan of {0} is {0.plan} now, with {0.limits.per_minute:,} requests a minute and "
-        said += "{0.limits.per_day:,} a day."
+        message = "{0} is now on {0.plan}: {0.limits.per_minute:,} requests a minute and "
+        message += "{0.limits.per_day:,} a day."
         choices = [(plan.value, f"Move to {plan.label}") for plan in PlanCode if plan != account.plan_id]
         if account.plan_id == PlanCode.ENTERPRISE:
-            choices.append((PlanCode.ENTERPRISE.value, "Set these numbers"))
-        context = self.facts(account) | {"form_class": PlanForm, "choices": choices}
-        return ask_why(self, request, account, PLAN, verb=move, said=said, **context)
+            choices.append((PlanCode.ENTERPRISE.value, "Set these limits"))
+        context = self.question_context(account) | {"form_class": PlanForm, "choices": choices}
+        return confirm_with_reason(
+            self, request, account, PLAN, method=change_plan, message=message, **context
+        )
 
-    def facts(self, account: Account) -> dict[str, Any]:
-        """Return what somebody should know before they change what the keys may do."""
+    def question_context(self, account: Account) -> dict[str, Any]:
         now = timezone.now()
-        since = {
+        suspension = {
             "Suspended since": exact(account.suspended_at),
-            "Reason of the suspension": account.suspended_reason,
+            "Reason for the suspension": account.suspended_reason,
         } if account.suspended_at else {}  # fmt: skip
         limits = account.limits
-        known = {
+        facts = {
             "Plan": account.plan,
             "Requests per minute": f"{limits.per_minute:,}",
             "Requests per day": f"{limits.per_day:,}",
             "Active keys": account.keys.filter(active(now)).count(),
-            **sent_lately(now, key__account=account),
-            **since,
+            **recent_requests(now, key__account=account),
+            **suspension,
         }
-        return {"about": str(account), "facts": known}
+        return {"about": str(account), "facts": facts}
 
 
-def found_by(term: str) -> QuerySet[Account]:
-    """Return accounts: some thousands at most, and the index on the name has them in order."""
+def matching_accounts(term: str) -> QuerySet[Account]:
     found = Q(name__search_key__contains=term) | Q(contact_email__search_key__contains=term)
     if may_be_id(term):
         found |= Q(public_id__startswith=term)
     return Account.objects.filter(found).select_related("plan").order_by("name")
 
 
-def to_do(deed: Deed, account: Account) -> Result:
-    if deed.page:
-        link, about = reverse(f"admin:accounts_account_{deed.page}", args=[account.pk]), ""
+def action_result(action: PaletteAction, account: Account) -> Result:
+    if action.page:
+        link, about = reverse(f"admin:accounts_account_{action.page}", args=[account.pk]), ""
     else:
-        link, about = page_to_issue(account), "Suspended: lift that first" if account.suspended_at else ""
-    return Result(3, deed.icon, f"{deed.words} {account}", about, link)
+        link = issue_url(account)
+        about = "Suspended: lift the suspension first" if account.suspended_at else ""
+    return Result(3, action.icon, f"{action.phrase} {account}", about, link)
 
 
-def page_to_issue(account: Account) -> str:
+def issue_url(account: Account) -> str:
     return f"{reverse('admin:accounts_apikey_add')}?account={account.pk}"
 
 
 class Panel(NamedTuple):
-    """What else is known of an account: a panel, and its part in the timeline."""
+    """A panel that another app adds to the account page, with entries for the timeline."""
 
     template: str
     rows: list[Any]
     entries: list[Entry]
 
 
-# Other apps append theirs. Each returns its panel, or None for who may not see it.
+# Other apps append to this. Each returns its panel, or None without permission to view it.
 more_panels: list[Callable[[Account, HttpRequest], Panel | None]] = []
 
 
 def panels(account: Account, request: HttpRequest) -> dict[str, Any]:
-    """Return all that the templates show, of what the member of staff may see. Each list is short."""
+    """Build the template context of the panels that this member of staff may see."""
     now = timezone.now()
     sees_keys = may_view(request, "accounts.apikey")
     more = [panel for make in more_panels if (panel := make(account, request)) is not None]
     sees_events = may_view(request, "accounts.event")
-    entries = of_keys(account) if sees_keys else []
-    timeline = [*entries, *of_account(account), *(of_events(account) if sees_events else [])]
+    entries = key_entries(account) if sees_keys else []
+    timeline = [*entries, *account_entries(account), *(warning_entries(account) if sees_events else [])]
     timeline += (entry for panel in more for entry in panel.entries)
-    own = with_use_of_today(account.keys.select_related("standing"))
+    own = with_requests_today(account.keys.select_related("standing"))
     keys = list(own[: KEYS_SHOWN + 1]) if sees_keys else []
     banned = own.filter(reports.banned_now(now))[:KEYS_SHOWN] if sees_keys else []
     return {
@@ -311,11 +310,11 @@ def panels(account: Account, request: HttpRequest) -> dict[str, Any]:
         "sees_refusals": may_view(request, "accounts.refusal"),
         "may_issue": request.user.has_perm("accounts.add_apikey") and not account.suspended_at,
         "may_change": request.user.has_perm("accounts.change_account"),
-        "issue": page_to_issue(account),
+        "issue": issue_url(account),
         "limits": account.limits,
-        "keys": [shown(key, account, now) for key in keys[:KEYS_SHOWN]],
+        "keys": [key_row(key, account, now) for key in keys[:KEYS_SHOWN]],
         "more_keys": len(keys) > KEYS_SHOWN,
-        "banned": [shown(key, account, now) for key in banned],
+        "banned": [key_row(key, account, now) for key in banned],
         "bans": [entry for entry in entries if entry.icon in BANS.values()][:LATEST],
         "refusals": account.refusals.select_related("key")[:LATEST],
         "more": more,
@@ -324,20 +323,20 @@ def panels(account: Account, request: HttpRequest) -> dict[str, Any]:
     }
 
 
-def link(account: Account, page: str, words: str) -> SafeString:
-    """Return a link of a row of the list, which says whose it is to those who hear it."""
-    text = '<a class="office-link" href="{}" aria-label="{}: {}">{}</a>'
-    return format_html(text, page, words, account, words)
+def link(account: Account, page: str, text: str) -> SafeString:
+    # The label tells screen readers which account the link belongs to.
+    html = '<a class="office-link" href="{}" aria-label="{}: {}">{}</a>'
+    return format_html(html, page, text, account, text)
 
 
 def suspension(account: Account) -> str:
     if account.suspended_at is None:
         return ""
-    since, why = exact(account.suspended_at), account.suspended_reason
-    return f"Suspended since {since}, so all its keys are refused. The reason: {why}"
+    since, reason = exact(account.suspended_at), account.suspended_reason
+    return f"Suspended since {since}: all its keys are refused. Reason: {reason}"
 
 
-def shown(key: ApiKey, account: Account, now: datetime) -> dict[str, Any]:
+def key_row(key: ApiKey, account: Account, now: datetime) -> dict[str, Any]:
     return {
         "key": key,
         "badge": state_badge(key, now),

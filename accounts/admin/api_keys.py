@@ -1,4 +1,4 @@
-"""API keys in the back office: the list with its filters, the form of one, and the pages that end a key."""
+"""Admin of API keys: list and filters, issuing, and the pages that revoke, unban and rotate."""
 
 import secrets
 from collections.abc import Iterator
@@ -27,13 +27,13 @@ from unfold.widgets import (
 from accounts.admin.badges import SOON, STATE_COLOURS, age, exact, key_state, state_badge, usage_bar
 from accounts.admin.base import (
     LATEST,
-    address,
-    asks_why,
+    change_url,
     may_be_id,
-    sent_lately,
+    reason_view,
+    recent_requests,
     usage_chart,
-    warn_if_untold,
-    with_use_of_today,
+    warn_if_unpublished,
+    with_requests_today,
 )
 from accounts.keys import networks, scopes
 from accounts.models import ROTATION_OVERLAP, Account, ApiKey, IdempotencyRecord, PlanCode, active
@@ -53,21 +53,20 @@ OVERLAP = int(ROTATION_OVERLAP.total_seconds() // 3600)
 REVOKE = Question(
     "Revoke this key?",
     "Revoke the key",
-    "Whatever uses this key stops working: its next request is answered with 401. "
-    "This can't be undone; a revoked key can't be brought back.",
+    "Every program that uses this key stops working: its next request gets 401. This can't be undone.",
     danger=True,
 )
 UNBAN = Question(
     "Lift the ban of this key?",
     "Lift the ban",
-    "It is banned because it kept sending after a 429. Once the ban is lifted, its next request is served.",
+    "It is banned because it kept sending requests after a 429. Takes effect with the next request.",
 )
-UNBAN_WORDS = "Lift the ban of"  # In the palette.
+UNBAN_PHRASE = "Lift the ban of"  # In the command palette.
 ROTATE = Question(
     "Rotate this key?",
     "Rotate the key",
-    "A new key with the same rights is issued and shown once. The old one keeps working for the hours "
-    "below, unless it ends earlier anyway.",
+    "Issues a replacement with the same scopes and networks, and shows it once. The old key keeps working "
+    "for the hours below, unless it expires earlier.",
 )
 
 
@@ -82,7 +81,7 @@ class StateFilter(ChoiceFilter):
     )
 
     def condition(self, chosen: str) -> Q:
-        """Return the condition; `active` has those that expire soon, and those that are banned now."""
+        """`active` includes keys that expire soon or are banned."""
         now = timezone.now()
         if chosen == "revoked":
             return Q(revoked_at__isnull=False)
@@ -92,7 +91,7 @@ class StateFilter(ChoiceFilter):
 
 
 class ExpiresFilter(ChoiceFilter):
-    title = "end"
+    title = "expiry"
     parameter_name = "expires"
     offered = (("7", "Within 7 days"), ("30", "Within 30 days"))
 
@@ -124,7 +123,7 @@ class IssueForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its st
         choices=[(scope, f"{scope}: {scopes.MEANINGS[scope]}") for scope in scopes.SCOPES],
         initial=scopes.READING,
         widget=UnfoldAdminCheckboxSelectMultipleWidget,
-        help_text="What the key may do. Tick writing only if its program needs it.",
+        help_text="What the key may do. Tick write scopes only if the program needs them.",
     )
     ends = forms.TypedChoiceField(
         required=False,
@@ -142,17 +141,16 @@ class IssueForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its st
         required=False,
         max_length=2000,
         widget=UnfoldAdminTextareaWidget(attrs={"rows": 4}),
-        help_text="One on each line, such as 203.0.113.0/24. Leave empty to allow every address.",
+        help_text="One per line, such as 203.0.113.0/24. Leave empty to allow every address.",
     )
     form_id = forms.CharField(
         required=False, max_length=64, widget=forms.HiddenInput, initial=lambda: secrets.token_urlsafe(16)
     )
 
     def clean_account(self) -> Account:
-        """Refuse a suspended account: its new key would be refused, and nobody would know why."""
         account: Account = self.cleaned_data["account"]
         if account.suspended_at:
-            text = f"{account} is suspended, so its keys are refused. Lift the suspension first."
+            text = f"{account} is suspended, so a new key would not work. Lift the suspension first."
             raise ValidationError(text)
         return account
 
@@ -165,38 +163,36 @@ class IssueForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its st
     def clean_expires_at(self) -> datetime | None:
         end = cast("datetime | None", self.cleaned_data["expires_at"])
         if end is not None and end <= timezone.now():
-            raise ValidationError("This time has passed. Choose a later one, or leave it empty.")
+            raise ValidationError("This time has passed. Choose a later one, or leave the field empty.")
         return end
 
     def clean(self) -> dict[str, Any]:
-        """Turn a span of days into the time at which the key ends."""
         cleaned = super().clean() or self.cleaned_data
         if days := cleaned.get("ends"):
             if cleaned.get("expires_at"):
-                self.add_error("ends", "Choose a span, or a time below: not both.")
+                self.add_error("ends", "Choose either a period or a time, not both.")
             cleaned["expires_at"] = timezone.now() + timedelta(days=days)
         return cleaned
 
     def _post_clean(self) -> None:
-        """Refuse a form that was sent before: a second click or a reload must not issue a second key.
+        """Reject a form that was submitted before: a double click must not issue a second key.
 
-        The last check of all: a form that is refused for something else may be sent again.
+        Runs last, since a form that is invalid for another reason may be submitted again.
         """
         super()._post_clean()  # type: ignore[misc]  # The stubs lack it.
         form_id = self.cleaned_data.get("form_id")
         if form_id and not self.errors and has_issued(form_id, self.cleaned_data["account"]):
             text = (
-                "This key has been issued already. If you did not see its text, rotate it. "
-                "To issue another key, open the form again."
+                "This key has already been issued. If you did not see its text, rotate it. "
+                "To issue another key, reopen this form."
             )
             self.add_error(None, text)
 
 
 def has_issued(form_id: str, account: Account) -> bool:
-    """Return whether the form has issued a key; if not, record in this transaction that it does.
+    """Whether this form has issued a key; if not, claim it in the current transaction.
 
-    The record is committed with the key, or neither is. A concurrent duplicate waits for it at the unique
-    index. No client can send its Idempotency-Key: that has no space (D31).
+    A concurrent duplicate waits at the unique index. No client can send this key: it has a space (D31).
     """
     try:
         with transaction.atomic():
@@ -214,13 +210,13 @@ class RotateForm(forms.Form):
         max_value=LONGEST_OVERLAP,
         initial=OVERLAP,
         widget=UnfoldAdminIntegerFieldWidget,
-        help_text=f"From 0 (it ends at once) to {LONGEST_OVERLAP}. If left empty: {OVERLAP}.",
+        help_text=f"From 0 (it expires at once) to {LONGEST_OVERLAP}. Default: {OVERLAP}.",
     )
 
 
 @admin.register(ApiKey)
 class ApiKeyAdmin(PetstoreModelAdmin):
-    """Keys are issued, renamed, rotated and revoked. They are never deleted, and their text shows once."""
+    """Keys are never deleted. Their text is shown once, when they are issued."""
 
     can_delete = False
     row_pages = {"revoke/": "revoke", "unban/": "unban", "rotate/": "rotate"}
@@ -228,12 +224,12 @@ class ApiKeyAdmin(PetstoreModelAdmin):
     list_display = ["public_id", "account", "visible_name", "state", "today", "last_use", "ends"]
     list_select_related = ["account__plan", "standing"]
     list_filter = [StateFilter, ExpiresFilter, BannedFilter, "mode", PlanFilter]
-    search_fields = ["public_id"]  # See search.
-    search_help_text = "A name of a key or an account, or the start of a key's public id"
+    search_fields = ["public_id"]  # Shows the search box; `search` builds the query.
+    search_help_text = "The name of a key or an account, or the start of a key's public ID"
     autocomplete_fields = ["account"]
     offers = (Offer("key", "Issue a key"),)
     issue_fields = ["account", "name", "scopes", "ends", "expires_at", "allowed_networks", "form_id"]
-    shown_fields = [
+    change_fields = [
         "name", "account", "public_id", "mode", "its_scopes", "networks", "created_at", "ends",
         "rotated_from", "revoked_at", "revoked_reason",
     ]  # fmt: skip
@@ -241,40 +237,34 @@ class ApiKeyAdmin(PetstoreModelAdmin):
     # --- The list
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ApiKey]:
-        return reports.with_ban_reason(with_use_of_today(super().get_queryset(request)))
+        return reports.with_ban_reason(with_requests_today(super().get_queryset(request)))
 
     def get_list_display(self, request: HttpRequest) -> Any:
-        """Return the columns; of banned keys, also why and until when, and the way to lift it."""
         banned = request.GET.get(BannedFilter.parameter_name) == "now"
         lifts = ["lift"] if self.has_change_permission(request) else []
         return [*self.list_display, "ban", *lifts] if banned else self.list_display
 
     def search(self, request: HttpRequest, rows: QuerySet[ApiKey], term: str) -> QuerySet[ApiKey]:
-        """Return the keys whose public id begins so, or with this in their name, or in their account's.
-
-        Those of one account all begin with its id.
-        """
         named = Q(name__search_key__contains=term) | Q(account__name__search_key__contains=term)
         return rows.filter(Q(public_id__startswith=term) | named)
 
     def find(self, request: HttpRequest, term: str) -> Iterator[Result]:
-        """Yield keys by the start of their public id, and banned ones to lift the ban of."""
         now = timezone.now()
         keys = ApiKey.objects.select_related("account", "standing").order_by("public_id")
         for key in keys.filter(public_id__startswith=term)[:MOST] if may_be_id(term) else ():
             rank = 1 if key.public_id == term else 2
-            yield Result(rank, "key", key.public_id, in_words(key, now), address(key))
-        whose = after(term, UNBAN_WORDS)
-        if whose is not None and request.user.has_perm("accounts.change_apikey"):
-            for key in self.search(request, keys.filter(reports.banned_now(now)), whose)[:MOST]:
+            yield Result(rank, "key", key.public_id, describe_key(key, now), change_url(key))
+        name = after(term, UNBAN_PHRASE)
+        if name is not None and request.user.has_perm("accounts.change_apikey"):
+            for key in self.search(request, keys.filter(reports.banned_now(now)), name)[:MOST]:
                 link = reverse("admin:accounts_apikey_unban", args=[key.pk])
-                title = f"{UNBAN_WORDS} {visible_name(key.name) or key.public_id}"
-                yield Result(3, "lock_open", title, in_words(key, now), link)
+                title = f"{UNBAN_PHRASE} {visible_name(key.name) or key.public_id}"
+                yield Result(3, "lock_open", title, describe_key(key, now), link)
 
     @display(description="state", label=STATE_COLOURS)
     def state(self, key: ApiKey) -> tuple[str, str]:
         state, text = key_state(key, timezone.now())
-        return state, text.split(" until ")[0]  # Short, as there is no room for more.
+        return state, text.split(" until ")[0]  # The column is narrow.
 
     @display(description="used today")
     def today(self, key: ApiKey) -> SafeString:
@@ -284,7 +274,7 @@ class ApiKeyAdmin(PetstoreModelAdmin):
     def last_use(self, key: ApiKey) -> SafeString:
         return age(key.last_used_at, timezone.now())
 
-    @display(description="ends", ordering="expires_at")
+    @display(description="expires", ordering="expires_at")
     def ends(self, key: ApiKey) -> str:
         return exact(key.expires_at) if key.expires_at else "never"
 
@@ -292,7 +282,7 @@ class ApiKeyAdmin(PetstoreModelAdmin):
     def ban(self, key: ApiKey) -> str:
         return ban_of(key, timezone.now())
 
-    @display(description="what to do")
+    @display(description="action")
     def lift(self, key: ApiKey) -> SafeString:
         link = '<a class="office-link" href="{}" aria-label="Lift the ban of {}">Lift the ban</a>'
         return format_html(link, reverse("admin:accounts_apikey_unban", args=[key.pk]), key.public_id)
@@ -308,13 +298,12 @@ class ApiKeyAdmin(PetstoreModelAdmin):
     # --- The form
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        return self.issue_fields if obj is None else self.shown_fields
+        return self.issue_fields if obj is None else self.change_fields
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[str]:
-        """Return all but the name, once there is a key; all of it, once it is revoked."""
         if obj is None:
             return []
-        return self.shown_fields if obj.revoked_at else self.shown_fields[1:]
+        return self.change_fields if obj.revoked_at else self.change_fields[1:]
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
         if obj is None:
@@ -322,26 +311,24 @@ class ApiKeyAdmin(PetstoreModelAdmin):
         return super().get_form(request, obj, change, **kwargs)
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
-        """Choose the account from whose page somebody comes."""
         account = request.GET.get("account", "")
-        sound = account.isascii() and account.isdecimal() and len(account) < len(str(2**63))
-        return {"account": int(account)} if sound else {}
+        is_id = account.isascii() and account.isdecimal() and len(account) < len(str(2**63))
+        return {"account": int(account)} if is_id else {}
 
     def beside_form(self, request: HttpRequest, row: ApiKey | None) -> dict[str, Any]:
-        """Return which buttons the page has, what the key does, and its history."""
-        shown: dict[str, Any] = {"show_save_and_add_another": False, "show_save_and_continue": False}
+        buttons: dict[str, Any] = {"show_save_and_add_another": False, "show_save_and_continue": False}
         if row is None:
-            return shown
+            return buttons
         now = timezone.now()
         may_change, alive = self.has_change_permission(request, row), row.revoked_at is None
-        return shown | {
+        return buttons | {
             "show_save": alive,
             "may_revoke": may_change and alive,
             "may_rotate": row.state(now) == "active" and self.may_rotate(request, row),
             "may_unban": may_change and alive and row.ban_end(now) is not None,
             "state": state_badge(row, now),
             "ban": ban_of(row, now),
-            "successor": getattr(row, "rotated_to", None),
+            "replacement": getattr(row, "rotated_to", None),
             "used_today": self.today(row),
             "last_use": age(row.last_used_at, now),
             "usage": usage_chart(now, key=row),
@@ -353,7 +340,7 @@ class ApiKeyAdmin(PetstoreModelAdmin):
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         if change:
-            # Nothing else, or else a key that is revoked meanwhile would come back to life.
+            # Only the name: writing all fields could undo a concurrent revocation.
             obj.save(update_fields=["name"])
             return
         key, text = ApiKey.objects.issue(
@@ -366,19 +353,18 @@ class ApiKeyAdmin(PetstoreModelAdmin):
         )
         obj.pk = key.pk
         obj.refresh_from_db()
-        obj.text = text  # For response_add, which answers this same request; it is no field.
+        obj.text = text  # For response_add, in this same request. Never stored.
 
     def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
-        """Record nothing more: `issue` has."""
+        """Do nothing: `issue` has written the audit entry."""
 
     def response_add(self, request: HttpRequest, obj: Any, post_url_continue: Any = None) -> HttpResponse:
-        """Show the new key's text: the only time."""
         return self.show_text(request, obj, obj.text)
 
     # --- The pages that revoke, unban and rotate
 
-    revoke_view = asks_why(REVOKE, ApiKey.revoke, "Key {} is revoked.")
-    unban_view = asks_why(UNBAN, ApiKey.unban, "The ban of key {} is lifted.")
+    revoke_view = reason_view(REVOKE, ApiKey.revoke, "Key {} is revoked.")
+    unban_view = reason_view(UNBAN, ApiKey.unban, "The ban of key {} is lifted.")
 
     def rotate_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         key = self.row(request, object_id, self.may_rotate)
@@ -387,37 +373,34 @@ class ApiKeyAdmin(PetstoreModelAdmin):
             hours = given["overlap_hours"]
             overlap = timedelta(hours=OVERLAP if hours is None else hours)
             new, text = key.rotate(by=Actor.of(request), overlap=overlap)
-            warn_if_untold(self, request, key)
+            warn_if_unpublished(self, request, key)
             return self.show_text(request, new, text)
 
-        return confirm(self, request, ROTATE, RotateForm, rotate, back=address(key), **self.facts(key))
+        context = self.question_context(key)
+        return confirm(self, request, ROTATE, RotateForm, rotate, back=change_url(key), **context)
 
-    def facts(self, key: ApiKey) -> dict[str, Any]:
-        """Return what somebody should know before they end a key."""
+    def question_context(self, key: ApiKey) -> dict[str, Any]:
         now = timezone.now()
-        working = ApiKey.objects.filter(active(now), account=key.account_id).exclude(pk=key.pk).count()
+        other_keys = ApiKey.objects.filter(active(now), account=key.account_id).exclude(pk=key.pk).count()
         ban_end = key.ban_end(now)
         event = key.events.filter(action=Action.BANNED).first() if ban_end else None
-        since = {"Banned since": exact(event.at), "Reason of the ban": event.reason} if event else {}
-        known = {
+        ban = {"Banned since": exact(event.at), "Reason for the ban": event.reason} if event else {}
+        facts = {
             "Name of the key": visible_name(key.name) or "none",
             "Scopes": ", ".join(key.scopes.split()),
             "Last use": age(key.last_used_at, now),
-            **sent_lately(now, key=key),
-            "Other active keys of the account": working or "None. This is its only one.",
-            **since,
+            **recent_requests(now, key=key),
+            "Other active keys of the account": other_keys or "None. This is its only one.",
+            **ban,
             **({"The ban ends": exact(ban_end)} if ban_end else {}),
         }
         about = format_html(
             'Key <span class="public-id">{}</span> of <strong>{}</strong>', key.public_id, key.account
         )
-        return {"about": about, "badge": state_badge(key, now), "facts": known}
+        return {"about": about, "badge": state_badge(key, now), "facts": facts}
 
     def show_text(self, request: HttpRequest, key: ApiKey, text: str) -> HttpResponse:
-        """Return the page with a new key's text.
-
-        It answers the POST itself: a redirect would have to keep the text in the session or a cookie.
-        """
+        # In response to the POST: a redirect would have to store the text in the session or a cookie.
         return self.page(
             request, "accounts/apikey/issued", "Copy the new key now",
             key=key, text=text, now=timezone.now(), may_view=self.has_view_permission(request, key),
@@ -425,16 +408,14 @@ class ApiKeyAdmin(PetstoreModelAdmin):
         )  # fmt: skip
 
     def may_rotate(self, request: HttpRequest, key: ApiKey) -> bool:
-        """Tell whether somebody may: it changes one key and issues another."""
         return self.has_change_permission(request, key) and self.has_add_permission(request)
 
 
-def in_words(key: ApiKey, now: datetime) -> str:
+def describe_key(key: ApiKey, now: datetime) -> str:
     state = key_state(key, now)[1]
     return f"Key of {key.account}, {state[:1].lower()}{state[1:]}"
 
 
 def ban_of(key: ApiKey, now: datetime) -> str:
-    """Return until when a key is banned, and why; nothing if it isn't."""
-    ends = key.ban_end(now)
-    return f"Banned until {exact(ends)}. {getattr(key, 'ban_reason', '')}" if ends else ""
+    ends_at = key.ban_end(now)
+    return f"Banned until {exact(ends_at)}. {getattr(key, 'ban_reason', '')}" if ends_at else ""

@@ -1,4 +1,4 @@
-"""How a state, a limit and a time look to staff: a badge, a bar, an age. Each says it in words as well."""
+"""Badges, usage bars and relative times. Each has its meaning as text as well."""
 
 from datetime import datetime, timedelta
 
@@ -12,9 +12,9 @@ from accounts.events.warnings import THRESHOLDS
 from accounts.models import ApiKey, PlanCode
 from petstore.backoffice.wording import percent
 
-SOON = timedelta(days=7)  # A key that ends within it is marked.
+SOON = timedelta(days=7)  # Keys that expire within it get a badge.
 
-# Unfold's names of colours. Each badge carries words, too.
+# Names of Unfold's label types.
 STATE_COLOURS = {
     "active": "success",
     "soon": "warning",
@@ -32,7 +32,7 @@ PLAN_COLOURS: dict[str, str] = {
 
 
 def key_state(key: ApiKey, now: datetime) -> tuple[str, str]:
-    """Return the name of a key's state, for its colour, and its words."""
+    """Return the state's name in STATE_COLOURS, and its text."""
     state = key.state(now)
     if state != "active":
         return state, state.capitalize()
@@ -55,7 +55,6 @@ def exact(at: datetime) -> str:
 
 
 def age(at: datetime | None, now: datetime) -> SafeString:
-    """Return how long ago something was, with the exact time as a tooltip."""
     if at is None:
         return SafeString("never")
     text = "just now" if now - at < timedelta(minutes=1) else f"{timesince(at, now, depth=1)} ago"
@@ -64,13 +63,12 @@ def age(at: datetime | None, now: datetime) -> SafeString:
 
 
 def bar(used: int, limit: int) -> dict[str, str]:
-    """Return how a share of a limit is drawn, and its words."""
     share = used / limit
     return {
         "width": f"{min(share, 1):.1%}",
         "percent": percent(share),
         "text": f"{used:,} of {limit:,}",
-        # Customers are warned from the same share on.
+        # The first threshold is the one at which customers get a warning.
         "level": "full" if used >= limit else "high" if used * 100 >= THRESHOLDS[0] * limit else "low",
     }
 

@@ -1,4 +1,4 @@
-"""The cards about keys and accounts."""
+"""Dashboard cards about keys and accounts."""
 
 from collections.abc import Iterator
 
@@ -16,11 +16,11 @@ from petstore.backoffice.dashboard import Card, Step, listing, makes_cards
 from petstore.backoffice.navigation import may_view
 from petstore.backoffice.wording import counted
 
-DAYS = 30  # Unless a chart is asked for more or less.
+DAYS = 30  # Default range of the charts.
 RANGES = (7, 30, 90)
 TOP_ACCOUNTS = 10
 LONGEST_LIST = 5
-NEARLY_ALL = THRESHOLDS[0]  # The per cent of a day's quota from which customers are warned as well.
+NEARLY_ALL = THRESHOLDS[0]  # Percent of the daily quota at which customers get a warning.
 
 
 @makes_cards
@@ -36,22 +36,26 @@ def cards(request: HttpRequest) -> Iterator[Card]:
 
 def keys(request: HttpRequest) -> Card:
     banned, banned_first = reports.banned_keys(LONGEST_LIST)
-    ending = reports.expiring_keys(limit=LONGEST_LIST)
-    to_replace = ending.to_replace_in_7_days  # A key that was rotated needs nothing more.
-    see, in_7_days = listing("accounts_apikey", banned="now"), listing("accounts_apikey", expires="7")
+    expiring = reports.expiring_keys(limit=LONGEST_LIST)
+    to_replace = expiring.to_replace_in_7_days
+    links = {
+        "banned": listing("accounts_apikey", banned="now"),
+        "in_7_days": listing("accounts_apikey", expires="7"),
+        "in_30_days": listing("accounts_apikey", expires="30"),
+    }
     changes = request.user.has_perm("accounts.change_apikey")
     steps = []
     if changes and banned:
-        text = counted(banned, "key is banned now.", "keys are banned now.")
-        steps.append(Step(2, "gavel", text, "See why", see))
+        text = counted(banned, "key is banned.", "keys are banned.")
+        steps.append(Step(2, "gavel", text, "See why", links["banned"]))
     if changes and to_replace > 0:
-        text = counted(to_replace, "key ends within 7 days", "keys end within 7 days")
-        steps.append(Step(2, "key", f"{text}, without a successor.", "Rotate in time", in_7_days))
-    links = {"banned": see, "in_7_days": in_7_days, "in_30_days": listing("accounts_apikey", expires="30")}
+        one, many = "key expires within 7 days and has", "keys expire within 7 days and have"
+        text = f"{counted(to_replace, one, many)} no replacement."
+        steps.append(Step(2, "key", text, "Rotate in time", links["in_7_days"]))
     now = timezone.now()
     bans = [(key, key.ban_end(now)) for key in banned_first]
-    facts = {"bans": bans, "banned": banned, "ending": ending, "links": links, "may_lift": changes}
-    return Card("keys", "right", 2, facts, steps)
+    context = {"bans": bans, "banned": banned, "expiring": expiring, "links": links, "may_lift": changes}
+    return Card("keys", "right", 2, context, steps)
 
 
 def traffic(request: HttpRequest, *, used_today: bool) -> Card:
@@ -60,17 +64,17 @@ def traffic(request: HttpRequest, *, used_today: bool) -> Card:
     charts = [traffic_chart(by_plan, column) for column in ("requests", "refusals")]
     requests, refusals = (chart if chart.total else None for chart in charts)
     quiet = not (requests or refusals)
-    none = quiet and not used_today and not Account.objects.exists()
-    facts = {
+    no_accounts = quiet and not used_today and not Account.objects.exists()
+    context = {
         "days": days, "ranges": RANGES, "requests": requests, "refusals": refusals,
-        "quiet": quiet, "none": none,
+        "quiet": quiet, "none": no_accounts,
         "link": listing("accounts_account"),
         "why_refused": listing("accounts_refusal") if may_view(request, "accounts.refusal") else "",
     }  # fmt: skip
     add = reverse("admin:accounts_account_add")
-    step = Step(3, "storefront", "There is no account yet.", "Add the first account", add)
-    asks = none and request.user.has_perm("accounts.add_account")
-    return Card("traffic", "top", 1, facts, [step] if asks else [])
+    step = Step(3, "storefront", "There are no accounts yet.", "Add the first account", add)
+    offers_to_add = no_accounts and request.user.has_perm("accounts.add_account")
+    return Card("traffic", "top", 1, context, [step] if offers_to_add else [])
 
 
 def traffic_chart(by_plan: dict[PlanCode, list[reports.Day]], column: str) -> BarChart:
@@ -89,24 +93,23 @@ def traffic_chart(by_plan: dict[PlanCode, list[reports.Day]], column: str) -> Ba
 
 
 def quota(request: HttpRequest, top: list[QuotaCounter]) -> Card:
-    """Return who has used most of the daily limit, each as a bar and in words."""
     lines = [{"account": used.account, **bar(used.day_used, used.account.limits.per_day)} for used in top]
     steps = []
     nearly = sum(line["level"] != "low" for line in lines)
     if nearly and request.user.has_perm("accounts.change_account"):
         at_least = "or more " if nearly == TOP_ACCOUNTS else ""
         text = counted(nearly, "account has", f"accounts {at_least}have")
-        text = f"{text} used {NEARLY_ALL}% of today's quota, or more."
+        text = f"{text} used at least {NEARLY_ALL}% of today's quota."
         which = listing("accounts_account", used=str(NEARLY_ALL))
         steps.append(Step(3, "speed", text, "See which", which))
     return Card("quota", "left", 2, {"top": lines, "link": listing("accounts_account")}, steps)
 
 
 def callers_of_get_pet() -> Card:
-    facts = {
+    context = {
         "days": DAYS,
         "callers": reports.deprecated_callers(DAYS, TOP_ACCOUNTS),
         "removed_at": settings.GET_PET_REMOVED_AT,
         "removed": timezone.now() >= settings.GET_PET_REMOVED_AT,
     }
-    return Card("deprecated", "left", 3, facts)
+    return Card("deprecated", "left", 3, context)

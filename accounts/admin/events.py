@@ -1,4 +1,4 @@
-"""The feed in the back office: to look at, for the question what a client was told, and when."""
+"""Read-only admin of the event feed: which events a client got, and when."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from django.http import HttpRequest
 from django.utils import timezone
 from unfold.contrib.filters.admin import DropdownFilter
 
-from accounts.admin.base import address
-from accounts.admin.timeline import in_words
+from accounts.admin.base import change_url
+from accounts.admin.timeline import describe_event
 from accounts.events import feed
 from accounts.models import Account, ApiKey, Event, EventType
 from accounts.models.events import PUBLIC
@@ -27,8 +27,8 @@ from petstore.backoffice.palette import Result
 from petstore.db.keysets import Key, OneFilterKey, TwoFilterKey
 from petstore.db.names import named, visible_name
 
-MOST_OF_KEY = 1_000  # Events that a search for a key finds.
-OF_KEYS = [kind for kind in EventType if kind.value.startswith("key.")]
+MOST_OF_KEY = 1_000  # Limit of a search by key.
+KEY_EVENTS = [kind for kind in EventType if kind.value.startswith("key.")]
 
 
 class EventTypeFilter(ChoiceFilter, DropdownFilter):
@@ -39,40 +39,40 @@ class EventTypeFilter(ChoiceFilter, DropdownFilter):
     def condition(self, chosen: str) -> Q:
         if EventType(chosen).is_public:
             return Q(account_id=PUBLIC, type=chosen)
-        # Not as a parameter: a plan for any value of it could not take the partial index.
+        # As a literal: a generic plan could not use the partial index with a parameter.
         public = Func(template=str(PUBLIC), output_field=BigIntegerField())
         return Q(account_id__gt=public, type=chosen)
 
 
 class EventTimeFilter(TimeFilter, DropdownFilter):
-    """Finds the place in the feed where a time begins; no index is in the order of times."""
+    """Translates a time to a position in the feed, since no index is ordered by time."""
 
     parameter_name = "days"
     offered = (*TimeFilter.offered[:2], ("older", "Before that"))
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Event]) -> QuerySet[Event]:
-        chosen, rows = self.value(), queryset.alias(place=key_of(request) or F("id"))
+        chosen, rows = self.value(), queryset.alias(position=key_of(request) or F("id"))
         if chosen not in dict(self.offered):
             return queryset
         try:
             days = timedelta(days=7 if chosen == "older" else int(chosen))
-            begins = feed.before(microseconds(timezone.now() - days))
-        except ApiError:  # All that are kept are newer.
-            begins = 0
-        # Or SQLite would begin at this bound, and pass all rows up to the page.
+            start = feed.before(microseconds(timezone.now() - days))
+        except ApiError:  # All stored events are newer.
+            start = 0
+        # Combined with the page's bound, since SQLite would scan from this one up to the page.
         after, before = (row_id(request.GET.get(name)) for name in (AFTER, BEFORE))
         if chosen == "older":
-            return rows.filter(place__lte=min(begins, begins if after is None else after))
-        return rows.filter(place__gt=max(begins, before or 0))
+            return rows.filter(position__lte=min(start, start if after is None else after))
+        return rows.filter(position__gt=max(start, before or 0))
 
 
 def key_of(request: HttpRequest) -> Key | None:
-    """Return what the index for the chosen type and account is in the order of; None for all events."""
+    """Return the order of the index that serves the chosen type and account; None for all events."""
     kind = request.GET.get(EventTypeFilter.parameter_name, "")
-    one, known = request.GET.get(SEARCH_VAR, "").strip(), kind in EventType.values
-    if known and (one or EventType(kind).is_public):
+    term, known = request.GET.get(SEARCH_VAR, "").strip(), kind in EventType.values
+    if known and (term or EventType(kind).is_public):
         return TwoFilterKey("id")
-    return OneFilterKey("id") if known or one else None
+    return OneFilterKey("id") if known or term else None
 
 
 @admin.register(Event)
@@ -83,7 +83,7 @@ class EventAdmin(BigTableAdmin):
     ordering = ["-id"]
     sortable_by = ["number"]
     search_fields = ["id"]
-    search_help_text = "All of an account's name or public id, a key's public id, or an event's number"
+    search_help_text = "An account's full name or public ID, a key's public ID, or an event's ID"
     fields = readonly_fields = ("number", "type", "when", "account")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Event]:
@@ -95,25 +95,24 @@ class EventAdmin(BigTableAdmin):
         return key_of(request)
 
     def search(self, request: HttpRequest, rows: QuerySet[Event], term: str) -> QuerySet[Event]:
-        """Search for what an index finds: the events of one account, of one key, or of a number."""
         if key := ApiKey.objects.filter(public_id=term).first():
-            # First their numbers: all events of the account in order would look as cheap, and are many.
-            begins = f'{{"key":{{"id":"{term}"'
-            told = Event.objects.filter(
-                account_id=key.account_id, type__in=OF_KEYS, data__startswith=begins
+            # IDs first: in one query the planner would rather walk all events of the account in order.
+            prefix = f'{{"key":{{"id":"{term}"'
+            of_key = Event.objects.filter(
+                account_id=key.account_id, type__in=KEY_EVENTS, data__startswith=prefix
             )
-            return rows.filter(pk__in=list(told.values_list("pk", flat=True)[:MOST_OF_KEY]))
+            return rows.filter(pk__in=list(of_key.values_list("pk", flat=True)[:MOST_OF_KEY]))
         found = Account.objects.filter(Q(public_id=term) | Q(name__search_key=term))
         if account := named(found, term) or found.first():
             return rows.filter(account_id=account.pk)
         return rows.filter(pk=row_id(term) or 0)
 
     def find(self, request: HttpRequest, term: str) -> Iterator[Result]:
-        """Yield the event of a number, `event 17`."""
+        """Understand `event 17`."""
         word, _, number = term.lower().partition(" ")
         if word == "event" and (pk := row_id(number.removeprefix("#"))) is not None:
             for event in Event.objects.filter(pk=pk):
-                yield Result(1, "rss_feed", f"Event {pk}", event.type, address(event))
+                yield Result(1, "rss_feed", f"Event {pk}", event.type, change_url(event))
 
     @admin.display(description="ID", ordering="id")
     def number(self, event: Event) -> int:
@@ -127,21 +126,24 @@ class EventAdmin(BigTableAdmin):
     def account(self, event: Any) -> str:
         if event.account_id == PUBLIC:
             return "every account"
-        return visible_name(event.account_name or "an account that is gone")
+        return visible_name(event.account_name or "deleted account")
 
     @admin.display
     def about(self, event: Event) -> str:
-        return in_words(orjson.loads(event.data))
+        return describe_event(orjson.loads(event.data))
 
     def beside_form(self, request: HttpRequest, row: Event) -> dict[str, Any]:
-        """Return the event as `GET /v1/events` has it, and the pages of what it is about."""
-        told = feed.as_json((row.pk, row.type, row.created_at, row.data))
-        shown = orjson.loads(orjson.dumps(told, option=orjson.OPT_UTC_Z))
-        about = [subject for find in subjects for subject in find(row.account_id, shown["data"])]
+        """Add the event as `GET /v1/events` serves it, and links to its subjects."""
+        event = orjson.loads(
+            orjson.dumps(
+                feed.as_json((row.pk, row.type, row.created_at, row.data)), option=orjson.OPT_UTC_Z
+            )
+        )
+        about = [subject for find in subjects for subject in find(row.account_id, event["data"])]
         return {
-            "json": orjson.dumps(shown, option=orjson.OPT_INDENT_2).decode(),
+            "json": orjson.dumps(event, option=orjson.OPT_INDENT_2).decode(),
             "about": [
-                (subject._meta.verbose_name, subject, address(subject))
+                (subject._meta.verbose_name, subject, change_url(subject))
                 for subject in about
                 if may_view(request, subject._meta.label_lower)
             ],
@@ -149,11 +151,10 @@ class EventAdmin(BigTableAdmin):
 
 
 def account_and_key(account_id: int, data: dict[str, Any]) -> Iterator[Model]:
-    """Yield the account that sees an event, and the key that it is about."""
     yield from Account.objects.filter(pk=account_id)
     if "key" in data:
         yield from ApiKey.objects.filter(public_id=data["key"]["id"])
 
 
-# Each yields what an event is about, by the account that sees it and by its data. Other apps append theirs.
+# Each takes an event's account ID and data, and yields its subjects. Other apps append to this.
 subjects: list[Callable[[int, dict[str, Any]], Iterator[Model]]] = [account_and_key]

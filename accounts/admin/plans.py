@@ -1,4 +1,4 @@
-"""Plans in the back office, and what other limits would have refused."""
+"""Admin of plans, and the what-if page for plans and accounts."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from unfold.decorators import display
 from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldBooleanWidget
 
 from accounts.admin.badges import PLAN_COLOURS
-from accounts.admin.base import warn_if_untold
+from accounts.admin.base import warn_if_unpublished
 from accounts.models import Account, ApiKey, Plan, PlanCode, active
 from accounts.models.plans import MOST_REQUESTS
 from accounts.quota.limits import Limits
@@ -37,53 +37,49 @@ class LimitsForm(forms.Form):
 
 
 def what_if_view(self: PetstoreModelAdmin, request: HttpRequest, object_id: str) -> HttpResponse:
-    """Ask for two numbers, and say how many of the last requests they would have refused.
-
-    A page about a plan or an account.
-    """
+    """Simulate other limits on the recorded traffic of a plan or an account."""
     row = self.row(request, object_id)
     limits: Limits | None = row.limits
-    sent = request.GET if LimitsForm.base_fields.keys() & request.GET.keys() else None
-    form = LimitsForm(sent, initial=limits._asdict() if limits else None)
-    answer = {}
+    data = request.GET if LimitsForm.base_fields.keys() & request.GET.keys() else None
+    form = LimitsForm(data, initial=limits._asdict() if limits else None)
+    result = {}
     if form.is_valid():
         other = Limits(**form.cleaned_data)
         found = reports.what_if(row, other, days=DAYS)
-        answer = {
-            "found": found, "decision": in_words(found), "rows": rows(found, other, limits),
+        result = {
+            "found": found, "summary": describe_comparison(found), "rows": rows(found, other, limits),
         }  # fmt: skip
     title = f"Try other limits for {row}"
-    return self.page(request, "accounts/what_if", title, whose=row, form=form, **answer)
+    return self.page(request, "accounts/what_if", title, whose=row, form=form, **result)
 
 
 def rows(found: reports.WhatIf, other: Limits, limits: Limits | None) -> list[tuple[str, str, str]]:
-    """Return what is compared, by today's numbers and the others. Without `limits`, each account's own."""
+    """Build the table. Without current `limits`, each account has its own."""
     minute, day = (f"{limits.per_minute:,}", f"{limits.per_day:,}") if limits else ("its own", "its own")
     share = f"{found.refused / found.requests:.1%}" if found.requests else "0%"
     return [
         ("Requests per minute", minute, f"{other.per_minute:,}"),
         ("Requests per day", day, f"{other.per_day:,}"),
         ("Refused", f"{found.refused_now:,}", f"{found.refused:,} ({share})"),
-        ("of them for the minute", "", f"{found.refused_by_minute:,}"),
-        ("of them for the day", "", f"{found.refused_by_day:,}"),
+        ("of these, by the minute limit", "", f"{found.refused_by_minute:,}"),
+        ("of these, by the daily limit", "", f"{found.refused_by_day:,}"),
         ("Accounts refused at least once", "", f"{found.accounts_refused:,} of {found.accounts:,}"),
     ]
 
 
-def in_words(found: reports.WhatIf) -> str:
-    """Return the comparison with today's numbers, in a sentence."""
+def describe_comparison(found: reports.WhatIf) -> str:
     difference = found.refused - found.refused_now
     if not found.requests:
-        text = f"No requests were counted in the last {found.days} days, so there is nothing to compare. "
-        return f"{text}Requests of the last few seconds, and those during a ban, are not counted."
+        text = f"No requests were recorded in the last {found.days} days. "
+        return f"{text}The last few seconds and requests during a ban are not included."
     if not difference:
-        return "These numbers would have refused as many requests as today's."
-    more_or_fewer = "more" if difference > 0 else "fewer"
-    return f"These numbers would have refused {abs(difference):,} {more_or_fewer} requests than today's."
+        return "These limits would have refused as many requests as the current ones."
+    number = f"{abs(difference):,} {'more' if difference > 0 else 'fewer'} requests"
+    return f"These limits would have refused {number} than the current ones."
 
 
 class PlanForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its stubs only.
-    """The numbers of a plan, and a tick that says for whom they change."""
+    """A change of limits needs confirmation if any account is on the plan."""
 
     confirmed = forms.BooleanField(required=False, widget=UnfoldBooleanWidget)
 
@@ -93,23 +89,22 @@ class PlanForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its stu
         self.accounts = Account.objects.filter(plan=self.instance).count()
         self.reach = f"{counted(self.accounts, 'account')} with {counted(keys.count(), 'active key')}"
         if "confirmed" in self.fields:
-            asked = self.fields["confirmed"]
-            asked.label = f"Change the limits of {self.reach}"
-            asked.help_text = "New limits apply at once; usage isn't reset."
-        for name in set(NUMBERS) & set(self.fields):  # Enterprise may have none, and has no form.
+            confirmed = self.fields["confirmed"]
+            confirmed.label = f"Change the limits of {self.reach}"
+            confirmed.help_text = "New limits take effect immediately. Usage so far still counts."
+        for name in set(NUMBERS) & set(self.fields):  # Enterprise is read-only.
             self.fields[name].required = True
 
     def clean_confirmed(self) -> bool:
-        """Ask before other people's limits change."""
         confirmed: bool = self.cleaned_data["confirmed"]
         if self.accounts and set(NUMBERS) & set(self.changed_data) and not confirmed:
-            raise ValidationError(f"This changes the limits of {self.reach}. Tick the box to confirm it.")
+            raise ValidationError(f"This changes the limits of {self.reach}. Tick the box to confirm.")
         return confirmed
 
 
 @admin.register(Plan)
 class PlanAdmin(PetstoreModelAdmin):
-    """The contract's four plans: their numbers may change, but Enterprise has none."""
+    """The four plans are fixed. Enterprise has no limits of its own: each account has."""
 
     row_pages = {"what-if/": "what_if"}
     what_if_view = what_if_view
@@ -145,10 +140,10 @@ class PlanAdmin(PetstoreModelAdmin):
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         super().save_model(request, obj, form, change)
         if set(NUMBERS) & set(form.changed_data):
-            self.message_user(request, f"The new limits apply to {form.reach} at once.")
+            self.message_user(request, f"The new limits now apply to {form.reach}.")
 
     def response_change(self, request: HttpRequest, obj: Plan) -> HttpResponse:
-        warn_if_untold(self, request, obj)
+        warn_if_unpublished(self, request, obj)
         return super().response_change(request, obj)
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:

@@ -1,4 +1,4 @@
-"""Why was a request refused? Staff paste its id, or find it by key, account and time, and read it."""
+"""The page that explains why a request was refused, found by its ID, key, account or time."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -23,44 +23,44 @@ from petstore.backoffice.models import AuditEntry
 from petstore.backoffice.navigation import may_view
 from petstore.backoffice.palette import Result
 
-MOST_ACCOUNTS = 50  # Of those that a name stands for.
+MOST_ACCOUNTS = 50  # Accounts that a search by name follows.
 
-SHARED = "All keys of the account share the limit. If the account needs more, look at a larger plan."
+SHARED = "All keys of the account share the limit. If the account needs more, consider a larger plan."
 Rule = Refusal.Rule
-# The others have the name of their code.
-ANSWERS = {refusal.value: answer for refusal, (answer, _) in REFUSALS.items()}
-# What each rule means, and what to do about it.
-EXPLAINED = {
+# Rules that are not named after their error code.
+ERROR_CODES = {refusal.value: code for refusal, (code, _) in REFUSALS.items()}
+# The meaning of each rule, and advice.
+EXPLANATIONS = {
     Rule.MINUTE: (
-        "The account had used up the requests of the minute.",
-        f"Wait as Retry-After says, then go on; spread requests over the minute. {SHARED}",
+        "The account had used up its requests for the minute.",
+        f"Wait as long as Retry-After says, and spread requests over the minute. {SHARED}",
     ),
     Rule.DAY: (
-        "The account had used up the requests of the day.",
+        "The account had used up its requests for the day.",
         f"Wait until the day ends, at 00:00 UTC. {SHARED}",
     ),
     Rule.BAN: (
-        "The key was banned: it had kept sending for 20 seconds or more after a 429.",
-        "Fix the program: after a 429 it must wait as Retry-After says. The key works again when the ban "
-        "ends; requests until then don't prolong it. Staff can lift the ban once the program is fixed.",
+        "The key was banned: it kept sending for 20 seconds or more after a 429.",
+        "Fix the program: after a 429 it must wait as long as Retry-After says. The key works again when "
+        "the ban ends; requests until then don't prolong it. Staff can lift the ban before that.",
     ),
     Rule.REVOKED: (
         "The key was revoked.",
-        "Use another key of the account, or issue a new one. If the customer does not know the address, "
-        "somebody else has the old key, which is no longer of any use to them.",
+        "Use another key of the account, or issue a new one. If the customer does not recognise the "
+        "address, the old key has leaked. It is useless now.",
     ),
     Rule.EXPIRED: (
         "The key had expired.",
-        "Use its successor, if it was rotated, or issue a new key.",
+        "Use its replacement, if it was rotated, or issue a new key.",
     ),
     Rule.ELSEWHERE: (
-        "The key is valid, but was used from an address that it does not allow.",
+        "The key is valid, but does not allow the address that the request came from.",
         "Send from a network that the key allows, or issue a key that allows this one. If the customer "
-        "does not know the address, the key has leaked: rotate or revoke it.",
+        "does not recognise the address, the key has leaked: rotate or revoke it.",
     ),
     Rule.SUSPENDED: (
         "The key is valid, but its account was suspended.",
-        "Tell the customer why, and lift the suspension once that is settled: the same keys work again.",
+        "Tell the customer the reason. Once it is resolved, lift the suspension: the same keys work again.",
     ),
     Rule.SCOPE: (
         "The key is valid, but lacks the scope of the operation.",
@@ -71,12 +71,12 @@ EXPLAINED = {
 
 class SearchForm(forms.Form):
     q = forms.CharField(
-        label="Request id, key or account",
+        label="Request ID, key or account",
         required=False,
         widget=UnfoldAdminTextInputWidget(
             attrs={"autocomplete": "off", "spellcheck": "false", "autofocus": True}
         ),
-        help_text="An X-Request-Id, a whole key or its public id, or an account's name. Empty: the newest.",
+        help_text="An X-Request-Id, a key or its public ID, or an account's name. Empty for the latest.",
     )
     hours = forms.ChoiceField(
         label="When",
@@ -88,18 +88,17 @@ class SearchForm(forms.Form):
 
 @admin.register(Refusal)
 class RefusalAdmin(PetstoreModelAdmin):
-    """Instead of a list, one page that answers one question."""
+    """One page with search and explanation takes the place of list and form."""
 
     can_add = can_change = can_delete = False
 
     def find(self, request: HttpRequest, term: str) -> Iterator[Result]:
-        """Yield the page that explains why a request was refused, by its id."""
         for refusal in Refusal.objects.for_request(term)[:1]:
             about = f"Refused: {refusal.get_rule_display().lower()}, {exact(refusal.at)}"
             yield Result(1, "help", f"Request {term}", about, listing("accounts_refusal", q=term))
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
-        """Explain the request of an id; without one, list the newest of what was asked for."""
+        """Explain the request with this ID; for any other search, list the latest matches."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         if redirect := search_redirect(request):
@@ -110,8 +109,10 @@ class RefusalAdmin(PetstoreModelAdmin):
         found = Refusal.objects.for_request(term).select_related(
             "account__plan", "key__standing", "key__account"
         )
-        lifted = liftings(found)
-        explained = [explanation(refusal, now) | {"ban": ban_of(refusal, lifted, now)} for refusal in found]
+        lifted = lifted_bans(found)
+        explained = [
+            explanation(refusal, now) | {"ban": describe_ban(refusal, lifted, now)} for refusal in found
+        ]
         listed = None if explained or not given else Refusal.objects.of(matching(term, given["hours"], now))
         return self.page(
             request, "accounts/refusal/explain", "Why was I refused?",
@@ -132,24 +133,23 @@ class RefusalAdmin(PetstoreModelAdmin):
 
 
 def matching(term: str, hours: str, now: datetime) -> Q:
-    """Return the condition of the refusals of a key or of accounts, each by an index."""
     since = Q(at__gte=now - timedelta(hours=int(hours))) if hours else Q()
     if not term:
         return since
     keys = ApiKey.objects.filter(public_id=term)
     accounts = Account.objects.filter(Q(name__search_key__contains=term) | Q(public_id=term))
-    if found := list(keys.values_list("pk", flat=True)):
-        return since & Q(key__in=found)
+    if key_ids := list(keys.values_list("pk", flat=True)):
+        return since & Q(key__in=key_ids)
     return since & Q(account__in=list(accounts.values_list("pk", flat=True)[:MOST_ACCOUNTS]))
 
 
 def explanation(refusal: Refusal, now: datetime) -> dict[str, Any]:
-    reason, advice = EXPLAINED[Rule(refusal.rule)]
+    reason, advice = EXPLANATIONS[Rule(refusal.rule)]
     return {
         "refusal": refusal,
         "reason": reason,
         "advice": advice,
-        "answer": ANSWERS.get(refusal.rule) or ErrorCode[refusal.rule.upper()],
+        "error_code": ERROR_CODES.get(refusal.rule) or ErrorCode[refusal.rule.upper()],
         "age": age(refusal.at, now),
         "key_badge": state_badge(refusal.key, now),
         "windows": windows(refusal),
@@ -157,8 +157,8 @@ def explanation(refusal: Refusal, now: datetime) -> dict[str, Any]:
     }
 
 
-def liftings(refusals: QuerySet[Refusal]) -> list[AuditEntry]:
-    """Return when staff lifted bans of these keys, the earliest first."""
+def lifted_bans(refusals: QuerySet[Refusal]) -> list[AuditEntry]:
+    """Audit entries of lifted bans of these keys, oldest first."""
     keys = [str(refusal.key_id) for refusal in refusals if refusal.ban_ends_at]
     found = AuditEntry.objects.filter(
         model=ApiKey._meta.label_lower, object_id__in=keys, action=AuditEntry.Action.UNBANNED
@@ -166,8 +166,7 @@ def liftings(refusals: QuerySet[Refusal]) -> list[AuditEntry]:
     return list(found.order_by("id")) if keys else []
 
 
-def ban_of(refusal: Refusal, lifted: list[AuditEntry], now: datetime) -> str:
-    """Return when the ban ends or ended, and who lifted it if somebody did; nothing if there was none."""
+def describe_ban(refusal: Refusal, lifted: list[AuditEntry], now: datetime) -> str:
     if (end := refusal.ban_ends_at) is None:
         return ""
     for entry in lifted:
@@ -177,9 +176,9 @@ def ban_of(refusal: Refusal, lifted: list[AuditEntry], now: datetime) -> str:
 
 
 def windows(refusal: Refusal) -> list[tuple[str, Any, Any, datetime, datetime]]:
-    """Return of both windows, as they were: name, used, limit, start, and the first moment after it."""
+    """Return name, used, limit, start and end (exclusive) of both windows, as they were."""
     minute_ends, day_ends = refusal.minute_ends_at, refusal.day_ends_at
-    if minute_ends is None or day_ends is None:  # The quota was not asked.
+    if minute_ends is None or day_ends is None:  # Refused before the quota was checked.
         return []
     minute, day = timedelta(minutes=1), timedelta(days=1)
     return [

@@ -1,7 +1,7 @@
-"""Who works in the back office.
+"""Admin of staff and their roles.
 
-Nobody edits somebody who may do more than they, or gives what they don't have; nobody takes away their own
-rights. So the right to edit staff never leads to more rights, and the last who can let others in stays in.
+Staff can't edit colleagues who have more permissions, grant permissions they lack, or drop their own. So
+editing staff never leads to more permissions, and at least one person can always admit others.
 """
 
 from collections.abc import Iterable, Iterator
@@ -32,7 +32,7 @@ from unfold.forms import UserChangeForm
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminSelectWidget
 
 from accounts.admin.badges import exact
-from accounts.admin.base import address, ask_why
+from accounts.admin.base import change_url, confirm_with_reason
 from petstore.backoffice import two_factor
 from petstore.backoffice.audit import Action, Actor, record
 from petstore.backoffice.changelist import ChoiceFilter
@@ -44,77 +44,76 @@ from petstore.backoffice.navigation import PAGES
 from petstore.backoffice.palette import MOST, Offer, Result
 from petstore.backoffice.password_links import link_for
 
-# django-otp's own pages would show the secrets of everybody's authenticator app.
+# django-otp's own pages would show the secrets of authenticator apps.
 admin.site.unregister([User, Group, TOTPDevice, StaticDevice])
 
 APPS_WITH_PAGES = ("accounts", "inventory", "auth", "backoffice")
 RESET = Question(
     "Reset two-factor sign-in?",
     "Reset two-factor",
-    "Their app and their recovery codes will stop working. Make sure that they are really the one asking: "
-    "until they set up a new app, their password alone will be enough to sign in.",
+    "Their app and their recovery codes stop working. Make sure that the request really comes from them: "
+    "until they set up a new app, their password alone is enough to sign in.",
     danger=True,
 )
 NEW_PASSWORD = Question(
     "Reset the password?",
-    "Make a link",
-    "You get a link with which they choose a new password. Make sure that they are really the one asking. "
-    "Until they have used it, their old password holds.",
+    "Create a link",
+    "Creates a link for choosing a new password. Make sure that the request really comes from them. "
+    "Their old password works until they use the link.",
 )
-FAILED_SIGN_INS_SHOWN = 20  # In a colleague's history.
-OWN_RIGHTS = ("is_active", "is_superuser", "user_permissions")
-ROLE = "If nothing here fits, make a role under Roles."
+FAILED_SIGN_INS_SHOWN = 20
+OWN_PERMISSIONS = ("is_active", "is_superuser", "user_permissions")
+ROLE_HELP = "If none fits, add one under Roles."
 ROLES = {
-    "Viewer": "sees everything but staff and the audit trail, and changes nothing",
-    "Support": "sees what a Viewer sees; issues and revokes keys, and looks after accounts",
-    "Stock": "sees the shop alone; looks after pets, categories and orders",
-    "Owner": "does what all of them do; changes plans, looks after staff, and sees the audit trail",
+    "Viewer": "read-only access to everything except staff and the audit trail",
+    "Support": "a Viewer who also manages keys and accounts",
+    "Stock": "manages pets, categories and orders; no access to accounts",
+    "Owner": "full access, including plans, staff and the audit trail",
 }
 
-# Instead of Django's, on the form for somebody new and on everybody's page.
 LABELS = {"is_active": "May sign in", "is_superuser": "Superuser"}
 HELP = {
-    "username": "What they sign in with: letters, digits and the signs @ . + - _",
-    "is_active": "Switch it off when somebody leaves. What they did stays in the audit trail.",
-    "is_superuser": "May do everything, whatever their role is. An Owner's role is enough for daily work.",
-    "user_permissions": "What they may do besides their role.",
+    "username": "For signing in. Letters, digits and @ . + - _ only.",
+    "is_active": "Switch this off when they leave. Their entries in the audit trail remain.",
+    "is_superuser": "Has all permissions, regardless of the role. The Owner role is enough for daily work.",
+    "user_permissions": "Permissions in addition to the role.",
 }
 
-VERBS = {"view": "See", "add": "Add", "change": "Change", "delete": "Delete"}
+ACTIONS = {"view": "See", "add": "Add", "change": "Change", "delete": "Delete"}
 
 
-def rights_of(user: User) -> QuerySet[Permission]:
-    """Return what was given to somebody, active or not."""
+def permissions_of(user: User) -> QuerySet[Permission]:
+    """Return all permissions of a user, also of an inactive one."""
     return Permission.objects.filter(Q(user=user) | Q(group__user=user))
 
 
 def grantable(request: HttpRequest) -> QuerySet[Permission]:
-    """Return the permissions that somebody may give to others: their own, as far as a page needs them."""
+    """Return the permissions the user may grant: their own, for apps that have pages."""
     found = Permission.objects.filter(content_type__app_label__in=APPS_WITH_PAGES)
     user = cast("User", request.user)
-    own = found if user.is_superuser else found.filter(pk__in=rights_of(user).values("pk"))
+    own = found if user.is_superuser else found.filter(pk__in=permissions_of(user).values("pk"))
     return own.select_related("content_type")
 
 
-def rights(permissions: Iterable[Permission]) -> list[tuple[str, list[tuple[int, str]]]]:
-    """Return the choices among permissions: for each page of the navigation, what can be done there."""
+def permission_choices(permissions: Iterable[Permission]) -> list[tuple[str, list[tuple[int, str]]]]:
+    """Group the permissions by page of the navigation, as choices with optgroups."""
     given = {(each.content_type_id, each.codename): each.pk for each in permissions}
     found = []
     for path, title, _ in chain(*PAGES.values()):
         model = apps.get_model(path)
         page, kind = admin.site.get_model_admin(model), ContentType.objects.get_for_model(model)
-        keys = {verb: (kind.pk, f"{verb}_{model._meta.model_name}") for verb in VERBS}
+        keys = {action: (kind.pk, f"{action}_{model._meta.model_name}") for action in ACTIONS}
         choices = [
-            (given[key], f"{VERBS[verb]} {model._meta.verbose_name_plural}")
-            for verb, key in keys.items()
-            if key in given and getattr(page, f"can_{verb}", True)
+            (given[key], f"{ACTIONS[action]} {model._meta.verbose_name_plural}")
+            for action, key in keys.items()
+            if key in given and getattr(page, f"can_{action}", True)
         ]
         found += [(title, choices)] if choices else []
     return found
 
 
 class RoleSelect(UnfoldAdminSelectWidget):
-    """One select for several rows: a value of it is their ids, with commas."""
+    """A single select for a many-to-many field. A value is a comma-separated list of IDs."""
 
     def format_value(self, value: Any) -> list[str]:
         return [",".join(sorted(str(pk) for pk in value or []))]
@@ -124,8 +123,6 @@ class RoleSelect(UnfoldAdminSelectWidget):
 
 
 class RoleField(forms.ModelMultipleChoiceField):  # type: ignore[type-arg]  # Generic in its stubs only.
-    """The groups. Who is in several keeps them until another role is chosen."""
-
     widget = RoleSelect
 
     def label_from_instance(self, group: Any) -> str:
@@ -137,19 +134,19 @@ class StaffForm(UserChangeForm):
         labels, help_texts = LABELS, HELP
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Offer what somebody has: nothing, or several groups; and one switch for those who may sign in."""
+        """Offer the current combination of groups, if it is not exactly one."""
         super().__init__(*args, **kwargs)
         self.initial["is_active"] = self.instance.is_active and self.instance.is_staff
         groups: list[Group] = self.initial.get("groups", [])
         if "groups" in self.fields and len(groups) != 1:
             role: Any = self.fields["groups"]
             [value] = role.widget.format_value(group.pk for group in groups)
-            name = " and ".join(group.name for group in groups) or "No role: sees nothing"
+            name = " and ".join(group.name for group in groups) or "No role: no access"
             role.choices = [(value, name), *role.choices]
 
 
 class NewStaffForm(UserCreationForm):  # type: ignore[type-arg]  # Generic in its stubs only.
-    """Asks for no password: they choose it themselves, with a link."""
+    """Has no password fields: the new colleague chooses a password with a link."""
 
     password1 = password2 = None  # type: ignore[assignment]  # So Django leaves a field out.
 
@@ -167,41 +164,41 @@ class NewStaffForm(UserCreationForm):  # type: ignore[type-arg]  # Generic in it
         return forms.ModelForm.save(self, commit)
 
 
-class NobodyAboveAdmin(PetstoreModelAdmin):
-    """Pages on which nobody raises anybody above themselves, or touches what stands above them."""
+class NoEscalationAdmin(PetstoreModelAdmin):
+    """Protects rows with more permissions than the user has, and limits what the user can grant."""
 
-    rights_field: str
+    permissions_field: str
 
     def outranks(self, request: HttpRequest, row: Any) -> bool:
-        """Tell whether the row has rights that the member of staff has not."""
+        """Whether the row has permissions that the user lacks."""
         user = cast("User", request.user)
-        above = self.rights_in(row).exclude(pk__in=rights_of(user).values("pk"))
+        above = self.permissions_in(row).exclude(pk__in=permissions_of(user).values("pk"))
         return not user.is_superuser and above.exists()
 
-    def rights_in(self, row: Any) -> QuerySet[Permission]:
+    def permissions_in(self, row: Any) -> QuerySet[Permission]:
         raise NotImplementedError
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        may = super().has_change_permission(request, obj)
-        return may and (obj is None or not self.outranks(request, obj))
+        allowed = super().has_change_permission(request, obj)
+        return allowed and (obj is None or not self.outranks(request, obj))
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        may = super().has_delete_permission(request, obj)
-        return may and (obj is None or not self.outranks(request, obj))
+        allowed = super().has_delete_permission(request, obj)
+        return allowed and (obj is None or not self.outranks(request, obj))
 
     def formfield_for_manytomany(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        """Offer only what may be given, as boxes to tick: they need neither a wide screen nor a mouse."""
-        if db_field.name != self.rights_field:
+        """Offer checkboxes of the grantable permissions; Django's filter widget needs a mouse."""
+        if db_field.name != self.permissions_field:
             return super().formfield_for_manytomany(db_field, request, **kwargs)
         kwargs |= {"queryset": grantable(request), "widget": UnfoldAdminCheckboxSelectMultipleWidget()}
         field = super().formfield_for_manytomany(db_field, request, **kwargs)
-        field.choices = rights(grantable(request))
+        field.choices = permission_choices(grantable(request))
         return field
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
-        """Save what was ticked, and leave alone what no page offers."""
-        offered = [pk for _, choices in rights(Permission.objects.all()) for pk, _ in choices]
-        field = getattr(form.instance, self.rights_field)
+        """Keep permissions that the form does not offer."""
+        offered = [pk for _, choices in permission_choices(Permission.objects.all()) for pk, _ in choices]
+        field = getattr(form.instance, self.permissions_field)
         kept = list(field.exclude(pk__in=offered))
         super().save_related(request, form, formsets, change)
         field.add(*kept)
@@ -216,13 +213,13 @@ class RoleFilter(ChoiceFilter):
 
 
 @admin.register(User)
-class StaffAdmin(UserAdmin, NobodyAboveAdmin):  # type: ignore[type-arg,misc]  # Stubs and unfold differ.
+class StaffAdmin(UserAdmin, NoEscalationAdmin):  # type: ignore[type-arg,misc]  # Stubs and unfold differ.
     add_form_template = None  # Django's says that there is a second form.
     form = StaffForm
     add_form = NewStaffForm
     list_display = ("username", "name", "email", "role", "may_sign_in", "last_sign_in", "has_second_factor")
     list_filter = (RoleFilter, "is_active")
-    rights_field = "user_permissions"
+    permissions_field = "user_permissions"
     person = ("username", "first_name", "last_name", "email")
     row_pages = {"two-factor/": "reset_two_factor"}
     offers = (Offer("person_add", "Add a member of staff"),)
@@ -233,64 +230,63 @@ class StaffAdmin(UserAdmin, NobodyAboveAdmin):  # type: ignore[type-arg,misc]  #
         return found.annotate(second_factor=Exists(device)).prefetch_related("groups")
 
     def find(self, request: HttpRequest, term: str) -> Iterator[Result]:
-        """Yield members of staff by the start of their user name."""
         found = User.objects.filter(is_staff=True, username__search_key__startswith=term)
         for user in found.order_by("username")[:MOST]:
-            yield Result(2, "badge", user.username, "Member of staff", address(user))
+            yield Result(2, "badge", user.username, "Member of staff", change_url(user))
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
-        """Return the parts of the form; rights beside the role only for those who have or give some."""
         if obj is None:
             return ((None, {"fields": (*self.person, "groups")}),)
-        rights = ["role" if obj.pk == request.user.pk else "groups", "is_active"]
-        rights += ["is_superuser"] if cast("User", request.user).is_superuser else []
-        rights += ["user_permissions"] if obj.user_permissions.exists() else []
+        permissions = ["role" if obj.pk == request.user.pk else "groups", "is_active"]
+        permissions += ["is_superuser"] if cast("User", request.user).is_superuser else []
+        permissions += ["user_permissions"] if obj.user_permissions.exists() else []
         password = ["reset_password"] if self.may_reset(request, obj) else []
         return (
             (None, {"fields": (*self.person, *password)}),
-            ("What they may do", {"fields": rights}),
+            ("Permissions", {"fields": permissions}),
             ("Dates", {"fields": ("last_sign_in", "date_joined")}),
         )
 
     def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        """Offer the roles that may be given, and without the links to edit them."""
+        """Offer the roles whose permissions the user may grant."""
         if db_field.name == "groups":
             above = Permission.objects.exclude(pk__in=grantable(request))
             superuser = cast("User", request.user).is_superuser
             groups = Group.objects.all() if superuser else Group.objects.exclude(permissions__in=above)
-            return RoleField(groups.order_by("name"), required=False, label="Role", help_text=ROLE)
+            return RoleField(groups.order_by("name"), required=False, label="Role", help_text=ROLE_HELP)
         return super().formfield_for_dbfield(db_field, request, **kwargs)
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
-        """Save somebody, who works here as long as they may sign in."""
         obj.is_staff = obj.is_active
         super().save_model(request, obj, form, change)
 
     def response_add(self, request: HttpRequest, obj: Any, post_url_continue: Any = None) -> HttpResponse:
-        """Show the link with which they choose a password, instead of Django's own second form."""
+        """Show the password link instead of Django's second form."""
         return self.show_link(request, obj, "")
 
     def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> HttpResponse:  # noqa: A002  Django's name.
-        """Ask, and make a link instead of a password: nobody knows that of a colleague."""
+        """Create a link, so that staff never know the password of a colleague."""
         user = self.row(request, id, self.may_reset)
 
-        def make(given: dict[str, Any]) -> HttpResponse:
+        def create_link(given: dict[str, Any]) -> HttpResponse:
             if not (user.is_active and user.is_staff):
-                text = "They are not allowed to sign in, so a link would not work. Let them in first."
+                text = 'They may not sign in, so the link would not work. Turn on "May sign in" first.'
                 raise ValidationError(text)
             return self.show_link(request, user, given["reason"])
 
         about = f"Member of staff: {user}"
-        return confirm(self, request, NEW_PASSWORD, ReasonForm, make, back=address(user), about=about)
+        return confirm(
+            self, request, NEW_PASSWORD, ReasonForm, create_link, back=change_url(user), about=about
+        )
 
     def history_of(self, row: User) -> list[Entry]:
-        """Return the history, with the newest failed sign-ins: few, so that a flood hides nothing else."""
+        """Add the latest failed sign-ins: few, so that an attack does not hide other entries."""
         failed = FailedSignIn.objects.filter(user_id=row.pk)[:FAILED_SIGN_INS_SHOWN]
         found = [Entry(one.at, "Failed to sign in", "", one.reason) for one in failed]
         return sorted(super().history_of(row) + found, key=lambda entry: entry.at, reverse=True)
 
     def show_link(self, request: HttpRequest, user: User, reason: str) -> HttpResponse:
-        """Return the page with a link to choose a password: the only time. It answers the POST itself."""
+        # In response to the POST, so that the link is not stored anywhere.
         record(
             Actor.of(request), user, Action.ISSUED, after={"link": "to choose a password"}, reason=reason
         )
@@ -308,7 +304,7 @@ class StaffAdmin(UserAdmin, NobodyAboveAdmin):  # type: ignore[type-arg,misc]  #
 
     @display(description="role")
     def role(self, user: User) -> str:
-        groups = [group.name for group in user.groups.all()]  # Fetched before, for all rows at once.
+        groups = [group.name for group in user.groups.all()]  # Prefetched.
         return ", ".join(["Superuser"] * user.is_superuser + groups) or "None"
 
     @display(description="may sign in", boolean=True)
@@ -327,25 +323,25 @@ class StaffAdmin(UserAdmin, NobodyAboveAdmin):  # type: ignore[type-arg,misc]  #
         above = row.is_superuser and not cast("User", request.user).is_superuser
         return above or super().outranks(request, row)
 
-    def rights_in(self, row: User) -> QuerySet[Permission]:
-        return rights_of(row)
+    def permissions_in(self, row: User) -> QuerySet[Permission]:
+        return permissions_of(row)
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Tell whether somebody may: first nobody may sign in as that person any more."""
-        may = super().has_delete_permission(request, obj)
-        return may and (obj is None or (obj.pk != request.user.pk and not obj.is_active))
+        """Allow it only once the account is inactive."""
+        allowed = super().has_delete_permission(request, obj)
+        return allowed and (obj is None or (obj.pk != request.user.pk and not obj.is_active))
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        """Return what can't be edited: one's own rights; and only superusers make superusers."""
+        """Protect the user's own permissions. Only superusers make superusers."""
         fixed = ("reset_password", "role", "last_sign_in", "date_joined")
         if obj is not None and obj.pk == request.user.pk:
-            return (*fixed, *OWN_RIGHTS)
+            return (*fixed, *OWN_PERMISSIONS)
         return fixed if cast("User", request.user).is_superuser else (*fixed, "is_superuser")
 
     def get_object(
         self, request: HttpRequest, object_id: str, from_field: str | None = None
     ) -> User | None:
-        """Return somebody; two who take away each other's rights at the same moment don't both succeed."""
+        """Lock all users before a change, so that two Owners can't lock each other out concurrently."""
         if request.method == "POST" and transaction.get_connection().in_atomic_block:
             list(User.objects.select_for_update().order_by("pk").values_list("pk"))
             own = User.objects.filter(pk=cast("User", request.user).pk).first()
@@ -355,20 +351,21 @@ class StaffAdmin(UserAdmin, NobodyAboveAdmin):  # type: ignore[type-arg,misc]  #
         return found
 
     def may_reset(self, request: HttpRequest, user: User) -> bool:
-        """Tell whether somebody may: for others only, who turn their own off with password and code."""
+        # Their own password and second factor they change on pages that ask for both.
         return user.pk != request.user.pk and self.has_change_permission(request, user)
 
     def beside_form(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        """Return whether the page offers to reset two-factor."""
         if row is None:
             return {"show_save_and_add_another": False, "show_save_and_continue": False}
         return {"may_reset": row.second_factor and self.may_reset(request, row)}
 
     def reset_two_factor_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         user = self.row(request, object_id, self.may_reset)
-        said = "{} now signs in with the password alone, and can set up a new app."
+        message = "{} can now sign in with the password alone, and set up a new app."
         about = f"Member of staff: {user}"
-        return ask_why(self, request, user, RESET, verb=reset_two_factor, said=said, about=about)
+        return confirm_with_reason(
+            self, request, user, RESET, method=reset_two_factor, message=message, about=about
+        )
 
 
 def reset_two_factor(user: User, *, reason: str, by: Actor) -> None:
@@ -378,19 +375,19 @@ def reset_two_factor(user: User, *, reason: str, by: Actor) -> None:
 
 
 @admin.register(Group)
-class StaffGroupAdmin(GroupAdmin, NobodyAboveAdmin):  # type: ignore[misc]  # Unfold has no types.
-    rights_field = "permissions"
-    list_display = ("visible_name", "what_for")
+class StaffGroupAdmin(GroupAdmin, NoEscalationAdmin):  # type: ignore[misc]  # Unfold has no types.
+    permissions_field = "permissions"
+    list_display = ("visible_name", "purpose")
 
     def outranks(self, request: HttpRequest, row: Group) -> bool:
-        """Tell whether the group has rights that the member of staff has not, or is one of theirs."""
+        """Protect the user's own groups as well."""
         user = cast("User", request.user)
-        theirs = not user.is_superuser and user.groups.filter(pk=row.pk).exists()
-        return theirs or super().outranks(request, row)
+        is_own = not user.is_superuser and user.groups.filter(pk=row.pk).exists()
+        return is_own or super().outranks(request, row)
 
-    @display(description="what it is for")
-    def what_for(self, group: Group) -> str | None:
+    @display
+    def purpose(self, group: Group) -> str | None:
         return capfirst(ROLES.get(group.name))
 
-    def rights_in(self, row: Group) -> QuerySet[Permission]:
+    def permissions_in(self, row: Group) -> QuerySet[Permission]:
         return Permission.objects.filter(group=row.pk)

@@ -1,4 +1,4 @@
-"""What happened to an account and its keys, as its page lists it."""
+"""Entries of the timeline on an account's page."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -9,7 +9,7 @@ from django.db.models import CharField
 from django.db.models.functions import Cast
 from django.urls import reverse
 
-from accounts.admin.base import address
+from accounts.admin.base import change_url
 from accounts.models import Account, ApiKey, Event, EventType, PlanCode
 from accounts.quota.limits import moment
 from accounts.usage.batch import SERVICE
@@ -23,12 +23,11 @@ TIMELINE_SHOWN = 30
 BANS = {Action.BANNED: "gavel", Action.UNBANNED: "lock_open"}
 SUSPENSIONS = {Action.SUSPENDED: "pause_circle", Action.SUSPENSION_LIFTED: "play_circle"}
 ICONS = {Action.ISSUED: "key", Action.ROTATED: "autorenew", Action.REVOKED: "block"} | BANS
-WARNINGS = {EventType.QUOTA_REACHED: "Reached {}", EventType.KEY_EXPIRING: "Ends soon: {}"}
-FIELDS = ("name", "contact_email", "notes", "plan", "per_minute", "per_day")  # That staff change.
+WARNINGS = {EventType.QUOTA_REACHED: "Reached {}", EventType.KEY_EXPIRING: "Expires soon: {}"}
+FIELDS = ("name", "contact_email", "notes", "plan", "per_minute", "per_day")
 
 
-def of_keys(account: Account) -> list[Entry]:
-    """Return the newest that was done to its keys."""
+def key_entries(account: Account) -> list[Entry]:
     ids = account.keys.values_list(Cast("pk", CharField()))
     found = AuditEntry.objects.filter(model=ApiKey._meta.label_lower, object_id__in=ids, action__in=ICONS)
     newest = list(found[:TIMELINE_SHOWN])
@@ -47,11 +46,10 @@ def of_keys(account: Account) -> list[Entry]:
     ]
 
 
-def of_account(account: Account) -> Iterator[Entry]:
-    """Yield what staff changed of the account itself, with old and new values."""
+def account_entries(account: Account) -> Iterator[Entry]:
     for entry in AuditEntry.objects.about(account)[:TIMELINE_SHOWN]:
         changes = [
-            changed(name, entry.before.get(name), entry.after[name])
+            describe_change(name, entry.before.get(name), entry.after[name])
             for name in FIELDS
             if name in entry.after
         ]
@@ -66,8 +64,8 @@ def of_account(account: Account) -> Iterator[Entry]:
         yield Entry(entry.at, what, entry.actor_name, entry.reason, icon=icon)
 
 
-def changed(name: str, before: Any, after: Any) -> str:
-    """Return a change in words; of what the trail hides, only that it changed."""
+def describe_change(name: str, before: Any, after: Any) -> str:
+    """Describe a change; of values that the audit trail hides, only that they changed."""
     label = str(label_for_field(name, Account))
     if after == HIDDEN_NEW:
         return label
@@ -82,24 +80,23 @@ def display_value(name: str, value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else visible_name(str(value))
 
 
-def of_events(account: Account) -> list[Entry]:
-    """Return what an account was warned of: all else is on record elsewhere."""
-    told = Event.objects.filter(account_id=account.pk).alias(key=TwoFilterKey("id")).order_by("-key")
+def warning_entries(account: Account) -> list[Entry]:
+    """Return the warnings. Other events are in the timeline as changes."""
+    events = Event.objects.filter(account_id=account.pk).alias(key=TwoFilterKey("id")).order_by("-key")
     return [
         Entry(
             moment(event.created_at),
-            words.format(in_words(orjson.loads(event.data))),
+            text.format(describe_event(orjson.loads(event.data))),
             SERVICE.name,
-            link=address(event),
+            link=change_url(event),
             icon="notifications",
         )
-        for kind, words in WARNINGS.items()
-        for event in told.filter(type=kind)[:TIMELINE_SHOWN]
+        for kind, text in WARNINGS.items()
+        for event in events.filter(type=kind)[:TIMELINE_SHOWN]
     ]
 
 
-def in_words(data: dict[str, Any]) -> str:
-    """Return what an event is about."""
+def describe_event(data: dict[str, Any]) -> str:
     if "threshold" in data:
         return f"{data['threshold']}% of the {data['window']}'s requests"
     if "firstId" in data:

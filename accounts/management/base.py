@@ -1,4 +1,4 @@
-"""What the key commands share: finding a key, telling who acted, what is shown of a key."""
+"""Base classes and helpers of the commands about keys and accounts."""
 
 import getpass
 from argparse import ArgumentParser
@@ -14,12 +14,12 @@ from accounts.quota import publication
 from petstore.cache import redis_owner
 from petstore.management.base import JsonCommand, visible
 
-# What `describe` reads beside the key itself.
-SHOWN = ("account__plan", "account__quota", "standing")
+# Relations that `describe` needs.
+RELATED = ("account__plan", "account__quota", "standing")
 
 
 def operator() -> Actor:
-    """Return whoever runs the command, by the name of the operating system's user."""
+    """Return the operating system's user as the actor for the audit trail."""
     try:
         name = getpass.getuser()
     except (KeyError, OSError):  # A container's user may have no name.
@@ -28,15 +28,15 @@ def operator() -> Actor:
 
 
 def find_key(public_id: str) -> ApiKey:
-    """Return the key. Raises CommandError if there is none."""
+    """Raise CommandError if there is no such key."""
     try:
-        return ApiKey.objects.select_related(*SHOWN).get(public_id=public_id)
+        return ApiKey.objects.select_related(*RELATED).get(public_id=public_id)
     except ApiKey.DoesNotExist:
-        raise CommandError(f"No key has the id {visible(public_id)}. List them with list_keys.") from None
+        raise CommandError(f"No key has the ID {visible(public_id)}. List keys with list_keys.") from None
 
 
 def describe(key: ApiKey) -> dict[str, Any]:
-    """Return what may be shown of a key, for --json; what is used and the limit are its account's."""
+    """Represent a key for --json, without secrets. Usage and limit are those of its account."""
     now = timezone.now()
     banned_until = key.ban_end(now)
     return {
@@ -59,7 +59,7 @@ def describe(key: ApiKey) -> dict[str, Any]:
 
 
 def sentences(error: ValidationError) -> str:
-    """Return what is wrong; what is said of one field, with its name."""
+    """Join the messages, with the names of the fields."""
     if not hasattr(error, "error_dict"):
         return " ".join(error.messages)
     return " ".join(
@@ -70,9 +70,9 @@ def sentences(error: ValidationError) -> str:
 
 
 class KeyCommand(JsonCommand):
-    """A command about keys. `run` does the work and raises ValidationError for what can't be done."""
+    """Subclasses implement `run`. It may raise ValidationError."""
 
-    publishes = True  # What it changes goes to Redis.
+    publishes = True  # Whether it changes cached key records in Redis.
 
     def handle(self, *args: Any, **options: Any) -> None:
         if self.publishes:
@@ -88,19 +88,19 @@ class KeyCommand(JsonCommand):
         raise NotImplementedError
 
 
-class KeyVerbCommand(KeyCommand):
-    """A command that does something to one key, for a reason."""
+class KeyActionCommand(KeyCommand):
+    """Calls a method of one key with a reason."""
 
-    verb: Callable[..., None]  # Of ApiKey.
+    action: Callable[..., None]  # A method of ApiKey.
     done: str
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
-        parser.add_argument("id", help="The key's public id.")
-        parser.add_argument("--reason", required=True, metavar="TEXT", help="Why; kept with the key.")
+        parser.add_argument("id", help="The key's public ID.")
+        parser.add_argument("--reason", required=True, metavar="TEXT", help="Stored in the key's history.")
 
     def run(self, options: dict[str, Any]) -> None:
         key = find_key(options["id"])
-        type(self).verb(key, reason=options["reason"], by=operator())
+        type(self).action(key, reason=options["reason"], by=operator())
         text = f"Done. Key {key.public_id} of {visible(key.account.name)} is {self.done}."
         self.answer(options, describe(key), text)

@@ -1,4 +1,4 @@
-"""Pets, categories and orders in the back office."""
+"""The admin of pets, categories and orders."""
 
 from inventory.admin import dashboard, orders, pets
 

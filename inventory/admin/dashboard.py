@@ -1,4 +1,4 @@
-"""The cards about orders and pets."""
+"""Dashboard cards about orders and pets."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from django.http import HttpRequest
 from django.urls import reverse
 
-from inventory.admin.status_tabs import in_stages
+from inventory.admin.status_tabs import stage_counts
 from inventory.models import PetStatus, Stage
 from inventory.stock import Stock, snapshot
 from petstore.backoffice.charts import BarChart, Series
@@ -15,7 +15,7 @@ from petstore.backoffice.dashboard import Card, Step, listing, makes_cards
 from petstore.backoffice.navigation import may_view
 from petstore.db.names import visible_name
 
-MOST_CATEGORIES = 12  # In the chart, those with the most pets.
+MOST_CATEGORIES = 12  # In the chart: the largest.
 WAITING = {
     Stage.TO_APPROVE: ("for approval", "approval", "Approve"),
     Stage.TO_SHIP: ("to be shipped", "local_shipping", "Ship"),
@@ -39,14 +39,14 @@ def cards(request: HttpRequest) -> Iterator[Card]:
 
 
 def orders(request: HttpRequest, stock: Stock | None) -> Card:
-    numbers = in_stages(stock, WAITING)
+    numbers = stage_counts(stock, WAITING)
     link = {stage: listing("inventory_order", stage=stage) for stage in Stage}
     changes = request.user.has_perm("inventory.change_order")
     steps = []
-    for stage, (meaning, icon, verb) in WAITING.items():
+    for stage, (meaning, icon, action) in WAITING.items():
         if changes and (number := numbers[stage].at_least):
             text = f"{numbers[stage].text} {'order waits' if number == 1 else 'orders wait'} {meaning}."
-            steps.append(Step(1, icon, text, verb, link[stage]))
+            steps.append(Step(1, icon, text, action, link[stage]))
     waiting = [
         (stage.label, f"wait {meaning}", numbers[stage].text, link[stage])
         for stage, (meaning, _, _) in WAITING.items()
@@ -58,31 +58,31 @@ def pets(request: HttpRequest, stock: Stock | None) -> Card:
     if stock is None:
         return Card("pets", "right", 1, {})
     chart = stock_chart(stock)
-    facts = {
+    context = {
         "counted_at": stock.counted_at,
         "chart": chart if chart.total else None,
         "categories_left_out": len(stock.categories) - len(chart.labels),
         "link": listing("inventory_pet"),
     }
-    add = Step(4, "pets", "The shop has no pets.", "Add the first pet", reverse("admin:inventory_pet_add"))
-    asks = not chart.total and request.user.has_perm("inventory.add_pet")
-    return Card("pets", "right", 1, facts, [add] if asks else [])
+    add = Step(4, "pets", "There are no pets yet.", "Add the first pet", reverse("admin:inventory_pet_add"))
+    offers_to_add = not chart.total and request.user.has_perm("inventory.add_pet")
+    return Card("pets", "right", 1, context, [add] if offers_to_add else [])
 
 
 def stock_chart(stock: Stock) -> BarChart:
-    """Return the pets of the largest categories, a bar for each; the totals are of all."""
-    kept = [row for row in stock.categories if row.total]
-    shown = sorted(kept, key=lambda row: -row.total)[:MOST_CATEGORIES]
+    """Chart the largest categories. The totals include all categories."""
+    filled = [row for row in stock.categories if row.total]
+    largest = sorted(filled, key=lambda row: -row.total)[:MOST_CATEGORIES]
 
     def series(status: PetStatus) -> Series:
         return Series(
             status.label,
             STATUS_COLOURS[status],
-            [getattr(row, status.value) for row in shown],
+            [getattr(row, status.value) for row in largest],
             listing("inventory_pet", status__exact=status.value),
             [
                 listing("inventory_pet", category__id__exact=row.category_id, status__exact=status.value)
-                for row in shown
+                for row in largest
             ],
             stock.pets(status.value),
         )
@@ -91,8 +91,8 @@ def stock_chart(stock: Stock) -> BarChart:
         "Pets by category and status",
         "pets",
         "Category",
-        [visible_name(row.name) for row in shown],
+        [visible_name(row.name) for row in largest],
         [series(status) for status in PetStatus],
-        [listing("inventory_pet", category__id__exact=row.category_id) for row in shown],
+        [listing("inventory_pet", category__id__exact=row.category_id) for row in largest],
         horizontal=True,
     )

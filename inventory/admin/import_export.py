@@ -1,7 +1,6 @@
-"""Pets by file in the back office: a preview of each bad line, then all of it or nothing.
+"""Import and export of pets in the back office. An import has a preview, and adds all pets or none.
 
-Reading, checking and writing are `inventory.import_export`'s, so a file gets the same decision here as from
-`manage.py import_pets`: the same line numbers, encodings, quotes and rules.
+Reading, validation and writing are those of `inventory.import_export`, as in `manage.py import_pets`.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from django.utils.decorators import method_decorator
 from django.views.decorators.http import require_POST
 from unfold.widgets import UnfoldAdminFileFieldWidget, UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget
 
-from inventory.admin.shared import ActingAdmin
+from inventory.admin.shared import RowActionsAdmin
 from inventory.import_export import STREAM, add, category_ids, checked, export, format_of, snapshot
 from inventory.import_export.checking import IN_WORDS, MAIN_COLUMNS, Report, Row
 from inventory.import_export.writing import CSV_COLUMNS, write
@@ -45,29 +44,29 @@ PETS_SHOWN = 20
 MOST_EXPORTED = 100_000
 TITLES = {"csv": "CSV", "jsonl": "JSON Lines"}
 TOO_BIG = (
-    f"That is too much to import here: at most {MOST_PETS:,} pets and {MOST_BYTES // 2**20} MB. "
-    "Split it, or ask whoever runs the service to run `manage.py import_pets`."
+    f"The file is too large: the limit is {MOST_PETS:,} pets and {MOST_BYTES // 2**20} MB. "
+    "Split it, or ask an operator to run `manage.py import_pets`."
 )
-NEITHER = "Paste the pets, or choose a file."
-BOTH = "You pasted pets and chose a file. Empty one of them."
+NEITHER = "Paste pets or choose a file."
+BOTH = "You pasted pets and chose a file. Remove one of them."
 PASTED = "the pasted text"
-UNKNOWN_FORMAT = "The file's name ends neither in .csv nor in .jsonl. Choose what it is."
+UNKNOWN_FORMAT = "The file name ends in neither .csv nor .jsonl. Choose the format."
 TOO_MANY = (
-    f"More than {MOST_EXPORTED:,} pets are in this list. Narrow it with filters, or ask whoever runs the "
-    "service to run `manage.py export_pets`."
+    f"This list has more than {MOST_EXPORTED:,} pets. Narrow it with filters, or ask an operator to run "
+    "`manage.py export_pets`."
 )
 NOT_IMPORTED = "Nothing was imported: {}. Check the pets again."
 EXPORT = Question("Export pets", "Export", "", gives_file=True)
 GONE = (
-    "These pets are no longer kept: they were imported or replaced by others, or an hour has passed. "
-    "If they are not in the list, paste them or choose the file again."
+    "This preview is no longer stored: the pets have been imported, another preview has replaced it, or an "
+    "hour has passed. If the pets are not in the list, check them again."
 )
 
 
 class ImportForm(forms.Form):
     pasted = MultilineField(
         required=False,
-        strip=False,  # A tab at the end is an empty value.
+        strip=False,  # A trailing tab is an empty value.
         label="Paste pets",
         widget=UnfoldAdminTextareaWidget(
             attrs={"rows": 8, "placeholder": "name,category\nBella,Dogs", "wrap": "off"}
@@ -82,12 +81,11 @@ class ImportForm(forms.Form):
     )
     format = forms.ChoiceField(
         required=False,
-        choices=[("", "By the ending of the file's name; what is pasted is CSV"), *TITLES.items()],
+        choices=[("", "From the file extension; pasted text is CSV"), *TITLES.items()],
         widget=UnfoldAdminSelectWidget,
     )
 
     def clean(self) -> dict[str, Any]:
-        """Find out the format, and check the pets."""
         cleaned = super().clean() or {}
         if self.errors:
             return cleaned
@@ -119,13 +117,13 @@ class ExportForm(forms.Form):
 
 
 def check(content: bytes, file_format: str) -> tuple[Report, list[Row]]:
-    """Return what import_pets would say of the file, and the good rows."""
+    """Validate the file as import_pets does, and return the report with the good rows."""
     report = Report(room=PROBLEMS_SHOWN)
     batches = checked(io.BytesIO(content), file_format, report, MOST_PETS + 1)
     return report, [row for rows in batches for row in rows]
 
 
-class PetExchange(ActingAdmin):
+class PetImportExportAdmin(RowActionsAdmin):
     list_pages = MappingProxyType(
         {
             "import/": ("import", "add"),
@@ -136,11 +134,11 @@ class PetExchange(ActingAdmin):
     )
 
     def import_view(self, request: HttpRequest) -> HttpResponse:
-        """Check a file and show what it would do; keep it if it is all good."""
+        """Validate a file and show a preview. Store it for import if every line is good."""
         form = ImportForm(request.POST, request.FILES) if request.method == "POST" else ImportForm()
         context: dict[str, Any] = {"form": form, "columns": MAIN_COLUMNS, "columns_in_words": IN_WORDS}
         pasted = form.fields["pasted"].widget.attrs
-        pasted["autofocus"] = not form.is_bound  # Or what was found is out of sight.
+        pasted["autofocus"] = not form.is_bound  # Focus would scroll the report out of view.
         if form.is_valid():
             given = form.cleaned_data
             context |= self.preview(given["report"], given["rows"], given["name"])
@@ -172,7 +170,7 @@ class PetExchange(ActingAdmin):
         }
 
     def import_template_view(self, request: HttpRequest) -> FileResponse:
-        """Send a file to begin with: the names of the columns, and a pet."""
+        """Send a CSV file with the header and an example."""
         category = Category.objects.order_by("name").first()
         file = io.BytesIO()
         name = category.name if category else "Dogs"
@@ -185,7 +183,7 @@ class PetExchange(ActingAdmin):
 
     @method_decorator(require_POST)
     def process_import_view(self, request: HttpRequest) -> HttpResponse:
-        """Import the file that was previewed: once, however often the button is pressed."""
+        """Import the previewed file, once even if the form is submitted twice."""
         page = "import"
         try:
             text, level, page = self.add_upload(request), messages.SUCCESS, "changelist"
@@ -194,25 +192,25 @@ class PetExchange(ActingAdmin):
         except ValidationError as error:
             text, level = str(error.message), messages.ERROR
         except IntegrityError:
-            logger.exception("The database refused an import.")
-            text, level = NOT_IMPORTED.format("the database refused it"), messages.ERROR
+            logger.exception("The database rejected an import.")
+            text, level = NOT_IMPORTED.format("the database rejected it"), messages.ERROR
         self.message_user(request, text, level)
         return redirect(f"admin:inventory_pet_{page}")
 
     def add_upload(self, request: HttpRequest) -> str:
-        """Add the pets of the waiting file and forget it; return what was done.
+        """Add the pets and delete the upload. Return a message.
 
-        Raises PetUpload.DoesNotExist, and ValidationError if a category has gone since the preview.
+        Raises PetUpload.DoesNotExist, and ValidationError if a category was deleted since the preview.
         """
         with transaction.atomic():
             waiting = PetUpload.objects.waiting(
                 cast("User", request.user).pk, request.POST.get("upload", "")
             )
             upload = waiting.select_for_update().get()
-            # Checked again, since categories may have gone; nothing of it is trusted to the browser.
+            # Validated again, since categories may have been deleted.
             report, rows = check(bytes(upload.content), upload.file_format)
             if report.bad:
-                raise ValidationError(NOT_IMPORTED.format("a category is no longer there"))
+                raise ValidationError(NOT_IMPORTED.format("a category no longer exists"))
             add([rows])
             pets = counted(len(rows), "pet")
             self.log_addition(request, upload, f"Imported {pets} from {upload.file_name}.")
@@ -220,16 +218,16 @@ class PetExchange(ActingAdmin):
         return f"{pets} imported from {upload.file_name}."
 
     def export_view(self, request: HttpRequest) -> Any:
-        """Ask for the format, then send the pets that filters and search of the list let through."""
+        """Export the pets that match the filters and the search of the list."""
         pets: PetQuerySet = self.get_changelist_instance(request).get_queryset(request)
 
         def send(given: dict[str, Any]) -> FileResponse:
             if pets.order_by("id")[MOST_EXPORTED : MOST_EXPORTED + 1].exists():
                 raise ValidationError(TOO_MANY)
-            ending = given["format"]
+            file_format = given["format"]
             with snapshot():
-                write_pets = partial(write, export(pets), file_format=ending, for_spreadsheets=True)
-                return send_export(request, Pet, f"pets.{ending}", write_pets)
+                write_pets = partial(write, export(pets), file_format=file_format, for_spreadsheets=True)
+                return send_export(request, Pet, f"pets.{file_format}", write_pets)
 
         which = "All pages of the list, with its filters and search." if request.GET else "All pets."
         about = f"{which} The columns are {', '.join(CSV_COLUMNS)}."

@@ -1,4 +1,4 @@
-"""Orders in the back office: what staff do to them, what they are asked first, and what they are told."""
+"""Admin of orders: list, actions, and panels on the pages of accounts and events."""
 
 from __future__ import annotations
 
@@ -20,10 +20,17 @@ from unfold.widgets import UnfoldAdminTextInputWidget
 
 from accounts.admin import accounts, events
 from accounts.admin.accounts import Panel
-from accounts.admin.base import address
+from accounts.admin.base import change_url
 from accounts.models import Account
-from inventory.admin.shared import COLOURS, ActingAdmin, Verb, label, numbered, steps_of
-from inventory.admin.status_tabs import StageFilter, example, literally, tabs
+from inventory.admin.shared import (
+    COLOURS,
+    RowAction,
+    RowActionsAdmin,
+    label,
+    parse_reference,
+    status_history,
+)
+from inventory.admin.status_tabs import StageFilter, example, tabs, with_literals
 from inventory.models import LIVE, Order, OrderStatus, Pet, Stage
 from petstore.backoffice.changelist import TimeFilter, row_id
 from petstore.backoffice.confirmation import Question, ReasonForm, confirm
@@ -33,23 +40,22 @@ from petstore.backoffice.navigation import may_view
 from petstore.backoffice.palette import MOST, SHORTEST_VERB, Result
 from petstore.db.keysets import OneFilterKey
 
-MOST_ACCOUNTS = 100  # That one search by name follows.
-ON_ACCOUNT = 10  # Orders on the page of an account,
-IN_TIMELINE = 30  # and those whose steps are in its timeline.
+MOST_ACCOUNTS = 100  # Accounts that a search by name follows.
+ON_ACCOUNT = 10  # Orders in the panel of an account.
+IN_TIMELINE = 30  # Orders whose history is in the timeline of an account.
 A_YEAR = timedelta(days=365)
 WAITING = {"approve": Stage.TO_APPROVE, "ship": Stage.TO_SHIP, "deliver": Stage.SHIPPED}
-SEEN = "Clients see the ship date in their order."
+SHIP_DATE_VISIBLE = "Clients see the ship date of their order."
 
 
 class ShipDateForm(forms.Form):
     ship_date = forms.DateTimeField(
         label="Ship date",
         widget=UnfoldAdminTextInputWidget(attrs={"type": "datetime-local"}),
-        help_text="Date and time in UTC, within a year from now.",
+        help_text="Date and time in UTC, at most a year from now.",
     )
 
     def clean_ship_date(self) -> datetime:
-        """Refuse a date that is likely mistyped."""
         ship_date: datetime = self.cleaned_data["ship_date"]
         if abs(ship_date - timezone.now()) > A_YEAR:
             raise ValidationError("This is more than a year from now. Choose another date.")
@@ -57,18 +63,17 @@ class ShipDateForm(forms.Form):
 
 
 @dataclass(frozen=True)
-class OrderVerb(Verb):
+class OrderAction(RowAction):
     allowed: tuple[OrderStatus, ...]
-    method: str  # Of Order, which takes who does it and what was filled in.
-    shipped: bool | None = None  # Only for orders that have a ship date, or for those that have none.
+    method: str  # A method of Order that takes `by` and the form's data.
+    shipped: bool | None = None  # If set, only for orders with, or without, a ship date.
 
-    def suits(self, order: Order) -> bool:
-        """Tell whether it may be done to an order as it is now."""
-        dated = self.shipped is None or self.shipped == (order.ship_date is not None)
-        return dated and order.status in self.allowed
+    def applies_to(self, order: Order) -> bool:
+        ship_date_fits = self.shipped is None or self.shipped == (order.ship_date is not None)
+        return ship_date_fits and order.status in self.allowed
 
-    def why_not(self, row: Order) -> tuple[str, str] | None:
-        if self.suits(row):
+    def reason_to_skip(self, row: Order) -> tuple[str, str] | None:
+        if self.applies_to(row):
             return None
         if row.status in self.allowed:
             date = "a ship date, which can be changed" if row.ship_date else "no ship date yet"
@@ -80,37 +85,35 @@ class OrderVerb(Verb):
         getattr(row, self.method)(by=by, **given)
 
 
-VERBS = {
-    "approve": OrderVerb("Approve", "approved", (OrderStatus.PLACED,), "approve"),
-    "ship": OrderVerb("Ship now", "shipped", (OrderStatus.APPROVED,), "ship", shipped=False),
-    "ship_later": OrderVerb(
+ACTIONS = {
+    "approve": OrderAction("Approve", "approved", (OrderStatus.PLACED,), "approve"),
+    "ship": OrderAction("Ship now", "shipped", (OrderStatus.APPROVED,), "ship", shipped=False),
+    "ship_later": OrderAction(
         "Ship on a date...",
         "given a ship date",
         (OrderStatus.APPROVED,),
         "ship",
         shipped=False,
         form=ShipDateForm,
-        question=Question("Ship {} on a date", "Set the ship date", SEEN),
+        question=Question("Ship {} on a date", "Set the ship date", SHIP_DATE_VISIBLE),
     ),
-    "deliver": OrderVerb(
+    "deliver": OrderAction(
         "Deliver...",
         "delivered",
         (OrderStatus.APPROVED,),
         "deliver",
-        question=Question(
-            "Deliver {}", "Deliver", "The pet is handed over and sold. A delivered order is final."
-        ),
+        question=Question("Deliver {}", "Deliver", "The pet becomes sold. This can't be undone."),
     ),
-    "change_ship_date": OrderVerb(
+    "change_ship_date": OrderAction(
         "Change ship date...",
         "given another ship date",
         (OrderStatus.APPROVED,),
         "ship",
         shipped=True,
         form=ShipDateForm,
-        question=Question("Change the ship date of {}", "Change the ship date", SEEN),
+        question=Question("Change the ship date of {}", "Change the ship date", SHIP_DATE_VISIBLE),
     ),
-    "cancel": OrderVerb(
+    "cancel": OrderAction(
         "Cancel...",
         "cancelled",
         LIVE,
@@ -119,7 +122,7 @@ VERBS = {
         question=Question(
             "Cancel {}",
             "Cancel the order",
-            "The pet is available to others again. A cancelled order is final.",
+            "The pet becomes available again. This can't be undone.",
             danger=True,
         ),
     ),
@@ -132,8 +135,8 @@ class PlacedFilter(TimeFilter, DropdownFilter):
 
 
 @admin.register(Order)
-class OrderAdmin(ActingAdmin):
-    """Orders are placed by clients. Staff approve, ship, deliver and cancel them."""
+class OrderAdmin(RowActionsAdmin):
+    """Clients place orders. Staff approve, ship, deliver and cancel them."""
 
     can_add = can_delete = False
     list_display = ["id", "status_badge", "account", "pet", "ship_date", "created_at"]
@@ -142,29 +145,30 @@ class OrderAdmin(ActingAdmin):
     keys = MappingProxyType({("status__exact",): OneFilterKey("id")})
     list_select_related = ["account", "pet"]
     search_fields = ["account__name"]
-    search_help_text = "An order's or a pet's id, or a part of an account's name"
+    search_help_text = "The ID of an order or a pet, or part of an account's name"
     fields = readonly_fields = ("account", "pet", "status", "ship_date", "created_at", "updated_at")
     change_form_outer_before_template: Any = "admin/inventory/order/next.html"
     row_pages = {"act/<slug:name>/": "act"}
-    verbs = VERBS
+    row_actions = ACTIONS
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         return super().changelist_view(request, (extra_context or {}) | {"tabs": tabs(request)})
 
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
-        """Return the verbs; on a tab, those that suit its orders."""
+        """Offer on a tab only the actions that apply to its orders."""
         actions, order = super().get_actions(request), example(request)
-        return {name: act for name, act in actions.items() if order is None or VERBS[name].suits(order)}
+        return {
+            name: act for name, act in actions.items() if order is None or ACTIONS[name].applies_to(order)
+        }
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
-        """Save nothing: orders change by their verbs alone."""
+        """Do nothing: orders change only by actions."""
 
     def search(self, request: HttpRequest, rows: QuerySet[Order], term: str) -> QuerySet[Order]:
-        """Search by ids and by accounts; accounts are few, so they are found first."""
         named = Account.objects.filter(name__search_key__contains=term)
         accounts = list(named.values_list("pk")[: MOST_ACCOUNTS + 1])
         if len(accounts) > MOST_ACCOUNTS:
-            text = f"More than {MOST_ACCOUNTS} accounts have this in their name. Type more of it."
+            text = f"More than {MOST_ACCOUNTS} account names contain this. Type more of the name."
             self.message_user(request, text, messages.WARNING)
         found = Q(account_id__in=[pk for (pk,) in accounts[:MOST_ACCOUNTS]])
         if (pk := row_id(term)) is not None:
@@ -172,74 +176,76 @@ class OrderAdmin(ActingAdmin):
         return rows.filter(found)
 
     def find(self, request: HttpRequest, term: str) -> Iterator[Result]:
-        """Yield the order of an id, what may be done to it now, and what waits to be done."""
-        wanted, pk = numbered(term, "order")
+        """Find an order by ID, the actions that apply to it, and orders that wait for an action."""
+        wanted, pk = parse_reference(term, "order")
         acts = request.user.has_perm("inventory.change_order")
         for order in Order.objects.filter(pk=pk).select_related("account", "pet") if pk is not None else ():
             about = f"{order.get_status_display()}, {label(order.pet)} for {order.account}"
             if not wanted:
-                yield Result(1, "receipt_long", f"Order {pk}", about, address(order))
-            # Ship now and ship later are one word to search for, and one page.
-            words = dict.fromkeys(name.split("_")[0] for name, verb in VERBS.items() if verb.suits(order))
+                yield Result(1, "receipt_long", f"Order {pk}", about, change_url(order))
+            # "ship" and "ship_later" share a word and a page.
+            words = dict.fromkeys(
+                name.split("_")[0] for name, action in ACTIONS.items() if action.applies_to(order)
+            )
             for word in words:
                 if acts and word.startswith(wanted):
                     title = f"{word.capitalize()} order {pk}"
-                    yield Result(1 if wanted else 2, "receipt_long", title, about, address(order))
-        verb = term.lower().removesuffix("s").removesuffix("order").strip()
+                    yield Result(1 if wanted else 2, "receipt_long", title, about, change_url(order))
+        action = term.lower().removesuffix("s").removesuffix("order").strip()
         for word, stage in WAITING.items():
-            if acts and len(verb) >= SHORTEST_VERB and word.startswith(verb):
+            if acts and len(action) >= SHORTEST_VERB and word.startswith(action):
                 orders = listing("inventory_order", stage=stage)
                 yield Result(1, "receipt_long", f"Orders to {word}", "", orders)
-                found = Order.objects.filter(literally(stage.orders)).select_related("account", "pet")
+                found = Order.objects.filter(with_literals(stage.orders)).select_related("account", "pet")
                 for order in found.order_by("id")[:MOST]:
                     about = f"{label(order.pet)} for {order.account}"
                     title = f"{word.capitalize()} order {order.pk}"
-                    yield Result(2, "receipt_long", title, about, address(order))
+                    yield Result(2, "receipt_long", title, about, change_url(order))
 
     def beside_form(self, request: HttpRequest, row: Order) -> dict[str, Any]:
-        """Return a button for all that may be done now, and the order's history."""
         may = self.has_change_permission(request, row)
-        verbs = [
-            (reverse("admin:inventory_order_act", args=[row.pk, name]), name, verb)
-            for name, verb in VERBS.items()
-            if may and verb.suits(row)
+        row_actions = [
+            (reverse("admin:inventory_order_act", args=[row.pk, name]), name, action)
+            for name, action in ACTIONS.items()
+            if may and action.applies_to(row)
         ]
         return {
-            "badge": {"text": standing(row), "type": COLOURS[row.status]},
-            "verbs": verbs,
+            "badge": {"text": status_text(row), "type": COLOURS[row.status]},
+            "row_actions": row_actions,
             "show_save": False,
             "show_save_and_continue": False,
             "show_close": True,
             "history_title": "History of the order",
-            "history": steps_of(row),
+            "history": status_history(row),
         }
 
     def act_view(self, request: HttpRequest, object_id: str, name: str) -> HttpResponse:
-        """Do something to one order; ask first where it is final or needs to know more."""
+        """Confirm and perform an action on one order."""
         order: Order = self.row(request, object_id, self.has_change_permission)
-        if (verb := VERBS.get(name)) is None:
+        if (action := ACTIONS.get(name)) is None:
             raise Http404
-        back = address(order)
-        plain = Question(f"{verb.description}: {{}}", verb.description, "The order goes on.")
-        question = (verb.question or plain).about(str(order))
+        back = change_url(order)
+        plain = Question(
+            f"{action.description}: {{}}", action.description, "It moves on to its next status."
+        )
+        question = (action.question or plain).about(str(order))
 
         def act(given: dict[str, Any]) -> HttpResponse:
-            self.carry_out(request, [order], verb, given)
+            self.carry_out(request, [order], action, given)
             return HttpResponseRedirect(back)
 
         return confirm(
-            self, request, question, verb.form, act, back=back, rows=[(order.pk, self.in_words(order))]
+            self, request, question, action.form, act, back=back, rows=[(order.pk, self.describe(order))]
         )
 
-    def said(self, rows: list[Order]) -> str:
-        return f"{str(rows[0]).capitalize()} is" if len(rows) == 1 else super().said(rows)
+    def subject(self, rows: list[Order]) -> str:
+        return f"{str(rows[0]).capitalize()} is" if len(rows) == 1 else super().subject(rows)
 
-    def in_words(self, row: Order) -> str:
+    def describe(self, row: Order) -> str:
         return f"Order {row.pk}: {label(row.pet)} for {row.account}"
 
 
-def standing(order: Order) -> str:
-    """Return an order's status, with its ship date once it is approved."""
+def status_text(order: Order) -> str:
     status = str(order.get_status_display())
     if order.status != OrderStatus.APPROVED or order.ship_date is None:
         return status
@@ -251,7 +257,6 @@ def standing(order: Order) -> str:
 
 
 def orders_of(account: Account, request: HttpRequest) -> Panel | None:
-    """Return the latest orders of an account, for who may see orders."""
     if not may_view(request, "inventory.order"):
         return None
     latest = Order.objects.filter(account=account).newest_first()
@@ -263,7 +268,7 @@ def orders_of(account: Account, request: HttpRequest) -> Panel | None:
             f"{event.to_status if event.to_status != event.from_status else 'ship date set'}",
             event.by,
             event.reason,
-            link=address(order),
+            link=change_url(order),
             icon="receipt_long",
         )
         for order in orders
@@ -273,7 +278,6 @@ def orders_of(account: Account, request: HttpRequest) -> Panel | None:
 
 
 def order_and_pet(account_id: int, data: dict[str, Any]) -> Iterator[Model]:
-    """Yield the order and the pet that an event is about, as they are now."""
     if "order" in data:
         for order in Order.objects.filter(pk=data["order"]["id"]).select_related("pet"):
             yield from (order, order.pet)

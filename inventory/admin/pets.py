@@ -1,4 +1,4 @@
-"""Pets and their categories in the back office, and moving many pets at once."""
+"""Admin of pets and categories."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from django.utils.html import format_html
 from unfold.contrib.filters import admin as filters
 from unfold.widgets import UnfoldAdminTextInputWidget
 
-from accounts.admin.base import address
+from accounts.admin.base import change_url
 from inventory import stock
-from inventory.admin.import_export import PetExchange
-from inventory.admin.shared import SearchedFilter, Verb, label, numbered, staff, steps_of
+from inventory.admin.import_export import PetImportExportAdmin
+from inventory.admin.shared import RowAction, SearchedFilter, label, parse_reference, staff, status_history
 from inventory.members import PET
 from inventory.models import LIVE, Category, IllegalMoveError, Pet, PetStatus
 from inventory.search import Folded, starting_with
@@ -31,13 +31,11 @@ from petstore.db.keysets import OneFilterKey, TwoFilterKey
 
 
 class PetForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its stubs only.
-    """A pet; its status moves as the rules allow, with a reason where they ask for one."""
-
     reason = forms.CharField(
         required=False,
         max_length=255,
         widget=UnfoldAdminTextInputWidget,
-        help_text="Why the status changes; needed when a pet is returned.",
+        help_text="Why the status changes. Required when a sold pet becomes available again.",
     )
 
     class Meta:
@@ -45,7 +43,7 @@ class PetForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its stub
         fields = PET.form_fields
 
     def clean(self) -> dict[str, Any]:
-        """Refuse a step that is not legal."""
+        """Validate the change of status against the allowed transitions."""
         cleaned = super().clean() or {}
         before = Pet.objects.filter(pk=self.instance.pk).first()
         status = cleaned.get("status")
@@ -59,14 +57,17 @@ class PetForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its stub
 
 
 @dataclass(frozen=True)
-class PetVerb(Verb):
+class PetAction(RowAction):
     to: PetStatus
-    returns: bool = False  # What is sold, and nothing else: taking stock back is never a side effect.
+    returns: bool = False  # Applies only to sold pets. Other actions never return a sold pet to stock.
 
-    def why_not(self, row: Pet) -> tuple[str, str] | None:
+    def reason_to_skip(self, row: Pet) -> tuple[str, str] | None:
         order = row.orders.filter(status__in=LIVE).first()
         if order is not None:
-            return "a waiting order holds them; cancel or deliver it", f"{label(row)} in order {order.pk}"
+            return (
+                "they have an open order; cancel or deliver it first",
+                f"{label(row)} in order {order.pk}",
+            )
         if self.returns:
             reason = "" if row.status == PetStatus.SOLD else "only sold pets can be returned"
         elif row.status == self.to:
@@ -83,11 +84,11 @@ class PetVerb(Verb):
         return f"{self.done.capitalize()}{f': {reason}' if reason else '.'}"
 
 
-VERBS = {
-    "make_available": PetVerb("Make available", "made available", PetStatus.AVAILABLE),
-    "set_pending": PetVerb("Set pending", "set pending", PetStatus.PENDING),
-    "mark_sold": PetVerb("Mark sold", "marked sold", PetStatus.SOLD),
-    "return_to_stock": PetVerb(
+ACTIONS = {
+    "make_available": PetAction("Make available", "made available", PetStatus.AVAILABLE),
+    "set_pending": PetAction("Set pending", "set pending", PetStatus.PENDING),
+    "mark_sold": PetAction("Mark sold", "marked sold", PetStatus.SOLD),
+    "return_to_stock": PetAction(
         "Return to stock...",
         "returned to stock",
         PetStatus.AVAILABLE,
@@ -96,15 +97,15 @@ VERBS = {
         question=Question(
             "Return {} to stock",
             "Return to stock",
-            "The pets that are sold become available again. Others stay as they are.",
+            "Sold pets become available again. Others don't change.",
         ),
     ),
 }
 
 
 @admin.register(Pet)
-class PetAdmin(PetExchange):
-    """The pets. No page of theirs grows slow with a million of them."""
+class PetAdmin(PetImportExportAdmin):
+    """Every query is by an index, for a million pets."""
 
     form = PetForm
     list_display = ["visible_name", "id", "status_badge", "category", "updated_at"]
@@ -117,14 +118,14 @@ class PetAdmin(PetExchange):
     )
     expressions = MappingProxyType({"folded": Folded("name")})
     list_select_related = ["category"]
-    ordering = ["-id"]  # What was added last is seen first.
+    ordering = ["-id"]
     search_fields = ["name"]
-    search_help_text = "The start of a name, or an id"
+    search_help_text = "The start of a name, or an ID"
     autocomplete_fields = ["category"]
     fields = [*PET.form_fields, "reason", "created_at", "updated_at"]
     readonly_fields = ["created_at", "updated_at"]
-    verbs = VERBS
-    instead_of_deleting = "Mark it sold, and no client can order it."
+    row_actions = ACTIONS
+    instead_of_deleting = "Mark it sold instead: clients can't order it then."
     offers = (
         Offer("add", "Add a pet"),
         Offer("upload", "Import pets", "import"),
@@ -132,27 +133,25 @@ class PetAdmin(PetExchange):
     )
 
     def get_sortable_by(self, request: HttpRequest) -> Any:
-        """Sort by id, but what was searched for by name is in the order of names."""
+        """Allow sorting by ID, except of search results, which are in the order of the name index."""
         return [] if request.GET.get(SEARCH_VAR) else ["id"]
 
     def search(self, request: HttpRequest, rows: QuerySet[Pet], term: str) -> QuerySet[Pet]:
-        """Search by the start of the name, all words as one, or by id."""
         pk = row_id(term)
         return starting_with(rows, term, or_else=None if pk is None else Q(pk=pk))
 
     def find(self, request: HttpRequest, term: str) -> Iterator[Result]:
-        """Yield the pet of an id, and pets by the start of the name, in the order of the index."""
-        verb, pk = numbered(term, "pet")
+        action, pk = parse_reference(term, "pet")
         pets = Pet.objects.select_related("category")
-        exact = list(pets.filter(pk=pk)) if pk is not None and not verb else []
+        exact = list(pets.filter(pk=pk)) if pk is not None and not action else []
         others = [pet for pet in starting_with(pets, term)[: MOST + 1] if pet not in exact]
         for rank, found in ((1, exact), (2, others[:MOST])):
             for pet in found:
                 about = f"Pet, {pet.get_status_display().lower()}, {pet.category}"
-                yield Result(rank, "pets", label(pet), about, address(pet))
+                yield Result(rank, "pets", label(pet), about, change_url(pet))
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
-        """Save what was edited; the status only by a move."""
+        """Change the status with `move`, which checks it and records the event."""
         if not change:
             obj.save()
             return
@@ -160,16 +159,15 @@ class PetAdmin(PetExchange):
         if "status" in form.changed_data:
             try:
                 obj.move(PetStatus(obj.status), by=staff(request), reason=form.cleaned_data["reason"])
-            except IllegalMoveError as error:  # Somebody was faster.
+            except IllegalMoveError as error:  # Changed since the form was validated.
                 self.message_user(request, error.message, messages.ERROR)
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
-        """Fill in the category of the pet that was added before."""
         pk = row_id(request.GET.get("category"))
         return {"category": pk} if pk and Category.objects.filter(pk=pk).exists() else {}
 
     def response_add(self, request: HttpRequest, obj: Pet, post_url_continue: Any = None) -> HttpResponse:
-        """Go on with a pet of the same category, or to the list from its start: the new pet is there."""
+        """Offer the next pet in the same category after "Save and add another"."""
         response = super().response_add(request, obj, post_url_continue)
         if "_addanother" in request.POST:
             return HttpResponseRedirect(f"{request.path}?category={obj.category_id}")
@@ -182,9 +180,9 @@ class PetAdmin(PetExchange):
         return self.fields if obj else PET.form_fields
 
     def beside_form(self, request: HttpRequest, row: Pet | None) -> dict[str, Any]:
-        return {"history_title": "History of the status", "history": steps_of(row)} if row else {}
+        return {"history_title": "History of the status", "history": status_history(row)} if row else {}
 
-    def in_words(self, row: Pet) -> str:
+    def describe(self, row: Pet) -> str:
         return label(row)
 
 
@@ -192,7 +190,7 @@ class PetAdmin(PetExchange):
 
 
 def count_pets(categories: Iterable[Any]) -> None:
-    """Give each category its number of pets when they were last counted; None if they never were."""
+    """Set `number_of_pets` from the last count; None before the first one."""
     counted = stock.snapshot()
     numbers = {row.category_id: row.total for row in counted.categories} if counted else {}
     for category in categories:
@@ -209,12 +207,12 @@ class CategoryList(KeysetChangeList):
 class CategoryAdmin(BigTableAdmin):
     list_display = ["visible_name", "id", "pets", "description"]
     search_fields = ["name"]
-    search_help_text = "A part of a name"
+    search_help_text = "Part of a name"
     ordering = ["name"]
     sortable_by = ["visible_name", "id"]
     list_filter_submit = False
     readonly_fields = ["pets"]
-    instead_of_deleting = "Move its pets to another category first, or give it another name."
+    instead_of_deleting = "Move its pets to another category first, or rename it."
     offers = (Offer("add", "Add a category"),)
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> Any:
@@ -235,5 +233,5 @@ class CategoryAdmin(BigTableAdmin):
             '<a class="text-primary-600 dark:text-primary-500" href="{}?category__id__exact={}">{}</a>',
             reverse("admin:inventory_pet_changelist"),
             category.pk,
-            "being counted" if number is None else f"{number:,}",
+            "not counted yet" if number is None else f"{number:,}",
         )

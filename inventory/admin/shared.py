@@ -1,4 +1,4 @@
-"""What the pages of pets, orders and categories share."""
+"""Shared by the admin pages of pets, orders and categories, mainly actions on many rows."""
 
 from __future__ import annotations
 
@@ -46,7 +46,6 @@ NUMBERED = re.compile(r"(?:([a-z]+)\s+)??(?:(order|pet)\s+)?#?(\d{1,19})", re.AS
 
 
 def staff(request: HttpRequest) -> str:
-    """Return the member of staff, for histories."""
     return f"staff {request.user.get_username()}"
 
 
@@ -54,135 +53,137 @@ def label(pet: Pet) -> str:
     return f"{short(visible_name(pet.name), NAME_SHOWN)} ({pet.pk})"
 
 
-def numbered(term: str, kind: str) -> tuple[str, int | None]:
-    """Return the verb in front, if there is one, and the id; None if the text names nothing of the kind."""
+def parse_reference(term: str, kind: str) -> tuple[str, int | None]:
+    """Split into the action, or "", and the ID, which is None if the term names no row of this kind."""
     found = NUMBERED.fullmatch(term)
     if found is None or (found[2] or kind).lower() != kind:
         return "", None
     return (found[1] or "").lower(), row_id(found[3])
 
 
-def steps_of(row: Order | Pet) -> list[Entry]:
-    """Return the last steps of a row, the newest first."""
+def status_history(row: Order | Pet) -> list[Entry]:
     return [
-        Entry(event.at, in_words(event.from_status, event.to_status), event.by, event.reason)
+        Entry(event.at, describe_transition(event.from_status, event.to_status), event.by, event.reason)
         for event in row.events.all()[:MOST_SHOWN]
     ]
 
 
-def in_words(before: str, after: str) -> str:
+def describe_transition(before: str, after: str) -> str:
     if before == after:
         return "ship date set"
     return f"{before} → {after}" if before else after
 
 
-def a_few(rows: Sequence[str]) -> str:
-    """Return the first rows, and how many more there are."""
+def abbreviate(rows: Sequence[str]) -> str:
     more = len(rows) - NAMES_SHOWN
     return ", ".join(rows[:NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 @dataclass(frozen=True)
-class Verb:
-    """What staff do to rows."""
+class RowAction:
+    """An action on one or many rows."""
 
-    description: str  # On buttons and in the list of actions.
-    done: str
+    description: str  # For buttons and the list of actions.
+    done: str  # The past participle.
     _: KW_ONLY
     form: type[forms.Form] = forms.Form
-    question: Question | None = None  # Asked first.
+    question: Question | None = None  # For confirmation.
 
-    def why_not(self, row: Any) -> tuple[str, str] | None:
-        """Return why a row stays as it is, and what it is called; None if it may be done to the row."""
+    def reason_to_skip(self, row: Any) -> tuple[str, str] | None:
+        """Return the reason and the label of the row, or None if the action applies."""
         raise NotImplementedError
 
     def act(self, row: Any, by: str, given: dict[str, Any]) -> None:
-        """Do it, given what was filled in."""
+        """Perform the action. `given` is the cleaned data of the form."""
         raise NotImplementedError
 
     def entry(self, given: dict[str, Any]) -> str:
-        """Return the reason that the audit trail gives."""
+        """Return the message for the audit trail."""
         return str(given.get("reason", ""))
 
 
-class ActingAdmin(BigTableAdmin):
-    """Pages of rows that have a status, and that staff do something to, many at once."""
+class RowActionsAdmin(BigTableAdmin):
+    """Admin of rows with a status and actions."""
 
-    verbs: Mapping[str, Verb]
+    row_actions: Mapping[str, RowAction]
 
     @display(description="status", label=COLOURS)
     def status_badge(self, row: Order | Pet) -> tuple[str, str]:
         return row.status, row.get_status_display()
 
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
-        """Return the verbs alone; what can be deleted is deleted one by one."""
+        """Offer only `row_actions`, without Django's bulk deletion."""
         may = self.has_change_permission(request) and IS_POPUP_VAR not in request.GET
         do = type(self).act_on_chosen
         return {
-            name: (partial(do, name=name), name, verb.description)
-            for name, verb in self.verbs.items()
+            name: (partial(do, name=name), name, action.description)
+            for name, action in self.row_actions.items()
             if may
         }
 
     def act_on_chosen(self, request: HttpRequest, rows: QuerySet[Any], *, name: str) -> HttpResponse | None:
-        """Do it to the chosen rows; ask first where the verb has a question, or not all rows were seen."""
-        verb, chosen = self.verbs[name], list(rows)
-        act = partial(self.carry_out, request, chosen, verb)
-        unseen = Question(f"{verb.description}: {{}}", verb.description, "") if is_across(request) else None
-        if (question := verb.question or unseen) is None:
+        """Confirm first if the action has a question, or if rows of other pages are selected."""
+        action, chosen = self.row_actions[name], list(rows)
+        act = partial(self.carry_out, request, chosen, action)
+        unseen = (
+            Question(f"{action.description}: {{}}", action.description, "") if is_across(request) else None
+        )
+        if (question := action.question or unseen) is None:
             return act({})
-        back, words = request.get_full_path(), [(row.pk, self.in_words(row)) for row in chosen]
+        back, words = request.get_full_path(), [(row.pk, self.describe(row)) for row in chosen]
         question = question.about(self.number_of(chosen))
-        return confirm(self, request, question, verb.form, act, back=back, rows=words, action=name)
+        return confirm(self, request, question, action.form, act, back=back, rows=words, action=name)
 
-    def carry_out(self, request: HttpRequest, rows: list[Any], verb: Verb, given: dict[str, Any]) -> None:
-        """Do it to each row that allows it, each in a transaction; say what was done and what was not."""
+    def carry_out(
+        self, request: HttpRequest, rows: list[Any], action: RowAction, given: dict[str, Any]
+    ) -> None:
+        """Perform the action on each row in a transaction of its own, and report the results."""
         done: list[Any] = []
-        skipped: dict[str, list[str]] = defaultdict(list)  # The rows as people read them, by reason.
-        for place, row in enumerate(rows):
+        skipped: dict[str, list[str]] = defaultdict(list)  # Labels by reason.
+        for index, row in enumerate(rows):
             try:
                 with transaction.atomic():
-                    # As it is now: a client may have ordered or cancelled since the page was shown.
+                    # A client may have ordered or cancelled since the page was loaded.
                     row.refresh_from_db(from_queryset=self.model._base_manager.select_for_update())
-                    if why_not := verb.why_not(row):
-                        reason, words = why_not
+                    if reason_to_skip := action.reason_to_skip(row):
+                        reason, words = reason_to_skip
                         skipped[reason].append(words)
                         continue
-                    verb.act(row, staff(request), given)
-                    self.log_change(request, row, verb.entry(given))
+                    action.act(row, staff(request), given)
+                    self.log_change(request, row, action.entry(given))
             except self.model.DoesNotExist:
-                skipped["they are no longer there"].append(f"{self.opts.verbose_name} {row.pk}")
+                skipped["they no longer exist"].append(f"{self.opts.verbose_name} {row.pk}")
             except Error:
-                logger.exception("The database failed while %s was to be %s.", row, verb.done)
-                self.message_user(request, self.stopped_at(rows[place:], verb), messages.ERROR)
+                logger.exception("The database failed while %s was being %s.", row, action.done)
+                self.message_user(request, self.failure_message(rows[index:], action), messages.ERROR)
                 break
             else:
                 done.append(row)
         if done:
-            self.message_user(request, f"{self.said(done)} {verb.done}.", messages.SUCCESS)
+            self.message_user(request, f"{self.subject(done)} {action.done}.", messages.SUCCESS)
         for reason, names in skipped.items():
-            text = f"{len(names)} skipped, {a_few(names)}: {reason}."
+            text = f"{len(names)} skipped, {abbreviate(names)}: {reason}."
             self.message_user(request, text, messages.WARNING)
 
-    def said(self, rows: list[Any]) -> str:
-        """Return the rows as what is said of them begins."""
+    def subject(self, rows: list[Any]) -> str:
+        """Return the subject of the success message."""
         return self.number_of(rows)
 
     def number_of(self, rows: list[Any], which: str = "") -> str:
         one, many = f"{which}{self.opts.verbose_name}", f"{which}{self.opts.verbose_name_plural}"
         return counted(len(rows), one, many)
 
-    def stopped_at(self, left: list[Any], verb: Verb) -> str:
-        """Return the sentences about what a failure of the database has left undone."""
+    def failure_message(self, left: list[Any], action: RowAction) -> str:
+        """Explain which of the remaining rows are in doubt, and which are unchanged."""
         first, *others = left
-        text = f"The database failed at {first}: check whether it is {verb.done}."
+        text = f"The database failed at {first}. Check whether it is {action.done}."
         if not others:
             return text
-        names = a_few([str(row) for row in others])
-        return f"{text} Nothing was done to {self.number_of(others, 'other ')} ({names}): try again."
+        names = abbreviate([str(row) for row in others])
+        return f"{text} Unchanged: {self.number_of(others, 'other ')} ({names}). Try again."
 
-    def in_words(self, row: Any) -> str:
-        """Return a row as the page that asks shows it."""
+    def describe(self, row: Any) -> str:
+        """Describe a row for the confirmation page."""
         raise NotImplementedError
 
 
@@ -191,6 +192,6 @@ class SafeAutocompleteForm(AutocompleteDropdownForm):
 
 
 class SearchedFilter(AutocompleteSelectFilter):
-    """A filter by a related row, which is searched and not chosen from a list of all."""
+    """A filter by a related row, with autocomplete."""
 
     form_class = SafeAutocompleteForm

@@ -1,4 +1,4 @@
-"""The list of orders as a work list: a tab for each stage."""
+"""Tabs that turn the list of orders into a work list, one for each stage."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from petstore.backoffice.changelist import ChoiceFilter
 from petstore.backoffice.dashboard import listing
 from petstore.db.identity import is_postgresql
 
-MOST_COUNTED = 1_000  # Orders of a stage that a page counts; its index has them together.
+MOST_COUNTED = 1_000  # Orders of a stage that are counted exactly.
 
 
 class StageFilter(ChoiceFilter, DropdownFilter):
@@ -26,7 +26,7 @@ class StageFilter(ChoiceFilter, DropdownFilter):
     offered = Stage.choices
 
     def condition(self, chosen: str) -> Q:
-        return literally(Stage(chosen).orders)
+        return with_literals(Stage(chosen).orders)
 
 
 class Tab(NamedTuple):
@@ -37,8 +37,7 @@ class Tab(NamedTuple):
 
 
 def tabs(request: HttpRequest) -> list[Tab]:
-    """Return a tab for all orders, and one for each stage with its number."""
-    chosen, numbers = request.GET.get(StageFilter.parameter_name, ""), in_stages(snapshot())
+    chosen, numbers = request.GET.get(StageFilter.parameter_name, ""), stage_counts(snapshot())
     return [Tab("All", listing("inventory_order"), "", not request.GET)] + [
         Tab(stage.label, listing("inventory_order", stage=stage), number.text, chosen == stage)
         for stage, number in numbers.items()
@@ -46,7 +45,7 @@ def tabs(request: HttpRequest) -> list[Tab]:
 
 
 def example(request: HttpRequest) -> Order | None:
-    """Return an order such as those of the tab that is chosen; None if it is the one of all orders."""
+    """Return an unsaved order like those of the current tab; None on the tab of all orders."""
     chosen = request.GET.get(StageFilter.parameter_name)
     if chosen not in Stage.values:
         return None
@@ -55,8 +54,8 @@ def example(request: HttpRequest) -> Order | None:
     return Order(status=ends.get(Stage(chosen), OrderStatus.APPROVED), ship_date=shipped)
 
 
-class Number(NamedTuple):
-    """How many orders there are: now, or when they were last counted where there are too many."""
+class StageCount(NamedTuple):
+    """The number of orders now; above MOST_COUNTED, at the last count."""
 
     at_least: int
     is_exact: bool
@@ -66,28 +65,27 @@ class Number(NamedTuple):
         return f"{self.at_least:,}{'' if self.is_exact else '+'}"
 
 
-def in_stages(stock: Stock | None, stages: Iterable[Stage] = Stage) -> dict[Stage, Number]:
-    """Return the number of each stage's orders, which follows what one has just done. A query for each."""
-    # PostgreSQL goes along the stage's index, where it might walk all orders; SQLite would sort them first.
-    along = ["id"] if is_postgresql() else []
+def stage_counts(stock: Stock | None, stages: Iterable[Stage] = Stage) -> dict[Stage, StageCount]:
+    """Count the orders of each stage with one query, so that the numbers are current."""
+    # The order makes PostgreSQL use the index of the stage. SQLite would sort.
+    ordering = ["id"] if is_postgresql() else []
     numbers = {}
     for stage in stages:
-        orders = Order.objects.filter(literally(stage.orders)).order_by(*along)
+        orders = Order.objects.filter(with_literals(stage.orders)).order_by(*ordering)
         found = orders[: MOST_COUNTED + 1].count()
         counted = stock.orders[stage] if stock else 0
         exact = found <= MOST_COUNTED
-        numbers[stage] = Number(found if exact else max(MOST_COUNTED, counted), exact)
+        numbers[stage] = StageCount(found if exact else max(MOST_COUNTED, counted), exact)
     return numbers
 
 
-def literally(condition: Q) -> Q:
-    """Return a condition with its words in the SQL itself, as partial indexes need in prepared ones."""
+def with_literals(condition: Q) -> Q:
+    """Make the values literals, since a prepared statement can't use a partial index with parameters."""
     parts = cast("list[tuple[str, Any]]", condition.children)
-    return Q(*((name, in_sql(value)) for name, value in parts))
+    return Q(*((name, as_literal(value)) for name, value in parts))
 
 
-def in_sql(value: Any) -> Any:
-    """Return one of the model's own words, or several, as SQL; anything else as it is."""
+def as_literal(value: Any) -> Any:
     if isinstance(value, tuple):
-        return [in_sql(one) for one in value]
+        return [as_literal(one) for one in value]
     return RawSQL(f"'{value}'", ()) if isinstance(value, OrderStatus) else value  # noqa: S611  Constants.

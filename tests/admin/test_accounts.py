@@ -177,7 +177,12 @@ def test_the_page_shows_plan_use_keys_bans_orders_and_refusals(
     ):  # fmt: skip
         assert shown in text, shown
     assert in_order(
-        text, "Use in the last 30 days", other.public_id, "Latest refusals", 'id="account_form"', "Timeline"
+        text,
+        "Usage in the last 30 days",
+        other.public_id,
+        "Latest refusals",
+        'id="account_form"',
+        "Timeline",
     )
     (day,) = [row for row in page.context["panels"]["usage"].rows if row.total != "0"]
     assert day.label == f"{today - timedelta(days=3)}"
@@ -191,8 +196,8 @@ def test_the_page_shows_plan_use_keys_bans_orders_and_refusals(
 def test_an_account_that_did_nothing_has_a_page(staff: Client, account: Account) -> None:
     text = staff.get(page_of(account)).text
     for sentence in (
-        "No key yet.", "No requests in the last 30 days.", "No order yet.", "None on record.",
-        "No key is banned now.", f"/admin/accounts/apikey/add/?account={account.pk}",
+        "No keys yet.", "No requests in the last 30 days.", "No orders yet.", "None on record.",
+        "No key is banned.", f"/admin/accounts/apikey/add/?account={account.pk}",
     ):  # fmt: skip
         assert sentence in text
 
@@ -328,7 +333,7 @@ def test_the_page_of_a_key_has_its_own_use_ban_and_refusals_before_its_form(
     refuse(banned, request_id="of-mine")
     refuse(other, request_id="of-another")
     text = unescape(staff.get(page_of(banned)).text)
-    assert in_order(text, "Use in the last 30 days", "of-mine", 'id="apikey_form"', "History of the key")
+    assert in_order(text, "Usage in the last 30 days", "of-mine", 'id="apikey_form"', "History of the key")
     assert f"Banned until {banned.ban_end(timezone.now()):%Y-%m-%d %H:%M} UTC. {WHY}" in text
     assert "4,321" in text
     assert "9,999" not in text
@@ -425,7 +430,7 @@ def test_it_shows_on_the_page_the_list_and_the_keys(staff: Client, account: Acco
     Account.objects.create(name="Other", plan_id="free")
     account.suspend(reason="Unpaid", by=OPERATOR)
     page = staff.get(page_of(account))
-    assert "so all its keys are refused. The reason: Unpaid" in page.text
+    assert "all its keys are refused. Reason: Unpaid" in page.text
     assert page.context["panels"]["timeline"][0].what == "Suspended"
     assert "Lift the suspension" in page.text
     for state, names in (("suspended", [account.name]), ("active", ["Other"])):
@@ -451,7 +456,7 @@ def test_no_key_is_issued_to_a_suspended_account_and_a_rotated_one_says_so(
         assert "Issue a key" not in staff.get(path).text
     assert "Issue a key for Acme Pets" not in titles(staff, "acme")
     page = staff.post(f"{KEYS}add/", {"account": account.pk, "name": "Till", "scopes": ["pets:read"]})
-    assert "Acme Pets is suspended, so its keys are refused. Lift the suspension first." in page.text
+    assert "Acme Pets is suspended, so a new key would not work. Lift the suspension first." in page.text
     assert account.keys.count() == 1
     page = staff.post(page_of(key, "rotate"), {"overlap_hours": 1})
-    assert "this key works once the suspension is lifted" in page.text
+    assert "This key will work once the suspension is lifted" in page.text

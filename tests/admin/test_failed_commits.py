@@ -60,7 +60,7 @@ def test_a_form_whose_key_was_not_committed_can_be_sent_again(staff: Client, acc
     assert not ApiKey.objects.exists()
     assert not IdempotencyRecord.objects.exists()
     assert staff.post(ADD_KEY, form).context["text"]
-    assert "This key has been issued already." in staff.post(ADD_KEY, form).text
+    assert "This key has already been issued." in staff.post(ADD_KEY, form).text
     assert ApiKey.objects.count() == 1
 
 

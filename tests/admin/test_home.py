@@ -110,14 +110,14 @@ def test_the_next_actions_come_first_with_links(staff: Client, busy: None) -> No
     assert steps(staff.get("/admin/")) == [
         ("2 orders wait for approval.", "Approve", "/admin/inventory/order/?stage=to_approve"),
         ("1 order waits to be shipped.", "Ship", "/admin/inventory/order/?stage=to_ship"),
-        ("1 key is banned now.", "See why", "/admin/accounts/apikey/?banned=now"),
+        ("1 key is banned.", "See why", "/admin/accounts/apikey/?banned=now"),
         (
-            "1 key ends within 7 days, without a successor.",
+            "1 key expires within 7 days and has no replacement.",
             "Rotate in time",
             "/admin/accounts/apikey/?expires=7",
         ),
         (
-            "1 account has used 80% of today's quota, or more.",
+            "1 account has used at least 80% of today's quota.",
             "See which",
             "/admin/accounts/account/?used=80",
         ),
@@ -147,7 +147,7 @@ def test_all_customers_who_reached_80_percent_are_one_click_away(staff: Client) 
     page = staff.get("/admin/")
     (step,) = [step for step in steps(page) if "quota" in step[0]]
     assert step == (
-        "10 accounts or more have used 80% of today's quota, or more.",
+        "10 accounts or more have used at least 80% of today's quota.",
         "See which",
         "/admin/accounts/account/?used=80",
     )
@@ -223,8 +223,8 @@ def test_names_are_escaped(staff: Client, busy: None) -> None:
 def test_an_empty_shop_says_what_to_do_first(staff: Client) -> None:
     page = staff.get("/admin/")
     assert steps(page) == [
-        ("There is no account yet.", "Add the first account", "/admin/accounts/account/add/"),
-        ("The shop has no pets.", "Add the first pet", "/admin/inventory/pet/add/"),
+        ("There are no accounts yet.", "Add the first account", "/admin/accounts/account/add/"),
+        ("There are no pets yet.", "Add the first pet", "/admin/inventory/pet/add/"),
     ]
     assert "<canvas" not in page.text
     for path in links(page):
@@ -234,7 +234,7 @@ def test_an_empty_shop_says_what_to_do_first(staff: Client) -> None:
 def test_quiet_accounts_are_not_called_none(staff: Client, account: Account) -> None:
     text = staff.get("/admin/").text
     assert "No requests came in during the last 30 days" in text
-    assert "no account yet" not in text
+    assert "no accounts yet" not in text
 
 
 def test_before_the_first_count_the_page_says_that_it_is_being_counted(

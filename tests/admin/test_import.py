@@ -146,7 +146,7 @@ def test_of_very_many_bad_lines_some_are_shown_and_all_are_counted(staff: Client
 @pytest.mark.parametrize(
     ("name", "fields", "sentence"),
     [
-        ("pets.txt", {}, "Choose what it is"),
+        ("pets.txt", {}, "Choose the format"),
         ("pets.csv", {"format": "xlsx"}, "Select a valid choice"),
         ("pets", {"format": "csv"}, "2 pets to import"),
         ("p\u202eets\n.csv", {}, "2 pets to import"),
@@ -165,7 +165,7 @@ def test_any_name_of_a_file_is_borne(
 def test_form_without_pets_is_shown_again(staff: Client, sent: dict[str, str]) -> None:
     response = staff.post(IMPORT, sent)
     assert response.status_code == 200
-    assert "Paste the pets, or choose a file." in response.text
+    assert "Paste pets or choose a file." in response.text
 
 
 @pytest.mark.parametrize("between", [",", ";", "\t"])
@@ -212,7 +212,7 @@ def test_empty_file_is_refused(staff: Client) -> None:
 def test_second_click_imports_nothing(staff: Client) -> None:
     token = token_in(upload(staff, GOOD))
     confirm(staff, token)
-    assert "These pets are no longer kept" in confirm(staff, token)
+    assert "This preview is no longer stored" in confirm(staff, token)
     assert Pet.objects.count() == 2
 
 
@@ -253,7 +253,7 @@ def test_category_that_goes_before_the_confirmation_stops_the_import(staff: Clie
     category = Category.objects.create(name="Newts")
     token = token_in(upload(staff, b"name,category\nRex,Dogs\nNeo,Newts\n"))
     category.delete()
-    assert "a category is no longer there" in confirm(staff, token)
+    assert "a category no longer exists" in confirm(staff, token)
     assert Pet.objects.count() == 0
 
 
@@ -267,7 +267,7 @@ def test_what_the_database_refuses_is_not_blamed_on_a_category(
     monkeypatch.setattr("inventory.admin.import_export.add", refuse)
     page = confirm(staff, token)
     assert "Nothing was imported" in page
-    assert "category is no longer there" not in page
+    assert "category no longer exists" not in page
     assert Pet.objects.count() == 0
 
 

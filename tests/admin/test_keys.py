@@ -129,7 +129,7 @@ def test_a_form_that_is_sent_again_issues_one_key_and_another_form_another(
 ) -> None:
     staff.post(ADD, opened)
     for _ in range(2):
-        assert "This key has been issued already." in staff.post(ADD, opened).text
+        assert "This key has already been issued." in staff.post(ADD, opened).text
     assert ApiKey.objects.count() == 1
     form_id = staff.get(ADD).context["adminform"].form["form_id"].value()
     staff.post(ADD, opened | {"form_id": form_id})
@@ -368,7 +368,7 @@ def test_the_question_says_what_stops_working(
         "Other active keys of the account": "None. This is its only one.",
     }
     assert "2\xa0hours ago" in page.context["facts"]["Last use"]
-    for word in (account.name, key.public_id, "answered with 401", "can't be brought back"):
+    for word in (account.name, key.public_id, "its next request gets 401", "can't be undone"):
         assert word in unescape(page.text)
     assert len(queries) <= 8
     issue()

@@ -14,7 +14,7 @@ from django.utils import timezone
 from accounts.models import Account
 from inventory import stock
 from inventory.admin import status_tabs
-from inventory.admin.orders import VERBS
+from inventory.admin.orders import ACTIONS
 from inventory.models import Category, Order, OrderStatus, Pet
 from petstore.backoffice.models import AuditEntry
 from tests.support.staff import clerk_who_may
@@ -158,9 +158,9 @@ def test_where_the_database_fails_midway_staff_read_what_was_done_and_what_was_n
     failing(orders[2])  # The list has the newest first.
     page = act(staff, "approve", *orders)
     assert f"Order {orders[3].pk} is approved." in page
-    assert f"The database failed at order {orders[2].pk}: check whether it is approved." in page
+    assert f"The database failed at order {orders[2].pk}. Check whether it is approved." in page
     left = f"(order {orders[1].pk}, order {orders[0].pk})"
-    assert f"Nothing was done to 2 other orders {left}: try again." in page
+    assert f"Unchanged: 2 other orders {left}. Try again." in page
     assert [status_of(order) for order in orders] == ["placed", "placed", "placed", "approved"]
 
 
@@ -168,7 +168,7 @@ def test_where_the_database_fails_at_one_order_its_page_says_so(
     staff: Client, order: Order, failing: Callable[[Order], None]
 ) -> None:
     failing(order)
-    assert f"The database failed at order {order.pk}: check whether" in press(staff, order, "approve")
+    assert f"The database failed at order {order.pk}. Check whether" in press(staff, order, "approve")
     assert status_of(order) == "placed"
 
 
@@ -365,7 +365,7 @@ def test_order_cancelled_by_its_client_meanwhile_is_skipped(
 @pytest.mark.parametrize(
     ("stage", "offered"),
     [
-        ("", set(VERBS)),
+        ("", set(ACTIONS)),
         ("to_approve", {"approve", "cancel"}),
         ("to_ship", {"ship", "ship_later", "deliver", "cancel"}),
         ("shipped", {"deliver", "change_ship_date", "cancel"}),
@@ -377,7 +377,7 @@ def test_a_tab_offers_what_suits_its_orders(
 ) -> None:
     page = staff.get(ORDERS, {"stage": stage} if stage else {})
     assert page.status_code == 200
-    assert {name for name in VERBS if f'<option value="{name}"' in page.text} == offered
+    assert {name for name in ACTIONS if f'<option value="{name}"' in page.text} == offered
 
 
 def test_a_ship_date_is_told_as_one(staff: Client, order: Order) -> None:

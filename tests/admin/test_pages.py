@@ -267,7 +267,7 @@ def test_an_account_with_keys_stays_and_the_page_says_why(
     for response in (staff.get(path, follow=True), staff.post(path, {"post": "yes"}, follow=True)):
         assert "because it has a history" in response.text
         assert f"Api key: {key.public_id}" in response.text
-        assert "Suspend it, and it can send nothing." in response.text
+        assert "Suspend it instead: its keys stop working." in response.text
     assert Account.objects.exists()
 
 

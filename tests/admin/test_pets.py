@@ -100,7 +100,7 @@ def test_pet_that_a_waiting_order_holds_is_skipped(
     pet = pets["available"]
     order = Order.objects.place(account_id=account.pk, pet_id=pet.pk, by="tests")
     page = act(staff, "make_available", pet)
-    reason = "a waiting order holds them; cancel or deliver it"
+    reason = "they have an open order; cancel or deliver it first"
     assert f"1 skipped, Available one ({pet.pk}) in order {order.pk}: {reason}." in page
     assert statuses(pet) == ["pending"]
 

@@ -49,7 +49,7 @@ def test_a_change_that_touches_accounts_has_to_be_confirmed(
     assert "This changes the limits of 1 account with 1 active key." in page.text
     assert Plan.objects.get(pk="business").per_minute == 1000
     page = staff.post(page_of("business"), numbers | {"confirmed": "on"}, follow=True)
-    assert "The new limits apply to 1 account with 1 active key" in page.text
+    assert "The new limits now apply to 1 account with 1 active key" in page.text
     assert Plan.objects.get(pk="business").per_minute == 900
     assert api.get("/pets")["X-RateLimit-Limit"] == "900"
 
@@ -109,20 +109,20 @@ def test_other_numbers_are_compared_with_todays(staff: Client, loads: None, path
         "Requests per minute": ("1,000", "100"),
         "Requests per day": ("100,000", "1,100"),
         "Refused": ("1,000", "2,900 (72.5%)"),
-        "of them for the minute": ("", "2,800"),
-        "of them for the day": ("", "100"),
+        "of these, by the minute limit": ("", "2,800"),
+        "of these, by the daily limit": ("", "100"),
         "Accounts refused at least once": ("", "1 of 1"),
     }
-    assert "These numbers would have refused 1,900 more requests than today&#x27;s." in page.text
+    assert "These limits would have refused 1,900 more requests than the current ones." in page.text
 
 
-def test_the_verdict_is_a_sentence(staff: Client, loads: None) -> None:
-    for per_minute, decision in (
-        (2_000, "refused 1,000 fewer requests than today's"),
-        (1_000, "refused as many requests as today's"),
+def test_the_summary_is_a_sentence(staff: Client, loads: None) -> None:
+    for per_minute, summary in (
+        (2_000, "refused 1,000 fewer requests than the current ones"),
+        (1_000, "refused as many requests as the current ones"),
     ):
         page = staff.get(page_of("business", "what_if"), {"per_minute": per_minute, "per_day": 100_000})
-        assert decision in page.context["decision"]
+        assert summary in page.context["summary"]
 
 
 def test_the_form_starts_with_the_numbers_that_hold_and_nothing_refused(staff: Client, path: str) -> None:
@@ -131,7 +131,7 @@ def test_the_form_starts_with_the_numbers_that_hold_and_nothing_refused(staff: C
     assert re.search(r'name="per_day" value="100000"', text)
     assert "<table" not in text
     page = staff.get(path, {"per_minute": 1, "per_day": 1})
-    assert "No requests were counted in the last 30 days" in page.text
+    assert "No requests were recorded in the last 30 days" in page.text
     assert "would have been refused" not in page.text
 
 

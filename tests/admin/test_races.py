@@ -194,7 +194,7 @@ def test_form_for_a_key_that_is_sent_many_times_at_once_issues_one_key() -> None
     page, form = "/admin/accounts/apikey/add/", {"account": account.pk, "scopes": ["pets:read"]}
     form["form_id"] = clients[0].get(page).context["adminform"].form["form_id"].value()
     answers = at_once(*(lambda client=client: client.post(page, form) for client in clients))
-    assert Counter("This key has been issued already." in answer.text for answer in answers) == {
+    assert Counter("This key has already been issued." in answer.text for answer in answers) == {
         True: STAFF - 1,
         False: 1,
     }

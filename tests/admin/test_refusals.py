@@ -49,7 +49,7 @@ def test_a_refused_request_is_explained_from_the_id_of_its_answer(
     own_recorder.write()
     page = staff.get(PAGE, {"q": refused["X-Request-Id"]})
     (item,) = page.context["found"]
-    assert item["reason"] == "The account had used up the requests of the minute."
+    assert item["reason"] == "The account had used up its requests for the minute."
     minute, day = item["windows"]
     assert minute[:3] == ("Minute", 1, 1)
     assert day[:3] == ("Day (UTC)", 1, 500)
@@ -88,11 +88,11 @@ def test_both_windows_of_each_refusal_are_shown_with_their_bounds_the_newest_fir
 @pytest.mark.parametrize(
     ("rule", "answer", "advice"),
     [
-        ("rate_limit_exceeded", "429 <code>rate_limit_exceeded</code>", "Wait as Retry-After says"),
+        ("rate_limit_exceeded", "429 <code>rate_limit_exceeded</code>", "Wait as long as Retry-After says"),
         ("daily_quota_exceeded", "429 <code>daily_quota_exceeded</code>", "Wait until the day ends"),
         ("api_key_banned", "429 <code>api_key_banned</code>", "Fix the program"),
         ("revoked", "401 <code>invalid_api_key</code>", "Use another key of the account"),
-        ("expired", "401 <code>expired_api_key</code>", "Use its successor"),
+        ("expired", "401 <code>expired_api_key</code>", "Use its replacement"),
         ("elsewhere", "401 <code>invalid_api_key</code>", "Send from a network that the key allows"),
         ("suspended", "403 <code>account_suspended</code>", "lift the suspension"),
         ("insufficient_scope", "403 <code>insufficient_scope</code>", "Use a key that has the scope"),
@@ -112,19 +112,19 @@ def test_each_rule_is_explained_with_what_to_do_and_where_it_came_from(
         assert shown in text
     assert ("203.0.113.0/24" in text) == (rule == "elsewhere")
     assert ("2026-03-04 05:11 UTC" in text) == (rule == "api_key_banned")
-    assert ("Window at that moment" in text) == by_quota
+    assert ("Window at that time" in text) == by_quota
 
 
 def test_where_nothing_is_kept_the_page_says_why_that_can_be(staff: Client, settings: Any) -> None:
     settings.REFUSALS_KEPT_DAYS = 3
     text = unescape(staff.get(PAGE, {"q": "req-unknown"}).text)
     for sentence in (
-        "Nothing is on record for", "req-unknown", "older than 3 days", "less than ten seconds ago",
-        "not every refusal was kept", "It had no key", "not refused with 401, 403 or 429",
+        "No refusal is on record for", "req-unknown", "older than 3 days", "less than ten seconds old",
+        "not every refusal was recorded", "It had no key", "not 401, 403 or 429",
     ):  # fmt: skip
         assert sentence in text
     page = staff.get(PAGE)
-    assert "Nothing is on record" not in page.text
+    assert "No refusal is on record" not in page.text
     assert '<label for="id_q"' in page.text
 
 
@@ -137,7 +137,7 @@ def test_any_other_text_finds_nothing(staff: Client, key: ApiKey, text: str) -> 
     page = staff.get(PAGE, {"q": text})
     assert page.status_code == 200
     assert (page.context["found"], list(page.context["listed"])) == ([], [])
-    assert "Nothing is on record" in page.text
+    assert "No refusal is on record" in page.text
     assert "<script>alert" not in page.text
 
 

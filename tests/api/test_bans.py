@@ -107,7 +107,7 @@ def test_strikes_are_forgotten_with_the_minute(desk: Make) -> None:
     for _ in range(3):
         start = acme.now - NOON
         assert not any(refusals(acme, [start / SECOND + second for second in QUICKEST[:-1]]))
-        acme.now = acme.send().shown.ends_at
+        acme.now = acme.send().reported.ends_at
         assert acme.send().admitted
 
 

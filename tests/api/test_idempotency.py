@@ -233,11 +233,11 @@ def test_command_deletes_old_answers_alone_and_says_how_many(
     IdempotencyRecord.objects.filter(key__in=["key-0", "key-1", "key-2"]).update(created_at=now - DAY)
     IdempotencyRecord.objects.filter(key="key-3").update(created_at=now - DAY + timedelta(minutes=1))
     call_command("clear_idempotency_keys")
-    assert capsys.readouterr().out == "Done. Deleted 3 answers.\n"
+    assert capsys.readouterr().out == "Done. Deleted 3 responses.\n"
     assert set(IdempotencyRecord.objects.values_list("key", flat=True)) == {"key-3", "key-4"}
     assert Pet.objects.count() == 5
     call_command("clear_idempotency_keys")
-    assert capsys.readouterr().out == "Done. Deleted 0 answers.\n"
+    assert capsys.readouterr().out == "Done. Deleted 0 responses.\n"
 
 
 @COMMITTED

@@ -127,7 +127,7 @@ def test_list_of_peppers_counts_the_keys_that_can_still_be_used(issue: Issue, se
     assert (two["number"], two["signs"], two["keys"]) == (2, True, 1)
     assert "Pepper 1: 1 key. Keep it" in list_peppers()
     ApiKey.objects.filter(pepper_number=1).update(pepper_number=2)
-    assert "Pepper 1: 0 keys. It may be taken out" in list_peppers()
+    assert "Pepper 1: 0 keys. It may be removed" in list_peppers()
 
 
 def test_list_of_peppers_fails_when_keys_hang_on_one_that_is_gone(issue: Issue, settings: Any) -> None:

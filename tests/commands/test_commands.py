@@ -136,8 +136,8 @@ ENTERPRISE = ("--plan", "enterprise")
         (("--expires-in-days", "soon"), "invalid int value: 'soon'"),
         (("--allow-from", "the office"), "Not a network in CIDR form: 'the office'"),
         (("--allow-from", "10.0.0.1/8"), "10.0.0.1/8 has host bits set."),
-        (("--allow-from", ""), "--allow-from names no network. Leave it out to allow every one."),
-        (("--allow-from", " , "), "--allow-from names no network. Leave it out to allow every one."),
+        (("--allow-from", ""), "--allow-from names no network. Omit it to allow all."),
+        (("--allow-from", " , "), "--allow-from names no network. Omit it to allow all."),
         (ENTERPRISE, "An Enterprise account needs both numbers, per minute and per day."),
         ((*ENTERPRISE, "--per-minute", "1"), "An Enterprise account needs both numbers"),
         ((*ENTERPRISE, "--per-minute", "0", "--per-day", "1"), "per_minute: Ensure this value is greater"),
@@ -196,7 +196,7 @@ def test_rotated_key_gets_a_successor_and_an_end_in_24_hours(issue: Issue) -> No
     old.refresh_from_db()
     assert old.expires_at is not None
     assert before <= old.expires_at - timedelta(hours=24) <= timezone.now()
-    assert f"Key {new.public_id} replaces {old.public_id}, which ends at {old.expires_at}." in printed
+    assert f"Key {new.public_id} replaces {old.public_id}, which expires at {old.expires_at}." in printed
     assert Api(printed.splitlines()[0]).get("/pets").status_code == 200
     assert Api(old_text).get("/pets").status_code == 200
 
@@ -259,7 +259,7 @@ def test_revoke_key_prints_one_object_for_programs_and_refuses_an_unknown_id(iss
     assert (said["id"], said["state"]) == (key.public_id, "revoked")
     assert said["revoked_at"] == key.revoked_at.isoformat()
     for command in (("rotate_key", "nothing"), ("revoke_key", "nothing", "--reason", "Lost")):
-        assert refusal(*command) == "No key has the id nothing. List them with list_keys."
+        assert refusal(*command) == "No key has the ID nothing. List keys with list_keys."
 
 
 # --- seed_demo -----------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from accounts.keys import key_format
-from accounts.management.commands.scan_keys import GITLEAKS, LONGEST, MOST_NAMED, PIECE, find
+from accounts.management.commands.scan_keys import CHUNK, GITLEAKS, LONGEST, MOST_NAMED, find
 from accounts.models import ApiKey
 from tests.conftest import OPERATOR
 
@@ -63,8 +63,8 @@ def test_what_only_looks_like_a_key_is_not_found(text: str) -> None:
 @pytest.mark.parametrize("encoding", ["ascii", "utf-16-le", "utf-16-be"])
 @pytest.mark.parametrize("offset", [0, 1, 2, 62, 63, 123, 124, 125, LONGEST - 1, LONGEST, LONGEST + 1])
 def test_key_across_two_pieces_of_a_stream_is_found_once(text: str, offset: int, encoding: str) -> None:
-    data = b"\n" * (PIECE - offset) + text.encode(encoding) + b"\n" * PIECE
-    assert found(data) == [(text, PIECE - offset + 1)]
+    data = b"\n" * (CHUNK - offset) + text.encode(encoding) + b"\n" * CHUNK
+    assert found(data) == [(text, CHUNK - offset + 1)]
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
@@ -150,7 +150,7 @@ def test_command_reads_standard_input(issue: Issue, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ([], "Name a file or a folder"),
+        ([], "Name a file or a directory"),
         (["/nowhere/at/all"], "can't be read"),
         (["x" * 300], "File name too long"),
         (["-", "--revoke"], "Say why"),

@@ -1,4 +1,4 @@
-"""Forget events that are kept no longer."""
+"""Delete expired events."""
 
 from datetime import timedelta
 from typing import Any
@@ -13,11 +13,11 @@ from accounts.models import Event, Feed
 from accounts.quota.limits import microseconds
 from petstore.management.base import JsonCommand
 
-BATCH = 5_000  # Events in one transaction, which holds up the numbering of new ones.
+BATCH = 5_000  # Events per transaction, which blocks the sequencing of new ones.
 
 
 class Command(JsonCommand):
-    help = "Delete events that are older than EVENTS_KEPT_DAYS, a few at a time. Run it daily."
+    help = "Delete events older than EVENTS_KEPT_DAYS, in batches. Run it daily."
     examples = """
         manage.py clear_events
         manage.py clear_events --json
@@ -26,17 +26,17 @@ class Command(JsonCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         deleted = 0
         with self.bar("Deleting", None, options) as bar:
-            while some := clear_some():
-                number_all()  # Those who else do so hardly ever find the feed free meanwhile.
-                deleted += some
-                bar.update(some)
+            while count := clear_batch():
+                number_all()  # The usual sequencers rarely get the lock meanwhile.
+                deleted += count
+                bar.update(count)
         self.answer(options, {"deleted": deleted}, f"Done. Deleted {deleted} events.")
 
 
-def clear_some() -> int:
-    """Delete some of the oldest events, if they are kept no longer; return how many.
+def clear_batch() -> int:
+    """Delete the oldest expired events, and return how many.
 
-    The feed notes up to where, so no reader misses them unheard.
+    The feed records the position up to which events are gone, so that late readers get an error.
     """
     kept_since = timezone.now() - timedelta(days=settings.EVENTS_KEPT_DAYS)
     with transaction.atomic():

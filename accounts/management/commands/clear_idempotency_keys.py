@@ -1,4 +1,4 @@
-"""Forget answers that are no longer replayed."""
+"""Delete expired idempotency records."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ BATCH = 10_000
 
 
 class Command(JsonCommand):
-    help = "Delete the answers kept for Idempotency-Key that are older than 24 hours. Run it daily."
+    help = "Delete responses stored for Idempotency-Key for more than 24 hours. Run it daily."
     examples = """
         manage.py clear_idempotency_keys
         manage.py clear_idempotency_keys --json
@@ -25,4 +25,4 @@ class Command(JsonCommand):
             while batch := list(old.values_list("pk", flat=True)[:BATCH]):
                 deleted += IdempotencyRecord.objects.filter(pk__in=batch).delete()[0]
                 bar.update(len(batch))
-        self.answer(options, {"deleted": deleted}, f"Done. Deleted {deleted} answers.")
+        self.answer(options, {"deleted": deleted}, f"Done. Deleted {deleted} responses.")

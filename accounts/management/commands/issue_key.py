@@ -22,7 +22,7 @@ def comma_separated(text: str) -> list[str]:
 
 
 class Command(KeyCommand):
-    help = "Issue an API key to an account, which is made if there is none of that name."
+    help = "Issue an API key. Creates the account if there is none of that name."
     examples = """
         manage.py issue_key --account "Acme Pets"
         manage.py issue_key --account "Acme Pets" --plan pro --name "Till 3" --scopes pets:read,orders:read
@@ -32,19 +32,21 @@ class Command(KeyCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
-        parser.add_argument("--account", required=True, metavar="NAME", help="Whose key it is.")
-        parser.add_argument("--plan", choices=PlanCode.values, help="Moves the account to this plan.")
+        parser.add_argument(
+            "--account", required=True, metavar="NAME", help="The account that owns the key."
+        )
+        parser.add_argument("--plan", choices=PlanCode.values, help="Move the account to this plan.")
         parser.add_argument("--name", default="", metavar="TEXT", help="What the key is for.")
         parser.add_argument(
             "--scopes", type=comma_separated, default=SCOPES, metavar="A,B",
-            help=f"What the key may do; without it, all: {', '.join(SCOPES)}.",
+            help=f"What the key may do. Default: {', '.join(SCOPES)}.",
         )  # fmt: skip
         parser.add_argument(
-            "--expires-in-days", type=int, metavar="N", help="When it ends; without it, never."
+            "--expires-in-days", type=int, metavar="N", help="When it expires. Default: never."
         )
         parser.add_argument(
             "--allow-from", type=comma_separated, metavar="CIDR,CIDR",
-            help="The networks that it may be used from; without it, all.",
+            help="Networks that it may be used from. Default: all.",
         )  # fmt: skip
         parser.add_argument("--per-minute", type=int, metavar="N", help="Enterprise only.")
         parser.add_argument("--per-day", type=int, metavar="N", help="Enterprise only.")
@@ -60,13 +62,13 @@ class Command(KeyCommand):
 
     @transaction.atomic
     def issue(self, options: dict[str, Any]) -> tuple[ApiKey, str]:
-        account = self.find_or_make_account(options)
+        account = self.get_or_create_account(options)
         days = options["expires_in_days"]
         if days is not None and not 1 <= days <= MAX_DAYS:
             raise CommandError(f"--expires-in-days must be from 1 to {MAX_DAYS}.")
         allow_from = options["allow_from"]
-        if allow_from == []:  # An empty variable in a script must not open the key to everyone.
-            raise CommandError("--allow-from names no network. Leave it out to allow every one.")
+        if allow_from == []:  # An empty variable in a script must not allow every network.
+            raise CommandError("--allow-from names no network. Omit it to allow all.")
         return ApiKey.objects.issue(
             account,
             name=options["name"],
@@ -76,22 +78,21 @@ class Command(KeyCommand):
             by=operator(),
         )
 
-    def find_or_make_account(self, options: dict[str, Any]) -> Account:
-        """Return the account, on the plan that was asked for."""
+    def get_or_create_account(self, options: dict[str, Any]) -> Account:
         name = options["account"].strip()
         if not 1 <= len(name) <= NAME_LENGTH:
             raise CommandError(f"--account must be a name of 1 to {NAME_LENGTH} characters.")
-        # Whoever comes second waits for the first to commit, and then has the same account. It is locked,
-        # so that a plan that staff choose at this moment is not written over; usage is written meanwhile.
-        of_that_name = Account.objects.select_for_update(no_key=True)
+        # Concurrent commands wait for each other and get the same account. The lock also keeps a plan that
+        # staff change concurrently. NO KEY, so that usage can still be written.
+        accounts = Account.objects.select_for_update(no_key=True)
         numbers = (options["per_minute"], options["per_day"])
-        account = named(of_that_name, name)
+        account = named(accounts, name)
         if account is None:
             plan_id = options["plan"] or PlanCode.FREE
             new = {"name": name, "plan_id": plan_id, "per_minute": numbers[0], "per_day": numbers[1]}
-            # Not whether it is alone with its name: another command may make it at this moment.
+            # Uniqueness is left to get_or_create: a concurrent command may create the account.
             Account(**new).full_clean(validate_unique=False)
-            account, is_new = of_that_name.get_or_create(name__nfc=name, defaults=new)
+            account, is_new = accounts.get_or_create(name__nfc=name, defaults=new)
             if is_new:
                 return account
         plan = options["plan"] or account.plan_id

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from accounts.management.base import SHOWN, KeyCommand, describe
+from accounts.management.base import RELATED, KeyCommand, describe
 from accounts.models import Account, ApiKey
 from petstore.db.names import named
 from petstore.management.base import visible
@@ -15,7 +15,7 @@ COLUMNS = ("id", "account", "plan", "state", "last_used_at", "today", "name")
 
 class Command(KeyCommand):
     publishes = False
-    help = "List API keys, the newest first."
+    help = "List API keys, newest first."
     examples = """
         manage.py list_keys
         manage.py list_keys --account "Acme Pets" --json
@@ -26,19 +26,18 @@ class Command(KeyCommand):
         parser.add_argument("--account", metavar="NAME", help="Only this account's keys.")
 
     def run(self, options: dict[str, Any]) -> None:
-        keys = ApiKey.objects.select_related(*SHOWN)
+        keys = ApiKey.objects.select_related(*RELATED)
         if options["account"] is not None:
             name = options["account"].strip()
             account = named(Account.objects.all(), name)
             if account is None:
-                raise CommandError(f"No account has the name {name!r}. List every key without --account.")
+                raise CommandError(f"No account has the name {name!r}. Omit --account to list all keys.")
             keys = keys.filter(account=account)
         rows = [describe(key) for key in keys]
         self.answer(options, rows, table(rows) if rows else "There are no keys. Issue one with issue_key.")
 
 
-def in_words(row: dict[str, Any]) -> dict[str, Any]:
-    """Return the row with what people want to know at a glance."""
+def summarize(row: dict[str, Any]) -> dict[str, Any]:
     banned = row["state"] == "active" and row["banned_until"]
     today = f"{row['used_today']} of {row['limit_per_day']}"
     return row | {"state": "banned" if banned else row["state"], "today": today}
@@ -46,7 +45,7 @@ def in_words(row: dict[str, Any]) -> dict[str, Any]:
 
 def table(rows: list[dict[str, Any]]) -> str:
     lines = [[column.upper() for column in COLUMNS]]
-    lines += [[visible(str(row[column] or "-")) for column in COLUMNS] for row in map(in_words, rows)]
+    lines += [[visible(str(row[column] or "-")) for column in COLUMNS] for row in map(summarize, rows)]
     widths = [max(len(line[index]) for line in lines) for index in range(len(COLUMNS))]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()

@@ -1,4 +1,4 @@
-"""Tell which peppers are still needed."""
+"""List peppers and the number of keys that depend on each."""
 
 import sys
 from typing import Any
@@ -14,14 +14,14 @@ from accounts.models import ApiKey, active, signing_pepper
 class Command(KeyCommand):
     publishes = False
     help = (
-        "Say how many keys that can still be used hang on each pepper. A key moves to the one that signs "
-        "when it is used; a pepper on which none hangs may be taken out of API_KEY_PEPPERS."
+        "Count the usable keys that depend on each pepper. A key moves to the signing pepper when it is "
+        "used. A pepper without keys may be removed from API_KEY_PEPPERS."
     )
     examples = """
         manage.py list_peppers
         manage.py list_peppers --json
         """
-    statuses = {1: "Keys hang on a pepper that API_KEY_PEPPERS lacks: they are refused."}
+    statuses = {1: "Keys depend on a pepper that API_KEY_PEPPERS lacks, so they are refused."}
 
     def run(self, options: dict[str, Any]) -> None:
         rows = peppers()
@@ -31,10 +31,9 @@ class Command(KeyCommand):
 
 
 def peppers() -> list[dict[str, Any]]:
-    """Return each pepper that is set or that a key hangs on, the lowest number first."""
     usable = ApiKey.objects.filter(active(timezone.now())).order_by("pepper_number")
-    hanging = usable.values_list("pepper_number").annotate(Count("pk"), Max("last_used_at"))
-    found = {number: (keys, last) for number, keys, last in hanging}
+    in_use = usable.values_list("pepper_number").annotate(Count("pk"), Max("last_used_at"))
+    found = {number: (keys, last) for number, keys, last in in_use}
     return [
         {
             "number": number,
@@ -49,14 +48,13 @@ def peppers() -> list[dict[str, Any]]:
 
 
 def sentence(row: dict[str, Any]) -> str:
-    """Return what is to be known of a pepper, and what to do."""
     keys = f"{row['keys']} {'key' if row['keys'] == 1 else 'keys'}"
     used = f", last used {row['last_used_at']}" if row["last_used_at"] else ""
     start = f"Pepper {row['number']}: {keys}{used}."
     if row["signs"]:
-        return f"{start} It signs now."
+        return f"{start} It signs new keys."
     if not row["known"]:
-        return f"{start} API_KEY_PEPPERS lacks it: put it back, or these keys are refused."
+        return f"{start} API_KEY_PEPPERS lacks it, so these keys are refused: add it again."
     if row["keys"]:
-        return f"{start} Keep it until these keys were used, rotated or revoked."
-    return f"{start} It may be taken out of API_KEY_PEPPERS, unless it is to sign next."
+        return f"{start} Keep it until these keys have been used, rotated or revoked."
+    return f"{start} It may be removed from API_KEY_PEPPERS, unless it is the next to sign."

@@ -1,12 +1,12 @@
-"""End an API key."""
+"""Revoke an API key."""
 
-from accounts.management.base import KeyVerbCommand
+from accounts.management.base import KeyActionCommand
 from accounts.models import ApiKey
 
 
-class Command(KeyVerbCommand):
-    help = "End a key at once and for good."
+class Command(KeyActionCommand):
+    help = "Revoke a key immediately and permanently."
     examples = """
         manage.py revoke_key 0Zl4dF9kQ2mXa7 --reason "Found in a public repository"
         """
-    verb, done = ApiKey.revoke, "revoked"
+    action, done = ApiKey.revoke, "revoked"

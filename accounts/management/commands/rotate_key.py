@@ -1,4 +1,4 @@
-"""Replace an API key."""
+"""Rotate an API key."""
 
 from argparse import ArgumentParser
 from datetime import timedelta
@@ -13,7 +13,7 @@ MAX_HOURS = 24 * 365
 
 
 class Command(KeyCommand):
-    help = "Issue a successor to a key; the old one works on for a while, so that callers can change over."
+    help = "Issue a replacement for a key. The old key keeps working for an overlap, for clients to switch."
     examples = """
         manage.py rotate_key 0Zl4dF9kQ2mXa7
         manage.py rotate_key 0Zl4dF9kQ2mXa7 --overlap-hours 2 --json
@@ -21,7 +21,7 @@ class Command(KeyCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
-        parser.add_argument("id", help="The key's public id.")
+        parser.add_argument("id", help="The key's public ID.")
         hours = int(ROTATION_OVERLAP.total_seconds() // 3600)
         parser.add_argument(
             "--overlap-hours",
@@ -39,6 +39,6 @@ class Command(KeyCommand):
         self.answer(
             options,
             {"key": text, **describe(new), "replaces": describe(old)},
-            f"{text}\n\nKey {new.public_id} replaces {old.public_id}, which ends at {old.expires_at}. "
+            f"{text}\n\nKey {new.public_id} replaces {old.public_id}, which expires at {old.expires_at}. "
             "Copy it now: it can't be shown again.",
         )

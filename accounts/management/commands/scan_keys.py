@@ -1,4 +1,4 @@
-"""Find leaked keys, by form and checksum."""
+"""Find leaked keys by format and checksum."""
 
 import errno
 import os
@@ -22,17 +22,17 @@ from accounts.management.base import KeyCommand, operator
 from accounts.models import ApiKey
 from petstore.management.base import visible
 
-# In any file, text or not; not inside a longer word.
+# Text or binary. Not inside a longer word.
 ANYWHERE = re.compile(rb"(?<![0-9A-Za-z_])" + key_format.PATTERN.encode() + rb"(?![0-9A-Za-z_])")
 WIDE = re.compile(rb"(?:[ -~]\0){60,}[ -~]?")  # ASCII in UTF-16, in either byte order.
-LONGEST = 200  # Bytes; more than a key and its neighbours, in UTF-16 as well.
-PIECE = 1 << 20
-# How these begin: gzip, compress, bzip2, xz, zstd, lz4, zip, 7z, rar, PDF, and git's packs and objects.
+LONGEST = 200  # Bytes: more than a key with adjacent characters, also in UTF-16.
+CHUNK = 1 << 20
+# Magic numbers of gzip, compress, bzip2, xz, zstd, lz4, zip, 7z, rar, PDF, git packs and objects.
 COMPRESSED = (
     b"\x1f\x8b", b"\x1f\x9d", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"\x04\x22\x4d\x18", b"PK\x03\x04",
     b"7z\xbc\xaf", b"Rar!", b"%PDF-", b"PACK\0", b"x\x01",
 )  # fmt: skip
-MOST_NAMED = 20  # Files that were not searched.
+MOST_NAMED = 20  # Unreadable files listed in the message.
 
 GITLEAKS = f"""\
 [[rules]]
@@ -43,7 +43,7 @@ keywords = ["psk_live_", "psk_test_"]"""
 
 
 class Finding(NamedTuple):
-    """A key at a place: the file's name, and the line, from 1."""
+    """A key in a file. Lines count from 1."""
 
     key: KeyText
     place: str
@@ -52,8 +52,8 @@ class Finding(NamedTuple):
 
 class Command(KeyCommand):
     help = (
-        "Find this service's keys in files, folders or a stream (-), by form and checksum, and say which "
-        "are live. Prints public ids, never keys."
+        "Find this service's keys in files, directories or standard input (-), by format and checksum, "
+        "and report which are live. Prints public IDs, never keys."
     )
     examples = """
         manage.py scan_keys src/ deploy.log
@@ -61,13 +61,15 @@ class Command(KeyCommand):
         manage.py scan_keys backup/ --revoke --reason "Found in a backup"
         manage.py scan_keys --pattern > gitleaks.toml
         """
-    statuses = {0: "No live key is left.", 1: "A live key is left, or a file could not be searched."}
+    statuses = {0: "No live key remains.", 1: "A live key remains, or a file could not be searched."}
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
-        parser.add_argument("paths", nargs="*", metavar="PATH", help="A file, a folder, or - for input.")
-        parser.add_argument("--revoke", action="store_true", help="Revoke the live ones; needs --reason.")
-        parser.add_argument("--reason", default="", metavar="TEXT", help="Why; kept with the keys.")
+        parser.add_argument(
+            "paths", nargs="*", metavar="PATH", help="A file, a directory, or - for standard input."
+        )
+        parser.add_argument("--revoke", action="store_true", help="Revoke live keys; needs --reason.")
+        parser.add_argument("--reason", default="", metavar="TEXT", help="Stored in the keys' history.")
         parser.add_argument(
             "--pattern", action="store_true", help="Print a rule for gitleaks and other scanners."
         )
@@ -77,9 +79,9 @@ class Command(KeyCommand):
             self.answer(options, {"regex": key_format.PATTERN, "gitleaks": GITLEAKS}, GITLEAKS)
             return
         if not options["paths"]:
-            raise CommandError("Name a file or a folder, or - for standard input.")
+            raise CommandError("Name a file or a directory, or - for standard input.")
         if options["revoke"] and not options["reason"].strip():
-            raise CommandError("Say why the keys are revoked, with --reason.")
+            raise CommandError("--revoke needs a --reason.")
         unsearched: list[str] = []
         found = [self.report(finding, options) for finding in findings(options["paths"], unsearched)]
         lines = [f"{visible(row['place'])}:{row['line']}: {row['id']} {row['state']}" for row in found]
@@ -88,12 +90,12 @@ class Command(KeyCommand):
         if unsearched:
             more = f" and {len(unsearched) - MOST_NAMED:,} more" if len(unsearched) > MOST_NAMED else ""
             names = ", ".join(map(visible, unsearched[:MOST_NAMED]))
-            raise CommandError(f"Some files can't be read, so keys may be left in them: {names}{more}.")
+            raise CommandError(f"Some files can't be read and may contain keys: {names}{more}.")
         if any(row["state"] == "live" for row in found):
             sys.exit(1)
 
     def report(self, finding: Finding, options: dict[str, Any]) -> dict[str, Any]:
-        """Return what is known of a key that was found; revoke it if it is live and that was asked for."""
+        """Represent a finding for --json, and revoke the key if it is live and --revoke is set."""
         key = owner(finding.key)
         state = "unknown" if key is None else key.state(timezone.now()).replace("active", "live")
         if key is not None and state == "live" and options["revoke"]:
@@ -109,13 +111,13 @@ class Command(KeyCommand):
 
 
 def findings(paths: list[str], unsearched: list[str]) -> Iterator[Finding]:
-    """Yield the keys in all these places; add what can't be searched, and why, to `unsearched`."""
+    """Yield the keys in all paths. Files that can't be read are added to `unsearched`, with the error."""
 
-    def note(error: OSError) -> None:
+    def add_error(error: OSError) -> None:
         unsearched.append(f"{error.filename} ({error.strerror})")
 
     for name in paths:
-        for path in [None] if name == "-" else files(Path(name), note):
+        for path in [None] if name == "-" else files(Path(name), add_error):
             place = "standard input" if path is None else str(path)
             try:
                 with nullcontext(sys.stdin.buffer) if path is None else path.open("rb") as stream:
@@ -124,57 +126,57 @@ def findings(paths: list[str], unsearched: list[str]) -> Iterator[Finding]:
                 unsearched.append(f"{place} ({error.strerror})")
 
 
-def files(path: Path, note: Callable[[OSError], None]) -> Iterator[Path]:
-    """Yield the file, or every file below the folder; links are not followed."""
+def files(path: Path, on_error: Callable[[OSError], None]) -> Iterator[Path]:
+    """Yield the file, or all files below the directory. Symbolic links are not followed."""
     if not os.path.isdir(path):  # noqa: PTH112  Path.is_dir raises PermissionError.
         yield path
         return
-    for folder, folders, names in os.walk(path, onerror=note):
+    for folder, folders, names in os.walk(path, onerror=on_error):
         folders.sort()
         for entry in (Path(folder, name) for name in sorted(names)):
             try:
                 regular = stat.S_ISREG(entry.lstat().st_mode)
             except OSError as error:
-                note(error)
+                on_error(error)
             else:
                 if regular:
                     yield entry
 
 
 def find(stream: BinaryIO, place: str) -> Iterator[Finding]:
-    """Yield each key in a stream, whatever its size: two pieces at most are in memory.
+    """Yield each key in a stream. At most two chunks are in memory.
 
-    Raises OSError, also for compressed data, in which a search finds nothing.
+    Raises OSError, also for compressed data, in which a search would find nothing.
     """
-    data, line = stream.read(PIECE), 1
+    data, line = stream.read(CHUNK), 1
     if data.startswith(COMPRESSED):
         raise OSError(errno.EBADMSG, "compressed: unpack it first")
     while data:
-        following = stream.read(PIECE)
-        # A key that starts in the last bytes may go on in the next piece: it is found with that one.
-        sure = len(data) if not following else max(0, len(data) - LONGEST)
+        following = stream.read(CHUNK)
+        # A key that starts in the last bytes may continue in the next chunk, and is found there.
+        end = len(data) if not following else max(0, len(data) - LONGEST)
         for start, text in sorted(set(candidates(data))):
             key = key_format.split(text.decode())
-            if start < sure and key is not None:
+            if start < end and key is not None:
                 yield Finding(key, place, line + data.count(b"\n", 0, start))
-        line += data.count(b"\n", 0, sure)
-        data = data[sure:] + following if following else b""
+        line += data.count(b"\n", 0, end)
+        data = data[end:] + following if following else b""
 
 
 def candidates(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield where each text in a key's form starts, and the text, in ASCII or in UTF-16."""
+    """Yield offset and text of everything in the format of a key, in ASCII or UTF-16."""
     for match in ANYWHERE.finditer(data):
         yield match.start(), match[0]
     for wide in WIDE.finditer(data):
         text = wide[0].replace(b"\0", b"")
-        # The first, and the last without its zero, may be halves of characters beside a key.
+        # The first and last byte may be halves of adjacent characters.
         for start, end in product((0, 1), (len(wide[0]) // 2, len(text))):
             for match in ANYWHERE.finditer(text[start:end]):
                 yield wide.start() + 2 * (start + match.start()), match[0]
 
 
 def owner(text: KeyText) -> ApiKey | None:
-    """Return the stored key that this text opens, or None: a public id alone proves nothing."""
+    """Return the stored key if the secret matches; a public ID alone proves nothing."""
     key = ApiKey.objects.select_related("account").filter(public_id=text.public_id).first()
     if key is None:
         return None

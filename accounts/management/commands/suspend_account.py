@@ -1,4 +1,4 @@
-"""Suspend an account, or lift that."""
+"""Suspend an account, or lift the suspension."""
 
 from argparse import ArgumentParser
 from typing import Any
@@ -13,7 +13,7 @@ from petstore.management.base import visible
 
 
 class Command(KeyCommand):
-    help = "Have all keys of an account refused with 403, until it is lifted."
+    help = "Refuse all keys of an account with 403 until the suspension is lifted."
     examples = """
         manage.py suspend_account "Acme Pets" --reason "Unpaid since June"
         manage.py suspend_account "Acme Pets" --lift --reason "They have paid"
@@ -22,15 +22,17 @@ class Command(KeyCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
         parser.add_argument("account", metavar="NAME", help="The account's name.")
-        parser.add_argument("--reason", required=True, metavar="TEXT", help="Why; kept with the account.")
-        parser.add_argument("--lift", action="store_true", help="Let its keys work again.")
+        parser.add_argument(
+            "--reason", required=True, metavar="TEXT", help="Stored in the account's history."
+        )
+        parser.add_argument("--lift", action="store_true", help="Lift the suspension.")
 
     def run(self, options: dict[str, Any]) -> None:
         account = named(Account.objects.all(), options["account"])
         if account is None:
             raise CommandError(f"No account has the name {options['account']!r}.")
-        verb = account.lift_suspension if options["lift"] else account.suspend
-        verb(reason=options["reason"], by=operator())
+        action = account.lift_suspension if options["lift"] else account.suspend
+        action(reason=options["reason"], by=operator())
         if text := publication.warning(account=account.pk):
             self.stderr.write(text)
         name = visible(account.name)

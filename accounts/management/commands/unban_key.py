@@ -1,12 +1,12 @@
-"""Lift a ban."""
+"""Lift the ban of an API key."""
 
-from accounts.management.base import KeyVerbCommand
+from accounts.management.base import KeyActionCommand
 from accounts.models import ApiKey
 
 
-class Command(KeyVerbCommand):
-    help = "Lift the ban of a key that kept sending after 429."
+class Command(KeyActionCommand):
+    help = "Lift the ban of a key."
     examples = """
         manage.py unban_key 0Zl4dF9kQ2mXa7 --reason "They fixed their retries"
         """
-    verb, done = ApiKey.unban, "free again"
+    action, done = ApiKey.unban, "no longer banned"

@@ -47,7 +47,7 @@ def test_a_refusal_is_found_without_its_id_with_two(shop: Service, home: Callabl
     wait_for_record(shop, refused)
     page = home()
     page.get_by_role("link", name="Why refused?").first.click()
-    expect(page.get_by_label("Request id, key or account")).to_be_focused()
+    expect(page.get_by_label("Request ID, key or account")).to_be_focused()
     page.keyboard.type(issued["key"])
     page.keyboard.press("Enter")
     page.wait_for_url(f"**/?q={issued['id']}*")
