@@ -23,7 +23,7 @@ from petstore.api.errors import ApiError, ErrorCode
 from petstore.api.responses import Response
 from petstore.db.identity import is_postgresql
 from petstore.event_loop.compiled_reads import Read
-from petstore.event_loop.compiled_writes import OwnSql, atomic, insert, update
+from petstore.event_loop.compiled_writes import RawStatement, atomic, insert, update
 
 KEPT = timedelta(hours=24)
 WELL_FORMED = re.compile(r"[\x21-\x7e]{1,255}")
@@ -33,7 +33,7 @@ CANONICAL_JSON = json.JSONEncoder(sort_keys=True, default=lambda number: {"\0": 
 
 # The wait ends before statement_timeout, which would look like a failing database. The request's own write
 # then has the timeout that it always has.
-LIMIT_LOCK_WAIT = OwnSql("""
+LIMIT_LOCK_WAIT = RawStatement("""
 SELECT set_config('petstore.lock_timeout', current_setting('lock_timeout'), true),
     set_config('lock_timeout', (
         CASE WHEN most = 0 THEN %(wait_ms)s ELSE least(%(wait_ms)s, greatest(1, most / 2)) END)::text, true)
@@ -41,10 +41,10 @@ FROM (
     SELECT (extract(epoch FROM current_setting('statement_timeout')::interval) * 1000)::bigint AS most
 ) AS statement
 """)
-RESTORE_LOCK_WAIT = OwnSql(
+RESTORE_LOCK_WAIT = RawStatement(
     "SELECT set_config('lock_timeout', current_setting('petstore.lock_timeout'), true)"
 )
-DELETE_RECORD = OwnSql("DELETE FROM accounts_idempotencyrecord WHERE id = %(pk)s RETURNING id")
+DELETE_RECORD = RawStatement("DELETE FROM accounts_idempotencyrecord WHERE id = %(pk)s RETURNING id")
 
 RECORDS = Read(
     IdempotencyRecord,

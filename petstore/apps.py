@@ -23,7 +23,7 @@ class PetstoreConfig(AppConfig):
 
         worker.observe()
         tracing.send_spans()
-        monitor.watch_servers()
+        monitor.start_monitor()
 
 
 def check_field_types(rows: Iterable[type[models.Model]]) -> None:

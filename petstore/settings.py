@@ -72,7 +72,7 @@ REDIS_URL = env.redis_url("REDIS_URL")  # Without it, the database counts.
 # Counters that are short-lived and belong to no account: requests without a key, failed logins.
 CACHES = {
     "default": {
-        "BACKEND": "petstore.cache.redis.of_this_process"
+        "BACKEND": "petstore.cache.redis.shared_instance"
         if REDIS_URL
         else "petstore.cache.machine.MachineCounters",
         "LOCATION": env.text("COUNTERS_DIR", str(BASE_DIR / "var")),

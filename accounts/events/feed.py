@@ -12,7 +12,7 @@ from accounts.models import EventType
 from accounts.quota.limits import moment
 from petstore.api.errors import ApiError, ErrorCode
 from petstore.api.pagination import MAX_LIMIT
-from petstore.event_loop.compiled_reads import OwnRead
+from petstore.event_loop.compiled_reads import RawRead
 
 # Each part is in the order of one index, and all have its expression as their `place`: PostgreSQL merges
 # them, and reads but a page of rows in all, however many events and types there are.
@@ -32,7 +32,7 @@ LEFT JOIN (SELECT * FROM ({parts}) AS parts ORDER BY place LIMIT %(limit)s) AS e
 """
 # The last event that was numbered before a time, by bisection; then past those that happened before it and
 # were numbered after it, which are few.
-SINCE = OwnRead("""
+SINCE = RawRead("""
 WITH RECURSIVE search (low, high) AS (
     SELECT cleared_id, last_id + 1 FROM accounts_feed
     UNION ALL
@@ -113,7 +113,7 @@ def as_json(row: tuple[Any, ...]) -> dict[str, Any]:
 
 
 @cache
-def statement(own: tuple[bool, ...]) -> OwnRead:
+def statement(own: tuple[bool, ...]) -> RawRead:
     """Return the read of events of all types, or of these, each own or public."""
     if own:
         place, condition = OF_TYPE
@@ -128,4 +128,4 @@ def statement(own: tuple[bool, ...]) -> OwnRead:
         PART.format(place=place, condition=one, limit=MAX_LIMIT, number=number)
         for number, one in enumerate(conditions)
     )
-    return OwnRead(PAGE.format(parts=parts))
+    return RawRead(PAGE.format(parts=parts))

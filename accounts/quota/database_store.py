@@ -34,7 +34,7 @@ from accounts.quota.limits import (
 )
 from accounts.usage import write_behind
 from petstore.api.client_ip import Address
-from petstore.event_loop.compiled_writes import OwnSql
+from petstore.event_loop.compiled_writes import RawStatement
 
 # Clocks of machines, and of statements that waited for one row, differ a little: within this many
 # microseconds a time before the last one counts as the last one. A larger step back is a clock that was
@@ -45,7 +45,7 @@ NIGHT_SKEW = HOUR
 
 # One statement decides and counts both windows, so nothing can come between. The inner SELECTs name the
 # steps: the time, the windows at that time, the decision.
-TAKE = OwnSql(f"""
+TAKE = RawStatement(f"""
 INSERT INTO accounts_quotacounter AS q
     (account_id, minute_ends, minute_used, day, day_used, day_here, seen_at, admitted)
 VALUES (%(account)s, %(now)s + {MINUTE}, %(first)s, %(now)s / {DAY}, %(first)s, %(first)s, %(now)s,
@@ -92,7 +92,7 @@ LEVELS = " ".join(f"WHEN {level} THEN {length}" for level, length in enumerate(B
 # A refusal: is it a strike, and does it ban (D26)? The strikes stay above zero only for the request that
 # triggers the ban: those that meet it find none. What was counted before the last ban is void, so that
 # lifting it forgets the strikes even if a worker of the previous version does so.
-STRIKE = OwnSql(f"""
+STRIKE = RawStatement(f"""
 INSERT INTO accounts_keystanding AS s
     (key_id, told_until, strikes, strikes_end, banned_at, banned_until, ban_level,
     refusing_until, first_refusal_at, last_strike_at, window_refusals, window_strikes)
@@ -137,7 +137,7 @@ RETURNING window_strikes, window_refusals, banned_until, ban_level
 
 
 # A look at the account. Those that are refused count as well: their minute ends all the same.
-LOOK = OwnSql(f"""
+LOOK = RawStatement(f"""
 INSERT INTO accounts_keystanding AS s
     (key_id, told_until, strikes, strikes_end, banned_at, banned_until, ban_level, looks, looks_end)
 VALUES (%(key)s, 0, 0, 0, 0, 0, 0, 1, %(now)s + {MINUTE})

@@ -69,18 +69,18 @@ end
 """
 
 
-def from_files(*names: str, repeats: bool) -> Script:
+def from_files(*names: str, idempotent: bool) -> Script:
     """Return a Lua script of these files, with the constants that Python shares with it."""
     parts = [Path(__file__).with_name(name).read_text() for name in names]
-    return script(CONSTANTS + "".join(parts), repeats=repeats)
+    return script(CONSTANTS + "".join(parts), idempotent=idempotent)
 
 
-ADMIT = from_files("known.lua", "admit.lua", repeats=False)
-LOOK = from_files("known.lua", "look.lua", repeats=False)
-LEASE = from_files("lease.lua", repeats=True)
-PUBLISH = from_files("publish.lua", repeats=True)
-NOTE_WRITE = from_files("note_write.lua", repeats=True)
-FORGET = script(CONSTANTS + "redis.call('DEL', KEYS[1]) return {public_id()}", repeats=True)
+ADMIT = from_files("known.lua", "admit.lua", idempotent=False)
+LOOK = from_files("known.lua", "look.lua", idempotent=False)
+LEASE = from_files("lease.lua", idempotent=True)
+PUBLISH = from_files("publish.lua", idempotent=True)
+NOTE_WRITE = from_files("note_write.lua", idempotent=True)
+FORGET = script(CONSTANTS + "redis.call('DEL', KEYS[1]) return {public_id()}", idempotent=True)
 
 
 # INFO, because managed servers often forbid CONFIG GET.
@@ -92,7 +92,7 @@ if type(info) ~= 'string' then info = '' end
 return {public_id(), string.match(info, 'maxmemory:(%d+)') or '0',
     string.match(info, 'maxmemory_policy:(%S+)') or 'noeviction'}
 """,
-    repeats=True,
+    idempotent=True,
 )
 EVICTS = (
     "Redis %s may drop quota counters when its memory is full (maxmemory-policy %s): an account's minute "
@@ -211,7 +211,7 @@ class RedisQuotaStore:
     def look_again(self) -> None:
         """Connect anew, and look at each server's settings once more: another may have taken its place."""
         self._seen.clear()
-        self._scripts.renew()
+        self._scripts.reconnect()
 
     def _look_at_memory(self, public_id: str) -> None:
         """Warn, once for each server, if it may drop counters while they are needed."""
@@ -250,11 +250,11 @@ class RedisQuotaStore:
         """
         if isinstance(reply, list) and reply and reply[0] == public_id.encode():
             return reply[1:]
-        self._scripts.drop()
+        self._scripts.disconnect()
         if isinstance(reply, list) and reply and isinstance(reply[0], bytes):
             FOREIGN_REPLIES.inc()
             raise ForeignReplyError(f"A reply for {reply[0][:20]!r} came to {public_id}.")
-        raise RedisUnavailableError(f"It answered {reply!r}.")
+        raise RedisUnavailableError(f"Unexpected reply: {reply!r}")
 
 
 def publication(facts: KeyFacts, lease: bytes = b"") -> list[Any]:
@@ -292,7 +292,7 @@ def well_formed(reply: Any) -> Iterator[None]:
     try:
         yield
     except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise RedisUnavailableError(f"It answered {reply!r}.") from error
+        raise RedisUnavailableError(f"Unexpected reply: {reply!r}") from error
 
 
 def read_reply(key: KeyText, reply: list[Any]) -> Admission:

@@ -1,8 +1,8 @@
-"""A cache of counters that every process of one machine shares, and that counts exactly.
+"""A Django cache backend with exact counters that all processes of a machine share.
 
-Django's own caches either belong to one process or don't increment atomically, and the service's
-database is no place for them: a request without a valid key must get its answer even while the
-database is away (D16). Backed by a small SQLite file that may be deleted at any time.
+Django's own backends either belong to one process or don't increment atomically. The service's database
+can't be used, since requests without a valid key must be served during its outages (D16). The counters are
+in a small SQLite file that may be deleted at any time.
 """
 
 import sqlite3
@@ -27,11 +27,11 @@ CREATE TABLE counter (
     name TEXT PRIMARY KEY, value INTEGER NOT NULL, expires REAL NOT NULL
 ) WITHOUT ROWID
 """
-SWEEP_EVERY = 1000  # New counters between two deletions of those that ended.
+CLEANUP_EVERY = 1000  # New counters between two deletions of expired ones.
 
 
 def blocking(function: Callable[P, Result]) -> Callable[P, Result]:
-    """Decorate what blocks: see `in_thread`."""
+    """Run the decorated function with `in_thread`."""
 
     @wraps(function)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> Result:
@@ -41,7 +41,7 @@ def blocking(function: Callable[P, Result]) -> Callable[P, Result]:
 
 
 class MachineCounters(BaseCache):
-    """Integers by name, each with an end; `LOCATION` is the folder of the file."""
+    """Integers that expire; `LOCATION` is the folder of the file."""
 
     def __init__(self, location: str, params: dict[str, Any]) -> None:
         super().__init__(params)
@@ -51,22 +51,22 @@ class MachineCounters(BaseCache):
 
     @property
     def _connection(self) -> sqlite3.Connection:
-        """This thread's own connection, in autocommit: each statement is a transaction."""
+        """This thread's own connection, in autocommit."""
         connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
         if connection is None:
             if not self._file.exists():
                 self._make_file()
             connection = sqlite3.connect(self._file, timeout=2, isolation_level=None)
-            # Nothing here must outlive a power cut, so no write waits for the disk.
+            # The counters need not survive a power failure.
             connection.execute("PRAGMA synchronous=OFF")
             self._local.connection = connection
         return connection
 
     def _make_file(self) -> None:
-        """Put an empty file of counters in place, unless another process was first.
+        """Create the file, unless another process was first.
 
-        It is made aside and linked, for SQLite doesn't wait for a lock while it turns to WAL: two that did
-        so in one file would fail.
+        It is created elsewhere and linked, since two processes that switch one file to WAL would fail:
+        SQLite does not wait for locks then.
         """
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True)
@@ -77,8 +77,8 @@ class MachineCounters(BaseCache):
                     connection.execute(SCHEMA)
                 with suppress(FileExistsError):
                     self._file.hardlink_to(made)
-        except OSError as error:  # Whoever does without counters has one error to catch.
-            raise sqlite3.OperationalError(f"No file for the counters can be made: {error}") from error
+        except OSError as error:  # So that callers need to catch one type only.
+            raise sqlite3.OperationalError(f"The file of counters could not be created: {error}") from error
 
     def _expires(self, timeout: float | None) -> float:
         seconds = self.get_backend_timeout(timeout)
@@ -88,14 +88,14 @@ class MachineCounters(BaseCache):
     def add(
         self, key: str, value: int, timeout: float | None = DEFAULT_TIMEOUT, version: int | None = None
     ) -> bool:
-        """Set the counter unless it runs already; True if this call set it."""
+        """Set the counter unless it exists; True if this call set it."""
         added = self._connection.execute(
             "INSERT INTO counter VALUES (?, ?, ?) ON CONFLICT (name) DO UPDATE"
             " SET value = excluded.value, expires = excluded.expires WHERE expires <= ?",
             (self.make_key(key, version), int(value), self._expires(timeout), time.time()),
         ).rowcount
         self._added += added
-        if self._added >= SWEEP_EVERY:
+        if self._added >= CLEANUP_EVERY:
             self._added = 0
             self._connection.execute("DELETE FROM counter WHERE expires <= ?", (time.time(),))
         return bool(added)
@@ -119,16 +119,13 @@ class MachineCounters(BaseCache):
 
     @blocking
     def incr(self, key: str, delta: int = 1, version: int | None = None) -> int:
-        """Add to a running counter in one statement and return the sum.
-
-        Raises ValueError when it doesn't run, as Django's caches do.
-        """
+        """Increment atomically. Raises ValueError if the counter does not exist, like Django's caches."""
         row = self._connection.execute(
             "UPDATE counter SET value = value + ? WHERE name = ? AND expires > ? RETURNING value",
             (delta, self.make_key(key, version), time.time()),
         ).fetchone()
         if row is None:
-            raise ValueError(f"No counter runs under {key!r}.")
+            raise ValueError(f"Counter {key!r} not found.")
         return int(row[0])
 
     @blocking

@@ -1,4 +1,4 @@
-"""A cache of counters that every machine shares, in Redis: see machine.py for what it counts."""
+"""Counters in Redis that all machines share, with those of machine.py as the fallback."""
 
 import logging
 import time
@@ -13,53 +13,53 @@ from petstore.event_loop.redis_scripts import RedisUnavailableError, Script, Scr
 
 logger = logging.getLogger(__name__)
 
-ASK_AGAIN_AFTER = 5  # Seconds.
+RETRY_AFTER = 5  # Seconds.
 
-# ARGV: a number, and the milliseconds for which the counter runs ('': without an end).
-SET_FOR = """
+# ARGV: the value, and milliseconds until it expires ('': never).
+SET_WITH_EXPIRY = """
 local kept = tonumber(ARGV[2])
 if not kept then redis.call('SET', KEYS[1], ARGV[1])
 elseif kept > 0 then redis.call('SET', KEYS[1], ARGV[1], 'PX', kept)
 else redis.call('DEL', KEYS[1]) end
 return 1
 """
-SET = script(SET_FOR)
-ADD = script("if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end" + SET_FOR)
+SET = script(SET_WITH_EXPIRY)
+ADD = script("if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end" + SET_WITH_EXPIRY)
 GET = script("return redis.call('GET', KEYS[1])")
-INCREASE = script("""
+INCREMENT = script("""
 if redis.call('EXISTS', KEYS[1]) == 0 then return false end
 return redis.call('INCRBY', KEYS[1], ARGV[1])
 """)
 DELETE = script("return redis.call('DEL', KEYS[1])")
 
 
-def else_here(ask: Callable[..., Any]) -> Any:
-    """Have this machine's own file answer while Redis is away, and for a while after a question failed."""
+def with_fallback(method: Callable[..., Any]) -> Any:
+    """Use this machine's file for RETRY_AFTER seconds after Redis failed."""
 
-    @wraps(ask)
-    def asked(self: "SharedCounters", *arguments: Any, **named: Any) -> Any:
-        if time.monotonic() >= self._away_until:
+    @wraps(method)
+    def wrapper(self: "SharedCounters", *arguments: Any, **options: Any) -> Any:
+        if time.monotonic() >= self._retry_at:
             try:
-                found = ask(self, *arguments, **named)
+                result = method(self, *arguments, **options)
             except RedisUnavailableError as error:
-                if not self._away_until:  # Once for each outage.
+                if not self._retry_at:  # Once for each outage.
                     logger.warning("Redis fails, so this machine counts by itself: %s", error)
-                self._away_until = time.monotonic() + ASK_AGAIN_AFTER
+                self._retry_at = time.monotonic() + RETRY_AFTER
             else:
-                self._away_until = 0.0
-                return found
-        return getattr(super(SharedCounters, self), ask.__name__)(*arguments, **named)
+                self._retry_at = 0.0
+                return result
+        return getattr(super(SharedCounters, self), method.__name__)(*arguments, **options)
 
-    return asked
+    return wrapper
 
 
 class SharedCounters(MachineCounters):
-    """Integers by name in Redis, each in one round trip; `OPTIONS["redis"]` is its URL."""
+    """`OPTIONS["redis"]` is the URL. Each call is one round trip."""
 
     def __init__(self, location: str, params: dict[str, Any]) -> None:
         super().__init__(location, params)
         self._scripts = Scripts(params["OPTIONS"]["redis"])
-        self._away_until = 0.0
+        self._retry_at = 0.0
 
     def _run(self, script: Script, key: str, version: int | None, *arguments: int | str) -> Any:
         return self._scripts.run(script, [self.make_key(key, version)], arguments)
@@ -68,44 +68,41 @@ class SharedCounters(MachineCounters):
         seconds = self.default_timeout if timeout is DEFAULT_TIMEOUT else timeout
         return "" if seconds is None else int(seconds * 1000)
 
-    @else_here
+    @with_fallback
     def add(
         self, key: str, value: int, timeout: float | None = DEFAULT_TIMEOUT, version: int | None = None
     ) -> bool:
-        """Set the counter unless it runs already; True if this call set it."""
+        """Set the counter unless it exists; True if this call set it."""
         return bool(self._run(ADD, key, version, value, self._milliseconds(timeout)))
 
-    @else_here
+    @with_fallback
     def set(
         self, key: str, value: int, timeout: float | None = DEFAULT_TIMEOUT, version: int | None = None
     ) -> None:
         self._run(SET, key, version, value, self._milliseconds(timeout))
 
-    @else_here
+    @with_fallback
     def get(self, key: str, default: Any = None, version: int | None = None) -> Any:
         found = self._run(GET, key, version)
         return default if found is None else int(found)
 
-    @else_here
+    @with_fallback
     def incr(self, key: str, delta: int = 1, version: int | None = None) -> int:
-        """Add to a running counter and return the sum. Raises ValueError when it doesn't run."""
-        found = self._run(INCREASE, key, version, delta)
+        """Increment atomically. Raises ValueError if the counter does not exist."""
+        found = self._run(INCREMENT, key, version, delta)
         if found is None:
-            raise ValueError(f"No counter runs under {key!r}.")
+            raise ValueError(f"Counter {key!r} not found.")
         return int(found)
 
-    @else_here
+    @with_fallback
     def delete(self, key: str, version: int | None = None) -> bool:
         return bool(self._run(DELETE, key, version))
 
 
-_of_this_process: dict[str, SharedCounters] = {}
+_instances: dict[str, SharedCounters] = {}
 
 
-def of_this_process(location: str, params: dict[str, Any]) -> SharedCounters:
-    """Return the same counters each time: a backend for `settings.CACHES`.
-
-    Django wants a cache of its own for each context, which on the event loop is each request.
-    """
+def shared_instance(location: str, params: dict[str, Any]) -> SharedCounters:
+    """Share one cache per process: Django would create one for each request on the event loop."""
     url = params["OPTIONS"]["redis"]
-    return _of_this_process.get(url) or _of_this_process.setdefault(url, SharedCounters(location, params))
+    return _instances.get(url) or _instances.setdefault(url, SharedCounters(location, params))

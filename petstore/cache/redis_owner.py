@@ -1,4 +1,4 @@
-"""Commands that ask, or say, which database Redis belongs to; Scripts checks it for requests."""
+"""For commands: check and claim the owner of Redis. For requests, redis_scripts checks it."""
 
 from itertools import islice
 from time import sleep
@@ -16,12 +16,12 @@ from petstore.event_loop.redis_scripts import (
     Scripts,
 )
 
-ACCOUNTS = "petstore:{*"  # Names that begin with an account: see accounts/quota/redis_store.py.
-AT_ONCE = 1_000  # Names.
+ACCOUNT_KEYS = "petstore:{*"  # See accounts/quota/redis_store.py.
+BATCH_SIZE = 1_000
 
 
 def check() -> None:
-    """Raise CommandError if Redis belongs to another database; while it is down, nothing can be said."""
+    """Raise CommandError if Redis belongs to another database. Passes while Redis is unavailable."""
     if settings.REDIS_URL:
         scripts = Scripts(settings.REDIS_URL)
         try:
@@ -35,16 +35,17 @@ def check() -> None:
 
 
 def claim() -> tuple[str, str]:
-    """Make Redis belong to this database, and empty it; return this one's name and the previous owner's.
+    """Claim Redis and delete its account keys; returns the identifiers of this database and the last owner.
 
-    Services of another database may go on until they check again; what they publish by then goes, too.
+    Waits until services of another database have checked the owner again, so that what they publish until
+    then is deleted as well.
     """
     from redis.exceptions import RedisError  # Slow to load.
 
     from petstore.event_loop.redis_client import RedisClient
 
     if not settings.REDIS_URL:
-        raise CommandError("There is no Redis to claim: REDIS_URL is not set.")
+        raise CommandError("REDIS_URL is not set.")
     database = identity()
     try:
         client = RedisClient(settings.REDIS_URL, TIMEOUT)
@@ -54,9 +55,9 @@ def claim() -> tuple[str, str]:
             if owner != database:
                 client.redis.set(OWNER, f"{database}, which is claiming it")
                 sleep(CHECK_EVERY + 2 * TIMEOUT)
-            names = client.redis.scan_iter(match=ACCOUNTS, count=AT_ONCE)  # On all nodes.
-            while some := list(islice(names, AT_ONCE)):
-                client.redis.unlink(*some)
+            keys = client.redis.scan_iter(match=ACCOUNT_KEYS, count=BATCH_SIZE)  # On all nodes.
+            while batch := list(islice(keys, BATCH_SIZE)):
+                client.redis.unlink(*batch)
             client.redis.set(OWNER, database)
         finally:
             client.close()

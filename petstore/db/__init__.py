@@ -1,6 +1,5 @@
-"""PostgreSQL, and what this process knows of its servers: whether they answer, how far replicas are behind.
+"""The PostgreSQL backend, and the state of each server: available or not, and the lag of replicas.
 
-`base` is the Django backend that `settings.DATABASES` names, on `connection`s that give up in time.
-`monitor` looks at each server all the time, `replicas` decides which of them a read goes to.
-Nothing in here knows pets or accounts.
+`base` is the Django backend that `settings.DATABASES` names. `connection` has the connections, which time
+out. `monitor` polls each server, and `replicas` routes reads. Nothing in here knows pets or accounts.
 """

@@ -1,4 +1,4 @@
-"""A connection to PostgreSQL that stops waiting when it is told to, and how it is opened."""
+"""A psycopg connection whose waiting can be aborted."""
 
 from collections.abc import Callable
 from time import monotonic
@@ -7,33 +7,33 @@ from typing import Any
 import psycopg
 from psycopg.abc import RV, PQGen
 
-TICK = 0.05  # Seconds after which who waits looks whether to give up.
-STOOD_STILL = 0.3  # Seconds that connecting takes longer than its time limit only if this process stopped.
+TICK = 0.05  # Seconds between two checks whether to abort.
+STALL_SECONDS = 0.3  # If connecting exceeds its timeout by this, the process was stopped meanwhile.
 
 
 class Connection(psycopg.Connection[Any]):
-    """A connection that gives up waiting when it is told to; then it is closed."""
+    """A connection that closes when a reply is late or `should_abort` says so."""
 
-    gives_up: Callable[[], bool] = staticmethod(lambda: False)
-    limit = float("inf")  # Seconds that an answer may take.
-    generation = 0  # The server's, when this was opened.
+    should_abort: Callable[[], bool] = staticmethod(lambda: False)
+    response_timeout = float("inf")  # Seconds.
+    generation = 0  # Of the server when this was opened.
 
     def wait(self, gen: PQGen[RV], interval: float = TICK, timeout: float | None = None) -> RV:
-        """Wait for an answer, as psycopg does. Raises psycopg.OperationalError when it gives up."""
-        if self.limit < float("inf"):
-            gen = self._while_wanted(gen, monotonic() + self.limit)
+        """Wait as psycopg does. Raises psycopg.OperationalError when it aborts."""
+        if self.response_timeout < float("inf"):
+            gen = self._until_aborted(gen, monotonic() + self.response_timeout)
         return super().wait(gen, interval, timeout)
 
-    def _while_wanted(self, gen: PQGen[RV], ends: float) -> PQGen[RV]:
-        late = False  # A process that stood still looks twice: the answer may have come meanwhile.
+    def _until_aborted(self, gen: PQGen[RV], deadline: float) -> PQGen[RV]:
+        late = False  # Checked twice: the reply may have arrived while the process was stopped.
         try:
             wants = next(gen)
             while True:
                 ready = yield wants
-                was_late, late = late, not ready and monotonic() > ends
-                if (was_late and late) or (not ready and self.gives_up()):
+                was_late, late = late, not ready and monotonic() > deadline
+                if (was_late and late) or (not ready and self.should_abort()):
                     self.pgconn.finish()
-                    message = "The server does not answer."
+                    message = "The server does not respond."
                     raise psycopg.OperationalError(message)
                 wants = gen.send(ready)
         except StopIteration as end:
@@ -42,18 +42,18 @@ class Connection(psycopg.Connection[Any]):
 
 
 def connect(params: dict[str, Any]) -> Connection:
-    """Connect, and a second time where this process stood still while the time limit ran out."""
+    """Connect; retry once if the process was stopped during the timeout."""
     hosts = str(params.get("host", "")).count(",") + 1
-    limit = float(params.get("connect_timeout", 2)) * hosts
-    began = monotonic()
+    timeout = float(params.get("connect_timeout", 2)) * hosts
+    started = monotonic()
     try:
         return Connection.connect(**params)
     except psycopg.errors.ConnectionTimeout:
-        if monotonic() - began < limit + STOOD_STILL:
+        if monotonic() - started < timeout + STALL_SECONDS:
             raise
         return Connection.connect(**params)
 
 
-def must_take_writes(settings_dict: dict[str, Any]) -> bool:
-    """Tell whether DATABASE_URL asks for a host that takes writes, as it should where it names several."""
+def requires_primary(settings_dict: dict[str, Any]) -> bool:
+    """Whether DATABASE_URL asks for a primary, as it should if it names several hosts."""
     return settings_dict["OPTIONS"].get("target_session_attrs") in {"read-write", "primary"}

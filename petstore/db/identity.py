@@ -1,4 +1,4 @@
-"""Which database the service runs on: its kind, and its name among all others."""
+"""The vendor of the database, and an identifier that no other database has."""
 
 from contextlib import closing
 from functools import cache
@@ -9,20 +9,19 @@ from django.db import connection
 
 @cache
 def is_postgresql() -> bool:
-    """Tell whether it is PostgreSQL, or else SQLite.
+    """Whether it is PostgreSQL rather than SQLite.
 
-    Kept, because whoever asks Django's connection first in a request on the event loop makes it: a tenth of
-    the request.
+    Cached, since access to Django's connection would create one for each request on the event loop.
     """
     return connection.vendor == "postgresql"
 
 
 @cache
 def identity() -> str:
-    """Name the database as a promoted standby names itself, but no restored dump. Raises django.db.Error.
+    """Identify the database; a promoted standby keeps the identifier, a restored dump does not.
 
-    Nothing that is stored in the database can tell it from its copy. PostgreSQL's system identifier is made
-    by initdb; copying an SQLite file gives the copy another path or inode.
+    Nothing stored in the database distinguishes it from a copy. PostgreSQL's system identifier comes from
+    initdb; a copy of an SQLite file has another path or inode. Raises django.db.Error.
     """
     connection.ensure_connection()
     # Django's own cursor warns while no app is loaded, as in `manage.py serve`.

@@ -1,15 +1,14 @@
-"""The order of filtered lists: the id, in a form that only the index made for the filter has.
+"""The order of filtered lists: the id, as an expression that only the index for the filter has.
 
-PostgreSQL assumes that the rows a filter finds are spread evenly over the table. So `ORDER BY id LIMIT 21`
-looks cheap along the primary key, and where those rows are all at its far end, it walks the whole table. No
-other index is in the order of `id + 0`, so the index made for the filter is the only quick way, whatever
-the statistics say. A list with two filters has a form of its own, or the index for one of them would look
-almost as cheap.
+PostgreSQL assumes that matching rows are spread evenly over the table. `ORDER BY id LIMIT 21` then looks
+cheap along the primary key, but scans the whole table if all matching rows are at its end. No other index
+is in the order of `id + 0`, so the planner must use the index for the filter whatever the statistics are.
+Lists with two filters have an expression of their own, since an index for one of them would look as cheap.
 
-An index of the model's `Meta` is all that has to be declared: `order_for` finds its order.
+It suffices to declare an index in the model's `Meta`: `order_for` finds its order.
 
-One row needs no order. With one, PostgreSQL would walk the primary key of a table that is still small, and
-keep to that plan while it grows.
+Queries for one row have no order: with one, PostgreSQL would plan to scan the primary key while the table
+is small, and keep that plan as it grows.
 """
 
 from typing import Any
@@ -32,7 +31,7 @@ class TwoFilterKey(Key):
 
 
 def is_one_row(model: type[Model], columns: frozenset[str]) -> bool:
-    """Tell whether no two rows have the same values in these columns."""
+    """Whether the columns identify a row."""
     fields = [model._meta.get_field(name) for name in columns]
     asked = {field.name for field in fields}
     unique = model._meta.total_unique_constraints
@@ -42,9 +41,9 @@ def is_one_row(model: type[Model], columns: frozenset[str]) -> bool:
 
 
 def order_for(model: type[Model], columns: frozenset[str]) -> Combinable:
-    """Return what to order rows by of which each of these columns has one value.
+    """Choose the order of rows that are filtered by these columns.
 
-    Raises LookupError if no index gives that order: some pages of the list would be slow.
+    Raises LookupError if no index has that order, since some pages would be slow.
     """
     fields: dict[str, Any] = {name: model._meta.get_field(name) for name in columns}
     asked = {field.name for field in fields.values()}
@@ -54,7 +53,7 @@ def order_for(model: type[Model], columns: frozenset[str]) -> Combinable:
         *names, key = index.expressions or ("",)
         if isinstance(key, Key) and set(map(F, asked)) == set(names):
             return key
-    # Or one column, with an index of the ids for each of its values.
+    # Or one column, with a partial index of ids for each of its choices.
     by_id = [index.condition for index in model._meta.indexes if index.fields == ["id"]]
     wanted = [Q((name, value)) for name, field in fields.items() for value, _ in field.flatchoices]
     if len(fields) == 1 and wanted and all(condition in by_id for condition in wanted):

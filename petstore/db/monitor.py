@@ -1,12 +1,12 @@
-"""Looks at each PostgreSQL server all the time, so that no request has to find out that one is away.
+"""Polls each PostgreSQL server, so that requests need not discover an outage by waiting.
 
-A thread for each server asks it one question, three times a second, on a connection of its own. A server
-that refuses connections, or leaves the question open for ANSWER_SECONDS, is away: from then on those who
-wait for it give up and nobody connects (see base.py), until the thread gets an answer again. So a request
-fails at most LOOK_EVERY + ANSWER_SECONDS and a moment after its server fell silent, whatever else waits.
+A thread for each server runs one query three times a second, on a connection of its own. A server that
+refuses connections, or does not respond within RESPONSE_SECONDS, is unavailable until it responds again:
+waiting queries fail, and nothing connects (see base.py). So a request fails at most POLL_SECONDS +
+RESPONSE_SECONDS and a little more after its server stopped responding.
 
-Where DATABASE_URL names several hosts, the thread also finds the one that takes writes, and the others
-connect to that one: a host that is dead would cost each of them its time limit.
+If DATABASE_URL names several hosts, the thread also finds the primary, to which other connections then
+connect directly: each dead host would cost them its timeout.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from django.db import OperationalError, connections
 from django.db.backends.postgresql.base import DatabaseWrapper
 from prometheus_client import Gauge
 
-from petstore.db.connection import Connection, connect, must_take_writes
+from petstore.db.connection import Connection, connect, requires_primary
 
 logger = logging.getLogger(__name__)
 
-LOOK_EVERY = 0.3  # Seconds.
-ANSWER_SECONDS = 1.0  # A server that answers needs a thousandth of it.
-START_SECONDS = 3.0  # What a worker waits for the first look, so that its first requests know.
-SPARE_SECONDS = 1.0  # The server ends a statement itself; this is how much later nobody waits any more.
-MARKS_KEPT = 300  # More than the longest REPLICA_MAX_LAG has.
+POLL_SECONDS = 0.3
+RESPONSE_SECONDS = 1.0
+START_SECONDS = 3.0  # A worker waits so long for the first poll.
+SPARE_SECONDS = 1.0  # Added to the statement timeout, which the server enforces itself.
+POSITIONS_STORED = 300  # Cover more than the longest REPLICA_MAX_LAG.
 
-# The place in the write-ahead log that a primary has written, or a standby has replayed, in bytes.
-QUESTION = """
+# The position in the write-ahead log that a primary has written, or a standby has replayed, in bytes.
+WAL_POSITION_QUERY = """
 SELECT pg_is_in_recovery(),
     CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END - '0/0'
 """
@@ -53,109 +53,108 @@ LAG = Gauge(
 
 
 class DatabaseUnavailableError(OperationalError):
-    """The watch has found the server away. It has logged why, once."""
+    """The monitor finds the server unavailable. It has logged the reason."""
 
 
-class Mark(NamedTuple):
-    """Everything that was committed before this moment lies before this place in the log."""
+class WalPosition(NamedTuple):
+    """Everything committed before `timestamp` is before `lsn` in the write-ahead log."""
 
-    moment: float  # Of the monotonic clock, in seconds.
-    place: int  # In bytes.
+    timestamp: float  # Of the monotonic clock, in seconds.
+    lsn: int  # In bytes.
 
 
 class Server:
-    """One server, or the one of several hosts that answers."""
+    """The state of one server, or of the one of several hosts that is in use."""
 
     def __init__(self, alias: str) -> None:
         self.alias = alias
-        self.away = False
-        self.generation = 0  # Goes up whenever the server was away: older connections can't be used.
-        self.place: dict[str, Any] = {}  # Parameters of the host that answered, where there are several.
-        self.asked_at = 0.0  # When the open question was asked, by the monotonic clock; 0 if none is open.
+        self.unavailable = False
+        self.generation = 0  # Incremented by each outage: connections of older generations are unusable.
+        self.host_params: dict[str, Any] = {}  # Host and port in use, if there are several.
+        self.query_sent_at = 0.0  # By the monotonic clock; 0 if no query is pending.
         self.is_standby = False
-        self.marks: tuple[Mark, ...] = ()  # The oldest first.
+        self.positions: tuple[WalPosition, ...] = ()  # The oldest first.
         self.primary: Server | None = None  # Of a replica.
-        self.shows_until = float("-inf")  # A replica shows what was committed before; monotonic clock.
-        self.looked = threading.Event()
+        self.visible_until = float("-inf")  # A replica shows everything committed before; monotonic clock.
+        self.polled = threading.Event()
         self._connection: Connection | None = None
 
-    def watch(self) -> None:
+    def run(self) -> None:
         while True:
-            self.look()
-            self.looked.set()
-            sleep(LOOK_EVERY)
+            self.poll()
+            self.polled.set()
+            sleep(POLL_SECONDS)
 
-    def look(self) -> None:
+    def poll(self) -> None:
         try:
-            mark = self._ask()
-        except Exception as error:  # noqa: BLE001  Whatever it is, the watch must go on.
-            self._lose(error)
+            position = self._query()
+        except Exception as error:  # noqa: BLE001  The monitor must survive any error.
+            self._mark_unavailable(error)
         else:
-            self.marks = (*self.marks[1 - MARKS_KEPT :], mark)
+            self.positions = (*self.positions[1 - POSITIONS_STORED :], position)
             if self.primary is not None:
-                self._compare(mark, self.primary.marks)
-            self._find()
+                self._update_lag(position, self.primary.positions)
+            self._mark_available()
 
-    def _ask(self) -> Mark:
-        """Ask on the connection that there is; if that one was cut, on a new one."""
+    def _query(self) -> WalPosition:
+        """Query on the open connection; if that was closed, on a new one."""
         if self._connection is not None:
             try:
-                return self._answer(self._connection)
+                return self._read_position(self._connection)
             except psycopg.Error:
-                if self._is_silent():
+                if self._has_timed_out():
                     raise
                 self._disconnect()
         self._connection = self._connect()
-        return self._answer(self._connection)
+        return self._read_position(self._connection)
 
-    def _answer(self, connection: Connection) -> Mark:
-        self.asked_at = moment = monotonic()
+    def _read_position(self, connection: Connection) -> WalPosition:
+        self.query_sent_at = timestamp = monotonic()
         with connection.cursor() as cursor:
-            cursor.execute(QUESTION)
-            self.is_standby, place = cursor.fetchone() or (False, 0)
-        self.asked_at = 0.0
-        if self.is_standby and must_take_writes(settings.DATABASES[self.alias]):
-            raise psycopg.OperationalError("The host takes no writes: it is a standby.")
-        return Mark(moment, int(place))
+            cursor.execute(WAL_POSITION_QUERY)
+            self.is_standby, lsn = cursor.fetchone() or (False, 0)
+        self.query_sent_at = 0.0
+        if self.is_standby and requires_primary(settings.DATABASES[self.alias]):
+            raise psycopg.OperationalError("The host accepts no writes: it is a standby.")
+        return WalPosition(timestamp, int(lsn))
 
-    def _compare(self, replayed: Mark, written: tuple[Mark, ...]) -> None:
-        """Note until when a replica shows everything; one that was promoted is no replica any more."""
+    def _update_lag(self, replayed: WalPosition, written: tuple[WalPosition, ...]) -> None:
+        """Set the lag; that of a promoted replica is infinite, so that it is not read any more."""
         if self.is_standby:
-            shown = (mark.moment for mark in written if mark.place <= replayed.place)
-            self.shows_until = max(self.shows_until, *shown, float("-inf"))
+            visible = (position.timestamp for position in written if position.lsn <= replayed.lsn)
+            self.visible_until = max(self.visible_until, *visible, float("-inf"))
         else:
-            self.shows_until = float("-inf")
+            self.visible_until = float("-inf")
         LAG.labels(self.alias).set(self.lag)
 
     @property
     def lag(self) -> float:
-        """How many seconds a replica is behind its primary at most; infinity where that is not known."""
-        return monotonic() - self.shows_until
+        """The upper bound of a replica's lag in seconds; infinity if unknown."""
+        return monotonic() - self.visible_until
 
-    def _is_silent(self) -> bool:
-        return self.asked_at > 0 and monotonic() - self.asked_at > ANSWER_SECONDS
+    def _has_timed_out(self) -> bool:
+        return self.query_sent_at > 0 and monotonic() - self.query_sent_at > RESPONSE_SECONDS
 
     def _connect(self) -> Connection:
-        """Connect, to whichever host takes the connection."""
         wrapper = connections.create_connection(self.alias)
         assert isinstance(wrapper, DatabaseWrapper)
         params = wrapper.get_connection_params()
-        every_host = {key: wrapper.settings_dict[key.upper()] for key in self.place}
+        every_host = {key: wrapper.settings_dict[key.upper()] for key in self.host_params}
         own = {"autocommit": True, "cursor_factory": psycopg.Cursor}
         connection = connect(params | every_host | own)
-        connection.limit = ANSWER_SECONDS
+        connection.response_timeout = RESPONSE_SECONDS
         if "," in wrapper.settings_dict["HOST"]:
-            self.place = {"host": connection.info.host, "port": str(connection.info.port)}
+            self.host_params = {"host": connection.info.host, "port": str(connection.info.port)}
         return connection
 
-    def _lose(self, error: Exception) -> None:
-        if not self.away:
-            self.away = True
+    def _mark_unavailable(self, error: Exception) -> None:
+        if not self.unavailable:
+            self.unavailable = True
             self.generation += 1
-            self.marks = ()
+            self.positions = ()
             UP.labels(self.alias).set(0)
-            logger.error("The database %r is away: %s", self.alias, error)
-        self.asked_at = 0.0  # Whoever waits for the answer looks whether it is away.
+            logger.error("The database %r is unavailable: %s", self.alias, error)
+        self.query_sent_at = 0.0  # Ends `wait_for_monitor`.
         self._disconnect()
 
     def _disconnect(self) -> None:
@@ -163,36 +162,36 @@ class Server:
             self._connection.close()
             self._connection = None
 
-    def _find(self) -> None:
+    def _mark_available(self) -> None:
         UP.labels(self.alias).set(1)
-        if self.away:
-            self.away = False
-            logger.warning("The database %r answers again.", self.alias)
+        if self.unavailable:
+            self.unavailable = False
+            logger.warning("The database %r is available again.", self.alias)
 
 
-servers: dict[str, Server] = {}  # By alias; empty in a process that does not serve.
+servers: dict[str, Server] = {}  # By alias; empty unless this process serves.
 
 
-def watch_servers() -> None:
-    """Watch every PostgreSQL server of the settings from now on, each in a thread of its own."""
+def start_monitor() -> None:
+    """Start a thread for every PostgreSQL server of the settings, and wait for the first polls."""
     for alias, options in settings.DATABASES.items():
         if options["ENGINE"] == "petstore.db":
             servers[alias] = Server(alias)
             servers[alias].primary = servers["default"] if alias != "default" else None
     for server in servers.values():
-        threading.Thread(target=server.watch, name=f"watch-{server.alias}", daemon=True).start()
-    end = monotonic() + START_SECONDS
+        threading.Thread(target=server.run, name=f"watch-{server.alias}", daemon=True).start()
+    deadline = monotonic() + START_SECONDS
     for server in servers.values():
-        server.looked.wait(max(0, end - monotonic()))
+        server.polled.wait(max(0, deadline - monotonic()))
 
 
-def patience(alias: str) -> float:
-    """Return the seconds after which nobody who serves waits for an answer any more."""
-    limit: int = settings.DATABASES[alias]["STATEMENT_TIMEOUT"]
-    return limit / 1000 + SPARE_SECONDS
+def response_timeout(alias: str) -> float:
+    """Return the seconds for which a serving process waits for a reply."""
+    milliseconds: int = settings.DATABASES[alias]["STATEMENT_TIMEOUT"]
+    return milliseconds / 1000 + SPARE_SECONDS
 
 
 def is_unavailable(alias: str) -> bool:
-    """Tell whether the watch finds this database away; False where no watch runs."""
+    """Return False also where no monitor runs."""
     server = servers.get(alias)
-    return server is not None and server.away
+    return server is not None and server.unavailable

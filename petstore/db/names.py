@@ -1,7 +1,7 @@
-"""Names: which spellings are the same name, how they are searched, and how pages show them.
+"""Unicode names: equality, search, uniqueness and display.
 
-The stored text keeps every byte. It is compared in Unicode's normal form C, in which `é` is one character
-however it was typed (UAX 15). The database computes that form, so no stored key can be out of date.
+Names are stored as they were sent and compared in normal form C, in which `é` is always one character (UAX
+15). The database computes that form, so no stored copy can be out of date.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from django.db.models import CharField, QuerySet, Transform
 from django.dispatch import receiver
 
 NAME_LENGTH = 255
-# What draws nothing: controls, format characters, marks without a letter, separators ...
-UNSEEN = {"Cc", "Cf", "Me", "Mn", "Zl", "Zp", "Zs"}
-# ... and what Unicode files elsewhere: fillers, the blank Braille pattern, unassigned default-ignorables.
+# Invisible characters by category: controls, format characters, marks without a letter, separators ...
+INVISIBLE_CATEGORIES = {"Cc", "Cf", "Me", "Mn", "Zl", "Zp", "Zs"}
+# ... and those of other categories: fillers, the blank Braille pattern, unassigned default-ignorables.
 BLANKS = re.compile("[\u115f\u1160\u2065\u2800\u3164\uffa0\ufff0-\ufff8\ufffc\U000e0000-\U000e0fff]")
 # Embeddings, overrides and isolates, which can reorder the text that follows a name (UAX 9).
-DIRECTIONS = re.compile("[\u202a-\u202e\u2066-\u2069]")
+BIDI_CONTROLS = re.compile("[\u202a-\u202e\u2066-\u2069]")
 
 Row = TypeVar("Row", bound="UniquelyNamed")
 
 
 def visible_name(name: str) -> str:
-    """Return a name as pages show it: with a stand-in if it is invisible, without bidi controls."""
-    if name and all(unicodedata.category(one) in UNSEEN or BLANKS.match(one) for one in name):
+    """Remove bidi controls for display, and show an invisible name as code points."""
+    if name and all(unicodedata.category(one) in INVISIBLE_CATEGORIES or BLANKS.match(one) for one in name):
         return f"(invisible: {' '.join(f'U+{ord(one):04X}' for one in name[:3])})"
-    return DIRECTIONS.sub("", name)
+    return BIDI_CONTROLS.sub("", name)
 
 
 def nfc(text: str) -> str:
@@ -42,7 +42,7 @@ def nfc(text: str) -> str:
 
 
 def search_key(text: str) -> str:
-    """Return what a search compares: NFC, in capitals."""
+    """NFC in upper case."""
     return nfc(nfc(text).upper())
 
 
@@ -57,7 +57,7 @@ class NormalForm(Transform):
 
 @CharField.register_lookup
 class SearchKey(Transform):
-    """`name__search_key__contains=text` finds it in either case and in any normal form."""
+    """`name__search_key__contains=text` ignores case and normal form."""
 
     lookup_name = "search_key"
     function = "SEARCH_KEY"
@@ -69,22 +69,22 @@ class SearchKey(Transform):
 
 @receiver(connection_created)
 def add_functions(connection: Any, **_: Any) -> None:
-    """Give SQLite the functions: its own UPPER and LIKE know the letters A to Z only."""
+    """Add the functions to SQLite, whose UPPER and LIKE only support ASCII."""
     if connection.vendor == "sqlite":
         connection.connection.create_function("NORMALIZE", 1, nfc, deterministic=True)
         connection.connection.create_function("SEARCH_KEY", 1, search_key, deterministic=True)
 
 
 def named(rows: QuerySet[Row], name: str) -> Row | None:
-    """Return the row of this name; of several, the one spelled exactly so, or else the oldest."""
+    """Find the row of this name; of several, an exact match or else the oldest."""
     return min(rows.filter(name__nfc=name).order_by("pk"), key=lambda row: row.name != name, default=None)
 
 
 class UniquelyNamed(models.Model):
-    """A row that its name identifies, in any normal form.
+    """A model whose name is unique in NFC.
 
-    Rows from before that rule may share a name, so no constraint can hold it: new names are checked under a
-    lock. Such rows keep working, and `same_names` lists them.
+    Older rows may share a name, so there can be no constraint: new names are checked under a lock. Such
+    rows keep working, and the check `same_names` lists them.
     """
 
     name = CharField(max_length=NAME_LENGTH, unique=True)
@@ -103,7 +103,7 @@ class UniquelyNamed(models.Model):
             raise ValidationError({"name": text})
 
     def save(self, *args: Any, **options: Any) -> None:
-        """Save. Raises IntegrityError if the name is new to the row and another row has it."""
+        """Raise IntegrityError if the name changes to that of another row."""
         with transaction.atomic(savepoint=False):
             if "name" in (options.get("update_fields") or ["name"]):
                 if connection.vendor == "postgresql":  # SQLite has one writer.
@@ -114,7 +114,7 @@ class UniquelyNamed(models.Model):
             super().save(*args, **options)
 
     def same_name(self) -> int | None:
-        """Return the id of another row of this name, if saving would give it to this one."""
+        """Find the id of a row that has this name already, unless this row has it, too."""
         rows = type(self)._base_manager.filter(name__nfc=self.name).order_by("pk")
         ids = list(rows.values_list("pk", flat=True))
         return ids[0] if ids and self.pk not in ids else None
@@ -122,7 +122,7 @@ class UniquelyNamed(models.Model):
 
 @checks.register(checks.Tags.database)
 def same_names(app_configs: Any, databases: Any, **_: Any) -> list[checks.CheckMessage]:
-    """List the rows that share a name: `manage.py check --database default`, and `migrate`."""
+    """System check for rows that share a name; runs with `check --database default` and `migrate`."""
     found: list[checks.CheckMessage] = []
     tables = connection.introspection.table_names() if "default" in (databases or ()) else []
     for model in apps.get_models():

@@ -1,7 +1,7 @@
-"""Operations of migrations for tables that are big and in use, which work on every database of ours.
+"""Migration operations for big tables in use, on PostgreSQL and SQLite.
 
-On PostgreSQL they hold no lock for long, and a migration that gave up may simply be run again. SQLite has
-one writer and small tables: there they do the same in the plain way.
+On PostgreSQL they hold no lock for long, and a migration that failed may simply be run again. On SQLite
+they are Django's plain operations.
 """
 
 from typing import Any
@@ -13,15 +13,15 @@ from django.db.migrations.operations.base import Operation
 from django.db.migrations.state import ProjectState
 from django.db.models import Index
 
-# An index of this name on this table. The table is named as a text, so that the search path finds it.
-LEFT_BEHIND = """
+# The table is a text, so that the search path applies.
+INDEX_EXISTS = """
 SELECT 1 FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid
 WHERE indrelid = to_regclass(%s) AND relname = %s
 """
 
 
 class PlainElsewhere(Operation):
-    """An operation of Django's for PostgreSQL, which is its plain one on other databases."""
+    """Runs one of Django's PostgreSQL operations there, and its plain counterpart on other databases."""
 
     plain: type[Operation]
 
@@ -49,11 +49,10 @@ class Nothing(Operation):
 
 
 class AddIndexConcurrently(PlainElsewhere, operations.AddIndexConcurrently):
-    """Make an index beside the writes; needs `atomic = False`, and best a migration of its own.
+    """Requires `atomic = False`, and preferably a migration of its own.
 
-    An attempt that was cancelled, or gave up waiting for a lock, leaves an index behind that costs every
-    write and serves no read. So what has the name already is dropped first: no migration that is recorded
-    has made it.
+    A failed attempt leaves an invalid index behind, which slows down writes and serves no reads. An index
+    of the same name is therefore dropped first: no recorded migration has created it.
     """
 
     plain = migrations.AddIndex
@@ -65,35 +64,34 @@ class AddIndexConcurrently(PlainElsewhere, operations.AddIndexConcurrently):
             self._ensure_not_in_transaction(schema_editor)
             model = to_state.apps.get_model(app_label, self.model_name)
             if self.allow_migrate_model(schema_editor.connection.alias, model):
-                drop_left_behind(schema_editor, model._meta.db_table, self.index)
+                drop_invalid_index(schema_editor, model._meta.db_table, self.index)
         super().database_forwards(app_label, schema_editor, from_state, to_state)
 
 
 class RemoveIndexConcurrently(PlainElsewhere, operations.RemoveIndexConcurrently):
-    """Remove an index beside reads and writes; needs `atomic = False`."""
+    """Requires `atomic = False`."""
 
     plain = migrations.RemoveIndex
 
 
 class AddConstraintNotValid(PlainElsewhere, operations.AddConstraintNotValid):
-    """Add a check for rows to come, without reading those that are there; SQLite checks them at once."""
+    """Applies to new rows, without reading existing ones. SQLite checks these at once."""
 
     plain = migrations.AddConstraint
 
 
 class ValidateConstraint(PlainElsewhere, operations.ValidateConstraint):
-    """Check the rows that were there before the constraint; SQLite did so when it was added."""
+    """Checks existing rows. SQLite did so when the constraint was added."""
 
     plain = Nothing
 
 
-def drop_left_behind(schema_editor: BaseDatabaseSchemaEditor, table: str, index: Index) -> None:
-    """Drop the index if there is one of its name on the table."""
-    if schema_editor.collect_sql:  # `sqlmigrate` asks for the SQL of a first attempt.
+def drop_invalid_index(schema_editor: BaseDatabaseSchemaEditor, table: str, index: Index) -> None:
+    if schema_editor.collect_sql:  # `sqlmigrate` shows the SQL of a first attempt.
         return
     quoted = schema_editor.quote_name(table)
     with schema_editor.connection.cursor() as cursor:
-        cursor.execute(LEFT_BEHIND, [quoted, index.name])
+        cursor.execute(INDEX_EXISTS, [quoted, index.name])
         found = cursor.fetchone()
     if found:
         schema_editor.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {schema_editor.quote_name(index.name)}")

@@ -1,22 +1,20 @@
-"""Which database a read goes to: a streaming standby where that can't be noticed, else the primary.
+"""Routes reads to a replica if the account cannot notice the difference, else to the primary.
 
-An account reads its own writes, on whatever machine, and nobody reads what is older than REPLICA_MAX_LAG:
+Each account reads its own writes on every machine, and data is at most REPLICA_MAX_LAG seconds old:
 
-1. The watch asks the primary how far its write-ahead log goes, and notes the answer with the moment before
-   it asked: whatever was committed before that moment lies before that place in the log. A replica that has
-   replayed up to there shows all of it. Its lag is the time since the newest such moment, and one that is
-   further behind than REPLICA_MAX_LAG seconds is not read.
-2. With each request that may write, the quota's own step in Redis notes the time for the account, and
-   every request learns in the same step how long ago that was. A request that took longer than
-   WRITE_SECONDS is noted once more, before it is answered. So a write whose answer the account has seen was
-   committed at most WRITE_SECONDS after the time that is noted.
-3. A replica is read only by accounts whose last write was noted more than WRITE_SECONDS + REPLICA_MAX_LAG
-   ago: it was committed more than REPLICA_MAX_LAG ago, and by 1. the replica shows it.
+1. The monitor polls the primary's WAL position, with the timestamp before the query: everything committed
+   before the timestamp is before that position. A replica that has replayed up to it shows all of that. Its
+   lag is the time since the newest such timestamp. Replicas that lag more than that are not read.
+2. For each request that may write, the quota script in Redis records the account's write time, and tells
+   every request how long ago it was. A request that took longer than WRITE_SECONDS is recorded again before
+   its response. So an acknowledged write was committed at most WRITE_SECONDS after the recorded time.
+3. Only accounts whose recorded write is more than WRITE_SECONDS + REPLICA_MAX_LAG ago read from a replica:
+   the write was committed more than REPLICA_MAX_LAG ago, so by 1. the replica shows it.
 
-Both spans are measured by one clock each, the worker's and Redis's, so no two clocks need to agree. What
-Redis does not know (it started anew, it was away) counts as a write just now. Only a worker that can't
-reach Redis while others can leaves a write unnoted: then one of the others may show the state before it,
-for as long as the replica's true lag, mostly some milliseconds.
+Each interval is measured by a single clock, the worker's or Redis's, so clocks need not agree. If Redis has
+no record (it restarted, it was unavailable), the account counts as having just written. Only a worker that
+can't reach Redis while others can leaves a write unrecorded: the others may then show the previous state
+for the replica's actual lag, usually milliseconds.
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ Result = TypeVar("Result")
 logger = logging.getLogger(__name__)
 
 WRITE_SECONDS = 1
-SECOND = 1_000_000  # In microseconds.
+SECOND = 1_000_000  # Microseconds.
 
 ALIASES = tuple(alias for alias in settings.DATABASES if alias != DEFAULT_DB_ALIAS)
 
@@ -49,31 +47,31 @@ FAILED_READS = Counter(
 
 
 def hold() -> int:
-    """Return for how long an account that wrote reads the primary, in microseconds."""
+    """Return the microseconds for which an account reads the primary after a write."""
     return (WRITE_SECONDS + settings.REPLICA_MAX_LAG) * SECOND
 
 
 def alias_for_read(account_id: int, since_write: int) -> str:
-    """Return the database for a read of an account whose last write was noted so many microseconds ago.
+    """Choose the database for an account's reads; `since_write` is in microseconds.
 
-    An account stays with one replica while that is well, so that time never goes back for it.
+    An account stays with one replica while that is healthy, so its reads stay monotonic.
     """
     if not ALIASES or since_write <= hold():
         return DEFAULT_DB_ALIAS
-    well = [alias for alias in ALIASES if state(alias) == "ok"]
-    return well[account_id % len(well)] if well else DEFAULT_DB_ALIAS
+    healthy = [alias for alias in ALIASES if state(alias) == "ok"]
+    return healthy[account_id % len(healthy)] if healthy else DEFAULT_DB_ALIAS
 
 
 def read(alias: str, run: Callable[..., Result], *rest: Any) -> Result:
-    """Return what `run` reads, given an alias and the rest; if a replica fails, on the primary."""
+    """Call `run` with an alias and the rest; if a replica fails, again with the primary."""
     if not ALIASES:
         return run(alias, *rest)
     if alias != DEFAULT_DB_ALIAS:
         try:
             result = run(alias, *rest)
-        except Error as error:  # It went away, or replay cancelled the statement, or lacks a new table.
+        except Error as error:  # Unavailable, a conflict with replay, or a new table.
             FAILED_READS.labels(alias).inc()
-            logger.warning("A read on %s failed, the primary is asked: %s", alias, error)
+            logger.warning("A read on %s failed and is retried on the primary: %s", alias, error)
         else:
             READS.labels(alias).inc()
             return result
@@ -82,9 +80,9 @@ def read(alias: str, run: Callable[..., Result], *rest: Any) -> Result:
 
 
 def state(alias: str) -> str:
-    """Return `ok`, `behind`, or `away`."""
+    """`ok`, `behind` or `away`."""
     replica = monitor.servers.get(alias)
-    if replica is None or replica.away:
+    if replica is None or replica.unavailable:
         return "away"
     return "ok" if replica.lag <= settings.REPLICA_MAX_LAG else "behind"
 

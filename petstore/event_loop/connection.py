@@ -1,14 +1,15 @@
-"""A connection of the event loop: it lives once, and owns those who wait for its answers.
+"""The base class of the event loop's connections, which owns the queue of pending replies.
 
-It is open, then it is lost, and never comes back: another connection is another object. Whoever asks a
-lost one gets an error, so nobody can wait in a queue that no answer will reach, or in somebody else's.
-Where many share a connection, what they ask in one turn of the loop leaves in one write.
+A connection is open until it closes, and is never reopened: a new connection is a new object. Requests to a
+closed one fail, so a reply can reach no one but the request that it belongs to. On a shared connection,
+everything sent in one iteration of the loop leaves in one write.
 
-Time is counted in ticks of the loop, not by the clock: a process that stood still blames nobody for it.
+Timeouts count ticks of the loop instead of the clock, so a process that was stopped does not blame the
+server.
 
-Two rules keep uvloop alive. What the loop watches is changed by the loop alone, never by a request; and
-no request goes on inside the callback of a timer. A request runs with the loop's part of the C stack put
-aside, and libuv keeps lists of sockets and of timers there (gevent has the same rules for its own loop).
+Two rules keep uvloop from crashing. Only the loop changes what it watches, never a request; and no request
+is resumed inside a timer's callback. A request runs with the loop's part of the C stack moved aside, and
+libuv keeps lists of sockets and timers there (gevent has the same rules for its loop).
 """
 
 import asyncio
@@ -17,129 +18,124 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, TypeVar
 
-from petstore.event_loop.greenlets import TICK, pause, this_turn, ticks
+from petstore.event_loop.greenlets import TICK, current_task, pause, timeout_in_ticks
 
 Result = TypeVar("Result")
 
-TOO_LATE = "No answer came in time."
+TIMED_OUT = "The server did not respond in time."
 
 
-class PipeError(Exception):
-    """The other side can't be reached, or did not answer in time."""
+class ConnectionFailedError(Exception):
+    """The server can't be reached, or did not respond in time."""
 
 
-class LostError(PipeError):
-    """The connection was lost while an answer was under way, or before the question left."""
+class ConnectionClosedError(ConnectionFailedError):
+    """The connection closed before the request was sent, or before its reply arrived."""
 
 
-class Waiter(Protocol):
-    """Who gets an answer: a request, as a rule."""
+class Receiver(Protocol):
+    """Receives a reply: usually a RequestTask."""
 
     def switch(self, result: Any) -> Any: ...
 
-    def throw(self, error: PipeError) -> Any: ...
+    def throw(self, error: ConnectionFailedError) -> Any: ...
 
 
-class Answer(asyncio.Future[Any]):
-    """A place in the queue for a coroutine."""
+class ReplyFuture(asyncio.Future[Any]):
+    """A Receiver for coroutines."""
 
     def switch(self, result: Any) -> None:
-        """Take the answer, unless nobody waits for it any more."""
         if not self.done():
             self.set_result(result)
 
-    def throw(self, error: PipeError) -> None:
-        """Take the exception, unless nobody waits any more."""
+    def throw(self, error: ConnectionFailedError) -> None:
         if not self.done():
             self.set_exception(error)
 
 
 class Connection(ABC):
-    """Questions go out in order, and the answers come in that order."""
+    """Sends requests in order and matches replies to them by that order."""
 
-    def __init__(self, limit: float, *, gathers: bool = False) -> None:
-        """`limit`: seconds that an answer may take. `gathers`: a turn's questions leave together."""
-        self.error: PipeError | None = None  # Why it is lost.
-        self._gathers = gathers
+    def __init__(self, timeout: float, *, batched: bool = False) -> None:
+        """`timeout`: seconds for a reply. `batched`: send once per loop iteration."""
+        self.error: ConnectionFailedError | None = None  # Why it closed.
+        self._batched = batched
         self._flush_is_due = False
-        self._patience = ticks(limit)
+        self._timeout_ticks = timeout_in_ticks(timeout)
         self._now = 0  # In ticks.
-        self._row: deque[tuple[Waiter | None, int]] = deque()  # Who waits, or has stopped; since when.
-        self._sent = 0  # How many of them have asked; the others' questions have not left.
-        self._moved = 0  # When the first of them came to the head of the queue.
+        self._queue: deque[tuple[Receiver | None, int]] = deque()  # None after a timeout; since when.
+        self._sent = 0  # The length of the part of the queue that has been sent.
+        self._head_since = 0
         self._loop = asyncio.get_running_loop()
         self._next_tick: asyncio.TimerHandle | None = None
 
-    def _begin(self) -> None:
-        """Count the time from now on: it is open, or being opened."""
+    def _start_clock(self) -> None:
         self._next_tick = self._loop.call_later(TICK, self._tick)
 
     @abstractmethod
     def _flush(self) -> None:
-        """Send what was put since the last time. May raise anything: the connection is lost then."""
+        """Send what is buffered. Any exception closes the connection."""
 
     @abstractmethod
     def _disconnect(self) -> None:
-        """Close what is open, or half open; nothing may be. The loop calls it, once."""
+        """Close what is open, if anything. The loop calls it once."""
 
-    def _is_away(self) -> bool:
+    def _is_unavailable(self) -> bool:
         return False
 
-    def _look(self) -> None:  # noqa: B027  Most connections hear all that comes.
-        """Read what has come, if the loop may have missed it."""
+    def _read(self) -> None:  # noqa: B027  Most connections are notified of all input.
+        """Read input that the loop may have missed."""
 
     @property
-    def is_of_use(self) -> bool:
-        """Whether it is worth asking. It may be lost the next moment, and then says so to who asks."""
+    def is_usable(self) -> bool:
         return self.error is None
 
-    def ask(self, put: Callable[..., object], *arguments: Any) -> Any:
-        """Put a question by calling `put`, and return its answer; for a request on the loop.
+    def round_trip(self, put: Callable[..., object], *arguments: Any) -> Any:
+        """Buffer a request by calling `put`, and wait for its reply; for a request on the loop.
 
-        Raises LostError, or PipeError if no answer came in time.
+        Raises ConnectionClosedError, or ConnectionFailedError after the timeout.
         """
-        self._enter(this_turn(), put, *arguments)
-        if not self._gathers:
+        self._enqueue(current_task(), put, *arguments)
+        if not self._batched:
             self._send()
         elif not self._flush_is_due:
             self._flush_is_due = True
             self._loop.call_soon(self._send)
         return pause()
 
-    def lose(self, error: PipeError) -> None:
-        """End it at once; what is open is closed, and everybody who waits is told, by the loop.
+    def fail(self, error: ConnectionFailedError) -> None:
+        """Close at once. The loop then disconnects and fails all pending requests.
 
-        A request may cause this while it runs, and only the loop can make another one go on.
+        The caller may be a request, which must not resume others itself.
         """
         if self.error is None:
             self.error = error
             if self._next_tick is not None:
                 self._next_tick.cancel()
-            self._loop.call_soon(self._end, error)
+            self._loop.call_soon(self._shut_down, error)
 
-    def _end(self, error: PipeError) -> None:
-        """Disconnect, and give everybody in the queue an exception of their own."""
+    def _shut_down(self, error: ConnectionFailedError) -> None:
         try:
             self._disconnect()
         finally:
-            while self._row:
-                waiter, _ = self._row.popleft()
-                if waiter is not None:
-                    waiter.throw(type(error)(*error.args))
+            while self._queue:
+                receiver, _ = self._queue.popleft()
+                if receiver is not None:
+                    receiver.throw(type(error)(*error.args))
 
     def close(self) -> None:
-        self.lose(LostError("It was closed."))
+        self.fail(ConnectionClosedError("The connection was closed."))
 
-    def _enter(self, waiter: Waiter, put: Callable[..., object], *arguments: Any) -> None:
-        """Put a question, and take a place in the queue for its answer: both, or neither."""
+    def _enqueue(self, receiver: Receiver, put: Callable[..., object], *arguments: Any) -> None:
+        """Buffer a request and queue its receiver: both or neither."""
         if self.error is not None:
-            raise LostError(*self.error.args)
+            raise ConnectionClosedError(*self.error.args)
         try:
             put(*arguments)
         except Exception as error:
-            self.lose(LostError(str(error)))
-            raise LostError(str(error)) from error
-        self._row.append((waiter, self._now))
+            self.fail(ConnectionClosedError(str(error)))
+            raise ConnectionClosedError(str(error)) from error
+        self._queue.append((receiver, self._now))
 
     def _send(self) -> None:
         self._flush_is_due = False
@@ -147,46 +143,45 @@ class Connection(ABC):
             return
         try:
             self._flush()
-        except Exception as error:  # noqa: BLE001  Whatever it is, the connection can't be used again.
-            self.lose(LostError(str(error)))
+        except Exception as error:  # noqa: BLE001  The connection is unusable after any failure.
+            self.fail(ConnectionClosedError(str(error)))
         if not self._sent:
-            self._moved = self._now
-        self._sent = len(self._row)
+            self._head_since = self._now
+        self._sent = len(self._queue)
 
-    def _answer(self, reply: Any) -> None:
-        """Give the next answer to whoever has waited for it."""
-        waiter, _ = self._row.popleft()
+    def _resolve_next(self, reply: Any) -> None:
+        receiver, _ = self._queue.popleft()
         self._sent -= 1
-        self._moved = self._now
-        if waiter is not None:
-            waiter.switch(reply)
+        self._head_since = self._now
+        if receiver is not None:
+            receiver.switch(reply)
 
     def _tick(self) -> None:
         self._now += 1
-        if self._sent and (self._is_away() or self._now - self._moved >= self._patience):
-            self.lose(PipeError(TOO_LATE))
+        if self._sent and (self._is_unavailable() or self._now - self._head_since >= self._timeout_ticks):
+            self.fail(ConnectionFailedError(TIMED_OUT))
             return
         self._next_tick = self._loop.call_later(TICK, self._tick)
         if self._sent:
-            self._loop.call_soon(self._let_go)
-            self._loop.call_soon(self._look)
+            self._loop.call_soon(self._expire)
+            self._loop.call_soon(self._read)
 
-    def _let_go(self) -> None:
-        """Tell those who have waited too long behind others; their places stay, for answers do come."""
+    def _expire(self) -> None:
+        """Fail requests that waited too long behind others; their places stay, since replies will come."""
         for place in range(self._sent if self.error is None else 0):
-            waiter, since = self._row[place]
-            if self._now - since < self._patience:
+            receiver, since = self._queue[place]
+            if self._now - since < self._timeout_ticks:
                 break
-            if waiter is not None:
-                self._row[place] = None, since
-                waiter.throw(PipeError(TOO_LATE))
+            if receiver is not None:
+                self._queue[place] = None, since
+                receiver.throw(ConnectionFailedError(TIMED_OUT))
 
 
-async def within(seconds: float, awaitable: Awaitable[Result]) -> Result:
-    """Return its result. Raises TimeoutError after that many seconds of the loop, and cancels it."""
+async def with_timeout(seconds: float, awaitable: Awaitable[Result]) -> Result:
+    """Await, or cancel it after that many seconds of the loop and raise TimeoutError."""
     task = asyncio.ensure_future(awaitable)
     try:
-        for _ in range(ticks(seconds)):
+        for _ in range(timeout_in_ticks(seconds)):
             await asyncio.wait([task], timeout=TICK)
             if task.done():
                 return task.result()

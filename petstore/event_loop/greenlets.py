@@ -1,8 +1,8 @@
-"""How a plain function waits on the event loop while other requests go on.
+"""Plain functions that wait on the event loop while other requests continue.
 
-Each request runs in a greenlet of the loop's thread. To wait, it switches to the greenlet that runs the
-loop, and whoever has what it waits for switches back. Django's own guard stays: a query made on the loop by
-accident raises SynchronousOnlyOperation rather than hold up everybody.
+Each request runs in a greenlet of the loop's thread. To wait, it switches to the loop's own greenlet, and
+the callback that has the result switches back. Django's guard stays: an accidental query on the loop raises
+SynchronousOnlyOperation instead of blocking all requests.
 """
 
 from __future__ import annotations
@@ -22,116 +22,112 @@ logger = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 TICK = 0.1  # Seconds.
-AT_ONCE = 8  # Requests that begin in one turn of the loop.
-MOST_IDLE = 64  # Greenlets that are kept, with some 20 KiB each.
-QUEUED_TOO_LONG = "The request waited too long for its turn: see DATABASE_QUEUE_TIMEOUT."
+STARTS_PER_ITERATION = 8
+MAX_IDLE = 64
+QUEUED_TOO_LONG = "The request waited too long in the queue: see DATABASE_QUEUE_TIMEOUT."
 
 
-class Turn:
-    """One request, from its beginning to its end. It is no greenlet, but is lent one.
+class RequestTask:
+    """One request, which borrows a greenlet from the pool until it ends.
 
-    So whoever lets it go on too late, when it has ended, does nothing. The greenlet may be at another
-    request by then, which must get nobody else's answer.
+    Resuming a task that has ended does nothing: its greenlet may already serve another request, which must
+    not receive a foreign result.
     """
 
-    __slots__ = ("_runner", "transaction", "work")
+    __slots__ = ("_greenlet", "transaction", "work")
 
     def __init__(self, work: Callable[[], object]) -> None:
-        """Take what it does: what that raises is logged, and never hits whoever let it go on."""
+        """Exceptions of `work` are logged and never reach the code that resumes the task."""
         self.work = work
-        self.transaction: Any = None  # The one that the request has open.
-        self._runner: Runner | None = None
+        self.transaction: Any = None  # The open transaction of the request.
+        self._greenlet: PooledGreenlet | None = None
 
-    def begin(self) -> None:
-        """Run until it waits for something, or ends; called once, by the loop and by no request."""
+    def start(self) -> None:
+        """Run until the task waits or ends. Only the loop may call it, once."""
         assert not on_loop()
-        runner = idle.runners.pop() if idle.runners else Runner()
+        runner = greenlet_pool.idle.pop() if greenlet_pool.idle else PooledGreenlet()
         runner.parent = getcurrent()
-        runner.turn, self._runner = self, runner
+        runner.task, self._greenlet = self, runner
         runner.switch()
 
     @property
-    def is_under_way(self) -> bool:
-        return self._runner is not None
+    def is_active(self) -> bool:
+        return self._greenlet is not None
 
     def switch(self, result: Any = None) -> None:
-        """Let it go on, with what it waits for."""
-        if self._runner is not None:
-            self._runner.switch(result)
+        """Resume with a result."""
+        if self._greenlet is not None:
+            self._greenlet.switch(result)
 
     def throw(self, error: BaseException) -> None:
-        """Let it go on with an exception."""
-        if self._runner is not None:
-            self._runner.throw(error)
+        """Resume with an exception."""
+        if self._greenlet is not None:
+            self._greenlet.throw(error)
 
 
-class Runner(greenlet):
-    """Runs one request after another.
+class PooledGreenlet(greenlet):
+    """A greenlet that runs one request after another, since allocating stacks is expensive."""
 
-    A new greenlet for each would have the kernel map memory for its frames and take it back, which
-    interrupts the other core: a twentieth of a request.
-    """
-
-    turn: Turn | None = None
+    task: RequestTask | None = None
 
     def __init__(self) -> None:
-        super().__init__(serve)
+        super().__init__(run_tasks)
 
 
-def serve() -> None:
-    """Run the turn of the current greenlet, then the next one that it is lent to.
+def run_tasks() -> None:
+    """Run the task of the current greenlet, then each later one that borrows it.
 
-    No variable holds the greenlet: while it is idle, nobody does but the list, which goes with the thread.
+    No local variable refers to the greenlet, so an idle one is freed with its thread's pool.
     """
     while True:
         try:
-            this_turn().work()
+            current_task().work()
         except GreenletExit:  # The process ends.
             return
         except BaseException:
             logger.exception("A request ended with an exception.")
-        if not keep_idle(this_turn()):
+        if not release(current_task()):
             return
         pause()
 
 
-def keep_idle(turn: Turn) -> bool:
-    """End a turn, and keep its greenlet for another. False: there are enough."""
+def release(task: RequestTask) -> bool:
+    """Detach an ended task from its greenlet. False if the pool is full and the greenlet must end."""
     runner: Any = getcurrent()
-    turn._runner = None
-    runner.turn = None
-    runner.gr_context = None  # As in a new one: no variable of this request is seen by another.
-    if len(idle.runners) >= MOST_IDLE:
+    task._greenlet = None
+    runner.task = None
+    runner.gr_context = None  # Context variables must not leak into the next request.
+    if len(greenlet_pool.idle) >= MAX_IDLE:
         return False
-    idle.runners.append(runner)
+    greenlet_pool.idle.append(runner)
     return True
 
 
-class Idle(threading.local):
-    """The greenlets of a thread that have nothing to do. No other thread could use them."""
+class GreenletPool(threading.local):
+    """The idle greenlets of a thread, which no other thread can use."""
 
     def __init__(self) -> None:
-        self.runners: list[Runner] = []
+        self.idle: list[PooledGreenlet] = []
 
 
-idle = Idle()
+greenlet_pool = GreenletPool()
 
 
-def ticks(seconds: float) -> int:
-    """Return after how many ticks so many seconds have passed, and the loop has read what came by then.
+def timeout_in_ticks(seconds: float) -> int:
+    """Convert a timeout to ticks, such that the loop has read everything that arrived in time.
 
-    The first tick may come at once. Of the last two the first may be late, because the process stood still
-    when the answer came; before the second one the loop reads what is there.
+    The first tick may come at once. If the process was stopped, the last but one may be late; the loop
+    reads its sockets before the last one.
     """
     return ceil(seconds / TICK) + 2
 
 
-class Alarm:
-    """Calls after so many seconds of the loop. The time in which the process stood still doesn't count."""
+class LoopTimer:
+    """Calls a function after a number of seconds of the loop, not counting time the process was stopped."""
 
     def __init__(self, seconds: float, call: Callable[[], object]) -> None:
         self._call = call
-        self._left = ticks(seconds) - 1  # The first comes after a whole tick.
+        self._left = timeout_in_ticks(seconds) - 1  # The first comes after a whole tick.
         self._loop = asyncio.get_running_loop()
         self._handle: asyncio.Handle = self._loop.call_later(TICK, self._tick)
 
@@ -142,67 +138,66 @@ class Alarm:
         self._left -= 1
         if self._left > 0:
             self._handle = self._loop.call_later(TICK, self._tick)
-        else:  # No request may go on inside the callback of a timer: see connection.py.
+        else:  # No request may be resumed inside a timer's callback: see connection.py.
             self._handle = self._loop.call_soon(self._call)
 
 
-class Entrance:
-    """Lets few requests begin in one turn of the loop: those under way are not held up by newcomers.
+class StartLimiter:
+    """Limits how many requests start in one iteration of the loop.
 
-    A request that takes several turns would otherwise wait at each for all that have just come, and hold
-    its database connection meanwhile.
+    Without it, a burst of new requests delays those in progress at each of their steps, while they hold
+    database connections.
     """
 
     def __init__(self) -> None:
-        self._left = AT_ONCE
+        self._left = STARTS_PER_ITERATION
         self._waiting: deque[Callable[[], object]] = deque()
-        self._is_due = False
+        self._is_scheduled = False
 
-    def enter(self, begin: Callable[[], object]) -> None:
-        """Begin now, or in a later turn; in the order of coming."""
-        if not self._is_due:
-            self._is_due = True
-            asyncio.get_running_loop().call_soon(self._next_turn)
+    def start(self, start: Callable[[], object]) -> None:
+        """Start now or in a later iteration, in the order of arrival."""
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            asyncio.get_running_loop().call_soon(self._next_iteration)
         if self._left:
             self._left -= 1
-            begin()
+            start()
         else:
-            self._waiting.append(begin)
+            self._waiting.append(start)
 
-    def _next_turn(self) -> None:
-        self._is_due = bool(self._waiting)
+    def _next_iteration(self) -> None:
+        self._is_scheduled = bool(self._waiting)
         if self._waiting:
-            asyncio.get_running_loop().call_soon(self._next_turn)
-        self._left = AT_ONCE
+            asyncio.get_running_loop().call_soon(self._next_iteration)
+        self._left = STARTS_PER_ITERATION
         while self._waiting and self._left:
             self._left -= 1
             self._waiting.popleft()()
 
 
 def on_loop() -> bool:
-    """Tell whether the caller is a request on the event loop, and may wait there."""
-    return type(getcurrent()) is Runner
+    """Whether the caller is a request on the event loop, which may wait there."""
+    return type(getcurrent()) is PooledGreenlet
 
 
-def this_turn() -> Turn:
-    """Return the one that the caller is part of."""
+def current_task() -> RequestTask:
     runner: Any = getcurrent()
-    turn: Turn = runner.turn
-    return turn
+    task: RequestTask = runner.task
+    return task
 
 
 def pause() -> Any:
-    """Let others go on, until somebody switches back; return what they bring."""
+    """Switch to the loop until the task is resumed; returns what it is resumed with."""
     parent = getcurrent().parent
     assert parent is not None
     return parent.switch()
 
 
 def wait(awaitable: Awaitable[Result]) -> Result:
-    """Return the awaitable's result, or raise its exception. Only for a request on the loop."""
-    turn = this_turn()
+    """Await from a request on the loop."""
+    task = current_task()
     future = asyncio.ensure_future(awaitable)
     if not future.done():
-        future.add_done_callback(lambda _: turn.switch())
+        future.add_done_callback(lambda _: task.switch())
         pause()
     return future.result()

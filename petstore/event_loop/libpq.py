@@ -1,4 +1,4 @@
-"""What libpq takes, statements and values as text, and what it gives."""
+"""Statements, parameters and results in the form that libpq uses."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -11,11 +11,11 @@ from psycopg.adapt import PyFormat, Transformer
 
 Types = list[int]
 Parameters = list[bytes | None]
-Value = Any  # What Django passes to psycopg as a parameter.
+Value = Any  # A parameter as Django passes it to psycopg.
 
-# PostgreSQL's types by Python's, with how a value is written.
-KINDS: dict[type, tuple[int, Callable[[Any], bytes | None]]] = {
-    type(None): (0, lambda value: None),  # Of any type.
+# PostgreSQL's OIDs by Python type, with the encoder of the text format.
+ENCODERS: dict[type, tuple[int, Callable[[Any], bytes | None]]] = {
+    type(None): (0, lambda value: None),  # Unspecified.
     int: (20, b"%d".__mod__),
     str: (25, lambda value: str(value).encode()),
     bool: (16, lambda value: b"t" if value else b"f"),
@@ -24,56 +24,56 @@ KINDS: dict[type, tuple[int, Callable[[Any], bytes | None]]] = {
     Binary: (17, lambda value: b"\\x" + value.obj.hex().encode()),  # Of a BinaryField.
 }
 
-NUMBERS = count(1)
+statement_numbers = count(1)
 
 
 class Statement(NamedTuple):
-    """SQL with $1, $2 and so on, and the name under which it is prepared."""
+    """SQL with the placeholders $1, $2, ..., and the name of its prepared statement."""
 
     name: bytes
     sql: bytes
-    django: str = ""  # The same with Django's %s, where its connections may run it as well.
+    django: str = ""  # The same with %s, for Django's connections.
 
 
-def compiled(sql: str) -> Statement:
-    """Return a statement of Django's SQL, under a name that no other has."""
+def compile_statement(sql: str) -> Statement:
+    """Convert %s placeholders, and assign a unique name."""
     first, *rest = sql.split("%s")
     text = first + "".join(f"${number}{part}" for number, part in enumerate(rest, 1))
-    return Statement(f"compiled_{next(NUMBERS)}".encode(), text.replace("%%", "%").encode(), sql)
+    return Statement(f"compiled_{next(statement_numbers)}".encode(), text.replace("%%", "%").encode(), sql)
 
 
-def named(sql: str) -> tuple[Statement, list[str]]:
-    """Return a statement of SQL whose parameters are named, as in %(name)s, and the names in order."""
+def compile_named(sql: str) -> tuple[Statement, list[str]]:
+    """Convert %(name)s placeholders; also returns the names in order."""
     names = list(dict.fromkeys(re.findall(r"%\((\w+)\)s", sql)))
     numbered = sql
     for number, name in enumerate(names, 1):
         numbered = numbered.replace(f"%({name})s", f"${number}")
-    return compiled(numbered)._replace(django=sql), names
+    return compile_statement(numbered)._replace(django=sql), names
 
 
-def encoded(values: Sequence[Value]) -> tuple[Types, Parameters]:
-    """Return the values' types, and the values, as libpq takes them."""
+def encode_values(values: Sequence[Value]) -> tuple[Types, Parameters]:
+    """Encode values in the text format, with their OIDs."""
     types: Types = []
     parameters: Parameters = []
     for value in values:
         kind = type(value)
-        if kind not in KINDS:  # Django's choices are texts, its numbers psycopg's own.
+        if kind not in ENCODERS:  # Subclasses, such as Django's choices.
             kind = next((base for base in (str, int) if isinstance(value, base)), kind)
-        if kind in KINDS:
-            oid, write = KINDS[kind]
+        if kind in ENCODERS:
+            oid, encode = ENCODERS[kind]
             types.append(oid)
-            parameters.append(write(value))
-        else:  # Whatever else psycopg knows, less quickly.
+            parameters.append(encode(value))
+        else:
             dumper = Transformer().get_dumper(value, PyFormat.TEXT)
             types.append(dumper.oid)
             parameters.append(bytes(dumper.dump(value) or b""))
     return types, parameters
 
 
-def results(libpq: Any) -> list[Any]:
-    """Return the results that are complete, and the Syncs between them."""
+def read_results(libpq: Any) -> list[Any]:
+    """Read the results that have arrived completely, including Syncs."""
     found = []
-    ended = False  # libpq says None after each statement, and once more when nothing is left.
+    ended = False  # libpq returns None after each statement, and once more at the end.
     while not libpq.is_busy():
         result = libpq.get_result()
         if result is None and ended:

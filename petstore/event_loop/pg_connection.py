@@ -1,9 +1,8 @@
 """PostgreSQL for the event loop: libpq's pipeline mode, through psycopg's wrapper of libpq.
 
-What leaves together is one batch with one Sync, hence one transaction: only reads may share a connection. A
-statement that fails takes those after it in its batch along; they are asked again, alone. Nobody hears of a
-result before the Sync, and so waits for all of the batch, and shares its time limit. A Sync for each read
-would cost a tenth of a request.
+Requests that leave together form one batch with one Sync, and therefore one transaction: only reads may
+share a connection. A statement that fails aborts the later ones of its batch, which are retried in batches
+of their own. No result is delivered before the Sync, so all requests of a batch share its timeout.
 """
 
 import asyncio
@@ -20,60 +19,66 @@ from psycopg import errors, pq
 from psycopg.adapt import Transformer
 from psycopg.types.datetime import TimestamptzLoader
 
-from petstore.db.monitor import DatabaseUnavailableError, is_unavailable, patience, servers
-from petstore.event_loop.connection import Connection, LostError, PipeError, Waiter
-from petstore.event_loop.libpq import Parameters, Statement, Types, Value, encoded, results
-from petstore.event_loop.opening import connect_in_thread, opening_limit
-from petstore.event_loop.shared_connection import Pipe
+from petstore.db.monitor import DatabaseUnavailableError, is_unavailable, response_timeout, servers
+from petstore.event_loop.connection import (
+    Connection,
+    ConnectionClosedError,
+    ConnectionFailedError,
+    Receiver,
+)
+from petstore.event_loop.libpq import Parameters, Statement, Types, Value, encode_values, read_results
+from petstore.event_loop.opening import connect_in_thread, connect_timeout
+from petstore.event_loop.shared_connection import SharedConnection
 
 Rows = list[tuple[Any, ...]]
 
 ATTEMPTS = 3
-REPEAT_WITHIN = 1.0  # Seconds from the first read on: a connection that was cut shows it at once.
-LAST_WORDS = {b"FATAL", b"PANIC"}  # The severities after which PostgreSQL closes the connection.
-DONE = {pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK}
-NOT_PREPARED = b"26000"  # PostgreSQL's code, invalid_sql_statement_name.
-PREPARED_TWICE = b"42P05"  # PostgreSQL's code, duplicate_prepared_statement.
-NOT_SUPPORTED = b"0A000"  # PostgreSQL's code; it comes as well when ...
-PLAN_CHANGED = b"RevalidateCachedQuery"  # ... this function finds that a table's columns have changed.
+RETRY_WITHIN = 1.0  # Seconds from the first attempt: a broken connection shows at once.
+FATAL_SEVERITIES = {b"FATAL", b"PANIC"}  # After these PostgreSQL closes the connection.
+SUCCESS = {pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK}
+# SQLSTATEs.
+INVALID_STATEMENT_NAME = b"26000"
+DUPLICATE_STATEMENT = b"42P05"
+FEATURE_NOT_SUPPORTED = b"0A000"
+PLAN_CHANGED = b"RevalidateCachedQuery"  # The function that reports 0A000 after a table was altered.
 
 
-class NotDoneError(PipeError):
-    """Nothing was done: the server has prepared no such statement, or another's failed before it."""
+class NotExecutedError(ConnectionFailedError):
+    """The statement had no effect: it was not prepared, or an earlier one of its batch failed."""
 
 
 class Preparation:
-    """Once that a statement was prepared on a connection; those who come later stand behind it."""
+    """Identifies one preparation of a statement, so that only its own failure revokes it."""
 
 
 class PostgresqlConnection(Connection):
     """One connection in pipeline mode, with Django's settings for the alias."""
 
     def __init__(self, wrapper: BaseDatabaseWrapper, *, shared: bool) -> None:
-        """Take over a connection that is open. `shared`: many read on it; else one has it to itself."""
-        super().__init__(patience(wrapper.alias), gathers=shared)
+        """Take over an open connection. `shared`: many requests read on it concurrently."""
+        super().__init__(response_timeout(wrapper.alias), batched=shared)
         self._alias = wrapper.alias
         self._wrapper = wrapper
         self._connection: Any = wrapper.connection
-        # Django's own loader knows all zones, and is written in Python: it takes 25 times as long.
+        # Django's own loader supports all time zones, but is written in Python.
         self._connection.adapters.register_loader("timestamptz", TimestamptzLoader)
         self._libpq = self._connection.pgconn
-        # Behind a pooler that hands out transactions, nothing stays prepared.
+        # Behind a transaction pooler, statements don't stay prepared.
         self._prepares = wrapper.settings_dict["OPTIONS"].get("prepare_threshold") is not None
         self._prepared: dict[bytes, Preparation] = {}  # By the statement's name.
-        self._transformers: dict[bytes, Any] = {}  # What turns results into Python's types.
-        self._put_count = 0  # Questions since the last Sync.
-        self._sizes: deque[int] = deque()  # Of the batches under way.
-        self._results: list[Any] = []  # Of the first of them, until its Sync.
+        self._transformers: dict[bytes, Any] = {}  # Convert results to Python's types.
+        self._put_count = 0  # Messages since the last Sync.
+        self._sizes: deque[int] = deque()  # Of the batches in transit.
+        self._results: list[Any] = []  # Of the first batch, until its Sync.
         self._libpq.nonblocking = 1
         self._libpq.enter_pipeline_mode()
         self._socket = self._libpq.socket
-        self._loop.add_reader(self._socket, self._look)
-        self._begin()
+        self._loop.add_reader(self._socket, self._read)
+        self._start_clock()
 
     @classmethod
     async def open(cls, alias: str, *, shared: bool) -> Self:
-        """Return a new connection. Raises any exception."""
+        """May raise any exception."""
         wrapper = await connect_in_thread(alias)
         try:
             return cls(wrapper, shared=shared)
@@ -82,31 +87,33 @@ class PostgresqlConnection(Connection):
             raise
 
     @property
-    def is_of_use(self) -> bool:
-        """Whether it is open, and its server was not away since: another may be the primary now."""
+    def is_usable(self) -> bool:
+        """Whether it is open and its server was not unavailable since: another may be the primary now."""
         server = servers.get(self._alias)
         return self.error is None and (server is None or self._connection.generation == server.generation)
 
     @property
     def is_idle(self) -> bool:
-        """Whether nobody waits, and the server says that no transaction is open."""
-        return not self._row and self._libpq.transaction_status == pq.TransactionStatus.IDLE
+        """Whether no reply is pending and the server reports no open transaction."""
+        return not self._queue and self._libpq.transaction_status == pq.TransactionStatus.IDLE
 
     @property
-    def owes_answers(self) -> bool:
+    def has_pending_results(self) -> bool:
         return self._sent > 0
 
-    def rows(self, statement: Statement, values: Sequence[Value], *, alone: bool = False) -> Rows:
-        """Return a statement's rows. Raises PipeErrors, and what Django raises for a query.
+    def rows(self, statement: Statement, values: Sequence[Value], *, isolated: bool = False) -> Rows:
+        """Run a statement. Raises ConnectionFailedErrors, and what Django raises for a query.
 
-        `alone`: whatever fails for others, in its batch or in preparing the statement, is not its failure.
+        `isolated`: in a batch of its own and unprepared, so that no failure of others affects it.
         """
-        result = self.ask(self._put_alone, statement, values) if alone else self.result(statement, values)
+        if isolated:
+            result = self.round_trip(self._put_isolated, statement, values)
+        else:
+            result = self.result(statement, values)
         self.check(statement, result)
-        return self.loaded(statement, result)
+        return self.load_rows(statement, result)
 
-    def loaded(self, statement: Statement, result: Any) -> Rows:
-        """Return the rows of a statement's result, in Python's types."""
+    def load_rows(self, statement: Statement, result: Any) -> Rows:
         transformer = self._transformers.get(statement.name)
         if transformer is None:
             transformer = self._transformers[statement.name] = Transformer(self._connection)
@@ -116,59 +123,61 @@ class PostgresqlConnection(Connection):
         return transformer.load_rows(0, result.ntuples, tuple)
 
     def result(self, statement: Statement, values: Sequence[Value]) -> Any:
-        """Return libpq's result, whatever it says. Raises LostError, or PipeError if none came in time."""
-        types, parameters = encoded(values)
+        """Run a statement and return libpq's result, also of a failure. Raises ConnectionFailedErrors."""
+        types, parameters = encode_values(values)
         preparation = self._prepared.get(statement.name)
         if self._prepares and preparation is None:
-            # Whoever comes next stands behind this one.
+            # Recorded before the reply: later requests are queued behind this one.
             preparation = self._prepared[statement.name] = Preparation()
-            result = self.ask(self._prepare, statement, types)
+            result = self.round_trip(self._prepare, statement, types)
             if result.status != pq.ExecStatus.COMMAND_OK:
                 self.forget(statement, preparation)
                 return result
-        result = self.ask(self._put, statement, types, parameters)
-        if result.status not in DONE and result.error_field(pq.DiagnosticField.SQLSTATE) == NOT_PREPARED:
+        result = self.round_trip(self._put, statement, types, parameters)
+        if result.status not in SUCCESS and (
+            result.error_field(pq.DiagnosticField.SQLSTATE) == INVALID_STATEMENT_NAME
+        ):
             self.forget(statement, preparation)
         return result
 
-    def send(self, waiter: Waiter, statement: Statement, values: Sequence[Value]) -> None:
-        """Put a statement that is prepared, and go on; it leaves with the next that somebody waits for."""
-        types, parameters = encoded(values)
-        self._enter(waiter, self._put, statement, types, parameters)
+    def send(self, receiver: Receiver, statement: Statement, values: Sequence[Value]) -> None:
+        """Buffer a prepared statement without waiting; it is sent with the next round trip."""
+        types, parameters = encode_values(values)
+        self._enqueue(receiver, self._put, statement, types, parameters)
 
-    def unprepared(self, sql: bytes) -> Any:
-        """Return libpq's result of a statement without parameters, whatever it says; it is not kept."""
-        return self.ask(self._put_unprepared, sql, [], [])
+    def execute_unprepared(self, sql: bytes) -> Any:
+        """Run SQL without parameters and return libpq's result, also of a failure."""
+        return self.round_trip(self._put_unprepared, sql, [], [])
 
-    def knows(self, statement: Statement) -> bool:
-        """Tell whether a statement may be sent at once."""
+    def is_prepared(self, statement: Statement) -> bool:
+        """Whether a statement may be sent without preparing it first."""
         return not self._prepares or statement.name in self._prepared
 
     def forget(self, statement: Statement, preparation: Preparation | None = None) -> None:
-        """Have the next one prepare it, unless somebody has done so since that preparation."""
+        """Have the statement prepared again, unless it has been since `preparation`."""
         if preparation is None or self._prepared.get(statement.name) is preparation:
             self._prepared.pop(statement.name, None)
 
     def check(self, statement: Statement, result: Any) -> None:
-        """Raise what a result says that is no success, and close what can't be used again."""
-        if result.status in DONE:
+        """Raise the error of a failed result; close the connection if it is unusable."""
+        if result.status in SUCCESS:
             return
         if result.status == pq.ExecStatus.PIPELINE_ABORTED:
-            raise NotDoneError("Another's failure took the statement along.")
+            raise NotExecutedError("An earlier statement of the batch failed.")
         code = result.error_field(pq.DiagnosticField.SQLSTATE)
-        if code == NOT_PREPARED:
-            raise NotDoneError("The server has not prepared the statement, or no more.")
-        if code == PREPARED_TWICE:
-            self.close()  # What it has prepared is not what is known of it.
-            raise NotDoneError("The server has prepared another statement by this name.")
-        if code == NOT_SUPPORTED and (
+        if code == INVALID_STATEMENT_NAME:
+            raise NotExecutedError("The server has not prepared the statement.")
+        if code == DUPLICATE_STATEMENT:
+            self.close()  # Its prepared statements are not those on record here.
+            raise NotExecutedError("The server has prepared another statement by this name.")
+        if code == FEATURE_NOT_SUPPORTED and (
             result.error_field(pq.DiagnosticField.SOURCE_FUNCTION) == PLAN_CHANGED
         ):
-            self.close()  # All that it has prepared is of yesterday.
-            raise NotDoneError("The tables have changed since the statement was prepared.")
+            self.close()  # All its prepared statements may be stale.
+            raise NotExecutedError("The tables have changed since the statement was prepared.")
         failure = errors.error_from_result(result)
         if isinstance(failure, errors.ReadOnlySqlTransaction):
-            self.lose(PipeError("The server takes no writes: it has become a standby."))
+            self.fail(ConnectionFailedError("The server accepts no writes: it has become a standby."))
         with self._wrapper.wrap_database_errors:
             raise failure
 
@@ -187,8 +196,8 @@ class PostgresqlConnection(Connection):
         self._libpq.send_query_params(sql, parameters, types)
         self._put_count += 1
 
-    def _put_alone(self, statement: Statement, values: Sequence[Value]) -> None:
-        types, parameters = encoded(values)
+    def _put_isolated(self, statement: Statement, values: Sequence[Value]) -> None:
+        types, parameters = encode_values(values)
         self._end_batch()
         self._put_unprepared(statement.sql, types, parameters)
         self._end_batch()
@@ -204,100 +213,100 @@ class PostgresqlConnection(Connection):
         self._loop.remove_writer(self._socket)
         self._libpq.finish()
 
-    def _is_away(self) -> bool:
+    def _is_unavailable(self) -> bool:
         return is_unavailable(self._alias)
 
     def _flush(self) -> None:
         self._end_batch()
         if self._libpq.flush():
-            self._loop.call_soon(self._write_on)
+            self._loop.call_soon(self._continue_flush)
 
-    def _write_on(self) -> None:
-        """Send what the socket has not taken yet, when it takes more."""
+    def _continue_flush(self) -> None:
+        """Send the rest once the socket is writable."""
         if self.error is not None:
             return
         try:
             if self._libpq.flush():
-                self._loop.add_writer(self._socket, self._write_on)
+                self._loop.add_writer(self._socket, self._continue_flush)
             else:
                 self._loop.remove_writer(self._socket)
         except psycopg.Error as error:
-            self.lose(LostError(str(error)))
+            self.fail(ConnectionClosedError(str(error)))
 
-    def _look(self) -> None:
-        """Give each result to whoever has asked for it.
+    def _read(self) -> None:
+        """Receive results.
 
-        The tick calls it as well: libuv hears of a connection that was cut only once, perhaps while its
-        last word is still to be read.
+        The tick calls it as well: libuv reports a broken connection only once, perhaps while its last
+        message is still unread.
         """
         if self.error is not None:
             return
         try:
             self._libpq.consume_input()
-            for result in results(self._libpq):
-                self._take(result)
-        except Exception as error:  # noqa: BLE001  The server has gone, or says what nobody asked for.
-            self.lose(LostError(str(error)))
+            for result in read_results(self._libpq):
+                self._receive(result)
+        except Exception as error:  # noqa: BLE001  The server is gone, or sent something unexpected.
+            self.fail(ConnectionClosedError(str(error)))
         if self.error is None and self._libpq.status == pq.ConnStatus.BAD:
-            self.lose(LostError("closed by the server"))
+            self.fail(ConnectionClosedError("The server closed the connection."))
 
-    def _take(self, result: Any) -> None:
-        """Keep a result for its Sync. Raises LostError where it is the server's last word."""
+    def _receive(self, result: Any) -> None:
+        """Hold a result until its Sync. Raises ConnectionClosedError for a fatal error."""
         if result.status == pq.ExecStatus.PIPELINE_SYNC:
-            self._deliver()
+            self._deliver_batch()
         elif result.status == pq.ExecStatus.FATAL_ERROR and (
-            result.error_field(pq.DiagnosticField.SEVERITY_NONLOCALIZED) in LAST_WORDS
+            result.error_field(pq.DiagnosticField.SEVERITY_NONLOCALIZED) in FATAL_SEVERITIES
         ):
-            raise LostError(str(errors.error_from_result(result)))
+            raise ConnectionClosedError(str(errors.error_from_result(result)))
         else:
             self._results.append(result)
 
-    def _deliver(self) -> None:
-        """Give the results of a batch to those who have asked; an error of the commit is everybody's."""
+    def _deliver_batch(self) -> None:
+        """Deliver the results of a batch; an error of its commit replaces all of them."""
         found, self._results = self._results, []
         size = self._sizes.popleft()
         if len(found) > size:
             found = [found[size]] * size
         if len(found) != size:
-            raise LostError("The server gave fewer results than were asked for.")
+            raise ConnectionClosedError("The server sent too few results.")
         for result in found:
-            self._answer(result)
+            self._resolve_next(result)
 
-    def _end(self, error: PipeError) -> None:
-        """Tell everybody that it is lost, but who has heard that what he did is committed."""
+    def _shut_down(self, error: ConnectionFailedError) -> None:
+        """Fail all pending requests, except those whose COMMIT was confirmed."""
         if self._results and self._results[-1].command_status == b"COMMIT":
             for result in self._results:
-                self._answer(result)
-        super()._end(error)
+                self._resolve_next(result)
+        super()._shut_down(error)
 
 
-def as_django(alias: str, error: PipeError) -> OperationalError:
-    """Return what Django raises while the database can't be reached."""
+def to_django_error(alias: str, error: ConnectionFailedError) -> OperationalError:
+    """Convert to the exception that Django raises while the database is unavailable."""
     return (DatabaseUnavailableError if is_unavailable(alias) else OperationalError)(str(error))
 
 
-class Reader(Pipe[PostgresqlConnection]):
-    """The connection that all reads of a database share; what it loses is asked again on the next one."""
+class ReadPipeline(SharedConnection[PostgresqlConnection]):
+    """The connection that all reads of a database share, with retries on a new one."""
 
     def __init__(self, alias: str) -> None:
-        super().__init__(opening_limit(alias))
+        super().__init__(connect_timeout(alias))
         self._alias = alias
 
     def rows(self, statement: Statement, values: Sequence[Value]) -> Rows:
-        """Return a statement's rows. Raises what Django raises for a query."""
+        """Run a statement. Raises what Django raises for a query."""
         loop = asyncio.get_running_loop()
-        began = loop.time()
+        started = loop.time()
         for attempt in count(1):
             try:
-                return self.connected().rows(statement, values, alone=attempt > 1)
-            except PipeError as error:
-                lost = isinstance(error, LostError) and loop.time() - began <= REPEAT_WITHIN
-                repeats = lost or isinstance(error, NotDoneError)
-                if attempt == ATTEMPTS or not repeats:
-                    raise as_django(self._alias, error) from error
+                return self.connected().rows(statement, values, isolated=attempt > 1)
+            except ConnectionFailedError as error:
+                closed = isinstance(error, ConnectionClosedError) and loop.time() - started <= RETRY_WITHIN
+                may_retry = closed or isinstance(error, NotExecutedError)
+                if attempt == ATTEMPTS or not may_retry:
+                    raise to_django_error(self._alias, error) from error
         raise AssertionError  # The last attempt raises.
 
-    def _is_away(self) -> bool:
+    def _is_unavailable(self) -> bool:
         return is_unavailable(self._alias)
 
     async def _open(self) -> PostgresqlConnection:
@@ -305,5 +314,5 @@ class Reader(Pipe[PostgresqlConnection]):
 
 
 @cache
-def reader(alias: str) -> Reader:
-    return Reader(alias)
+def read_pipeline(alias: str) -> ReadPipeline:
+    return ReadPipeline(alias)

@@ -1,4 +1,4 @@
-"""redis-py, as the threads use it: a connection for each, to a server or to the nodes of a cluster."""
+"""redis-py for threads: one connection each, to a server or to the nodes of a cluster."""
 
 import select
 import threading
@@ -19,15 +19,14 @@ Command = Sequence[Any]
 class RedisClient:
     """A client for a server, or for the cluster that it belongs to.
 
-    A command is never sent twice: it may have counted the first time. A connection on which anything went
-    wrong is closed, so that the thread's next command opens another: behind one address may stand another
-    server by then, and a late reply must not be taken for the next one's.
+    Commands are never retried: the first attempt may have counted. Any error closes the connection, since
+    its address may lead to another server by now, and a late reply must not pass for the next one.
     """
 
     def __init__(self, url: str, timeout: float, check: Callable[[Any], None] = lambda run: None) -> None:
-        """Connect; `timeout` is in seconds. Raises whatever redis-py raises.
+        """Connect; `timeout` is in seconds. Raises what redis-py raises.
 
-        `check` gets a function that runs a script on a new connection to a single server.
+        `check` gets a function that runs a script on each new connection to a single server.
         """
         options: dict[str, Any] = {
             "socket_timeout": timeout,
@@ -35,33 +34,34 @@ class RedisClient:
             "retry": Retry(NoBackoff(), 0),
         }
         self._local = threading.local()
-        self._of_threads: WeakSet[Any] = WeakSet()
-        self.redis: Any = redis.Redis.from_url(url, redis_connect_func=partial(greet, check), **options)
+        self._connections: WeakSet[Any] = WeakSet()
+        self.redis: Any = redis.Redis.from_url(
+            url, redis_connect_func=partial(on_connect, check), **options
+        )
         if self.redis.info("cluster").get("cluster_enabled"):
             self.redis.close()
             self.redis = RedisCluster.from_url(url, **options)
 
     @property
     def is_cluster(self) -> bool:
-        """Tell whether there are nodes, each with its part of the accounts."""
         return isinstance(self.redis, RedisCluster)
 
     def node(self, name: str) -> str:
-        """Return the node of a cluster that has this name, as far as is known."""
+        """Name the cluster node that has this key, or `none`."""
         try:
             return str(self.redis.get_node_from_key(name).name)
-        except (redis.exceptions.RedisError, KeyError, AttributeError):  # No node has it.
+        except (redis.exceptions.RedisError, KeyError, AttributeError):
             return "none"
 
     def close(self) -> None:
-        if isinstance(self.redis, RedisCluster):  # Its own `close` leaves the nodes' connections open.
+        if isinstance(self.redis, RedisCluster):  # `close` leaves the nodes' connections open.
             self.redis.disconnect_connection_pools()  # type: ignore[no-untyped-call]
         self.redis.close()
-        for connection in list(self._of_threads):
+        for connection in list(self._connections):
             connection.disconnect()
 
-    def drop(self) -> None:
-        """Close this thread's connection; in a cluster, all that nobody uses now."""
+    def disconnect(self) -> None:
+        """Close this thread's connection; in a cluster, all idle ones."""
         if isinstance(self.redis, RedisCluster):
             self.redis.disconnect_connection_pools()  # type: ignore[no-untyped-call]
         elif (connection := getattr(self._local, "connection", None)) is not None:
@@ -70,16 +70,13 @@ class RedisClient:
     def run(self, script: Any, names: Command, arguments: Command) -> Any:
         rest = (len(names), *names, *arguments)
         try:
-            return self._ask(["EVALSHA", script.sha, *rest])
+            return self._execute(["EVALSHA", script.sha, *rest])
         except redis.exceptions.NoScriptError:
-            return self._ask(["EVAL", script.source, *rest])
+            return self._execute(["EVAL", script.source, *rest])
 
     def run_all(self, script: Any, calls: Sequence[tuple[Command, Command]]) -> list[Any]:
-        """Return the replies to a script that is run with each of these names and arguments.
-
-        To one server they leave together, in one round trip.
-        """
-        replies = [self.run(script, *call) for call in calls[:1]]  # Loads the script, if need be.
+        """Run a script with each of these keys and arguments; on a single server, in one pipeline."""
+        replies = [self.run(script, *call) for call in calls[:1]]  # Loads the script if necessary.
         if isinstance(self.redis, RedisCluster):
             return replies + [self.run(script, *call) for call in calls[1:]]
         commands = [("EVALSHA", script.sha, len(names), *names, *rest) for names, rest in calls[1:]]
@@ -92,11 +89,8 @@ class RedisClient:
             raise
         return replies
 
-    def _ask(self, command: Command) -> Any:
-        """Send the command by this thread's own connection: half of a call is redis-py's way to one.
-
-        In a cluster the client must find the node.
-        """
+    def _execute(self, command: Command) -> Any:
+        """Bypass redis-py's connection pool, which is slow; in a cluster, the client must pick a node."""
         if isinstance(self.redis, RedisCluster):
             return self.redis.execute_command(*command)  # type: ignore[no-untyped-call]
         connection = self._connection()
@@ -110,19 +104,18 @@ class RedisClient:
             raise
 
     def _connection(self) -> Any:
-        """Return this thread's connection; one that was cut meanwhile is closed, and opens anew."""
+        """Return this thread's connection, which reconnects if the server has closed it."""
         connection: Any = getattr(self._local, "connection", None)
         if connection is None:
             pool = self.redis.connection_pool
             connection = self._local.connection = pool.connection_class(**pool.connection_kwargs)
-            self._of_threads.add(connection)
+            self._connections.add(connection)
         elif connection._sock is not None and is_readable(connection._sock):
             connection.disconnect()
         return connection
 
 
-def greet(check: Callable[[Any], None], connection: Any) -> None:
-    """Begin a connection; close it if the check raises."""
+def on_connect(check: Callable[[Any], None], connection: Any) -> None:
     connection.on_connect()
 
     def run(script: Any, names: Command, arguments: Command) -> Any:
@@ -130,7 +123,9 @@ def greet(check: Callable[[Any], None], connection: Any) -> None:
         return connection.read_response()
 
     try:
-        with suppress(redis.exceptions.MovedError):  # One of a cluster: its client finds the node.
+        with suppress(
+            redis.exceptions.MovedError
+        ):  # A cluster node; the check is repeated with its client.
             check(run)
     except BaseException:
         connection.disconnect()
@@ -138,7 +133,7 @@ def greet(check: Callable[[Any], None], connection: Any) -> None:
 
 
 def is_readable(socket: Any) -> bool:
-    """Tell whether there is anything to read. Where nobody has asked, that is the end, or noise."""
+    """Check for input. Without a pending command, that is the end of the stream or garbage."""
     poll = select.poll()
     poll.register(socket, select.POLLIN)
     return bool(poll.poll(0))

@@ -1,4 +1,4 @@
-"""Redis for the event loop: hiredis reads and writes the protocol, the loop the socket."""
+"""Redis for the event loop, with hiredis for the protocol."""
 
 import asyncio
 import ssl
@@ -9,27 +9,27 @@ from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 
 import hiredis
 
-from petstore.event_loop.connection import Answer, Connection, LostError
-from petstore.event_loop.shared_connection import Pipe
+from petstore.event_loop.connection import Connection, ConnectionClosedError, ReplyFuture
+from petstore.event_loop.shared_connection import SharedConnection
 
 INCOMPLETE = object()
 
 
 class RedisConnection(Connection, asyncio.Protocol):
-    """Sends commands to one server. Error replies come back as `hiredis.HiredisError`s, raised."""
+    """A connection to one server. Error replies are raised as `hiredis.HiredisError`s."""
 
-    def __init__(self, limit: float) -> None:
-        super().__init__(limit, gathers=True)
+    def __init__(self, timeout: float) -> None:
+        super().__init__(timeout, batched=True)
         self._transport: asyncio.Transport | None = None
-        self._gathered: list[bytes] = []
+        self._batch: list[bytes] = []
         self._reader = hiredis.Reader(notEnoughData=INCOMPLETE)
-        self._begin()
+        self._start_clock()
 
     @classmethod
-    async def open(cls, url: SplitResult, limit: float) -> Self:
-        """Return a connection that the server has greeted. Raises any exception."""
+    async def open(cls, url: SplitResult, reply_timeout: float) -> Self:
+        """Connect, authenticate and select the database. May raise any exception."""
         loop = asyncio.get_running_loop()
-        connection = cls(limit)
+        connection = cls(reply_timeout)
         try:
             if url.scheme == "unix":
                 await loop.create_unix_connection(lambda: connection, unquote(url.path))
@@ -37,31 +37,31 @@ class RedisConnection(Connection, asyncio.Protocol):
                 host, port = url.hostname or "localhost", url.port or 6379
                 tls = tls_context(url.geturl()) if url.scheme == "rediss" else None
                 await loop.create_connection(lambda: connection, host, port, ssl=tls)
-            for command in greetings(url):
-                await connection._greet(command)
+            for command in handshake(url):
+                await connection._execute(command)
         except BaseException:
             connection.close()
             raise
         return connection
 
-    async def _greet(self, command: tuple[str, ...]) -> None:
-        answer = Answer()
-        self._enter(answer, self._gathered.append, pack(command))
+    async def _execute(self, command: tuple[str, ...]) -> None:
+        future = ReplyFuture()
+        self._enqueue(future, self._batch.append, pack(command))
         self._send()
-        reply = await answer
+        reply = await future
         if isinstance(reply, hiredis.HiredisError):
             raise reply
 
     def call(self, *command: str | bytes | int) -> Any:
-        """Return the reply. Raises PipeError, or hiredis.ReplyError for an error that Redis reports."""
-        reply = self.ask(self._gathered.append, pack(command))
+        """Run a command. Raises ConnectionFailedErrors, and hiredis.ReplyError for error replies."""
+        reply = self.round_trip(self._batch.append, pack(command))
         if isinstance(reply, hiredis.HiredisError):
             raise reply
         return reply
 
-    def run(self, script: Any, names: Sequence[str], arguments: Sequence[Any]) -> Any:
-        """Return a script's reply; raises as `call` does."""
-        rest = (len(names), *names, *arguments)
+    def run(self, script: Any, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
+        """Run a script; raises as `call` does."""
+        rest = (len(keys), *keys, *arguments)
         try:
             return self.call("EVALSHA", script.sha, *rest)
         except hiredis.ReplyError as error:
@@ -74,63 +74,59 @@ class RedisConnection(Connection, asyncio.Protocol):
             self._transport.abort()
 
     def _flush(self) -> None:
-        gathered, self._gathered = self._gathered, []
+        batch, self._batch = self._batch, []
         assert self._transport is not None
-        self._transport.write(b"".join(gathered))
+        self._transport.write(b"".join(batch))
 
-    # --- What the loop calls: see asyncio.Protocol -----------------------------------------------
+    # --- asyncio.Protocol -----------------------------------------------------------------------
 
     def connection_made(self, transport: Any) -> None:
-        """Keep the transport; who was given up meanwhile has none."""
         self._transport = transport
-        if self.error is not None:
+        if self.error is not None:  # It timed out while connecting.
             transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        """Give each reply to whoever has asked for it."""
         try:
             self._reader.feed(data)
             while self.error is None and (reply := self._reader.gets()) is not INCOMPLETE:
-                if self._row:
-                    self._answer(reply)
+                if self._queue:
+                    self._resolve_next(reply)
                 else:
-                    self.lose(LostError(f"It says {reply!r} unasked."))
+                    self.fail(ConnectionClosedError(f"Unexpected reply: {reply!r}"))
         except hiredis.HiredisError as error:
-            self.lose(LostError(str(error)))
+            self.fail(ConnectionClosedError(str(error)))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.lose(LostError(str(exc or "closed by the other side")))
+        self.fail(ConnectionClosedError(str(exc or "The server closed the connection.")))
 
 
-class RedisPipe(Pipe[RedisConnection]):
-    """The way to one server."""
-
-    def __init__(self, url: str, limit: float) -> None:
-        """`limit`: seconds that an answer may take, and a connection."""
-        super().__init__(limit)
+class SharedRedisConnection(SharedConnection[RedisConnection]):
+    def __init__(self, url: str, timeout: float) -> None:
+        """`timeout`: seconds for a reply, and for connecting."""
+        super().__init__(timeout)
         self._url = urlsplit(url)
 
     async def _open(self) -> RedisConnection:
-        return await RedisConnection.open(self._url, self._limit)
+        return await RedisConnection.open(self._url, self._timeout)
 
 
-def greetings(url: SplitResult) -> list[tuple[str, ...]]:
-    """Return the commands that begin a connection, as the URL has them (as redis-py reads it)."""
-    found: list[tuple[str, ...]] = []
+def handshake(url: SplitResult) -> list[tuple[str, ...]]:
+    """List the commands that open a session; the URL means the same as in redis-py."""
+    commands: list[tuple[str, ...]] = []
     if password := unquote(url.password or ""):
         user = unquote(url.username or "")
-        found.append(("AUTH", user, password) if user else ("AUTH", password))
+        commands.append(("AUTH", user, password) if user else ("AUTH", password))
     in_path = "" if url.scheme == "unix" else url.path.strip("/")
     database = parse_qs(url.query).get("db", [in_path])[0]
     if database:
-        found.append(("SELECT", database))
-    return found
+        commands.append(("SELECT", database))
+    return commands
 
 
-@cache  # Reading the certificates blocks, and a reconnect needs no second look.
+@cache  # Reading the certificates blocks.
 def tls_context(url: str) -> ssl.SSLContext:
-    """Return what redis-py makes of the URL's options, such as `ssl_ca_certs`."""
-    from redis.asyncio.connection import SSLConnection, parse_url  # Memory that others need not spend.
+    """Let redis-py interpret the URL's options, such as `ssl_ca_certs`."""
+    from redis.asyncio.connection import SSLConnection, parse_url  # Uses much memory.
 
     options: dict[str, Any] = dict(parse_url(url))
     options.pop("connection_class")
@@ -138,6 +134,5 @@ def tls_context(url: str) -> ssl.SSLContext:
 
 
 def pack(command: tuple[str | bytes | int, ...]) -> bytes:
-    """Return a command in Redis's protocol; hiredis is typed for tuples of one element."""
-    packed: bytes = hiredis.pack_command(command)  # type: ignore[arg-type]
+    packed: bytes = hiredis.pack_command(command)  # type: ignore[arg-type]  # Typed for one element.
     return packed

@@ -1,4 +1,4 @@
-"""What blocks runs in a thread, so that it doesn't hold up the event loop."""
+"""Threads for calls that would block the event loop."""
 
 import asyncio
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from django.conf import settings
 from django.db import OperationalError, connections
 from django.db.transaction import TransactionManagementError
 
-from petstore.event_loop.greenlets import QUEUED_TOO_LONG, Alarm, on_loop, this_turn, wait
+from petstore.event_loop.greenlets import QUEUED_TOO_LONG, LoopTimer, current_task, on_loop, wait
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
@@ -22,30 +22,28 @@ def pool() -> ThreadPoolExecutor:
 
 
 def in_thread(function: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) -> Result:
-    """Call what blocks: from the loop in a thread of its own, from anywhere else at once.
+    """Run a blocking function: in a thread if called on the loop, else directly.
 
     Raises OperationalError if no thread was free for QUEUE_TIMEOUT milliseconds, and
-    TransactionManagementError under `atomic`: a thread's queries would be no part of the transaction.
+    TransactionManagementError under `atomic`: the thread's queries would not be part of the transaction.
     """
     if not on_loop():
         return function(*args, **kwargs)
-    if this_turn().transaction is not None:
-        raise TransactionManagementError(
-            "Under `atomic` nothing goes to a thread: see petstore.event_loop."
-        )
-    call = pool().submit(lambda: call_and_tidy(lambda: function(*args, **kwargs)))
-    # What a thread has begun can't be cancelled, and goes on.
-    in_time = Alarm(settings.QUEUE_TIMEOUT / 1000, call.cancel)
+    if current_task().transaction is not None:
+        raise TransactionManagementError("Threads can't be used under `atomic`: see petstore.event_loop.")
+    call = pool().submit(lambda: call_and_close_broken(lambda: function(*args, **kwargs)))
+    # Cancels only a call that has not started.
+    timer = LoopTimer(settings.QUEUE_TIMEOUT / 1000, call.cancel)
     try:
         return wait(asyncio.wrap_future(call))
     except asyncio.CancelledError:
         raise OperationalError(QUEUED_TOO_LONG) from None
     finally:
-        in_time.cancel()
+        timer.cancel()
 
 
-def call_and_tidy(function: Callable[[], Result]) -> Result:
-    """Call, and drop connections that broke: what Django does at the end of a request."""
+def call_and_close_broken(function: Callable[[], Result]) -> Result:
+    """Close broken connections after the call, as Django does at the end of a request."""
     try:
         return function()
     finally:

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.conf import settings
 
-from petstore.event_loop.greenlets import Entrance, Turn
+from petstore.event_loop.greenlets import RequestTask, StartLimiter
 from petstore.server.bodies import Body, Exchange
 from petstore.server.django_requests import ServedRequest
 from petstore.server.shutdown import is_draining
@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 Headers = list[tuple[str, str]]
 Answer = Callable[[ServedRequest], Any]  # Returns a response, the API's or Django's.
 
-entrance = Entrance()
+start_limiter = StartLimiter()
 
 
 async def serve_on_loop(scope: Any, exchange: Exchange, body: Body, answer: Answer) -> None:
@@ -29,7 +29,7 @@ async def serve_on_loop(scope: Any, exchange: Exchange, body: Body, answer: Answ
     """
     answered = asyncio.get_running_loop().create_future()
     request = ServedRequest(scope, body)
-    entrance.enter(Turn(partial(run, partial(answer, request), answered)).begin)
+    start_limiter.start(RequestTask(partial(run, partial(answer, request), answered)).start)
     send(exchange, await answered)
 
 

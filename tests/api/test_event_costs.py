@@ -13,7 +13,7 @@ from accounts.events.feed import SINCE, statement
 from accounts.events.views import TYPES
 from accounts.models import Account, Actor, ApiKey, Event, EventType, Feed, PlanCode
 from accounts.quota.limits import microseconds
-from petstore.event_loop.compiled_reads import OwnRead
+from petstore.event_loop.compiled_reads import RawRead
 from tests.conftest import COMMITTED
 from tests.support.costs import check_blocks, check_page, check_steps
 from tests.support.staff import signed_in, superuser
@@ -105,7 +105,7 @@ def test_staff_s_list_costs_the_same_everywhere(ends: list[int]) -> None:
     check_page(partial(staff.get, f"/admin/accounts/account/{OWN}/change/"), "accounts_event")
 
 
-def check(read: OwnRead, values: dict[str, int | str]) -> None:
+def check(read: RawRead, values: dict[str, int | str]) -> None:
     """Check what a read touches: as a prepared statement, and as one that is planned anew."""
     if connection.vendor == "postgresql":
         check_blocks(read.statement.sql.decode(), [values[name] for name in read.names])

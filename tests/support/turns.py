@@ -9,7 +9,7 @@ import uvloop
 from django.db import connection
 
 from petstore.event_loop.connection import Connection
-from petstore.event_loop.greenlets import Turn
+from petstore.event_loop.greenlets import RequestTask
 from tests.support.meanwhile import aside
 
 Function = Callable[[], Any]
@@ -26,7 +26,7 @@ async def turn(function: Function) -> Any:
         except Exception as error:  # noqa: BLE001  Whatever it is, it is the test's.
             done.set_exception(error)
 
-    Turn(run).begin()
+    RequestTask(run).start()
     return await done
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from petstore.cache.machine import SWEEP_EVERY, MachineCounters
+from petstore.cache.machine import CLEANUP_EVERY, MachineCounters
 
 ENDED = -1  # Seconds: a counter with this end never ran.
 WORKERS = 8
@@ -99,9 +99,9 @@ def test_ended_counter_is_as_if_it_had_never_been(counters: MachineCounters, sec
 
 def test_ended_counters_are_swept_and_running_ones_stay(counters: MachineCounters, tmp_path: Path) -> None:
     counters.add("runs", 1, 60)
-    for number in range(3 * SWEEP_EVERY):
+    for number in range(3 * CLEANUP_EVERY):
         counters.add(f"ended {number}", 1, ENDED)
-    assert rows(tmp_path) <= SWEEP_EVERY
+    assert rows(tmp_path) <= CLEANUP_EVERY
     assert counters.get("runs") == 1
 
 

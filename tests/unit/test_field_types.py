@@ -13,7 +13,7 @@ from psycopg import Binary
 from psycopg.types.json import Jsonb
 
 from petstore.apps import check_field_types
-from petstore.event_loop.libpq import encoded
+from petstore.event_loop.libpq import encode_values
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ from petstore.event_loop.libpq import encoded
     ids=repr,
 )
 def test_value_of_any_field_is_sent(value: Any, text: bytes | None) -> None:
-    _, (parameter,) = encoded([value])
+    _, (parameter,) = encode_values([value])
     assert parameter == text
 
 

@@ -10,29 +10,36 @@ from typing import Any
 import pytest
 
 from petstore.event_loop import greenlets
-from petstore.event_loop.greenlets import MOST_IDLE, Runner, Turn, on_loop, pause, this_turn
+from petstore.event_loop.greenlets import (
+    MAX_IDLE,
+    PooledGreenlet,
+    RequestTask,
+    current_task,
+    on_loop,
+    pause,
+)
 
 seen_by: ContextVar[str] = ContextVar("seen_by", default="nobody")
 
 
 @pytest.fixture(autouse=True)
-def runners(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Runner]]:
+def runners(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[PooledGreenlet]]:
     """No greenlets of other tests are there."""
-    monkeypatch.setattr(greenlets, "idle", greenlets.Idle())
-    yield greenlets.idle.runners
-    greenlets.idle.runners.clear()
+    monkeypatch.setattr(greenlets, "greenlet_pool", greenlets.GreenletPool())
+    yield greenlets.greenlet_pool.idle
+    greenlets.greenlet_pool.idle.clear()
 
 
-def begun(work: Callable[[], object]) -> Turn:
-    turn = Turn(work)
-    turn.begin()
+def begun(work: Callable[[], object]) -> RequestTask:
+    turn = RequestTask(work)
+    turn.start()
     return turn
 
 
-def test_one_greenlet_serves_one_request_after_another(runners: list[Runner]) -> None:
+def test_one_greenlet_serves_one_request_after_another(runners: list[PooledGreenlet]) -> None:
     ran: list[Any] = []
     for _ in range(3):
-        begun(lambda: ran.append((this_turn(), on_loop())))
+        begun(lambda: ran.append((current_task(), on_loop())))
     assert len(runners) == 1
     assert len({turn for turn, _ in ran}) == 3
     assert all(is_on_loop for _, is_on_loop in ran)
@@ -47,16 +54,16 @@ def test_who_lets_a_request_go_on_when_it_has_ended_reaches_nobody_else() -> Non
 
     first.switch("too late")
     first.throw(RuntimeError("too late"))
-    assert second.is_under_way
+    assert second.is_active
     assert heard == ["its own"]
 
     second.switch("its own, too")
     assert heard == ["its own", "its own, too"]
-    assert not second.is_under_way
+    assert not second.is_active
 
 
 def test_what_a_request_raises_is_logged_and_the_next_one_runs(
-    runners: list[Runner], caplog: pytest.LogCaptureFixture
+    runners: list[PooledGreenlet], caplog: pytest.LogCaptureFixture
 ) -> None:
     def fails() -> None:
         pause()
@@ -65,7 +72,7 @@ def test_what_a_request_raises_is_logged_and_the_next_one_runs(
     with caplog.at_level(logging.ERROR):
         turn.throw(KeyboardInterrupt())
     assert "A request ended with an exception." in caplog.text
-    assert not turn.is_under_way
+    assert not turn.is_active
 
     heard: list[str] = []
     begun(lambda: heard.append("next"))
@@ -78,10 +85,10 @@ def test_no_request_sees_what_another_has_left() -> None:
 
     def leaves() -> None:
         seen_by.set("the first")
-        this_turn().transaction = object()
+        current_task().transaction = object()
 
     begun(leaves)
-    begun(lambda: seen.append((seen_by.get(), this_turn().transaction)))
+    begun(lambda: seen.append((seen_by.get(), current_task().transaction)))
     assert seen == [("nobody", None)]
 
 
@@ -98,20 +105,20 @@ def test_no_request_begins_another() -> None:
     assert refused
 
 
-def test_more_greenlets_than_are_kept_end_with_their_requests(runners: list[Runner]) -> None:
-    turns = [begun(pause) for _ in range(MOST_IDLE + 5)]
+def test_more_greenlets_than_are_kept_end_with_their_requests(runners: list[PooledGreenlet]) -> None:
+    turns = [begun(pause) for _ in range(MAX_IDLE + 5)]
     for turn in turns:
         turn.switch()
-    assert len(runners) == MOST_IDLE
-    assert not any(turn.is_under_way for turn in turns)
+    assert len(runners) == MAX_IDLE
+    assert not any(turn.is_active for turn in turns)
 
 
 def test_idle_greenlets_end_without_a_word_when_their_thread_does(caplog: pytest.LogCaptureFixture) -> None:
-    held: list[weakref.ref[Runner]] = []
+    held: list[weakref.ref[PooledGreenlet]] = []
 
     def thread() -> None:
         begun(lambda: None)
-        held.extend(weakref.ref(runner) for runner in greenlets.idle.runners)
+        held.extend(weakref.ref(runner) for runner in greenlets.greenlet_pool.idle)
 
     other = threading.Thread(target=thread)
     other.start()

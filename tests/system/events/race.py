@@ -1,4 +1,4 @@
-"""Writers, followers, and what each follower should have seen."""
+"""ConnectionPool, followers, and what each follower should have seen."""
 
 from __future__ import annotations
 

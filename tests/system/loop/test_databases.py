@@ -15,7 +15,7 @@ from psycopg.errors import ReadOnlySqlTransaction
 from accounts.models import Account
 from petstore.api.errors import ErrorCode, as_api_error
 from petstore.db import base, monitor
-from petstore.db.base import DatabaseWrapper, wait_for_watch
+from petstore.db.base import DatabaseWrapper, wait_for_monitor
 from petstore.db.monitor import DatabaseUnavailableError, Server
 from petstore.event_loop.opening import connect
 from tests.conftest import COMMITTED, Api
@@ -58,7 +58,7 @@ def test_whoever_waits_gives_up_on_a_connection_that_says_nothing_while_others_w
     wrapper: DatabaseWrapper, settings: Any
 ) -> None:
     wrapper.connect()
-    wrapper.connection.limit = 0.3  # The server's own time limit does not reach us: its packets are lost.
+    wrapper.connection.response_timeout = 0.3  # As if the server were cut off.
     began = time.monotonic()
     with pytest.raises(OperationalError), wrapper.cursor() as cursor:
         cursor.execute("SELECT pg_sleep(3)")
@@ -68,22 +68,22 @@ def test_whoever_waits_gives_up_on_a_connection_that_says_nothing_while_others_w
 
 @NEEDS_POSTGRESQL
 def test_nobody_connects_while_the_server_is_away(wrapper: DatabaseWrapper, server: Server) -> None:
-    server.away = True
+    server.unavailable = True
     with pytest.raises(DatabaseUnavailableError):
         wrapper.connect()
-    server.away = False
+    server.unavailable = False
     wrapper.connect()
 
 
 def test_who_wants_to_connect_waits_while_the_watch_waits(server: Server) -> None:
-    server.asked_at = time.monotonic() - base.SUSPICION - 1
+    server.query_sent_at = time.monotonic() - base.SLOW_SECONDS - 1
 
     def lose() -> None:
-        server.away = True
+        server.unavailable = True
 
     threading.Timer(0.2, lose).start()
     with pytest.raises(DatabaseUnavailableError):
-        wait_for_watch(server)
+        wait_for_monitor(server)
 
 
 @NEEDS_POSTGRESQL
@@ -174,23 +174,23 @@ def test_connection_that_became_read_only_is_dropped_where_writes_are_needed(
 
 @NEEDS_POSTGRESQL
 def test_watch_notes_how_far_the_log_goes(db: None, server: Server) -> None:
-    server.look()
-    server.look()
-    first, second = server.marks
-    assert (server.away, server.is_standby, server.asked_at) == (False, False, 0)
-    assert first.moment < second.moment < time.monotonic()
-    assert 0 < first.place <= second.place
+    server.poll()
+    server.poll()
+    first, second = server.positions
+    assert (server.unavailable, server.is_standby, server.query_sent_at) == (False, False, 0)
+    assert first.timestamp < second.timestamp < time.monotonic()
+    assert 0 < first.lsn <= second.lsn
     assert server._connection is not None
     server._connection.close()
 
 
 @NEEDS_POSTGRESQL
 def test_watch_whose_own_connection_was_cut_connects_again(db: None, server: Server) -> None:
-    server.look()
+    server.poll()
     assert server._connection is not None
     server._connection.close()
-    server.look()
-    assert (server.away, server.generation) == (False, 0)
+    server.poll()
+    assert (server.unavailable, server.generation) == (False, 0)
     server._connection.close()
 
 
@@ -203,16 +203,16 @@ def test_server_is_away_once_until_it_answers(
         with monkeypatch.context() as patch:
             patch.setitem(settings_dict, "HOST", "127.0.0.1")
             patch.setitem(settings_dict, "PORT", "1")
-            server.look()
-            server.look()
-        assert (server.away, server.generation, server.marks) == (True, 1, ())
-        server.look()
-    assert (server.away, server.generation) == (False, 1)
+            server.poll()
+            server.poll()
+        assert (server.unavailable, server.generation, server.positions) == (True, 1, ())
+        server.poll()
+    assert (server.unavailable, server.generation) == (False, 1)
     assert server._connection is not None
     server._connection.close()
     assert [record.getMessage().partition(":")[0] for record in caplog.records] == [
-        "The database 'default' is away",
-        "The database 'default' answers again.",
+        "The database 'default' is unavailable",
+        "The database 'default' is available again.",
     ]
 
 
@@ -225,9 +225,9 @@ def test_server_that_takes_connections_and_says_nothing_is_away(
         monkeypatch.setitem(settings_dict, "HOST", "127.0.0.1")
         monkeypatch.setitem(settings_dict, "PORT", str(listener.getsockname()[1]))
         began = time.monotonic()
-        server.look()
+        server.poll()
         assert time.monotonic() - began < 3
-    assert server.away
+    assert server.unavailable
 
 
 # --- The answers
@@ -259,6 +259,6 @@ def test_outage_that_the_watch_has_logged_is_not_logged_by_every_request(
 
 
 def test_pages_do_not_wait_for_a_database_that_is_away(client: Client, server: Server) -> None:
-    server.away = True
+    server.unavailable = True
     response = client.get("/readyz")
     assert (response.status_code, response.json()["database"]) == (503, "unreachable")

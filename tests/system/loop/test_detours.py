@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from petstore.event_loop import redis_scripts
-from petstore.event_loop.redis_scripts import IN_THREADS, RedisUnavailableError, Scripts, script
+from petstore.event_loop.redis_scripts import CLUSTER_WARNING, RedisUnavailableError, Scripts, script
 from tests.support.servers import free_port, redis_server, wait_until
 from tests.support.turns import serve
 from tests.system.operations.proxy import certificate
@@ -38,7 +38,7 @@ def test_a_cluster_is_left_to_redis_py(
         assert serve(lambda: quota.run(echo, ["{a}"], ["a"])) == [b"a"]
         assert serve(lambda: counters.run(echo, ["{a}"], ["a"])) == [b"a"]
         # Said once, whoever finds out.
-        assert [record.message for record in caplog.records] == [IN_THREADS % settings.THREADS]
+        assert [record.message for record in caplog.records] == [CLUSTER_WARNING % settings.THREADS]
         quota.close()
         counters.close()
         gc.collect()  # redis-py leaves connections to nodes that it finds anew to the collector.

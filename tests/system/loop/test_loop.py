@@ -15,13 +15,13 @@ from django.core.exceptions import SynchronousOnlyOperation
 from django.db import DataError, IntegrityError
 
 from inventory.models import Category, Pet
-from petstore.db.monitor import patience
-from petstore.event_loop.connection import PipeError
-from petstore.event_loop.connection_pool import Writers
-from petstore.event_loop.greenlets import AT_ONCE, Entrance, on_loop, wait
+from petstore.db.monitor import response_timeout
+from petstore.event_loop.connection import ConnectionFailedError
+from petstore.event_loop.connection_pool import ConnectionPool
+from petstore.event_loop.greenlets import STARTS_PER_ITERATION, StartLimiter, on_loop, wait
 from petstore.event_loop.libpq import Statement
-from petstore.event_loop.pg_connection import Reader
-from petstore.event_loop.redis_connection import RedisPipe
+from petstore.event_loop.pg_connection import ReadPipeline
+from petstore.event_loop.redis_connection import SharedRedisConnection
 from petstore.event_loop.threads import in_thread
 from tests.conftest import COMMITTED
 from tests.support.servers import RedisServer, redis_server
@@ -50,15 +50,15 @@ def test_a_request_that_waits_lets_others_go_on() -> None:
     assert order == ["first begins", "second", "first ends"]
 
 
-def entered(count: int, beside: Callable[[Entrance, list[int]], None]) -> list[int]:
+def entered(count: int, beside: Callable[[StartLimiter, list[int]], None]) -> list[int]:
     """Let so many requests enter at once, and something else be due then; return what happened."""
     happened: list[int] = []
 
     async def main() -> None:
-        entrance = Entrance()
+        start_limiter = StartLimiter()
         for number in range(count):
-            entrance.enter(partial(happened.append, number))
-        asyncio.get_running_loop().call_soon(beside, entrance, happened)
+            start_limiter.start(partial(happened.append, number))
+        asyncio.get_running_loop().call_soon(beside, start_limiter, happened)
         for _ in range(count):
             await asyncio.sleep(0)
 
@@ -67,15 +67,16 @@ def entered(count: int, beside: Callable[[Entrance, list[int]], None]) -> list[i
 
 
 def test_few_begin_in_a_turn_and_those_under_way_go_on_between() -> None:
-    happened = entered(2 * AT_ONCE + 1, lambda _, happened: happened.append(-1))
-    assert happened == [*range(2 * AT_ONCE), -1, 2 * AT_ONCE]
+    happened = entered(2 * STARTS_PER_ITERATION + 1, lambda _, happened: happened.append(-1))
+    assert happened == [*range(2 * STARTS_PER_ITERATION), -1, 2 * STARTS_PER_ITERATION]
 
 
 def test_a_newcomer_stands_behind_those_who_wait() -> None:
     happened = entered(
-        2 * AT_ONCE + 1, lambda entrance, happened: entrance.enter(lambda: happened.append(-1))
+        2 * STARTS_PER_ITERATION + 1,
+        lambda start_limiter, happened: start_limiter.start(lambda: happened.append(-1)),
     )
-    assert happened == [*range(2 * AT_ONCE + 1), -1]
+    assert happened == [*range(2 * STARTS_PER_ITERATION + 1), -1]
 
 
 def test_what_blocks_runs_in_another_thread_and_outside_the_loop_at_once() -> None:
@@ -95,29 +96,29 @@ def test_a_query_on_the_loop_is_refused_rather_than_hold_up_all() -> None:
 # --- PostgreSQL ----------------------------------------------------------------------------------
 
 
-def rows(pipe: Reader, statement: Statement, value: int) -> Function:
+def rows(pipe: ReadPipeline, statement: Statement, value: int) -> Function:
     return lambda: pipe.rows(statement, [value])
 
 
 @pytest.fixture
-def pipe(django_db_blocker: Any) -> Iterator[Reader]:
+def pipe(django_db_blocker: Any) -> Iterator[ReadPipeline]:
     """A way to whichever database there is: `make quick` makes none."""
     with django_db_blocker.unblock():
-        yield Reader("default")
+        yield ReadPipeline("default")
 
 
 def test_the_server_gives_up_before_we_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(settings.DATABASES["default"], "STATEMENT_TIMEOUT", 5_000)
-    assert patience("default") == 6
+    assert response_timeout("default") == 6
 
 
 @NEEDS_POSTGRESQL
-def test_each_gets_the_answer_to_its_own_question(pipe: Reader) -> None:
+def test_each_gets_the_answer_to_its_own_question(pipe: ReadPipeline) -> None:
     assert serve(*(rows(pipe, DOUBLE, n) for n in range(100))) == [[(2 * n,)] for n in range(100)]
 
 
 @NEEDS_POSTGRESQL
-def test_a_statement_that_fails_takes_nobody_along(pipe: Reader) -> None:
+def test_a_statement_that_fails_takes_nobody_along(pipe: ReadPipeline) -> None:
     def one_after_the_other() -> list[Any]:
         return [pipe.rows(DOUBLE, [1]), pipe.rows(DIVIDE, [5])]  # Both are prepared now.
 
@@ -133,7 +134,7 @@ def test_a_statement_that_fails_takes_nobody_along(pipe: Reader) -> None:
 
 
 @NEEDS_POSTGRESQL
-def test_a_statement_that_cannot_be_prepared_takes_nobody_along(pipe: Reader) -> None:
+def test_a_statement_that_cannot_be_prepared_takes_nobody_along(pipe: ReadPipeline) -> None:
     wrong = Statement(b"wrong", b"SELECT nothing FROM nowhere WHERE $1 = 1")
     found = serve(rows(pipe, wrong, 1), rows(pipe, DOUBLE, 1), rows(pipe, DOUBLE, 2))
     assert type(found[0]).__name__ == "ProgrammingError"
@@ -141,7 +142,7 @@ def test_a_statement_that_cannot_be_prepared_takes_nobody_along(pipe: Reader) ->
 
 
 @NEEDS_POSTGRESQL
-def test_a_statement_that_the_server_forgot_is_prepared_again(pipe: Reader) -> None:
+def test_a_statement_that_the_server_forgot_is_prepared_again(pipe: ReadPipeline) -> None:
     def ask() -> list[Any]:
         first = pipe.rows(DOUBLE, [1])
         with suppress(Exception):
@@ -155,7 +156,7 @@ def test_a_statement_that_the_server_forgot_is_prepared_again(pipe: Reader) -> N
 @NEEDS_POSTGRESQL
 def test_writes_commit_each_for_itself() -> None:
     category = Category.objects.get_or_create(name="Engine")[0]
-    writers = Writers("default")
+    writers = ConnectionPool("default")
     add = Statement(
         b"add",
         b"INSERT INTO inventory_pet (name, category_id, status, created_at, updated_at)"
@@ -171,35 +172,35 @@ def test_writes_commit_each_for_itself() -> None:
 
 
 def test_redis_answers_each_its_own_question(redis: RedisServer) -> None:
-    pipe = RedisPipe(f"{redis.url}/3", 5)
+    pipe = SharedRedisConnection(f"{redis.url}/3", 5)
     echoes = serve(*(lambda n=n: pipe.connected().call("ECHO", str(n)) for n in range(100)))
     assert echoes == [str(n).encode() for n in range(100)]
 
 
 def test_an_error_of_redis_is_its_own_questions(redis: RedisServer) -> None:
-    pipe = RedisPipe(redis.url, 5)
+    pipe = SharedRedisConnection(redis.url, 5)
     found = serve(lambda: pipe.connected().call("NO-SUCH"), lambda: pipe.connected().call("ECHO", "a"))
     assert isinstance(found[0], hiredis.ReplyError)
     assert found[1] == b"a"
 
 
 def test_redis_that_is_not_there_is_told_at_once() -> None:
-    (error,) = serve(lambda: RedisPipe("redis://127.0.0.1:1", 5).connected().call("PING"))
-    assert isinstance(error, PipeError)
+    (error,) = serve(lambda: SharedRedisConnection("redis://127.0.0.1:1", 5).connected().call("PING"))
+    assert isinstance(error, ConnectionFailedError)
 
 
 def test_redis_that_does_not_answer_is_given_up() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        pipe = RedisPipe(f"redis://127.0.0.1:{silent.getsockname()[1]}", 0.2)
+        pipe = SharedRedisConnection(f"redis://127.0.0.1:{silent.getsockname()[1]}", 0.2)
         errors = serve(*[lambda: pipe.connected().call("PING")] * 3)
-    assert [type(error) for error in errors] == [PipeError] * 3
+    assert [type(error) for error in errors] == [ConnectionFailedError] * 3
 
 
 def test_a_connection_that_is_not_greeted_is_closed() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         silent.settimeout(5)
-        pipe = RedisPipe(f"redis://:secret@127.0.0.1:{silent.getsockname()[1]}", 0.2)
-        assert isinstance(serve(lambda: pipe.connected().call("PING"))[0], PipeError)
+        pipe = SharedRedisConnection(f"redis://:secret@127.0.0.1:{silent.getsockname()[1]}", 0.2)
+        assert isinstance(serve(lambda: pipe.connected().call("PING"))[0], ConnectionFailedError)
         with silent.accept()[0] as accepted:
             accepted.settimeout(5)
             assert b"AUTH" in accepted.recv(1000)
@@ -207,13 +208,13 @@ def test_a_connection_that_is_not_greeted_is_closed() -> None:
 
 
 def test_after_a_restart_redis_is_asked_again(redis: RedisServer) -> None:
-    pipe = RedisPipe(redis.url, 5)
+    pipe = SharedRedisConnection(redis.url, 5)
 
     async def main() -> list[Any]:
         before = await turn(lambda: pipe.connected().call("ECHO", "before"))
-        with suppress(PipeError):
+        with suppress(ConnectionFailedError):
             await turn(lambda: pipe.connected().call("CLIENT", "KILL", "SKIPME", "no", "TYPE", "normal"))
-        with suppress(PipeError):
+        with suppress(ConnectionFailedError):
             await turn(lambda: pipe.connected().call("PING"))
         return [before, await turn(lambda: pipe.connected().call("ECHO", "after"))]
 
@@ -223,6 +224,8 @@ def test_after_a_restart_redis_is_asked_again(redis: RedisServer) -> None:
 def test_a_password_is_sent(tmp_path: Any) -> None:
     with redis_server(tmp_path, "--user", "shop", "on", ">secret", "~*", "+@all") as guarded:
         url = guarded.url.replace("redis://", "redis://shop:secret@")
-        assert serve(lambda: RedisPipe(url, 5).connected().call("ECHO", "a")) == [b"a"]
-        (error,) = serve(lambda: RedisPipe(url.replace("secret", "wrong"), 5).connected().call("PING"))
-        assert isinstance(error, PipeError)
+        assert serve(lambda: SharedRedisConnection(url, 5).connected().call("ECHO", "a")) == [b"a"]
+        (error,) = serve(
+            lambda: SharedRedisConnection(url.replace("secret", "wrong"), 5).connected().call("PING")
+        )
+        assert isinstance(error, ConnectionFailedError)

@@ -11,12 +11,12 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from petstore.db.monitor import Server, servers
 from petstore.event_loop import opening
-from petstore.event_loop.connection import LostError, PipeError
-from petstore.event_loop.connection_pool import Writers
-from petstore.event_loop.greenlets import Turn
+from petstore.event_loop.connection import ConnectionClosedError, ConnectionFailedError
+from petstore.event_loop.connection_pool import ConnectionPool
+from petstore.event_loop.greenlets import RequestTask
 from petstore.event_loop.libpq import Statement
 from petstore.event_loop.opening import connect
-from petstore.event_loop.pg_connection import PostgresqlConnection, Reader
+from petstore.event_loop.pg_connection import PostgresqlConnection, ReadPipeline
 from tests.support.skips import NEEDS_POSTGRESQL
 from tests.support.turns import end_connection, run, serve, turn
 
@@ -28,9 +28,9 @@ SLEEP = Statement(b"sleep", b"SELECT pg_sleep(0.05)")
 AT_ONCE = 1.0  # Seconds; who is told by a time limit waits six.
 
 
-@pytest.mark.parametrize("kind", [Reader, Writers])
+@pytest.mark.parametrize("kind", [ReadPipeline, ConnectionPool])
 def test_a_connection_that_the_server_ends_is_noticed_at_once_and_only_reads_are_asked_again(
-    kind: type[Reader | Writers],
+    kind: type[ReadPipeline | ConnectionPool],
 ) -> None:
     def ask() -> float:
         way = kind("default")
@@ -39,9 +39,9 @@ def test_a_connection_that_the_server_ends_is_noticed_at_once_and_only_reads_are
         began = time.monotonic()
         try:
             way.rows(OWN, [])
-            assert kind is Reader  # A read is asked again, a write is not.
+            assert kind is ReadPipeline  # A read is asked again, a write is not.
         except OperationalError:
-            assert kind is Writers
+            assert kind is ConnectionPool
         seconds = time.monotonic() - began
         assert way.rows(ONE, []) == [(1,)]
         return seconds
@@ -56,20 +56,20 @@ def test_a_connection_that_is_obsolete_when_it_is_handed_on_gives_its_place_back
     settings.WRITE_CONNECTIONS = 2
     server = Server("default")
     monkeypatch.setitem(servers, "default", server)
-    writers = Writers("default")
-    attend = writers._attend
+    writers = ConnectionPool("default")
+    attend = writers._serve_waiting
 
     def attend_in_an_outage() -> None:
         waited = len(writers._waiting)
         attend()
         if len(writers._waiting) < waited:  # A connection is on its way to whoever waited.
             server.generation += 1
-            monkeypatch.delattr(writers, "_attend")
+            monkeypatch.delattr(writers, "_serve_waiting")
 
     async def main() -> list[Any]:
         for _ in range(2):
             await turn(lambda: writers.rows(ONE, []))
-            monkeypatch.setattr(writers, "_attend", attend_in_an_outage, raising=False)
+            monkeypatch.setattr(writers, "_serve_waiting", attend_in_an_outage, raising=False)
             asked = [turn(lambda: writers.rows(SLEEP, [])) for _ in range(3)]
             await asyncio.gather(*asked, return_exceptions=True)
         return [await turn(lambda: writers.rows(ONE, [])) for _ in range(3)]
@@ -88,7 +88,7 @@ def test_writes_that_wait_have_another_connection_opened_after_one_failed_to(
         return connect(alias)
 
     monkeypatch.setattr(opening, "connect", fail_once)
-    writers = Writers("default")
+    writers = ConnectionPool("default")
     wait_for_lock = Statement(b"wait_for_lock", b"SELECT pg_advisory_xact_lock(2)")
     connection.ensure_connection()
     lock = connection.connection  # Without Django, which asks nothing on a loop.
@@ -109,7 +109,7 @@ def test_writes_that_wait_have_another_connection_opened_after_one_failed_to(
 
 def test_a_request_that_is_cancelled_keeps_no_answer_from_those_behind_it() -> None:
     async def main() -> list[Any]:
-        reader = Reader("default")
+        reader = ReadPipeline("default")
         await turn(lambda: reader.rows(ONE, []))
 
         def end() -> None:
@@ -117,7 +117,7 @@ def test_a_request_that_is_cancelled_keeps_no_answer_from_those_behind_it() -> N
             raise asyncio.CancelledError
 
         async def begin_and_end() -> None:
-            Turn(end).begin()
+            RequestTask(end).start()
 
         asked = (turn(lambda: reader.rows(ONE, [])) for _ in range(3))
         return await asyncio.wait_for(asyncio.gather(begin_and_end(), *asked), AT_ONCE)
@@ -127,13 +127,13 @@ def test_a_request_that_is_cancelled_keeps_no_answer_from_those_behind_it() -> N
 
 def test_idle_connections_go_when_one_of_them_says_nothing() -> None:
     async def main() -> tuple[int, int]:
-        writers = Writers("default")
+        writers = ConnectionPool("default")
         await asyncio.gather(*(turn(lambda: writers.rows(SLEEP, [])) for _ in range(6)))
         before = len([one for one in writers._idle if one.error is None])
         silent = writers._next_idle()
         assert silent is not None
-        silent.lose(PipeError("No answer came in time."))
-        writers._give(silent)
+        silent.fail(ConnectionFailedError("No answer came in time."))
+        writers._release(silent)
         return before, len([one for one in writers._idle if one.error is None])
 
     before, after = run(main())
@@ -144,15 +144,15 @@ def test_idle_connections_go_when_one_of_them_says_nothing() -> None:
 def test_a_commit_that_was_heard_is_no_failure_though_the_connection_ends_with_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    real = PostgresqlConnection._deliver
+    real = PostgresqlConnection._deliver_batch
 
     def end_before_the_sync(self: PostgresqlConnection) -> None:
         if self._results[-1].command_status == b"COMMIT":
-            raise LostError("The server ended it before the Sync.")
+            raise ConnectionClosedError("The server ended it before the Sync.")
         real(self)
 
-    monkeypatch.setattr(PostgresqlConnection, "_deliver", end_before_the_sync)
-    writers = Writers("default")
+    monkeypatch.setattr(PostgresqlConnection, "_deliver_batch", end_before_the_sync)
+    writers = ConnectionPool("default")
 
     def write() -> Any:
         with writers.transaction():
@@ -165,10 +165,10 @@ def test_a_result_that_is_not_of_a_commit_is_no_success_without_its_sync(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def end_before_the_sync(self: PostgresqlConnection) -> None:
-        raise LostError("The server ended it before the Sync.")
+        raise ConnectionClosedError("The server ended it before the Sync.")
 
-    monkeypatch.setattr(PostgresqlConnection, "_deliver", end_before_the_sync)
-    (outcome,) = serve(lambda: Writers("default").rows(ONE, []))
+    monkeypatch.setattr(PostgresqlConnection, "_deliver_batch", end_before_the_sync)
+    (outcome,) = serve(lambda: ConnectionPool("default").rows(ONE, []))
     assert isinstance(outcome, OperationalError)
 
 
@@ -177,7 +177,7 @@ def test_a_table_that_changed_under_a_prepared_statement_is_read_on() -> None:
     change = Statement(b"change", b"ALTER TABLE changing ALTER number TYPE text")
     read = Statement(b"read_changing", b"SELECT number FROM changing")
     drop = Statement(b"drop", b"DROP TABLE changing")
-    reader, writers = Reader("default"), Writers("default")
+    reader, writers = ReadPipeline("default"), ConnectionPool("default")
 
     def read_around() -> list[Any]:
         writers.rows(make, [])

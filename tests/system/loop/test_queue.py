@@ -9,7 +9,7 @@ from django.db import OperationalError, connection
 
 from petstore.api.errors import ErrorCode, as_api_error
 from petstore.event_loop import greenlets
-from petstore.event_loop.connection_pool import Writers
+from petstore.event_loop.connection_pool import ConnectionPool
 from petstore.event_loop.libpq import Statement
 from petstore.event_loop.threads import in_thread
 from tests.conftest import COMMITTED
@@ -53,7 +53,7 @@ def test_write_that_finds_no_connection_in_time_is_a_503(
     monkeypatch.setitem(settings.DATABASES["default"], "STATEMENT_TIMEOUT", 30_000)
     settings.QUEUE_TIMEOUT = 30_000
     settings.WRITE_CONNECTIONS = count = 3
-    writers = Writers("default")
+    writers = ConnectionPool("default")
     connection.ensure_connection()
     lock = connection.connection  # Without Django, which asks nothing on a loop.
 

@@ -14,11 +14,11 @@ from inventory.models import Category, Pet
 from petstore.db.monitor import Server, servers
 from petstore.event_loop import opening
 from petstore.event_loop.compiled_writes import atomic, insert, refresh, update
-from petstore.event_loop.connection_pool import Writers
+from petstore.event_loop.connection_pool import ConnectionPool
 from petstore.event_loop.greenlets import on_loop, wait
 from petstore.event_loop.libpq import Statement
 from petstore.event_loop.opening import connect
-from petstore.event_loop.pg_connection import PostgresqlConnection, Reader
+from petstore.event_loop.pg_connection import PostgresqlConnection, ReadPipeline
 from tests.conftest import COMMITTED
 from tests.support.meanwhile import aside
 from tests.support.skips import NEEDS_POSTGRESQL
@@ -37,13 +37,13 @@ FORGET_ALL = Statement(b"forget_all", b"DEALLOCATE ALL")
 
 
 @pytest.fixture
-def writers(db: None) -> Iterator[Writers]:
+def writers(db: None) -> Iterator[ConnectionPool]:
     """They commit beside the test's own transaction, so what is left of them is deleted at the end."""
-    yield Writers("default")
+    yield ConnectionPool("default")
     aside(Category.objects.filter(name__in=ADDED).delete)
 
 
-def add_two(writers: Writers, between: Function) -> Function:
+def add_two(writers: ConnectionPool, between: Function) -> Function:
     """Return a transaction that adds two categories, and does something between."""
 
     def both() -> None:
@@ -60,19 +60,19 @@ def names() -> set[str]:
     return set(Category.objects.filter(name__in=ADDED).values_list("name", flat=True))
 
 
-def test_nothing_shows_before_the_commit(writers: Writers) -> None:
+def test_nothing_shows_before_the_commit(writers: ConnectionPool) -> None:
     seen: list[set[str]] = []
     serve(add_two(writers, lambda: seen.append(aside(names))))
     assert (seen, names()) == ([set()], {"one", "two"})
 
 
-def test_an_exception_undoes_it_and_nothing_after_it(writers: Writers) -> None:
+def test_an_exception_undoes_it_and_nothing_after_it(writers: ConnectionPool) -> None:
     failed, _ = serve(add_two(writers, lambda: 1 / 0), lambda: writers.rows(ADD, ["three"]))
     assert isinstance(failed, ZeroDivisionError)
     assert names() == {"three"}
 
 
-def test_those_that_come_at_once_have_a_connection_each(writers: Writers) -> None:
+def test_those_that_come_at_once_have_a_connection_each(writers: ConnectionPool) -> None:
     stayed = []
 
     def look_twice() -> None:
@@ -86,7 +86,7 @@ def test_those_that_come_at_once_have_a_connection_each(writers: Writers) -> Non
 
 
 def test_where_the_server_takes_no_more_connections_writes_wait_for_those_there_are(
-    writers: Writers, monkeypatch: pytest.MonkeyPatch
+    writers: ConnectionPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken = itertools.count(1)
 
@@ -108,7 +108,7 @@ def test_where_the_server_takes_no_more_connections_writes_wait_for_those_there_
 
 
 def test_what_is_asked_leaves_at_once_as_nobody_shares_the_connection(
-    writers: Writers, monkeypatch: pytest.MonkeyPatch
+    writers: ConnectionPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     happened: list[str] = []
     flush = PostgresqlConnection._flush
@@ -145,9 +145,9 @@ def watching_requests(loop: asyncio.AbstractEventLoop) -> list[str]:
     return found
 
 
-def test_only_the_loop_changes_what_it_watches(writers: Writers) -> None:
+def test_only_the_loop_changes_what_it_watches(writers: ConnectionPool) -> None:
     long = "x" * 10_000_000  # More than a socket takes at once.
-    reader = Reader("default")
+    reader = ReadPipeline("default")
 
     def close_what_others_wait_for() -> None:
         reader.connected().close()
@@ -165,7 +165,7 @@ def test_only_the_loop_changes_what_it_watches(writers: Writers) -> None:
     assert found == []
 
 
-def test_what_lost_its_connection_goes_on_on_no_other(writers: Writers) -> None:
+def test_what_lost_its_connection_goes_on_on_no_other(writers: ConnectionPool) -> None:
     def lose() -> None:
         ((process,),) = writers.rows(OWN, [])
         end_connection(process)
@@ -178,7 +178,7 @@ def test_what_lost_its_connection_goes_on_on_no_other(writers: Writers) -> None:
     assert serve(add_two(writers, lambda: None)) == [None]
 
 
-def test_what_failed_and_was_caught_is_not_called_committed(writers: Writers) -> None:
+def test_what_failed_and_was_caught_is_not_called_committed(writers: ConnectionPool) -> None:
     def fail() -> None:
         with suppress(DataError):
             writers.rows(DIVIDE, [0])
@@ -193,7 +193,7 @@ def test_what_failed_and_was_caught_is_not_called_committed(writers: Writers) ->
     assert names() == set()
 
 
-def test_one_inside_another_is_part_of_it(writers: Writers) -> None:
+def test_one_inside_another_is_part_of_it(writers: ConnectionPool) -> None:
     def outer() -> None:
         with writers.transaction():
             add_two(writers, lambda: None)()
@@ -203,14 +203,14 @@ def test_one_inside_another_is_part_of_it(writers: Writers) -> None:
     assert names() == set()
 
 
-def test_a_statement_that_the_server_forgot_ends_it(writers: Writers) -> None:
+def test_a_statement_that_the_server_forgot_ends_it(writers: ConnectionPool) -> None:
     (outcome,) = serve(add_two(writers, lambda: writers.rows(FORGET, [])))
     assert isinstance(outcome, OperationalError)
     assert names() == set()
     assert serve(add_two(writers, lambda: None)) == [None]
 
 
-def test_what_nobody_waited_for_is_committed_too(writers: Writers) -> None:
+def test_what_nobody_waited_for_is_committed_too(writers: ConnectionPool) -> None:
     def send_both() -> None:
         writers.rows(OWN, [])
         with writers.transaction():
@@ -222,7 +222,7 @@ def test_what_nobody_waited_for_is_committed_too(writers: Writers) -> None:
 
 
 @pytest.mark.parametrize("waits", [True, False])
-def test_the_failure_of_what_nobody_waited_for_undoes_all(writers: Writers, waits: bool) -> None:
+def test_the_failure_of_what_nobody_waited_for_undoes_all(writers: ConnectionPool, waits: bool) -> None:
     def fail_unheard() -> list[Any]:
         with suppress(DataError), writers.transaction():
             writers.rows(DIVIDE, [5])
@@ -238,7 +238,7 @@ def test_the_failure_of_what_nobody_waited_for_undoes_all(writers: Writers, wait
     assert names() == set()
 
 
-def test_an_exception_after_what_fails_unheard_undoes_all(writers: Writers) -> None:
+def test_an_exception_after_what_fails_unheard_undoes_all(writers: ConnectionPool) -> None:
     def fail() -> None:
         with writers.transaction():
             writers.rows(DIVIDE, [5])
@@ -252,7 +252,7 @@ def test_an_exception_after_what_fails_unheard_undoes_all(writers: Writers) -> N
 
 @pytest.mark.parametrize("waits", [True, False])
 def test_what_the_server_forgot_and_nobody_waited_for_is_a_failure_too(
-    writers: Writers, waits: bool
+    writers: ConnectionPool, waits: bool
 ) -> None:
     def send_forgotten() -> None:
         with writers.transaction():
@@ -268,7 +268,7 @@ def test_what_the_server_forgot_and_nobody_waited_for_is_a_failure_too(
     assert serve(add_two(writers, lambda: None)) == [None]
 
 
-def test_when_all_is_forgotten_the_connection_is_of_use_again(writers: Writers) -> None:
+def test_when_all_is_forgotten_the_connection_is_of_use_again(writers: ConnectionPool) -> None:
     def forget_and_fail() -> None:
         with suppress(ZeroDivisionError), writers.transaction():
             writers.rows(ADD, ["one"])
@@ -281,7 +281,7 @@ def test_when_all_is_forgotten_the_connection_is_of_use_again(writers: Writers) 
     assert names() == {"three"}
 
 
-def test_a_part_that_failed_and_was_caught_lets_nothing_commit(writers: Writers) -> None:
+def test_a_part_that_failed_and_was_caught_lets_nothing_commit(writers: ConnectionPool) -> None:
     def outer() -> None:
         with writers.transaction(), suppress(ZeroDivisionError):
             add_two(writers, lambda: 1 / 0)()
@@ -292,7 +292,7 @@ def test_a_part_that_failed_and_was_caught_lets_nothing_commit(writers: Writers)
 
 
 def test_a_connection_from_before_an_outage_is_closed(
-    writers: Writers, monkeypatch: pytest.MonkeyPatch
+    writers: ConnectionPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = Server("default")
 
@@ -311,7 +311,7 @@ def test_a_connection_handed_on_to_who_could_open_none_is_not_from_before_an_out
     settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.WRITE_CONNECTIONS = 2
-    writers, server = Writers("default"), Server("default")
+    writers, server = ConnectionPool("default"), Server("default")
     attempts: list[str] = []
 
     def connect_but_not_the_second(alias: str) -> BaseDatabaseWrapper:
@@ -338,7 +338,7 @@ def test_a_connection_handed_on_to_who_could_open_none_is_not_from_before_an_out
     assert lost != process
 
 
-def test_a_server_that_takes_no_more_writes_is_left(writers: Writers) -> None:
+def test_a_server_that_takes_no_more_writes_is_left(writers: ConnectionPool) -> None:
     read_only = Statement(b"read_only", b"SET TRANSACTION READ ONLY")
 
     def write() -> list[Any]:

@@ -99,7 +99,7 @@ def test_statement_that_takes_too_long_is_a_503(
         freed = time.monotonic()
         wait_until(lambda: load.each_got(200, since=freed))
     assert load.statuses().keys() == {200, 503}
-    assert "is away" not in service.log().rpartition("answers again")[2]
+    assert "is unavailable" not in service.log().rpartition("is available again")[2]
 
 
 def test_service_that_starts_without_its_database_waits_for_it(

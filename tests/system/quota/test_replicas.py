@@ -14,7 +14,7 @@ from accounts.quota.fallback import FallbackQuotaStore, Shard
 from accounts.quota.limits import DAY, SECOND
 from accounts.quota.redis_store import RedisQuotaStore
 from petstore.db import monitor, replicas
-from petstore.db.monitor import Mark, Server
+from petstore.db.monitor import Server, WalPosition
 from petstore.event_loop.redis_scripts import RedisUnavailableError
 from tests.conftest import COMMITTED
 from tests.support.quota import ADDRESS, Desk
@@ -28,7 +28,7 @@ def two_replicas(monkeypatch: pytest.MonkeyPatch) -> list[Server]:
     """Two replicas that have just replayed everything."""
     servers = [Server("default"), Server("replica1"), Server("replica2")]
     for replica in servers[1:]:
-        replica.primary, replica.is_standby, replica.shows_until = servers[0], True, monotonic()
+        replica.primary, replica.is_standby, replica.visible_until = servers[0], True, monotonic()
     monkeypatch.setattr(monitor, "servers", {server.alias: server for server in servers})
     monkeypatch.setattr(replicas, "ALIASES", ("replica1", "replica2"))
     return servers[1:]
@@ -132,18 +132,18 @@ def test_account_stays_with_one_replica_while_it_is_well(two_replicas: list[Serv
     chosen = {replicas.alias_for_read(7, LONG_AGO) for _ in range(10)}
     assert len(chosen) == 1
     assert {replicas.alias_for_read(number, LONG_AGO) for number in range(10)} == {"replica1", "replica2"}
-    next(server for server in two_replicas if server.alias in chosen).away = True
+    next(server for server in two_replicas if server.alias in chosen).unavailable = True
     others = {replicas.alias_for_read(7, LONG_AGO) for _ in range(10)}
     assert others | chosen == {"replica1", "replica2"}
 
 
 def test_replica_that_is_away_or_behind_is_not_read(two_replicas: list[Server], settings: Any) -> None:
     settings.REPLICA_MAX_LAG = 5
-    two_replicas[0].away = True
-    two_replicas[1].shows_until -= 4
+    two_replicas[0].unavailable = True
+    two_replicas[1].visible_until -= 4
     assert replicas.states() == {"replica1": "away", "replica2": "ok"}
     assert replicas.alias_for_read(1, LONG_AGO) == "replica2"
-    two_replicas[1].shows_until -= 2
+    two_replicas[1].visible_until -= 2
     assert replicas.states() == {"replica1": "away", "replica2": "behind"}
     assert replicas.alias_for_read(1, LONG_AGO) == "default"
 
@@ -158,24 +158,24 @@ def test_without_replicas_the_primary_is_read() -> None:
 
 def test_replica_shows_what_was_written_before_it_replayed_that_far(two_replicas: list[Server]) -> None:
     replica = two_replicas[0]
-    replica.shows_until = float("-inf")
-    written = (Mark(10.0, 100), Mark(11.0, 200), Mark(12.0, 300))
+    replica.visible_until = float("-inf")
+    written = (WalPosition(10.0, 100), WalPosition(11.0, 200), WalPosition(12.0, 300))
     for replayed, until in ((50, float("-inf")), (100, 10.0), (299, 11.0), (300, 12.0), (1000, 12.0)):
-        replica._compare(Mark(13.0, replayed), written)
-        assert replica.shows_until == until
+        replica._update_lag(WalPosition(13.0, replayed), written)
+        assert replica.visible_until == until
 
 
 def test_primary_that_was_away_takes_nothing_back(two_replicas: list[Server]) -> None:
     replica = two_replicas[0]
-    replica.shows_until = 10.0
-    replica._compare(Mark(13.0, 100), ())
-    assert replica.shows_until == 10.0
+    replica.visible_until = 10.0
+    replica._update_lag(WalPosition(13.0, 100), ())
+    assert replica.visible_until == 10.0
 
 
 def test_standby_that_was_promoted_is_not_read(two_replicas: list[Server]) -> None:
     replica = two_replicas[0]
     replica.is_standby = False
-    replica._compare(Mark(monotonic(), 100), (Mark(monotonic(), 100),))
+    replica._update_lag(WalPosition(monotonic(), 100), (WalPosition(monotonic(), 100),))
     assert replicas.state(replica.alias) == "behind"
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from petstore.cache.redis import SharedCounters, of_this_process
+from petstore.cache.redis import SharedCounters, shared_instance
 from petstore.event_loop.threads import in_thread
 from tests.support.servers import RedisServer
 from tests.support.turns import serve
@@ -91,7 +91,7 @@ def test_every_thread_and_request_has_the_same_counters(tmp_path: Path) -> None:
     params = {"OPTIONS": {"redis": "redis://127.0.0.1:1"}}
 
     def ask() -> SharedCounters:
-        return of_this_process(str(tmp_path), params)
+        return shared_instance(str(tmp_path), params)
 
     found = serve(ask, ask, lambda: in_thread(ask))
     assert found == [ask()] * 3

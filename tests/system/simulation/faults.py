@@ -22,11 +22,11 @@ from petstore.event_loop import (
     redis_scripts,
     shared_connection,
 )
-from petstore.event_loop.connection import Connection, PipeError
-from petstore.event_loop.connection_pool import COMMIT, Transaction, Writers
+from petstore.event_loop.connection import Connection, ConnectionFailedError
+from petstore.event_loop.connection_pool import COMMIT, ConnectionPool, Transaction
 from petstore.event_loop.greenlets import TICK
 from petstore.event_loop.pg_connection import PostgresqlConnection
-from petstore.event_loop.redis_connection import RedisConnection, RedisPipe
+from petstore.event_loop.redis_connection import RedisConnection, SharedRedisConnection
 from petstore.event_loop.redis_scripts import RedisUnavailableError, Scripts
 from tests.system.simulation.quota_models import Recorder
 
@@ -54,28 +54,28 @@ def nothing(*_: object) -> None:
 def enter_without_looking(self: Connection, waiter: Any, put: Any, *arguments: Any) -> None:
     """Stand in the row, whether the connection is lost or not."""
     put(*arguments)
-    self._row.append((waiter, self._now))
+    self._queue.append((waiter, self._now))
 
 
-real_open = RedisPipe._open
-real_enter = Connection._enter
-real_answer = Connection._answer
+real_open = SharedRedisConnection._open
+real_enter = Connection._enqueue
+real_answer = Connection._resolve_next
 real_rows = PostgresqlConnection.rows
 real_forget = PostgresqlConnection.forget
 real_look = RedisQuotaStore.look
 real_read_reply = redis_store.read_reply
 
 
-async def open_with_row(self: RedisPipe) -> RedisConnection:
+async def open_with_row(self: SharedRedisConnection) -> RedisConnection:
     opened = await real_open(self)
-    opened._row = self.__dict__.setdefault("row", opened._row)
+    opened._queue = self.__dict__.setdefault("row", opened._queue)
     return opened
 
 
 def tick_by_the_clock(self: Connection) -> None:
     self._now = round(self._loop.time() / TICK)
-    if self._sent and self._now - self._moved >= self._patience:
-        self.lose(PipeError("No answer came in time."))
+    if self._sent and self._now - self._head_since >= self._timeout_ticks:
+        self.fail(ConnectionFailedError("No answer came in time."))
     else:
         self._next_tick = self._loop.call_later(TICK, self._tick)
 
@@ -100,26 +100,28 @@ def look_and_count(self: RedisQuotaStore, key: Any, *arguments: Any) -> Any:
     return real_look(self, key, *arguments)
 
 
-def first_that_is_open(self: Writers) -> PostgresqlConnection | None:
-    return next((one for one in self._idle if one.is_of_use), None)
+def first_that_is_open(self: ConnectionPool) -> PostgresqlConnection | None:
+    return next((one for one in self._idle if one.is_usable), None)
 
 
 def deliver_before_the_sync(self: PostgresqlConnection) -> None:
     found, self._results = self._results, []
     for _ in range(self._sizes.popleft() if self._sizes else 0):
-        self._answer(found.pop(0))
+        self._resolve_next(found.pop(0))
 
 
 def answer_and_stay(self: Connection, reply: Any) -> None:
     if getattr(reply, "status", None) == pq.ExecStatus.FATAL_ERROR:
-        waiter, _ = self._row[0]
+        waiter, _ = self._queue[0]
         if waiter is not None:
             waiter.switch(reply)
     else:
         real_answer(self, reply)
 
 
-def rows_together(self: PostgresqlConnection, statement: Any, values: Any, *, alone: bool = False) -> Any:
+def rows_together(
+    self: PostgresqlConnection, statement: Any, values: Any, *, isolated: bool = False
+) -> Any:
     return real_rows(self, statement, values)
 
 
@@ -127,29 +129,29 @@ def forget_any(self: PostgresqlConnection, statement: Any, preparation: Any = No
     real_forget(self, statement)
 
 
-LATE_WAITER = Patch(Connection, "_enter", enter_without_looking)
-INHERITED_ROW = (LATE_WAITER, Patch(RedisPipe, "_open", open_with_row))
+LATE_WAITER = Patch(Connection, "_enqueue", enter_without_looking)
+INHERITED_ROW = (LATE_WAITER, Patch(SharedRedisConnection, "_open", open_with_row))
 TOGETHER = Patch(PostgresqlConnection, "rows", rows_together)
-NO_RENEWAL = Patch(Scripts, "renew", nothing)
+NO_RENEWAL = Patch(Scripts, "reconnect", nothing)
 
 FAULTS: dict[str, Fault] = {
     "who comes to a lost connection stands in its row": Fault("quota redis reads", LATE_WAITER),
     "the next connection takes over the row of a lost one": Fault("quota redis", *INHERITED_ROW),
     "a lost connection does not tell those who wait": Fault(
-        "redis reads", Patch(Connection, "_end", lambda self, _: self._disconnect())
+        "redis reads", Patch(Connection, "_shut_down", lambda self, _: self._disconnect())
     ),
     "an answer is late by the clock, whatever the process did meanwhile": Fault(
         "quota redis reads",
         Patch(Connection, "_tick", tick_by_the_clock),
-        Patch(Connection, "_enter", enter_by_the_clock),
+        Patch(Connection, "_enqueue", enter_by_the_clock),
     ),
     "the last tick blames the server before the loop has read what came": Fault(
-        "redis", Patch(connection, "ticks", lambda seconds: ceil(seconds / TICK))
+        "redis", Patch(connection, "timeout_in_ticks", lambda seconds: ceil(seconds / TICK))
     ),
     "a connection is late by the clock": Fault(
-        "redis", Patch(shared_connection, "within", within_by_the_clock)
+        "redis", Patch(shared_connection, "with_timeout", within_by_the_clock)
     ),
-    "nobody's patience ends": Fault("redis", Patch(connection, "ticks", lambda _: 10**9)),
+    "nobody's patience ends": Fault("redis", Patch(connection, "timeout_in_ticks", lambda _: 10**9)),
     "a connection that is closed forgets its socket": Fault(
         "redis", Patch(RedisConnection, "_disconnect", nothing)
     ),
@@ -190,22 +192,22 @@ FAULTS: dict[str, Fault] = {
         Patch(PostgresqlConnection, "is_idle", True),
     ),
     "a write whose answer was lost is sent again": Fault(
-        "writes", Patch(connection_pool, "NotDoneError", PipeError)
+        "writes", Patch(connection_pool, "NotExecutedError", ConnectionFailedError)
     ),
     "a connection is lent while somebody has it": Fault(
-        "writes", Patch(Writers, "_next_idle", first_that_is_open)
+        "writes", Patch(ConnectionPool, "_next_idle", first_that_is_open)
     ),
     "a write is called done before the Sync that commits it": Fault(
-        "writes", Patch(PostgresqlConnection, "_deliver", deliver_before_the_sync)
+        "writes", Patch(PostgresqlConnection, "_deliver_batch", deliver_before_the_sync)
     ),
     "who hears of a failure leaves a place in the row": Fault(
-        "reads", Patch(Connection, "_answer", answer_and_stay)
+        "reads", Patch(Connection, "_resolve_next", answer_and_stay)
     ),
     "a statement is prepared again though another request has done so": Fault(
         "",
         Patch(PostgresqlConnection, "forget", forget_any),
         TOGETHER,
-        Patch(pg_connection, "PREPARED_TWICE", b""),
+        Patch(pg_connection, "DUPLICATE_STATEMENT", b""),
     ),
     "what another's failure took along is asked again in a batch with others": Fault("reads", TOGETHER),
     "a connection that comes after its time is left open": Fault(

@@ -152,7 +152,7 @@ def connect_in(loop: Loop, server: SimulatedPostgresql, *, prepares: bool) -> Ca
     """Return what connects in a thread: it blocks there, in virtual time."""
 
     def connect(alias: str) -> Wrapper:
-        generation = server.watch.generation if server.watch is not None else 0
+        generation = server.monitored.generation if server.monitored is not None else 0
         outcome: list[Socket | None] = []
         socket = server.network.connect(ADDRESS, outcome.append)
         ends = loop.time() + CONNECT_TIMEOUT

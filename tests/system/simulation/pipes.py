@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import hiredis
 
-from petstore.event_loop.connection import PipeError
-from petstore.event_loop.redis_connection import RedisPipe
+from petstore.event_loop.connection import ConnectionFailedError
+from petstore.event_loop.redis_connection import SharedRedisConnection
 from tests.system.simulation.redis import ADDRESS, SimulatedRedis
 from tests.system.simulation.scenario import Request, Scenario, answer_bound
 
@@ -27,9 +27,9 @@ class RedisScenario(Scenario):
         if not self.is_calm:
             self.redis.too_many = self.chance.choice((0.0, 0.0, 0.5))
 
-    def make_pipe(self, url: str) -> RedisPipe:
+    def make_pipe(self, url: str) -> SharedRedisConnection:
         """Return what is tested."""
-        return RedisPipe(url, LIMIT)
+        return SharedRedisConnection(url, LIMIT)
 
     def requests(self) -> list[Request]:
         return [self.last_request(number) for number in range(self.chance.randrange(4, 30))]
@@ -40,7 +40,7 @@ class RedisScenario(Scenario):
             text.decode(),
             lambda: self.pipe.connected().call("ECHO", text),
             lambda result: None if result == text else f"got {result!r}",
-            (PipeError, hiredis.ReplyError),  # Redis may say that it has too many clients.
+            (ConnectionFailedError, hiredis.ReplyError),  # Redis may say that it has too many clients.
             2 * answer_bound(LIMIT),
         )
 

@@ -171,7 +171,7 @@ class SimulatedPostgresql:
         self.network = network
         self.database = Database()
         self.sessions: dict[int, PgSession] = {}
-        self.watch: Server | None = None
+        self.monitored: Server | None = None
         self.slow = 0.0  # How likely a statement takes long.
         self.slowest = 0.2  # Seconds.
         network.listeners[ADDRESS] = self
@@ -213,7 +213,7 @@ class SimulatedPostgresql:
             session.socket.end(RESET)
         where.add(ADDRESS)
         self.world.after(seconds, where.discard, ADDRESS)
-        if self.watch is not None and self.world.maybe(0.7):
+        if self.monitored is not None and self.world.maybe(0.7):
             self.world.after(seconds / 2, self._seen_away)
             self.world.after(seconds + 0.3, self._seen_well)
 
@@ -253,10 +253,10 @@ class SimulatedPostgresql:
             session.must_plan_anew = True
 
     def _seen_away(self) -> None:
-        if self.watch is not None and not self.watch.away:
-            self.watch.away = True
-            self.watch.generation += 1
+        if self.monitored is not None and not self.monitored.unavailable:
+            self.monitored.unavailable = True
+            self.monitored.generation += 1
 
     def _seen_well(self) -> None:
-        if self.watch is not None:
-            self.watch.away = False
+        if self.monitored is not None:
+            self.monitored.unavailable = False

@@ -43,7 +43,7 @@ HASTY_BANS = "FIRST_STRIKE_AFTER, STRIKE_INTERVAL, STRIKES_TO_BAN, MIN_REFUSALS_
 SILENT = logging.getLogger("simulation")
 SILENT.disabled = True
 with mock.patch.object(redis_store, "CONSTANTS", redis_store.CONSTANTS + HASTY_BANS):
-    HASTY_ADMIT = redis_store.from_files("known.lua", "admit.lua", repeats=False)
+    HASTY_ADMIT = redis_store.from_files("known.lua", "admit.lua", idempotent=False)
 
 
 class QuotaScenario(Scenario):
@@ -242,9 +242,9 @@ class QuotaScenario(Scenario):
                 self.world.violate(
                     f"{facts.public_id}: {self.admitted[facts.account_id]} > {most} admitted."
                 )
-        pipe = self.store._redis._scripts._pipe
-        assert pipe is not None
-        self.check_that_one_is_held(pipe._connection)
+        shared = self.store._redis._scripts._shared
+        assert shared is not None
+        self.check_that_one_is_held(shared._connection)
 
     @property
     def changed_lately(self) -> bool:

@@ -11,12 +11,12 @@ from django.conf import settings
 from django.db import DatabaseError, IntegrityError, InternalError, OperationalError
 
 from petstore.db import monitor
-from petstore.db.monitor import patience
+from petstore.db.monitor import response_timeout
 from petstore.event_loop import opening
-from petstore.event_loop.connection_pool import Writers
+from petstore.event_loop.connection_pool import ConnectionPool
 from petstore.event_loop.libpq import Statement
-from petstore.event_loop.opening import CONNECTING, opening_limit
-from petstore.event_loop.pg_connection import REPEAT_WITHIN, PostgresqlConnection, Reader
+from petstore.event_loop.opening import CONNECT_THREADS, connect_timeout
+from petstore.event_loop.pg_connection import RETRY_WITHIN, PostgresqlConnection, ReadPipeline
 from petstore.event_loop.shared_connection import PAUSE_AFTER_FAILURE
 from tests.system.simulation.libpq import CONNECT_TIMEOUT, connect_in
 from tests.system.simulation.postgresql import ALIAS, SLOWEST_GREETING, SimulatedPostgresql
@@ -45,12 +45,12 @@ class PostgresqlScenario(Scenario):
         prepares = self.chance.random() < 0.8
         opening.connect = connect_in(self.loop, self.server, prepares=prepares)  # type: ignore[assignment]
         if self.chance.random() < 0.5:
-            self.server.watch = monitor.servers[ALIAS] = monitor.Server(ALIAS)
+            self.server.monitored = monitor.servers[ALIAS] = monitor.Server(ALIAS)
         self.server.slow = 0.0 if self.is_calm else self.chance.choice((0.0, 0.2))
 
     @contextmanager
     def patches(self) -> Iterator[None]:
-        executor = Threads(self.loop, CONNECTING)
+        executor = Threads(self.loop, CONNECT_THREADS)
         with ExitStack() as stack:
             for patch in (
                 mock.patch.dict(monitor.servers, clear=True),
@@ -83,7 +83,7 @@ class ReaderScenario(PostgresqlScenario):
 
     def prepare(self) -> None:
         super().prepare()
-        self.reader = Reader(ALIAS)
+        self.reader = ReadPipeline(ALIAS)
 
     def requests(self) -> list[Request]:
         return [self._request(number) for number in range(self.chance.randrange(4, 20))]
@@ -117,10 +117,10 @@ class ReaderScenario(PostgresqlScenario):
     def bound(self) -> float:
         """A connection and two answers, of which the second fails with another's; then both once more.
 
-        What was lost is asked again only within REPEAT_WITHIN, which is less than an answer may take.
+        What was lost is asked again only within RETRY_WITHIN, which is less than an answer may take.
         """
-        assert patience(ALIAS) >= REPEAT_WITHIN
-        return 2 * answer_bound(opening_limit(ALIAS)) + 3 * answer_bound(patience(ALIAS))
+        assert response_timeout(ALIAS) >= RETRY_WITHIN
+        return 2 * answer_bound(connect_timeout(ALIAS)) + 3 * answer_bound(response_timeout(ALIAS))
 
     def check_end(self) -> None:
         self.check_that_one_is_held(self.reader._connection)
@@ -134,7 +134,7 @@ class WriterScenario(PostgresqlScenario):
 
     def prepare(self) -> None:
         super().prepare()
-        self.writers = Writers(ALIAS)
+        self.writers = ConnectionPool(ALIAS)
         self.acknowledged: list[list[bytes]] = []
         self.attempted: list[list[bytes]] = []
         self.undone: list[list[bytes]] = []
@@ -210,7 +210,7 @@ class WriterScenario(PostgresqlScenario):
     @property
     def bound(self) -> float:
         """Its turn; then up to ten answers: it prepares, begins, adds twice, commits, rolls back."""
-        return QUEUE_TIMEOUT / 1000 + 10 * answer_bound(patience(ALIAS))
+        return QUEUE_TIMEOUT / 1000 + 10 * answer_bound(response_timeout(ALIAS))
 
     def check_end(self) -> None:
         self._check_rows()

@@ -134,7 +134,7 @@ class RedisSession:
     def __init__(self, node: RedisNode, socket: Socket) -> None:
         self.node = node
         self.socket = socket
-        self._reader = hiredis.Reader()
+        self._reader = hiredis.ReadPipeline()
         node.sessions.append(self)
 
     def received(self, parts: list[Any]) -> None:
@@ -143,7 +143,7 @@ class RedisSession:
         replies = b""
         while command := self._reader.gets():
             self.node.world.note("redis", self.socket.number, command[0], command[-1])
-            reply = encoded(self.node.execute(command))
+            reply = encode_values(self.node.execute(command))
             if command[0] in SLOW and self.node.world.maybe(self.node.slow):
                 self.socket.answer(in_parts(replies + reply, self.node.world), self.node.takes())
                 replies = b""
@@ -230,7 +230,7 @@ class SimulatedRedis:
         self.node.scripts.clear()
 
 
-def encoded(reply: Any) -> bytes:
+def encode_values(reply: Any) -> bytes:
     """Return a reply in Redis's protocol."""
     if isinstance(reply, ScriptError):
         return f"-{reply}\r\n".encode()
@@ -239,7 +239,7 @@ def encoded(reply: Any) -> bytes:
     if reply is None:
         return b"$-1\r\n"
     if isinstance(reply, list):
-        return b"*%d\r\n%b" % (len(reply), b"".join(map(encoded, reply)))
+        return b"*%d\r\n%b" % (len(reply), b"".join(map(encode_values, reply)))
     if reply in (b"OK", b"PONG"):
         return b"+%b\r\n" % reply
     return b"$%d\r\n%b\r\n" % (len(reply), reply)

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple, cast
 
 from petstore.event_loop.connection import Connection
-from petstore.event_loop.greenlets import QUEUED_TOO_LONG, TICK, Turn, ticks
+from petstore.event_loop.greenlets import QUEUED_TOO_LONG, TICK, RequestTask, timeout_in_ticks
 from tests.system.simulation.loop import Loop
 from tests.system.simulation.network import Network
 from tests.system.simulation.world import ViolationError, World
@@ -42,7 +42,7 @@ class Scenario:
             self.chance.random() < 0.2
         )  # Nothing fails; the process and the network are slow only.
         self.under_way: dict[int, str] = {}
-        self.turns: list[Turn] = []
+        self.turns: list[RequestTask] = []
         self.burst = self.chance.choice((3, 6, 12))  # Requests that come together, at most.
         self._rate = 0.0
         self._actions: list[Callable[[], object]] = []
@@ -86,7 +86,7 @@ class Scenario:
         count = 1 if held is not None and held.error is None else 0
         if len(self.network.open) != count:
             self.world.violate(f"{len(self.network.open)} sockets are open, {count} have an owner.")
-        if held is not None and held._row:
+        if held is not None and held._queue:
             self.world.violate("A place in the row outlives its owner.")
 
     def close(self) -> None:
@@ -182,7 +182,7 @@ class Scenario:
                 self.world.violate(f"Request {number}, {request.name}, {wrong}.")
             del self.under_way[number]
 
-        turn = Turn(run)
+        turn = RequestTask(run)
         self.turns.append(turn)
         turn.begin()
 
@@ -211,7 +211,7 @@ class Scenario:
             self.world.violate(f"Sockets outlive their owners: {list(self.network.open)}.")
         if self.loop.live_timers:
             self.world.violate(f"Timers outlive their owners: {len(self.loop.live_timers)}.")
-        if any(turn.is_under_way for turn in self.turns):
+        if any(turn.is_active for turn in self.turns):
             self.world.violate("A request is never ended.")
         tasks = asyncio.all_tasks(cast(Any, self.loop))
         if tasks:
@@ -231,4 +231,4 @@ def in_loop(loop: Loop, function: Callable[[], object]) -> None:
 
 def answer_bound(limit: float) -> float:
     """Return the seconds in which an answer, or a connection, has come or is given up."""
-    return ticks(limit) * TICK
+    return timeout_in_ticks(limit) * TICK
