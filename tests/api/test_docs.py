@@ -56,10 +56,10 @@ def test_guide_to_rate_limits_has_the_program_s_numbers(client: Client, settings
     hours = [length // HOUR for length in bans.BAN_LENGTHS[2:]]
     assert "321 a minute" in page
     first, interval = bans.FIRST_STRIKE_AFTER // SECOND, bans.STRIKE_INTERVAL // SECOND
-    assert f"at least {first} seconds after the first refusal of the minute" in page
+    assert f"at least {first} seconds after the first rejection of the minute" in page
     assert f"at least {interval} second after the last strike" in page
-    assert f"for {bans.STRIKE_WINDOW // SECOND} seconds from the first refusal" in page
-    assert f"{bans.STRIKES_TO_BAN} strikes, and as many refusals in that time as half the limit" in page
+    assert f"for {bans.STRIKE_WINDOW // SECOND} seconds from the first rejection" in page
+    assert f"{bans.STRIKES_TO_BAN} strikes, and as many rejections in that time as half the limit" in page
     assert f"but at least {bans.MIN_REFUSALS_TO_BAN}, ban the key for {minutes[0]} minutes" in page
     assert f"banned {first + (bans.STRIKES_TO_BAN - 1) * interval} seconds after its first 429" in page
     assert f"{minutes[1]} minutes, then {hours[0]} hour, {hours[1]} hours and {hours[2]} hours;" in page
@@ -106,7 +106,7 @@ def test_guide_to_retries_and_its_examples_send_again_after_the_same_answers(cli
     rows = re.findall(r'<tr><th scope="row">([\d, ]+)</th><td>yes', guide(client, "retries"))
     again = sorted(", ".join(rows).split(", "))
     for suffix in ("py", "mjs"):
-        (named,) = re.findall(r"AGAIN = .*?([\d, ]+)[\]}]", filled_in(f"docs/examples/retries.{suffix}"))
+        (named,) = re.findall(r"RETRYABLE = .*?([\d, ]+)[\]}]", filled_in(f"docs/examples/retries.{suffix}"))
         assert named.split(", ") == again
 
 

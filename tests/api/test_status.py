@@ -30,7 +30,7 @@ def test_ready_service_says_so_on_a_page(client: Client, db: None) -> None:
 def test_page_names_what_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checks, "checks", {"database": None, "migrations": None})
     parts = {"status": "unavailable", "database": "no answer", "migrations": "ok", "quota": "redis"}
-    assert facts(readiness=lambda: parts)["Does not answer"] == "database"
+    assert facts(readiness=lambda: parts)["Unavailable"] == "database"
 
 
 def test_page_names_what_is_slow(settings: Any) -> None:
@@ -49,4 +49,4 @@ def test_check_that_takes_long_is_slow() -> None:
 
 
 def test_ready_service_names_nothing_that_could_be_read_as_a_fault() -> None:
-    assert list(facts(readiness=lambda: {"status": "ok"}, slow=list)) == ["Looked at"]
+    assert list(facts(readiness=lambda: {"status": "ok"}, slow=list)) == ["Last checked"]

@@ -26,7 +26,7 @@ def test_page_leads_to_support_by_link_and_by_email(
 def test_page_without_support_promises_none(client: Client, db: None, path: str) -> None:
     page = client.get(path).text
     assert "mailto:" not in page
-    assert "from the people who gave you this address" in page
+    assert "contact us." in page
 
 
 def test_errors_that_need_a_person_say_whom_to_ask(client: Client, settings: Any) -> None:

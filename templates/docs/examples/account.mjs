@@ -1,4 +1,4 @@
-// The seconds until the next request is admitted: 0 where it would be now.
+// Seconds until the next request is admitted, 0 if it would be now.
 function secondsToWait({ quota, ban }) {
   const ends = Object.values(quota).filter(({ remaining }) => remaining === 0).map(({ resetsAt }) => resetsAt);
   if (ban) ends.push(ban.until);

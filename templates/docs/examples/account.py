@@ -7,7 +7,7 @@ import httpx
 
 
 def seconds_to_wait(shown: dict[str, Any]) -> float:
-    """Return the seconds until the next request is admitted: 0 where it would be now."""
+    """Seconds until the next request is admitted, 0 if it would be now."""
     ends = [window["resetsAt"] for window in shown["quota"].values() if window["remaining"] == 0]
     if shown["ban"]:
         ends.append(shown["ban"]["until"])

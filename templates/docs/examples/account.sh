@@ -1,2 +1,2 @@
-# Your account, the key, what is left of minute and day, and a ban. This request costs nothing.
+# Your account, the key, the remaining minute and day, and a ban. This request costs nothing.
 curl -sS "{{ base_url }}/account" -H "Authorization: Bearer $PETSTORE_KEY"

@@ -1,8 +1,8 @@
-const PARALLEL = 4; // Requests at the same time.
+const PARALLEL = 4; // Concurrent requests.
 const LONGEST_WAIT = 120; // Seconds. A longer one means: the day's quota is used up, or the key is banned.
 const sleep = (seconds) => new Promise((resolve) => setTimeout(resolve, seconds * 1000));
 
-// The wait that all requests of a key share. Retry-After of one closes the gate for all.
+// The wait that all requests of a key share. A Retry-After closes the gate for all.
 const gate = {
   opens: 0,
   close(seconds) {
@@ -11,13 +11,13 @@ const gate = {
   // Wait until it is open, or give up at once.
   async wait() {
     for (let left; (left = (this.opens - Date.now()) / 1000) > 0; ) {
-      if (left > LONGEST_WAIT) throw new Error(`Come again at ${new Date(this.opens).toISOString()}.`);
+      if (left > LONGEST_WAIT) throw new Error(`Retry after ${new Date(this.opens).toISOString()}.`);
       await sleep(left + Math.random());
     }
   },
 };
 
-// GET. After 429 or 503 wait at least as Retry-After says, each time longer, and send again.
+// GET. After 429 or 503 wait at least as Retry-After says, longer each time, and retry.
 async function send(url) {
   let response;
   for (let attempt = 0; attempt < 6; attempt++) {

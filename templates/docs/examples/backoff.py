@@ -7,12 +7,12 @@ from datetime import UTC, datetime, timedelta
 
 import httpx
 
-PARALLEL = 4  # Requests at the same time.
+PARALLEL = 4  # Concurrent requests.
 LONGEST_WAIT = 120  # Seconds. A longer one means: the day's quota is used up, or the key is banned.
 
 
 class Gate:
-    """The wait that all requests of a key share. Retry-After of one closes it for all."""
+    """The wait that all requests of a key share. A Retry-After closes it for all."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -27,12 +27,12 @@ class Gate:
         while (left := self._opens - time.monotonic()) > 0:
             if left > LONGEST_WAIT:
                 again = datetime.now(UTC) + timedelta(seconds=left)
-                raise SystemExit(f"Come again at {again:%Y-%m-%d %H:%M:%S} UTC.")
+                raise SystemExit(f"Retry after {again:%Y-%m-%d %H:%M:%S} UTC.")
             time.sleep(left + random.random())
 
 
 def send(client: httpx.Client, gate: Gate, url: str) -> httpx.Response:
-    """GET. After 429 or 503 wait at least as Retry-After says, each time longer, and send again."""
+    """GET. After 429 or 503 wait at least as Retry-After says, longer each time, and retry."""
     for attempt in range(6):
         gate.wait()
         response = client.get(url)
@@ -42,7 +42,7 @@ def send(client: httpx.Client, gate: Gate, url: str) -> httpx.Response:
     return response
 
 
-gate = Gate()  # One for all threads of a process.
+gate = Gate()  # Shared by all threads.
 with (
     httpx.Client(headers={"Authorization": f"Bearer {os.environ['PETSTORE_KEY']}"}) as client,
     ThreadPoolExecutor(PARALLEL) as pool,

@@ -1,4 +1,4 @@
-// The pet stays: clients add pets, and only staff take them away.
+// Clients can add pets, but only staff can remove them.
 const response = await fetch("{{ base_url }}/pets", {
   method: "POST",
   body: JSON.stringify({ name: "Biscuit", categoryId: 1 }),

@@ -3,7 +3,7 @@ import uuid
 
 import httpx
 
-# The pet stays: clients add pets, and only staff take them away.
+# Clients can add pets, but only staff can remove them.
 response = httpx.post(
     "{{ base_url }}/pets",
     json={"name": "Biscuit", "categoryId": 1},

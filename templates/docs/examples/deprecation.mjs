@@ -3,7 +3,7 @@ async function call(url) {
     headers: { Authorization: `Bearer ${process.env.PETSTORE_KEY}` },
   });
   if (response.headers.has("Deprecation")) {
-    console.warn(`${url} goes away on ${response.headers.get("Sunset")}`);
+    console.warn(`${url} will be removed on ${response.headers.get("Sunset")}`);
   }
   return response;
 }

@@ -6,7 +6,7 @@ import httpx
 def warn_of_deprecation(response: httpx.Response) -> None:
     """Say what goes away, and when."""
     if "Deprecation" in response.headers:
-        print(f"{response.url} goes away on {response.headers.get('Sunset')}")
+        print(f"{response.url} will be removed on {response.headers.get('Sunset')}")
 
 
 with httpx.Client(

@@ -1,5 +1,5 @@
-# Shows all events since the last time, page by page. The file events.next has the next page's address, and the
-# ETag of the page before it: while nothing is new, the response is a 304 without a body, but with a new address.
+# Shows all events since the last run, page by page. The file events.next has the next page's URL, and the ETag of
+# the page before it: while there is nothing new, the response is a 304 without a body, but with a new URL.
 [ -s events.next ] || echo "{{ base_url }}/events?limit=100" > events.next
 page=
 until [ "$page" = "[]" ]; do

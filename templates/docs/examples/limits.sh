@@ -1,3 +1,3 @@
-# What is left: the headers alone.
+# The remaining quota, from the headers alone.
 curl -sS -o /dev/null -D - "{{ base_url }}/pets?limit=1" \
   -H "Authorization: Bearer $PETSTORE_KEY" | grep -i ratelimit

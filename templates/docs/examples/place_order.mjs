@@ -14,5 +14,5 @@ const order = await petstore("/store/orders", {
   body: JSON.stringify({ petId: pet.id }),
   headers: { "Content-Type": "application/json", "Idempotency-Key": crypto.randomUUID() },
 });
-writeFileSync("order.json", JSON.stringify(order)); // For later: it has the order's id.
+writeFileSync("order.json", JSON.stringify(order)); // The next example needs the order's id.
 console.log(pet.name, order);

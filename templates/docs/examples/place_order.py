@@ -25,5 +25,5 @@ order = petstore.post(
     json={"petId": pet["id"]},
     headers={"Idempotency-Key": str(uuid.uuid4())},
 )
-Path("order.json").write_text(order.text)  # For later: it has the order's id.
+Path("order.json").write_text(order.text)  # The next example needs the order's id.
 print(pet["name"], order.json())

@@ -1,11 +1,11 @@
 import { writeFileSync } from "node:fs";
 
-const AGAIN = new Set([408, 429, 500, 502, 503, 504]);
+const RETRYABLE = new Set([408, 429, 500, 502, 503, 504]);
 const LONGEST_WAIT = 120; // Seconds. A longer one means: the day's quota is used up, or the key is banned.
 const headers = { Authorization: `Bearer ${process.env.PETSTORE_KEY}` };
 const sleep = (seconds) => new Promise((resolve) => setTimeout(resolve, seconds * 1000));
 
-// The wait that all requests of a key share. Retry-After of one closes the gate for all.
+// The wait that all requests of a key share. A Retry-After closes the gate for all.
 const gate = {
   opens: 0,
   close(seconds) {
@@ -14,13 +14,13 @@ const gate = {
   // Wait until it is open, or give up at once.
   async wait() {
     for (let left; (left = (this.opens - Date.now()) / 1000) > 0; ) {
-      if (left > LONGEST_WAIT) throw new Error(`Come again at ${new Date(this.opens).toISOString()}.`);
+      if (left > LONGEST_WAIT) throw new Error(`Retry after ${new Date(this.opens).toISOString()}.`);
       await sleep(left + Math.random());
     }
   },
 };
 
-// POST until there is an answer. However often it is sent, it is done once.
+// POST until there is a response. The key ensures that it is carried out only once.
 async function sendOnce(url, body) {
   const options = {
     method: "POST",
@@ -28,7 +28,7 @@ async function sendOnce(url, body) {
     headers: {
       ...headers,
       "Content-Type": "application/json",
-      "Idempotency-Key": crypto.randomUUID(), // One for all tries.
+      "Idempotency-Key": crypto.randomUUID(), // The same for all attempts.
     },
   };
   for (let attempt = 0; attempt < 5; attempt++) {
@@ -37,11 +37,11 @@ async function sendOnce(url, body) {
     try {
       response = await fetch(url, options);
     } catch {
-      await sleep(2 ** attempt); // No answer, and no telling whether it was done.
+      await sleep(2 ** attempt); // No response: it may or may not have been carried out.
       continue;
     }
     const inUse = response.status === 409 && (await response.clone().json()).code === "idempotency_key_in_use";
-    if (!AGAIN.has(response.status) && !inUse) return response;
+    if (!RETRYABLE.has(response.status) && !inUse) return response;
     gate.close(Math.max(Number(response.headers.get("Retry-After") ?? 1), 2 ** attempt));
   }
   await gate.wait();

@@ -9,12 +9,12 @@ from typing import Any
 
 import httpx
 
-AGAIN = {408, 429, 500, 502, 503, 504}
+RETRYABLE = {408, 429, 500, 502, 503, 504}
 LONGEST_WAIT = 120  # Seconds. A longer one means: the day's quota is used up, or the key is banned.
 
 
 class Gate:
-    """The wait that all requests of a key share. Retry-After of one closes it for all."""
+    """The wait that all requests of a key share. A Retry-After closes it for all."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -29,29 +29,29 @@ class Gate:
         while (left := self._opens - time.monotonic()) > 0:
             if left > LONGEST_WAIT:
                 again = datetime.now(UTC) + timedelta(seconds=left)
-                raise SystemExit(f"Come again at {again:%Y-%m-%d %H:%M:%S} UTC.")
+                raise SystemExit(f"Retry after {again:%Y-%m-%d %H:%M:%S} UTC.")
             time.sleep(left + random.random())
 
 
 def send_once(client: httpx.Client, gate: Gate, url: str, body: Any) -> httpx.Response:
-    """POST until there is an answer. However often it is sent, it is done once."""
-    headers = {"Idempotency-Key": str(uuid.uuid4())}  # One for all tries.
+    """POST until there is a response. The key ensures that it is carried out only once."""
+    headers = {"Idempotency-Key": str(uuid.uuid4())}  # The same for all attempts.
     for attempt in range(5):
         gate.wait()
         try:
             response = client.post(url, json=body, headers=headers)
-        except httpx.TransportError:  # No answer, and no telling whether it was done.
+        except httpx.TransportError:  # No response: it may or may not have been carried out.
             time.sleep(2**attempt)
             continue
         in_use = response.status_code == 409 and response.json()["code"] == "idempotency_key_in_use"
-        if response.status_code not in AGAIN and not in_use:
+        if response.status_code not in RETRYABLE and not in_use:
             return response
         gate.close(max(int(response.headers.get("Retry-After", 1)), 2**attempt))
     gate.wait()
     return client.post(url, json=body, headers=headers)
 
 
-gate = Gate()  # One for all threads of a process.
+gate = Gate()  # Shared by all threads.
 with httpx.Client(headers={"Authorization": f"Bearer {os.environ['PETSTORE_KEY']}"}) as client:
     pets = client.get("{{ base_url }}/pets", params={"status": "available", "limit": 1})
     if pets.is_error:

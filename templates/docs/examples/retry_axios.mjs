@@ -7,10 +7,10 @@ const petstore = axios.create({
 });
 axiosRetry(petstore, {
   retries: 5,
-  retryDelay: (count, error) => exponentialDelay(count, error, 1000), // At least as Retry-After says.
+  retryDelay: (count, error) => exponentialDelay(count, error, 1000), // At least Retry-After.
   // POST too, but no wait of hours.
   retryCondition: (error) => isRetryableError(error) && retryAfter(error) <= 120_000,
-  shouldResetTimeout: true, // Where you set a timeout, a wait is none of it.
+  shouldResetTimeout: true, // A timeout that you set does not include the waits.
 });
 
 try {

@@ -10,7 +10,7 @@ class ShortRetry(Retry):
 
     def sleep(self, response: httpx.Response | Exception) -> None:  # With AsyncClient: asleep.
         if isinstance(response, httpx.Response) and int(response.headers.get("Retry-After", 0)) > 120:
-            raise SystemExit(f"Come again in {response.headers['Retry-After']} seconds.")
+            raise SystemExit(f"Retry in {response.headers['Retry-After']} seconds.")
         super().sleep(response)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 import stamina
 
-AGAIN = {408, 429, 500, 502, 503, 504}
+RETRYABLE = {408, 429, 500, 502, 503, 504}
 
 
 def seconds_to_wait(error: Exception) -> float | bool:
@@ -13,10 +13,10 @@ def seconds_to_wait(error: Exception) -> float | bool:
     if not isinstance(error, httpx.HTTPStatusError):
         return isinstance(error, httpx.TransportError)
     seconds = float(error.response.headers.get("Retry-After", 1))
-    return seconds if error.response.status_code in AGAIN and seconds <= 120 else False
+    return seconds if error.response.status_code in RETRYABLE and seconds <= 120 else False
 
 
-@stamina.retry(on=seconds_to_wait, attempts=5, timeout=600)  # The usual 45 seconds are less than a minute.
+@stamina.retry(on=seconds_to_wait, attempts=5, timeout=600)  # The default of 45 seconds is less than a minute.
 def send(method: str, path: str, **options: Any) -> httpx.Response:
     return petstore.request(method, path, **options).raise_for_status()
 
@@ -24,7 +24,7 @@ def send(method: str, path: str, **options: Any) -> httpx.Response:
 petstore = httpx.Client(
     base_url="{{ base_url }}", headers={"Authorization": f"Bearer {os.environ['PETSTORE_KEY']}"}
 )
-once = {"Idempotency-Key": str(uuid.uuid4())}  # Made outside of what is repeated.
+once = {"Idempotency-Key": str(uuid.uuid4())}  # Generated once, outside the retried function.
 try:
     pet = send("GET", "/pets?status=available&limit=1").json()[0]
     print(send("POST", "/store/orders", json={"petId": pet["id"]}, headers=once).text)

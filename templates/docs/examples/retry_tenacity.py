@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 from tenacity import RetryCallState, retry, retry_if_exception, stop_after_attempt, wait_random_exponential
 
-AGAIN = {408, 429, 500, 502, 503, 504}
+RETRYABLE = {408, 429, 500, 502, 503, 504}
 BACKOFF = wait_random_exponential(min=1, max=30)
 
 
@@ -17,7 +17,7 @@ def seconds(error: BaseException | None) -> int:
 def may_succeed(error: BaseException) -> bool:
     """Give up at once on a wait of hours."""
     if isinstance(error, httpx.HTTPStatusError):
-        return error.response.status_code in AGAIN and seconds(error) <= 120
+        return error.response.status_code in RETRYABLE and seconds(error) <= 120
     return isinstance(error, httpx.TransportError)
 
 
@@ -34,7 +34,7 @@ def send(method: str, path: str, **options: Any) -> httpx.Response:
 petstore = httpx.Client(
     base_url="{{ base_url }}", headers={"Authorization": f"Bearer {os.environ['PETSTORE_KEY']}"}
 )
-once = {"Idempotency-Key": str(uuid.uuid4())}  # Made outside of what is repeated.
+once = {"Idempotency-Key": str(uuid.uuid4())}  # Generated once, outside the retried function.
 try:
     pet = send("GET", "/pets?status=available&limit=1").json()[0]
     print(send("POST", "/store/orders", json={"petId": pet["id"]}, headers=once).text)

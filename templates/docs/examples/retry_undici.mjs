@@ -2,7 +2,7 @@ import { Agent, RetryAgent, request } from "undici";
 
 const dispatcher = new RetryAgent(new Agent(), {
   statusCodes: [408, 429, 500, 502, 503, 504],
-  // In place of the usual function, which comes back after 30 seconds, and repeats no POST.
+  // Replaces the default, which retries after 30 seconds at most, and never a POST.
   retry: (error, { state }, callback) => {
     const seconds = Number(error.headers?.["retry-after"] ?? 2 ** state.counter);
     const giveUp = seconds > 120 || state.counter > 5;
@@ -26,5 +26,5 @@ try {
   console.log(await petstore("/store/orders", { method: "POST", body, headers: once }));
 } catch (error) {
   const seconds = error.headers?.["retry-after"];
-  throw seconds ? new Error(`Come again in ${seconds} seconds.`) : error;
+  throw seconds ? new Error(`Retry in ${seconds} seconds.`) : error;
 }

@@ -12,7 +12,7 @@ class ShortRetry(urllib3.Retry):
         self, method: Any = None, url: Any = None, response: Any = None, *args: Any, **kwargs: Any
     ) -> Any:
         if response is not None and (self.get_retry_after(response) or 0) > 120:
-            raise SystemExit(f"Come again in {response.headers['Retry-After']} seconds.")
+            raise SystemExit(f"Retry in {response.headers['Retry-After']} seconds.")
         return super().increment(method, url, response, *args, **kwargs)
 
 

@@ -315,7 +315,7 @@ def test_example_gives_up_on_a_wait_of_hours_at_once_and_says_when_to_come_again
         done = attempt(name, code, key, tmp_path)
     assert done.returncode or name.endswith(".sh")
     assert re.search(
-        r"[Cc]ome again (in 20000 s|at \d{4}-)|Try again in 20000 s", done.stdout + done.stderr
+        r"[Rr]etry (in 20000 s|after \d{4}-)|Try again in 20000 s", done.stdout + done.stderr
     ), done
     assert len(before.arrivals) <= (5 if name in {"backoff.py", "backoff.mjs"} else 2)
 
