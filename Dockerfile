@@ -2,7 +2,7 @@
 # was available; tests/system/operations/test_deploying.py runs its commands on a read-only file system.
 # The tests run on Python 3.11; later versions work as well.
 ARG PYTHON=3.11-slim-bookworm
-# packages-with-traces adds what OTEL_EXPORTER_OTLP_ENDPOINT needs.
+# packages-with-traces adds the packages that OTEL_EXPORTER_OTLP_ENDPOINT needs.
 ARG PACKAGES=packages
 
 FROM python:${PYTHON} AS packages
@@ -36,7 +36,7 @@ COPY accounts accounts
 COPY inventory inventory
 COPY templates templates
 RUN ["python", "-m", "compileall", "-q", "/app"]
-# A number, so that an orchestrator can tell that it is not root. It owns nothing, and writes only to /tmp.
+# Numeric, so that an orchestrator can verify that it is not root. It owns no files, and writes only to /tmp.
 USER 10001:10001
 EXPOSE 8000
 STOPSIGNAL SIGTERM

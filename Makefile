@@ -1,4 +1,4 @@
-# `make help` lists what can be done. Everything happens in .venv, from pinned and hashed packages.
+# `make help` lists the targets. All of them use .venv, with pinned and hashed packages.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 PYTHON ?= python3
@@ -10,7 +10,7 @@ SBOM ?= build/sbom.json
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-setup: .venv/runtime.txt .env ## Make .venv with what the service needs, and .env with secrets of its own
+setup: .venv/runtime.txt .env ## Create .venv with the service's packages, and .env with new secrets
 
 run: setup ## Set up, then serve with demo data (PORT, default 8000)
 	@$(BIN)/python manage.py quickstart --demo-key-to .env
@@ -25,7 +25,7 @@ test: .venv/development.txt ## Set up, then run every test, on SQLite and on Pos
 check: lint types ## Run every static check
 	$(BIN)/python -m tests.checks
 
-lint: .venv/development.txt ## Check style, common mistakes, and who imports whom
+lint: .venv/development.txt ## Check style, common mistakes, and import rules
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-cache --no-logo
@@ -33,14 +33,14 @@ lint: .venv/development.txt ## Check style, common mistakes, and who imports who
 types: .venv/development.txt ## Check the types
 	DEBUG=1 PYTHON_DOTENV_DISABLED=1 $(BIN)/mypy .
 
-profile: .venv/development.txt ## Draw where the time of mixed requests goes, in profile.svg (needs DATABASE_URL and wrk)
+profile: .venv/development.txt ## Profile mixed requests into profile.svg (needs DATABASE_URL and wrk)
 	$(BIN)/py-spy record --subprocesses --output profile.svg -- \
 		$(BIN)/python -m tests.system.load.requests --operations mixed --rounds 1 --seconds 10
 
-audit: .venv/development.txt ## Look for known vulnerabilities in the pinned packages
+audit: .venv/development.txt ## Check the pinned packages for known vulnerabilities
 	@$(BIN)/python -m tests.audit
 
-sbom: .venv/development.txt ## Write what the service is made of to build/sbom.json (CycloneDX)
+sbom: .venv/development.txt ## Write the software bill of materials to build/sbom.json (CycloneDX)
 	@mkdir -p $(dir $(SBOM))
 	@$(BIN)/python -W ignore -m cyclonedx_py requirements --pyproject pyproject.toml --output-reproducible \
 		--short-PURLs --of JSON --output-file $(SBOM) requirements.txt

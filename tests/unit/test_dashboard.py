@@ -81,4 +81,4 @@ def test_every_alert_has_its_runbook_and_every_runbook_its_alert() -> None:
     sections = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", RUNBOOKS, re.MULTILINE | re.DOTALL))
     assert sections.keys() == {rule["alert"] for rule in RULES}
     for section in sections.values():
-        assert re.findall(r"^\*\*(\w+):\*\*", section, re.MULTILINE) == ["Means", "Look", "Do", "Over"]
+        assert re.findall(r"^\*\*(\w+):\*\*", section, re.MULTILINE) == ["Means", "Check", "Do", "Resolved"]
