@@ -106,7 +106,8 @@ def test_guide_to_retries_and_its_examples_send_again_after_the_same_answers(cli
     rows = re.findall(r'<tr><th scope="row">([\d, ]+)</th><td>yes', guide(client, "retries"))
     again = sorted(", ".join(rows).split(", "))
     for suffix in ("py", "mjs"):
-        (named,) = re.findall(r"RETRYABLE = .*?([\d, ]+)[\]}]", filled_in(f"docs/examples/retries.{suffix}"))
+        text = filled_in(f"docs/examples/retries.{suffix}")
+        (named,) = re.findall(r"RETRYABLE = .*?([\d, ]+)[\]}]", text)
         assert named.split(", ") == again
 
 

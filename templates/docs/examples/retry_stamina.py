@@ -16,7 +16,7 @@ def seconds_to_wait(error: Exception) -> float | bool:
     return seconds if error.response.status_code in RETRYABLE and seconds <= 120 else False
 
 
-@stamina.retry(on=seconds_to_wait, attempts=5, timeout=600)  # The default of 45 seconds is less than a minute.
+@stamina.retry(on=seconds_to_wait, attempts=5, timeout=600)  # The default timeout is 45 seconds.
 def send(method: str, path: str, **options: Any) -> httpx.Response:
     return petstore.request(method, path, **options).raise_for_status()
 
