@@ -33,7 +33,7 @@ from accounts.models import (
 )
 from accounts.quota.bans import BAN_LENGTHS, Ban
 from accounts.quota.limits import MINUTE, microseconds, moment
-from petstore.api.client_ip import NOWHERE
+from petstore.api.client_ip import NO_ADDRESS
 from petstore.backoffice.audit import Action
 from petstore.backoffice.models import AuditEntry
 
@@ -142,7 +142,7 @@ def new_key(choose: Random, now: datetime, account: Account, name: str) -> ApiKe
 def entry(key: ApiKey, action: Action, at: datetime, reason: str = "", by: str = "maria") -> AuditEntry:
     """Return an entry of the audit trail that is not stored yet."""
     row = {"model": key._meta.label_lower, "object_id": str(key.pk), "object_text": str(key)}
-    return AuditEntry(**row, action=action, at=at, actor_name=by, reason=reason, address=str(NOWHERE))
+    return AuditEntry(**row, action=action, at=at, actor_name=by, reason=reason, address=str(NO_ADDRESS))
 
 
 def ban(choose: Random, now: datetime, key: ApiKey, level: int) -> Iterator[Model]:

@@ -139,7 +139,7 @@ describe(
             "It costs nothing, and is answered while the quota is used up and while the key is banned, so "
             f"that you can see when to go on. A key may ask {LOOKS_PER_MINUTE} times a minute; beyond that "
             "the answer is 429, which is no strike, and its headers show this limit.",
-            answer=(200, AccountOverview, "The account."),
+            response=(200, AccountOverview, "The account."),
             examples={"Answer": ("An account.", ANSWER), "Banned": ("A banned key.", BANNED)},
             extensions={
                 "x-rate-limit": {
@@ -200,7 +200,7 @@ describe(
             'account. Follow `Link: rel="next"`, which every page has, for the next ones; an empty page '
             "means that there are none yet. Each event comes once, in the same order for everybody. Events "
             f"are kept for {settings.EVENTS_KEPT_DAYS} days.",
-            answer=(200, Event(many=True), "One page of events."),
+            response=(200, Event(many=True), "One page of events."),
             examples={"Page": ("One event of each type.", EVENTS)},
             errors=[Code.CURSOR_EXPIRED],
             parameters=[

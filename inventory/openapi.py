@@ -98,7 +98,7 @@ PETS_OPERATIONS = {
         "Add a pet",
         f"Adds a pet to a category. Its id is assigned by the service. {SENT_AGAIN}",
         request=OpenApiRequest(NewPetSerializer, examples=as_examples(NEW_PETS)),
-        answer=(201, PetSerializer, "The pet as it was added."),
+        response=(201, PetSerializer, "The pet as it was added."),
         examples={"Answer": ("The new pet.", PET)},
         errors=[Code.UNKNOWN_CATEGORY],
         extensions={
@@ -128,7 +128,7 @@ PETS_OPERATIONS = {
         "Get a pet",
         "Returns one pet. Deprecated: removed on 5 December 2030. Use `listPets` with the `status` filter.",
         parameters=[PET_ID],
-        answer=(200, PetSerializer, "The pet."),
+        response=(200, PetSerializer, "The pet."),
         examples={"Answer": ("A pet.", PET)},
         errors=[Code.PET_NOT_FOUND, Code.ENDPOINT_REMOVED],
         deprecated=True,
@@ -159,7 +159,7 @@ ORDERS_OPERATIONS = {
         "Orders a pet that is available; it becomes pending. "
         f"Of any number of buyers exactly one gets it. {SENT_AGAIN}",
         request=OpenApiRequest(NewOrderSerializer, examples=as_examples(NEW_ORDERS)),
-        answer=(201, OrderSerializer, "The order as it was placed."),
+        response=(201, OrderSerializer, "The order as it was placed."),
         examples={"Answer": ("The new order.", ORDER)},
         errors=[Code.PET_NOT_FOUND, Code.PET_NOT_AVAILABLE],
         extensions={
@@ -181,7 +181,7 @@ ORDERS_OPERATIONS = {
         "Get an order",
         "Returns one order of your account.",
         parameters=[ORDER_ID],
-        answer=(200, OrderSerializer, "The order."),
+        response=(200, OrderSerializer, "The order."),
         examples={"New": ("A new order.", ORDER), "Delivered": ("A delivered order.", DELIVERED)},
         errors=[Code.ORDER_NOT_FOUND],
     ),
@@ -191,7 +191,7 @@ ORDERS_OPERATIONS = {
         "Cancels an order of your account that is not approved yet; its pet is available again. "
         "Cancelling it a second time changes nothing.",
         parameters=[ORDER_ID],
-        answer=(204, None, "The order is cancelled."),
+        response=(204, None, "The order is cancelled."),
         errors=[Code.ORDER_NOT_FOUND, Code.ORDER_NOT_CANCELLABLE],
     ),
 }

@@ -9,7 +9,7 @@ from django.urls import path, re_path
 from accounts.events.views import EventViewSet
 from accounts.views import AccountViewSet
 from inventory.views import CategoryViewSet, OrderViewSet, PetViewSet
-from petstore.api.views import NothingHere
+from petstore.api.views import UnknownPathView
 from petstore.health import views as health
 
 api = [
@@ -28,7 +28,7 @@ api = [
 
 urlpatterns = [
     *api,
-    re_path(r"^v1(?:/|\Z)", NothingHere.as_view()),
+    re_path(r"^v1(?:/|\Z)", UnknownPathView.as_view()),
     path("healthz", health.healthz, name="healthz"),
     path("readyz", health.readyz, name="readyz"),
     path("metrics", health.metrics, name="metrics"),

@@ -19,10 +19,10 @@ class PetstoreConfig(AppConfig):
     def start_worker(self) -> None:
         """Begin what a process that serves does beside its requests; wsgi.py calls this for each app."""
         from petstore.db import monitor
-        from petstore.observability import tracing, worker
+        from petstore.observability import sampler, tracing
 
-        worker.observe()
-        tracing.send_spans()
+        sampler.start()
+        tracing.start_tracing()
         monitor.start_monitor()
 
 

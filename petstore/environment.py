@@ -176,7 +176,7 @@ def contact(name: str) -> str:
     return value
 
 
-def moment(name: str) -> datetime | None:
+def timestamp(name: str) -> datetime | None:
     """Return a date-time with its offset from UTC (RFC 3339); None where the variable is absent."""
     value = text(name, "")
     try:

@@ -37,7 +37,7 @@ SUPPORT_URL = env.page_url("SUPPORT_URL")
 SUPPORT_EMAIL = env.email("SUPPORT_EMAIL")
 # What /.well-known/security.txt says (RFC 9116 requires both); without them there is none.
 SECURITY_CONTACT = env.contact("SECURITY_CONTACT")
-SECURITY_EXPIRES = env.moment("SECURITY_EXPIRES")
+SECURITY_EXPIRES = env.timestamp("SECURITY_EXPIRES")
 
 METRICS_ALLOW_FROM = env.networks("METRICS_ALLOW_FROM", "127.0.0.0/8,::1/128")
 METRICS_PORT = env.integer("METRICS_PORT", 0, 0, 65535)  # 0: /metrics is on the port of everything else.
@@ -240,7 +240,7 @@ SESSION_COOKIE_AGE = 12 * 60 * 60
 SESSION_COOKIE_SAMESITE = "Lax"
 CSRF_COOKIE_SAMESITE = "Strict"
 CSRF_COOKIE_HTTPONLY = True
-CSRF_FAILURE_VIEW = "petstore.site.error_pages.page_too_old"
+CSRF_FAILURE_VIEW = "petstore.site.error_pages.csrf_failure"
 SECURE_SSL_REDIRECT = HTTPS
 SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$"]  # Load balancers ask without TLS.
 SECURE_HSTS_SECONDS = 365 * 24 * 60 * 60 if HTTPS else 0
@@ -295,7 +295,7 @@ LOGGING = {
             "callback": lambda record: record.exc_info,
         }
     },
-    "handlers": {"output": {"()": "petstore.observability.output.OutputHandler", "formatter": "line"}},
+    "handlers": {"output": {"()": "petstore.observability.log_writer.QueuedHandler", "formatter": "line"}},
     "root": {"handlers": ["output"], "level": LOG_LEVEL.upper()},
     "loggers": {
         # Every 4xx as a warning would drown the log; the 5xx are logged where they are answered.

@@ -26,7 +26,7 @@ urlpatterns = [
     *(path(f"docs/{page}", docs.guide, {"page": page}, name=f"docs-{page}") for page in docs.GUIDES),
     path("docs/<slug:page>.md", docs.guide_as_markdown, name="docs-markdown"),
     path("docs/", RedirectView.as_view(pattern_name="docs", permanent=True)),
-    path("docs/<slug:page>/", docs.without_slash),
+    path("docs/<slug:page>/", docs.redirect_without_slash),
     path("openapi.json", views.openapi_json, name="openapi"),
     path("openapi.yaml", views.openapi_yaml, name="openapi-yaml"),
     path("llms.txt", well_known.llms_txt, name="llms-txt"),

@@ -14,7 +14,7 @@ from django.db.models import Max
 from accounts.models import ApiKey, Refusal
 from accounts.quota.limits import RateLimitDecision, moment
 from petstore.api.client_ip import Address, network_of
-from petstore.observability.requests import METHODS, UNKNOWN, route_of
+from petstore.observability.instrumentation import METHODS, UNKNOWN, route_of
 
 KEPT_FOR_A_WRITE = 1_000
 # Of one key, by one process: a client that floods for days must not push out what others are asked about.

@@ -9,21 +9,21 @@ from django.http import HttpRequest
 
 Address = IPv4Address | IPv6Address
 
-NOWHERE = IPv4Address("0.0.0.0")  # noqa: S104  Not bound to: the peer of a Unix socket has no address.
+NO_ADDRESS = IPv4Address("0.0.0.0")  # noqa: S104  Not bound to: the peer of a Unix socket has no address.
 WITH_PORT = re.compile(r"\[([^\]]+)\](?::\d+)?|([0-9.]+):\d+")
 
 
-LONGEST = 64  # Characters: an IPv6 address with zone index and port is shorter.
+MAX_LENGTH = 64  # Characters: an IPv6 address with zone index and port is shorter.
 
 
 def parse(text: str) -> Address | None:
     """Return the address in one X-Forwarded-For element, or None; a port is dropped."""
     text = text.strip()
-    return parse_short(text) if len(text) <= LONGEST else None
+    return parse_cached(text) if len(text) <= MAX_LENGTH else None
 
 
 @lru_cache(maxsize=4096)
-def parse_short(text: str) -> Address | None:
+def parse_cached(text: str) -> Address | None:
     """Return the address in a text without blanks around it, or None."""
     if match := WITH_PORT.fullmatch(text):
         text = match[1] or match[2]
@@ -44,7 +44,7 @@ def client_address(request: HttpRequest) -> Address:
     further left was written by the client (D25). An element that is no address ends the search, and
     the nearest hop that is known stands for the client: `check_head` rejects such a request.
     """
-    address = parse(request.META.get("REMOTE_ADDR", "")) or NOWHERE
+    address = parse(request.META.get("REMOTE_ADDR", "")) or NO_ADDRESS
     for hop in trusted_hops(request):
         forwarded = parse(hop)
         if forwarded is None:

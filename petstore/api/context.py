@@ -12,7 +12,7 @@ from django.http import HttpRequest
 
 from petstore.api.client_ip import client_address
 from petstore.api.deprecation import Deprecation
-from petstore.observability import requests
+from petstore.observability import instrumentation
 from petstore.observability.request_ids import request_id
 
 
@@ -41,7 +41,7 @@ def operation_of(view: Callable[..., Any], method: str | None) -> Operation:
     )
 
 
-class Caller(requests.Caller, Protocol):
+class Caller(instrumentation.Caller, Protocol):
     """Who sends a request with a valid key."""
 
     @property

@@ -121,7 +121,7 @@ def help_link(code: ErrorCode) -> str:
     return link(page_url(f"docs/errors#{code.value}"), "help")
 
 
-def answer_to(exc: Exception) -> Response:
+def error_response(exc: Exception) -> Response:
     """Answer whatever was raised with an Error."""
     error = exc if isinstance(exc, ApiError) else as_api_error(exc)
     if error.error.status >= 500:

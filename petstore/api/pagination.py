@@ -13,15 +13,15 @@ from django.http import QueryDict
 from rest_framework.pagination import BasePagination
 from rest_framework.request import Request
 
-from petstore.api.query_params import Filters, bounded, chosen, invalid_parameter, single
+from petstore.api.query_params import Filters, bounded, filter_values, invalid_parameter, single
 from petstore.api.responses import Response
 
 DEFAULT_LIMIT = 20
 MAX_LIMIT = 100
-LONGEST_KEPT = 250  # Characters of a query string.
+MAX_CACHED_QUERY = 250  # Characters of a query string.
 
 
-class AskedPage(NamedTuple):
+class PageQuery(NamedTuple):
     """What a query string asks for."""
 
     where: dict[str, Any]  # Of a `Read`.
@@ -44,7 +44,7 @@ class KeysetPagination(BasePagination):
     def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list[Any]:
         """Return those of a `Read` that the view's filters keep, one page of them. Raises ApiError 400."""
         path, query = request.path_info, request.META.get("QUERY_STRING", "")
-        read = asked_page if len(query) <= LONGEST_KEPT else asked_page.__wrapped__
+        read = parse_page_query if len(query) <= MAX_CACHED_QUERY else parse_page_query.__wrapped__
         asked = read(view.filters, path, query)
         rows: list[Any] = queryset.where(**asked.where).first(asked.limit + 1, self._using)
         if len(rows) > asked.limit:
@@ -86,16 +86,16 @@ class KeysetPagination(BasePagination):
 
 
 @lru_cache(maxsize=1024)  # Clients ask for the same again, and reading it took a tenth of a request.
-def asked_page(filters: Filters, path: str, query: str) -> AskedPage:
+def parse_page_query(filters: Filters, path: str, query: str) -> PageQuery:
     """Return what a query string (as WSGI has it) asks for. Raises ApiError 400."""
     parameters = QueryDict(query.encode("latin-1"))
-    values = chosen(parameters, filters)
+    values = filter_values(parameters, filters)
     where = {one.column: value for one, value in values.items()}
     limit = bounded(parameters, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT)
     after = cursor_in(parameters, path)
     if after is not None:
         where["keyset__gt"] = after
-    return AskedPage(where, limit, tuple((one.name, str(value)) for one, value in values.items()))
+    return PageQuery(where, limit, tuple((one.name, str(value)) for one, value in values.items()))
 
 
 def cursor_in(parameters: QueryDict, path: str) -> int | None:

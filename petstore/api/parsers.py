@@ -27,7 +27,7 @@ def unique_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return members
 
 
-def no_constant(name: str) -> None:
+def reject_constant(name: str) -> None:
     """Refuse NaN and the infinities, which Python's parser would take."""
     raise malformed(f"{name} is not JSON")
 
@@ -69,7 +69,7 @@ def check_strings(value: Any) -> None:
 
 
 DECODER = json.JSONDecoder(
-    object_pairs_hook=unique_members, parse_constant=no_constant, parse_float=number, parse_int=integer
+    object_pairs_hook=unique_members, parse_constant=reject_constant, parse_float=number, parse_int=integer
 )
 
 

@@ -16,11 +16,11 @@ from django.http import HttpRequest, HttpResponseBase
 from django.urls import ResolverMatch, resolve
 
 from petstore.api.context import RequestContext, operation_of
-from petstore.api.errors import ApiError, ErrorCode, answer_to
+from petstore.api.errors import ApiError, ErrorCode, error_response
 from petstore.api.request_headers import check_content, check_head
 from petstore.api.responses import Response
 from petstore.observability import tracing
-from petstore.observability.requests import Measured
+from petstore.observability.instrumentation import InstrumentedHandler
 
 logger = logging.getLogger(__name__)
 
@@ -51,19 +51,23 @@ class ApiPipeline:
     steps: ClassVar[Steps]
 
     def __init__(self, get_response: GetResponse) -> None:
-        self._go_on = get_response
-        self._measured = Measured(tracing.traced(self._answer))
+        self._get_response = get_response
+        self._measured = InstrumentedHandler(tracing.traced(self._respond))
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         """Answer, or go on."""
-        return self.answer(request).as_django() if is_api_path(request.path_info) else self._go_on(request)
+        return (
+            self.respond(request).as_django()
+            if is_api_path(request.path_info)
+            else self._get_response(request)
+        )
 
-    def answer(self, request: HttpRequest) -> Response:
+    def respond(self, request: HttpRequest) -> Response:
         """Answer a request under /v1. The event loop asks here, past Django's handler."""
         context = RequestContext.begin(request)  # With its id.
         return self._measured(request, context)  # Answers, then writes the log line and the metrics.
 
-    def _answer(self, request: HttpRequest) -> Response:
+    def _respond(self, request: HttpRequest) -> Response:
         """Return the whole answer: what the view says or an Error, and the headers of every answer."""
         context = RequestContext.of(request)
         try:
@@ -80,7 +84,7 @@ class ApiPipeline:
             check_content(request)
             response: Response = match.func(request, **parameters)
         except Exception as error:  # noqa: BLE001  Whatever it is, the answer is an Error (D29).
-            response = answer_to(error)
+            response = error_response(error)
         headers = response.headers
         headers["X-Request-Id"] = context.id
         headers["X-Content-Type-Options"] = "nosniff"  # No browser must take an Error for a page.
@@ -90,7 +94,7 @@ class ApiPipeline:
         for name, value in self._quota_headers(request, context).items():
             headers[name] = value
         if response.status_code == 200 and request.method in {"GET", "HEAD"}:
-            be_conditional(request, response)
+            make_conditional(request, response)
         else:
             headers["Cache-Control"] = "no-store"
         if response.status_code not in {204, 304}:  # So the server need not send it in chunks.
@@ -114,7 +118,7 @@ class ApiPipeline:
 
 
 @lru_cache(maxsize=256)  # Finding a view took a tenth of a request.
-def resolve_kept(path: str) -> ResolverMatch:
+def resolve_cached(path: str) -> ResolverMatch:
     return resolve(path, settings.API_URLCONF)
 
 
@@ -127,10 +131,10 @@ def find_view(path: str) -> tuple[ResolverMatch, Mapping[str, str]]:
     if len(path) >= 100:
         match = resolve(path, settings.API_URLCONF)
     elif last.isdecimal():
-        match = resolve_kept(f"{parent}/0")
+        match = resolve_cached(f"{parent}/0")
         return match, {name: last if value == "0" else value for name, value in match.kwargs.items()}
     else:
-        match = resolve_kept(path)
+        match = resolve_cached(path)
     return match, match.kwargs
 
 
@@ -141,7 +145,7 @@ def check_url_length(request: HttpRequest) -> None:
         raise ApiError(ErrorCode.URI_TOO_LONG)
 
 
-def be_conditional(request: HttpRequest, response: Response) -> None:
+def make_conditional(request: HttpRequest, response: Response) -> None:
     """Give a read its ETag, and answer If-None-Match with 304 (D32, RFC 9110 section 13.1.2)."""
     version = md5(response.content, usedforsecurity=False)
     if response.content != EMPTY_PAGE:  # The link of an empty page of the feed moves on with a 304 (D40).

@@ -72,7 +72,7 @@ class Filter:
 Filters = tuple[Filter, ...]
 
 
-def chosen(query: QueryDict, filters: Filters) -> dict[Filter, Any]:
+def filter_values(query: QueryDict, filters: Filters) -> dict[Filter, Any]:
     """Return the value of each filter that was sent, in the order in which the list declares them."""
     texts = {one: single(query, one.name) for one in filters}
     return {one: one.read(text) for one, text in texts.items() if text is not None}

@@ -6,8 +6,8 @@ from django.http import HttpRequest
 from petstore.api.client_ip import parse, trusted_hops
 from petstore.api.errors import ApiError, ErrorCode
 
-LONGEST_VALUE = 8_192  # Bytes of a header, its lines together (D30).
-LONGEST_CONTENT_TYPE = 256  # Python's parser of its parameters takes quadratic time.
+MAX_HEADER_LENGTH = 8_192  # Bytes of a header, its lines together (D30).
+MAX_CONTENT_TYPE_LENGTH = 256  # Python's parser of its parameters takes quadratic time.
 
 # The value of a header that the server can't decode: as WSGI has it, a character of Latin-1, and no ASCII.
 UNREADABLE = "\xff"
@@ -49,8 +49,8 @@ def check_head(request: HttpRequest) -> None:
 def check_content(request: HttpRequest) -> None:
     """Raise ApiError 415 for a Content-Type that is too long to be parsed, and for a compressed body."""
     meta = request.META
-    if len(meta.get("CONTENT_TYPE", "")) > LONGEST_CONTENT_TYPE:
-        message = f"The Content-Type is longer than {LONGEST_CONTENT_TYPE} bytes. Send a shorter one."
+    if len(meta.get("CONTENT_TYPE", "")) > MAX_CONTENT_TYPE_LENGTH:
+        message = f"The Content-Type is longer than {MAX_CONTENT_TYPE_LENGTH} bytes. Send a shorter one."
         raise ApiError(ErrorCode.UNSUPPORTED_MEDIA_TYPE, message)
     encoding = meta.get("HTTP_CONTENT_ENCODING", "identity")
     if encoding.lower() != "identity" and meta.get("CONTENT_LENGTH") not in {None, "", "0"}:

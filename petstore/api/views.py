@@ -9,7 +9,7 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from petstore.api.deprecation import Deprecation
-from petstore.api.errors import ApiError, ErrorCode, answer_to
+from petstore.api.errors import ApiError, ErrorCode, error_response
 from petstore.api.pagination import KeysetPagination
 from petstore.api.parsers import JsonRequest
 from petstore.api.query_params import Filters
@@ -76,10 +76,10 @@ class ApiView(APIView):
 
     def handle_exception(self, exc: Exception) -> Any:
         """Answer with an Error."""
-        return answer_to(exc)
+        return error_response(exc)
 
 
-class NothingHere(ApiView):
+class UnknownPathView(ApiView):
     """Answers every path under /v1 that names no resource; the key is checked all the same (D17)."""
 
     def http_method_not_allowed(self, request: Any, *args: Any, **kwargs: Any) -> NoReturn:

@@ -26,7 +26,7 @@ from django.utils.functional import cached_property
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from petstore.api.client_ip import NOWHERE
+from petstore.api.client_ip import NO_ADDRESS
 from petstore.backoffice import spreadsheets
 from petstore.backoffice.audit import send_export
 from petstore.backoffice.changelist import ChoiceFilter, TimeFilter, row_id
@@ -182,7 +182,7 @@ class AuditEntryAdmin(RecordAdmin):
     @admin.display(description="from address")
     def origin(self, entry: AuditEntry) -> str:
         """Return the address; a command and the service itself have none."""
-        return "" if entry.address == str(NOWHERE) else entry.address
+        return "" if entry.address == str(NO_ADDRESS) else entry.address
 
     @admin.display
     def old_values(self, entry: AuditEntry) -> SafeString:

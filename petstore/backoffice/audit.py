@@ -19,7 +19,7 @@ from django.http import FileResponse, HttpRequest
 from django.utils import timezone
 from django_otp import user_has_device
 
-from petstore.api.client_ip import NOWHERE, client_address
+from petstore.api.client_ip import NO_ADDRESS, client_address
 from petstore.backoffice.models import AuditEntry, FailedSignIn
 from petstore.observability import logs
 
@@ -44,13 +44,13 @@ class Actor:
 
     name: str
     user_id: int | None = None
-    address: str = str(NOWHERE)
+    address: str = str(NO_ADDRESS)
 
     @classmethod
     def of(cls, request: HttpRequest | None, user: User | None = None) -> Actor:
         """Return the user, if given, or whoever is signed in; without a name where that is nobody."""
         known = user or getattr(request, "user", None) or AnonymousUser()
-        address = client_address(request) if request is not None else NOWHERE
+        address = client_address(request) if request is not None else NO_ADDRESS
         return cls(known.get_username(), known.pk, str(address))
 
 

@@ -15,7 +15,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, generate_latest
 
 from petstore.api.client_ip import client_address
 from petstore.health import checks
-from petstore.observability.metrics import behind
+from petstore.observability.metrics import deferred_updates
 from petstore.observability.metrics_port import AllWorkers
 from petstore.server.shutdown import is_draining
 
@@ -48,7 +48,7 @@ def metrics(request: HttpRequest) -> HttpResponse:
     allowed = any(address in ip_network(network) for network in settings.METRICS_ALLOW_FROM)
     if settings.METRICS_PORT or not allowed:
         raise Http404
-    behind.catch_up()
+    deferred_updates.flush()
     folder = os.environ.get("PROMETHEUS_MULTIPROC_DIR")
     return HttpResponse(generate_latest(AllWorkers(folder) if folder else REGISTRY), CONTENT_TYPE_LATEST)
 

@@ -13,7 +13,7 @@ from http.client import HTTPConnection, HTTPException
 SECONDS = 2
 
 
-def lives(port: int, host: str = "127.0.0.1") -> bool:
+def is_alive(port: int, host: str = "127.0.0.1") -> bool:
     """Tell whether the service on a port of this machine answers."""
     connection = HTTPConnection(host, port, timeout=SECONDS)
     try:
@@ -26,4 +26,4 @@ def lives(port: int, host: str = "127.0.0.1") -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(not lives(int(os.environ.get("PORT") or 8000)))
+    sys.exit(not is_alive(int(os.environ.get("PORT") or 8000)))

@@ -74,7 +74,7 @@ BUILD = Gauge(
 )
 
 
-class Behind:
+class DeferredUpdates:
     """Raises numbers behind the requests in a worker, and at once elsewhere.
 
     Many in a row take a third of the time that each would take between requests.
@@ -91,7 +91,7 @@ class Behind:
     def stop(self) -> None:
         """Raise those that wait, and from now on at once."""
         self._most = 0
-        self.catch_up()
+        self.flush()
 
     def add(self, number: Callable[[float], None], amount: float = 1) -> None:
         """Raise a number: by calling it with the amount."""
@@ -100,7 +100,7 @@ class Behind:
         else:
             number(amount)
 
-    def catch_up(self) -> None:
+    def flush(self) -> None:
         """Raise those that wait; several threads may call this."""
         for _ in range(len(self._waiting)):
             try:
@@ -110,10 +110,10 @@ class Behind:
             number(amount)
 
 
-behind = Behind()
+deferred_updates = DeferredUpdates()
 
 
 @cache
 def decision_counter(outcome: str, counted_for: Literal["account", "key", "address"]) -> Callable[[], None]:
     """Return what counts such a decision; looking it up anew costs more than counting."""
-    return partial(behind.add, DECISIONS.labels(outcome, counted_for).inc)
+    return partial(deferred_updates.add, DECISIONS.labels(outcome, counted_for).inc)

@@ -30,7 +30,7 @@ class Process:
 os.register_at_fork(after_in_child=Process.look)
 
 
-def take_room() -> None:
+def preallocate() -> None:
     """Make this process's files, with their room. Raises OSError where there is none."""
     folder = os.environ.get("PROMETHEUS_MULTIPROC_DIR")
     if not folder:

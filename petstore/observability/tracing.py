@@ -12,14 +12,14 @@ from django.conf import settings
 from django.http import HttpRequest
 
 from petstore.observability import logs
+from petstore.observability.instrumentation import ResponseT, metrics_of
 from petstore.observability.redaction import redact
-from petstore.observability.requests import Answer, kind_of
 
 # Characters. OpenTelemetry takes longer ones, in quadratic time, and logs what it can't read.
-LONGEST_SENT = {"traceparent": 64, "tracestate": 512}
+MAX_HEADER_LENGTHS = {"traceparent": 64, "tracestate": 512}
 
 
-def send_spans() -> None:
+def start_tracing() -> None:
     """Send spans from now on, as OpenTelemetry's own variables say, and the last ones at the end."""
     if not settings.OTEL_EXPORTER_OTLP_ENDPOINT:
         return
@@ -35,26 +35,26 @@ def send_spans() -> None:
     Finalize(None, provider.shutdown, exitpriority=1)  # A worker process ends without atexit.
 
 
-def traced(answer: Callable[[HttpRequest], Answer]) -> Callable[[HttpRequest], Answer]:
+def traced(get_response: Callable[[HttpRequest], ResponseT]) -> Callable[[HttpRequest], ResponseT]:
     """Return what gives each request a span, which continues the caller's trace (W3C Trace Context)."""
     if not settings.OTEL_EXPORTER_OTLP_ENDPOINT:
-        return answer
+        return get_response
     from opentelemetry import trace
     from opentelemetry.propagate import extract
 
     tracer = trace.get_tracer("petstore")
 
-    def answer_in_span(request: HttpRequest) -> Answer:
-        sent = {name: request.META.get(f"HTTP_{name.upper()}", "") for name in LONGEST_SENT}
-        sent = {name: value for name, value in sent.items() if len(value) <= LONGEST_SENT[name]}
-        with tracer.start_as_current_span("request", extract(sent), kind=trace.SpanKind.SERVER) as span:
-            response = answer(request)
-            kind = kind_of(request, response.status_code)
-            span.update_name(f"{kind.method} {kind.route}")
+    def respond_in_span(request: HttpRequest) -> ResponseT:
+        sent = {name: request.META.get(f"HTTP_{name.upper()}", "") for name in MAX_HEADER_LENGTHS}
+        sent = {name: value for name, value in sent.items() if len(value) <= MAX_HEADER_LENGTHS[name]}
+        with tracer.start_as_current_span("request", extract(sent), metrics=trace.SpanKind.SERVER) as span:
+            response = get_response(request)
+            metrics = metrics_of(request, response.status_code)
+            span.update_name(f"{metrics.method} {metrics.route}")
             span.set_attributes(
                 {
-                    "http.request.method": kind.method,
-                    "http.route": kind.route,
+                    "http.request.method": metrics.method,
+                    "http.route": metrics.route,
                     "http.response.status_code": response.status_code,
                     "petstore.request_id": redact(logs.request_id.get("")),
                 }
@@ -63,4 +63,4 @@ def traced(answer: Callable[[HttpRequest], Answer]) -> Callable[[HttpRequest], A
                 span.set_status(trace.StatusCode.ERROR)
         return response
 
-    return answer_in_span
+    return respond_in_span

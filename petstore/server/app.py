@@ -22,20 +22,20 @@ from petstore.backoffice.sessions import is_signed_in
 from petstore.observability.metrics import SHED
 from petstore.observability.request_ids import request_id
 from petstore.server import bodies, body_limits
-from petstore.server.bodies import BODILESS, SMALL, Body, Exchange, Parts
+from petstore.server.bodies import BODILESS_METHODS, SMALL_BODY, Body, Exchange, Parts
 from petstore.server.django_requests import ServedRequest, meta_of
-from petstore.server.event_loop_requests import Headers, part_while_draining, serve_on_loop
-from petstore.server.slow_readers import cut_who_takes_nothing
+from petstore.server.event_loop_requests import Headers, close_while_draining, serve_on_loop
+from petstore.server.slow_readers import set_send_timeout
 from petstore.server.wsgi import application as wsgi
 from petstore.site.middleware import PROBES
 from petstore.site.password_hashers import QUEUE_SECONDS
 
-MOST_UNDER_WAY = 512  # Requests to the API in a worker; those beyond are told to come again.
-MOST_UPLOADED = settings.DATA_UPLOAD_MAX_MEMORY_SIZE  # Bytes of a body to a page, from staff.
-MOST_DISCARDED_OF_STAFF = 8 * MOST_UPLOADED  # Bytes that are read on after a 413, so that it is seen.
+MAX_CONCURRENT_REQUESTS = 512  # Requests to the API in a worker; those beyond are told to come again.
+MAX_UPLOAD = settings.DATA_UPLOAD_MAX_MEMORY_SIZE  # Bytes of a body to a page, from staff.
+MAX_DISCARDED_UPLOAD = 8 * MAX_UPLOAD  # Bytes that are read on after a 413, so that it is seen.
 
 pages = ThreadPoolExecutor(settings.THREADS, thread_name_prefix="page")
-gate = ApiPipeline(wsgi.get_response)
+pipeline = ApiPipeline(wsgi.get_response)
 probes = ThreadPoolExecutor(1, thread_name_prefix="probe")  # Pages that hang hold up no load balancer.
 
 
@@ -45,21 +45,23 @@ class Application:
     def __init__(self) -> None:
         self._under_way = 0
         self._on_loop = settings.SERVE_MODE == "loop"
-        self._serve_api = partial(serve_on_loop, answer=gate.answer) if self._on_loop else serve_in_thread
+        self._serve_api = (
+            partial(serve_on_loop, respond=pipeline.respond) if self._on_loop else serve_in_thread
+        )
         self._anonymous_form = asyncio.Semaphore()
 
     def __rsgi_init__(self, loop: asyncio.AbstractEventLoop) -> None:
         """Prepare; the server calls it before it listens, and the loop runs when it does."""
-        loop.call_soon(cut_who_takes_nothing, settings.CLIENT_SECONDS)
-        bodies.end_when_told(loop)
+        loop.call_soon(set_send_timeout, settings.CLIENT_SECONDS)
+        bodies.handle_sigterm(loop)
 
     async def __rsgi__(self, scope: Any, protocol: Any) -> None:
         exchange = Exchange(protocol)
         try:
             if not is_api_path(scope.path):
                 await serve_page(scope, exchange, self._anonymous_form)
-            elif scope.method in BODILESS:
-                await self._serve(scope, exchange, bodies.NOTHING)
+            elif scope.method in BODILESS_METHODS:
+                await self._serve(scope, exchange, bodies.EMPTY_BODY)
             else:
                 await self._receive(scope, exchange)
         finally:
@@ -74,9 +76,9 @@ class Application:
 
     async def _serve(self, scope: Any, exchange: Exchange, body: Body) -> None:
         """Serve a request to the API, unless too many are under way."""
-        if self._under_way >= MOST_UNDER_WAY:
+        if self._under_way >= MAX_CONCURRENT_REQUESTS:
             SHED.inc()
-            exchange.protocol.response_bytes(503, *come_again(scope))
+            exchange.protocol.response_bytes(503, *overload_response(scope))
         else:
             self._under_way += 1
             try:
@@ -87,16 +89,16 @@ class Application:
 
 async def serve_in_thread(scope: Any, exchange: Exchange, body: Body, where: Executor = pages) -> None:
     loop = asyncio.get_running_loop()
-    await loop.run_in_executor(where, answer_in_thread, scope, exchange, body, loop)
+    await loop.run_in_executor(where, respond_in_thread, scope, exchange, body, loop)
 
 
-async def serve_in_turn(scope: Any, exchange: Exchange, body: Body, turn: asyncio.Semaphore) -> None:
+async def serve_queued(scope: Any, exchange: Exchange, body: Body, turn: asyncio.Semaphore) -> None:
     """Serve an anonymous form: it may need a password hash, and threads must not wait for hashes."""
     try:
         async with asyncio.timeout(QUEUE_SECONDS):
             await turn.acquire()
     except TimeoutError:
-        await serve_in_thread(scope, exchange, bodies.unread(ApiError(ErrorCode.SERVICE_UNAVAILABLE)))
+        await serve_in_thread(scope, exchange, bodies.failed_body(ApiError(ErrorCode.SERVICE_UNAVAILABLE)))
         return
     try:
         await serve_in_thread(scope, exchange, body)
@@ -105,11 +107,11 @@ async def serve_in_turn(scope: Any, exchange: Exchange, body: Body, turn: asynci
 
 
 async def serve_page(scope: Any, exchange: Exchange, anonymous_form: asyncio.Semaphore) -> None:
-    body, is_staff = bodies.NOTHING, False
+    body, is_staff = bodies.EMPTY_BODY, False
     if scope.path == "/healthz":  # Whether the process lives, not whether it has a thread to spare.
         await serve_on_loop(scope, exchange, body, wsgi.get_response)
         return
-    if scope.method not in BODILESS:
+    if scope.method not in BODILESS_METHODS:
         parts = Parts(exchange)
         is_staff = await has_session(scope)
         body = await page_body(scope, parts, is_staff)
@@ -117,23 +119,23 @@ async def serve_page(scope: Any, exchange: Exchange, anonymous_form: asyncio.Sem
             if body.error.error is ErrorCode.PAYLOAD_TOO_LARGE:
                 await serve_in_thread(scope, exchange, body)  # FormLimitsMiddleware says so with a page.
             else:
-                exchange.protocol.response_str(*bodies.refusal(scope, body.error))
-            most = MOST_DISCARDED_OF_STAFF if is_staff else bodies.MOST_DISCARDED
+                exchange.protocol.response_str(*bodies.plain_error(scope, body.error))
+            most = MAX_DISCARDED_UPLOAD if is_staff else bodies.MAX_DISCARDED
             await bodies.discard(parts, body.error, most)
             return
     if scope.method.upper() == "POST" and not is_staff:
-        await serve_in_turn(scope, exchange, body, anonymous_form)
+        await serve_queued(scope, exchange, body, anonymous_form)
     else:
         await serve_in_thread(scope, exchange, body, probes if scope.path in PROBES else pages)
 
 
 async def api_body(scope: Any, parts: Parts, declared: int | None) -> Body:
     """Return the body of a request to the API. A large one is not even read without a key in its form."""
-    if declared is None or declared > SMALL:
+    if declared is None or declared > SMALL_BODY:
         try:
             ApiPipeline.steps.check_form(scope.headers.get("authorization", ""))
         except ApiError as error:
-            return bodies.unread(error)
+            return bodies.failed_body(error)
     return await bodies.read(declared, parts, settings.MAX_BODY_BYTES)
 
 
@@ -147,9 +149,9 @@ async def has_session(scope: Any) -> bool:
 async def page_body(scope: Any, parts: Parts, is_staff: bool) -> Body:
     """Return the body of a request for a page. Only who has signed in sends more than a small form."""
     declared = bodies.declared_length(scope)
-    if is_staff and (declared is None or declared > SMALL):
-        return await bodies.read(declared, parts, MOST_UPLOADED, body_limits.staff)
-    return await bodies.read(declared, parts, SMALL)
+    if is_staff and (declared is None or declared > SMALL_BODY):
+        return await bodies.read(declared, parts, MAX_UPLOAD, body_limits.staff)
+    return await bodies.read(declared, parts, SMALL_BODY)
 
 
 @cache
@@ -165,7 +167,7 @@ def service_unavailable() -> tuple[Headers, bytes]:
     return headers, orjson.dumps(error_body(code))
 
 
-def come_again(scope: Any) -> tuple[Headers, bytes]:
+def overload_response(scope: Any) -> tuple[Headers, bytes]:
     """Return the headers and body of such a 503."""
     headers, body = service_unavailable()
     sent = scope.headers.get("x-request-id", "")
@@ -173,7 +175,7 @@ def come_again(scope: Any) -> tuple[Headers, bytes]:
     return [*headers, ("x-request-id", request_id(sent)), *quota], body
 
 
-def answer_in_thread(scope: Any, exchange: Exchange, body: Body, loop: asyncio.AbstractEventLoop) -> None:
+def respond_in_thread(scope: Any, exchange: Exchange, body: Body, loop: asyncio.AbstractEventLoop) -> None:
     """Have Django answer, and the loop send that, as its own WSGI handler would."""
     request = ServedRequest(scope, body)
     request.META.pop("HTTP_RANGE", None)  # Files are sent whole (RFC 9110 section 14.2).
@@ -182,7 +184,7 @@ def answer_in_thread(scope: Any, exchange: Exchange, body: Body, loop: asyncio.A
     try:
         headers = [(name.lower(), value) for name, value in response.items()]
         headers += [("set-cookie", cookie.OutputString()) for cookie in response.cookies.values()]
-        part_while_draining(headers)
+        close_while_draining(headers)
         head = (response.status_code, headers)
         if isinstance(response, WhiteNoiseFileResponse) and response.file_to_stream is not None:
             # The server reads it as its client takes it: nothing of it waits in memory.

@@ -18,13 +18,13 @@ from typing import Any, NamedTuple
 from petstore.api.errors import ApiError, ErrorCode
 from petstore.observability.request_ids import request_id
 from petstore.server import shutdown
-from petstore.server.body_limits import Room, everybody, patience
+from petstore.server.body_limits import MemoryBudget, body_budget, body_timeouts
 
-BODILESS = {"GET", "HEAD", "DELETE", "TRACE", "CONNECT"}
-SMALL = 4 * 1024  # Bytes that any client may send unasked; most bodies of the API have a few hundred.
-MOST_DISCARDED = 2 * 1024 * 1024  # Bytes that a client may send after its answer, before it is cut off.
-MOST_PARTS = 1_000  # Of a body, and one more for each KiB that has come.
-COST_OF_A_PART = 1024  # Bytes that a part counts as when it is smaller: the work is for each part.
+BODILESS_METHODS = {"GET", "HEAD", "DELETE", "TRACE", "CONNECT"}
+SMALL_BODY = 4 * 1024  # Bytes that any client may send unasked; most bodies of the API have a few hundred.
+MAX_DISCARDED = 2 * 1024 * 1024  # Bytes that a client may send after its answer, before it is cut off.
+MAX_PARTS = 1_000  # Of a body, and one more for each KiB that has come.
+MIN_PART_COST = 1024  # Bytes that a part counts as when it is smaller: the work is for each part.
 
 CUT = (
     "The body did not arrive whole: it ended before its length or its last chunk, or has trailers, which "
@@ -83,14 +83,14 @@ class Parts:
         return part
 
 
-NOTHING = Body(b"")
+EMPTY_BODY = Body(b"")
 
 
-def unread(error: ApiError) -> Body:
+def failed_body(error: ApiError) -> Body:
     return Body(b"", error)
 
 
-def end_when_told(loop: asyncio.AbstractEventLoop) -> None:
+def handle_sigterm(loop: asyncio.AbstractEventLoop) -> None:
     """Let SIGTERM end the time of clients that are sending, and then stop the worker, which waits for them.
 
     granian has handlers of its own for SIGTERM and SIGINT, which do the same and can't be had. This one
@@ -98,12 +98,12 @@ def end_when_told(loop: asyncio.AbstractEventLoop) -> None:
     """
 
     def stop() -> None:
-        patience.end()
+        body_timeouts.end()
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         signal.raise_signal(signal.SIGINT)
 
     loop.add_signal_handler(signal.SIGTERM, stop)
-    loop.call_soon(shutdown.let_sigterm_come)
+    loop.call_soon(shutdown.unblock_sigterm)
 
 
 def declared_length(scope: Any) -> int | None:
@@ -113,25 +113,25 @@ def declared_length(scope: Any) -> int | None:
     return int(scope.headers.get("content-length", "0"))
 
 
-async def read(declared: int | None, parts: Parts, most: int, room: Room = everybody) -> Body:
+async def read(declared: int | None, parts: Parts, most: int, room: MemoryBudget = body_budget) -> Body:
     """Return a body of this length in bytes, or any up to `most`; or what raises why it is not there."""
     if declared is not None and declared > most:
-        return unread(ApiError(ErrorCode.PAYLOAD_TOO_LARGE))
+        return failed_body(ApiError(ErrorCode.PAYLOAD_TOO_LARGE))
     size = most if declared is None else declared
     try:
-        async with patience.limit() as deadline:
+        async with body_timeouts.limit() as deadline:
             try:
-                if size > SMALL:
+                if size > SMALL_BODY:
                     await room.take(deadline, size)
                 content = await collect(parts, most, declared)
             finally:
                 room.leave(deadline)
     except TimeoutError:
-        return unread(ApiError(ErrorCode.REQUEST_TIMEOUT, headers=CLOSE))
+        return failed_body(ApiError(ErrorCode.REQUEST_TIMEOUT, headers=CLOSE))
     except ApiError as error:
-        return unread(error)
+        return failed_body(error)
     if declared is not None and len(content) != declared:
-        return unread(ApiError(ErrorCode.MALFORMED_JSON, CUT))
+        return failed_body(ApiError(ErrorCode.MALFORMED_JSON, CUT))
     return Body(content)
 
 
@@ -151,14 +151,14 @@ async def collect(parts: Parts, most: int, declared: int | None = None) -> bytes
         body.write(part)
         if body.tell() > most:
             raise ApiError(ErrorCode.PAYLOAD_TOO_LARGE)
-        if count > MOST_PARTS + body.tell() // COST_OF_A_PART:
+        if count > MAX_PARTS + body.tell() // MIN_PART_COST:
             raise ApiError(ErrorCode.PAYLOAD_TOO_LARGE, TOO_MANY_PARTS)
         if body.tell() == declared:  # To wait for the end as well would cost a small request a tenth.
             break
     return body.getvalue()
 
 
-async def discard(parts: Parts, error: ApiError, most: int = MOST_DISCARDED) -> None:
+async def discard(parts: Parts, error: ApiError, most: int = MAX_DISCARDED) -> None:
     """Take what still comes of a body that was answered with this Error, up to `most` bytes; keep nothing.
 
     A client that is sending would otherwise find the connection reset, and never see its answer. Who has
@@ -168,19 +168,19 @@ async def discard(parts: Parts, error: ApiError, most: int = MOST_DISCARDED) -> 
         return
     left = most
     with suppress(TimeoutError, StopAsyncIteration):
-        async with patience.limit():
+        async with body_timeouts.limit():
             while left > 0:
-                left -= max(COST_OF_A_PART, len(await anext(parts)))
+                left -= max(MIN_PART_COST, len(await anext(parts)))
 
 
-def refusal(scope: Any, error: ApiError) -> tuple[int, list[tuple[str, str]], str]:
+def plain_error(scope: Any, error: ApiError) -> tuple[int, list[tuple[str, str]], str]:
     """Return the plain answer to a body that no page can take."""
     headers = [("content-type", "text/plain"), ("connection", "close")]
     headers.append(("x-request-id", request_id(scope.headers.get("x-request-id", ""))))
-    return error.status_code, headers, f"{PAGE_REFUSALS[error.error]}\n"
+    return error.status_code, headers, f"{PAGE_ERRORS[error.error]}\n"
 
 
-PAGE_REFUSALS = {
+PAGE_ERRORS = {
     ErrorCode.REQUEST_TIMEOUT: "The body did not come in time.",
     ErrorCode.MALFORMED_JSON: "The body did not arrive whole.",
 }

@@ -7,13 +7,13 @@ from contextlib import asynccontextmanager
 
 from django.conf import settings
 
-MOST_HELD = 8 * 1024 * 1024  # Bytes of larger bodies that are still coming, in a worker.
-MOST_UPLOADING = 32 * 1024 * 1024  # The same, of those of staff.
-WAITING_SECONDS = 60  # For room. As many connections as a worker takes would have had their turns by then.
-LAST_SECONDS = 3  # What clients that are sending have when the worker stops: less than its own patience.
+MAX_BODY_MEMORY = 8 * 1024 * 1024  # Bytes of larger bodies that are still coming, in a worker.
+MAX_UPLOAD_MEMORY = 32 * 1024 * 1024  # The same, of those of staff.
+QUEUE_SECONDS = 60  # For room. As many connections as a worker takes would have had their turns by then.
+SHUTDOWN_SECONDS = 3  # For clients that are still sending when the worker stops.
 
 
-class Patience:
+class BodyTimeouts:
     """When the time of sending clients ends: after CLIENT_SECONDS, and for all when the worker stops."""
 
     def __init__(self) -> None:
@@ -36,18 +36,18 @@ class Patience:
 
     def end(self) -> None:
         """Give everybody LAST_SECONDS, and nobody more from now on."""
-        self._last = self.until(LAST_SECONDS)
+        self._last = self.until(SHUTDOWN_SECONDS)
         for deadline in self._running:
-            postpone(deadline, min(deadline.when() or self._last, self._last))
+            reschedule(deadline, min(deadline.when() or self._last, self._last))
 
 
-def postpone(deadline: asyncio.Timeout, when: float) -> None:
+def reschedule(deadline: asyncio.Timeout, when: float) -> None:
     """Set another time, unless the old one has come. One that has passed comes in the loop's next turn."""
     if not deadline.expired():
         deadline.reschedule(when)
 
 
-class Room:
+class MemoryBudget:
     """Memory for bodies that are coming. Who finds it full waits in turn, unread: TCP holds them back.
 
     Whoever has held room for longer than a time in seconds loses it while somebody waits, the oldest first.
@@ -65,7 +65,7 @@ class Room:
         """Wait until there is room for the body with this deadline, whose time begins then."""
         turn = asyncio.get_running_loop().create_future()
         self._waiting[deadline] = size, turn
-        postpone(deadline, patience.until(WAITING_SECONDS))
+        reschedule(deadline, body_timeouts.until(QUEUE_SECONDS))
         self._let_in()
         await turn
 
@@ -84,7 +84,7 @@ class Room:
             del self._waiting[deadline]
             self._free -= size
             self._held[deadline] = size, asyncio.get_running_loop().time()
-            postpone(deadline, patience.until(settings.CLIENT_SECONDS))
+            reschedule(deadline, body_timeouts.until(settings.CLIENT_SECONDS))
             if not turn.done():
                 turn.set_result(None)
         self._watch()
@@ -102,11 +102,11 @@ class Room:
         for deadline, (size, since) in self._held.items():
             if wanted <= 0 or since + self._seconds > now:
                 break
-            postpone(deadline, now)  # In the next turn: whoever has all of its body by now keeps it.
+            reschedule(deadline, now)  # In the next turn: whoever has all of its body by now keeps it.
             wanted -= size
         self._watch()
 
 
-patience = Patience()
-everybody = Room(MOST_HELD, seconds=1)
-staff = Room(MOST_UPLOADING, seconds=10)
+body_timeouts = BodyTimeouts()
+body_budget = MemoryBudget(MAX_BODY_MEMORY, seconds=1)
+staff = MemoryBudget(MAX_UPLOAD_MEMORY, seconds=10)

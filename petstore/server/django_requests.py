@@ -12,14 +12,14 @@ from django.utils.http import parse_header_parameters
 
 from petstore.api.request_headers import (
     BODY_ERROR,
-    LONGEST_CONTENT_TYPE,
-    LONGEST_VALUE,
+    MAX_CONTENT_TYPE_LENGTH,
+    MAX_HEADER_LENGTH,
     PROBLEM,
     UNREADABLE,
     invalid_header,
     too_long,
 )
-from petstore.observability.requests import METHODS, OTHER
+from petstore.observability.instrumentation import METHODS, OTHER
 from petstore.server.bodies import Body
 
 
@@ -70,7 +70,7 @@ class ServedRequest(WSGIRequest):
         return BytesIO(self.body)
 
 
-LONGEST_NAME = 256  # Characters; longer names are cut, since the names are cached.
+MAX_NAME_LENGTH = 256  # Characters; longer names are cut, since the names are cached.
 # Without a comma, which stands between two Host headers. Under /v1 any host is served.
 HOST = re.compile(r"(?:[\w.~!$&'()*+;=%-]*|\[[0-9a-f:.]+\])(?::[0-9]*)?", re.ASCII | re.IGNORECASE)
 
@@ -104,19 +104,21 @@ def meta_of(scope: Any) -> dict[str, Any]:
     }
     meta["SERVER_NAME"], _, meta["SERVER_PORT"] = scope.server.rpartition(":")
     for header, line in headers.items():
-        name, value = meta_name(header[:LONGEST_NAME]), line
+        name, value = meta_name(header[:MAX_NAME_LENGTH]), line
         if name in meta and name:  # Sent more than once (RFC 9110 section 5.3; RFC 9113 section 8.2.3).
             value = f"{meta[name]}{'; ' if name == 'HTTP_COOKIE' else ','}{line}"
-        if len(value) > LONGEST_VALUE:
+        if len(value) > MAX_HEADER_LENGTH:
             meta[PROBLEM] = too_long(header)
-            value = value[-LONGEST_VALUE:]  # The proxies' part of X-Forwarded-For.
+            value = value[-MAX_HEADER_LENGTH:]  # The proxies' part of X-Forwarded-For.
         meta[name] = value
     names = headers.keys()
     if None in map(headers.get, names):  # A value that is not ASCII is in no item.
-        meta |= {meta_name(name[:LONGEST_NAME]): UNREADABLE for name in names if headers.get(name) is None}
+        meta |= {
+            meta_name(name[:MAX_NAME_LENGTH]): UNREADABLE for name in names if headers.get(name) is None
+        }
     meta.pop("", None)
-    if len(meta.get("CONTENT_TYPE", "")) > LONGEST_CONTENT_TYPE:
-        meta["CONTENT_TYPE"] = meta["CONTENT_TYPE"][: LONGEST_CONTENT_TYPE + 1]  # Rejected, but not here.
+    if len(meta.get("CONTENT_TYPE", "")) > MAX_CONTENT_TYPE_LENGTH:
+        meta["CONTENT_TYPE"] = meta["CONTENT_TYPE"][: MAX_CONTENT_TYPE_LENGTH + 1]  # Rejected later.
     if "\\" in meta.get("HTTP_COOKIE", ""):  # Invalid there (RFC 6265 section 4.1.1), and slow to unquote.
         meta["HTTP_COOKIE"] = meta["HTTP_COOKIE"].replace("\\", "")
     if not HOST.fullmatch(meta.get("HTTP_HOST", "," if version == "1.1" else "")):  # RFC 9112 section 3.2.

@@ -16,31 +16,31 @@ from petstore.server.shutdown import is_draining
 logger = logging.getLogger(__name__)
 
 Headers = list[tuple[str, str]]
-Answer = Callable[[ServedRequest], Any]  # Returns a response, the API's or Django's.
+GetResponse = Callable[[ServedRequest], Any]  # Returns a response, the API's or Django's.
 
 start_limiter = StartLimiter()
 
 
-async def serve_on_loop(scope: Any, exchange: Exchange, body: Body, answer: Answer) -> None:
+async def serve_on_loop(scope: Any, exchange: Exchange, body: Body, respond: GetResponse) -> None:
     """Serve a request whose body is here in a greenlet, past the middleware: that is for pages.
 
     An answer that had to wait is sent when the loop comes back here, not by the greenlet: so what is
-    answered in one turn of the loop leaves together, and wakes the server's own thread once.
+    future in one turn of the loop leaves together, and wakes the server's own thread once.
     """
-    answered = asyncio.get_running_loop().create_future()
+    future = asyncio.get_running_loop().create_future()
     request = ServedRequest(scope, body)
-    start_limiter.start(RequestTask(partial(run, partial(answer, request), answered)).start)
-    send(exchange, await answered)
+    start_limiter.start(RequestTask(partial(run, partial(respond, request), future)).start)
+    send(exchange, await future)
 
 
-def run(answer: Callable[[], Any], answered: "asyncio.Future[Any]") -> None:
+def run(respond: Callable[[], Any], future: "asyncio.Future[Any]") -> None:
     """Answer a request; runs in its greenlet. Whoever waits is told even if it fails, with None."""
     response = None
     try:
-        response = answer()
+        response = respond()
     finally:
-        if not answered.done():
-            answered.set_result(response)
+        if not future.done():
+            future.set_result(response)
 
 
 def send(exchange: Exchange, response: Any) -> None:
@@ -56,14 +56,14 @@ def respond(exchange: Exchange, response: Any) -> None:
     """Send an answer that is complete. None of the API sets a cookie."""
     headers = [(name.lower(), value) for name, value in response.headers.items()]
     if settings.DRAIN_SECONDS:
-        part_while_draining(headers)
+        close_while_draining(headers)
     if body := response.content:
         exchange.protocol.response_bytes(response.status_code, headers, body)
     else:
         exchange.protocol.response_empty(response.status_code, headers)
 
 
-def part_while_draining(headers: Headers) -> None:
+def close_while_draining(headers: Headers) -> None:
     """End a connection with its answer while draining (RFC 9112 section 9.6).
 
     One that stayed open would be cut when the port closes, perhaps just as a client sends its next request.

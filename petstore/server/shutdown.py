@@ -25,7 +25,7 @@ class Process:
     is_worker = False
 
 
-def begin_to_drain() -> None:
+def start_draining() -> None:
     """Let every worker say that it is not ready any more."""
     _draining[0] = 1
 
@@ -35,19 +35,19 @@ def is_draining() -> bool:
     return _draining[0] == 1
 
 
-def begin_worker() -> None:
+def start_worker_process() -> None:
     """Let SIGTERM end this process, a new worker."""
     Process.is_worker = True
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGTERM)
 
 
-def hold_back_sigterm() -> None:
+def block_sigterm() -> None:
     """Hold it back from a worker, and from the threads that it starts from now on."""
     if Process.is_worker:
         signal.pthread_sigmask(signal.SIG_BLOCK, SIGTERM)
 
 
-def let_sigterm_come() -> None:
+def unblock_sigterm() -> None:
     """Let the main thread hear it."""
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGTERM)

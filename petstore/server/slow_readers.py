@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 
-def cut_who_takes_nothing(seconds: int) -> None:
+def set_send_timeout(seconds: int) -> None:
     """End each connection to this process whose client reads nothing of what was sent to it for so long.
 
     A connection inherits this from its listening socket. It also holds for a client that keeps saying that

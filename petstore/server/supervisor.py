@@ -22,15 +22,15 @@ from granian.http import HTTP1Settings
 from granian.log import LogLevels
 from granian.server.mp import MPServer, WorkerProcess
 
-from petstore.observability.healthcheck import lives
+from petstore.observability.healthcheck import is_alive
 from petstore.observability.logs import LOG_CONFIG
-from petstore.observability.metrics_files import take_room
+from petstore.observability.metrics_files import preallocate
 from petstore.server import shutdown
 
 STOP_SECONDS = 10  # What a worker has to finish its requests when the service is told to stop.
-MOST_CONNECTIONS = 8_000  # Of clients, to a worker.
-MOST_BUFFERED = 64 * 1024  # Bytes of a head, and of an answer that its client has not taken.
-OWN_FILES = 256  # What a worker has open beside them, at most.
+MAX_CONNECTIONS = 8_000  # Of clients, to a worker.
+MAX_BUFFERED = 64 * 1024  # Bytes of a head, and of an answer that its client has not taken.
+RESERVED_FILES = 256  # What a worker has open beside them, at most.
 
 
 class Worker(WorkerProcess):
@@ -76,13 +76,13 @@ class DrainingServer(MPServer):
         if args[:1] != (signal.SIGTERM,) or shutdown.is_draining() or not self.drain_seconds:
             super().signal_handler_interrupt()  # type: ignore[no-untyped-call]
             return
-        shutdown.begin_to_drain()
+        shutdown.start_draining()
         end = threading.Timer(self.drain_seconds, super().signal_handler_interrupt)
         end.daemon = True
         end.start()
 
 
-def make_workers_end_when_told() -> None:
+def set_worker_signals() -> None:
     """Let every worker hear its parent's SIGTERM, however young it is, and leave Ctrl-C to the parent.
 
     A new worker has its parent's handlers until the server installs others, and what arrives before then
@@ -95,11 +95,11 @@ def make_workers_end_when_told() -> None:
     os.register_at_fork(
         before=lambda: signal.pthread_sigmask(signal.SIG_BLOCK, both),
         after_in_parent=lambda: signal.pthread_sigmask(signal.SIG_UNBLOCK, both),
-        after_in_child=shutdown.begin_worker,
+        after_in_child=shutdown.start_worker_process,
     )
 
 
-def connections_of_a_worker() -> int:
+def max_connections() -> int:
     """Return how many clients may be connected to a worker at once, and allow it the files for them.
 
     granian takes no further connection while so many are open, whether they ask for something or not: with
@@ -108,13 +108,13 @@ def connections_of_a_worker() -> int:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     if most == resource.RLIM_INFINITY:
-        return MOST_CONNECTIONS
-    return min(MOST_CONNECTIONS, max(most - OWN_FILES, OWN_FILES))
+        return MAX_CONNECTIONS
+    return min(MAX_CONNECTIONS, max(most - RESERVED_FILES, RESERVED_FILES))
 
 
 def announce(host: str, port: int, workers: int) -> None:
     """Say where the service is, once it responds there."""
-    while not lives(port, host):
+    while not is_alive(port, host):
         time.sleep(0.05)
     name = f"[{host}]" if ":" in host else host
     sys.stdout.write(f"Serving on http://{name}:{port}/ with {workers} workers. Stop with Ctrl-C.\n")
@@ -133,13 +133,13 @@ def main() -> None:
     parser.add_argument("--metrics-allow-from", required=True)
     parser.add_argument("--metrics-dir", required=True)
     options = parser.parse_args()
-    make_workers_end_when_told()
+    set_worker_signals()
     # The metrics library decides when it is imported whether the workers share their numbers.
     with TemporaryDirectory(
         prefix="petstore-metrics-", dir=options.metrics_dir or None, ignore_cleanup_errors=True
     ) as shared:
         os.environ["PROMETHEUS_MULTIPROC_DIR"] = shared
-        os.register_at_fork(after_in_child=take_room)  # Before the library makes files of its own.
+        os.register_at_fork(after_in_child=preallocate)  # Before the library makes files of its own.
         # What a worker loads stays: the collector need not look before wsgi.py lets it. A tenth of a start.
         os.register_at_fork(after_in_child=gc.disable)
         if options.metrics_port:
@@ -147,20 +147,20 @@ def main() -> None:
 
             serve_metrics(options.host, options.metrics_port, options.metrics_allow_from.split(","))
         # A thread that imports while a worker is forked leaves it a lock that is never released.
-        lives(options.port, options.host)  # Imports late what `announce` needs.
+        is_alive(options.port, options.host)  # Imports late what `announce` needs.
         DrainingServer(
             "petstore.server.app:application",
             interface=Interfaces.RSGI,
             loop=Loops.uvloop,
             runtime_mode=RuntimeModes.st,
-            backpressure=connections_of_a_worker(),
+            backpressure=max_connections(),
             address=options.host,
             port=options.port,
             workers=options.workers,
             http=HTTPModes.http1,
             websockets=False,
             http1_settings=HTTP1Settings(
-                header_read_timeout=options.client_seconds * 1000, max_buffer_size=MOST_BUFFERED
+                header_read_timeout=options.client_seconds * 1000, max_buffer_size=MAX_BUFFERED
             ),
             respawn_failed_workers=True,
             drain_seconds=options.drain_seconds,

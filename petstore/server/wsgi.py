@@ -17,7 +17,7 @@ PetstoreAdminConfig.at_start = False
 django.setup(set_prefix=False)
 import_module(settings.API_URLCONF)  # Else the first request would wait for it.
 
-shutdown.hold_back_sigterm()  # Before threads begin, which could hear it as well.
+shutdown.block_sigterm()  # Before threads begin, which could hear it as well.
 for app in apps.get_app_configs():
     if hasattr(app, "start_worker"):
         app.start_worker()

@@ -51,8 +51,8 @@ def context(page: str) -> dict[str, Any]:
     names = list(GUIDES)
     at = names.index(page) if page in GUIDES else len(names)
     return {
-        "before": neighbour(names[at - 1]) if 0 < at < len(names) else None,
-        "after": neighbour(names[at + 1]) if at + 1 < len(names) else None,
+        "before": guide_link(names[at - 1]) if 0 < at < len(names) else None,
+        "after": guide_link(names[at + 1]) if at + 1 < len(names) else None,
         "guides": [(reverse(f"docs-{name}"), title, name == page) for name, title in GUIDES.items()],
         "title": GUIDES.get(page, "Reference"),
         "base_url": settings.BASE_URL,
@@ -66,13 +66,13 @@ def context(page: str) -> dict[str, Any]:
     }
 
 
-def neighbour(page: str) -> tuple[str, str]:
+def guide_link(page: str) -> tuple[str, str]:
     """Return address and title of a guide."""
     return reverse(f"docs-{page}"), GUIDES[page]
 
 
 @require_safe
-def without_slash(request: HttpRequest, page: str) -> HttpResponse:
+def redirect_without_slash(request: HttpRequest, page: str) -> HttpResponse:
     """Lead from an address with a slash at its end to the page. Raises Http404 if there is none."""
     if page not in GUIDES:
         raise Http404
@@ -87,11 +87,11 @@ def contents(page: str) -> dict[str, Any]:
     elif page == "pagination":
         own["lists"] = lists()
     elif page == "events":
-        own["events"] = events_shown()
+        own["events"] = event_examples()
     return context(page) | own
 
 
-def events_shown() -> list[dict[str, Any]]:
+def event_examples() -> list[dict[str, Any]]:
     """Return groups of types whose data have the same members, each with the data of its first type."""
     answer = document()["paths"]["/events"]["get"]["responses"]["200"]
     examples = answer["content"]["application/json"]["examples"]["Page"]["value"]

@@ -5,7 +5,7 @@ from http import HTTPStatus
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from petstore.api.errors import ApiError, ErrorCode, answer_to
+from petstore.api.errors import ApiError, ErrorCode, error_response
 from petstore.api.pipeline import is_api_path
 from petstore.api.request_headers import COOKIES_UNREADABLE, has_unreadable_cookies
 
@@ -27,7 +27,7 @@ PAGE_TOO_OLD = (
 )
 
 
-def page_too_old(request: HttpRequest, reason: str = "") -> HttpResponse:
+def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
     """Answer a form whose token is not this session's (Django's CSRF_FAILURE_VIEW)."""
     text = COOKIES_UNREADABLE if has_unreadable_cookies(request) else PAGE_TOO_OLD
     context = {"title": HTTPStatus.FORBIDDEN.phrase, "text": text}
@@ -38,6 +38,6 @@ def error_page(request: HttpRequest, exception: Exception | None = None, *, stat
     """Answer with the Error under /v1, and with a page for people elsewhere."""
     code, text = ANSWERS[status]
     if is_api_path(request.path_info):  # The gate itself has failed.
-        return answer_to(ApiError(code)).as_django()
+        return error_response(ApiError(code)).as_django()
     context = {"title": HTTPStatus(status).phrase, "text": text}
     return render(request, "error.html", context, status=status)

@@ -14,7 +14,7 @@ from petstore.api.context import RequestContext
 from petstore.api.errors import ApiError, ErrorCode
 from petstore.api.request_headers import BODY_ERROR, check_content, check_head
 from petstore.observability import tracing
-from petstore.observability.requests import Measured
+from petstore.observability.instrumentation import InstrumentedHandler
 from petstore.site.password_hashers import HashingBusyError
 
 GetResponse = Callable[[HttpRequest], HttpResponseBase]
@@ -26,7 +26,7 @@ class MeasuringMiddleware:
     """Gives each request an id (D29), and has it counted, timed, traced and logged under it."""
 
     def __init__(self, get_response: GetResponse) -> None:
-        self._measured = Measured(tracing.traced(get_response))
+        self._measured = InstrumentedHandler(tracing.traced(get_response))
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         context = RequestContext.begin(request)

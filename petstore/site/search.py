@@ -16,14 +16,14 @@ from petstore.api.openapi.views import document
 from petstore.db.names import search_key
 from petstore.site.docs import GUIDES, contents, context
 
-LONGEST = 100  # Characters of a question.
-MOST = 20  # Findings shown.
-SHOWN = 160  # Characters of a finding's text.
+MAX_QUERY_LENGTH = 100  # Characters of a query.
+MAX_RESULTS = 20  # Results on the page.
+EXCERPT_LENGTH = 160  # Characters of a result's text.
 HEADING = re.compile(r'<h([1-3])(?: id="([^"]*)")?>(.*?)</h\1>', re.DOTALL)
 BLOCK_END = re.compile(r"</(?:dd|dt|figcaption|li|p|pre|td|th)>")  # Where words must not run together.
 
 
-class Finding(NamedTuple):
+class SearchResult(NamedTuple):
     kind: str
     title: str
     address: str
@@ -33,15 +33,15 @@ class Finding(NamedTuple):
 @require_safe
 def search(request: HttpRequest) -> HttpResponse:
     """Show what answers the question `q`; works without a script."""
-    question = request.GET.get("q", "").strip()[:LONGEST]
-    found = findings(question, index()) if question else []
-    page = context("") | {"title": "Search", "question": question, "findings": found[:MOST]}
+    query = request.GET.get("q", "").strip()[:MAX_QUERY_LENGTH]
+    found = search_results(query, index()) if query else []
+    page = context("") | {"title": "Search", "query": query, "results": found[:MAX_RESULTS]}
     return render(request, "docs/search.html", page)
 
 
-def findings(question: str, among: tuple[Finding, ...]) -> list[Finding]:
+def search_results(query: str, among: tuple[SearchResult, ...]) -> list[SearchResult]:
     """Return what has every word of the question, first what has them in its title."""
-    words = search_key(question).split()
+    words = search_key(query).split()
 
     def has_all(text: str) -> bool:
         key = search_key(text)
@@ -54,15 +54,15 @@ def findings(question: str, among: tuple[Finding, ...]) -> list[Finding]:
 
 def excerpt(text: str, word: str) -> str:
     """Return a part of the text, around the word if it has it."""
-    at = max(search_key(text).find(word) - SHOWN // 2, 0)
+    at = max(search_key(text).find(word) - EXCERPT_LENGTH // 2, 0)
     start = text.find(" ", at) + 1 if at else 0
-    part = text[start : start + SHOWN]
-    whole = start + SHOWN >= len(text)
+    part = text[start : start + EXCERPT_LENGTH]
+    whole = start + EXCERPT_LENGTH >= len(text)
     return f"{'… ' if start else ''}{part if whole else part.rpartition(' ')[0] + ' …'}"
 
 
 @cache
-def index() -> tuple[Finding, ...]:
+def index() -> tuple[SearchResult, ...]:
     """Return all that can be found. A process builds it once, for it never changes."""
     templates = ((name, f"docs/{name}.html") for name in GUIDES)
     pages = ((name, render_to_string(file, contents(name), HttpRequest())) for name, file in templates)
@@ -70,10 +70,10 @@ def index() -> tuple[Finding, ...]:
     return (*operations(), *sections)
 
 
-def operations() -> list[Finding]:
+def operations() -> list[SearchResult]:
     """Return each operation of the document, with its address in the reference."""
     return [
-        Finding(
+        SearchResult(
             "Operation",
             f"{method.upper()} {path}",
             f"{reverse('docs')}#/{operation['tags'][0]}/{operation['operationId']}",
@@ -85,7 +85,7 @@ def operations() -> list[Finding]:
     ]
 
 
-def sections_of(name: str, page: str) -> list[Finding]:
+def sections_of(name: str, page: str) -> list[SearchResult]:
     """Return a guide's sections, each with its anchor."""
     content = page.partition("<main")[2].partition('<nav class="neighbours"')[0].partition("</main>")[0]
     _, *parts = HEADING.split(content)
@@ -97,5 +97,5 @@ def sections_of(name: str, page: str) -> list[Finding]:
         kind = "Error" if title.startswith("<code>") else "Guide"
         shown = heading if heading == GUIDES[name] else f"{GUIDES[name]}: {heading}"
         address = reverse(f"docs-{name}") + (f"#{anchor}" if anchor else "")
-        found.append(Finding(kind, shown, address, text))
+        found.append(SearchResult(kind, shown, address, text))
     return found

@@ -17,8 +17,8 @@ from prometheus_client import REGISTRY
 
 from accounts.keys import key_format
 from accounts.models import ApiKey
+from petstore.observability.log_writer import MAX_QUEUED, LogWriter, QueuedHandler
 from petstore.observability.logs import JsonFormatter
-from petstore.observability.output import MOST_WAITING, Output, OutputHandler
 from petstore.observability.redaction import redact
 from tests.conftest import Api
 
@@ -197,7 +197,7 @@ def test_libraries_log_the_same_form(lines: Lines) -> None:
 
 def output_handler() -> logging.Handler:
     """Return the handler that writes the lines; what is given to it alone, pytest needn't report."""
-    (handler,) = (found for found in logging.getLogger().handlers if isinstance(found, OutputHandler))
+    (handler,) = (found for found in logging.getLogger().handlers if isinstance(found, QueuedHandler))
     return handler
 
 
@@ -256,14 +256,14 @@ def read_lines(end: int, number: int) -> list[bytes]:
 
 def test_nobody_waits_for_a_full_pipe_and_what_is_lost_is_counted() -> None:
     before = dropped()
-    offered = 2 * MOST_WAITING
+    offered = 2 * MAX_QUEUED
     with pipe() as (reading, writing):
-        output = Output(2)
+        output = LogWriter(2)
         output.start(writing)
         for number in range(offered):  # Far more than a pipe takes, and nobody reads.
             output.write(b"%0100d\n" % number)
         lost = int(dropped() - before)
-        assert 0 < lost < offered - MOST_WAITING + 1
+        assert 0 < lost < offered - MAX_QUEUED + 1
         kept = [int(line) for line in read_lines(reading, offered - lost)]
         output.stop()
     assert kept == sorted(set(kept))
@@ -273,7 +273,7 @@ def test_pipe_that_nobody_reads_any_more_loses_lines_only(capfd: pytest.CaptureF
     before = dropped()
     reading, writing = os.pipe()
     os.close(reading)
-    output = Output(writing)
+    output = LogWriter(writing)
     output.write(b"at once\n")
     output.start(writing)
     output.write(b"soon\n")
@@ -284,7 +284,7 @@ def test_pipe_that_nobody_reads_any_more_loses_lines_only(capfd: pytest.CaptureF
 
 def test_lines_of_two_writers_never_mix() -> None:
     with pipe() as (reading, writing):
-        outputs = [Output(2), Output(2)]
+        outputs = [LogWriter(2), LogWriter(2)]
         for letter, output in zip(b"ab", outputs, strict=True):
             output.start(writing)
             for length in range(2_000):
@@ -298,7 +298,7 @@ def test_lines_of_two_writers_never_mix() -> None:
 
 def test_last_lines_are_written_at_the_end() -> None:
     with pipe() as (reading, writing):
-        output = Output(2)
+        output = LogWriter(2)
         output.start(writing)
         output.write(b"last\n")
         output.stop()

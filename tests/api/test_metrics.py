@@ -9,9 +9,9 @@ from django.test import Client
 from prometheus_client import REGISTRY
 
 from accounts.models import Account
-from petstore.observability.metrics import Behind
-from petstore.observability.requests import METHODS, in_flight, route_of
-from petstore.observability.worker import Connections
+from petstore.observability.instrumentation import METHODS, in_flight, route_of
+from petstore.observability.metrics import DeferredUpdates
+from petstore.observability.sampler import Connections
 from tests.conftest import Api
 
 DECISIONS = "petstore_quota_decisions_total"
@@ -113,24 +113,24 @@ def test_request_is_in_flight_until_it_is_answered(client: Any, monkeypatch: pyt
 
 
 def test_numbers_wait_for_a_calmer_moment_and_none_is_lost() -> None:
-    behind, raised = Behind(), [0.0]
+    deferred_updates, raised = DeferredUpdates(), [0.0]
 
     def add(amount: float) -> None:
         raised[0] += amount
 
-    behind.add(add)
+    deferred_updates.add(add)
     assert raised == [1]  # At once, where nobody catches up.
-    behind.start(most_waiting=2)
-    behind.add(add, 10)
-    behind.add(add, 10)
+    deferred_updates.start(most_waiting=2)
+    deferred_updates.add(add, 10)
+    deferred_updates.add(add, 10)
     assert raised == [1]
-    behind.add(add, 100)
+    deferred_updates.add(add, 100)
     assert raised == [101]  # At once, where too many wait.
-    behind.catch_up()
+    deferred_updates.flush()
     assert raised == [121]
-    behind.add(add, 10)
-    behind.stop()
-    behind.add(add)
+    deferred_updates.add(add, 10)
+    deferred_updates.stop()
+    deferred_updates.add(add)
     assert raised == [132]
 
 

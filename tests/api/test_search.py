@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 
 from petstore.site import search as docs_search
-from petstore.site.search import Finding, findings
+from petstore.site.search import SearchResult, search_results
 
 FOUND = re.compile(r'<li><a href="([^"]*)">([^<]*)</a> <span class="kind">(\w+)</span>')
 
@@ -37,8 +37,8 @@ def test_what_is_named_comes_first(client: Client, question: str, first: tuple[s
 
 
 def test_a_word_is_found_in_every_normal_form_of_unicode() -> None:
-    guide = Finding("Guide", "Caf\u00e9", "/docs/cafe", "E\u0301lan")
-    assert findings("cafe\u0301 \u00e9LAN", (guide,)) == [guide]
+    guide = SearchResult("Guide", "Caf\u00e9", "/docs/cafe", "E\u0301lan")
+    assert search_results("cafe\u0301 \u00e9LAN", (guide,)) == [guide]
 
 
 def test_every_word_must_be_there(client: Client) -> None:
@@ -68,5 +68,5 @@ def test_any_question_gets_a_page(client: Client, question: str) -> None:
 def test_each_text_is_read_once_however_many_words_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     search_key = Mock(side_effect=str)
     monkeypatch.setattr(docs_search, "search_key", search_key)
-    findings("a " * 50, (Finding("Guide", "a", "/", "a"),))
+    search_results("a " * 50, (SearchResult("Guide", "a", "/", "a"),))
     assert search_key.call_count < 10

@@ -23,7 +23,7 @@ import redis
 from psycopg import sql
 
 from petstore.event_loop.redis_scripts import OWNER
-from petstore.observability.healthcheck import lives
+from petstore.observability.healthcheck import is_alive
 from tests.support.clerk import Clerk
 from tests.support.packages import python
 from tests.support.postgresql import PostgreSQLServer, postgresql_server
@@ -105,7 +105,7 @@ class Service:
         end = time.monotonic() + patience
         while time.monotonic() < end:
             assert self.process.poll() is None, self.log()
-            if lives(int(self.environment["PORT"])):
+            if is_alive(int(self.environment["PORT"])):
                 return
             time.sleep(0.05)  # Waits for a start; no test passes by sleeping.
         raise AssertionError(f"The service did not start:\n{self.log()}")

@@ -175,16 +175,16 @@ def test_worker_that_has_ended_is_not_killed(monkeypatch: pytest.MonkeyPatch) ->
 
 STARTING = """
 import os, signal, uvloop
-from petstore.server import lifecycle
+from petstore.server import shutdown
 
-lifecycle.begin_worker()
-lifecycle.hold_back_sigterm()
+shutdown.start_worker_process()
+shutdown.block_sigterm()
 from petstore.server import bodies
 
 loop = uvloop.new_event_loop()
 loop.add_signal_handler(signal.SIGINT, loop.stop)
 {before}
-bodies.end_when_told(loop)
+bodies.handle_sigterm(loop)
 {after}
 loop.run_forever()
 print("ended")

@@ -7,7 +7,7 @@ import pytest
 from django.http import HttpRequest
 from django.test import RequestFactory
 
-from petstore.api.client_ip import NOWHERE, client_address, client_network, parse
+from petstore.api.client_ip import NO_ADDRESS, client_address, client_network, parse
 from petstore.api.errors import ApiError, ErrorCode
 from petstore.api.request_headers import UNREADABLE, check_head
 
@@ -83,7 +83,7 @@ def test_fewer_forwarded_addresses_than_trusted_proxies_are_a_400(
 
 @pytest.mark.parametrize("peer", ["", "unix:", "not an address"])
 def test_peer_without_an_address_is_nowhere(peer: str) -> None:
-    assert client_address(request(peer)) == NOWHERE
+    assert client_address(request(peer)) == NO_ADDRESS
 
 
 @pytest.mark.parametrize(

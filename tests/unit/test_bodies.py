@@ -6,14 +6,14 @@ from collections.abc import AsyncIterator
 import pytest
 
 from petstore.api.errors import ApiError, ErrorCode
-from petstore.server.bodies import SMALL, Exchange, Parts, collect, discard
-from petstore.server.body_limits import Room, patience
+from petstore.server.bodies import SMALL_BODY, Exchange, Parts, collect, discard
+from petstore.server.body_limits import MemoryBudget, body_timeouts
 
 
-async def held(room: Room, go_on: asyncio.Event, size: int) -> str:
+async def held(room: MemoryBudget, go_on: asyncio.Event, size: int) -> str:
     """Hold room for a body that is coming until told; return what became of it."""
     try:
-        async with patience.limit() as deadline:
+        async with body_timeouts.limit() as deadline:
             try:
                 await room.take(deadline, size)
                 await go_on.wait()
@@ -26,7 +26,7 @@ async def held(room: Room, go_on: asyncio.Event, size: int) -> str:
 
 def test_bodies_beyond_the_room_wait_and_none_is_given_up_that_is_quick() -> None:
     async def four() -> list[str]:
-        room, go_on = Room(100, seconds=60), asyncio.Event()
+        room, go_on = MemoryBudget(100, seconds=60), asyncio.Event()
         tasks = [asyncio.create_task(held(room, go_on, 60)) for _ in range(4)]
         await asyncio.sleep(0)
         go_on.set()
@@ -37,7 +37,7 @@ def test_bodies_beyond_the_room_wait_and_none_is_given_up_that_is_quick() -> Non
 
 def test_oldest_body_is_given_up_once_it_had_its_time_and_another_waits() -> None:
     async def three() -> list[str]:
-        room, go_on, at_once = Room(100, seconds=0.01), asyncio.Event(), asyncio.Event()
+        room, go_on, at_once = MemoryBudget(100, seconds=0.01), asyncio.Event(), asyncio.Event()
         at_once.set()
         older = [asyncio.create_task(held(room, go_on, 40)) for _ in range(2)]
         await asyncio.sleep(0)
@@ -50,7 +50,7 @@ def test_oldest_body_is_given_up_once_it_had_its_time_and_another_waits() -> Non
 
 def test_body_that_is_whole_when_its_time_ends_is_not_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     async def two() -> list[str]:
-        room, go_on, at_once = Room(100, seconds=0.01), asyncio.Event(), asyncio.Event()
+        room, go_on, at_once = MemoryBudget(100, seconds=0.01), asyncio.Event(), asyncio.Event()
         at_once.set()
         give_up = room._give_up
 
@@ -68,7 +68,7 @@ def test_body_that_is_whole_when_its_time_ends_is_not_given_up(monkeypatch: pyte
 
 def test_body_that_ends_while_it_waits_or_holds_leaves_all_its_room() -> None:
     async def many() -> str:
-        room, never, at_once = Room(100, seconds=60), asyncio.Event(), asyncio.Event()
+        room, never, at_once = MemoryBudget(100, seconds=60), asyncio.Event(), asyncio.Event()
         at_once.set()
         tasks = [asyncio.create_task(held(room, never, 60)) for _ in range(4)]
         await asyncio.sleep(0)
@@ -108,7 +108,7 @@ def test_no_more_is_waited_for_once_a_body_is_as_long_as_declared() -> None:
     assert asyncio.run(collect(Parts(Exchange(protocol())), 100, 3)) == b"abc"
 
 
-@pytest.mark.parametrize("most", [SMALL, 65_536, 8 * 1024 * 1024], ids=["small", "API", "staff"])
+@pytest.mark.parametrize("most", [SMALL_BODY, 65_536, 8 * 1024 * 1024], ids=["small", "API", "staff"])
 def test_body_in_tiny_parts_is_a_413_however_long_it_might_have_been(most: int) -> None:
     with pytest.raises(ApiError) as refused:
         asyncio.run(collect(arriving(*[b"x"] * 1_001), most))

@@ -31,7 +31,7 @@ def exposed() -> dict[str, set[str]]:
     """Return the labels of each series that the service exposes, by its name."""
     import_module("petstore.urls")
     import_module("petstore.db.replicas")  # These define theirs where they are used.
-    import_module("petstore.observability.output")
+    import_module("petstore.observability.log_writer")
     found: dict[str, set[str]] = {}
     for family in REGISTRY.collect():
         collector = REGISTRY._names_to_collectors[family.name]

@@ -12,7 +12,7 @@ from unittest.mock import Mock, call
 import pytest
 
 from petstore.api.errors import ErrorCode
-from petstore.api.request_headers import LONGEST_CONTENT_TYPE, PROBLEM, UNREADABLE
+from petstore.api.request_headers import MAX_CONTENT_TYPE_LENGTH, PROBLEM, UNREADABLE
 from petstore.api.responses import Response
 from petstore.event_loop.greenlets import wait
 from petstore.server import bodies
@@ -61,7 +61,7 @@ def problem(*lines: tuple[str, str], **other: Any) -> ErrorCode | None:
 
 
 async def serve(protocol: Any, answer: Answer) -> None:
-    await serve_on_loop(scope_of(), Exchange(protocol), bodies.NOTHING, answer)
+    await serve_on_loop(scope_of(), Exchange(protocol), bodies.EMPTY_BODY, answer)
 
 
 def test_answers_of_one_turn_of_the_loop_leave_after_all_are_made() -> None:
@@ -138,7 +138,7 @@ def test_header_has_at_most_8192_bytes_its_lines_together(
 def test_nothing_longer_than_its_bound_reaches_a_parser(name: str) -> None:
     meta = meta_of(scope_of(Headers(HOST, *[(name, "a" * 9_000)] * 3)))
     assert all(len(text) <= 8_192 for item in meta.items() for text in item if isinstance(text, str))
-    assert len(meta.get("CONTENT_TYPE", "")) <= LONGEST_CONTENT_TYPE + 1
+    assert len(meta.get("CONTENT_TYPE", "")) <= MAX_CONTENT_TYPE_LENGTH + 1
 
 
 def test_what_our_proxies_wrote_survives_a_header_that_is_too_long() -> None:
@@ -181,7 +181,7 @@ def test_chunked_is_the_only_transfer_encoding(sent: str) -> None:
 
 @pytest.mark.parametrize("method", ["get", "Get", "PROPFIND", "X" * 9_000])
 def test_method_is_known_only_as_the_standard_spells_it(method: str) -> None:
-    assert ServedRequest(scope_of(method=method), bodies.NOTHING).method == "other"
+    assert ServedRequest(scope_of(method=method), bodies.EMPTY_BODY).method == "other"
 
 
 class Healthy(BaseHTTPRequestHandler):

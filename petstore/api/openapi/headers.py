@@ -15,7 +15,7 @@ SCHEMAS: dict[str, Schema] = {  # Of what is not any text.
     "Location": {"type": "string", "format": "uri"},
     "Idempotent-Replayed": {"type": "string", "enum": ["true"]},
 }
-ABSENT_AT_TIMES = {"Idempotent-Replayed", "NextPage"}  # The others are on every response that names them.
+OPTIONAL = {"Idempotent-Replayed", "NextPage"}  # The others are on every response that names them.
 
 NEXT = '<https://api.example.com/v1/pets?limit=20&cursor=K.wT8b9>; rel="next"'
 SUCCESSOR = '<https://api.example.com/v1/pets?status=available>; rel="successor-version"'
@@ -24,7 +24,7 @@ ABOUT_HELP = 'The URL of what the documentation says of the error, with `rel="he
 ABOUT_SUCCESSOR = 'of what replaces the operation, with `rel="successor-version"`.'
 
 # Description and example of each.
-TOLD: dict[str, tuple[str, Any]] = {
+DESCRIPTIONS: dict[str, tuple[str, Any]] = {
     "X-RateLimit-Limit": ("The limit that applies: of the window with the least remaining.", 300),
     "X-RateLimit-Remaining": ("Requests that remain in that window.", 299),
     "X-RateLimit-Reset": ("Unix time, in seconds, at which that window resets.", 1_786_435_260),
@@ -66,11 +66,11 @@ TOLD: dict[str, tuple[str, Any]] = {
 HEADERS: dict[str, Schema] = {
     name: {
         "description": description,
-        "required": name not in ABSENT_AT_TIMES,
+        "required": name not in OPTIONAL,
         "schema": SCHEMAS.get(name, {"type": "string"}),
         "example": example,
     }
-    for name, (description, example) in TOLD.items()
+    for name, (description, example) in DESCRIPTIONS.items()
 }
 
 ALWAYS = (

@@ -12,7 +12,7 @@ from petstore.api.pagination import cursor_after
 
 PAGE = "Paginated"  # So begin the names that drf-spectacular gives to schemas of paged lists.
 
-EVERYWHERE = [
+COMMON_ERRORS = [
     Code.MISSING_API_KEY,
     Code.INVALID_API_KEY,
     Code.EXPIRED_API_KEY,
@@ -27,10 +27,10 @@ EVERYWHERE = [
     Code.SERVICE_UNAVAILABLE,
 ]
 # Not of an operation that costs nothing: it needs no scope, and no quota or ban refuses it (D39).
-NOT_OF_FREE = {Code.INSUFFICIENT_SCOPE, Code.DAILY_QUOTA_EXCEEDED, Code.API_KEY_BANNED}
-LISTS = [Code.INVALID_PARAMETER]
-RETRIES = [Code.INVALID_PARAMETER, Code.IDEMPOTENCY_KEY_IN_USE, Code.IDEMPOTENCY_KEY_REUSED]
-BODIES = [
+NOT_ON_FREE_OPERATIONS = {Code.INSUFFICIENT_SCOPE, Code.DAILY_QUOTA_EXCEEDED, Code.API_KEY_BANNED}
+LIST_ERRORS = [Code.INVALID_PARAMETER]
+IDEMPOTENCY_ERRORS = [Code.INVALID_PARAMETER, Code.IDEMPOTENCY_KEY_IN_USE, Code.IDEMPOTENCY_KEY_REUSED]
+BODY_ERRORS = [
     Code.MALFORMED_JSON,
     Code.MISSING_FIELD,
     Code.INVALID_FIELD,
@@ -163,16 +163,16 @@ def complete_operation(path: str, method: str, operation: Schema) -> None:
         elif parameter["name"] in parameter_examples:
             parameter["example"] = parameter_examples[parameter["name"]]
     free = operation.setdefault("x-rate-limit", RATE_LIMIT)["cost"] == 0
-    codes = [code for code in EVERYWHERE if not (free and code in NOT_OF_FREE)]
+    codes = [code for code in COMMON_ERRORS if not (free and code in NOT_ON_FREE_OPERATIONS)]
     codes += operation.pop("x-error-codes", [])
-    codes += LISTS if pages else []
-    codes += BODIES if "requestBody" in operation else []
-    codes += RETRIES if method == "post" else []
+    codes += LIST_ERRORS if pages else []
+    codes += BODY_ERRORS if "requestBody" in operation else []
+    codes += IDEMPOTENCY_ERRORS if method == "post" else []
     examples = EXAMPLES | (BAD_LIMIT if pages else BAD_KEY) | operation.pop("x-error-examples", {})
     responses = operation["responses"]
     for status in {code.status for code in codes}:
         of_status = [code for code in codes if code.status == status]
-        responses[str(status)] = error_response(of_status, examples)
+        responses[str(status)] = response_object(of_status, examples)
     if method == "get":
         operation["parameters"] = [*parameters, IF_NONE_MATCH]
         responses["304"] = {"description": "The answer is still the one that `If-None-Match` names."}
@@ -185,9 +185,9 @@ def complete_operation(path: str, method: str, operation: Schema) -> None:
     operation["responses"] = dict(sorted(responses.items()))
 
 
-def error_response(codes: list[Code], examples: dict[Code, Schema]) -> Schema:
+def response_object(codes: list[Code], examples: dict[Code, Schema]) -> Schema:
     """Return the response object for the codes of one status, each with an example."""
-    told = {
+    described = {
         code.value: {
             "summary": code.sentence.partition(". ")[0].rstrip(".") + ".",
             "value": error_body(code, **examples.get(code, {})),
@@ -197,5 +197,5 @@ def error_response(codes: list[Code], examples: dict[Code, Schema]) -> Schema:
     schema = {"$ref": "#/components/schemas/Error"}
     return {
         "description": " ".join(f"`{code.value}`: {code.sentence}" for code in codes),
-        "content": {"application/json": {"schema": schema, "examples": told}},
+        "content": {"application/json": {"schema": schema, "examples": described}},
     }

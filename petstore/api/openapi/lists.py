@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from petstore.api.openapi.views import document
 
-OF_EVERY_LIST = {"limit", "cursor"}
+PAGING_PARAMETERS = {"limit", "cursor"}
 
 
 class ListFilter(NamedTuple):
@@ -32,7 +32,8 @@ def lists() -> tuple[List, ...]:
     return tuple(
         List(one["operationId"], path, tuple(filters(one["parameters"])))
         for path, one in found
-        if (names := {each["name"] for each in one["parameters"]}) >= OF_EVERY_LIST and "since" not in names
+        if (names := {each["name"] for each in one["parameters"]}) >= PAGING_PARAMETERS
+        and "since" not in names
     )
 
 
@@ -40,6 +41,6 @@ def filters(parameters: list[dict[str, Any]]) -> Iterator[ListFilter]:
     """Yield the filters among an operation's parameters."""
     schemas = document()["components"]["schemas"]
     for parameter in parameters:
-        if parameter["in"] == "query" and parameter["name"] not in OF_EVERY_LIST:
+        if parameter["in"] == "query" and parameter["name"] not in PAGING_PARAMETERS:
             words = schemas.get(parameter["schema"].get("$ref", "").rpartition("/")[2], {})
             yield ListFilter(parameter["name"], parameter["description"], tuple(words.get("enum", ())))

@@ -18,23 +18,24 @@ def operation(
     summary: str,
     description: str,
     *,
-    answer: tuple[int, Any, str],
+    response: tuple[int, Any, str],
     examples: Examples = None,
     errors: list[Code] | None = None,
     **more: Any,
 ) -> dict[str, Any]:
     """Return arguments of `extend_schema`; hooks.complete reads the extensions.
 
-    `answer`: status, serializer and description; `examples`: of it, name to summary and value; `errors`:
+    `response`: status, serializer and description; `examples`: of it, name to summary and value; `errors`:
     what it can answer beyond the errors of every operation.
     """
-    response = OpenApiResponse(answer[1], description=answer[2], examples=as_examples(examples))
+    status, serializer, text = response
+    described = OpenApiResponse(serializer, description=text, examples=as_examples(examples))
     extensions = {"x-error-codes": errors or [], **more.pop("extensions", {})}
     return {
         "operation_id": operation_id,
         "summary": summary,
         "description": description,
-        "responses": {answer[0]: response},
+        "responses": {status: described},
         "extensions": extensions,
         **more,
     }
@@ -48,7 +49,7 @@ def listing(
         operation_id,
         f"List {noun}",
         f'{description} Follow `Link: rel="next"` for the next page.',
-        answer=(200, serializer(many=True), f"One page of {noun}."),
+        response=(200, serializer(many=True), f"One page of {noun}."),
         examples={"Page": example},
     )
 
@@ -87,11 +88,11 @@ class Operations(OpenApiViewExtension):  # type: ignore[no-untyped-call]
     def view_replacement(self) -> Any:
         tag, operations = VIEWS[self.target.__name__]
         scopes = self.target.required_scopes
-        told = {
+        described = {
             action: one | {"description": f"{one['description']} {needs(scopes.get(action))}"}
             for action, one in operations.items()
         }
-        schemas = {action: extend_schema(**one, tags=[tag]) for action, one in told.items()}
+        schemas = {action: extend_schema(**one, tags=[tag]) for action, one in described.items()}
         return extend_schema_view(**schemas)(self.target)
 
 

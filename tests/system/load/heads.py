@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from petstore.api.request_headers import LONGEST_CONTENT_TYPE, LONGEST_VALUE
+from petstore.api.request_headers import MAX_CONTENT_TYPE_LENGTH, MAX_HEADER_LENGTH
 
 PATHS = ("/v1/pets", "/healthz", "/", "/admin/login/", "/static/petstore/site.css", "/metrics")
 FILL = {  # Repeated up to the bound, after and before what makes a parser begin.
@@ -42,7 +42,7 @@ FILL = {  # Repeated up to the bound, after and before what makes a parser begin
 
 
 def filled(name: str, before: str, part: str, after: str) -> str:
-    most = LONGEST_CONTENT_TYPE if name == "Content-Type" else LONGEST_VALUE
+    most = MAX_CONTENT_TYPE_LENGTH if name == "Content-Type" else MAX_HEADER_LENGTH
     room = most - len(before) - len(after)
     return before + part * (room // len(part)) + after
 

@@ -18,7 +18,7 @@ import yaml
 from django.conf import settings
 from django.test import Client
 
-from petstore.observability.healthcheck import lives
+from petstore.observability.healthcheck import is_alive
 from tests.support.live import ROOT, STOP_SECONDS, own_database
 from tests.support.servers import free_port, wait_until
 
@@ -122,7 +122,7 @@ def test_command_and_health_check_of_the_image_work_where_nothing_but_tmp_can_be
             subprocess.Popen(serve, **options, stderr=log) as service,
         ):
             try:
-                wait_until(lambda: lives(port))
+                wait_until(lambda: is_alive(port))
                 assert subprocess.run(check, **options, check=False).returncode == 0
                 stranger = httpx.get(f"http://127.0.0.1:{port}/v1/pets")  # Counted in COUNTERS_DIR.
                 assert (stranger.status_code, stranger.headers["x-ratelimit-remaining"]) == (401, "299")

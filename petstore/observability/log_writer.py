@@ -14,8 +14,8 @@ from select import PIPE_BUF
 
 from prometheus_client import Counter
 
-WRITE_EVERY = 0.2  # Seconds.
-MOST_WAITING = 20_000  # Lines; 5 MB of those that tell of requests.
+FLUSH_SECONDS = 0.2  # Seconds.
+MAX_QUEUED = 20_000  # Lines; 5 MB of those that tell of requests.
 STOP_SECONDS = 1.0  # What the last lines may take at the end of a process.
 
 DROPPED = Counter(
@@ -23,7 +23,7 @@ DROPPED = Counter(
 )
 
 
-class Output:
+class LogWriter:
     """Takes whole lines, each with its line feed."""
 
     def __init__(self, descriptor: int) -> None:
@@ -36,7 +36,7 @@ class Output:
         """Write a line, at once or, after `start`, soon. Never raises, and after `start` never waits."""
         if self._thread is None:
             self._send(line, 1)
-        elif len(self._waiting) < MOST_WAITING:
+        elif len(self._waiting) < MAX_QUEUED:
             self._waiting.append(line)
         else:
             DROPPED.inc()
@@ -58,7 +58,7 @@ class Output:
                 self._write_waiting()
 
     def _run(self) -> None:
-        while not self._stopping.wait(WRITE_EVERY):
+        while not self._stopping.wait(FLUSH_SECONDS):
             self._write_waiting()
         self._write_waiting()
 
@@ -92,10 +92,10 @@ class Output:
             DROPPED.inc(lines)
 
 
-output = Output(2)
+log_writer = LogWriter(2)
 
 
-class OutputHandler(logging.Handler):
+class QueuedHandler(logging.Handler):
     """Hands what loggers write to the process's output."""
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -104,4 +104,4 @@ class OutputHandler(logging.Handler):
         except Exception:  # noqa: BLE001  The default prints the record's arguments, secrets and all.
             place = f"{record.pathname}:{record.lineno}"
             line = f"A log message of {place} could not be formed.\n".encode()
-        output.write(line)
+        log_writer.write(line)

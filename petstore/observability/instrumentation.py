@@ -16,8 +16,8 @@ from django.conf import settings
 from django.http import HttpRequest
 
 from petstore.observability import logs
-from petstore.observability.metrics import REQUEST_SECONDS, REQUESTS, behind
-from petstore.observability.output import output
+from petstore.observability.log_writer import log_writer
+from petstore.observability.metrics import REQUEST_SECONDS, REQUESTS, deferred_updates
 from petstore.observability.redaction import redact
 
 METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"}
@@ -26,8 +26,8 @@ AS_LINE = orjson.OPT_APPEND_NEWLINE | orjson.OPT_UTC_Z
 UNKNOWN = "unknown"  # Whatever no pattern knows, or a pattern that takes any path.
 
 # Calling `next` on one is atomic, so no lock is needed; see `in_flight`.
-begun = count()
-ended = count()
+started = count()
+finished = count()
 
 
 class Caller(Protocol):
@@ -53,44 +53,44 @@ class RequestContext(Protocol):
         """None without a valid key."""
 
 
-class Answered(Protocol):
+class HasStatus(Protocol):
     """What the line says of an answer: Django's are such, and the API's."""
 
     status_code: int
 
 
-Answer = TypeVar("Answer", bound=Answered)
+ResponseT = TypeVar("ResponseT", bound=HasStatus)
 
 
-class Kind(NamedTuple):
+class RequestMetrics(NamedTuple):
     route: str
     method: str
-    measure: Callable[[float], None]  # Takes the seconds that one took.
+    record: Callable[[float], None]  # Takes the seconds that one took.
 
 
-_kinds: dict[tuple[str | None, str | None, int], Kind] = {}
+_metrics: dict[tuple[str | None, str | None, int], RequestMetrics] = {}
 
 
-class Measured(Generic[Answer]):
+class InstrumentedHandler(Generic[ResponseT]):
     """Answers requests with a function, and tells of each."""
 
-    def __init__(self, answer: Callable[[HttpRequest], Answer]) -> None:
-        self._answer = answer
+    def __init__(self, get_response: Callable[[HttpRequest], ResponseT]) -> None:
+        self._get_response = get_response
         self._write = WRITE_REQUEST[settings.LOG_FORMAT] if settings.ACCESS_LOG else None
 
-    def __call__(self, request: HttpRequest, context: RequestContext) -> Answer:
+    def __call__(self, request: HttpRequest, context: RequestContext) -> ResponseT:
         start = perf_counter()
-        next(begun)
+        next(started)
         token = logs.request_id.set(context.id)
         try:
-            response = self._answer(request)
+            response = self._get_response(request)
         finally:
             logs.request_id.reset(token)
-            next(ended)
+            next(finished)
         seconds = perf_counter() - start
         status = response.status_code
-        kind = kind_of(request, status)
-        behind.add(kind.measure, seconds)
+        metrics = metrics_of(request, status)
+        deferred_updates.add(metrics.record, seconds)
         if self._write is not None:  # Nothing that a client wrote but its well-formed request id.
             caller = context.caller
             self._write(
@@ -100,8 +100,8 @@ class Measured(Generic[Answer]):
                     "request_id": context.id,
                     "account": caller.account_id if caller else None,
                     "key": caller.public_id if caller else None,
-                    "method": kind.method,
-                    "route": kind.route,
+                    "method": metrics.method,
+                    "route": metrics.route,
                     "status": status,
                     "ms": round(seconds * 1000, 3),
                     "client": context.client,
@@ -112,7 +112,7 @@ class Measured(Generic[Answer]):
 
 def request_as_json(fields: dict[str, Any]) -> None:
     line = orjson.dumps({"time": datetime.now(UTC), **fields}, option=AS_LINE)
-    output.write(line if b"psk_" not in line else redact(line.decode()).encode())
+    log_writer.write(line if b"psk_" not in line else redact(line.decode()).encode())
 
 
 def request_as_text(fields: dict[str, Any]) -> None:
@@ -122,32 +122,32 @@ def request_as_text(fields: dict[str, Any]) -> None:
     start = f"{time} {told.pop('level'):<8} {told.pop('method')} {told.pop('route')} {told.pop('status')}"
     del told["event"]
     rest = "".join(f" {name}={value}" for name, value in told.items() if value is not None)
-    output.write(redact(f"{start}{rest}\n").encode())
+    log_writer.write(redact(f"{start}{rest}\n").encode())
 
 
 WRITE_REQUEST = {"json": request_as_json, "text": request_as_text}
 
 
-def kind_of(request: HttpRequest, status: int) -> Kind:
+def metrics_of(request: HttpRequest, status: int) -> RequestMetrics:
     match = request.resolver_match
     pattern = match.route if match is not None else unmatched(request.path_info)
     method = request.method if request.method in METHODS else OTHER
-    kind = _kinds.get((pattern, method, status))
-    if kind is None:
-        kind = _kinds[pattern, method, status] = make_kind(pattern, method or OTHER, status)
-    return kind
+    metrics = _metrics.get((pattern, method, status))
+    if metrics is None:
+        metrics = _metrics[pattern, method, status] = make_metrics(pattern, method or OTHER, status)
+    return metrics
 
 
-def make_kind(pattern: str | None, method: str, status: int) -> Kind:
+def make_metrics(pattern: str | None, method: str, status: int) -> RequestMetrics:
     """Return a kind with its counters, which cost as much to find as to raise."""
     route = route_of(pattern)
     counter, timer = REQUESTS.labels(route, method, str(status)), REQUEST_SECONDS.labels(route, method)
 
-    def measure(seconds: float) -> None:
+    def record(seconds: float) -> None:
         counter.inc()
         timer.observe(seconds)
 
-    return Kind(route, method, measure)
+    return RequestMetrics(route, method, record)
 
 
 def unmatched(path: str) -> str | None:
@@ -167,4 +167,4 @@ def in_flight() -> int:
 
     Reading a counter takes one from it, so both lose the same.
     """
-    return max(0, next(begun) - next(ended))
+    return max(0, next(started) - next(finished))

@@ -12,12 +12,12 @@ from django.conf import settings
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 
-from petstore.observability.metrics import BUILD, DATABASE_CONNECTIONS, IN_FLIGHT, WORKERS, behind
-from petstore.observability.output import output
-from petstore.observability.requests import in_flight
+from petstore.observability.instrumentation import in_flight
+from petstore.observability.log_writer import log_writer
+from petstore.observability.metrics import BUILD, DATABASE_CONNECTIONS, IN_FLIGHT, WORKERS, deferred_updates
 
-CATCH_UP_EVERY = 0.2  # Seconds: what a worker that is killed has not counted.
-SAMPLE_EVERY = 5  # Times that.
+FLUSH_SECONDS = 0.2  # Seconds: what a worker that is killed has not counted.
+FLUSHES_PER_SAMPLE = 5  # Times that.
 
 
 class Connections:
@@ -47,9 +47,9 @@ connections = Connections()
 
 def observe() -> None:
     """Write the log to standard output from now on, and sample."""
-    output.start(descriptor=1)
-    behind.start()
-    Finalize(None, behind.stop, exitpriority=0)  # A worker ends without atexit.
+    log_writer.start(descriptor=1)
+    deferred_updates.start()
+    Finalize(None, deferred_updates.stop, exitpriority=0)  # A worker ends without atexit.
     connection_created.connect(connections.add)
     WORKERS.set(1)
     version = settings.SPECTACULAR_SETTINGS["VERSION"]
@@ -63,6 +63,6 @@ def run() -> None:
         IN_FLIGHT.set(in_flight())
         for alias, number in connections.count().items():
             DATABASE_CONNECTIONS.labels(alias).set(number)
-        for _ in range(SAMPLE_EVERY):
-            sleep(CATCH_UP_EVERY)
-            behind.catch_up()
+        for _ in range(FLUSHES_PER_SAMPLE):
+            sleep(FLUSH_SECONDS)
+            deferred_updates.flush()
