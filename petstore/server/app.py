@@ -1,8 +1,8 @@
-"""The RSGI application: the API on the event loop or in threads, the pages for people in threads.
+"""The RSGI application: the API on the event loop or in threads, pages in threads.
 
-RSGI is granian's own interface ("RSGI specification" in its documentation). A request under /v1 runs in a
-greenlet of the worker's loop (SERVE_MODE=loop); any other goes to the WSGI application in a thread, since a
-page may wait for whatever it likes.
+RSGI is granian's interface ("RSGI specification" in its documentation). Under /v1, requests run in
+greenlets of the worker's event loop (SERVE_MODE=loop). Everything else is served by Django in a thread,
+where blocking is allowed.
 """
 
 import asyncio
@@ -30,28 +30,28 @@ from petstore.server.wsgi import application as wsgi
 from petstore.site.middleware import PROBES
 from petstore.site.password_hashers import QUEUE_SECONDS
 
-MAX_CONCURRENT_REQUESTS = 512  # Requests to the API in a worker; those beyond are told to come again.
-MAX_UPLOAD = settings.DATA_UPLOAD_MAX_MEMORY_SIZE  # Bytes of a body to a page, from staff.
-MAX_DISCARDED_UPLOAD = 8 * MAX_UPLOAD  # Bytes that are read on after a 413, so that it is seen.
+MAX_CONCURRENT_REQUESTS = 512  # API requests of a worker; further ones get 503.
+MAX_UPLOAD = settings.DATA_UPLOAD_MAX_MEMORY_SIZE  # Bytes of a page request's body, from staff.
+MAX_DISCARDED_UPLOAD = 8 * MAX_UPLOAD  # Bytes read after a 413, so that the browser shows it.
 
 pages = ThreadPoolExecutor(settings.THREADS, thread_name_prefix="page")
 pipeline = ApiPipeline(wsgi.get_response)
-probes = ThreadPoolExecutor(1, thread_name_prefix="probe")  # Pages that hang hold up no load balancer.
+probes = ThreadPoolExecutor(1, thread_name_prefix="probe")  # Hanging pages must not delay probes.
 
 
 class Application:
-    """What the server calls for each request. Slow clients hold nobody up: see bodies.py."""
+    """The callable that granian runs for each request."""
 
     def __init__(self) -> None:
         self._under_way = 0
         self._on_loop = settings.SERVE_MODE == "loop"
         self._serve_api = (
-            partial(serve_on_loop, respond=pipeline.respond) if self._on_loop else serve_in_thread
+            partial(serve_on_loop, get_response=pipeline.respond) if self._on_loop else serve_in_thread
         )
         self._anonymous_form = asyncio.Semaphore()
 
     def __rsgi_init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Prepare; the server calls it before it listens, and the loop runs when it does."""
+        """Prepare the worker; the server calls this before it listens, and before the loop runs."""
         loop.call_soon(set_send_timeout, settings.CLIENT_SECONDS)
         bodies.handle_sigterm(loop)
 
@@ -75,7 +75,7 @@ class Application:
             await bodies.discard(parts, body.error)
 
     async def _serve(self, scope: Any, exchange: Exchange, body: Body) -> None:
-        """Serve a request to the API, unless too many are under way."""
+        """Serve a request to the API, or respond with 503 above MAX_CONCURRENT_REQUESTS."""
         if self._under_way >= MAX_CONCURRENT_REQUESTS:
             SHED.inc()
             exchange.protocol.response_bytes(503, *overload_response(scope))
@@ -87,28 +87,31 @@ class Application:
                 self._under_way -= 1
 
 
-async def serve_in_thread(scope: Any, exchange: Exchange, body: Body, where: Executor = pages) -> None:
+async def serve_in_thread(scope: Any, exchange: Exchange, body: Body, executor: Executor = pages) -> None:
     loop = asyncio.get_running_loop()
-    await loop.run_in_executor(where, respond_in_thread, scope, exchange, body, loop)
+    await loop.run_in_executor(executor, respond_in_thread, scope, exchange, body, loop)
 
 
-async def serve_queued(scope: Any, exchange: Exchange, body: Body, turn: asyncio.Semaphore) -> None:
-    """Serve an anonymous form: it may need a password hash, and threads must not wait for hashes."""
+async def serve_queued(scope: Any, exchange: Exchange, body: Body, queue: asyncio.Semaphore) -> None:
+    """Serve an anonymous form once it is its turn.
+
+    It may need a password hash, and threads must not be blocked waiting for one.
+    """
     try:
         async with asyncio.timeout(QUEUE_SECONDS):
-            await turn.acquire()
+            await queue.acquire()
     except TimeoutError:
         await serve_in_thread(scope, exchange, bodies.failed_body(ApiError(ErrorCode.SERVICE_UNAVAILABLE)))
         return
     try:
         await serve_in_thread(scope, exchange, body)
     finally:
-        turn.release()
+        queue.release()
 
 
 async def serve_page(scope: Any, exchange: Exchange, anonymous_form: asyncio.Semaphore) -> None:
     body, is_staff = bodies.EMPTY_BODY, False
-    if scope.path == "/healthz":  # Whether the process lives, not whether it has a thread to spare.
+    if scope.path == "/healthz":  # Liveness must not depend on a free thread.
         await serve_on_loop(scope, exchange, body, wsgi.get_response)
         return
     if scope.method not in BODILESS_METHODS:
@@ -117,11 +120,11 @@ async def serve_page(scope: Any, exchange: Exchange, anonymous_form: asyncio.Sem
         body = await page_body(scope, parts, is_staff)
         if body.error is not None:
             if body.error.error is ErrorCode.PAYLOAD_TOO_LARGE:
-                await serve_in_thread(scope, exchange, body)  # FormLimitsMiddleware says so with a page.
+                await serve_in_thread(scope, exchange, body)  # FormLimitsMiddleware renders it.
             else:
                 exchange.protocol.response_str(*bodies.plain_error(scope, body.error))
-            most = MAX_DISCARDED_UPLOAD if is_staff else bodies.MAX_DISCARDED
-            await bodies.discard(parts, body.error, most)
+            limit = MAX_DISCARDED_UPLOAD if is_staff else bodies.MAX_DISCARDED
+            await bodies.discard(parts, body.error, limit)
             return
     if scope.method.upper() == "POST" and not is_staff:
         await serve_queued(scope, exchange, body, anonymous_form)
@@ -130,7 +133,7 @@ async def serve_page(scope: Any, exchange: Exchange, anonymous_form: asyncio.Sem
 
 
 async def api_body(scope: Any, parts: Parts, declared: int | None) -> Body:
-    """Return the body of a request to the API. A large one is not even read without a key in its form."""
+    """Read the body of an API request. A large body is read only if the request has a well-formed key."""
     if declared is None or declared > SMALL_BODY:
         try:
             ApiPipeline.steps.check_form(scope.headers.get("authorization", ""))
@@ -147,16 +150,15 @@ async def has_session(scope: Any) -> bool:
 
 
 async def page_body(scope: Any, parts: Parts, is_staff: bool) -> Body:
-    """Return the body of a request for a page. Only who has signed in sends more than a small form."""
+    """Read the body of a page request. Only staff who are signed in may send more than a small form."""
     declared = bodies.declared_length(scope)
     if is_staff and (declared is None or declared > SMALL_BODY):
-        return await bodies.read(declared, parts, MAX_UPLOAD, body_limits.staff)
+        return await bodies.read(declared, parts, MAX_UPLOAD, body_limits.upload_budget)
     return await bodies.read(declared, parts, SMALL_BODY)
 
 
 @cache
 def service_unavailable() -> tuple[Headers, bytes]:
-    """Return what is the same in each 503 of a worker that has more to do than it can."""
     code = ErrorCode.SERVICE_UNAVAILABLE
     headers = [
         ("content-type", "application/json"),
@@ -168,7 +170,6 @@ def service_unavailable() -> tuple[Headers, bytes]:
 
 
 def overload_response(scope: Any) -> tuple[Headers, bytes]:
-    """Return the headers and body of such a 503."""
     headers, body = service_unavailable()
     sent = scope.headers.get("x-request-id", "")
     quota = [(name.lower(), value) for name, value in ApiPipeline.steps.untouched_headers().items()]
@@ -176,7 +177,7 @@ def overload_response(scope: Any) -> tuple[Headers, bytes]:
 
 
 def respond_in_thread(scope: Any, exchange: Exchange, body: Body, loop: asyncio.AbstractEventLoop) -> None:
-    """Have Django answer, and the loop send that, as its own WSGI handler would."""
+    """Get Django's response and send it from the loop, as Django's WSGI handler would."""
     request = ServedRequest(scope, body)
     request.META.pop("HTTP_RANGE", None)  # Files are sent whole (RFC 9110 section 14.2).
     request_started.send(sender=WSGIHandler, environ=request.META)
@@ -187,7 +188,7 @@ def respond_in_thread(scope: Any, exchange: Exchange, body: Body, loop: asyncio.
         close_while_draining(headers)
         head = (response.status_code, headers)
         if isinstance(response, WhiteNoiseFileResponse) and response.file_to_stream is not None:
-            # The server reads it as its client takes it: nothing of it waits in memory.
+            # The server streams the file; it is never held in memory.
             loop.call_soon_threadsafe(exchange.protocol.response_file, *head, response.file_to_stream.name)
         elif response.streaming:
             transport = exchange.protocol.response_stream(*head)

@@ -1,11 +1,11 @@
-"""Bodies are read before their requests are served, so slow clients hold nobody up.
+"""Reading request bodies.
 
-Where a body is not there, because it was too large, too slow or cut, whoever reads it gets its Error. So
-the key still comes first (D17), and the Error is counted and shaped like any other.
+A body is read completely before its request is served, so a slow client occupies neither a thread nor a
+greenlet. Reading a body that failed to arrive raises its ApiError. That way the key is still checked first
+(D17), and the Error is counted and formatted like any other.
 
-What bodies hold in a worker's memory is bounded whatever clients do: the small ones by the number of
-connections (8,000 times 4 KiB), the other bodies by a `Room` (bounds.py), what is whole by the requests
-under way.
+The memory for bodies is bounded per worker: small ones by the number of connections, larger ones by a
+`MemoryBudget` (body_limits.py), complete ones by the number of concurrent requests.
 """
 
 import asyncio
@@ -21,10 +21,10 @@ from petstore.server import shutdown
 from petstore.server.body_limits import MemoryBudget, body_budget, body_timeouts
 
 BODILESS_METHODS = {"GET", "HEAD", "DELETE", "TRACE", "CONNECT"}
-SMALL_BODY = 4 * 1024  # Bytes that any client may send unasked; most bodies of the API have a few hundred.
-MAX_DISCARDED = 2 * 1024 * 1024  # Bytes that a client may send after its answer, before it is cut off.
-MAX_PARTS = 1_000  # Of a body, and one more for each KiB that has come.
-MIN_PART_COST = 1024  # Bytes that a part counts as when it is smaller: the work is for each part.
+SMALL_BODY = 4 * 1024  # Bytes; these bodies need no memory budget.
+MAX_DISCARDED = 2 * 1024 * 1024  # Bytes that a client may still send after its response.
+MAX_PARTS = 1_000  # Per body, plus one for each KiB received.
+MIN_PART_COST = 1024  # Bytes that smaller parts count as in `discard`.
 
 CUT = (
     "The body did not arrive whole: it ended before its length or its last chunk, or has trailers, which "
@@ -35,30 +35,29 @@ CLOSE = {"Connection": "close"}  # RFC 9110 section 15.5.9.
 
 
 class Body(NamedTuple):
-    """The body of a request, as far as anybody reads it."""
+    """A request body, or the error that reading it raises."""
 
     content: bytes
-    error: ApiError | None = None  # What reading it raises.
+    error: ApiError | None = None
 
     def read(self) -> bytes:
-        """Return it, each time. Raises ApiError."""
+        """Return the content. Raises ApiError for a body that failed to arrive."""
         if self.error is not None:
             raise self.error
         return self.content
 
     @property
     def length(self) -> int:
-        """How many bytes there are to read: one, if that raises the Error."""
+        """The number of bytes to read; 1 if reading raises."""
         return len(self.content) if self.error is None else 1
 
 
 class Exchange:
-    """The server's side of a request, for as long as the request lasts.
+    """Holds granian's protocol object for the duration of a request.
 
-    granian closes the connection of a client that hasn't sent all of its body once nobody holds its
-    protocol. It tries earlier, when a request returns, but only once, and in vain while a read that was
-    cancelled is still ending in another thread. So what may outlive a request, as its frames do when an
-    exception keeps them until the garbage collector comes, holds this and not the protocol.
+    granian closes the connection of a client with an incomplete body once the last reference to its
+    protocol is gone. Frames can outlive the request, for instance in a traceback, so they refer to the
+    exchange and `end` drops the reference.
     """
 
     def __init__(self, protocol: Any) -> None:
@@ -69,10 +68,10 @@ class Exchange:
 
 
 class Parts:
-    """The parts of a body as they come. Reading may stop in the middle and continue later."""
+    """The chunks of a body. Iteration may be interrupted and resumed."""
 
     def __init__(self, exchange: Exchange) -> None:
-        aiter(exchange.protocol)  # granian's can be had once, and returns itself.
+        aiter(exchange.protocol)  # The iterator can be created only once and returns itself.
         self._exchange = exchange
 
     def __aiter__(self) -> "Parts":
@@ -91,14 +90,14 @@ def failed_body(error: ApiError) -> Body:
 
 
 def handle_sigterm(loop: asyncio.AbstractEventLoop) -> None:
-    """Let SIGTERM end the time of clients that are sending, and then stop the worker, which waits for them.
+    """On SIGTERM, shorten the deadlines of bodies in transit and then stop the worker.
 
-    granian has handlers of its own for SIGTERM and SIGINT, which do the same and can't be had. This one
-    takes the first's place, and leads to the second, which a worker otherwise leaves to its parent.
+    granian's own handlers are not accessible. This one replaces that of SIGTERM and raises SIGINT, whose
+    handler stops the worker.
     """
 
     def stop() -> None:
-        body_timeouts.end()
+        body_timeouts.shut_down()
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         signal.raise_signal(signal.SIGINT)
 
@@ -107,25 +106,25 @@ def handle_sigterm(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def declared_length(scope: Any) -> int | None:
-    """Return the Content-Length, or None for a body in chunks. The server has refused what is no number."""
+    """Get the Content-Length, or None for a chunked body. The server has rejected malformed ones."""
     if "transfer-encoding" in scope.headers:
         return None
     return int(scope.headers.get("content-length", "0"))
 
 
-async def read(declared: int | None, parts: Parts, most: int, room: MemoryBudget = body_budget) -> Body:
-    """Return a body of this length in bytes, or any up to `most`; or what raises why it is not there."""
-    if declared is not None and declared > most:
+async def read(declared: int | None, parts: Parts, limit: int, budget: MemoryBudget = body_budget) -> Body:
+    """Read a body of at most `limit` bytes within the client's deadline. Errors are stored in the Body."""
+    if declared is not None and declared > limit:
         return failed_body(ApiError(ErrorCode.PAYLOAD_TOO_LARGE))
-    size = most if declared is None else declared
+    size = limit if declared is None else declared
     try:
-        async with body_timeouts.limit() as deadline:
+        async with body_timeouts.start() as deadline:
             try:
                 if size > SMALL_BODY:
-                    await room.take(deadline, size)
-                content = await collect(parts, most, declared)
+                    await budget.acquire(deadline, size)
+                content = await collect(parts, limit, declared)
             finally:
-                room.leave(deadline)
+                budget.release(deadline)
     except TimeoutError:
         return failed_body(ApiError(ErrorCode.REQUEST_TIMEOUT, headers=CLOSE))
     except ApiError as error:
@@ -135,12 +134,11 @@ async def read(declared: int | None, parts: Parts, most: int, room: MemoryBudget
     return Body(content)
 
 
-async def collect(parts: Parts, most: int, declared: int | None = None) -> bytes:
-    """Return the parts as one. Raises ApiError.
+async def collect(parts: Parts, limit: int, declared: int | None = None) -> bytes:
+    """Join the parts of a body. Raises ApiError.
 
-    A body is whole once it is as long as was declared. Else granian ends it with an empty part; before that
-    one, another empty part stands for an error of the connection or of the chunks, which it doesn't raise.
-    Trailers look the same: nobody here takes any.
+    granian ends a body without Content-Length with an empty part. An additional empty part before it stands
+    for a connection error, a malformed chunk or trailers, which are not supported.
     """
     body, empty, count = BytesIO(), 0, 0
     async for part in parts:
@@ -149,32 +147,32 @@ async def collect(parts: Parts, most: int, declared: int | None = None) -> bytes
             raise ApiError(ErrorCode.MALFORMED_JSON, CUT)
         count += bool(part)
         body.write(part)
-        if body.tell() > most:
+        if body.tell() > limit:
             raise ApiError(ErrorCode.PAYLOAD_TOO_LARGE)
         if count > MAX_PARTS + body.tell() // MIN_PART_COST:
             raise ApiError(ErrorCode.PAYLOAD_TOO_LARGE, TOO_MANY_PARTS)
-        if body.tell() == declared:  # To wait for the end as well would cost a small request a tenth.
+        if body.tell() == declared:  # Don't wait for the final empty part.
             break
     return body.getvalue()
 
 
-async def discard(parts: Parts, error: ApiError, most: int = MAX_DISCARDED) -> None:
-    """Take what still comes of a body that was answered with this Error, up to `most` bytes; keep nothing.
+async def discard(parts: Parts, error: ApiError, limit: int = MAX_DISCARDED) -> None:
+    """Read and drop the rest of a rejected body, up to `limit` bytes.
 
-    A client that is sending would otherwise find the connection reset, and never see its answer. Who has
-    had its time gets no more.
+    Otherwise the connection would be reset while the client is sending, and it would never see the
+    response.
     """
     if error.error is ErrorCode.REQUEST_TIMEOUT:
         return
-    left = most
+    left = limit
     with suppress(TimeoutError, StopAsyncIteration):
-        async with body_timeouts.limit():
+        async with body_timeouts.start():
             while left > 0:
                 left -= max(MIN_PART_COST, len(await anext(parts)))
 
 
 def plain_error(scope: Any, error: ApiError) -> tuple[int, list[tuple[str, str]], str]:
-    """Return the plain answer to a body that no page can take."""
+    """Build the plain-text response to a body that failed to arrive."""
     headers = [("content-type", "text/plain"), ("connection", "close")]
     headers.append(("x-request-id", request_id(scope.headers.get("x-request-id", ""))))
     return error.status_code, headers, f"{PAGE_ERRORS[error.error]}\n"

@@ -1,4 +1,4 @@
-"""Django's requests, made from what the server tells of them."""
+"""Django requests built from granian's scope."""
 
 import re
 from functools import cached_property, lru_cache
@@ -23,18 +23,18 @@ from petstore.observability.instrumentation import METHODS, OTHER
 from petstore.server.bodies import Body
 
 
-@lru_cache(maxsize=256)  # Clients may send any, and nearly all send the same.
+@lru_cache(maxsize=256)  # Clients may send any value.
 def content_type_of(header: str) -> tuple[str, dict[str, str]]:
-    """Return what a Content-Type says; nobody changes the parameters. Raises what Django raises."""
+    """Parse a Content-Type. The result is cached: don't change it. Raises what Django raises."""
     kind, parameters = parse_header_parameters(header)
     return kind, parameters
 
 
 class ServedRequest(WSGIRequest):
-    """A request made from what RSGI tells, without the detour over a WSGI environment.
+    """A Django request built from an RSGI scope without a WSGI environ.
 
-    It is in UTF-8, whatever its Content-Type says: Django would decode the query by that charset, and fails
-    on those that are no encodings of text.
+    It is decoded as UTF-8 even if its Content-Type names another charset: Django would decode the query
+    with that charset, and fails for unknown ones.
     """
 
     def __init__(self, scope: Any, body: Body) -> None:
@@ -55,32 +55,31 @@ class ServedRequest(WSGIRequest):
     def _set_content_type_params(self, meta: WSGIEnvironment) -> None:
         try:
             self.content_type, self.content_params = content_type_of(meta.get("CONTENT_TYPE", ""))
-        except (ValueError, TypeError, LookupError):  # Parameters as in RFC 2231, and malformed.
+        except (ValueError, TypeError, LookupError):  # Malformed parameters of RFC 2231.
             self.content_type, self.content_params = "", {}
-            meta["CONTENT_TYPE"] = ""  # DRF parses it again.
+            meta["CONTENT_TYPE"] = ""  # DRF would parse it again.
 
     @property
     def body(self) -> bytes:
-        """The body. Raises ApiError for one that failed to arrive."""
+        """Raises ApiError for a body that failed to arrive."""
         return self._sent.read()
 
     @cached_property
     def _stream(self) -> BytesIO:  # type: ignore[override]
-        """What Django reads from."""
         return BytesIO(self.body)
 
 
-MAX_NAME_LENGTH = 256  # Characters; longer names are cut, since the names are cached.
-# Without a comma, which stands between two Host headers. Under /v1 any host is served.
+MAX_NAME_LENGTH = 256  # Characters; names are cached, so longer ones are truncated.
+# No comma, which joins repeated Host headers. Under /v1 any host is served.
 HOST = re.compile(r"(?:[\w.~!$&'()*+;=%-]*|\[[0-9a-f:.]+\])(?::[0-9]*)?", re.ASCII | re.IGNORECASE)
 
 BAD_HOST = invalid_header("The request has no valid Host header, or several. Send exactly one.")
 BAD_TRANSFER_ENCODING = invalid_header("The Transfer-Encoding is not supported. Send the body as chunked.")
 
 
-@lru_cache(maxsize=1000)  # Clients may send any names.
+@lru_cache(maxsize=1000)  # Clients may send any name.
 def meta_name(header: str) -> str:
-    """Return what META calls a header; nothing for one that could pass for another."""
+    """Return the name of a header in META; empty for one that could be confused with another."""
     if "_" in header:
         return ""
     name = HttpHeaders.to_wsgi_name(header)
@@ -88,11 +87,11 @@ def meta_name(header: str) -> str:
 
 
 def meta_of(scope: Any) -> dict[str, Any]:
-    """Return Django's META: CGI's variables (RFC 3875 section 4.1) and the headers.
+    """Build Django's META: CGI variables (RFC 3875 section 4.1) and headers.
 
-    No header is longer than its bound. What is wrong with the head is in PROBLEM.
+    Values are truncated to their limits. A defect of the head is stored under PROBLEM.
     """
-    headers, version = scope.headers, scope.http_version  # Each access copies the headers.
+    headers, version = scope.headers, scope.http_version  # Each access copies them.
     meta: dict[str, Any] = {
         "REQUEST_METHOD": scope.method if scope.method in METHODS else OTHER,
         "SCRIPT_NAME": "",
@@ -109,10 +108,10 @@ def meta_of(scope: Any) -> dict[str, Any]:
             value = f"{meta[name]}{'; ' if name == 'HTTP_COOKIE' else ','}{line}"
         if len(value) > MAX_HEADER_LENGTH:
             meta[PROBLEM] = too_long(header)
-            value = value[-MAX_HEADER_LENGTH:]  # The proxies' part of X-Forwarded-For.
+            value = value[-MAX_HEADER_LENGTH:]  # Keeps the proxies' part of X-Forwarded-For.
         meta[name] = value
     names = headers.keys()
-    if None in map(headers.get, names):  # A value that is not ASCII is in no item.
+    if None in map(headers.get, names):  # `items` omits values that are not ASCII.
         meta |= {
             meta_name(name[:MAX_NAME_LENGTH]): UNREADABLE for name in names if headers.get(name) is None
         }

@@ -1,4 +1,4 @@
-"""Requests on the event loop: from the server to a greenlet, and back with the answer."""
+"""Serves requests in greenlets of the event loop."""
 
 import asyncio
 import logging
@@ -16,44 +16,44 @@ from petstore.server.shutdown import is_draining
 logger = logging.getLogger(__name__)
 
 Headers = list[tuple[str, str]]
-GetResponse = Callable[[ServedRequest], Any]  # Returns a response, the API's or Django's.
+GetResponse = Callable[[ServedRequest], Any]  # Returns a response of the API or of Django.
 
 start_limiter = StartLimiter()
 
 
-async def serve_on_loop(scope: Any, exchange: Exchange, body: Body, respond: GetResponse) -> None:
-    """Serve a request whose body is here in a greenlet, past the middleware: that is for pages.
+async def serve_on_loop(scope: Any, exchange: Exchange, body: Body, get_response: GetResponse) -> None:
+    """Run `get_response` in a greenlet, without Django's middleware, and send the response.
 
-    An answer that had to wait is sent when the loop comes back here, not by the greenlet: so what is
-    future in one turn of the loop leaves together, and wakes the server's own thread once.
+    The response is sent after the loop has resumed this coroutine, not in the greenlet: responses that are
+    ready in the same iteration are sent together and wake the server's thread once.
     """
     future = asyncio.get_running_loop().create_future()
     request = ServedRequest(scope, body)
-    start_limiter.start(RequestTask(partial(run, partial(respond, request), future)).start)
+    start_limiter.start(RequestTask(partial(run, partial(get_response, request), future)).start)
     send(exchange, await future)
 
 
-def run(respond: Callable[[], Any], future: "asyncio.Future[Any]") -> None:
-    """Answer a request; runs in its greenlet. Whoever waits is told even if it fails, with None."""
+def run(get_response: Callable[[], Any], future: "asyncio.Future[Any]") -> None:
+    """Set the future's result, in any case: None if `get_response` raised."""
     response = None
     try:
-        response = respond()
+        response = get_response()
     finally:
         if not future.done():
             future.set_result(response)
 
 
 def send(exchange: Exchange, response: Any) -> None:
-    """Send an answer, or 500 instead of one that can't be sent."""
+    """Send a response, or 500 if that fails."""
     try:
-        respond(exchange, response)
+        send_response(exchange, response)
     except Exception:
-        logger.exception("An answer could not be sent.")
+        logger.exception("A response could not be sent.")
         exchange.protocol.response_bytes(500, [], b"")
 
 
-def respond(exchange: Exchange, response: Any) -> None:
-    """Send an answer that is complete. None of the API sets a cookie."""
+def send_response(exchange: Exchange, response: Any) -> None:
+    """Send a complete response. The API sets no cookies."""
     headers = [(name.lower(), value) for name, value in response.headers.items()]
     if settings.DRAIN_SECONDS:
         close_while_draining(headers)
@@ -64,9 +64,9 @@ def respond(exchange: Exchange, response: Any) -> None:
 
 
 def close_while_draining(headers: Headers) -> None:
-    """End a connection with its answer while draining (RFC 9112 section 9.6).
+    """While draining, close the connection after the response (RFC 9112 section 9.6).
 
-    One that stayed open would be cut when the port closes, perhaps just as a client sends its next request.
+    An open connection would be cut when the port closes, perhaps during the client's next request.
     """
     if is_draining():
         headers.append(("connection", "close"))

@@ -1,13 +1,10 @@
-"""How a process that serves ends; the process that keeps the workers imports this, and nothing of Django.
+"""Graceful shutdown of the supervisor and its workers. Imports nothing of Django.
 
-It ends without losing a request. First it is found not ready: a proxy that sends requests to this service
-learns from /readyz that it should stop. Until it has, the service goes on answering, and asks whoever holds
-a connection to come back on another one. `manage.py serve` begins this when it hears SIGTERM, and ends it
-after DRAIN_SECONDS.
+On SIGTERM the service drains: readiness fails, so that proxies stop sending requests, and responses close
+their connections. After DRAIN_SECONDS `manage.py serve` sends SIGTERM to the workers.
 
-Then a worker hears SIGTERM, and at no moment of its life is one lost. While it loads, the signal ends it.
-From when the loop has a handler until it runs, uvloop would take the signal and forget it: so it is held
-back by then, and comes when the loop runs.
+A worker must not lose that signal. While it loads, the signal ends it. Between the installation of the
+loop's handler and the start of the loop, uvloop would discard it, so it is blocked until the loop runs.
 """
 
 import mmap
@@ -15,39 +12,37 @@ import signal
 
 SIGTERM = {signal.SIGTERM}
 
-# Anonymous memory, which the workers, forked from the process that hears the signal, share with it.
+# Anonymous memory that forked workers share with the supervisor, which receives the signal.
 _draining = mmap.mmap(-1, 1)
 
 
 class Process:
-    """Whether this process is a worker: tests and commands load what it loads, and hold nothing back."""
+    """Whether this process is a worker. Tests and commands load the same modules."""
 
     is_worker = False
 
 
 def start_draining() -> None:
-    """Let every worker say that it is not ready any more."""
     _draining[0] = 1
 
 
 def is_draining() -> bool:
-    """Tell whether the service was told to end and still answers."""
     return _draining[0] == 1
 
 
 def start_worker_process() -> None:
-    """Let SIGTERM end this process, a new worker."""
+    """Let SIGTERM end this new worker."""
     Process.is_worker = True
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGTERM)
 
 
 def block_sigterm() -> None:
-    """Hold it back from a worker, and from the threads that it starts from now on."""
+    """Block SIGTERM in a worker, including in threads started afterwards."""
     if Process.is_worker:
         signal.pthread_sigmask(signal.SIG_BLOCK, SIGTERM)
 
 
 def unblock_sigterm() -> None:
-    """Let the main thread hear it."""
+    """Unblock SIGTERM in the main thread."""
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGTERM)

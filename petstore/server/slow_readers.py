@@ -1,4 +1,4 @@
-"""Clients that send requests and don't read the answers: the kernel ends their connections."""
+"""Timeouts for clients that don't read their responses."""
 
 import os
 import socket
@@ -7,11 +7,11 @@ from pathlib import Path
 
 
 def set_send_timeout(seconds: int) -> None:
-    """End each connection to this process whose client reads nothing of what was sent to it for so long.
+    """Let the kernel close connections whose client reads nothing for that many seconds.
 
-    A connection inherits this from its listening socket. It also holds for a client that keeps saying that
-    it has no room (TCP_USER_TIMEOUT, tcp(7)). The server has no such limit, and no setting for this.
-    One that reads a little now and then is not cut off: it holds a connection, and MOST_BUFFERED bytes.
+    Connections inherit TCP_USER_TIMEOUT from their listening socket, and it also covers a client with a
+    zero window (tcp(7)). granian has no setting for it. A client that reads slowly keeps its connection and
+    up to MAX_BUFFERED bytes.
     """
     for entry in Path("/proc/self/fd").iterdir():
         if entry.is_socket():

@@ -1,7 +1,6 @@
-"""The process that keeps the workers: `manage.py serve` becomes it, so that it is small.
+"""The supervisor of the workers, which `manage.py serve` executes.
 
-It knows granian and nothing of Django, whose memory only the workers need. What decides how they serve
-comes in the environment.
+It imports granian but not Django, to stay small. The workers take their settings from the environment.
 """
 
 import argparse
@@ -27,17 +26,17 @@ from petstore.observability.logs import LOG_CONFIG
 from petstore.observability.metrics_files import preallocate
 from petstore.server import shutdown
 
-STOP_SECONDS = 10  # What a worker has to finish its requests when the service is told to stop.
-MAX_CONNECTIONS = 8_000  # Of clients, to a worker.
-MAX_BUFFERED = 64 * 1024  # Bytes of a head, and of an answer that its client has not taken.
-RESERVED_FILES = 256  # What a worker has open beside them, at most.
+STOP_SECONDS = 10  # For a worker to finish its requests.
+MAX_CONNECTIONS = 8_000  # Per worker.
+MAX_BUFFERED = 64 * 1024  # Bytes of a request's head, and of an unread response.
+RESERVED_FILES = 256  # Open files of a worker beside its connections, at most.
 
 
 class Worker(WorkerProcess):
-    """A worker for whose end one thread alone waits.
+    """A worker process that only its watcher thread waits for.
 
-    The system tells only one of two that wait. Until that one has noted it, the other takes the worker for
-    alive: granian would log that it kills a worker, which has ended by itself.
+    Of two waiting threads, only one gets the exit status. granian's `join` would take the worker for alive
+    and log that it kills it.
     """
 
     def _watch(self) -> None:
@@ -49,15 +48,15 @@ class Worker(WorkerProcess):
 
 
 class DrainingServer(MPServer):
-    """Granian's server, which after SIGTERM is not ready for `drain_seconds`, and stops only then.
+    """Granian's server, which drains for `drain_seconds` after SIGTERM before it stops.
 
-    A second SIGTERM, and Ctrl-C at any time, stop it at once.
+    A second SIGTERM, or Ctrl-C, stops it at once.
     """
 
     def __init__(
         self, *args: Any, drain_seconds: int, announce: Callable[[], object], **options: Any
     ) -> None:
-        """`announce` waits in a thread until the service responds."""
+        """`announce` runs in a thread and waits until the service responds."""
         super().__init__(*args, **options)
         self.drain_seconds = drain_seconds
         self._announce = announce
@@ -68,11 +67,11 @@ class DrainingServer(MPServer):
 
     def _spawn_worker(self, *args: Any, **options: Any) -> Any:
         worker: Any = super()._spawn_worker(*args, **options)
-        worker.__class__ = Worker  # The server has no setting for it.
+        worker.__class__ = Worker  # granian has no setting for it.
         return worker
 
     def signal_handler_interrupt(self, *args: Any, **options: Any) -> None:
-        """Begin to drain, or stop; the first argument is the signal's number."""
+        """Start draining, or stop. The first argument is the signal's number."""
         if args[:1] != (signal.SIGTERM,) or shutdown.is_draining() or not self.drain_seconds:
             super().signal_handler_interrupt()  # type: ignore[no-untyped-call]
             return
@@ -83,12 +82,12 @@ class DrainingServer(MPServer):
 
 
 def set_worker_signals() -> None:
-    """Let every worker hear its parent's SIGTERM, however young it is, and leave Ctrl-C to the parent.
+    """Let new workers receive SIGTERM from the supervisor and ignore Ctrl-C.
 
-    A new worker has its parent's handlers until the server installs others, and what arrives before then
-    would be lost: the parent would wait for it. A terminal's Ctrl-C goes to the workers as well: they would
-    end before the parent knows why, and be replaced. The parent itself hears both from the first worker on:
-    `manage.py serve` has blocked them, and by then the server has its handlers.
+    A new worker has the supervisor's handlers until the server installs its own; a signal in between would
+    be lost, and the supervisor would wait for the worker. A terminal sends Ctrl-C to the workers as well:
+    they would end before the supervisor and be restarted. `manage.py serve` has blocked both signals, and
+    the supervisor unblocks them after its first fork, when its handlers exist.
     """
     both = {signal.SIGINT, signal.SIGTERM}
 
@@ -100,10 +99,10 @@ def set_worker_signals() -> None:
 
 
 def max_connections() -> int:
-    """Return how many clients may be connected to a worker at once, and allow it the files for them.
+    """Return the number of connections per worker, and raise the limit of open files to match.
 
-    granian takes no further connection while so many are open, whether they ask for something or not: with
-    its usual 512, idle clients would keep others out. The application itself refuses what is too much.
+    granian accepts no connection beyond it, idle or not. Its default of 512 would let idle clients lock
+    others out; the application limits concurrent requests itself.
     """
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
@@ -113,7 +112,7 @@ def max_connections() -> int:
 
 
 def announce(host: str, port: int, workers: int) -> None:
-    """Say where the service is, once it responds there."""
+    """Print the address once the service responds."""
     while not is_alive(port, host):
         time.sleep(0.05)
     name = f"[{host}]" if ":" in host else host
@@ -134,20 +133,21 @@ def main() -> None:
     parser.add_argument("--metrics-dir", required=True)
     options = parser.parse_args()
     set_worker_signals()
-    # The metrics library decides when it is imported whether the workers share their numbers.
+    # prometheus_client reads PROMETHEUS_MULTIPROC_DIR on import.
     with TemporaryDirectory(
         prefix="petstore-metrics-", dir=options.metrics_dir or None, ignore_cleanup_errors=True
     ) as shared:
         os.environ["PROMETHEUS_MULTIPROC_DIR"] = shared
-        os.register_at_fork(after_in_child=preallocate)  # Before the library makes files of its own.
-        # What a worker loads stays: the collector need not look before wsgi.py lets it. A tenth of a start.
+        os.register_at_fork(after_in_child=preallocate)  # Before prometheus_client creates them.
+        # Collecting garbage while loading is wasted work; wsgi.py enables it.
         os.register_at_fork(after_in_child=gc.disable)
         if options.metrics_port:
-            from petstore.observability.metrics_port import serve_metrics  # Its library takes 3 MB.
+            from petstore.observability.metrics_port import serve_metrics  # Saves memory.
 
             serve_metrics(options.host, options.metrics_port, options.metrics_allow_from.split(","))
-        # A thread that imports while a worker is forked leaves it a lock that is never released.
-        is_alive(options.port, options.host)  # Imports late what `announce` needs.
+        # If a thread imports during a fork, the worker inherits a locked import lock. This call performs
+        # the late imports of `announce`.
+        is_alive(options.port, options.host)
         DrainingServer(
             "petstore.server.app:application",
             interface=Interfaces.RSGI,

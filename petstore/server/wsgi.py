@@ -1,4 +1,4 @@
-"""Django's side of the production server: petstore/server/app.py asks it for responses."""
+"""Sets up Django in a worker. petstore/server/app.py gets its responses here."""
 
 import gc
 import os
@@ -15,15 +15,14 @@ from petstore.server import shutdown
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "petstore.settings")
 PetstoreAdminConfig.at_start = False
 django.setup(set_prefix=False)
-import_module(settings.API_URLCONF)  # Else the first request would wait for it.
+import_module(settings.API_URLCONF)  # Not in the first request.
 
-shutdown.block_sigterm()  # Before threads begin, which could hear it as well.
+shutdown.block_sigterm()  # Threads inherit the mask.
 for app in apps.get_app_configs():
     if hasattr(app, "start_worker"):
         app.start_worker()
 
-# What is loaded by now stays: the collector need not look through it again and again, which takes it a
-# twentieth of a second each time.
+# Exempt what is loaded from garbage collection.
 gc.freeze()
 gc.enable()
 

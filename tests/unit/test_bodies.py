@@ -10,15 +10,15 @@ from petstore.server.bodies import SMALL_BODY, Exchange, Parts, collect, discard
 from petstore.server.body_limits import MemoryBudget, body_timeouts
 
 
-async def held(room: MemoryBudget, go_on: asyncio.Event, size: int) -> str:
-    """Hold room for a body that is coming until told; return what became of it."""
+async def held(budget: MemoryBudget, go_on: asyncio.Event, size: int) -> str:
+    """Hold budget for a body that is coming until told; return what became of it."""
     try:
-        async with body_timeouts.limit() as deadline:
+        async with body_timeouts.start() as deadline:
             try:
-                await room.take(deadline, size)
+                await budget.acquire(deadline, size)
                 await go_on.wait()
             finally:
-                room.leave(deadline)
+                budget.release(deadline)
     except TimeoutError:
         return "given up"
     return "whole"
@@ -26,8 +26,8 @@ async def held(room: MemoryBudget, go_on: asyncio.Event, size: int) -> str:
 
 def test_bodies_beyond_the_room_wait_and_none_is_given_up_that_is_quick() -> None:
     async def four() -> list[str]:
-        room, go_on = MemoryBudget(100, seconds=60), asyncio.Event()
-        tasks = [asyncio.create_task(held(room, go_on, 60)) for _ in range(4)]
+        budget, go_on = MemoryBudget(100, seconds=60), asyncio.Event()
+        tasks = [asyncio.create_task(held(budget, go_on, 60)) for _ in range(4)]
         await asyncio.sleep(0)
         go_on.set()
         return await asyncio.gather(*tasks)
@@ -37,11 +37,11 @@ def test_bodies_beyond_the_room_wait_and_none_is_given_up_that_is_quick() -> Non
 
 def test_oldest_body_is_given_up_once_it_had_its_time_and_another_waits() -> None:
     async def three() -> list[str]:
-        room, go_on, at_once = MemoryBudget(100, seconds=0.01), asyncio.Event(), asyncio.Event()
+        budget, go_on, at_once = MemoryBudget(100, seconds=0.01), asyncio.Event(), asyncio.Event()
         at_once.set()
-        older = [asyncio.create_task(held(room, go_on, 40)) for _ in range(2)]
+        older = [asyncio.create_task(held(budget, go_on, 40)) for _ in range(2)]
         await asyncio.sleep(0)
-        found = [await held(room, at_once, 60), await older[0]]
+        found = [await held(budget, at_once, 60), await older[0]]
         go_on.set()
         return [*found, await older[1]]
 
@@ -50,32 +50,32 @@ def test_oldest_body_is_given_up_once_it_had_its_time_and_another_waits() -> Non
 
 def test_body_that_is_whole_when_its_time_ends_is_not_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     async def two() -> list[str]:
-        room, go_on, at_once = MemoryBudget(100, seconds=0.01), asyncio.Event(), asyncio.Event()
+        budget, go_on, at_once = MemoryBudget(100, seconds=0.01), asyncio.Event(), asyncio.Event()
         at_once.set()
-        give_up = room._give_up
+        expire = budget._expire_oldest
 
         def at_the_last_moment() -> None:
             go_on.set()
-            give_up()
+            expire()
 
-        monkeypatch.setattr(room, "_give_up", at_the_last_moment)
-        older = asyncio.create_task(held(room, go_on, 60))
+        monkeypatch.setattr(budget, "_expire_oldest", at_the_last_moment)
+        older = asyncio.create_task(held(budget, go_on, 60))
         await asyncio.sleep(0)
-        return [await held(room, at_once, 60), await older]
+        return [await held(budget, at_once, 60), await older]
 
     assert asyncio.run(two()) == ["whole", "whole"]
 
 
 def test_body_that_ends_while_it_waits_or_holds_leaves_all_its_room() -> None:
     async def many() -> str:
-        room, never, at_once = MemoryBudget(100, seconds=60), asyncio.Event(), asyncio.Event()
+        budget, never, at_once = MemoryBudget(100, seconds=60), asyncio.Event(), asyncio.Event()
         at_once.set()
-        tasks = [asyncio.create_task(held(room, never, 60)) for _ in range(4)]
+        tasks = [asyncio.create_task(held(budget, never, 60)) for _ in range(4)]
         await asyncio.sleep(0)
         for task in tasks[::-1]:  # Those who wait, first.
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        return await held(room, at_once, 100)
+        return await held(budget, at_once, 100)
 
     assert asyncio.run(many()) == "whole"
 
