@@ -1,4 +1,4 @@
-"""The project's own app: its commands, and its templates' folder."""
+"""The app of the project: its commands and templates."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -9,15 +9,13 @@ from django.db import connection, models
 
 
 class PetstoreConfig(AppConfig):
-    """What every request shares."""
-
     name = "petstore"
 
     def ready(self) -> None:
         check_field_types(apps.get_models())
 
     def start_worker(self) -> None:
-        """Begin what a process that serves does beside its requests; wsgi.py calls this for each app."""
+        """Start a worker's threads; wsgi.py calls this for each app."""
         from petstore.db import monitor
         from petstore.observability import sampler, tracing
 
@@ -26,9 +24,9 @@ class PetstoreConfig(AppConfig):
         monitor.start_monitor()
 
 
-def check_field_types(rows: Iterable[type[models.Model]]) -> None:
-    """Raise ImproperlyConfigured for a field of a type that Django's own databases don't know."""
-    for model in rows:
+def check_field_types(model_classes: Iterable[type[models.Model]]) -> None:
+    """Raise ImproperlyConfigured for field types that Django's own databases don't support."""
+    for model in model_classes:
         field: Any
         for field in model._meta.concrete_fields:
             of_value = field.target_field if field.is_relation else field

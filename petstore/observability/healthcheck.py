@@ -1,9 +1,8 @@
-"""Asks the service of this machine whether it lives: what the image's health check runs.
+"""The image's health check: exit status 0 if /healthz responds with 200 within two seconds.
 
     python -m petstore.observability.healthcheck
 
-Exit status 0 if /healthz answers 200 within two seconds. It runs every few seconds, so it imports nothing
-of Django.
+It runs every few seconds, so it does not import Django.
 """
 
 import os
@@ -14,7 +13,6 @@ SECONDS = 2
 
 
 def is_alive(port: int, host: str = "127.0.0.1") -> bool:
-    """Tell whether the service on a port of this machine answers."""
     connection = HTTPConnection(host, port, timeout=SECONDS)
     try:
         connection.request("GET", "/healthz")

@@ -1,7 +1,7 @@
-"""Measures each request: counts it by route, method and status, times it, and writes its line.
+"""Records each request: count, duration and log line.
 
-The numbers are raised behind the request: see metrics.py. The labels come from closed lists, whatever
-clients send: patterns of the URL map, methods of the standard.
+Metrics are updated off the request path (see metrics.py). Their labels come from closed lists: routes of
+the URL map and standard methods.
 """
 
 import re
@@ -23,27 +23,25 @@ from petstore.observability.redaction import redact
 METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"}
 OTHER = "other"  # Any other method.
 AS_LINE = orjson.OPT_APPEND_NEWLINE | orjson.OPT_UTC_Z
-UNKNOWN = "unknown"  # Whatever no pattern knows, or a pattern that takes any path.
+UNKNOWN = "unknown"  # No pattern, or one that matches any path.
 
-# Calling `next` on one is atomic, so no lock is needed; see `in_flight`.
+# `next` is atomic, so no lock is needed; see `in_flight`.
 started = count()
 finished = count()
 
 
 class Caller(Protocol):
-    """Who has proved a key."""
+    """The owner of a valid key."""
 
     @property
-    def account_id(self) -> int:
-        """The account's number."""
+    def account_id(self) -> int: ...
 
     @property
-    def public_id(self) -> str:
-        """The key's public id."""
+    def public_id(self) -> str: ...
 
 
 class RequestContext(Protocol):
-    """What the line says of who has asked."""
+    """The part of a request's context that its log line shows."""
 
     id: str
     client: str
@@ -54,7 +52,7 @@ class RequestContext(Protocol):
 
 
 class HasStatus(Protocol):
-    """What the line says of an answer: Django's are such, and the API's."""
+    """A response, Django's or the API's."""
 
     status_code: int
 
@@ -65,14 +63,14 @@ ResponseT = TypeVar("ResponseT", bound=HasStatus)
 class RequestMetrics(NamedTuple):
     route: str
     method: str
-    record: Callable[[float], None]  # Takes the seconds that one took.
+    record: Callable[[float], None]  # Takes the duration in seconds.
 
 
 _metrics: dict[tuple[str | None, str | None, int], RequestMetrics] = {}
 
 
 class InstrumentedHandler(Generic[ResponseT]):
-    """Answers requests with a function, and tells of each."""
+    """Wraps a handler to log, count and time its requests."""
 
     def __init__(self, get_response: Callable[[HttpRequest], ResponseT]) -> None:
         self._get_response = get_response
@@ -91,7 +89,7 @@ class InstrumentedHandler(Generic[ResponseT]):
         status = response.status_code
         metrics = metrics_of(request, status)
         deferred_updates.add(metrics.record, seconds)
-        if self._write is not None:  # Nothing that a client wrote but its well-formed request id.
+        if self._write is not None:  # The only client input is the well-formed request id.
             caller = context.caller
             self._write(
                 {
@@ -116,13 +114,12 @@ def request_as_json(fields: dict[str, Any]) -> None:
 
 
 def request_as_text(fields: dict[str, Any]) -> None:
-    """Write the line of a request for people."""
     time = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    told = dict(fields)
-    start = f"{time} {told.pop('level'):<8} {told.pop('method')} {told.pop('route')} {told.pop('status')}"
-    del told["event"]
-    rest = "".join(f" {name}={value}" for name, value in told.items() if value is not None)
-    log_writer.write(redact(f"{start}{rest}\n").encode())
+    rest = dict(fields)
+    start = f"{time} {rest.pop('level'):<8} {rest.pop('method')} {rest.pop('route')} {rest.pop('status')}"
+    del rest["event"]
+    pairs = "".join(f" {name}={value}" for name, value in rest.items() if value is not None)
+    log_writer.write(redact(f"{start}{pairs}\n").encode())
 
 
 WRITE_REQUEST = {"json": request_as_json, "text": request_as_text}
@@ -139,7 +136,7 @@ def metrics_of(request: HttpRequest, status: int) -> RequestMetrics:
 
 
 def make_metrics(pattern: str | None, method: str, status: int) -> RequestMetrics:
-    """Return a kind with its counters, which cost as much to find as to raise."""
+    """Look up the labelled metrics once."""
     route = route_of(pattern)
     counter, timer = REQUESTS.labels(route, method, str(status)), REQUEST_SECONDS.labels(route, method)
 
@@ -151,20 +148,20 @@ def make_metrics(pattern: str | None, method: str, status: int) -> RequestMetric
 
 
 def unmatched(path: str) -> str | None:
-    """Return a pattern for what was answered before the URL map was asked."""
+    """Return a pattern for a response that was made before URL resolution."""
     return settings.STATIC_URL.lstrip("/") if path.startswith(settings.STATIC_URL) else None
 
 
 def route_of(pattern: str | None) -> str:
-    """Return a URL pattern as the API's documentation writes it: /v1/pets/{petId}."""
+    """Convert a URL pattern to the form of the API's documentation: /v1/pets/{petId}."""
     if pattern is None or "^" in pattern or "(?P" in pattern:
         return UNKNOWN
     return "/" + re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", pattern)
 
 
 def in_flight() -> int:
-    """Return how many requests of this process are being answered.
+    """Return the number of requests in progress in this process.
 
-    Reading a counter takes one from it, so both lose the same.
+    Reading a counter increments it. Both are read equally often, so the difference stays correct.
     """
     return max(0, next(started) - next(finished))

@@ -1,7 +1,7 @@
-"""Where log lines go: to standard error at once, or, in a worker, to standard output behind the requests.
+"""Writes log lines: directly to standard error, or, in a worker, to standard output from a thread.
 
-A worker's lines wait in memory for a thread that writes them, at least every 0.2 s and at the end. When
-nobody reads the other end of the pipe, only that thread waits: what comes then is dropped, and counted.
+A worker queues its lines, and the thread writes them every 0.2 s and at the end. When the reader of the
+pipe stalls, only the thread blocks; lines beyond MAX_QUEUED are dropped and counted.
 """
 
 import logging
@@ -14,81 +14,78 @@ from select import PIPE_BUF
 
 from prometheus_client import Counter
 
-FLUSH_SECONDS = 0.2  # Seconds.
-MAX_QUEUED = 20_000  # Lines; 5 MB of those that tell of requests.
-STOP_SECONDS = 1.0  # What the last lines may take at the end of a process.
+FLUSH_SECONDS = 0.2
+MAX_QUEUED = 20_000  # Lines.
+STOP_SECONDS = 1.0  # For the last lines at the end of a process.
 
 DROPPED = Counter(
-    "petstore_log_lines_dropped_total", "Log lines that were lost, because nobody took them in time."
+    "petstore_log_lines_dropped_total", "Log lines that were dropped, because their reader was too slow."
 )
 
 
 class LogWriter:
-    """Takes whole lines, each with its line feed."""
+    """Accepts complete lines, each with its line feed."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        self._waiting: deque[bytes] = deque()
+        self._queue: deque[bytes] = deque()
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
 
     def write(self, line: bytes) -> None:
-        """Write a line, at once or, after `start`, soon. Never raises, and after `start` never waits."""
+        """Write a line, or queue it after `start`. Never raises, and after `start` never blocks."""
         if self._thread is None:
             self._send(line, 1)
-        elif len(self._waiting) < MAX_QUEUED:
-            self._waiting.append(line)
+        elif len(self._queue) < MAX_QUEUED:
+            self._queue.append(line)
         else:
             DROPPED.inc()
 
     def start(self, descriptor: int) -> None:
-        """Write to this file from now on, in a thread of its own, and the last lines at the end."""
+        """Write to this file descriptor from a thread from now on, and flush at exit."""
         self._descriptor = descriptor
         self._thread = threading.Thread(target=self._run, name="log", daemon=True)
         self._thread.start()
-        Finalize(None, self.stop, exitpriority=0)  # A worker ends without atexit; others log in theirs.
+        Finalize(None, self.stop, exitpriority=0)  # Workers don't run atexit handlers.
 
     def stop(self) -> None:
-        """Write what waits, unless that takes too long; what comes later is written at once."""
+        """Flush within STOP_SECONDS. Later lines are written directly."""
         self._stopping.set()
         if self._thread is not None:
             self._thread.join(STOP_SECONDS)
             if not self._thread.is_alive():
                 self._thread = None
-                self._write_waiting()
+                self._flush()
 
     def _run(self) -> None:
         while not self._stopping.wait(FLUSH_SECONDS):
-            self._write_waiting()
-        self._write_waiting()
+            self._flush()
+        self._flush()
 
-    def _write_waiting(self) -> None:
-        for lines in self._pieces():
+    def _flush(self) -> None:
+        for lines in self._batches():
             self._send(b"".join(lines), len(lines))
 
-    def _pieces(self) -> Iterator[list[bytes]]:
-        """Yield the lines in pieces that a pipe takes as a whole, so that workers don't mix theirs.
-
-        (POSIX, write: up to PIPE_BUF bytes.) A longer line, such as a traceback, goes alone.
-        """
-        piece: list[bytes] = []
+    def _batches(self) -> Iterator[list[bytes]]:
+        """Yield batches of at most PIPE_BUF bytes, which POSIX writes atomically, and longer lines alone."""
+        batch: list[bytes] = []
         size = 0
-        for _ in range(len(self._waiting)):
-            line = self._waiting.popleft()
-            if piece and size + len(line) > PIPE_BUF:
-                yield piece
-                piece, size = [], 0
-            piece.append(line)
+        for _ in range(len(self._queue)):
+            line = self._queue.popleft()
+            if batch and size + len(line) > PIPE_BUF:
+                yield batch
+                batch, size = [], 0
+            batch.append(line)
             size += len(line)
-        if piece:
-            yield piece
+        if batch:
+            yield batch
 
     def _send(self, text: bytes, lines: int) -> None:
         rest = memoryview(text)
         try:
             while rest:
                 rest = rest[os.write(self._descriptor, rest) :]
-        except OSError:  # Nobody reads, or the disk is full: the service goes on without its log.
+        except OSError:  # The reader is gone or the disk is full: continue without the log.
             DROPPED.inc(lines)
 
 
@@ -96,12 +93,12 @@ log_writer = LogWriter(2)
 
 
 class QueuedHandler(logging.Handler):
-    """Hands what loggers write to the process's output."""
+    """Passes the records of loggers to the process's log writer."""
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
             line = self.format(record).encode(errors="replace") + b"\n"
-        except Exception:  # noqa: BLE001  The default prints the record's arguments, secrets and all.
+        except Exception:  # noqa: BLE001  The default handler prints the record's arguments, including secrets.
             place = f"{record.pathname}:{record.lineno}"
             line = f"A log message of {place} could not be formed.\n".encode()
         log_writer.write(line)

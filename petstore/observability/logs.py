@@ -1,7 +1,7 @@
-"""The form of log lines: one JSON object each, or text for people; never a secret.
+"""Log formatters: a JSON object per line, or text; both redact secrets.
 
-The process that keeps the workers forms its few lines here, too. It is meant to stay small, so nothing here
-imports Django, or the metrics library. The line of a request is made in `requests`.
+The supervisor uses them, too, so nothing here imports Django or the metrics library. Request lines are
+written by `instrumentation`.
 """
 
 import logging
@@ -12,7 +12,7 @@ import orjson
 
 from petstore.observability.redaction import redact
 
-# The id of the request that is being answered, for the lines that loggers write meanwhile.
+# The id of the current request, for lines that loggers write meanwhile.
 request_id: ContextVar[str] = ContextVar("request_id")
 
 
@@ -21,7 +21,7 @@ class JsonFormatter(logging.Formatter):
         return orjson.dumps(self.fields(record)).decode()
 
     def fields(self, record: logging.LogRecord) -> dict[str, str]:
-        """Return what the line has, each without secrets: JSON's escapes could hide the end of one."""
+        """Redact each value before it is encoded: JSON's escapes could hide the end of a secret."""
         found = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat().replace("+00:00", "Z"),
             "level": record.levelname.lower(),
@@ -31,17 +31,17 @@ class JsonFormatter(logging.Formatter):
         if (current := request_id.get(None)) is not None:
             found["request_id"] = current
         if record.exc_info:
-            found["exception"] = self.formatException(record.exc_info)  # Without the values of variables.
-        # A stray byte in a message, which Python keeps as a lone surrogate, is no text for JSON.
+            found["exception"] = self.formatException(record.exc_info)
+        # An undecodable byte is a lone surrogate in Python, which JSON can't represent.
         return {name: redact(value).encode(errors="replace").decode() for name, value in found.items()}
 
 
 class TextFormatter(JsonFormatter):
     def format(self, record: logging.LogRecord) -> str:
-        told = self.fields(record)
-        line = f"{told.pop('time')} {told.pop('level'):<8} {told.pop('event')}"
-        exception = told.pop("exception", None)
-        rest = "".join(f" {name}={value}" for name, value in told.items())
+        fields = self.fields(record)
+        line = f"{fields.pop('time')} {fields.pop('level'):<8} {fields.pop('event')}"
+        exception = fields.pop("exception", None)
+        rest = "".join(f" {name}={value}" for name, value in fields.items())
         return line + rest + (f"\n{exception}" if exception else "")
 
 

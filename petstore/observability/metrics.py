@@ -1,7 +1,7 @@
-"""What the service counts of itself, over all workers of this machine, in Prometheus form.
+"""The service's metrics, for Prometheus, summed over all workers of this machine.
 
-`manage.py serve` gives its workers a folder (PROMETHEUS_MULTIPROC_DIR) in which each keeps its numbers; any
-of them answers for all. Without it, as in tests and commands, a process speaks for itself alone.
+`manage.py serve` gives its workers a shared folder (PROMETHEUS_MULTIPROC_DIR), so any of them can report
+for all. In tests and commands, a process reports its own numbers.
 """
 
 import os
@@ -18,41 +18,41 @@ if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
     values.ValueClass = values.MultiProcessValue(lambda: Process.id)  # type: ignore[no-untyped-call]
 
 REQUESTS = Counter(
-    "petstore_http_requests_total", "Requests that were answered.", ["route", "method", "status"]
+    "petstore_http_requests_total", "Requests that were served.", ["route", "method", "status"]
 )
 REQUEST_SECONDS = Histogram(
     "petstore_http_request_duration_seconds",
-    "How long requests took, from the service's side.",
+    "Duration of requests.",
     ["route", "method"],
     buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5),
 )
 IN_FLIGHT = Gauge(
     "petstore_http_requests_in_flight",
-    "Requests that are being answered, sampled every second.",
+    "Requests in progress, sampled every second.",
     multiprocess_mode="livesum",
 )
 SHED = Counter(
     "petstore_http_requests_shed_total",
-    "Requests that got 503 unseen, because a worker had as many under way as it takes.",
+    "Requests that got 503 at once, because their worker had too many in progress.",
 )
 DECISIONS = Counter(
     "petstore_quota_decisions_total",
-    "Requests by what the quota decided, admitted or the code of the refusal, and whom they counted for.",
+    "Requests by rate-limit decision (admitted, or the error code) and by what they counted for.",
     ["outcome", "counted_for"],
 )
 KEYS_REFUSED = Counter(
-    "petstore_keys_refused_total", "Requests with a well-formed key that was refused, by why.", ["why"]
+    "petstore_keys_refused_total", "Requests with a well-formed key that was rejected, by reason.", ["why"]
 )
 BANS = Counter("petstore_bans_total", "Keys that were banned.")
 REFUSALS_NOT_KEPT = Counter(
     "petstore_refusals_not_kept_total",
-    "Refused requests that staff can't look up, because too many of their key or of all came at once.",
+    "Rejections that were not logged, because too many came at once.",
 )
 FOREIGN_REPLIES = Counter(
     "petstore_foreign_replies_total",
     "Replies about a key that came to a request with another: each got 503, and its connection was closed.",
 )
-# With a label, so that the parent of the workers, which never sets it, has no say.
+# Without its label the supervisor, which never sets it, would export a 0.
 STORE_UP = Gauge(
     "petstore_quota_store_up",
     "1 while every worker counts in this store; redis is 0 while one counts in the database instead.",
@@ -65,7 +65,7 @@ DATABASE_CONNECTIONS = Gauge(
     ["database"],
     multiprocess_mode="livesum",
 )
-WORKERS = Gauge("petstore_workers", "Processes that answer requests.", multiprocess_mode="livesum")
+WORKERS = Gauge("petstore_workers", "Processes that serve requests.", multiprocess_mode="livesum")
 BUILD = Gauge(
     "petstore_build_info",
     "1, with the versions that run.",
@@ -75,45 +75,41 @@ BUILD = Gauge(
 
 
 class DeferredUpdates:
-    """Raises numbers behind the requests in a worker, and at once elsewhere.
-
-    Many in a row take a third of the time that each would take between requests.
-    """
+    """Queues updates of metrics in a worker, to apply them in batches off the request path."""
 
     def __init__(self) -> None:
-        self._waiting: deque[tuple[Callable[[float], None], float]] = deque()
-        self._most = 0
+        self._queue: deque[tuple[Callable[[float], None], float]] = deque()
+        self._max_queued = 0
 
-    def start(self, most_waiting: int = 20_000) -> None:
-        """Let them wait for `catch_up` from now on; those beyond that many are raised at once."""
-        self._most = most_waiting
+    def start(self, max_queued: int = 20_000) -> None:
+        """Queue updates until `flush`; with `max_queued` in the queue, apply further ones immediately."""
+        self._max_queued = max_queued
 
     def stop(self) -> None:
-        """Raise those that wait, and from now on at once."""
-        self._most = 0
+        """Flush, and apply updates immediately from now on."""
+        self._max_queued = 0
         self.flush()
 
-    def add(self, number: Callable[[float], None], amount: float = 1) -> None:
-        """Raise a number: by calling it with the amount."""
-        if len(self._waiting) < self._most:
-            self._waiting.append((number, amount))
+    def add(self, update: Callable[[float], None], amount: float = 1) -> None:
+        """Call `update` with the amount, now or at the next flush."""
+        if len(self._queue) < self._max_queued:
+            self._queue.append((update, amount))
         else:
-            number(amount)
+            update(amount)
 
     def flush(self) -> None:
-        """Raise those that wait; several threads may call this."""
-        for _ in range(len(self._waiting)):
+        """Apply queued updates. Thread-safe."""
+        for _ in range(len(self._queue)):
             try:
-                number, amount = self._waiting.popleft()
-            except IndexError:  # Another thread has done so.
+                update, amount = self._queue.popleft()
+            except IndexError:  # Another thread has flushed the rest.
                 return
-            number(amount)
+            update(amount)
 
 
 deferred_updates = DeferredUpdates()
 
 
-@cache
+@cache  # Looking up the labels costs more than the update.
 def decision_counter(outcome: str, counted_for: Literal["account", "key", "address"]) -> Callable[[], None]:
-    """Return what counts such a decision; looking it up anew costs more than counting."""
     return partial(deferred_updates.add, DECISIONS.labels(outcome, counted_for).inc)

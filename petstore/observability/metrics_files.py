@@ -1,13 +1,13 @@
-"""The files in which a worker keeps its numbers, in memory that it shares with whoever reads them.
+"""The memory-mapped files of the metrics of a worker.
 
-prometheus_client makes them of holes, which get room when a number is written: on a full disk that write is
-a bus error, and the end of the worker. With their room taken at the start, no number can do that.
+prometheus_client creates them sparse. On a full disk, a write to a hole is a bus error, which kills the
+worker. Preallocating the files prevents that.
 """
 
 import os
 from pathlib import Path
 
-# More than each kind holds: labels come from closed lists (see requests.py).
+# Upper bounds: labels come from closed lists (see instrumentation.py).
 BYTES = {
     "counter": 512 * 1024,
     "histogram": 1024 * 1024,
@@ -18,20 +18,20 @@ BYTES = {
 
 
 class Process:
-    """This process: prometheus_client would ask the kernel for its id with each number."""
+    """The cached process id; prometheus_client would call getpid for each update."""
 
     id = os.getpid()
 
     @classmethod
-    def look(cls) -> None:
+    def refresh(cls) -> None:
         cls.id = os.getpid()
 
 
-os.register_at_fork(after_in_child=Process.look)
+os.register_at_fork(after_in_child=Process.refresh)
 
 
 def preallocate() -> None:
-    """Make this process's files, with their room. Raises OSError where there is none."""
+    """Allocate this process's files. Raises OSError if the disk is full."""
     folder = os.environ.get("PROMETHEUS_MULTIPROC_DIR")
     if not folder:
         return

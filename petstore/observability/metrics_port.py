@@ -1,6 +1,6 @@
-"""The numbers of all workers, and a port of their own for them (METRICS_PORT).
+"""Serves the metrics of all workers on a port of their own (METRICS_PORT).
 
-The process that keeps the workers serves that port, so nothing here imports Django.
+It runs in the supervisor, so nothing here imports Django.
 """
 
 import os
@@ -21,7 +21,7 @@ from prometheus_client.registry import CollectorRegistry
 
 
 class AllWorkers(CollectorRegistry):
-    """The numbers of every worker; the state of those that died counts no more."""
+    """The metrics of every worker; gauges of dead workers are dropped."""
 
     def __init__(self, folder: str) -> None:
         super().__init__()
@@ -37,13 +37,13 @@ class AllWorkers(CollectorRegistry):
 
 
 class SixServer(ThreadingWSGIServer):
-    """For a host that is an IPv6 address."""
+    """An IPv6 server."""
 
     address_family = socket.AF_INET6
 
 
 class QuietHandler(WSGIRequestHandler):
-    """Logs no request; a client that sends nothing is cut off after 5 s."""
+    """Logs no requests, and closes silent connections after 5 s."""
 
     timeout = 5
 
@@ -51,9 +51,9 @@ class QuietHandler(WSGIRequestHandler):
 
 
 def serve_metrics(host: str, port: int, allow_from: Iterable[str]) -> ThreadingWSGIServer:
-    """Serve the numbers of all workers, in a thread, to these networks. Raises OSError for a taken port.
+    """Serve the metrics in a thread, to these networks. Raises OSError if the port is taken.
 
-    The peer's own address decides: nobody's X-Forwarded-For is believed here.
+    The peer's address decides; X-Forwarded-For is ignored.
     """
     networks = [ip_network(network) for network in allow_from]
     page = make_wsgi_app(AllWorkers(os.environ["PROMETHEUS_MULTIPROC_DIR"]))
@@ -61,13 +61,13 @@ def serve_metrics(host: str, port: int, allow_from: Iterable[str]) -> ThreadingW
     def application(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         address = ip_address(environ["REMOTE_ADDR"].removeprefix("::ffff:"))
         if environ["PATH_INFO"] == "/metrics" and any(address in network for network in networks):
-            answer: Iterable[bytes] = page(environ, start_response)
-            return answer
+            response: Iterable[bytes] = page(environ, start_response)
+            return response
         start_response("404 Not Found", [("Content-Type", "text/plain")])
         return [b"There is no such page.\n"]
 
     kind = SixServer if ":" in host else ThreadingWSGIServer
     server = make_server(host, port, application, kind, QuietHandler)
-    os.register_at_fork(after_in_child=server.socket.close)  # A worker has nothing to do with it.
+    os.register_at_fork(after_in_child=server.socket.close)  # Workers must not hold it.
     threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
     return server

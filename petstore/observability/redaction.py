@@ -1,8 +1,8 @@
-"""Takes secrets out of text that will be logged, whoever wrote it: a library, an exception, a client."""
+"""Removes secrets from text that will be logged."""
 
 import re
 
-# Repetitions are bounded where a text could otherwise make a search slow.
+# Repetitions are bounded to avoid quadratic matching.
 RULES: tuple[tuple[re.Pattern[str], str], ...] = (
     # Headers, to the end of the line.
     (re.compile(r"""(\b(?:set-)?cookie["']?\s*[:=]\s*)[^\r\n]+""", re.IGNORECASE), r"\1***"),
@@ -16,9 +16,9 @@ RULES: tuple[tuple[re.Pattern[str], str], ...] = (
         ),
         r"\1***",
     ),
-    # The password of a URL, up to the last @: it may hold one itself.
+    # The password of a URL, up to the last @, since it may contain one.
     (re.compile(r"(://[^\s:/?#@]{0,256}:)\S{1,512}@"), r"\1***@"),
-    # An API key (accounts/keys/key_format.py), also cut or percent-encoded; its public id is no secret.
+    # An API key (accounts/keys/key_format.py), also truncated or percent-encoded. The public id stays.
     (
         re.compile(
             r"(psk(?:_|%5f)(?:live|test)(?:_|%5f)(?:[0-9a-z]{14}(?:_|%5f))?)[\w%.~-]*", re.IGNORECASE
@@ -29,7 +29,7 @@ RULES: tuple[tuple[re.Pattern[str], str], ...] = (
 
 
 def redact(text: str) -> str:
-    """Return the text with passwords, tokens, cookies and keys replaced by `***`."""
+    """Replace passwords, tokens, cookies and keys with `***`."""
     for rule, replacement in RULES:
         text = rule.sub(replacement, text)
     return text

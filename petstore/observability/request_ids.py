@@ -1,4 +1,4 @@
-"""The ids of requests (D29)."""
+"""Request ids (D29)."""
 
 import re
 from random import getrandbits
@@ -7,5 +7,5 @@ WELL_FORMED = re.compile(r"[A-Za-z0-9._~-]{1,128}")
 
 
 def request_id(sent: str) -> str:
-    """Return the id that a client sent, if it is well-formed, or a new one."""
+    """Return the client's id if it is well-formed, else a new one."""
     return sent if WELL_FORMED.fullmatch(sent) else f"{getrandbits(128):032x}"

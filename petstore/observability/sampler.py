@@ -1,4 +1,4 @@
-"""What a worker does beside its requests, so that operators see it."""
+"""A worker's thread that samples gauges and flushes deferred metrics."""
 
 import platform
 import threading
@@ -16,24 +16,24 @@ from petstore.observability.instrumentation import in_flight
 from petstore.observability.log_writer import log_writer
 from petstore.observability.metrics import BUILD, DATABASE_CONNECTIONS, IN_FLIGHT, WORKERS, deferred_updates
 
-FLUSH_SECONDS = 0.2  # Seconds: what a worker that is killed has not counted.
-FLUSHES_PER_SAMPLE = 5  # Times that.
+FLUSH_SECONDS = 0.2  # A killed worker loses the updates of that time.
+FLUSHES_PER_SAMPLE = 5
 
 
 class Connections:
-    """The database connections that this process has opened and not closed."""
+    """Counts the open database connections of this process."""
 
     def __init__(self) -> None:
         self._opened: WeakSet[BaseDatabaseWrapper] = WeakSet()
-        self._lock = threading.Lock()  # A set must not grow while it is read.
+        self._lock = threading.Lock()  # A set must not change during iteration.
 
     def add(self, connection: BaseDatabaseWrapper, **kwargs: Any) -> None:
-        """Note a connection: a receiver of Django's signal `connection_created`."""
+        """Receive Django's signal `connection_created`."""
         with self._lock:
             self._opened.add(connection)
 
     def count(self) -> dict[str, int]:
-        """Return how many there are of each database, by its alias in the settings."""
+        """Return the number of open connections by database alias."""
         found = dict.fromkeys(settings.DATABASES, 0)
         with self._lock:
             for wrapper in self._opened:
@@ -45,11 +45,11 @@ class Connections:
 connections = Connections()
 
 
-def observe() -> None:
-    """Write the log to standard output from now on, and sample."""
+def start() -> None:
+    """Start the log writer and the sampling thread."""
     log_writer.start(descriptor=1)
     deferred_updates.start()
-    Finalize(None, deferred_updates.stop, exitpriority=0)  # A worker ends without atexit.
+    Finalize(None, deferred_updates.stop, exitpriority=0)  # Workers don't run atexit handlers.
     connection_created.connect(connections.add)
     WORKERS.set(1)
     version = settings.SPECTACULAR_SETTINGS["VERSION"]
@@ -58,7 +58,6 @@ def observe() -> None:
 
 
 def run() -> None:
-    """Take, all the time, the numbers that requests would pay for."""
     while True:
         IN_FLIGHT.set(in_flight())
         for alias, number in connections.count().items():

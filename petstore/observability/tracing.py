@@ -1,8 +1,8 @@
-"""Spans for OpenTelemetry, where OTEL_EXPORTER_OTLP_ENDPOINT names a collector; else nothing is loaded.
+"""Spans for OpenTelemetry. Nothing is loaded unless OTEL_EXPORTER_OTLP_ENDPOINT is set.
 
-OpenTelemetry's own instrumentation of Django asks for the Host of each request, which raises for one that
-is not in ALLOWED_HOSTS: under /v1 any is served. It also knows no route there, and records query strings.
-What a span says here, the log says too, under the names of OpenTelemetry's semantic conventions for HTTP.
+OpenTelemetry's instrumentation for Django does not fit: it calls `get_host`, which raises for hosts outside
+ALLOWED_HOSTS (any host is served under /v1), knows no route there, and records query strings. These spans
+have the same content as the log, named by the semantic conventions for HTTP.
 """
 
 from collections.abc import Callable
@@ -15,12 +15,12 @@ from petstore.observability import logs
 from petstore.observability.instrumentation import ResponseT, metrics_of
 from petstore.observability.redaction import redact
 
-# Characters. OpenTelemetry takes longer ones, in quadratic time, and logs what it can't read.
+# Characters. OpenTelemetry parses longer ones in quadratic time, and logs malformed ones.
 MAX_HEADER_LENGTHS = {"traceparent": 64, "tracestate": 512}
 
 
 def start_tracing() -> None:
-    """Send spans from now on, as OpenTelemetry's own variables say, and the last ones at the end."""
+    """Export spans from now on, as OpenTelemetry's own variables say, and flush them at exit."""
     if not settings.OTEL_EXPORTER_OTLP_ENDPOINT:
         return
     from opentelemetry import trace
@@ -32,11 +32,11 @@ def start_tracing() -> None:
     provider = TracerProvider(resource=Resource.create({"service.name": "petstore"}))
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     trace.set_tracer_provider(provider)
-    Finalize(None, provider.shutdown, exitpriority=1)  # A worker process ends without atexit.
+    Finalize(None, provider.shutdown, exitpriority=1)  # Workers don't run atexit handlers.
 
 
 def traced(get_response: Callable[[HttpRequest], ResponseT]) -> Callable[[HttpRequest], ResponseT]:
-    """Return what gives each request a span, which continues the caller's trace (W3C Trace Context)."""
+    """Wrap a handler so that each request has a span in the client's trace (W3C Trace Context)."""
     if not settings.OTEL_EXPORTER_OTLP_ENDPOINT:
         return get_response
     from opentelemetry import trace

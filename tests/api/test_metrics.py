@@ -113,25 +113,25 @@ def test_request_is_in_flight_until_it_is_answered(client: Any, monkeypatch: pyt
 
 
 def test_numbers_wait_for_a_calmer_moment_and_none_is_lost() -> None:
-    deferred_updates, raised = DeferredUpdates(), [0.0]
+    deferred_updates, counted = DeferredUpdates(), [0.0]
 
     def add(amount: float) -> None:
-        raised[0] += amount
+        counted[0] += amount
 
     deferred_updates.add(add)
-    assert raised == [1]  # At once, where nobody catches up.
-    deferred_updates.start(most_waiting=2)
+    assert counted == [1]  # At once, where nobody catches up.
+    deferred_updates.start(max_queued=2)
     deferred_updates.add(add, 10)
     deferred_updates.add(add, 10)
-    assert raised == [1]
+    assert counted == [1]
     deferred_updates.add(add, 100)
-    assert raised == [101]  # At once, where too many wait.
+    assert counted == [101]  # At once, where too many wait.
     deferred_updates.flush()
-    assert raised == [121]
+    assert counted == [121]
     deferred_updates.add(add, 10)
     deferred_updates.stop()
     deferred_updates.add(add)
-    assert raised == [132]
+    assert counted == [132]
 
 
 # --- The quota, the database ---------------------------------------------------------------------
