@@ -16,7 +16,7 @@ class AccountsConfig(AppConfig):
         from petstore.api.pipeline import ApiPipeline, Steps
 
         ApiPipeline.steps = Steps(
-            check_form=authentication.read_key,
+            check_key_format=authentication.read_key,
             authenticate=authentication.authenticate,
             throttle=throttle.throttle,
             note_missing_scope=rejections.note_missing_scope,

@@ -1,7 +1,7 @@
-"""What programs ask for: the API, and the probes of load balancers and of Prometheus.
+"""The URLs for programs: the API and the probes.
 
-A worker that nobody has asked for a page knows only these, and so has loaded neither the back office nor
-the documentation (see "Memory" in docs/operating.md).
+A worker that serves no pages loads only these, and neither the back office nor the documentation (see
+"Memory" in docs/operating.md).
 """
 
 from django.urls import path, re_path

@@ -1,4 +1,4 @@
-"""The whole map of the service."""
+"""All URLs of the service."""
 
 from functools import partial
 
@@ -15,7 +15,7 @@ from petstore.health.views import Status
 from petstore.site import docs, home, search, well_known
 from petstore.site.error_pages import error_page
 
-admin.autodiscover()  # In a worker nothing has loaded it before the first page.
+admin.autodiscover()  # A worker loads it with its first page.
 
 urlpatterns = [
     *api_urls.urlpatterns,

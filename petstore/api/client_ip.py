@@ -1,4 +1,4 @@
-"""Who is on the other end of the connection, as far as our own proxies can be believed."""
+"""The client's address, as far as trusted proxies report it."""
 
 import re
 from functools import lru_cache
@@ -9,22 +9,21 @@ from django.http import HttpRequest
 
 Address = IPv4Address | IPv6Address
 
-NO_ADDRESS = IPv4Address("0.0.0.0")  # noqa: S104  Not bound to: the peer of a Unix socket has no address.
+NO_ADDRESS = IPv4Address("0.0.0.0")  # noqa: S104  Never bound to: stands for the peer of a Unix socket.
 WITH_PORT = re.compile(r"\[([^\]]+)\](?::\d+)?|([0-9.]+):\d+")
 
 
-MAX_LENGTH = 64  # Characters: an IPv6 address with zone index and port is shorter.
+MAX_LENGTH = 64  # Characters; enough for an IPv6 address with zone index and port.
 
 
 def parse(text: str) -> Address | None:
-    """Return the address in one X-Forwarded-For element, or None; a port is dropped."""
+    """Parse one X-Forwarded-For element, ignoring a port. Returns None if it is not an address."""
     text = text.strip()
     return parse_cached(text) if len(text) <= MAX_LENGTH else None
 
 
 @lru_cache(maxsize=4096)
 def parse_cached(text: str) -> Address | None:
-    """Return the address in a text without blanks around it, or None."""
     if match := WITH_PORT.fullmatch(text):
         text = match[1] or match[2]
     try:
@@ -38,11 +37,11 @@ def parse_cached(text: str) -> Address | None:
 
 
 def client_address(request: HttpRequest) -> Address:
-    """Return the client's address.
+    """Return the client's address (D25).
 
-    X-Forwarded-For counts only as far as `TRUSTED_PROXY_COUNT` proxies, from the right: what stands
-    further left was written by the client (D25). An element that is no address ends the search, and
-    the nearest hop that is known stands for the client: `check_head` rejects such a request.
+    Only the last TRUSTED_PROXY_COUNT elements of X-Forwarded-For count; the rest is client input. At a
+    malformed element the search stops, and the nearest known hop is used: `check_head` rejects such
+    requests.
     """
     address = parse(request.META.get("REMOTE_ADDR", "")) or NO_ADDRESS
     for hop in trusted_hops(request):
@@ -54,18 +53,17 @@ def client_address(request: HttpRequest) -> Address:
 
 
 def trusted_hops(request: HttpRequest) -> list[str]:
-    """Return what the trusted proxies wrote into X-Forwarded-For, the nearest first."""
+    """Return the elements of X-Forwarded-For that trusted proxies wrote, nearest first."""
     count = settings.TRUSTED_PROXY_COUNT
     hops: list[str] = request.META.get("HTTP_X_FORWARDED_FOR", "").rsplit(",", count)
     return hops[: -count - 1 : -1]
 
 
 def client_network(request: HttpRequest) -> str:
-    """Return what one client without a key is counted by: its IPv4 address or its IPv6 /64."""
+    """Return the network of the anonymous limit: an IPv4 address or an IPv6 /64."""
     return network_of(client_address(request))
 
 
 def network_of(address: Address) -> str:
-    """Return the network that counts as one client."""
     prefix = 64 if address.version == 6 else 32
     return str(ip_network((address, prefix), strict=False))

@@ -1,4 +1,4 @@
-"""The closed catalogue of error codes (D30) and the one place that makes an Error body (D29)."""
+"""The closed catalog of error codes (D30), and the Error bodies (D29)."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -19,11 +19,11 @@ from petstore.observability import logs
 
 logger = logging.getLogger(__name__)
 
-RETRY_SECONDS = 2  # What a client waits before it tries again after 503.
+RETRY_SECONDS = 2  # Retry-After of a 503.
 
 
 class ErrorCode(Enum):
-    """Each code with its HTTP status and its sentence: what happened, and what to do next."""
+    """Each code with its HTTP status and a sentence: what happened, and what to do next."""
 
     def __init__(self, status: int, sentence: str) -> None:
         self.status = status
@@ -31,7 +31,7 @@ class ErrorCode(Enum):
 
     @property
     def value(self) -> str:
-        """The code: the name in lower case."""
+        """The name in lower case."""
         return self.name.lower()
 
     MISSING_API_KEY = 401, "No API key was sent. Send it as `Authorization: Bearer <key>`."
@@ -82,7 +82,7 @@ class ErrorCode(Enum):
 
 
 class Detail(TypedDict):
-    """One problem of a body (D29)."""
+    """One problem in a body (D29)."""
 
     field: str
     code: str
@@ -90,7 +90,7 @@ class Detail(TypedDict):
 
 
 class ApiError(exceptions.APIException):
-    """An answer of 400 or above. Carries its code, and headers and details where it has them."""
+    """An error response, with its code and optional headers and details."""
 
     def __init__(
         self,
@@ -111,18 +111,18 @@ class ApiError(exceptions.APIException):
 
 
 def error_body(code: ErrorCode, message: str = "", details: Sequence[Detail] = ()) -> dict[str, Any]:
-    """Return the contract's Error: {code, message, status}, and `details` where there are any."""
+    """Build the contract's Error."""
     body = {"code": code.value, "message": message or code.sentence, "status": code.status}
     return body | ({"details": list(details)} if details else {})
 
 
 def help_link(code: ErrorCode) -> str:
-    """Return the Link header that leads to what the documentation says of a code."""
+    """Build the Link header to the documentation of a code."""
     return link(page_url(f"docs/errors#{code.value}"), "help")
 
 
 def error_response(exc: Exception) -> Response:
-    """Answer whatever was raised with an Error."""
+    """Convert an exception to an Error response."""
     error = exc if isinstance(exc, ApiError) else as_api_error(exc)
     if error.error.status >= 500:
         log_failure(exc, error.error)
@@ -132,7 +132,10 @@ def error_response(exc: Exception) -> Response:
 
 
 def log_failure(exc: Exception, error: ErrorCode) -> None:
-    """Log a bug with its traceback, a failing database in one line, nothing that its watch has logged."""
+    """Log a bug with its traceback, and a database failure in one line.
+
+    An outage is not logged per request; the database monitor has logged it.
+    """
     request_id = logs.request_id.get(None)
     if error is ErrorCode.INTERNAL_ERROR:
         logger.error("%s on request %s", error.value, request_id, exc_info=exc)
@@ -142,7 +145,7 @@ def log_failure(exc: Exception, error: ErrorCode) -> None:
 
 
 def as_api_error(exc: Exception) -> ApiError:
-    """Translate what Django, DRF and the database raise. What is not known here is a bug: 500."""
+    """Translate exceptions of Django, DRF and the database. An unknown exception is a bug: 500."""
     match exc:
         case exceptions.ValidationError():
             return validation_error(exc)
@@ -158,21 +161,21 @@ def as_api_error(exc: Exception) -> ApiError:
             return ApiError(ErrorCode.PAYLOAD_TOO_LARGE)
         case SuspiciousOperation():  # For one, too many query parameters.
             return ApiError(ErrorCode.INVALID_PARAMETER, "The query string is not acceptable.")
-        # An IntegrityError that no view expected comes of two requests at once: the next try finds out.
+        # An IntegrityError that no view handles is a race between two requests: a retry resolves it.
         case OperationalError() | InterfaceError() | IntegrityError():
             retry = {"Retry-After": str(RETRY_SECONDS)}
             return ApiError(ErrorCode.SERVICE_UNAVAILABLE, headers=retry)
-        case DatabaseError() if ended_the_connection(exc.__cause__):
+        case DatabaseError() if closed_connection(exc.__cause__):
             return ApiError(ErrorCode.SERVICE_UNAVAILABLE, headers={"Retry-After": str(RETRY_SECONDS)})
         case _:
             return ApiError(ErrorCode.INTERNAL_ERROR)
 
 
-def ended_the_connection(cause: BaseException | None) -> bool:
-    """Tell whether an error of PostgreSQL that isn't operational by its class leads to a new connection.
+def closed_connection(cause: BaseException | None) -> bool:
+    """Tell whether a non-operational error of PostgreSQL closes the connection.
 
-    The server has become a standby, or has ended a transaction that stood still; or the connection broke in
-    the middle of an answer, of which libpq makes a result that has no SQLSTATE, and psycopg the bare class.
+    The server has become a standby, or an idle transaction has timed out, or the connection broke in the
+    middle of a response: libpq reports that without an SQLSTATE, and psycopg raises the bare DatabaseError.
     """
     known = isinstance(cause, ReadOnlySqlTransaction | IdleInTransactionSessionTimeout)
     return known or type(cause) is psycopg.DatabaseError
@@ -182,7 +185,7 @@ DETAIL_CODES = {"required": ErrorCode.MISSING_FIELD, "unknown_category": ErrorCo
 
 
 def validation_error(exc: exceptions.ValidationError) -> ApiError:
-    """Turn a serializer's findings into one Error that names all of them at once."""
+    """Convert a serializer's errors to one Error that lists all of them."""
     found = exc.get_full_details()
     if not isinstance(found, dict) or "non_field_errors" in found:
         return ApiError(ErrorCode.MALFORMED_JSON, "The body must be a JSON object.")

@@ -1,4 +1,4 @@
-"""Keyset pages: the next one starts after the last id, so every page costs the same (D9)."""
+"""Keyset pagination: the next page starts after the last id, so deep pages cost no more (D9)."""
 
 from __future__ import annotations
 
@@ -22,39 +22,38 @@ MAX_CACHED_QUERY = 250  # Characters of a query string.
 
 
 class PageQuery(NamedTuple):
-    """What a query string asks for."""
+    """A parsed query string."""
 
-    where: dict[str, Any]  # Of a `Read`.
+    where: dict[str, Any]  # Conditions of a `Read`.
     limit: int
     filters: tuple[tuple[str, str], ...]  # As the next page's URL repeats them.
 
 
 class KeysetPagination(BasePagination):
-    """A bare array of rows in ascending `id`; the next page's URL is in the Link header.
+    """Pages are bare arrays in ascending order of `id`; the next page's URL is in the Link header.
 
-    The cursor is the last id, signed for its path, so a changed one is refused rather than obeyed.
+    The cursor is the last id, signed for its path, so that clients can't forge one.
     """
 
     next_url: str | None = None
 
     def __init__(self, using: str = DEFAULT_DB_ALIAS) -> None:
-        """Take the name of the database that is read."""
+        """Read from the database with this alias."""
         self._using = using
 
     def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list[Any]:
-        """Return those of a `Read` that the view's filters keep, one page of them. Raises ApiError 400."""
+        """Return one page of a `Read`, filtered by the query string. Raises ApiError 400."""
         path, query = request.path_info, request.META.get("QUERY_STRING", "")
-        read = parse_page_query if len(query) <= MAX_CACHED_QUERY else parse_page_query.__wrapped__
-        asked = read(view.filters, path, query)
-        rows: list[Any] = queryset.where(**asked.where).first(asked.limit + 1, self._using)
-        if len(rows) > asked.limit:
+        parse = parse_page_query if len(query) <= MAX_CACHED_QUERY else parse_page_query.__wrapped__
+        page = parse(view.filters, path, query)
+        rows: list[Any] = queryset.where(**page.where).first(page.limit + 1, self._using)
+        if len(rows) > page.limit:
             rows.pop()
-            # From BASE_URL and never from the Host header (D10).
-            self.next_url = page_url(settings.BASE_URL, path, asked.filters, asked.limit, rows[-1]["id"])
+            # Never from the Host header (D10).
+            self.next_url = page_url(settings.BASE_URL, path, page.filters, page.limit, rows[-1]["id"])
         return rows
 
     def get_paginated_response(self, data: list[Any]) -> Any:
-        """Return the page, with `Link: rel="next"` if another follows."""
         headers = {"Link": f'<{self.next_url}>; rel="next"'} if self.next_url else {}
         return Response(data, headers=headers)
 
@@ -85,9 +84,9 @@ class KeysetPagination(BasePagination):
         ]
 
 
-@lru_cache(maxsize=1024)  # Clients ask for the same again, and reading it took a tenth of a request.
+@lru_cache(maxsize=1024)
 def parse_page_query(filters: Filters, path: str, query: str) -> PageQuery:
-    """Return what a query string (as WSGI has it) asks for. Raises ApiError 400."""
+    """Parse a query string (Latin-1, as in WSGI). Raises ApiError 400."""
     parameters = QueryDict(query.encode("latin-1"))
     values = filter_values(parameters, filters)
     where = {one.column: value for one, value in values.items()}
@@ -99,7 +98,7 @@ def parse_page_query(filters: Filters, path: str, query: str) -> PageQuery:
 
 
 def cursor_in(parameters: QueryDict, path: str) -> int | None:
-    """Return the id that a page begins after, or None without a cursor. Raises ApiError 400."""
+    """Return the id that the page starts after, or None without a cursor. Raises ApiError 400."""
     cursor = single(parameters, "cursor")
     if cursor is None:
         return None
@@ -111,9 +110,9 @@ def cursor_in(parameters: QueryDict, path: str) -> int | None:
         ) from None
 
 
-@lru_cache(maxsize=1024)  # First pages are asked for most, and signing took a tenth of a request.
+@lru_cache(maxsize=1024)  # Signing is slow, and first pages are requested most.
 def page_url(base: str, path: str, filters: tuple[tuple[str, str], ...], limit: int, last_id: int) -> str:
-    """Return the URL of the page after an id."""
+    """Build the URL of the page after an id."""
     query = [*filters, ("limit", str(limit)), ("cursor", cursor_after(path, last_id))]
     return f"{base}{path.removeprefix('/v1')}?{urlencode(query)}"
 
@@ -124,5 +123,5 @@ def cursor_after(path: str, last_id: int) -> str:
 
 @cache
 def signer(path: str) -> Signer:
-    """Return the signer of one list's cursors: a cursor of pets is none of orders."""
+    """Return the signer of one list: a cursor is valid for one path only."""
     return Signer(sep=".", salt=f"petstore.cursor:{path}")

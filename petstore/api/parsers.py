@@ -1,4 +1,4 @@
-"""Strict JSON in, and nothing else: DRF's parser and negotiation."""
+"""Strict JSON: DRF's parser and content negotiation."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,12 +15,11 @@ from petstore.api.errors import ApiError, ErrorCode
 
 
 def malformed(reason: str) -> ApiError:
-    """Return the Error for a body that is not acceptable JSON."""
     return ApiError(ErrorCode.MALFORMED_JSON, f"The body is not valid JSON: {reason}.")
 
 
 def unique_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Build an object; a name that comes twice is refused (RFC 8259 section 4 leaves it open)."""
+    """Build an object. Duplicate names are rejected (RFC 8259 section 4 leaves them open)."""
     members = dict(pairs)
     if len(members) != len(pairs):
         raise malformed("an object has two members of one name")
@@ -28,17 +27,17 @@ def unique_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def reject_constant(name: str) -> None:
-    """Refuse NaN and the infinities, which Python's parser would take."""
+    """Reject NaN and the infinities, which Python's parser accepts."""
     raise malformed(f"{name} is not JSON")
 
 
 def integer(digits: str) -> int | Decimal:
-    """Read an integer of any length; Python itself refuses to convert very long ones."""
+    """Parse an integer of any length; `int` rejects very long ones."""
     return int(digits) if len(digits) <= 20 else Decimal(digits)
 
 
 def number(text: str) -> Decimal:
-    """Read a number with a point or exponent, exactly. One that no Decimal can hold is infinite."""
+    """Parse a number with a point or exponent exactly. What no Decimal can hold becomes infinite."""
     try:
         return Decimal(text)
     except InvalidOperation:
@@ -46,21 +45,21 @@ def number(text: str) -> Decimal:
 
 
 def strings(value: Any) -> Iterator[str]:
-    """Yield every string in a JSON value, member names too."""
-    waiting = [value]
-    while waiting:
-        value = waiting.pop()
+    """Yield every string in a JSON value, including member names."""
+    stack = [value]
+    while stack:
+        value = stack.pop()
         if isinstance(value, str):
             yield value
         elif isinstance(value, list):
-            waiting.extend(value)
+            stack.extend(value)
         elif isinstance(value, dict):
-            waiting.extend(value.keys())
-            waiting.extend(value.values())
+            stack.extend(value.keys())
+            stack.extend(value.values())
 
 
 def check_strings(value: Any) -> None:
-    """Refuse what JSON can escape but no database can keep: NUL and lone surrogates."""
+    """Reject what JSON can escape but no database can store: NUL and lone surrogates."""
     for string in strings(value):
         if "\0" in string:
             raise malformed("a string has a NUL character")
@@ -74,10 +73,10 @@ DECODER = json.JSONDecoder(
 
 
 def parse_json(body: bytes) -> Any:
-    """Return the value of a JSON text. Numbers with a point or exponent are exact Decimals.
+    """Parse a JSON text. Numbers with a point or exponent become exact Decimals.
 
-    Raises ApiError `malformed_json` for whatever RFC 8259 doesn't allow, and for what it leaves open and
-    parsers read differently: doubled member names, NUL, lone surrogates.
+    Raises ApiError `malformed_json` for what RFC 8259 forbids, and for what it leaves open and parsers read
+    differently: duplicate member names, NUL, lone surrogates.
     """
     try:
         text = body.decode("utf-8")
@@ -88,13 +87,13 @@ def parse_json(body: bytes) -> Any:
         raise malformed("it is nested too deeply") from None
     except json.JSONDecodeError as error:
         raise malformed(f"see line {error.lineno}, column {error.colno}") from None
-    if "\\u" in text:  # NUL and lone surrogates can only come as escapes.
+    if "\\u" in text:  # NUL and lone surrogates can only occur as escapes.
         check_strings(value)
     return value
 
 
 class StrictJSONParser(BaseParser):
-    """Reads `application/json` in UTF-8, up to 64 KiB."""
+    """Accepts `application/json` in UTF-8, up to 64 KiB."""
 
     media_type = "application/json"
 
@@ -115,14 +114,14 @@ class StrictJSONParser(BaseParser):
 
 
 class JsonRequest(Request):
-    """DRF's request, whose body is one JSON value. DRF itself would look for forms and files as well."""
+    """A DRF request whose body is one JSON value. DRF's own would also look for forms and files."""
 
     _full_data: Any
     negotiator: BaseContentNegotiation
 
     @property
     def data(self) -> Any:
-        """The body's value, or {} if there is none. Raises what the parser raises, the first time."""
+        """The body's value; {} if there is none. The first access raises what the parser raises."""
         if self._full_data is Empty:
             self._full_data = {}
             if self.stream is not None:
@@ -134,10 +133,9 @@ class JsonRequest(Request):
 
 
 class AlwaysJSON(BaseContentNegotiation):
-    """Chooses the parser. Nobody chooses by Accept: the answer is always `application/json` (D2)."""
+    """Selects the parser. Accept is ignored: responses are always `application/json` (D2)."""
 
     def select_parser(self, request: Request, parsers: Iterable[BaseParser]) -> BaseParser | None:
-        """Return the JSON parser if the body says that it is JSON."""
         sent = (request.content_type or "").partition(";")[0].strip().lower()
         parser = next(iter(parsers))
         return parser if sent == parser.media_type else None

@@ -1,6 +1,7 @@
-"""Query parameters, read strictly: each at most once, and only as documented (D6).
+"""Query parameters, parsed strictly: each at most once, and only as documented (D6).
 
-The filters of lists are declared once: their check, the Link header, the document and tests follow.
+The filters of a list are declared once. Validation, the Link header, the OpenAPI document and tests use
+that declaration.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ def invalid_parameter(message: str) -> ApiError:
 
 
 def single(query: QueryDict, name: str) -> str | None:
-    """Return the parameter's value, or None if it was not sent."""
+    """Return the value, or None if it was not sent. Raises ApiError 400 if it was repeated."""
     values = query.getlist(name)
     if len(values) > 1:
         raise invalid_parameter(f"`{name}` was sent {len(values)} times. Send it once.")
@@ -29,7 +30,7 @@ def single(query: QueryDict, name: str) -> str | None:
 
 
 def bounded(query: QueryDict, name: str, default: int, minimum: int, maximum: int) -> int:
-    """Return a whole number within the bounds, both included."""
+    """Return a whole number within the bounds, both inclusive. Raises ApiError 400."""
     value = single(query, name)
     if value is None:
         return default
@@ -40,15 +41,15 @@ def bounded(query: QueryDict, name: str, default: int, minimum: int, maximum: in
 
 @dataclass(frozen=True)
 class Filter:
-    """A query parameter that keeps those rows of a list that have its value: a word, or an id."""
+    """A query parameter that selects the rows with its value: a word, or an id."""
 
-    name: str  # Of the parameter, and of the member of each row that it is compared with.
-    sentence: str  # What the OpenAPI document says of it.
+    name: str  # Of the parameter and of the member.
+    sentence: str  # For the OpenAPI document.
     column: str  # Of the model.
-    choices: type[TextChoices] | None = None  # The words that it takes. None: it takes any int64.
+    choices: type[TextChoices] | None = None  # The accepted words; None for any int64.
 
     def read(self, text: str) -> Any:
-        """Return the value that was sent. Raises ApiError 400."""
+        """Parse the value. Raises ApiError 400."""
         value: Any
         if self.choices is None:
             value, wanted = int64.int64(text), "a whole number from -2^63 to 2^63 - 1"
@@ -60,9 +61,9 @@ class Filter:
         return value
 
     def parameter(self) -> dict[str, Any]:
-        """Return it for the OpenAPI document, with an example that some row of the demo has."""
+        """Describe it for the OpenAPI document, with an example that the demo's data has."""
         schema: dict[str, Any] = int64.SCHEMA
-        if self.choices is not None:  # Answers have the same words.
+        if self.choices is not None:  # Responses use the same schema.
             schema = {"$ref": f"#/components/schemas/{self.choices.__name__}"}
         example = 1 if self.choices is None else str(self.choices.values[0])
         described = {"schema": schema, "description": self.sentence, "example": example}
@@ -73,6 +74,6 @@ Filters = tuple[Filter, ...]
 
 
 def filter_values(query: QueryDict, filters: Filters) -> dict[Filter, Any]:
-    """Return the value of each filter that was sent, in the order in which the list declares them."""
+    """Return the value of each filter that was sent, in the order of declaration. Raises ApiError 400."""
     texts = {one: single(query, one.name) for one in filters}
     return {one: one.read(text) for one, text in texts.items() if text is not None}

@@ -1,4 +1,4 @@
-"""The checks of a request's head that come before anything parses it, for the API and for pages."""
+"""Checks of a request's head before anything parses it, for the API and for pages."""
 
 from django.conf import settings
 from django.http import HttpRequest
@@ -7,12 +7,12 @@ from petstore.api.client_ip import parse, trusted_hops
 from petstore.api.errors import ApiError, ErrorCode
 
 MAX_HEADER_LENGTH = 8_192  # Bytes of a header, its lines together (D30).
-MAX_CONTENT_TYPE_LENGTH = 256  # Python's parser of its parameters takes quadratic time.
+MAX_CONTENT_TYPE_LENGTH = 256  # Bytes; its parameters are parsed in quadratic time.
 
-# The value of a header that the server can't decode: as WSGI has it, a character of Latin-1, and no ASCII.
+# Stands for a value that granian can't decode; never valid, since values are ASCII.
 UNREADABLE = "\xff"
-PROBLEM = "petstore.problem"  # In META: the arguments of the ApiError that rejects a malformed head.
-BODY_ERROR = "petstore.body_error"  # In META: the ApiError that tells why there is no body.
+PROBLEM = "petstore.problem"  # META key: arguments of the ApiError for a malformed head.
+BODY_ERROR = "petstore.body_error"  # META key: the ApiError of a body that failed to arrive.
 
 COOKIES_UNREADABLE = (
     "Your browser sent a cookie with characters that can't be read, so you are signed out. "
@@ -25,7 +25,7 @@ def invalid_header(message: str) -> tuple[ErrorCode, str]:
 
 
 def too_long(header: str) -> tuple[ErrorCode, str]:
-    """Return the problem of a header, whose name is in lower case."""
+    """Describe the problem of a header, whose name is in lower case."""
     is_cookie = header == "cookie"
     to_do = "Delete the cookies of this site, then try again." if is_cookie else "Send a shorter one."
     return ErrorCode.HEADERS_TOO_LARGE, f"The header {header[:64]} is longer than 8,192 bytes. {to_do}"
@@ -37,7 +37,7 @@ FORWARDED = invalid_header(
 
 
 def check_head(request: HttpRequest) -> None:
-    """Raise ApiError 431 or 400 for a malformed head, with a valid key as well (D17)."""
+    """Raise ApiError 431 or 400 for a malformed head, regardless of the key (D17)."""
     if PROBLEM in request.META:
         raise ApiError(*request.META[PROBLEM])
     if settings.TRUSTED_PROXY_COUNT and "HTTP_X_FORWARDED_FOR" in request.META:
@@ -47,7 +47,7 @@ def check_head(request: HttpRequest) -> None:
 
 
 def check_content(request: HttpRequest) -> None:
-    """Raise ApiError 415 for a Content-Type that is too long to be parsed, and for a compressed body."""
+    """Raise ApiError 415 for a Content-Type that is too long to parse, or for a compressed body."""
     meta = request.META
     if len(meta.get("CONTENT_TYPE", "")) > MAX_CONTENT_TYPE_LENGTH:
         message = f"The Content-Type is longer than {MAX_CONTENT_TYPE_LENGTH} bytes. Send a shorter one."

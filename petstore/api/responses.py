@@ -1,4 +1,4 @@
-"""What a request under /v1 is answered with."""
+"""The response class of the API."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from django.http import HttpResponse
 
 
 class Response:
-    """An answer whose body is JSON in UTF-8, or empty.
+    """A response with a JSON body in UTF-8, or none.
 
-    The event loop sends it as it is. Neither Django's response nor DRF's is made for it there: their checks
-    of each header and their rendering took a seventh of a request.
+    The event loop sends it directly. Django's and DRF's response classes check each header and render late,
+    which the request path can't afford.
     """
 
     __slots__ = ("content", "headers", "status_code")
@@ -21,7 +21,7 @@ class Response:
     def __init__(
         self, data: Any = None, status: int = 200, headers: Mapping[str, str] | None = None
     ) -> None:
-        """Make the body of `data`; None stands for an empty one."""
+        """Encode `data` as JSON; None makes an empty body."""
         self.status_code = status
         self.headers = dict(headers) if headers else {}
         self.content = b""
@@ -31,14 +31,13 @@ class Response:
 
     @classmethod
     def of_bytes(cls, body: bytes, status: int, headers: Mapping[str, str]) -> Response:
-        """Return an answer with a body that is JSON already."""
+        """Create a response from an encoded JSON body."""
         response = cls(None, status, headers)
         response.headers["Content-Type"] = "application/json"
         response.content = body
         return response
 
     def as_django(self) -> HttpResponse:
-        """Return the same for Django's handlers."""
         response = HttpResponse(self.content, status=self.status_code, headers=self.headers)
         if "Content-Type" not in self.headers:
             del response["Content-Type"]

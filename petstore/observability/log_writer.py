@@ -67,7 +67,7 @@ class LogWriter:
             self._send(b"".join(lines), len(lines))
 
     def _batches(self) -> Iterator[list[bytes]]:
-        """Yield batches of at most PIPE_BUF bytes, which POSIX writes atomically, and longer lines alone."""
+        """Yield batches of at most PIPE_BUF bytes, which POSIX writes atomically; longer lines alone."""
         batch: list[bytes] = []
         size = 0
         for _ in range(len(self._queue)):

@@ -136,7 +136,7 @@ async def api_body(scope: Any, parts: Parts, declared: int | None) -> Body:
     """Read the body of an API request. A large body is read only if the request has a well-formed key."""
     if declared is None or declared > SMALL_BODY:
         try:
-            ApiPipeline.steps.check_form(scope.headers.get("authorization", ""))
+            ApiPipeline.steps.check_key_format(scope.headers.get("authorization", ""))
         except ApiError as error:
             return bodies.failed_body(error)
     return await bodies.read(declared, parts, settings.MAX_BODY_BYTES)

@@ -29,7 +29,7 @@ class MeasuringMiddleware:
         self._measured = InstrumentedHandler(tracing.traced(get_response))
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        context = RequestContext.begin(request)
+        context = RequestContext.start(request)
         response = self._measured(request, context)
         response["X-Request-Id"] = context.id
         return response

@@ -1,4 +1,4 @@
-"""The headers of the API's answers, as the OpenAPI document's components."""
+"""The response headers in the OpenAPI document."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from petstore.api.int64 import INT64_MAX
 Schema = dict[str, Any]
 
 COUNT: Schema = {"type": "integer", "format": "int64", "minimum": 0, "maximum": INT64_MAX}
-SCHEMAS: dict[str, Schema] = {  # Of what is not any text.
+SCHEMAS: dict[str, Schema] = {  # Of headers that are not free text.
     "X-RateLimit-Limit": COUNT,
     "X-RateLimit-Remaining": COUNT,
     "X-RateLimit-Reset": COUNT,
@@ -15,7 +15,7 @@ SCHEMAS: dict[str, Schema] = {  # Of what is not any text.
     "Location": {"type": "string", "format": "uri"},
     "Idempotent-Replayed": {"type": "string", "enum": ["true"]},
 }
-OPTIONAL = {"Idempotent-Replayed", "NextPage"}  # The others are on every response that names them.
+OPTIONAL = {"Idempotent-Replayed", "NextPage"}  # The others are always present.
 
 NEXT = '<https://api.example.com/v1/pets?limit=20&cursor=K.wT8b9>; rel="next"'
 SUCCESSOR = '<https://api.example.com/v1/pets?status=available>; rel="successor-version"'
@@ -23,7 +23,7 @@ HELP = '<https://api.example.com/docs/errors#missing_api_key>; rel="help"'
 ABOUT_HELP = 'The URL of what the documentation says of the error, with `rel="help"`'
 ABOUT_SUCCESSOR = 'of what replaces the operation, with `rel="successor-version"`.'
 
-# Description and example of each.
+# Description and example.
 DESCRIPTIONS: dict[str, tuple[str, Any]] = {
     "X-RateLimit-Limit": ("The limit that applies: of the window with the least remaining.", 300),
     "X-RateLimit-Remaining": ("Requests that remain in that window.", 299),
@@ -53,7 +53,7 @@ DESCRIPTIONS: dict[str, tuple[str, Any]] = {
     ),
     "Deprecation": ("Since when the operation is deprecated: `@<unix time>` (RFC 9745).", "@1764892800"),
     "Sunset": ("When the operation is removed: an HTTP date (RFC 8594).", "Thu, 05 Dec 2030 00:00:00 GMT"),
-    # One header, and what it says of a page, of a deprecated operation, of an error, of both of these.
+    # Link, for a page, a deprecated operation, an error, and the latter two.
     "NextPage": ('The URL of the next page, with `rel="next"` (RFC 8288). Absent on the last page.', NEXT),
     "NextEvents": (
         'The URL to ask next, with `rel="next"` (RFC 8288): on every page, and on a 304 a new one.',
@@ -90,9 +90,9 @@ BY_STATUS = {
 
 
 def headers(method: str, status: str, *, pages: str, deprecated: bool) -> Schema:
-    """Return the headers that a response carries, each as a reference.
+    """Return references to the headers of a response.
 
-    `pages`: of a list, the header that leads to the next page.
+    `pages` names the component of a list's Link header.
     """
     names = {name: name for name in (*ALWAYS, *BY_STATUS.get(status, ()))}
     if method == "post" and status == "201":

@@ -1,4 +1,4 @@
-"""What drf-spectacular can't infer of the OpenAPI document: each operation's Errors, headers and links."""
+"""Hooks that complete the OpenAPI document with errors, headers and links."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from petstore.api.errors import ErrorCode as Code
 from petstore.api.openapi.headers import HEADERS, Schema, headers
 from petstore.api.pagination import cursor_after
 
-PAGE = "Paginated"  # So begin the names that drf-spectacular gives to schemas of paged lists.
+PAGE = "Paginated"  # Prefix of drf-spectacular's names for schemas of paged lists.
 
 COMMON_ERRORS = [
     Code.MISSING_API_KEY,
@@ -26,7 +26,7 @@ COMMON_ERRORS = [
     Code.INTERNAL_ERROR,
     Code.SERVICE_UNAVAILABLE,
 ]
-# Not of an operation that costs nothing: it needs no scope, and no quota or ban refuses it (D39).
+# A free operation needs no scope, and no quota or ban rejects it (D39).
 NOT_ON_FREE_OPERATIONS = {Code.INSUFFICIENT_SCOPE, Code.DAILY_QUOTA_EXCEEDED, Code.API_KEY_BANNED}
 LIST_ERRORS = [Code.INVALID_PARAMETER]
 IDEMPOTENCY_ERRORS = [Code.INVALID_PARAMETER, Code.IDEMPOTENCY_KEY_IN_USE, Code.IDEMPOTENCY_KEY_REUSED]
@@ -45,7 +45,7 @@ def text(description: str, **more: Any) -> Schema:
 
 
 def an_object(description: str, **properties: Schema) -> Schema:
-    """Return the schema of an object that has these members; only `details` may be absent."""
+    """Build the schema of an object; only `details` is optional."""
     required = [name for name in properties if name != "details"]
     return {"type": "object", "description": description, "required": required, "properties": properties}
 
@@ -68,7 +68,7 @@ ERROR_DETAIL = an_object(
     code=text(CODE, enum=sorted({code.value for code in [Code.INVALID_FIELD, *DETAIL_CODES.values()]})),
     message=text(MESSAGE),
 )
-# What one request costs, whatever its answer; the plans' numbers are in the document's `info` (D21).
+# The cost of a request, with any response; the plans' limits are in the document's `info` (D21).
 RATE_LIMIT: Schema = {"cost": 1, "per": "account", "windows": ["minute", "day"], "refused-cost": 0}
 IF_NONE_MATCH: Schema = {
     "in": "header",
@@ -87,7 +87,7 @@ IDEMPOTENCY_KEY: Schema = {
     ),
     "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
 }
-# Messages that say more than their code's sentence; the operation adds those of its own fields.
+# Messages that extend their code's sentence; operations add those of their fields.
 EXAMPLES = {Code.MALFORMED_JSON: {"message": "The body is not valid JSON: see line 1, column 10."}}
 BAD_LIMIT = {Code.INVALID_PARAMETER: {"message": "`limit` must be a whole number from 1 to 100."}}
 BAD_KEY = {
@@ -96,13 +96,13 @@ BAD_KEY = {
 
 
 def only_v1(endpoints: list[Any]) -> list[Any]:
-    """Load what the apps say of the API, and keep its paths: drf-spectacular's preprocessing hook."""
+    """Preprocessing hook: load the apps' descriptions, and drop paths outside /v1."""
     autodiscover_modules("openapi")
     return [endpoint for endpoint in endpoints if endpoint[0].startswith("/v1/")]
 
 
 def complete(result: Schema, generator: Any, request: Any, public: bool) -> Schema:
-    """Add to each operation what it can answer beside success; drf-spectacular's postprocessing hook."""
+    """Postprocessing hook: add what drf-spectacular can't infer."""
     components = result["components"]
     components["headers"] = HEADERS
     schemas = components["schemas"]
@@ -117,7 +117,7 @@ def complete(result: Schema, generator: Any, request: Any, public: bool) -> Sche
 
 
 def inline_nullable(schemas: Schema) -> None:
-    """Write an object that may be null where it is used: OpenAPI 3.0.3 lets no reference say so."""
+    """Inline nullable objects: in OpenAPI 3.0.3, a reference can't be nullable."""
     for schema in list(schemas.values()):
         for member in schema.get("properties", {}).values():
             if "nullable" in member and "allOf" in member:
@@ -126,9 +126,9 @@ def inline_nullable(schemas: Schema) -> None:
 
 
 def inline_list(operation: Schema, schemas: Schema) -> None:
-    """Write a list's schema where it is used: to the contract it is an array, and has no name.
+    """Inline a list's schema: in the contract it is an array without a name.
 
-    drf-spectacular takes a list's example for one item of it, and wraps it once more.
+    drf-spectacular takes a list's example for a single item and wraps it once more.
     """
     for response in operation["responses"].values():
         for media in response.get("content", {}).values():
@@ -140,17 +140,17 @@ def inline_list(operation: Schema, schemas: Schema) -> None:
 
 
 def idempotency_key(operation_id: str) -> Schema:
-    """Return the parameter without an example, which tools would send with each request.
+    """Build the parameter without an example, which tools would send with each request.
 
-    The schema differs by operation: Postman makes up one value for equal schemas, and a key that two
-    operations share is refused (D31).
+    The schema differs by operation: Postman generates one value for equal schemas, and a key that is shared
+    by two operations is rejected (D31).
     """
     schema = IDEMPOTENCY_KEY["schema"] | {"description": f"Names one request of `{operation_id}`."}
     return IDEMPOTENCY_KEY | {"schema": schema}
 
 
 def complete_operation(path: str, method: str, operation: Schema) -> None:
-    """Add parameters' formats, error responses, headers and links to one operation."""
+    """Add formats, error responses, headers and links to one operation."""
     parameters = operation.get("parameters", [])
     names = {parameter["name"] for parameter in parameters}
     pages = ("NextEvents" if "since" in names else "NextPage") if "limit" in names else ""
@@ -186,7 +186,7 @@ def complete_operation(path: str, method: str, operation: Schema) -> None:
 
 
 def response_object(codes: list[Code], examples: dict[Code, Schema]) -> Schema:
-    """Return the response object for the codes of one status, each with an example."""
+    """Build the response object of one status, with an example of each code."""
     described = {
         code.value: {
             "summary": code.sentence.partition(". ")[0].rstrip(".") + ".",

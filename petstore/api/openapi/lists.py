@@ -1,4 +1,4 @@
-"""The lists that the OpenAPI document has, and their filters: for whatever goes through all of them."""
+"""The lists in the OpenAPI document and their filters."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -14,11 +14,11 @@ class ListFilter(NamedTuple):
 
     name: str
     sentence: str
-    words: tuple[str, ...]  # That it takes; none where it takes any int64.
+    words: tuple[str, ...]  # Accepted values; empty for any int64.
 
 
 class List(NamedTuple):
-    """An operation whose answers are pages."""
+    """An operation that returns pages."""
 
     operation_id: str
     path: str  # Under {base_url}.
@@ -27,7 +27,7 @@ class List(NamedTuple):
 
 @cache
 def lists() -> tuple[List, ...]:
-    """Return all lists, in the document's order; the feed has no end, so it is none."""
+    """Return all lists in the document's order, without the feed, which has no last page."""
     found = [(path, methods["get"]) for path, methods in document()["paths"].items() if "get" in methods]
     return tuple(
         List(one["operationId"], path, tuple(filters(one["parameters"])))
@@ -38,7 +38,6 @@ def lists() -> tuple[List, ...]:
 
 
 def filters(parameters: list[dict[str, Any]]) -> Iterator[ListFilter]:
-    """Yield the filters among an operation's parameters."""
     schemas = document()["components"]["schemas"]
     for parameter in parameters:
         if parameter["in"] == "query" and parameter["name"] not in PAGING_PARAMETERS:

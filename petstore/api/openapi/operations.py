@@ -1,6 +1,6 @@
-"""How the apps describe their operations to the OpenAPI document, each in its openapi.py.
+"""Helpers for the apps' openapi.py, which describe their operations.
 
-Loaded when the document is built, not with the service: drf-spectacular takes long to import.
+Imported only when the document is built: drf-spectacular loads slowly.
 """
 
 from typing import Any
@@ -23,10 +23,10 @@ def operation(
     errors: list[Code] | None = None,
     **more: Any,
 ) -> dict[str, Any]:
-    """Return arguments of `extend_schema`; hooks.complete reads the extensions.
+    """Build arguments of `extend_schema`, with extensions for hooks.complete.
 
-    `response`: status, serializer and description; `examples`: of it, name to summary and value; `errors`:
-    what it can answer beyond the errors of every operation.
+    `response` is a status, a serializer and a description, `examples` maps its names to summary and value,
+    and `errors` lists the codes beyond those of every operation.
     """
     status, serializer, text = response
     described = OpenApiResponse(serializer, description=text, examples=as_examples(examples))
@@ -44,7 +44,7 @@ def operation(
 def listing(
     operation_id: str, noun: str, description: str, serializer: Any, example: Any
 ) -> dict[str, Any]:
-    """Return the same for an operation that answers with pages; `example`: summary and value of one."""
+    """Build the arguments for a paged list; `example` is the summary and value of a page."""
     return operation(
         operation_id,
         f"List {noun}",
@@ -61,7 +61,7 @@ def as_examples(found: Examples) -> list[OpenApiExample]:
 
 
 def problems(*found: tuple[Code, str, str]) -> dict[Code, Any]:
-    """Return an example of each error of a body: its code, and the field and message of its detail."""
+    """Build an example for each validation error from its code, field and message."""
     return {
         code: {"details": [{"field": field, "code": code.value, "message": message}]}
         for code, field, message in found
@@ -69,7 +69,7 @@ def problems(*found: tuple[Code, str, str]) -> dict[Code, Any]:
 
 
 def links(**found: dict[str, Any]) -> dict[str, Any]:
-    """Return where the answer 201 leads to, by operation."""
+    """Build the links of a 201 response, by operation."""
     return {"201": {name: {"operationId": name, **link} for name, link in found.items()}}
 
 
@@ -77,7 +77,7 @@ VIEWS: dict[str, tuple[str, dict[str, Any]]] = {}
 
 
 def describe(viewset: str, tag: str, operations: dict[str, Any]) -> None:
-    """Take in what an app says of a viewset: its name, the tag of its operations, and these by action."""
+    """Register an app's viewset by name, with the tag and its operations by action."""
     VIEWS[viewset] = tag, operations
 
 

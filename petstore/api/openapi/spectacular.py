@@ -1,4 +1,4 @@
-"""What the OpenAPI document says of the whole service: settings of drf-spectacular.
+"""Settings of drf-spectacular.
 
 The apps describe their operations (inventory/openapi.py); hooks.py completes the document.
 """
@@ -9,10 +9,9 @@ from typing import Any
 def openapi_settings(
     base_url: str, staging_url: str, contact: dict[str, str], enums: dict[str, str]
 ) -> dict[str, Any]:
-    """Return SPECTACULAR_SETTINGS for a service at these addresses; no staging_url: there is none.
+    """Build SPECTACULAR_SETTINGS for a service at these addresses; `staging_url` may be empty.
 
-    `contact`: whom to ask, by `url` and `email`. `enums`: the schemas' names of choices, and where
-    these are.
+    `contact` has `url` and `email`. `enums` maps schema names to the import paths of their choices.
     """
     return {
         "TITLE": "Pet Store",

@@ -1,6 +1,6 @@
-"""The OpenAPI document as it is served: built once in each process, for it never changes while one runs.
+"""Serves the OpenAPI document, built once per process.
 
-drf-spectacular is imported when the document is first asked for: the service starts without it.
+drf-spectacular is imported with the first request for it.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from django.views.decorators.gzip import gzip_page
 from django.views.decorators.http import etag, require_safe
 from django.views.decorators.vary import vary_on_headers
 
-BUILDING = Lock()  # drf-spectacular fails where two threads build a document at the same time.
+BUILDING = Lock()  # drf-spectacular is not thread-safe.
 
 
 def document() -> dict[str, Any]:
@@ -48,7 +48,7 @@ def etag_of(content: Callable[[], bytes]) -> str:
 
 
 def published(content: Callable[[], bytes], media_type: str) -> Callable[[HttpRequest], HttpResponse]:
-    """Return the view of a document, compressed: it has no secret that its length could reveal (BREACH)."""
+    """Build the view of a document, compressed: it contains no secret (BREACH)."""
 
     @require_safe
     @gzip_page
