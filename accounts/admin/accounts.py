@@ -35,28 +35,28 @@ from accounts.keys import key_format
 from accounts.models import EPOCH, Account, ApiKey, PlanCode, active
 from accounts.usage import reports
 from petstore.backoffice.changelist import ChoiceFilter
-from petstore.backoffice.confirmation import Question, ReasonForm
-from petstore.backoffice.history import Entry
+from petstore.backoffice.confirmation import Confirmation, ReasonForm
+from petstore.backoffice.history import HistoryEntry
 from petstore.backoffice.model_admin import PetstoreModelAdmin
 from petstore.backoffice.navigation import may_view
-from petstore.backoffice.palette import MOST, Offer, Result, after
-from petstore.backoffice.wording import counted
+from petstore.backoffice.palette import MAX_RESULTS, PaletteCommand, SearchResult, phrase_argument
+from petstore.backoffice.text import pluralize
 from petstore.db.names import search_key
 
 KEYS_SHOWN = 20
-SUSPEND = Question(
+SUSPEND = Confirmation(
     "Suspend this account?",
     "Suspend the account",
     "All its keys stop working: every request gets 403 account_suspended. "
     "Nothing is deleted, and the same keys work again once you lift the suspension.",
     danger=True,
 )
-LIFT = Question(
+LIFT = Confirmation(
     "Lift the suspension of this account?",
     "Lift the suspension",
     "Its keys work again with their next request, except those that are revoked, expired or banned.",
 )
-PLAN = Question("Change the plan", "", "Takes effect with the next request. Usage so far still counts.")
+PLAN = Confirmation("Change the plan", "", "Takes effect with the next request. Usage so far still counts.")
 
 
 class PaletteAction(NamedTuple):
@@ -83,7 +83,7 @@ PALETTE_ACTIONS = (
 class UsedFilter(ChoiceFilter):
     title = "used today"
     parameter_name = "used"
-    offered = tuple((f"{share}", f"{share}% or more") for share in THRESHOLDS)
+    options = tuple((f"{share}", f"{share}% or more") for share in THRESHOLDS)
 
     def condition(self, chosen: str) -> Q:
         limit = Coalesce("per_day", "plan__per_day")
@@ -94,7 +94,7 @@ class UsedFilter(ChoiceFilter):
 class SuspendedFilter(ChoiceFilter):
     title = "state"
     parameter_name = "state"
-    offered = (("suspended", "Suspended"), ("active", "Not suspended"))
+    options = (("suspended", "Suspended"), ("active", "Not suspended"))
 
     def condition(self, chosen: str) -> Q:
         return Q(suspended_at__isnull=chosen == "active")
@@ -125,8 +125,8 @@ class AccountAdmin(PetstoreModelAdmin):
     fields = ["name", "contact_email", "notes", "public_id", "created_at"]
     new_fields = ["name", "contact_email", "notes", "plan", "per_minute", "per_day"]
     readonly_fields = ["public_id", "created_at"]
-    instead_of_deleting = "Suspend it instead: its keys stop working."
-    offers = (Offer("add_business", "Add an account"),)
+    deletion_hint = "Suspend it instead: its keys stop working."
+    palette_commands = (PaletteCommand("add_business", "Add an account"),)
 
     def search(self, request: HttpRequest, rows: QuerySet[Account], term: str) -> QuerySet[Account]:
         # A key's public ID begins with its account's.
@@ -136,16 +136,17 @@ class AccountAdmin(PetstoreModelAdmin):
             by_id = Q(public_id__startswith=term)
         return rows.filter(Q(name__search_key__contains=term) | by_id)
 
-    def find(self, request: HttpRequest, term: str) -> Iterator[Result]:
-        for account in matching_accounts(term)[:MOST]:
+    def palette_results(self, request: HttpRequest, term: str) -> Iterator[SearchResult]:
+        for account in matching_accounts(term)[:MAX_RESULTS]:
             rank = 1 if search_key(term) in map(search_key, (account.name, account.public_id)) else 2
-            yield Result(rank, "storefront", str(account), f"Account, {account.plan}", change_url(account))
+            about = f"Account, {account.plan}"
+            yield SearchResult(rank, "storefront", str(account), about, change_url(account))
             if not account.suspended_at and request.user.has_perm(ISSUE_KEY.permission):
                 yield action_result(ISSUE_KEY, account)
         for action in PALETTE_ACTIONS:
-            name = after(term, action.phrase)
+            name = phrase_argument(term, action.phrase)
             if name is not None and request.user.has_perm(action.permission):
-                for account in matching_accounts(name).filter(action.condition)[:MOST]:
+                for account in matching_accounts(name).filter(action.condition)[:MAX_RESULTS]:
                     yield action_result(action, account)
 
     @display(description="state", label={"suspended": "danger", "banned": "danger", "active": "success"})
@@ -153,7 +154,7 @@ class AccountAdmin(PetstoreModelAdmin):
         if account.suspended_at:
             return "suspended", "Suspended"
         banned = getattr(account, "banned_keys", 0)
-        return ("banned", f"{counted(banned, 'key')} banned") if banned else ("active", "Active")
+        return ("banned", f"{pluralize(banned, 'key')} banned") if banned else ("active", "Active")
 
     @display(description="plan", ordering="plan__per_day", label=PLAN_COLOURS)
     def plan_badge(self, account: Account) -> tuple[str, str]:
@@ -198,8 +199,8 @@ class AccountAdmin(PetstoreModelAdmin):
         keys = ApiKey.objects.filter(account=OuterRef("pk")).order_by().values("account")
 
         def number(condition: Q) -> Coalesce:
-            counted = keys.filter(condition).annotate(number=Count("pk")).values("number")
-            return Coalesce(Subquery(counted), 0)
+            matching = keys.filter(condition).annotate(number=Count("pk")).values("number")
+            return Coalesce(Subquery(matching), 0)
 
         return accounts.select_related("plan", "quota").annotate(
             active_keys=number(active(now)),
@@ -210,7 +211,7 @@ class AccountAdmin(PetstoreModelAdmin):
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         return self.fields if obj else self.new_fields
 
-    def beside_form(self, request: HttpRequest, row: Account | None) -> dict[str, Any]:
+    def form_context(self, request: HttpRequest, row: Account | None) -> dict[str, Any]:
         # Read again: an invalid form has already changed this instance.
         return {"panels": panels(self.get_queryset(request).get(pk=row.pk), request)} if row else {}
 
@@ -262,13 +263,13 @@ def matching_accounts(term: str) -> QuerySet[Account]:
     return Account.objects.filter(found).select_related("plan").order_by("name")
 
 
-def action_result(action: PaletteAction, account: Account) -> Result:
+def action_result(action: PaletteAction, account: Account) -> SearchResult:
     if action.page:
         link, about = reverse(f"admin:accounts_account_{action.page}", args=[account.pk]), ""
     else:
         link = issue_url(account)
         about = "Suspended: lift the suspension first" if account.suspended_at else ""
-    return Result(3, action.icon, f"{action.phrase} {account}", about, link)
+    return SearchResult(3, action.icon, f"{action.phrase} {account}", about, link)
 
 
 def issue_url(account: Account) -> str:
@@ -280,7 +281,7 @@ class Panel(NamedTuple):
 
     template: str
     rows: list[Any]
-    entries: list[Entry]
+    entries: list[HistoryEntry]
 
 
 # Other apps append to this. Each returns its panel, or None without permission to view it.

@@ -40,29 +40,29 @@ from accounts.models import ROTATION_OVERLAP, Account, ApiKey, IdempotencyRecord
 from accounts.usage import reports
 from petstore.backoffice.audit import Action, Actor
 from petstore.backoffice.changelist import ChoiceFilter
-from petstore.backoffice.confirmation import Question, confirm
+from petstore.backoffice.confirmation import Confirmation, confirm
 from petstore.backoffice.forms import MultilineField
-from petstore.backoffice.history import entries_of
+from petstore.backoffice.history import history_entries
 from petstore.backoffice.model_admin import PetstoreModelAdmin
 from petstore.backoffice.navigation import may_view
-from petstore.backoffice.palette import MOST, Offer, Result, after
+from petstore.backoffice.palette import MAX_RESULTS, PaletteCommand, SearchResult, phrase_argument
 from petstore.db.names import visible_name
 
 LONGEST_OVERLAP = 720  # Hours: 30 days.
 OVERLAP = int(ROTATION_OVERLAP.total_seconds() // 3600)
-REVOKE = Question(
+REVOKE = Confirmation(
     "Revoke this key?",
     "Revoke the key",
     "Every program that uses this key stops working: its next request gets 401. This can't be undone.",
     danger=True,
 )
-UNBAN = Question(
+UNBAN = Confirmation(
     "Lift the ban of this key?",
     "Lift the ban",
     "It is banned because it kept sending requests after a 429. Takes effect with the next request.",
 )
 UNBAN_PHRASE = "Lift the ban of"  # In the command palette.
-ROTATE = Question(
+ROTATE = Confirmation(
     "Rotate this key?",
     "Rotate the key",
     "Issues a replacement with the same scopes and networks, and shows it once. The old key keeps working "
@@ -73,7 +73,7 @@ ROTATE = Question(
 class StateFilter(ChoiceFilter):
     title = "state"
     parameter_name = "state"
-    offered = (
+    options = (
         ("active", "Active"),
         ("soon", "Expires soon"),
         ("expired", "Expired"),
@@ -93,7 +93,7 @@ class StateFilter(ChoiceFilter):
 class ExpiresFilter(ChoiceFilter):
     title = "expiry"
     parameter_name = "expires"
-    offered = (("7", "Within 7 days"), ("30", "Within 30 days"))
+    options = (("7", "Within 7 days"), ("30", "Within 30 days"))
 
     def condition(self, chosen: str) -> Q:
         now = timezone.now()
@@ -103,7 +103,7 @@ class ExpiresFilter(ChoiceFilter):
 class BannedFilter(ChoiceFilter):
     title = "ban"
     parameter_name = "banned"
-    offered = (("now", "Banned now"),)
+    options = (("now", "Banned now"),)
 
     def condition(self, chosen: str) -> Q:
         return reports.banned_now(timezone.now())
@@ -112,7 +112,7 @@ class BannedFilter(ChoiceFilter):
 class PlanFilter(ChoiceFilter):
     title = "plan of the account"
     parameter_name = "plan"
-    offered = tuple(PlanCode.choices)
+    options = tuple(PlanCode.choices)
 
     def condition(self, chosen: str) -> Q:
         return Q(account__plan=chosen)
@@ -227,7 +227,7 @@ class ApiKeyAdmin(PetstoreModelAdmin):
     search_fields = ["public_id"]  # Shows the search box; `search` builds the query.
     search_help_text = "The name of a key or an account, or the start of a key's public ID"
     autocomplete_fields = ["account"]
-    offers = (Offer("key", "Issue a key"),)
+    palette_commands = (PaletteCommand("key", "Issue a key"),)
     issue_fields = ["account", "name", "scopes", "ends", "expires_at", "allowed_networks", "form_id"]
     change_fields = [
         "name", "account", "public_id", "mode", "its_scopes", "networks", "created_at", "ends",
@@ -248,18 +248,18 @@ class ApiKeyAdmin(PetstoreModelAdmin):
         named = Q(name__search_key__contains=term) | Q(account__name__search_key__contains=term)
         return rows.filter(Q(public_id__startswith=term) | named)
 
-    def find(self, request: HttpRequest, term: str) -> Iterator[Result]:
+    def palette_results(self, request: HttpRequest, term: str) -> Iterator[SearchResult]:
         now = timezone.now()
         keys = ApiKey.objects.select_related("account", "standing").order_by("public_id")
-        for key in keys.filter(public_id__startswith=term)[:MOST] if may_be_id(term) else ():
+        for key in keys.filter(public_id__startswith=term)[:MAX_RESULTS] if may_be_id(term) else ():
             rank = 1 if key.public_id == term else 2
-            yield Result(rank, "key", key.public_id, describe_key(key, now), change_url(key))
-        name = after(term, UNBAN_PHRASE)
+            yield SearchResult(rank, "key", key.public_id, describe_key(key, now), change_url(key))
+        name = phrase_argument(term, UNBAN_PHRASE)
         if name is not None and request.user.has_perm("accounts.change_apikey"):
-            for key in self.search(request, keys.filter(reports.banned_now(now)), name)[:MOST]:
+            for key in self.search(request, keys.filter(reports.banned_now(now)), name)[:MAX_RESULTS]:
                 link = reverse("admin:accounts_apikey_unban", args=[key.pk])
                 title = f"{UNBAN_PHRASE} {visible_name(key.name) or key.public_id}"
-                yield Result(3, "lock_open", title, describe_key(key, now), link)
+                yield SearchResult(3, "lock_open", title, describe_key(key, now), link)
 
     @display(description="state", label=STATE_COLOURS)
     def state(self, key: ApiKey) -> tuple[str, str]:
@@ -315,7 +315,7 @@ class ApiKeyAdmin(PetstoreModelAdmin):
         is_id = account.isascii() and account.isdecimal() and len(account) < len(str(2**63))
         return {"account": int(account)} if is_id else {}
 
-    def beside_form(self, request: HttpRequest, row: ApiKey | None) -> dict[str, Any]:
+    def form_context(self, request: HttpRequest, row: ApiKey | None) -> dict[str, Any]:
         buttons: dict[str, Any] = {"show_save_and_add_another": False, "show_save_and_continue": False}
         if row is None:
             return buttons
@@ -335,7 +335,7 @@ class ApiKeyAdmin(PetstoreModelAdmin):
             "sees_refusals": may_view(request, "accounts.refusal"),
             "refusals": row.refusals.select_related("key")[:LATEST],
             "history_title": "History of the key",
-            "history": entries_of(row.events),
+            "history": history_entries(row.events),
         }
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:

@@ -10,7 +10,7 @@ from django.utils.timesince import timesince
 
 from accounts.events.warnings import THRESHOLDS
 from accounts.models import ApiKey, PlanCode
-from petstore.backoffice.wording import percent
+from petstore.backoffice.text import percent
 
 SOON = timedelta(days=7)  # Keys that expire within it get a badge.
 

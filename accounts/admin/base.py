@@ -19,7 +19,7 @@ from accounts.quota import publication
 from accounts.usage import reports
 from petstore.backoffice.audit import Actor
 from petstore.backoffice.charts import BarChart, Series
-from petstore.backoffice.confirmation import Question, ReasonForm, confirm
+from petstore.backoffice.confirmation import Confirmation, ReasonForm, confirm
 from petstore.backoffice.model_admin import PetstoreModelAdmin
 
 LATEST = 10  # Rows of a panel.
@@ -67,7 +67,7 @@ def confirm_with_reason(
     admin: PetstoreModelAdmin,
     request: HttpRequest,
     row: Model,
-    question: Question,
+    question: Confirmation,
     *,
     method: Callable[..., None],
     message: str,
@@ -86,7 +86,7 @@ def confirm_with_reason(
 
 
 def reason_view(
-    question: Question, method: Callable[..., None], message: str
+    question: Confirmation, method: Callable[..., None], message: str
 ) -> Callable[..., HttpResponse]:
     """Make a view of `confirm_with_reason`, for an admin with a `question_context`."""
 

@@ -12,9 +12,9 @@ from accounts.events.warnings import THRESHOLDS
 from accounts.models import Account, PlanCode, QuotaCounter
 from accounts.usage import reports
 from petstore.backoffice.charts import BarChart, Series
-from petstore.backoffice.dashboard import Card, Step, listing, makes_cards
+from petstore.backoffice.dashboard import Card, Step, list_url, register_cards
 from petstore.backoffice.navigation import may_view
-from petstore.backoffice.wording import counted
+from petstore.backoffice.text import pluralize
 
 DAYS = 30  # Default range of the charts.
 RANGES = (7, 30, 90)
@@ -23,7 +23,7 @@ LONGEST_LIST = 5
 NEARLY_ALL = THRESHOLDS[0]  # Percent of the daily quota at which customers get a warning.
 
 
-@makes_cards
+@register_cards
 def cards(request: HttpRequest) -> Iterator[Card]:
     if may_view(request, "accounts.apikey"):
         yield keys(request)
@@ -39,18 +39,18 @@ def keys(request: HttpRequest) -> Card:
     expiring = reports.expiring_keys(limit=LONGEST_LIST)
     to_replace = expiring.to_replace_in_7_days
     links = {
-        "banned": listing("accounts_apikey", banned="now"),
-        "in_7_days": listing("accounts_apikey", expires="7"),
-        "in_30_days": listing("accounts_apikey", expires="30"),
+        "banned": list_url("accounts_apikey", banned="now"),
+        "in_7_days": list_url("accounts_apikey", expires="7"),
+        "in_30_days": list_url("accounts_apikey", expires="30"),
     }
     changes = request.user.has_perm("accounts.change_apikey")
     steps = []
     if changes and banned:
-        text = counted(banned, "key is banned.", "keys are banned.")
+        text = pluralize(banned, "key is banned.", "keys are banned.")
         steps.append(Step(2, "gavel", text, "See why", links["banned"]))
     if changes and to_replace > 0:
         one, many = "key expires within 7 days and has", "keys expire within 7 days and have"
-        text = f"{counted(to_replace, one, many)} no replacement."
+        text = f"{pluralize(to_replace, one, many)} no replacement."
         steps.append(Step(2, "key", text, "Rotate in time", links["in_7_days"]))
     now = timezone.now()
     bans = [(key, key.ban_end(now)) for key in banned_first]
@@ -68,8 +68,8 @@ def traffic(request: HttpRequest, *, used_today: bool) -> Card:
     context = {
         "days": days, "ranges": RANGES, "requests": requests, "refusals": refusals,
         "quiet": quiet, "none": no_accounts,
-        "link": listing("accounts_account"),
-        "why_refused": listing("accounts_refusal") if may_view(request, "accounts.refusal") else "",
+        "link": list_url("accounts_account"),
+        "why_refused": list_url("accounts_refusal") if may_view(request, "accounts.refusal") else "",
     }  # fmt: skip
     add = reverse("admin:accounts_account_add")
     step = Step(3, "storefront", "There are no accounts yet.", "Add the first account", add)
@@ -83,7 +83,7 @@ def traffic_chart(by_plan: dict[PlanCode, list[reports.Day]], column: str) -> Ba
             plan.label,
             f"--chart-{number}",
             [getattr(day, column) for day in days],
-            listing("accounts_account", plan__code__exact=plan.value),
+            list_url("accounts_account", plan__code__exact=plan.value),
         )
         for number, (plan, days) in enumerate(by_plan.items(), start=1)
     ]
@@ -98,11 +98,11 @@ def quota(request: HttpRequest, top: list[QuotaCounter]) -> Card:
     nearly = sum(line["level"] != "low" for line in lines)
     if nearly and request.user.has_perm("accounts.change_account"):
         at_least = "or more " if nearly == TOP_ACCOUNTS else ""
-        text = counted(nearly, "account has", f"accounts {at_least}have")
+        text = pluralize(nearly, "account has", f"accounts {at_least}have")
         text = f"{text} used at least {NEARLY_ALL}% of today's quota."
-        which = listing("accounts_account", used=str(NEARLY_ALL))
+        which = list_url("accounts_account", used=str(NEARLY_ALL))
         steps.append(Step(3, "speed", text, "See which", which))
-    return Card("quota", "left", 2, {"top": lines, "link": listing("accounts_account")}, steps)
+    return Card("quota", "left", 2, {"top": lines, "link": list_url("accounts_account")}, steps)
 
 
 def callers_of_get_pet() -> Card:

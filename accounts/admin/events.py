@@ -21,9 +21,9 @@ from accounts.models import Account, ApiKey, Event, EventType
 from accounts.models.events import PUBLIC
 from accounts.quota.limits import microseconds, moment
 from petstore.api.errors import ApiError
-from petstore.backoffice.changelist import AFTER, BEFORE, BigTableAdmin, ChoiceFilter, TimeFilter, row_id
+from petstore.backoffice.changelist import AFTER, BEFORE, BigTableAdmin, ChoiceFilter, TimeFilter, parse_id
 from petstore.backoffice.navigation import may_view
-from petstore.backoffice.palette import Result
+from petstore.backoffice.palette import SearchResult
 from petstore.db.keysets import Key, OneFilterKey, TwoFilterKey
 from petstore.db.names import named, visible_name
 
@@ -34,7 +34,7 @@ KEY_EVENTS = [kind for kind in EventType if kind.value.startswith("key.")]
 class EventTypeFilter(ChoiceFilter, DropdownFilter):
     title = "type"
     parameter_name = "type"
-    offered = tuple((kind.value, kind.value) for kind in EventType)
+    options = tuple((kind.value, kind.value) for kind in EventType)
 
     def condition(self, chosen: str) -> Q:
         if EventType(chosen).is_public:
@@ -48,10 +48,10 @@ class EventTimeFilter(TimeFilter, DropdownFilter):
     """Translates a time to a position in the feed, since no index is ordered by time."""
 
     parameter_name = "days"
-    offered = (*TimeFilter.offered[:2], ("older", "Before that"))
+    options = (*TimeFilter.options[:2], ("older", "Before that"))
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Event]) -> QuerySet[Event]:
-        chosen, rows = self.value(), queryset.alias(position=key_of(request) or F("id"))
+        chosen, rows = self.value(), queryset.alias(position=ordering_key(request) or F("id"))
         if chosen not in dict(self.offered):
             return queryset
         try:
@@ -60,13 +60,13 @@ class EventTimeFilter(TimeFilter, DropdownFilter):
         except ApiError:  # All stored events are newer.
             start = 0
         # Combined with the page's bound, since SQLite would scan from this one up to the page.
-        after, before = (row_id(request.GET.get(name)) for name in (AFTER, BEFORE))
+        after, before = (parse_id(request.GET.get(name)) for name in (AFTER, BEFORE))
         if chosen == "older":
             return rows.filter(position__lte=min(start, start if after is None else after))
         return rows.filter(position__gt=max(start, before or 0))
 
 
-def key_of(request: HttpRequest) -> Key | None:
+def ordering_key(request: HttpRequest) -> Key | None:
     """Return the order of the index that serves the chosen type and account; None for all events."""
     kind = request.GET.get(EventTypeFilter.parameter_name, "")
     term, known = request.GET.get(SEARCH_VAR, "").strip(), kind in EventType.values
@@ -91,8 +91,8 @@ class EventAdmin(BigTableAdmin):
         events: QuerySet[Event] = super().get_queryset(request)
         return events.annotate(account_name=Subquery(name))
 
-    def key_of(self, request: HttpRequest, filters: tuple[str, ...]) -> Key | None:
-        return key_of(request)
+    def ordering_key(self, request: HttpRequest, filters: tuple[str, ...]) -> Key | None:
+        return ordering_key(request)
 
     def search(self, request: HttpRequest, rows: QuerySet[Event], term: str) -> QuerySet[Event]:
         if key := ApiKey.objects.filter(public_id=term).first():
@@ -105,14 +105,14 @@ class EventAdmin(BigTableAdmin):
         found = Account.objects.filter(Q(public_id=term) | Q(name__search_key=term))
         if account := named(found, term) or found.first():
             return rows.filter(account_id=account.pk)
-        return rows.filter(pk=row_id(term) or 0)
+        return rows.filter(pk=parse_id(term) or 0)
 
-    def find(self, request: HttpRequest, term: str) -> Iterator[Result]:
+    def palette_results(self, request: HttpRequest, term: str) -> Iterator[SearchResult]:
         """Understand `event 17`."""
         word, _, number = term.lower().partition(" ")
-        if word == "event" and (pk := row_id(number.removeprefix("#"))) is not None:
+        if word == "event" and (pk := parse_id(number.removeprefix("#"))) is not None:
             for event in Event.objects.filter(pk=pk):
-                yield Result(1, "rss_feed", f"Event {pk}", event.type, change_url(event))
+                yield SearchResult(1, "rss_feed", f"Event {pk}", event.type, change_url(event))
 
     @admin.display(description="ID", ordering="id")
     def number(self, event: Event) -> int:
@@ -132,7 +132,7 @@ class EventAdmin(BigTableAdmin):
     def about(self, event: Event) -> str:
         return describe_event(orjson.loads(event.data))
 
-    def beside_form(self, request: HttpRequest, row: Event) -> dict[str, Any]:
+    def form_context(self, request: HttpRequest, row: Event) -> dict[str, Any]:
         """Add the event as `GET /v1/events` serves it, and links to its subjects."""
         event = orjson.loads(
             orjson.dumps(

@@ -18,7 +18,7 @@ from accounts.models.plans import MOST_REQUESTS
 from accounts.quota.limits import Limits
 from accounts.usage import reports
 from petstore.backoffice.model_admin import PetstoreModelAdmin
-from petstore.backoffice.wording import counted
+from petstore.backoffice.text import pluralize
 
 NUMBERS = ("per_minute", "per_day")
 DAYS = 30
@@ -87,7 +87,7 @@ class PlanForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its stu
         super().__init__(*args, **kwargs)
         keys = ApiKey.objects.filter(active(timezone.now()), account__plan=self.instance)
         self.accounts = Account.objects.filter(plan=self.instance).count()
-        self.reach = f"{counted(self.accounts, 'account')} with {counted(keys.count(), 'active key')}"
+        self.reach = f"{pluralize(self.accounts, 'account')} with {pluralize(keys.count(), 'active key')}"
         if "confirmed" in self.fields:
             confirmed = self.fields["confirmed"]
             confirmed.label = f"Change the limits of {self.reach}"

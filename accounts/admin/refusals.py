@@ -17,11 +17,11 @@ from accounts.admin.badges import age, exact, state_badge
 from accounts.keys.authentication import REFUSALS
 from accounts.models import Account, ApiKey, Refusal
 from petstore.api.errors import ErrorCode
-from petstore.backoffice.dashboard import listing
+from petstore.backoffice.dashboard import list_url
 from petstore.backoffice.model_admin import PetstoreModelAdmin, search_redirect
 from petstore.backoffice.models import AuditEntry
 from petstore.backoffice.navigation import may_view
-from petstore.backoffice.palette import Result
+from petstore.backoffice.palette import SearchResult
 
 MOST_ACCOUNTS = 50  # Accounts that a search by name follows.
 
@@ -92,10 +92,10 @@ class RefusalAdmin(PetstoreModelAdmin):
 
     can_add = can_change = can_delete = False
 
-    def find(self, request: HttpRequest, term: str) -> Iterator[Result]:
+    def palette_results(self, request: HttpRequest, term: str) -> Iterator[SearchResult]:
         for refusal in Refusal.objects.for_request(term)[:1]:
             about = f"Refused: {refusal.get_rule_display().lower()}, {exact(refusal.at)}"
-            yield Result(1, "help", f"Request {term}", about, listing("accounts_refusal", q=term))
+            yield SearchResult(1, "help", f"Request {term}", about, list_url("accounts_refusal", q=term))
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
         """Explain the request with this ID; for any other search, list the latest matches."""
@@ -129,7 +129,7 @@ class RefusalAdmin(PetstoreModelAdmin):
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
     ) -> HttpResponse:
         refusal = self.row(request, object_id)
-        return HttpResponseRedirect(listing("accounts_refusal", q=refusal.request_id))
+        return HttpResponseRedirect(list_url("accounts_refusal", q=refusal.request_id))
 
 
 def matching(term: str, hours: str, now: datetime) -> Q:

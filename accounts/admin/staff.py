@@ -36,26 +36,26 @@ from accounts.admin.base import change_url, confirm_with_reason
 from petstore.backoffice import two_factor
 from petstore.backoffice.audit import Action, Actor, record
 from petstore.backoffice.changelist import ChoiceFilter
-from petstore.backoffice.confirmation import Question, ReasonForm, confirm
-from petstore.backoffice.history import Entry
+from petstore.backoffice.confirmation import Confirmation, ReasonForm, confirm
+from petstore.backoffice.history import HistoryEntry
 from petstore.backoffice.model_admin import PetstoreModelAdmin
 from petstore.backoffice.models import FailedSignIn
 from petstore.backoffice.navigation import PAGES
-from petstore.backoffice.palette import MOST, Offer, Result
-from petstore.backoffice.password_links import link_for
+from petstore.backoffice.palette import MAX_RESULTS, PaletteCommand, SearchResult
+from petstore.backoffice.password_links import create_link
 
 # django-otp's own pages would show the secrets of authenticator apps.
 admin.site.unregister([User, Group, TOTPDevice, StaticDevice])
 
 APPS_WITH_PAGES = ("accounts", "inventory", "auth", "backoffice")
-RESET = Question(
+RESET = Confirmation(
     "Reset two-factor sign-in?",
     "Reset two-factor",
     "Their app and their recovery codes stop working. Make sure that the request really comes from them: "
     "until they set up a new app, their password alone is enough to sign in.",
     danger=True,
 )
-NEW_PASSWORD = Question(
+NEW_PASSWORD = Confirmation(
     "Reset the password?",
     "Create a link",
     "Creates a link for choosing a new password. Make sure that the request really comes from them. "
@@ -222,17 +222,17 @@ class StaffAdmin(UserAdmin, NoEscalationAdmin):  # type: ignore[type-arg,misc]  
     permissions_field = "user_permissions"
     person = ("username", "first_name", "last_name", "email")
     row_pages = {"two-factor/": "reset_two_factor"}
-    offers = (Offer("person_add", "Add a member of staff"),)
+    palette_commands = (PaletteCommand("person_add", "Add a member of staff"),)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
         device = TOTPDevice.objects.filter(user=OuterRef("pk"), confirmed=True)
         found: QuerySet[User] = super().get_queryset(request)
         return found.annotate(second_factor=Exists(device)).prefetch_related("groups")
 
-    def find(self, request: HttpRequest, term: str) -> Iterator[Result]:
+    def palette_results(self, request: HttpRequest, term: str) -> Iterator[SearchResult]:
         found = User.objects.filter(is_staff=True, username__search_key__startswith=term)
-        for user in found.order_by("username")[:MOST]:
-            yield Result(2, "badge", user.username, "Member of staff", change_url(user))
+        for user in found.order_by("username")[:MAX_RESULTS]:
+            yield SearchResult(2, "badge", user.username, "Member of staff", change_url(user))
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         if obj is None:
@@ -279,10 +279,10 @@ class StaffAdmin(UserAdmin, NoEscalationAdmin):  # type: ignore[type-arg,misc]  
             self, request, NEW_PASSWORD, ReasonForm, create_link, back=change_url(user), about=about
         )
 
-    def history_of(self, row: User) -> list[Entry]:
+    def history_of(self, row: User) -> list[HistoryEntry]:
         """Add the latest failed sign-ins: few, so that an attack does not hide other entries."""
         failed = FailedSignIn.objects.filter(user_id=row.pk)[:FAILED_SIGN_INS_SHOWN]
-        found = [Entry(one.at, "Failed to sign in", "", one.reason) for one in failed]
+        found = [HistoryEntry(one.at, "Failed to sign in", "", one.reason) for one in failed]
         return sorted(super().history_of(row) + found, key=lambda entry: entry.at, reverse=True)
 
     def show_link(self, request: HttpRequest, user: User, reason: str) -> HttpResponse:
@@ -290,7 +290,7 @@ class StaffAdmin(UserAdmin, NoEscalationAdmin):  # type: ignore[type-arg,misc]  
         record(
             Actor.of(request), user, Action.ISSUED, after={"link": "to choose a password"}, reason=reason
         )
-        link, template = link_for(user, by=cast("User", request.user)), "auth/user/password_link"
+        link, template = create_link(user, by=cast("User", request.user)), "auth/user/password_link"
         return self.page(request, template, "Copy the link now", colleague=user, link=link)
 
     @display(description="password")
@@ -354,7 +354,7 @@ class StaffAdmin(UserAdmin, NoEscalationAdmin):  # type: ignore[type-arg,misc]  
         # Their own password and second factor they change on pages that ask for both.
         return user.pk != request.user.pk and self.has_change_permission(request, user)
 
-    def beside_form(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+    def form_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         if row is None:
             return {"show_save_and_add_another": False, "show_save_and_continue": False}
         return {"may_reset": row.second_factor and self.may_reset(request, row)}

@@ -14,7 +14,7 @@ from accounts.models import Account, ApiKey, Event, EventType, PlanCode
 from accounts.quota.limits import moment
 from accounts.usage.batch import SERVICE
 from petstore.backoffice.audit import HIDDEN_NEW, Action
-from petstore.backoffice.history import Entry
+from petstore.backoffice.history import HistoryEntry
 from petstore.backoffice.models import AuditEntry
 from petstore.db.keysets import TwoFilterKey
 from petstore.db.names import visible_name
@@ -27,13 +27,13 @@ WARNINGS = {EventType.QUOTA_REACHED: "Reached {}", EventType.KEY_EXPIRING: "Expi
 FIELDS = ("name", "contact_email", "notes", "plan", "per_minute", "per_day")
 
 
-def key_entries(account: Account) -> list[Entry]:
+def key_entries(account: Account) -> list[HistoryEntry]:
     ids = account.keys.values_list(Cast("pk", CharField()))
     found = AuditEntry.objects.filter(model=ApiKey._meta.label_lower, object_id__in=ids, action__in=ICONS)
     newest = list(found[:TIMELINE_SHOWN])
     names = dict(ApiKey.objects.filter(pk__in={one.object_id for one in newest}).values_list("pk", "name"))
     return [
-        Entry(
+        HistoryEntry(
             one.at,
             f"Key {visible_name(names.get(int(one.object_id)) or one.object_text)}: "
             f"{one.get_action_display().lower()}",
@@ -46,7 +46,7 @@ def key_entries(account: Account) -> list[Entry]:
     ]
 
 
-def account_entries(account: Account) -> Iterator[Entry]:
+def account_entries(account: Account) -> Iterator[HistoryEntry]:
     for entry in AuditEntry.objects.about(account)[:TIMELINE_SHOWN]:
         changes = [
             describe_change(name, entry.before.get(name), entry.after[name])
@@ -61,7 +61,7 @@ def account_entries(account: Account) -> Iterator[Entry]:
             what, icon = f"Changed {', '.join(changes)}", "speed"
         else:
             continue
-        yield Entry(entry.at, what, entry.actor_name, entry.reason, icon=icon)
+        yield HistoryEntry(entry.at, what, entry.actor_name, entry.reason, icon=icon)
 
 
 def describe_change(name: str, before: Any, after: Any) -> str:
@@ -80,11 +80,11 @@ def display_value(name: str, value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else visible_name(str(value))
 
 
-def warning_entries(account: Account) -> list[Entry]:
+def warning_entries(account: Account) -> list[HistoryEntry]:
     """Return the warnings. Other events are in the timeline as changes."""
     events = Event.objects.filter(account_id=account.pk).alias(key=TwoFilterKey("id")).order_by("-key")
     return [
-        Entry(
+        HistoryEntry(
             moment(event.created_at),
             text.format(describe_event(orjson.loads(event.data))),
             SERVICE.name,

@@ -17,7 +17,7 @@ from accounts.models.plans import Account
 from accounts.models.records import KeyStanding, Published
 from accounts.quota.limits import microseconds
 from petstore.backoffice import audit
-from petstore.backoffice.audit import Action, Actor, values_in
+from petstore.backoffice.audit import Action, Actor, row_values
 from petstore.backoffice.models import AuditEntry, AuditQuerySet
 from petstore.db.names import visible_name
 
@@ -79,7 +79,7 @@ class ApiKeyManager(models.Manager["ApiKey"]):
         key.full_clean()
         with transaction.atomic():
             key.save()
-            audit.record(by, key, Action.ISSUED, after=values_in(key))
+            audit.record(by, key, Action.ISSUED, after=row_values(key))
             key.event(EventType.KEY_ISSUED).save()
         return key, text.text
 
@@ -167,10 +167,10 @@ class ApiKey(Published):
             key = self.locked()
             if key.revoked_at is not None:
                 raise ValidationError(f"Key {self.public_id} is revoked already.")
-            before = values_in(key)
+            before = row_values(key)
             key.revoked_at, key.revoked_reason = timezone.now(), reason.strip()[:255]
             key.save(update_fields=["revoked_at", "revoked_reason"])
-            audit.record(by, key, Action.REVOKED, before=before, after=values_in(key), reason=reason)
+            audit.record(by, key, Action.REVOKED, before=before, after=row_values(key), reason=reason)
             key.event(EventType.KEY_REVOKED).save()
         self.refresh_from_db()
 
@@ -199,11 +199,11 @@ class ApiKey(Published):
                 by=by,
                 rotated_from=old,
             )
-            before, end = values_in(old), now + overlap
+            before, end = row_values(old), now + overlap
             old.expires_at = min(old.expires_at, end) if old.expires_at else end
             old.save(update_fields=["expires_at"])
             why = f"Replaced by {new.public_id}."
-            audit.record(by, old, Action.ROTATED, before=before, after=values_in(old), reason=why)
+            audit.record(by, old, Action.ROTATED, before=before, after=row_values(old), reason=why)
             old.event(EventType.KEY_ROTATED).save()
         self.refresh_from_db()
         return new, text

@@ -15,7 +15,7 @@ from accounts.models.events import EventDraft, EventType
 from accounts.models.records import Published, QuotaCounter
 from accounts.quota.limits import Limits
 from petstore.backoffice import audit
-from petstore.backoffice.audit import Action, Actor, values_in
+from petstore.backoffice.audit import Action, Actor, row_values
 from petstore.db.names import UniquelyNamed
 
 EPOCH = date(1970, 1, 1)
@@ -156,12 +156,12 @@ class Account(UniquelyNamed, Published):
         """Do as `assign` does, and put it on record. Raises ValidationError if it changes nothing, too."""
         with transaction.atomic():
             account = Account.objects.select_for_update(no_key=True).get(pk=self.pk)
-            before = values_in(account)
+            before = row_values(account)
             account.assign(plan, per_minute, per_day)
-            if values_in(account) == before:
+            if row_values(account) == before:
                 raise ValidationError(f"{self} has this plan, with these numbers, already.")
             audit.record(
-                by, account, Action.CHANGED, before=before, after=values_in(account), reason=reason
+                by, account, Action.CHANGED, before=before, after=row_values(account), reason=reason
             )
         self.refresh_from_db()
 
@@ -185,10 +185,10 @@ class Account(UniquelyNamed, Published):
             account = Account.objects.select_for_update(no_key=True).get(pk=self.pk)
             if (account.suspended_at is None) == (at is None):
                 raise ValidationError(f"{self} is {'suspended already' if at else 'not suspended'}.")
-            before = values_in(account)
+            before = row_values(account)
             account.suspended_at, account.suspended_reason = at, reason.strip()[:255] if at else ""
             account.save(update_fields=["suspended_at", "suspended_reason"])
-            audit.record(by, account, action, before=before, after=values_in(account), reason=reason)
+            audit.record(by, account, action, before=before, after=row_values(account), reason=reason)
         self.refresh_from_db()
 
     def used_on(self, day: date) -> int:

@@ -11,7 +11,7 @@ from inventory.admin.status_tabs import stage_counts
 from inventory.models import PetStatus, Stage
 from inventory.stock import Stock, snapshot
 from petstore.backoffice.charts import BarChart, Series
-from petstore.backoffice.dashboard import Card, Step, listing, makes_cards
+from petstore.backoffice.dashboard import Card, Step, list_url, register_cards
 from petstore.backoffice.navigation import may_view
 from petstore.db.names import visible_name
 
@@ -28,7 +28,7 @@ STATUS_COLOURS = {
 }
 
 
-@makes_cards
+@register_cards
 def cards(request: HttpRequest) -> Iterator[Card]:
     sees_orders, sees_pets = may_view(request, "inventory.order"), may_view(request, "inventory.pet")
     stock = snapshot() if sees_orders or sees_pets else None
@@ -40,7 +40,7 @@ def cards(request: HttpRequest) -> Iterator[Card]:
 
 def orders(request: HttpRequest, stock: Stock | None) -> Card:
     numbers = stage_counts(stock, WAITING)
-    link = {stage: listing("inventory_order", stage=stage) for stage in Stage}
+    link = {stage: list_url("inventory_order", stage=stage) for stage in Stage}
     changes = request.user.has_perm("inventory.change_order")
     steps = []
     for stage, (meaning, icon, action) in WAITING.items():
@@ -51,7 +51,7 @@ def orders(request: HttpRequest, stock: Stock | None) -> Card:
         (stage.label, f"wait {meaning}", numbers[stage].text, link[stage])
         for stage, (meaning, _, _) in WAITING.items()
     ]
-    return Card("orders", "left", 1, {"waiting": waiting, "link": listing("inventory_order")}, steps)
+    return Card("orders", "left", 1, {"waiting": waiting, "link": list_url("inventory_order")}, steps)
 
 
 def pets(request: HttpRequest, stock: Stock | None) -> Card:
@@ -62,7 +62,7 @@ def pets(request: HttpRequest, stock: Stock | None) -> Card:
         "counted_at": stock.counted_at,
         "chart": chart if chart.total else None,
         "categories_left_out": len(stock.categories) - len(chart.labels),
-        "link": listing("inventory_pet"),
+        "link": list_url("inventory_pet"),
     }
     add = Step(4, "pets", "There are no pets yet.", "Add the first pet", reverse("admin:inventory_pet_add"))
     offers_to_add = not chart.total and request.user.has_perm("inventory.add_pet")
@@ -79,9 +79,9 @@ def stock_chart(stock: Stock) -> BarChart:
             status.label,
             STATUS_COLOURS[status],
             [getattr(row, status.value) for row in largest],
-            listing("inventory_pet", status__exact=status.value),
+            list_url("inventory_pet", status__exact=status.value),
             [
-                listing("inventory_pet", category__id__exact=row.category_id, status__exact=status.value)
+                list_url("inventory_pet", category__id__exact=row.category_id, status__exact=status.value)
                 for row in largest
             ],
             stock.pets(status.value),
@@ -93,6 +93,6 @@ def stock_chart(stock: Stock) -> BarChart:
         "Category",
         [visible_name(row.name) for row in largest],
         [series(status) for status in PetStatus],
-        [listing("inventory_pet", category__id__exact=row.category_id) for row in largest],
+        [list_url("inventory_pet", category__id__exact=row.category_id) for row in largest],
         horizontal=True,
     )

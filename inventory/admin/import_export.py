@@ -31,9 +31,9 @@ from inventory.models import Category, Pet, PetQuerySet
 from inventory.models.uploads import PetUpload
 from petstore.backoffice import spreadsheets
 from petstore.backoffice.audit import CONTENT_TYPES, send_export
-from petstore.backoffice.confirmation import Question, confirm
+from petstore.backoffice.confirmation import Confirmation, confirm
 from petstore.backoffice.forms import MultilineField
-from petstore.backoffice.wording import counted
+from petstore.backoffice.text import pluralize
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ MOST_BYTES = 2 * 1024 * 1024
 MOST_PETS = 10_000
 PROBLEMS_SHOWN = 200
 PETS_SHOWN = 20
-MOST_EXPORTED = 100_000
+MAX_EXPORTED = 100_000
 TITLES = {"csv": "CSV", "jsonl": "JSON Lines"}
 TOO_BIG = (
     f"The file is too large: the limit is {MOST_PETS:,} pets and {MOST_BYTES // 2**20} MB. "
@@ -52,11 +52,11 @@ BOTH = "You pasted pets and chose a file. Remove one of them."
 PASTED = "the pasted text"
 UNKNOWN_FORMAT = "The file name ends in neither .csv nor .jsonl. Choose the format."
 TOO_MANY = (
-    f"This list has more than {MOST_EXPORTED:,} pets. Narrow it with filters, or ask an operator to run "
+    f"This list has more than {MAX_EXPORTED:,} pets. Narrow it with filters, or ask an operator to run "
     "`manage.py export_pets`."
 )
 NOT_IMPORTED = "Nothing was imported: {}. Check the pets again."
-EXPORT = Question("Export pets", "Export", "", gives_file=True)
+EXPORT = Confirmation("Export pets", "Export", "", downloads_file=True)
 GONE = (
     "This preview is no longer stored: the pets have been imported, another preview has replaced it, or an "
     "hour has passed. If the pets are not in the list, check them again."
@@ -165,8 +165,8 @@ class PetImportExportAdmin(RowActionsAdmin):
                 for row in rows[:PETS_SHOWN]
             ],
             "more_pets": max(0, len(rows) - PETS_SHOWN),
-            "good": counted(report.good, "pet"),
-            "bad": counted(report.bad, "bad line"),
+            "good": pluralize(report.good, "pet"),
+            "bad": pluralize(report.bad, "bad line"),
         }
 
     def import_template_view(self, request: HttpRequest) -> FileResponse:
@@ -212,7 +212,7 @@ class PetImportExportAdmin(RowActionsAdmin):
             if report.bad:
                 raise ValidationError(NOT_IMPORTED.format("a category no longer exists"))
             add([rows])
-            pets = counted(len(rows), "pet")
+            pets = pluralize(len(rows), "pet")
             self.log_addition(request, upload, f"Imported {pets} from {upload.file_name}.")
             upload.delete()
         return f"{pets} imported from {upload.file_name}."
@@ -222,7 +222,7 @@ class PetImportExportAdmin(RowActionsAdmin):
         pets: PetQuerySet = self.get_changelist_instance(request).get_queryset(request)
 
         def send(given: dict[str, Any]) -> FileResponse:
-            if pets.order_by("id")[MOST_EXPORTED : MOST_EXPORTED + 1].exists():
+            if pets.order_by("id")[MAX_EXPORTED : MAX_EXPORTED + 1].exists():
                 raise ValidationError(TOO_MANY)
             file_format = given["format"]
             with snapshot():
@@ -231,5 +231,5 @@ class PetImportExportAdmin(RowActionsAdmin):
 
         which = "All pages of the list, with its filters and search." if request.GET else "All pets."
         about = f"{which} The columns are {', '.join(CSV_COLUMNS)}."
-        back = f"{self.list_address()}?{request.GET.urlencode()}"
+        back = f"{self.list_url()}?{request.GET.urlencode()}"
         return confirm(self, request, EXPORT, ExportForm, send, back=back, about=about)

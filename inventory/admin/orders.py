@@ -32,12 +32,12 @@ from inventory.admin.shared import (
 )
 from inventory.admin.status_tabs import StageFilter, example, tabs, with_literals
 from inventory.models import LIVE, Order, OrderStatus, Pet, Stage
-from petstore.backoffice.changelist import TimeFilter, row_id
-from petstore.backoffice.confirmation import Question, ReasonForm, confirm
-from petstore.backoffice.dashboard import listing
-from petstore.backoffice.history import Entry
+from petstore.backoffice.changelist import TimeFilter, parse_id
+from petstore.backoffice.confirmation import Confirmation, ReasonForm, confirm
+from petstore.backoffice.dashboard import list_url
+from petstore.backoffice.history import HistoryEntry
 from petstore.backoffice.navigation import may_view
-from petstore.backoffice.palette import MOST, SHORTEST_VERB, Result
+from petstore.backoffice.palette import MAX_RESULTS, MIN_VERB_LENGTH, SearchResult
 from petstore.db.keysets import OneFilterKey
 
 MOST_ACCOUNTS = 100  # Accounts that a search by name follows.
@@ -95,14 +95,14 @@ ACTIONS = {
         "ship",
         shipped=False,
         form=ShipDateForm,
-        question=Question("Ship {} on a date", "Set the ship date", SHIP_DATE_VISIBLE),
+        question=Confirmation("Ship {} on a date", "Set the ship date", SHIP_DATE_VISIBLE),
     ),
     "deliver": OrderAction(
         "Deliver...",
         "delivered",
         (OrderStatus.APPROVED,),
         "deliver",
-        question=Question("Deliver {}", "Deliver", "The pet becomes sold. This can't be undone."),
+        question=Confirmation("Deliver {}", "Deliver", "The pet becomes sold. This can't be undone."),
     ),
     "change_ship_date": OrderAction(
         "Change ship date...",
@@ -111,7 +111,7 @@ ACTIONS = {
         "ship",
         shipped=True,
         form=ShipDateForm,
-        question=Question("Change the ship date of {}", "Change the ship date", SHIP_DATE_VISIBLE),
+        question=Confirmation("Change the ship date of {}", "Change the ship date", SHIP_DATE_VISIBLE),
     ),
     "cancel": OrderAction(
         "Cancel...",
@@ -119,7 +119,7 @@ ACTIONS = {
         LIVE,
         "cancel",
         form=ReasonForm,
-        question=Question(
+        question=Confirmation(
             "Cancel {}",
             "Cancel the order",
             "The pet becomes available again. This can't be undone.",
@@ -171,18 +171,18 @@ class OrderAdmin(RowActionsAdmin):
             text = f"More than {MOST_ACCOUNTS} account names contain this. Type more of the name."
             self.message_user(request, text, messages.WARNING)
         found = Q(account_id__in=[pk for (pk,) in accounts[:MOST_ACCOUNTS]])
-        if (pk := row_id(term)) is not None:
+        if (pk := parse_id(term)) is not None:
             found |= Q(pk=pk) | Q(pet_id=pk)
         return rows.filter(found)
 
-    def find(self, request: HttpRequest, term: str) -> Iterator[Result]:
+    def palette_results(self, request: HttpRequest, term: str) -> Iterator[SearchResult]:
         """Find an order by ID, the actions that apply to it, and orders that wait for an action."""
         wanted, pk = parse_reference(term, "order")
         acts = request.user.has_perm("inventory.change_order")
         for order in Order.objects.filter(pk=pk).select_related("account", "pet") if pk is not None else ():
             about = f"{order.get_status_display()}, {label(order.pet)} for {order.account}"
             if not wanted:
-                yield Result(1, "receipt_long", f"Order {pk}", about, change_url(order))
+                yield SearchResult(1, "receipt_long", f"Order {pk}", about, change_url(order))
             # "ship" and "ship_later" share a word and a page.
             words = dict.fromkeys(
                 name.split("_")[0] for name, action in ACTIONS.items() if action.applies_to(order)
@@ -190,19 +190,19 @@ class OrderAdmin(RowActionsAdmin):
             for word in words:
                 if acts and word.startswith(wanted):
                     title = f"{word.capitalize()} order {pk}"
-                    yield Result(1 if wanted else 2, "receipt_long", title, about, change_url(order))
+                    yield SearchResult(1 if wanted else 2, "receipt_long", title, about, change_url(order))
         action = term.lower().removesuffix("s").removesuffix("order").strip()
         for word, stage in WAITING.items():
-            if acts and len(action) >= SHORTEST_VERB and word.startswith(action):
-                orders = listing("inventory_order", stage=stage)
-                yield Result(1, "receipt_long", f"Orders to {word}", "", orders)
+            if acts and len(action) >= MIN_VERB_LENGTH and word.startswith(action):
+                orders = list_url("inventory_order", stage=stage)
+                yield SearchResult(1, "receipt_long", f"Orders to {word}", "", orders)
                 found = Order.objects.filter(with_literals(stage.orders)).select_related("account", "pet")
-                for order in found.order_by("id")[:MOST]:
+                for order in found.order_by("id")[:MAX_RESULTS]:
                     about = f"{label(order.pet)} for {order.account}"
                     title = f"{word.capitalize()} order {order.pk}"
-                    yield Result(2, "receipt_long", title, about, change_url(order))
+                    yield SearchResult(2, "receipt_long", title, about, change_url(order))
 
-    def beside_form(self, request: HttpRequest, row: Order) -> dict[str, Any]:
+    def form_context(self, request: HttpRequest, row: Order) -> dict[str, Any]:
         may = self.has_change_permission(request, row)
         row_actions = [
             (reverse("admin:inventory_order_act", args=[row.pk, name]), name, action)
@@ -225,7 +225,7 @@ class OrderAdmin(RowActionsAdmin):
         if (action := ACTIONS.get(name)) is None:
             raise Http404
         back = change_url(order)
-        plain = Question(
+        plain = Confirmation(
             f"{action.description}: {{}}", action.description, "It moves on to its next status."
         )
         question = (action.question or plain).about(str(order))
@@ -262,7 +262,7 @@ def orders_of(account: Account, request: HttpRequest) -> Panel | None:
     latest = Order.objects.filter(account=account).newest_first()
     orders = list(latest.prefetch_related("events").select_related("pet")[:IN_TIMELINE])
     entries = [
-        Entry(
+        HistoryEntry(
             event.at,
             f"Order {order.pk}: "
             f"{event.to_status if event.to_status != event.from_status else 'ship date set'}",

@@ -24,9 +24,9 @@ from inventory.admin.shared import RowAction, SearchedFilter, label, parse_refer
 from inventory.members import PET
 from inventory.models import LIVE, Category, IllegalMoveError, Pet, PetStatus
 from inventory.search import Folded, starting_with
-from petstore.backoffice.changelist import BigTableAdmin, KeysetChangeList, row_id
-from petstore.backoffice.confirmation import Question, ReasonForm
-from petstore.backoffice.palette import MOST, Offer, Result
+from petstore.backoffice.changelist import BigTableAdmin, KeysetChangeList, parse_id
+from petstore.backoffice.confirmation import Confirmation, ReasonForm
+from petstore.backoffice.palette import MAX_RESULTS, PaletteCommand, SearchResult
 from petstore.db.keysets import OneFilterKey, TwoFilterKey
 
 
@@ -94,7 +94,7 @@ ACTIONS = {
         PetStatus.AVAILABLE,
         returns=True,
         form=ReasonForm,
-        question=Question(
+        question=Confirmation(
             "Return {} to stock",
             "Return to stock",
             "Sold pets become available again. Others don't change.",
@@ -125,11 +125,11 @@ class PetAdmin(PetImportExportAdmin):
     fields = [*PET.form_fields, "reason", "created_at", "updated_at"]
     readonly_fields = ["created_at", "updated_at"]
     row_actions = ACTIONS
-    instead_of_deleting = "Mark it sold instead: clients can't order it then."
-    offers = (
-        Offer("add", "Add a pet"),
-        Offer("upload", "Import pets", "import"),
-        Offer("download", "Export pets", "export", "view"),
+    deletion_hint = "Mark it sold instead: clients can't order it then."
+    palette_commands = (
+        PaletteCommand("add", "Add a pet"),
+        PaletteCommand("upload", "Import pets", "import"),
+        PaletteCommand("download", "Export pets", "export", "view"),
     )
 
     def get_sortable_by(self, request: HttpRequest) -> Any:
@@ -137,18 +137,18 @@ class PetAdmin(PetImportExportAdmin):
         return [] if request.GET.get(SEARCH_VAR) else ["id"]
 
     def search(self, request: HttpRequest, rows: QuerySet[Pet], term: str) -> QuerySet[Pet]:
-        pk = row_id(term)
+        pk = parse_id(term)
         return starting_with(rows, term, or_else=None if pk is None else Q(pk=pk))
 
-    def find(self, request: HttpRequest, term: str) -> Iterator[Result]:
+    def palette_results(self, request: HttpRequest, term: str) -> Iterator[SearchResult]:
         action, pk = parse_reference(term, "pet")
         pets = Pet.objects.select_related("category")
         exact = list(pets.filter(pk=pk)) if pk is not None and not action else []
-        others = [pet for pet in starting_with(pets, term)[: MOST + 1] if pet not in exact]
-        for rank, found in ((1, exact), (2, others[:MOST])):
+        others = [pet for pet in starting_with(pets, term)[: MAX_RESULTS + 1] if pet not in exact]
+        for rank, found in ((1, exact), (2, others[:MAX_RESULTS])):
             for pet in found:
                 about = f"Pet, {pet.get_status_display().lower()}, {pet.category}"
-                yield Result(rank, "pets", label(pet), about, change_url(pet))
+                yield SearchResult(rank, "pets", label(pet), about, change_url(pet))
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         """Change the status with `move`, which checks it and records the event."""
@@ -163,7 +163,7 @@ class PetAdmin(PetImportExportAdmin):
                 self.message_user(request, error.message, messages.ERROR)
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
-        pk = row_id(request.GET.get("category"))
+        pk = parse_id(request.GET.get("category"))
         return {"category": pk} if pk and Category.objects.filter(pk=pk).exists() else {}
 
     def response_add(self, request: HttpRequest, obj: Pet, post_url_continue: Any = None) -> HttpResponse:
@@ -179,7 +179,7 @@ class PetAdmin(PetImportExportAdmin):
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         return self.fields if obj else PET.form_fields
 
-    def beside_form(self, request: HttpRequest, row: Pet | None) -> dict[str, Any]:
+    def form_context(self, request: HttpRequest, row: Pet | None) -> dict[str, Any]:
         return {"history_title": "History of the status", "history": status_history(row)} if row else {}
 
     def describe(self, row: Pet) -> str:
@@ -191,10 +191,10 @@ class PetAdmin(PetImportExportAdmin):
 
 def count_pets(categories: Iterable[Any]) -> None:
     """Set `number_of_pets` from the last count; None before the first one."""
-    counted = stock.snapshot()
-    numbers = {row.category_id: row.total for row in counted.categories} if counted else {}
+    snapshot = stock.snapshot()
+    numbers = {row.category_id: row.total for row in snapshot.categories} if snapshot else {}
     for category in categories:
-        category.number_of_pets = numbers.get(category.pk, 0) if counted else None
+        category.number_of_pets = numbers.get(category.pk, 0) if snapshot else None
 
 
 class CategoryList(KeysetChangeList):
@@ -212,8 +212,8 @@ class CategoryAdmin(BigTableAdmin):
     sortable_by = ["visible_name", "id"]
     list_filter_submit = False
     readonly_fields = ["pets"]
-    instead_of_deleting = "Move its pets to another category first, or rename it."
-    offers = (Offer("add", "Add a category"),)
+    deletion_hint = "Move its pets to another category first, or rename it."
+    palette_commands = (PaletteCommand("add", "Add a category"),)
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> Any:
         return CategoryList

@@ -21,11 +21,11 @@ from unfold.contrib.filters.forms import AutocompleteDropdownForm
 from unfold.decorators import display
 
 from inventory.models import Order, OrderStatus, Pet, PetStatus
-from petstore.backoffice.changelist import BigTableAdmin, is_across, row_id
-from petstore.backoffice.confirmation import Question, confirm
+from petstore.backoffice.changelist import BigTableAdmin, parse_id, selects_across
+from petstore.backoffice.confirmation import Confirmation, confirm
 from petstore.backoffice.forms import SafeAutocompleteSelect
-from petstore.backoffice.history import MOST_SHOWN, Entry
-from petstore.backoffice.wording import counted, short
+from petstore.backoffice.history import MAX_ENTRIES, HistoryEntry
+from petstore.backoffice.text import pluralize, truncate
 from petstore.db.names import visible_name
 
 logger = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ def staff(request: HttpRequest) -> str:
 
 
 def label(pet: Pet) -> str:
-    return f"{short(visible_name(pet.name), NAME_SHOWN)} ({pet.pk})"
+    return f"{truncate(visible_name(pet.name), NAME_SHOWN)} ({pet.pk})"
 
 
 def parse_reference(term: str, kind: str) -> tuple[str, int | None]:
@@ -58,13 +58,13 @@ def parse_reference(term: str, kind: str) -> tuple[str, int | None]:
     found = NUMBERED.fullmatch(term)
     if found is None or (found[2] or kind).lower() != kind:
         return "", None
-    return (found[1] or "").lower(), row_id(found[3])
+    return (found[1] or "").lower(), parse_id(found[3])
 
 
-def status_history(row: Order | Pet) -> list[Entry]:
+def status_history(row: Order | Pet) -> list[HistoryEntry]:
     return [
-        Entry(event.at, describe_transition(event.from_status, event.to_status), event.by, event.reason)
-        for event in row.events.all()[:MOST_SHOWN]
+        HistoryEntry(one.at, describe_transition(one.from_status, one.to_status), one.by, one.reason)
+        for one in row.events.all()[:MAX_ENTRIES]
     ]
 
 
@@ -87,7 +87,7 @@ class RowAction:
     done: str  # The past participle.
     _: KW_ONLY
     form: type[forms.Form] = forms.Form
-    question: Question | None = None  # For confirmation.
+    question: Confirmation | None = None  # For confirmation.
 
     def reason_to_skip(self, row: Any) -> tuple[str, str] | None:
         """Return the reason and the label of the row, or None if the action applies."""
@@ -125,9 +125,8 @@ class RowActionsAdmin(BigTableAdmin):
         """Confirm first if the action has a question, or if rows of other pages are selected."""
         action, chosen = self.row_actions[name], list(rows)
         act = partial(self.carry_out, request, chosen, action)
-        unseen = (
-            Question(f"{action.description}: {{}}", action.description, "") if is_across(request) else None
-        )
+        plain = Confirmation(f"{action.description}: {{}}", action.description, "")
+        unseen = plain if selects_across(request) else None
         if (question := action.question or unseen) is None:
             return act({})
         back, words = request.get_full_path(), [(row.pk, self.describe(row)) for row in chosen]
@@ -171,7 +170,7 @@ class RowActionsAdmin(BigTableAdmin):
 
     def number_of(self, rows: list[Any], which: str = "") -> str:
         one, many = f"{which}{self.opts.verbose_name}", f"{which}{self.opts.verbose_name_plural}"
-        return counted(len(rows), one, many)
+        return pluralize(len(rows), one, many)
 
     def failure_message(self, left: list[Any], action: RowAction) -> str:
         """Explain which of the remaining rows are in doubt, and which are unchanged."""

@@ -14,7 +14,7 @@ from unfold.contrib.filters.admin import DropdownFilter
 from inventory.models import Order, OrderStatus, Stage
 from inventory.stock import Stock, snapshot
 from petstore.backoffice.changelist import ChoiceFilter
-from petstore.backoffice.dashboard import listing
+from petstore.backoffice.dashboard import list_url
 from petstore.db.identity import is_postgresql
 
 MOST_COUNTED = 1_000  # Orders of a stage that are counted exactly.
@@ -23,7 +23,7 @@ MOST_COUNTED = 1_000  # Orders of a stage that are counted exactly.
 class StageFilter(ChoiceFilter, DropdownFilter):
     title = "stage"
     parameter_name = "stage"
-    offered = Stage.choices
+    options = Stage.choices
 
     def condition(self, chosen: str) -> Q:
         return with_literals(Stage(chosen).orders)
@@ -38,8 +38,8 @@ class Tab(NamedTuple):
 
 def tabs(request: HttpRequest) -> list[Tab]:
     chosen, numbers = request.GET.get(StageFilter.parameter_name, ""), stage_counts(snapshot())
-    return [Tab("All", listing("inventory_order"), "", not request.GET)] + [
-        Tab(stage.label, listing("inventory_order", stage=stage), number.text, chosen == stage)
+    return [Tab("All", list_url("inventory_order"), "", not request.GET)] + [
+        Tab(stage.label, list_url("inventory_order", stage=stage), number.text, chosen == stage)
         for stage, number in numbers.items()
     ]
 

@@ -11,7 +11,7 @@ from rest_framework.serializers import ValidationError
 
 from inventory.fields import Int64Field, NameField, field_of
 from inventory.members import PET, REQUIRED, Member
-from petstore.backoffice.wording import short
+from petstore.backoffice.text import truncate
 from petstore.db.names import nfc, search_key
 
 BATCH = 5_000
@@ -46,7 +46,7 @@ Records = Iterator[tuple[int, Members | Bad]]
 
 def excerpt(value: Any) -> str:
     """Return a value as a report may show it: short, and without control characters."""
-    return short(repr(value), 60)
+    return truncate(repr(value), 60)
 
 
 class UnreadableError(Exception):

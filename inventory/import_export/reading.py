@@ -27,7 +27,7 @@ from inventory.import_export.checking import (
 from inventory.members import PET
 from petstore.api.errors import ApiError
 from petstore.api.parsers import parse_json
-from petstore.backoffice.spreadsheets import original
+from petstore.backoffice.spreadsheets import unescape_formula
 
 LONGEST = 64 * 1024  # Characters of a line.
 ESCAPED = "surrogateescape"  # Bytes that are no UTF-8 become lone surrogates.
@@ -84,10 +84,10 @@ NO_UTF8 = re.compile("[\udc80-\udcff]")
 def read_csv(lines: Iterator[str], report: Report) -> Records:
     """Read CSV (RFC 4180, or with another of DELIMITERS) whose first line names the columns.
 
-    Only a file for spreadsheets, which begins with a byte order mark, has names that `harmless` changed.
+    Only files for spreadsheets, which begin with a byte order mark, contain escaped formulas.
     """
     first = next(lines, "")
-    from_cell = original if first.startswith(BOM) else str
+    from_cell = unescape_formula if first.startswith(BOM) else str
     rows = csv_rows(decoded(chain([first.removeprefix(BOM)], lines), report))
     line, names = next(rows, (1, Bad(EMPTY)))
     if isinstance(names, Bad):

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 import orjson
 
 from inventory.members import PET
-from petstore.backoffice.spreadsheets import harmless
+from petstore.backoffice.spreadsheets import escape_formula
 
 Exported = dict[str, Any]  # A pet's members, and the name of its category.
 # The category's name goes with it; in CSV it takes the place of the id, which means nothing elsewhere.
@@ -32,7 +32,7 @@ def write(pets: Iterable[Exported], stream: BinaryIO, file_format: str, *, for_s
         return
     rows: Iterable[list[Any]] = ([pet[column] for column in CSV_COLUMNS] for pet in pets)
     if for_spreadsheets:
-        rows = ([harmless(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
+        rows = ([escape_formula(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
     # Its line ending is CRLF: with LF alone it would leave a CR inside a name without quotes.
     writer = csv.writer(codecs.getwriter("utf-8-sig" if for_spreadsheets else "utf-8")(stream))
     writer.writerow(CSV_COLUMNS)

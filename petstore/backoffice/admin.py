@@ -29,20 +29,20 @@ from django.utils.safestring import SafeString
 from petstore.api.client_ip import NO_ADDRESS
 from petstore.backoffice import spreadsheets
 from petstore.backoffice.audit import send_export
-from petstore.backoffice.changelist import ChoiceFilter, TimeFilter, row_id
-from petstore.backoffice.dashboard import listing
+from petstore.backoffice.changelist import ChoiceFilter, TimeFilter, parse_id
+from petstore.backoffice.dashboard import list_url
 from petstore.backoffice.history import Change, changes_of
 from petstore.backoffice.model_admin import PetstoreModelAdmin
 from petstore.backoffice.models import AuditEntry, FailedSignIn
 from petstore.backoffice.navigation import may_view
-from petstore.backoffice.palette import Result
-from petstore.backoffice.wording import short
+from petstore.backoffice.palette import SearchResult
+from petstore.backoffice.text import truncate
 from petstore.db.names import nfc
 
 MOST_SHOWN = 1000  # Entries that one can page through; for older ones there are the filters.
-MOST_EXPORTED = 50_000
+MAX_EXPORTED = 50_000
 CHANGES_SHOWN, VALUE_SHOWN = 5, 40  # Of an entry in the list; characters of a value.
-TOO_MANY = f"More than {MOST_EXPORTED:,} entries are in this list. Narrow it with filters, then export it."
+TOO_MANY = f"More than {MAX_EXPORTED:,} entries are in this list. Narrow it with filters, then export it."
 COLUMNS = (
     "at (UTC)", "by", "action", "kind", "object's id", "object", "old values", "new values", "reason",
     "from address", "request id",
@@ -83,7 +83,7 @@ class KindFilter(ChoiceFilter):
 class DateFilter(TimeFilter):
     parameter_name = "days"
     field = "at"
-    offered = (*TimeFilter.offered, ("older", "Before that"))
+    options = (*TimeFilter.options, ("older", "Before that"))
 
     def condition(self, chosen: str) -> Q:
         if chosen == "older":
@@ -96,7 +96,7 @@ class SignInFilter(ChoiceFilter):
 
     title = "sign-ins"
     parameter_name = "sign_ins"
-    offered = (("shown", "Shown"),)
+    options = (("shown", "Shown"),)
 
     def choices(self, changelist: Any) -> Iterator[Any]:
         folded, *others = super().choices(changelist)
@@ -138,11 +138,11 @@ class AuditEntryAdmin(RecordAdmin):
         spellings = {term, nfc(term), unicodedata.normalize("NFD", term)}
         return rows.filter(Q(object_id=term) | Q(object_text__in=spellings) | Q(request_id=term))
 
-    def find(self, request: HttpRequest, term: str) -> Iterator[Result]:
+    def palette_results(self, request: HttpRequest, term: str) -> Iterator[SearchResult]:
         """Yield the part of the trail that a request has, by its id."""
         if AuditEntry.objects.filter(request_id=term).exists():
-            link = listing("backoffice_auditentry", q=term, sign_ins="shown")
-            yield Result(1, "history", f"Request {term}", "What it changed, in the audit trail", link)
+            link = list_url("backoffice_auditentry", q=term, sign_ins="shown")
+            yield SearchResult(1, "history", f"Request {term}", "What it changed, in the audit trail", link)
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
         """Return the list; beside the name of what is known by an id alone stands what the id is of."""
@@ -173,7 +173,7 @@ class AuditEntryAdmin(RecordAdmin):
         """Return the first changes, from old to new; the entry has them all, in full."""
         found = changes_of(entry)
         lines = [
-            (Change(name, *(short(value, VALUE_SHOWN) for value in values)),)
+            (Change(name, *(truncate(value, VALUE_SHOWN) for value in values)),)
             for name, *values in found[:CHANGES_SHOWN]
         ]
         more = f" and {len(found) - CHANGES_SHOWN} more" if len(found) > CHANGES_SHOWN else ""
@@ -195,7 +195,7 @@ class AuditEntryAdmin(RecordAdmin):
     def export_view(self, request: HttpRequest) -> HttpResponseBase:
         """Send the entries of the list as CSV."""
         entries = self.get_changelist_instance(request).get_queryset(request)
-        if entries[MOST_EXPORTED : MOST_EXPORTED + 1].exists():
+        if entries[MAX_EXPORTED : MAX_EXPORTED + 1].exists():
             self.message_user(request, TOO_MANY, messages.WARNING)
             return HttpResponseRedirect(f"{self.list_address()}?{request.GET.urlencode()}")
         rows = chain([COLUMNS], map(exported, entries.iterator()))
@@ -218,11 +218,11 @@ class FailedSignInAdmin(RecordAdmin):
     def search(self, request: HttpRequest, rows: QuerySet[Any], term: str) -> QuerySet[Any]:
         return rows.filter(Q(username=term) | Q(request_id=term))
 
-    def find(self, request: HttpRequest, term: str) -> Iterator[Result]:
+    def palette_results(self, request: HttpRequest, term: str) -> Iterator[SearchResult]:
         """Yield the failed sign-in of a request, by its id."""
         if FailedSignIn.objects.filter(request_id=term).exists():
-            link = listing("backoffice_failedsignin", q=term)
-            yield Result(1, "history", f"Request {term}", "A failed sign-in", link)
+            link = list_url("backoffice_failedsignin", q=term)
+            yield SearchResult(1, "history", f"Request {term}", "A failed sign-in", link)
 
     @admin.display(description="name")
     def who(self, failed: FailedSignIn) -> str:
@@ -244,10 +244,10 @@ def tell_about(entries: Iterable[AuditEntry]) -> None:
         by_model.setdefault(entry.model, []).append(entry)
     for model in admin.site._registry:
         if found := hasattr(model, "about") and by_model.get(model._meta.label_lower):
-            ids = {row_id(entry.object_id) for entry in found} - {None}
+            ids = {parse_id(entry.object_id) for entry in found} - {None}
             rows = model._base_manager.select_related().in_bulk(ids)
             for entry in found:
-                row: Any = rows.get(row_id(entry.object_id))
+                row: Any = rows.get(parse_id(entry.object_id))
                 entry.__dict__["about"] = row.about if row else ""
 
 

@@ -117,7 +117,7 @@ def as_json(value: Any) -> Any:
 # --- Values of rows ------------------------------------------------------------------------------
 
 
-def values_in(row: models.Model) -> Values:
+def row_values(row: models.Model) -> Values:
     """Return the values of a row as it was read, but no contents of files; of many related rows, names."""
     fields = [field for field in row._meta.concrete_fields if not isinstance(field, models.BinaryField)]
     values: Values = {field.name: field.value_from_object(row) for field in fields}
@@ -129,14 +129,14 @@ def values_in(row: models.Model) -> Values:
 def stored_values(obj: models.Model) -> Values:
     """Return the values of a row as it is stored now; nothing if it isn't."""
     stored = type(obj)._base_manager.filter(pk=obj.pk).first()
-    return values_in(stored) if stored is not None else {}
+    return row_values(stored) if stored is not None else {}
 
 
 def remember(request: HttpRequest, rows: Iterable[models.Model]) -> None:
     """Keep what rows hold that were just read, before this request changes them."""
     remembered = request.__dict__.setdefault("_petstore_before", {})
     for row in rows:
-        remembered[row._meta.label_lower, row.pk] = values_in(row)
+        remembered[row._meta.label_lower, row.pk] = row_values(row)
 
 
 def send_export(

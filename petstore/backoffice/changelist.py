@@ -24,7 +24,7 @@ AFTER, BEFORE = "after", "before"
 MOST_AT_ONCE = 200  # Rows that one action takes.
 
 
-def row_id(text: str | None) -> int | None:
+def parse_id(text: str | None) -> int | None:
     """Return the text as an id that may exist, or None."""
     if not text or not text.isascii() or not text.isdigit() or len(text) > 19:
         return None
@@ -51,7 +51,7 @@ class KeysetChangeList(ChangeList):
             params.pop(AFTER, None)
             params.pop(BEFORE, None)
         rows: QuerySet[Any] = super().get_queryset(request, exclude_parameters)
-        key = cast("BigTableAdmin", self.model_admin).key_of(request, self.filters_chosen())
+        key = cast("BigTableAdmin", self.model_admin).ordering_key(request, self.filters_chosen())
         order = [str(name) for name in rows.query.order_by]  # What was chosen, then the list's own.
         if key is not None and {name.removeprefix("-") for name in order} == {"id"}:
             rows = rows.alias(key=key).order_by(order[0].replace("id", "key"))
@@ -68,7 +68,7 @@ class KeysetChangeList(ChangeList):
 
     def get_results(self, request: HttpRequest) -> None:
         """Read the page, and one row more to know whether another page follows."""
-        after, before = row_id(request.GET.get(AFTER)), row_id(request.GET.get(BEFORE))
+        after, before = parse_id(request.GET.get(AFTER)), parse_id(request.GET.get(BEFORE))
         backwards = after is None and before is not None
         rows = self.queryset.reverse() if backwards else self.queryset
         edge = before if backwards else after
@@ -112,7 +112,7 @@ class KeysetChangeList(ChangeList):
         )
 
 
-def is_across(request: HttpRequest) -> bool:
+def selects_across(request: HttpRequest) -> bool:
     """Tell whether more is chosen than the page shows."""
     return request.POST.get("select_across") == "1"
 
@@ -128,7 +128,7 @@ class BigTableAdmin(PetstoreModelAdmin):
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> Any:
         return KeysetChangeList
 
-    def key_of(self, request: HttpRequest, filters: tuple[str, ...]) -> Key | None:
+    def ordering_key(self, request: HttpRequest, filters: tuple[str, ...]) -> Key | None:
         """Return what to order rows by that these filters let through, None for the id itself."""
         return None if request.GET.get(SEARCH_VAR, "").strip() else self.keys.get(filters)
 
@@ -141,10 +141,10 @@ class BigTableAdmin(PetstoreModelAdmin):
 
     def response_action(self, request: HttpRequest, queryset: QuerySet[Any], *args: Any) -> Any:
         """Do an action with the rows that are chosen one by one, or with the first of the list."""
-        if is_across(request):
+        if selects_across(request):
             first = list(queryset.values_list("pk", flat=True)[:MOST_AT_ONCE])
             return super().response_action(request, queryset.filter(pk__in=first), *args)
-        chosen = [row_id(text) for text in request.POST.getlist(ACTION_CHECKBOX_NAME)]
+        chosen = [parse_id(text) for text in request.POST.getlist(ACTION_CHECKBOX_NAME)]
         if None in chosen or len(chosen) > MOST_AT_ONCE:
             text = f"Nothing was done. Choose at most {MOST_AT_ONCE} rows of the list, and try again."
             self.message_user(request, text, messages.WARNING)
@@ -158,11 +158,11 @@ class BigTableAdmin(PetstoreModelAdmin):
 class ChoiceFilter(admin.SimpleListFilter):
     """Offers choices; any other value in the address filters nothing."""
 
-    offered: Sequence[tuple[str, str]] = ()
+    options: Sequence[tuple[str, str]] = ()
     field: str  # That a choice is a value of, unless `condition` says otherwise.
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return list(self.offered)
+        return list(self.options)
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         chosen = self.value()
@@ -178,7 +178,7 @@ class TimeFilter(ChoiceFilter):
     """Offers spans of days that end now."""
 
     title = "time"
-    offered: Sequence[tuple[str, str]] = (
+    options: Sequence[tuple[str, str]] = (
         ("1", "In the last 24 hours"),
         ("7", "In the last 7 days"),
         ("30", "In the last 30 days"),

@@ -32,14 +32,14 @@ class ReasonForm(forms.Form):
 
 
 @dataclass(frozen=True)
-class Question:
+class Confirmation:
     title: str
     button: str
     warning: str  # Or nothing, where nothing is at stake.
     danger: bool = False
-    gives_file: bool = False  # The page stays, and may ask again at once.
+    downloads_file: bool = False  # The page stays, and may ask again at once.
 
-    def about(self, what: str) -> Question:
+    def about(self, what: str) -> Confirmation:
         """Return the question with what it is about in its title."""
         return replace(self, title=self.title.format(what))
 
@@ -47,7 +47,7 @@ class Question:
 def confirm(
     admin: PetstoreModelAdmin,
     request: HttpRequest,
-    question: Question,
+    question: Confirmation,
     form_class: type[forms.Form],
     act: Callable[[dict[str, Any]], Answer],
     *,

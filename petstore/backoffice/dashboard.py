@@ -38,7 +38,7 @@ Maker = Callable[[HttpRequest], Iterable[Card]]
 makers: list[Maker] = []
 
 
-def makes_cards(maker: Maker) -> Maker:
+def register_cards(maker: Maker) -> Maker:
     """Register a function that yields the cards that a member of staff may see."""
     makers.append(maker)
     return maker
@@ -55,7 +55,7 @@ def home(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     return context
 
 
-def listing(model: str, **filters: Any) -> str:
+def list_url(model: str, **filters: Any) -> str:
     """Return the address of a model's list, with the list's own filters."""
     address = reverse(f"admin:{model}_changelist")
     return f"{address}?{urlencode(filters)}" if filters else address

@@ -17,7 +17,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.template.response import SimpleTemplateResponse
 
-from petstore.backoffice.sessions import end_if_due
+from petstore.backoffice.sessions import log_out_if_expired
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ def refusal(request: HttpRequest, status: int, text: str) -> HttpResponse:
     return render(request, "error.html", {"title": "Not done", "text": text}, status=status)
 
 
-def guarded(view: View) -> View:
+def reject_bad_input(view: View) -> View:
     """Make a view answer with a page, not a failure, when the database can't take what was sent.
 
     A session that is over is answered as a stranger is.
@@ -71,7 +71,7 @@ def guarded(view: View) -> View:
         if reason := why_unusable(request):
             return refusal(request, 400, reason)
         try:
-            end_if_due(request)
+            log_out_if_expired(request)
             response = view(request, *args, **kwargs)
             if isinstance(response, SimpleTemplateResponse):
                 response.render()  # Here, since a list is read from the database while it is shown.
@@ -96,7 +96,7 @@ ASK = "Your role can't open this page. Ask an Owner."
 RIGHTS = {"changelist": "view", "change": "view", "history": "view", "add": "add", "delete": "delete"}
 
 
-def framed(site: Any, view: View) -> View:
+def render_errors(site: Any, view: View) -> View:
     """Make a view, which only staff get to, answer with a page of the back office where it has none."""
 
     @wraps(view)
@@ -128,7 +128,7 @@ def way_back(site: Any, request: HttpRequest) -> dict[str, Any]:
     admin, _ = admin_of(site, request)
     if admin is None or not admin.has_view_permission(request):
         return {}
-    return {"list_link": admin.list_address(), "list_name": admin.opts.verbose_name_plural}
+    return {"list_link": admin.list_url(), "list_name": admin.opts.verbose_name_plural}
 
 
 def why_refused(site: Any, request: HttpRequest) -> str:

@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils.deprecation import MiddlewareMixin
 
 from petstore.api.request_headers import BODY_ERROR
-from petstore.backoffice.sessions import end_if_due
+from petstore.backoffice.sessions import log_out_if_expired
 
 TOO_LARGE = "Nothing was saved: you sent more than this page takes. Go back, shorten it, and try again."
 
@@ -35,7 +35,7 @@ def too_large(request: HttpRequest, view: Any) -> HttpResponse:
 
     site: Any = admin.site
     response: HttpResponse
-    end_if_due(request)
+    log_out_if_expired(request)
     if site.has_permission(request):
         response = site.page(request, "error", "Too large", text=TOO_LARGE)
         response.status_code = 413

@@ -13,7 +13,7 @@ from petstore.backoffice.models import AuditEntry
 from petstore.db.names import visible_name
 
 TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)[\d:.]*\+00:00")
-MOST_SHOWN = 100  # A row may have thousands.
+MAX_ENTRIES = 100  # A row may have thousands.
 # What says nothing that the entry doesn't say already; and names other than those of the columns.
 UNTOLD = {"id", "created_at", "updated_at", "date_joined", "last_login", "is_staff", "public_id"}
 NAMES = {"groups": "role", "is_active": "may sign in", "is_superuser": "superuser"}
@@ -30,7 +30,7 @@ class Change(NamedTuple):
         )
 
 
-class Entry(NamedTuple):
+class HistoryEntry(NamedTuple):
     at: datetime
     what: str
     who: str
@@ -40,10 +40,12 @@ class Entry(NamedTuple):
     icon: str = ""  # Of Material Symbols.
 
 
-def entries_of(found: QuerySet[AuditEntry]) -> list[Entry]:
+def history_entries(found: QuerySet[AuditEntry]) -> list[HistoryEntry]:
     return [
-        Entry(entry.at, entry.get_action_display(), entry.actor_name, entry.reason, changes_of(entry))
-        for entry in found[:MOST_SHOWN]
+        HistoryEntry(
+            entry.at, entry.get_action_display(), entry.actor_name, entry.reason, changes_of(entry)
+        )
+        for entry in found[:MAX_ENTRIES]
     ]
 
 

@@ -20,7 +20,7 @@ from django_ratelimit.core import get_usage
 from unfold.forms import AuthenticationForm
 
 from petstore.api.client_ip import client_network
-from petstore.backoffice.wording import counted
+from petstore.backoffice.text import pluralize
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ COOKIE_AGE = timedelta(days=365)  # Of a known browser.
 UNLOCK_SECONDS = 600  # Longer than any of these windows.
 
 
-def spelled(name: str) -> str:
+def normalize_username(name: str) -> str:
     """Return a name in the form that Django looks up."""
     return unicodedata.normalize("NFKC", name.strip())
 
@@ -42,7 +42,7 @@ def count_attempt(request: HttpRequest, name: str) -> int:
     rejected for its address doesn't count for the name.
     """
     try:
-        for group, key, rate in budgets(request, spelled(name)):
+        for group, key, rate in budgets(request, normalize_username(name)):
             usage = get_usage(request, group=group, key=lambda *_, key=key: key, rate=rate, increment=True)
             if usage["should_limit"] and usage["limit"]:  # 0: the counter ended while it was asked.
                 # django-ratelimit still counts in the second it names as the end: the next one is free.
@@ -68,10 +68,10 @@ def unlock(user: User) -> None:
     """Start new budgets for the name and its known browsers, and let codes be tried without a delay."""
     cache.set(f"sign-in unlocked {user.username}", int(time.time()), UNLOCK_SECONDS)
     for device in devices_for_user(user):
-        forgive(device)
+        reset_throttling(device)
 
 
-def forgive(device: Any) -> None:
+def reset_throttling(device: Any) -> None:
     """Let the next code be tried at once, whatever wrong ones came before."""
     device.throttling_failure_count = 0
     device.save(update_fields=["throttling_failure_count"])
@@ -79,7 +79,7 @@ def forgive(device: Any) -> None:
 
 def describe_wait(seconds: int) -> str:
     """Return a wait as people say it, rounded up."""
-    return counted(-(-seconds // 60), "minute") if seconds > 90 else counted(seconds, "second")
+    return pluralize(-(-seconds // 60), "minute") if seconds > 90 else pluralize(seconds, "second")
 
 
 class LoginForm(AuthenticationForm):

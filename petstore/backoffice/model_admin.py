@@ -27,7 +27,7 @@ from unfold.admin import ModelAdmin
 from petstore.backoffice import audit, edit_conflicts, palette
 from petstore.backoffice.audit import Action, Actor
 from petstore.backoffice.forms import MultilineField, SafeAutocompleteSelect, keeping
-from petstore.backoffice.history import Entry, entries_of
+from petstore.backoffice.history import HistoryEntry, history_entries
 from petstore.backoffice.models import AuditEntry
 from petstore.backoffice.site import PetstoreAdminSite
 from petstore.db.keysets import order_for
@@ -53,9 +53,9 @@ class PetstoreModelAdmin(ModelAdmin):
     # by `export_view(request)`.
     list_pages: Mapping[str, tuple[str, str]] = MappingProxyType({})
     # What staff can do to a row that others refer to, and that is therefore kept.
-    instead_of_deleting = ""
+    deletion_hint = ""
     add_title = ""  # Of the page for a new row, where it isn't simply added.
-    offers: Sequence[palette.Offer] = ()  # What the palette offers to do.
+    palette_commands: Sequence[palette.PaletteCommand] = ()  # What the palette offers to do.
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return self.can_add and super().has_add_permission(request)
@@ -90,7 +90,7 @@ class PetstoreModelAdmin(ModelAdmin):
             rows = rows.filter(Q(*[(field, word) for field in fields], _connector=Q.OR))
         return rows
 
-    def find(self, request: HttpRequest, term: str) -> Iterable[palette.Result]:
+    def palette_results(self, request: HttpRequest, term: str) -> Iterable[palette.SearchResult]:
         """Return what the palette finds for a text, never empty, of who may see the rows."""
         return ()
 
@@ -152,10 +152,10 @@ class PetstoreModelAdmin(ModelAdmin):
         context["show_history"] = self.can_add or self.can_change or self.can_delete
         if row is not None and self.can_delete:
             context["show_delete"] = not is_protected(row)
-        context |= self.beside_form(request, row)
+        context |= self.form_context(request, row)
         return super().render_change_form(request, context, *args, **kwargs)
 
-    def beside_form(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+    def form_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         """Return what the page of a row shows beside its form; `row` is None for a new one."""
         return {}
 
@@ -203,8 +203,8 @@ class PetstoreModelAdmin(ModelAdmin):
         history = self.history_of(row)
         return self.page(request, "object_history", f"History of {row}", object=row, history=history)
 
-    def history_of(self, row: Any) -> list[Entry]:
-        return entries_of(AuditEntry.objects.about(row))
+    def history_of(self, row: Any) -> list[HistoryEntry]:
+        return history_entries(AuditEntry.objects.about(row))
 
     # --- Pages of our own
 
@@ -233,7 +233,7 @@ class PetstoreModelAdmin(ModelAdmin):
             return HttpResponseRedirect(f"{self.list_address()}?e=1")
         return response
 
-    def list_address(self) -> str:
+    def list_url(self) -> str:
         return reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_changelist")
 
     def row(

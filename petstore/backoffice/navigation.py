@@ -43,7 +43,7 @@ def navigation(request: HttpRequest) -> list[dict[str, Any]]:
     return groups
 
 
-def own_pages(request: HttpRequest) -> list[dict[str, str]]:
+def account_menu(request: HttpRequest) -> list[dict[str, str]]:
     """Return the links of a member of staff's own menu."""
     return [
         {"title": "Two-factor sign-in", "link": reverse("admin:two_factor")},

@@ -1,7 +1,6 @@
 """The palette, which Ctrl+K opens: a search for anything that leads to its page.
 
-It asks the ModelAdmins of what the member of staff may see: each has its `offers`, and finds things by
-`find`. They look up a few rows, by an index where there may be many.
+Each ModelAdmin declares `palette_commands`, and finds rows by an index in `palette_results`.
 """
 
 from __future__ import annotations
@@ -15,16 +14,16 @@ from django.contrib import admin
 from django.http import HttpRequest
 from django.urls import reverse
 
-from petstore.backoffice.navigation import navigation, own_pages
+from petstore.backoffice.navigation import account_menu, navigation
 
 LONGEST = 250  # Characters that are searched for.
-MOST = 5  # Results of one kind.
-SHORTEST_VERB = 3  # Characters that stand for a verb: fewer begin many names.
+MAX_RESULTS = 5  # Results of one kind.
+MIN_VERB_LENGTH = 3  # Characters that stand for a verb: fewer begin many names.
 # The public id, or a part of it, in a key that was pasted whole or in part (accounts/keys/key_format.py).
 PASTED_KEY = re.compile(r"psk_(?:live|test)_([0-9A-Za-z]{0,14})", re.ASCII)
 
 
-class Result(NamedTuple):
+class SearchResult(NamedTuple):
     rank: int  # Those of rank 1 come first.
     icon: str  # A Material Symbol.
     title: str
@@ -32,7 +31,7 @@ class Result(NamedTuple):
     link: str
 
 
-class Offer(NamedTuple):
+class PaletteCommand(NamedTuple):
     """Something to do that has a page of its own."""
 
     icon: str
@@ -47,34 +46,34 @@ def without_secret(term: str) -> str:
     return pasted[1] if pasted else term
 
 
-def find(request: HttpRequest, text: str) -> list[Result]:
+def find(request: HttpRequest, text: str) -> list[SearchResult]:
     """Return what a text stands for; without any, every page and whatever there is to do."""
     term = without_secret(text[:LONGEST].strip())
     results = [*to_do(request, term), *pages(request, term), *(rows(request, term) if term else ())]
     return sorted(results, key=lambda result: result.rank)
 
 
-def to_do(request: HttpRequest, term: str) -> Iterator[Result]:
+def to_do(request: HttpRequest, term: str) -> Iterator[SearchResult]:
     for model, model_admin in admin.site._registry.items():
         app, name = model._meta.app_label, model._meta.model_name
         for icon, title, page, permission in getattr(model_admin, "offers", ()):
             rank = match(term, title)
             if rank and request.user.has_perm(f"{app}.{permission}_{name}"):
-                yield Result(rank, icon, title, "", reverse(f"admin:{app}_{name}_{page}"))
+                yield SearchResult(rank, icon, title, "", reverse(f"admin:{app}_{name}_{page}"))
 
 
-def pages(request: HttpRequest, term: str) -> Iterator[Result]:
+def pages(request: HttpRequest, term: str) -> Iterator[SearchResult]:
     """Yield pages of the navigation and of the menu of one's own."""
-    groups = [*navigation(request), {"items": own_pages(request)}]
+    groups = [*navigation(request), {"items": account_menu(request)}]
     for item in chain.from_iterable(group["items"] for group in groups):
         if rank := match(term, item["title"]):
-            yield Result(rank, item.get("icon", "person"), item["title"], "Page", str(item["link"]))
+            yield SearchResult(rank, item.get("icon", "person"), item["title"], "Page", str(item["link"]))
 
 
-def rows(request: HttpRequest, term: str) -> Iterator[Result]:
+def rows(request: HttpRequest, term: str) -> Iterator[SearchResult]:
     for model_admin in admin.site._registry.values():
         if model_admin.has_view_permission(request):
-            yield from model_admin.find(request, term)  # type: ignore[attr-defined]  # Ours all have it.
+            yield from model_admin.palette_results(request, term)  # type: ignore[attr-defined]  # Ours all have it.
 
 
 def match(term: str, title: str) -> int:
@@ -85,14 +84,14 @@ def match(term: str, title: str) -> int:
     return 2 if all(any(known.startswith(word) for known in own) for word in words) else 0
 
 
-def after(term: str, phrase: str) -> str | None:
+def phrase_argument(term: str, phrase: str) -> str | None:
     """Return what follows the words of a phrase, as typed: `issue key Acme` or `Issue a key for Acme`.
 
     None if the term does not begin as the phrase does. Nothing follows one that is only begun: `lif`,
     `issue a key fo`.
     """
     known, words = phrase.lower().split(), term.lower().split()
-    half = len(words) == 1 and len(words[0]) >= SHORTEST_VERB and known[0].startswith(words[0])
+    half = len(words) == 1 and len(words[0]) >= MIN_VERB_LENGTH and known[0].startswith(words[0])
     if half or (" ".join(known).startswith(" ".join(words)) and len(words) > 1):
         return ""
     if words[0] != known[0]:

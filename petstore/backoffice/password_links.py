@@ -49,7 +49,7 @@ def rights(user: User) -> tuple[Any, ...]:
     return (*flags, list(groups), sorted(set(permissions)))
 
 
-def link_for(user: User, *, by: User) -> str:
+def create_link(user: User, *, by: User) -> str:
     """Return a new link, which stands on the authority of its issuer."""
     parts = [urlsafe_base64_encode(f"{user.pk}.{by.pk}".encode()), LinkTokens(by).make_token(user)]
     return page_url(reverse("admin:new_password", args=parts).removeprefix("/"))
@@ -62,7 +62,7 @@ class NewPasswordForm(SetPasswordForm):  # type: ignore[type-arg]  # Generic in 
             field.widget = UnfoldAdminPasswordWidget(attrs=field.widget.attrs)
 
 
-class NewPassword(PasswordResetConfirmView):
+class NewPasswordView(PasswordResetConfirmView):
     """The page that a link opens. Whoever has chosen a password still signs in with it, as anybody does."""
 
     site: Any = None

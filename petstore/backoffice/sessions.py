@@ -21,7 +21,7 @@ STARTED, SEEN = "session started", "session last seen"  # Unix times, in seconds
 SEEN_EVERY = 60  # Seconds between two writes of the second.
 
 
-def has_ended(session: SessionBase, now: float) -> bool:
+def has_expired(session: SessionBase, now: float) -> bool:
     """Tell whether a session is over; one that doesn't say when it began is."""
     started, seen = session.get(STARTED, 0), session.get(SEEN, 0)
     too_old: bool = now - started >= settings.SESSION_COOKIE_AGE
@@ -34,7 +34,7 @@ def is_signed_in(cookies: str) -> bool:
     close_old_connections()
     try:
         session = SessionStore(parse_cookie(cookies).get(settings.SESSION_COOKIE_NAME))
-        return SESSION_KEY in session and not has_ended(session, time.time())
+        return SESSION_KEY in session and not has_expired(session, time.time())
     except Error:
         return False
 
@@ -51,10 +51,10 @@ def start(request: HttpRequest | None, **kwargs: Any) -> None:
         session[STARTED] = session[SEEN] = time.time()
 
 
-def end_if_due(request: HttpRequest) -> None:
+def log_out_if_expired(request: HttpRequest) -> None:
     if settings.SESSION_COOKIE_NAME in request.COOKIES and request.user.is_authenticated:
         now = time.time()
-        if has_ended(request.session, now):
+        if has_expired(request.session, now):
             logout(request)
         else:
             touch(request.session, now)

@@ -29,9 +29,9 @@ from unfold.sites import UnfoldAdminSite
 from petstore.api.request_headers import COOKIES_UNREADABLE, has_unreadable_cookies
 from petstore.backoffice import palette, two_factor
 from petstore.backoffice.audit import Action, Actor, record
-from petstore.backoffice.error_pages import View, framed, guarded
+from petstore.backoffice.error_pages import View, reject_bad_input, render_errors
 from petstore.backoffice.login import LoginForm, remember_browser
-from petstore.backoffice.password_links import NewPassword
+from petstore.backoffice.password_links import NewPasswordView
 
 NOT_SAVED = "not_saved"  # A cookie.
 NOT_SAVED_TEXT = "The form that you sent while you were signed out was not saved. Fill it in again."
@@ -48,9 +48,9 @@ class PetstoreAdminSite(UnfoldAdminSite):
 
         This is the one place that decides it. Every page stands behind it.
         """
-        return super().has_permission(request) and not self.lacks(request)
+        return super().has_permission(request) and not self.missing_step(request)
 
-    def lacks(self, request: HttpRequest) -> str:
+    def missing_step(self, request: HttpRequest) -> str:
         """Return the page that a member of staff who gave the password must visit first, or nothing."""
         if getattr(request.user, "otp_device", None) is not None:
             return ""
@@ -58,13 +58,13 @@ class PetstoreAdminSite(UnfoldAdminSite):
             return "admin:two_factor_code"
         return "admin:two_factor" if settings.STAFF_TWO_FACTOR == "required" else ""
 
-    def half_signed_in(self, request: HttpRequest) -> bool:
+    def is_authenticated_staff(self, request: HttpRequest) -> bool:
         """Tell whether somebody is staff, whatever they still must prove."""
         return super().has_permission(request)
 
     def admin_view(self, view: Any, cacheable: bool = False) -> Any:
         """Guard a page, and say so if a form was not saved because its session had ended."""
-        inner: View = super().admin_view(framed(self, view), cacheable)
+        inner: View = super().admin_view(render_errors(self, view), cacheable)
 
         @wraps(inner)
         def page(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
@@ -78,7 +78,7 @@ class PetstoreAdminSite(UnfoldAdminSite):
             response.delete_cookie(NOT_SAVED, reverse("admin:index"))
             return response
 
-        return guarded(page)
+        return reject_bad_input(page)
 
     def sign_in_again(self, request: HttpRequest) -> HttpResponse:
         """Answer a form that came without a session: lead to the sign-in, and back to the form from there.
@@ -101,15 +101,15 @@ class PetstoreAdminSite(UnfoldAdminSite):
 
         def half(view: View) -> View:
             def half_view(request: HttpRequest) -> HttpResponse:
-                return view(request) if self.half_signed_in(request) else redirect("admin:login")
+                return view(request) if self.is_authenticated_staff(request) else redirect("admin:login")
 
-            return guarded(never_cache(half_view))
+            return reject_bad_input(never_cache(half_view))
 
-        choose = guarded(cast("View", NewPassword.as_view(site=self)))
+        choose = reject_bad_input(cast("View", NewPasswordView.as_view(site=self)))
         return [
-            path("sign-in-help/", guarded(self.sign_in_help), name="sign_in_help"),
+            path("sign-in-help/", reject_bad_input(self.sign_in_help), name="sign_in_help"),
             path("new-password/<uidb64>/<token>/", choose, name="new_password"),
-            path("logout/", guarded(never_cache(self.logout)), name="logout"),
+            path("logout/", reject_bad_input(never_cache(self.logout)), name="logout"),
             path("two-factor/", half(self.overview), name="two_factor"),
             path("two-factor/code/", half(self.ask_code), name="two_factor_code"),
             *super().get_urls(),
@@ -141,11 +141,15 @@ class PetstoreAdminSite(UnfoldAdminSite):
     @login_not_required
     def login(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         """Show the login, or check it. Too many attempts: 429, and when to come back."""
-        return guarded(self.checked_login)(request, extra_context)
+        return reject_bad_input(self.checked_login)(request, extra_context)
 
     def checked_login(self, request: HttpRequest, extra_context: dict[str, Any] | None) -> HttpResponse:
         """Sign in; who has given the password already is led to the page that comes next."""
-        if request.method == "GET" and self.half_signed_in(request) and (page := self.lacks(request)):
+        if (
+            request.method == "GET"
+            and self.is_authenticated_staff(request)
+            and (page := self.missing_step(request))
+        ):
             return self.with_next(request, page)
         if has_unreadable_cookies(request):
             messages.warning(request, COOKIES_UNREADABLE)

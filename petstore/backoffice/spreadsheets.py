@@ -13,17 +13,17 @@ CELL, START = r"(^|[;,|\t\r\n])", rf"(?=[^\w;,|\t\r\n]*[{SIGNS}])"
 FORMULA, ESCAPED = re.compile(CELL + START), re.compile(f"{CELL}'{START}")
 
 
-def harmless(cell: str) -> str:
+def escape_formula(cell: str) -> str:
     """Return the cell so that a spreadsheet shows it and does not calculate it."""
     return FORMULA.sub(r"\1'", cell)
 
 
-def original(cell: str) -> str:
-    """Return the cell that `harmless` was given."""
+def unescape_formula(cell: str) -> str:
+    """Return the cell that `escape_formula` was given."""
     return ESCAPED.sub(r"\1", cell)
 
 
 def write(rows: Iterable[Sequence[str]], stream: BinaryIO) -> None:
     """Write rows of harmless cells, with the mark by which spreadsheets know UTF-8."""
     writer = csv.writer(codecs.getwriter("utf-8-sig")(stream))
-    writer.writerows([harmless(cell) for cell in row] for row in rows)
+    writer.writerows([escape_formula(cell) for cell in row] for row in rows)

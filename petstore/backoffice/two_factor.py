@@ -22,7 +22,7 @@ from django_otp.plugins.otp_totp.models import TOTPDevice
 from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextInputWidget
 
 from petstore.backoffice.audit import record_failed_sign_in
-from petstore.backoffice.login import count_attempt, describe_wait, forgive, known_browser
+from petstore.backoffice.login import count_attempt, describe_wait, known_browser, reset_throttling
 
 RECOVERY_CODES = 10
 SET_UP_WITHIN = timedelta(hours=1)  # Then the page shows a new secret.
@@ -101,7 +101,7 @@ class CodeForm(forms.Form):
         name = self.user.get_username()
         self.seconds_to_wait = count_attempt(self.request, name)
         if device is not None and not self.seconds_to_wait and known_browser(self.request, name):
-            forgive(device)  # Wrong codes from elsewhere delay no known browser.
+            reset_throttling(device)  # Wrong codes from elsewhere delay no known browser.
         self.seconds_to_wait = self.seconds_to_wait or locked_for(device)
         if self.seconds_to_wait:
             raise ValidationError(f"Too many attempts. Try again in {describe_wait(self.seconds_to_wait)}.")

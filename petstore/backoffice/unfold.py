@@ -30,7 +30,7 @@ UNFOLD: dict[str, Any] = {
     "ENVIRONMENT": "petstore.backoffice.navigation.environment",
     "DASHBOARD_CALLBACK": "petstore.backoffice.dashboard.home",
     "SIDEBAR": {"navigation": "petstore.backoffice.navigation.navigation"},
-    "ACCOUNT": {"navigation": "petstore.backoffice.navigation.own_pages"},
+    "ACCOUNT": {"navigation": "petstore.backoffice.navigation.account_menu"},
     "STYLES": [static("petstore/backoffice.css")],
     "SCRIPTS": [static(f"petstore/{name}.js") for name in SCRIPTS],
 }

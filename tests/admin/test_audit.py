@@ -22,7 +22,7 @@ from inventory.models import Category, Order, Pet
 from petstore.api.link_header import page_url
 from petstore.backoffice.audit import Actor
 from petstore.backoffice.models import AuditEntry
-from petstore.backoffice.password_links import link_for
+from petstore.backoffice.password_links import create_link
 from tests.support.staff import PASSWORD, member_of, signed_in, superuser
 
 LIST = "/admin/backoffice/auditentry/"
@@ -112,7 +112,8 @@ def test_no_secret_gets_into_the_trail(staff: Client, account: Account) -> None:
     staff.post("/admin/auth/user/add/", {"username": "clerk", "groups": stock})
     clerk = User.objects.get(username="clerk")
     page = staff.get(
-        link_for(clerk, by=User.objects.get(username="boss")).removeprefix(page_url("")[:-1]), follow=True
+        create_link(clerk, by=User.objects.get(username="boss")).removeprefix(page_url("")[:-1]),
+        follow=True,
     ).request["PATH_INFO"]
     staff.post(page, {"new_password1": PASSWORD, "new_password2": PASSWORD})
     assert (last().action, last().after) == ("changed", {"password": "(not shown, but changed)"})
@@ -325,7 +326,7 @@ def test_the_trail_names_the_key_and_its_account_at_the_same_cost_for_any_number
 def test_too_long_an_export_is_refused_with_a_way_out(
     entries: None, staff: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("petstore.backoffice.admin.MOST_EXPORTED", 2)
+    monkeypatch.setattr("petstore.backoffice.admin.MAX_EXPORTED", 2)
     page = staff.get(f"{LIST}export/", {"days": "1"}, follow=True)
     assert "Narrow it with filters" in page.text
     assert page.redirect_chain == [(f"{LIST}?days=1", 302)]

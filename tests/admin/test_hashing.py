@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from petstore.api.link_header import page_url
-from petstore.backoffice.password_links import link_for
+from petstore.backoffice.password_links import create_link
 from petstore.site import password_hashers
 from petstore.site.password_hashers import BoundedPBKDF2PasswordHasher, HashingBusyError
 from tests.support.staff import PASSWORD
@@ -76,7 +76,7 @@ def test_a_new_password_that_waits_too_long_is_503_and_leaves_the_link(
     boss: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client, sent = Client(), {"new_password1": "another horse", "new_password2": "another horse"}
-    page: Any = client.get(link_for(boss, by=boss).removeprefix(page_url("")[:-1]), follow=True)
+    page: Any = client.get(create_link(boss, by=boss).removeprefix(page_url("")[:-1]), follow=True)
     path = page.request["PATH_INFO"]
     monkeypatch.setattr(password_hashers, "QUEUE_SECONDS", 0.01)
     with password_hashers.hashing:

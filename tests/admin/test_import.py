@@ -319,7 +319,7 @@ def test_json_lines_come_back_as_they_were(staff: Client, category: Category) ->
 def test_too_big_an_export_is_refused_with_a_way_out(
     staff: Client, category: Category, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(import_export, "MOST_EXPORTED", 3)
+    monkeypatch.setattr(import_export, "MAX_EXPORTED", 3)
     Pet.objects.bulk_create(Pet(name="Rex", category=category) for _ in range(3))
     assert len(export(staff).getvalue().splitlines()) == 4
     Pet.objects.create(name="Tom", category=category)

@@ -15,7 +15,7 @@ from django_otp.plugins.otp_totp.models import TOTPDevice
 
 from petstore.api.link_header import page_url
 from petstore.backoffice.login import COOKIE_AGE, cookie_name
-from petstore.backoffice.password_links import link_for
+from petstore.backoffice.password_links import create_link
 from petstore.backoffice.two_factor import PENDING
 from tests.admin.test_login import Clock, clock
 from tests.support.staff import PASSWORD
@@ -142,7 +142,7 @@ def test_no_other_script_or_site_gets_the_cookie(boss: User) -> None:
 def test_a_failed_sign_in_or_a_password_link_makes_no_known_browser(boss: User) -> None:
     browser = Client()
     attempt(browser)
-    page: Any = browser.get(link_for(boss, by=boss).removeprefix(page_url("")[:-1]), follow=True)
+    page: Any = browser.get(create_link(boss, by=boss).removeprefix(page_url("")[:-1]), follow=True)
     sent = {"new_password1": PASSWORD, "new_password2": PASSWORD}
     assert browser.post(page.request["PATH_INFO"], sent).status_code == 302
     assert cookie_name(boss) not in browser.cookies

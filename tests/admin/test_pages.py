@@ -18,7 +18,7 @@ from django.urls import reverse
 from accounts.events.sequencing import number_all
 from accounts.models import Account, ApiKey, Plan, PlanCode
 from inventory.models import Category, Pet
-from petstore.backoffice.error_pages import guarded
+from petstore.backoffice.error_pages import reject_bad_input
 from tests.support.thorough import some
 
 HUGE = "9" * 22
@@ -123,7 +123,7 @@ def test_what_the_database_refuses_while_a_page_is_shown_is_refused_with_a_page(
         raise DataError("out of range")
 
     template: Any = engines["django"].from_string("{{ rows }}")
-    view = guarded(lambda request: TemplateResponse(request, template, {"rows": rows}))
+    view = reject_bad_input(lambda request: TemplateResponse(request, template, {"rows": rows}))
     request = rf.get("/admin/")
     response = view(request)
     assert response.status_code == 400

@@ -24,7 +24,7 @@ from accounts.models import Account, Actor, ApiKey
 from accounts.usage.batch import Batch
 from inventory.models import Category, IllegalMoveError, Order, OrderStatus, Pet, PetEvent, PetStatus
 from petstore.api.link_header import page_url
-from petstore.backoffice.password_links import link_for
+from petstore.backoffice.password_links import create_link
 from petstore.management.commands.quickstart import staff_login
 from tests.conftest import COMMITTED
 from tests.support.staff import signed_in, superuser
@@ -225,7 +225,7 @@ def test_of_many_sessions_that_set_up_two_factor_at_once_one_confirms_its_device
 
 def test_of_many_who_use_a_link_to_a_password_at_once_one_sets_theirs() -> None:
     clerk = User.objects.create(username="clerk", is_staff=True)
-    link = link_for(clerk, by=superuser()).removeprefix(page_url("")[:-1])
+    link = create_link(clerk, by=superuser()).removeprefix(page_url("")[:-1])
     browsers = [Client() for _ in range(STAFF)]
     pages = [browser.get(link, follow=True).request["PATH_INFO"] for browser in browsers]
 

@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 from django.contrib.sessions.backends.base import SessionBase
 from django.test import Client
 
-from petstore.backoffice.sessions import SEEN, STARTED, has_ended, touch
+from petstore.backoffice.sessions import SEEN, STARTED, has_expired, touch
 from tests.support.staff import PASSWORD, signed_in
 from tests.unit.test_settings import setting
 
@@ -51,11 +51,11 @@ def session(**times: float) -> SessionBase:
 def test_a_session_ends_after_an_idle_hour_and_after_12_hours(
     started: float, seen: float, now: float, ended: bool
 ) -> None:
-    assert has_ended(session(started=started, seen=seen), now) is ended
+    assert has_expired(session(started=started, seen=seen), now) is ended
 
 
 def test_a_session_that_does_not_say_when_it_began_is_over() -> None:
-    assert has_ended(SessionBase(), time.time())
+    assert has_expired(SessionBase(), time.time())
 
 
 def test_a_session_is_written_once_a_minute_at_most() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.core.management.base import CommandError
 
-from petstore.backoffice.login import spelled, unlock
+from petstore.backoffice.login import normalize_username, unlock
 from petstore.management.base import JsonCommand
 
 
@@ -22,7 +22,7 @@ class Command(JsonCommand):
         parser.add_argument("name", help="The user name.")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        user = User.objects.filter(username=spelled(options["name"])).first()
+        user = User.objects.filter(username=normalize_username(options["name"])).first()
         if user is None:
             raise CommandError(f"No user has the name {options['name']!r}. Names are case-sensitive.")
         unlock(user)

@@ -10,7 +10,7 @@
   document.addEventListener("submit", (event) => {
     const form = event.target;
     if (event.defaultPrevented || form.getAttribute("method") !== "post") return;
-    if (form.matches("[data-gives-file]")) return; // The page stays, and may ask again at once.
+    if (form.matches("[data-downloads-file]")) return; // The page stays, and may ask again at once.
     const { timeStamp: now } = event;
     if (now - (sent.get(form) ?? -PATIENCE) < PATIENCE) event.preventDefault();
     else sent.set(form, now);
