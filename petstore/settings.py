@@ -203,7 +203,7 @@ OTP_TOTP_ISSUER = "Pet Store" if ENVIRONMENT == "production" else "Pet Store (st
 UNFOLD = backoffice.UNFOLD
 # More than any field takes: what is too long gets the sentence of its own form, and not a page for all.
 DATA_UPLOAD_MAX_MEMORY_SIZE = 8 * 1024 * 1024
-MESSAGE_STORAGE = "petstore.backoffice.message_storage.TruthfulStorage"
+MESSAGE_STORAGE = "petstore.backoffice.message_storage.RollbackAwareStorage"
 
 # --- Content-Security-Policy, for every page -----------------------------------------------------
 

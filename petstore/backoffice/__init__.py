@@ -1,1 +1,1 @@
-"""What every page of the back office shares: its site, its login, its care with input, its look."""
+"""The admin site for staff, and what the admins of the other apps build on."""

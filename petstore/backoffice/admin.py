@@ -1,4 +1,4 @@
-"""The audit trail in the back office: to look at, and nothing else."""
+"""Read-only admins of the audit trail and of failed sign-ins."""
 
 from __future__ import annotations
 
@@ -39,24 +39,24 @@ from petstore.backoffice.palette import SearchResult
 from petstore.backoffice.text import truncate
 from petstore.db.names import nfc
 
-MOST_SHOWN = 1000  # Entries that one can page through; for older ones there are the filters.
+MAX_ENTRIES = 1000  # Reachable through pages. Older ones need filters.
 MAX_EXPORTED = 50_000
-CHANGES_SHOWN, VALUE_SHOWN = 5, 40  # Of an entry in the list; characters of a value.
-TOO_MANY = f"More than {MAX_EXPORTED:,} entries are in this list. Narrow it with filters, then export it."
+MAX_CHANGES, MAX_VALUE_LENGTH = 5, 40  # Per entry in the list; characters.
+TOO_MANY = f"This list has more than {MAX_EXPORTED:,} entries. Narrow it with filters, then export it."
 COLUMNS = (
     "at (UTC)", "by", "action", "kind", "object's id", "object", "old values", "new values", "reason",
     "from address", "request id",
 )  # fmt: skip
-MOST_STAFF = 200  # Members of staff that the filter names.
+MAX_STAFF = 200  # Options of the filter.
 
 
 class NewestPaginator(Paginator):  # type: ignore[type-arg]  # Generic in its stubs only.
-    """Pages through the newest entries, and never counts or skips more than those."""
+    """Never counts or skips more than the newest MAX_ENTRIES."""
 
     @cached_property
     def count(self) -> int:
         entries = cast("QuerySet[AuditEntry]", self.object_list)
-        return len(entries.values_list("pk")[:MOST_SHOWN])
+        return len(entries.values_list("pk")[:MAX_ENTRIES])
 
 
 class StaffFilter(ChoiceFilter):
@@ -66,7 +66,7 @@ class StaffFilter(ChoiceFilter):
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         staff = User.objects.filter(is_staff=True).order_by("username")
-        return [(str(pk), name) for pk, name in staff.values_list("pk", "username")[:MOST_STAFF]]
+        return [(str(pk), name) for pk, name in staff.values_list("pk", "username")[:MAX_STAFF]]
 
 
 class KindFilter(ChoiceFilter):
@@ -83,7 +83,7 @@ class KindFilter(ChoiceFilter):
 class DateFilter(TimeFilter):
     parameter_name = "days"
     field = "at"
-    options = (*TimeFilter.options, ("older", "Before that"))
+    options = (*TimeFilter.options, ("older", "Older"))
 
     def condition(self, chosen: str) -> Q:
         if chosen == "older":
@@ -92,24 +92,22 @@ class DateFilter(TimeFilter):
 
 
 class SignInFilter(ChoiceFilter):
-    """Leaves sign-ins out until they are asked for, here or by the filter of actions."""
+    """Hides sign-ins unless they are selected here or by the filter of actions."""
 
     title = "sign-ins"
     parameter_name = "sign_ins"
     options = (("shown", "Shown"),)
 
     def choices(self, changelist: Any) -> Iterator[Any]:
-        folded, *others = super().choices(changelist)
-        return iter([folded | {"display": "Folded away"}, *others])
+        default, *others = super().choices(changelist)
+        return iter([default | {"display": "Hidden"}, *others])
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        asked = self.value() == "shown" or "action__exact" in request.GET
-        return queryset if asked else queryset.exclude(action__in=AuditEntry.SIGN_INS)
+        shown = self.value() == "shown" or "action__exact" in request.GET
+        return queryset if shown else queryset.exclude(action__in=AuditEntry.SIGN_INS)
 
 
 class RecordAdmin(PetstoreModelAdmin):
-    """What happened, the last first. No page of it grows slow with a million rows, and none changes one."""
-
     can_add = can_change = can_delete = False
     sortable_by = ()
     ordering = ["-id"]
@@ -127,29 +125,27 @@ class AuditEntryAdmin(RecordAdmin):
     list_before_template: Any = "admin/audit_list.html"
     list_pages = MappingProxyType({"export/": ("export", "view")})
     search_fields = ["object_id"]
-    search_help_text = "All of an object's id or name, or a request id."
+    search_help_text = "An exact object ID, object name or request ID."
     readonly_fields = fields = (
         "when", "actor", "action", "kind", "object_id", "thing", "old_values", "new_values", "reason",
         "origin", "request_id",
     )  # fmt: skip
 
     def search(self, request: HttpRequest, rows: QuerySet[Any], term: str) -> QuerySet[Any]:
-        """Search for whole ids and names: only those an index finds."""
+        # Exact matches only, so that every search uses an index.
         spellings = {term, nfc(term), unicodedata.normalize("NFD", term)}
         return rows.filter(Q(object_id=term) | Q(object_text__in=spellings) | Q(request_id=term))
 
     def palette_results(self, request: HttpRequest, term: str) -> Iterator[SearchResult]:
-        """Yield the part of the trail that a request has, by its id."""
         if AuditEntry.objects.filter(request_id=term).exists():
             link = list_url("backoffice_auditentry", q=term, sign_ins="shown")
-            yield SearchResult(1, "history", f"Request {term}", "What it changed, in the audit trail", link)
+            yield SearchResult(1, "history", f"Request {term}", "Its changes in the audit trail", link)
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
-        """Return the list; beside the name of what is known by an id alone stands what the id is of."""
-        found = super().get_changelist_instance(request)
-        found.title = "Audit trail"
-        tell_about(found.result_list)
-        return found
+        changelist = super().get_changelist_instance(request)
+        changelist.title = "Audit trail"
+        add_descriptions(changelist.result_list)
+        return changelist
 
     @admin.display(description="by")
     def actor(self, entry: AuditEntry) -> str:
@@ -157,60 +153,56 @@ class AuditEntryAdmin(RecordAdmin):
 
     @admin.display
     def kind(self, entry: AuditEntry) -> str:
-        with suppress(LookupError, ValueError):  # A model that there was once, or none.
+        with suppress(LookupError, ValueError):  # A removed model, or none.
             return str(apps.get_model(entry.model)._meta.verbose_name)
         return entry.model
 
     @admin.display(description="object")
     def thing(self, entry: AuditEntry) -> str:
-        gone = entry.action == AuditEntry.Action.DELETED
-        link = link_to(entry.model, None if gone else entry.object_id, entry.object_text)
+        deleted = entry.action == AuditEntry.Action.DELETED
+        link = link_to(entry.model, None if deleted else entry.object_id, entry.object_text)
         about = getattr(entry, "about", "")
         return format_html("{} ({})", link, about) if about else link
 
     @admin.display
     def changes(self, entry: AuditEntry) -> SafeString:
-        """Return the first changes, from old to new; the entry has them all, in full."""
+        """Render the first changes, truncated. The entry's own page has all of them."""
         found = changes_of(entry)
         lines = [
-            (Change(name, *(truncate(value, VALUE_SHOWN) for value in values)),)
-            for name, *values in found[:CHANGES_SHOWN]
+            (Change(name, *(truncate(value, MAX_VALUE_LENGTH) for value in values)),)
+            for name, *values in found[:MAX_CHANGES]
         ]
-        more = f" and {len(found) - CHANGES_SHOWN} more" if len(found) > CHANGES_SHOWN else ""
+        more = f" and {len(found) - MAX_CHANGES} more" if len(found) > MAX_CHANGES else ""
         return format_html("{}{}", format_html_join(SafeString("<br>"), "{}", lines), more)
 
     @admin.display(description="from address")
     def origin(self, entry: AuditEntry) -> str:
-        """Return the address; a command and the service itself have none."""
         return "" if entry.address == str(NO_ADDRESS) else entry.address
 
     @admin.display
     def old_values(self, entry: AuditEntry) -> SafeString:
-        return listed(entry.before)
+        return format_values(entry.before)
 
     @admin.display
     def new_values(self, entry: AuditEntry) -> SafeString:
-        return listed(entry.after)
+        return format_values(entry.after)
 
     def export_view(self, request: HttpRequest) -> HttpResponseBase:
-        """Send the entries of the list as CSV."""
         entries = self.get_changelist_instance(request).get_queryset(request)
         if entries[MAX_EXPORTED : MAX_EXPORTED + 1].exists():
             self.message_user(request, TOO_MANY, messages.WARNING)
             return HttpResponseRedirect(f"{self.list_address()}?{request.GET.urlencode()}")
-        rows = chain([COLUMNS], map(exported, entries.iterator()))
+        rows = chain([COLUMNS], map(export_row, entries.iterator()))
         return send_export(request, AuditEntry, "audit-trail.csv", partial(spreadsheets.write, rows))
 
 
 @admin.register(FailedSignIn)
 class FailedSignInAdmin(RecordAdmin):
-    """Recent failed sign-ins, linked from the audit trail and visible to the same staff."""
-
     list_display = ["when", "who", "reason", "address", "request_id"]
     readonly_fields = fields = ("when", "who", "reason", "address", "request_id")
     list_filter = [DateFilter]
     search_fields = ["username"]
-    search_help_text = "All of a name or a request id."
+    search_help_text = "An exact username or request ID."
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return may_view(request, "backoffice.auditentry")
@@ -219,7 +211,6 @@ class FailedSignInAdmin(RecordAdmin):
         return rows.filter(Q(username=term) | Q(request_id=term))
 
     def palette_results(self, request: HttpRequest, term: str) -> Iterator[SearchResult]:
-        """Yield the failed sign-in of a request, by its id."""
         if FailedSignIn.objects.filter(request_id=term).exists():
             link = list_url("backoffice_failedsignin", q=term)
             yield SearchResult(1, "history", f"Request {term}", "A failed sign-in", link)
@@ -229,7 +220,7 @@ class FailedSignInAdmin(RecordAdmin):
         return link_to("auth.user", failed.user_id, failed.username) or "Unknown"
 
 
-def exported(entry: AuditEntry) -> list[str]:
+def export_row(entry: AuditEntry) -> list[str]:
     values = (json.dumps(each, ensure_ascii=False) if each else "" for each in (entry.before, entry.after))
     return [
         f"{entry.at:%Y-%m-%d %H:%M:%S}", entry.actor_name, entry.get_action_display(), entry.model,
@@ -237,8 +228,8 @@ def exported(entry: AuditEntry) -> list[str]:
     ]  # fmt: skip
 
 
-def tell_about(entries: Iterable[AuditEntry]) -> None:
-    """Add to entries what their rows say about themselves, where they do: one query for each kind."""
+def add_descriptions(entries: Iterable[AuditEntry]) -> None:
+    """Set `about` on entries whose model describes its rows, with one query per model."""
     by_model: dict[str, list[AuditEntry]] = {}
     for entry in entries:
         by_model.setdefault(entry.model, []).append(entry)
@@ -252,15 +243,14 @@ def tell_about(entries: Iterable[AuditEntry]) -> None:
 
 
 def link_to(model: str, pk: Any, text: str) -> str:
-    """Return a link to the page of a row, or the text alone where there is none."""
+    """Render a link to a row's page, or the text alone if there is none."""
     with suppress(NoReverseMatch):
         if pk:
-            address = reverse(f"admin:{model.replace('.', '_')}_change", args=[quote(pk)])
-            return format_html('<a class="office-link" href="{}">{}</a>', address, text or pk)
+            url = reverse(f"admin:{model.replace('.', '_')}_change", args=[quote(pk)])
+            return format_html('<a class="office-link" href="{}">{}</a>', url, text or pk)
     return text
 
 
-def listed(values: dict[str, Any]) -> SafeString:
-    """Return values as an escaped text of a line for each."""
+def format_values(values: dict[str, Any]) -> SafeString:
     lines = (f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in sorted(values.items()))
     return format_html('<pre class="values">{}</pre>', "\n".join(lines)) if values else SafeString("none")

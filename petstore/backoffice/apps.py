@@ -1,4 +1,4 @@
-"""The app of the back office, with its audit trail and its groups, and Django's admin for it."""
+"""App configs of the back office and of Django's admin."""
 
 from django.apps import AppConfig
 from django.contrib.admin import apps as admin_apps
@@ -10,22 +10,19 @@ class BackOfficeConfig(AppConfig):
     verbose_name = "Back office"
 
     def ready(self) -> None:
-        """Hear of sign-ins and sign-outs; call users and groups what pages call them."""
         from django.contrib.auth.models import Group, User
 
-        from petstore.backoffice import audit, sessions  # noqa: F401
+        from petstore.backoffice import audit, sessions  # noqa: F401  They connect signal receivers.
 
-        # Migrations don't see it: they go by what the models' own Meta says.
+        # Set here rather than in a Meta, so that makemigrations sees no change.
         User._meta.verbose_name, User._meta.verbose_name_plural = "member of staff", "staff"
         Group._meta.verbose_name, Group._meta.verbose_name_plural = "role", "roles"
 
 
 class PetstoreAdminConfig(admin_apps.AdminConfig):
-    """Django's admin, with our own site as the default one."""
-
-    default = False  # Or else the entry "petstore.backoffice" in INSTALLED_APPS would mean this one.
+    default = False  # INSTALLED_APPS names `petstore.backoffice`, which means BackOfficeConfig.
     default_site = "petstore.backoffice.site.PetstoreAdminSite"
-    at_start = True  # A worker loads it with its first page: see petstore/urls.py.
+    at_start = True  # Workers set it to False and load the admin with the first page (petstore/urls.py).
 
     def ready(self) -> None:
         if self.at_start:

@@ -1,6 +1,6 @@
-"""The one record of what was done: by whom, from where, why, and which values it changed.
+"""The audit trail: who did what, from where, why, and which values changed.
 
-`PetstoreModelAdmin` records what its pages change; verbs of models that say who acts record themselves.
+`PetstoreModelAdmin` records the changes of its pages. Model methods that take an `Actor` record themselves.
 """
 
 from __future__ import annotations
@@ -26,9 +26,8 @@ from petstore.observability import logs
 Action = AuditEntry.Action
 Values = dict[str, Any]
 
-# Fields whose values are never recorded, in whichever model: secrets, and what must be erased when a person
-# asks for it, which no entry can be.
-SECRET = {
+# Never recorded, in any model: secrets, and personal data, since entries cannot be erased on request.
+SECRET_FIELDS = {
     "password", "digest", "pepper_number", "key", "token", "secret", "session_data", "session_key",
     "contact_email", "notes",
 }  # fmt: skip
@@ -40,7 +39,7 @@ EMPTY: tuple[Any, ...] = (None, "", [])
 
 @dataclass(frozen=True)
 class Actor:
-    """Who does something: a member of staff, a command that an operator runs, the service itself."""
+    """The author of an action: a member of staff, a management command, or the service itself."""
 
     name: str
     user_id: int | None = None
@@ -48,7 +47,7 @@ class Actor:
 
     @classmethod
     def of(cls, request: HttpRequest | None, user: User | None = None) -> Actor:
-        """Return the user, if given, or whoever is signed in; without a name where that is nobody."""
+        """Use `user`, else the request's user. The name is empty without either."""
         known = user or getattr(request, "user", None) or AnonymousUser()
         address = client_address(request) if request is not None else NO_ADDRESS
         return cls(known.get_username(), known.pk, str(address))
@@ -63,9 +62,9 @@ def record(
     after: Values | None = None,
     reason: str = "",
 ) -> None:
-    """Add an entry, with the values that differ before and after; those of secret fields are hidden.
+    """Add an entry about a row, a model, or neither.
 
-    It is about a row, about a model's list, or about nothing that has either.
+    Only values that differ are recorded. Those of SECRET_FIELDS are masked.
     """
     row = obj if isinstance(obj, models.Model) else None
     name = row or (obj._meta.verbose_name_plural if obj is not None else "")
@@ -77,8 +76,8 @@ def record(
         model=obj._meta.label_lower if obj is not None else "",
         object_id=str(row.pk)[:255] if row is not None else "",
         object_text=str(name)[:255],
-        before=hide(before, HIDDEN),
-        after=hide(after, HIDDEN_NEW),
+        before=mask(before, HIDDEN),
+        after=mask(after, HIDDEN_NEW),
         reason=reason[:500],
         address=by.address,
         request_id=logs.request_id.get(""),
@@ -86,7 +85,7 @@ def record(
 
 
 def difference(before: Values, after: Values) -> tuple[Values, Values]:
-    """Return what was there and is no more, and what is new."""
+    """Reduce both to the values that differ. None, "" and [] count as equal."""
     differing = {
         name
         for name in before | after
@@ -99,12 +98,13 @@ def difference(before: Values, after: Values) -> tuple[Values, Values]:
     )
 
 
-def hide(values: Values, shown: str) -> Values:
-    return {name: shown if name in SECRET else as_json(value) for name, value in values.items()}
+def mask(values: Values, placeholder: str) -> Values:
+    return {
+        name: placeholder if name in SECRET_FIELDS else as_json(value) for name, value in values.items()
+    }
 
 
 def as_json(value: Any) -> Any:
-    """Return a value in a form that JSON has, and that people can read."""
     if value is None or isinstance(value, bool | int | float):
         return value
     if isinstance(value, datetime | date):
@@ -118,7 +118,7 @@ def as_json(value: Any) -> Any:
 
 
 def row_values(row: models.Model) -> Values:
-    """Return the values of a row as it was read, but no contents of files; of many related rows, names."""
+    """Map the fields of a loaded row to values: many-to-many as sorted names, no binary fields."""
     fields = [field for field in row._meta.concrete_fields if not isinstance(field, models.BinaryField)]
     values: Values = {field.name: field.value_from_object(row) for field in fields}
     for field in row._meta.many_to_many:
@@ -127,13 +127,13 @@ def row_values(row: models.Model) -> Values:
 
 
 def stored_values(obj: models.Model) -> Values:
-    """Return the values of a row as it is stored now; nothing if it isn't."""
+    """Read the row again; empty if it does not exist."""
     stored = type(obj)._base_manager.filter(pk=obj.pk).first()
     return row_values(stored) if stored is not None else {}
 
 
-def remember(request: HttpRequest, rows: Iterable[models.Model]) -> None:
-    """Keep what rows hold that were just read, before this request changes them."""
+def remember_values(request: HttpRequest, rows: Iterable[models.Model]) -> None:
+    """Store the current values on the request, for `record_change` after the save."""
     remembered = request.__dict__.setdefault("_petstore_before", {})
     for row in rows:
         remembered[row._meta.label_lower, row.pk] = row_values(row)
@@ -142,9 +142,10 @@ def remember(request: HttpRequest, rows: Iterable[models.Model]) -> None:
 def send_export(
     request: HttpRequest, model: type[models.Model], name: str, write: Callable[[BinaryIO], None]
 ) -> FileResponse:
-    """Send what `write` writes, from the disk: a slow reader keeps no connection to the database.
+    """Stream an export and record it, with the filters of the list.
 
-    Record who took the rows of a list away, and its filters; not what was searched for, as in logs.
+    The file is written to disk first, so that a slow download holds no database connection. The search term
+    is masked, as in logs.
     """
     file: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115  The response closes it.
     write(file)
@@ -160,7 +161,7 @@ def send_export(
 
 
 def record_change(request: HttpRequest, obj: models.Model, reason: str) -> None:
-    """Record that a row changed since it was remembered; what changed nothing needs a reason."""
+    """Record what changed since `remember_values`. Without a change, record only if there is a reason."""
     now = stored_values(obj)
     before = request.__dict__.get("_petstore_before", {}).get((obj._meta.label_lower, obj.pk), now)
     if before != now or reason:
@@ -172,9 +173,9 @@ def record_change(request: HttpRequest, obj: models.Model, reason: str) -> None:
 
 @receiver(user_logged_in, dispatch_uid="audit of sign-ins")
 def signed_in(request: HttpRequest | None, user: User, **kwargs: Any) -> None:
-    """Record a sign-in; with two-factor, its first half."""
-    half = user_has_device(user)
-    record(Actor.of(request, user), user, Action.PASSWORD_ACCEPTED if half else Action.SIGNED_IN)
+    # With a second factor, the code completes the sign-in.
+    action = Action.PASSWORD_ACCEPTED if user_has_device(user) else Action.SIGNED_IN
+    record(Actor.of(request, user), user, action)
 
 
 @receiver(user_logged_out, dispatch_uid="audit of sign-outs")
@@ -185,9 +186,9 @@ def signed_out(request: HttpRequest | None, user: User | None, **kwargs: Any) ->
 
 @receiver(user_login_failed, dispatch_uid="audit of failed sign-ins")
 def sign_in_failed(credentials: dict[str, Any], request: HttpRequest | None = None, **kwargs: Any) -> None:
-    """Record the attempt. A name that no user has is not stored: people type passwords there by mistake."""
+    # An unknown name is not stored: people type their password there by mistake.
     user = User.objects.filter(username=str(credentials.get("username", ""))).first()
-    reason = "Wrong password, or not allowed in." if user else "Nobody has this name."
+    reason = "Wrong password or no access." if user else "Unknown name."
     record_failed_sign_in(request, user, reason)
 
 

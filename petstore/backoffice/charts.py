@@ -1,6 +1,6 @@
-"""Bar charts of the back office: what Chart.js draws, and the same numbers for who can't see it.
+"""Bar charts: data for Chart.js, and the same numbers as an accessible table.
 
-`templates/admin/chart.html` shows one; unfold's script finds its canvas and petstore/charts.js colours it.
+`templates/admin/chart.html` renders one. Unfold's script draws it; petstore/charts.js sets the colours.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-LONGEST_LABEL = 22  # Characters that fit beside a chart; the table has the whole name.
+MAX_LABEL_LENGTH = 22  # Characters that fit beside a chart. The table has the full label.
 
 
 class Cell(NamedTuple):
     value: str
-    link: str  # Empty where there is nothing to list, or only the list of the whole column.
+    link: str  # Empty without rows to list, or if only the series has a link.
 
 
 class Row(NamedTuple):
@@ -27,32 +27,30 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Series:
-    """The bars of one colour."""
-
     name: str
     colour: str  # A custom property of backoffice.css, such as `--chart-1`.
     values: Sequence[int]
-    link: str = ""  # The list behind all of them.
-    links: Sequence[str] = ()  # The list behind each value, if each has its own.
-    of_all: int | None = None  # The total, if more is counted than shown.
+    link: str = ""  # To the list of all rows counted here.
+    links: Sequence[str] = ()  # To a list for each value.
+    overall_total: int | None = None  # If the chart leaves out some values.
 
     @property
     def total(self) -> int:
-        return sum(self.values) if self.of_all is None else self.of_all
+        return sum(self.values) if self.overall_total is None else self.overall_total
 
 
 @dataclass(frozen=True)
 class BarChart:
-    """Stacked bars: one for each label, in it a part for each series."""
+    """Stacked bars: a bar for each label, with a segment for each series."""
 
     title: str
-    unit: str  # What is counted, in the plural: `requests`.
-    heading: str  # What the labels are: `Day`.
+    unit: str  # Plural: `requests`.
+    heading: str  # Of the column of labels: `Day`.
     labels: Sequence[str]
     series: Sequence[Series]
     label_links: Sequence[str] = ()
-    horizontal: bool = False  # Bars from left to right, for labels that are names.
-    newest_last: bool = False  # The table starts with the last label.
+    horizontal: bool = False  # Horizontal bars leave room for long labels.
+    newest_last: bool = False  # The table lists the labels in reverse.
 
     @property
     def total(self) -> int:
@@ -65,7 +63,7 @@ class BarChart:
 
     @property
     def description(self) -> str:
-        """The chart in words, for who can't see it."""
+        """The accessible name of the chart."""
         parts = ", ".join(f"{series.name} {series.total:,}" for series in self.series)
         return f"{self.title}: {self.total:,} {self.unit}. {parts}. The table below has every number."
 
@@ -84,7 +82,7 @@ class BarChart:
 
     @property
     def data(self) -> str:
-        """What Chart.js draws, as JSON. `colour` and `links` are for petstore/charts.js."""
+        """JSON for Chart.js. `colour` and `links` are for petstore/charts.js."""
         datasets = [
             {
                 "label": series.name,
@@ -99,4 +97,4 @@ class BarChart:
 
 
 def shortened(label: str) -> str:
-    return label if len(label) <= LONGEST_LABEL else f"{label[: LONGEST_LABEL - 1]}…"
+    return label if len(label) <= MAX_LABEL_LENGTH else f"{label[: MAX_LABEL_LENGTH - 1]}…"

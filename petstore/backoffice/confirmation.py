@@ -1,4 +1,4 @@
-"""The page that asks before something is done, for its reason if there is one to give."""
+"""Confirmation pages: they ask before an action, and for its reason."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from petstore.backoffice.model_admin import PetstoreModelAdmin
 from petstore.observability.redaction import redact
 
 CONFIRMED = "confirmed"
-Answer = TypeVar("Answer", bound=HttpResponse | None)
+Response = TypeVar("Response", bound=HttpResponse | None)
 
 
 class ReasonForm(forms.Form):
     reason = forms.CharField(
         max_length=255,
         widget=UnfoldAdminTextInputWidget(attrs={"autofocus": True}),
-        help_text="It is kept in the history.",
+        help_text="Recorded in the history.",
     )
 
     def clean_reason(self) -> str:
-        """Cut a key or a password that was pasted: nobody can take it out of the history again."""
+        """Redact pasted keys and passwords: the history is append-only."""
         return redact(self.cleaned_data["reason"])
 
 
@@ -35,13 +35,13 @@ class ReasonForm(forms.Form):
 class Confirmation:
     title: str
     button: str
-    warning: str  # Or nothing, where nothing is at stake.
+    warning: str  # May be empty.
     danger: bool = False
-    downloads_file: bool = False  # The page stays, and may ask again at once.
+    downloads_file: bool = False  # The page stays open and may be submitted again at once.
 
-    def about(self, what: str) -> Confirmation:
-        """Return the question with what it is about in its title."""
-        return replace(self, title=self.title.format(what))
+    def about(self, subject: str) -> Confirmation:
+        """Fill the placeholder in the title."""
+        return replace(self, title=self.title.format(subject))
 
 
 def confirm(
@@ -49,21 +49,21 @@ def confirm(
     request: HttpRequest,
     question: Confirmation,
     form_class: type[forms.Form],
-    act: Callable[[dict[str, Any]], Answer],
+    act: Callable[[dict[str, Any]], Response],
     *,
     back: str,
     rows: Sequence[tuple[int, str]] = (),
     action: str = "",
     **context: Any,
-) -> Answer | HttpResponse:
-    """Return the page, or what `act` returns once the form came back from it without a mistake.
+) -> Response | HttpResponse:
+    """Call `act` with the cleaned data once the form is valid; until then, show the page.
 
-    `act` raises ValidationError for what can't be done; the page says it. `rows` are ids and words;
-    `action` names the list's action that gets these rows again. `choices`, in the context, are buttons
-    instead of the question's one: values of the form's `choice`, and their words.
+    A ValidationError from `act` is shown on the page. `rows` are ids and labels; `action` is the changelist
+    action that receives them again. `choices` in the context replaces the one button: values of the form's
+    field `choice`, with labels.
     """
-    answered = CONFIRMED in request.POST if action else request.method == "POST"
-    form = form_class(request.POST if answered else None)
+    submitted = CONFIRMED in request.POST if action else request.method == "POST"
+    form = form_class(request.POST if submitted else None)
     if form.is_valid():
         try:
             return act(form.cleaned_data)

@@ -1,7 +1,7 @@
-"""The home page of the back office: what to do next, and cards about how the shop stands.
+"""The home page of the back office: next steps and cards.
 
-The apps register functions that make the cards. Those ask for aggregates alone, and for nothing that the
-member of staff may not see.
+Apps register functions that yield cards. These run aggregate queries only, and skip what the user may not
+view.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from django.urls import reverse
 
 
 class Step(NamedTuple):
-    rank: int  # Those of rank 1 come first.
+    rank: int  # Ascending.
     icon: str  # A Material Symbol.
     text: str
-    verb: str  # What the link says.
+    verb: str  # The text of the link.
     link: str
 
 
 class Card(NamedTuple):
-    name: str  # Its template is admin/dashboard/NAME.html, which calls the facts `card`.
-    place: str  # `top`, or the column: `left` or `right`.
-    rank: int  # In its place.
+    name: str  # Its template is admin/dashboard/NAME.html, which gets `facts` as `card`.
+    place: str  # `top`, `left` or `right`.
+    rank: int  # Ascending, within the place.
     facts: dict[str, Any]
     steps: Iterable[Step] = ()
 
@@ -34,19 +34,19 @@ class Card(NamedTuple):
         return f"admin/dashboard/{self.name}.html"
 
 
-Maker = Callable[[HttpRequest], Iterable[Card]]
-makers: list[Maker] = []
+CardFactory = Callable[[HttpRequest], Iterable[Card]]
+card_factories: list[CardFactory] = []
 
 
-def register_cards(maker: Maker) -> Maker:
-    """Register a function that yields the cards that a member of staff may see."""
-    makers.append(maker)
-    return maker
+def register_cards(factory: CardFactory) -> CardFactory:
+    card_factories.append(factory)
+    return factory
 
 
 def home(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
-    """Add the cards and the steps; `settings.UNFOLD` names this function."""
-    cards = sorted((card for make in makers for card in make(request)), key=lambda card: card.rank)
+    """Add cards and steps to the context (`DASHBOARD_CALLBACK` of Unfold)."""
+    cards = [card for factory in card_factories for card in factory(request)]
+    cards.sort(key=lambda card: card.rank)
     context["steps"] = sorted((step for card in cards for step in card.steps), key=lambda step: step.rank)
     context["cards"] = {card.name: card for card in cards}
     context["places"] = {
@@ -56,6 +56,6 @@ def home(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
 
 
 def list_url(model: str, **filters: Any) -> str:
-    """Return the address of a model's list, with the list's own filters."""
-    address = reverse(f"admin:{model}_changelist")
-    return f"{address}?{urlencode(filters)}" if filters else address
+    """Return the URL of a changelist; `model` is `APP_MODEL`."""
+    url = reverse(f"admin:{model}_changelist")
+    return f"{url}?{urlencode(filters)}" if filters else url

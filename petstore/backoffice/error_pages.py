@@ -1,4 +1,4 @@
-"""Pages instead of failures: what can't be used, is not there, or not for everybody."""
+"""Error pages of the back office: bad input, conflicts, 403 and 404."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ logger = logging.getLogger(__name__)
 
 View = Callable[..., HttpResponse]
 
-UNSTORABLE = re.compile(r"[\x00\ud800-\udfff]")  # NUL and lone surrogates (UTF-7, for one, spells them).
-LONGEST = 250  # Characters of a value in the address: a search text, a filter, a page number.
-LONGEST_ADDRESS = 4000  # Of the path, and of a value that holds another page's address.
-HOLDS_AN_ADDRESS = {"next", "_changelist_filters"}
+UNSTORABLE = re.compile(r"[\x00\ud800-\udfff]")  # NUL and lone surrogates, which UTF-7 can encode.
+MAX_VALUE_LENGTH = 250  # Characters of a query parameter: a search term, a filter, a page number.
+MAX_URL_LENGTH = 4000  # Of the path, and of parameters that hold a URL.
+URL_PARAMETERS = {"next", "_changelist_filters"}
 
-NOT_TEXT = "Something you sent has characters that can't be stored. Go back, remove them, and try again."
-TOO_LONG = "Something in the address is too long. Go back, shorten it, and try again."
-NOT_USABLE = "Something you sent is out of range. Go back, correct it, and try again."
-CHANGED_MEANWHILE = "Somebody changed the same thing just now. Go back, reload the page, and try again."
+NOT_TEXT = "Your input contains characters that can't be stored. Go back, remove them and try again."
+TOO_LONG = "Part of the URL is too long. Go back, shorten it and try again."
+NOT_USABLE = "A value is out of range. Go back, correct it and try again."
+CONFLICT = "Another user has just changed the same data. Go back, reload the page and try again."
 
 
 def texts(request: HttpRequest) -> Iterator[str]:
-    """Yield every text of the request that may reach the database."""
+    """Yield every string of the request that may reach the database."""
     yield request.path
     yield request.COOKIES.get(settings.SESSION_COOKIE_NAME, "")
     for data in (request.GET, request.POST):
@@ -44,70 +44,69 @@ def texts(request: HttpRequest) -> Iterator[str]:
             yield from values
 
 
-def why_unusable(request: HttpRequest) -> str:
-    """Return what is wrong with the request as such, or nothing."""
+def input_error(request: HttpRequest) -> str:
     if any(UNSTORABLE.search(text) for text in texts(request)):
         return NOT_TEXT
-    too_long = len(request.path) > LONGEST_ADDRESS or any(
-        len(value) > (LONGEST_ADDRESS if name in HOLDS_AN_ADDRESS else LONGEST)
+    too_long = len(request.path) > MAX_URL_LENGTH or any(
+        len(value) > (MAX_URL_LENGTH if name in URL_PARAMETERS else MAX_VALUE_LENGTH)
         for name, values in request.GET.lists()
         for value in values
     )
     return TOO_LONG if too_long else ""
 
 
-def refusal(request: HttpRequest, status: int, text: str) -> HttpResponse:
-    return render(request, "error.html", {"title": "Not done", "text": text}, status=status)
+def error_page(request: HttpRequest, status: int, text: str) -> HttpResponse:
+    return render(request, "error.html", {"title": "Request rejected", "text": text}, status=status)
 
 
 def reject_bad_input(view: View) -> View:
-    """Make a view answer with a page, not a failure, when the database can't take what was sent.
+    """Wrap a view: input that the database cannot store gets 400, a conflict 409, not 500.
 
-    A session that is over is answered as a stranger is.
+    Users whose session has expired are treated as anonymous.
     """
 
     @wraps(view)
     def guarded_view(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        if reason := why_unusable(request):
-            return refusal(request, 400, reason)
+        if reason := input_error(request):
+            return error_page(request, 400, reason)
         try:
             log_out_if_expired(request)
             response = view(request, *args, **kwargs)
             if isinstance(response, SimpleTemplateResponse):
-                response.render()  # Here, since a list is read from the database while it is shown.
+                response.render()  # Changelists query the database while they render.
         except (DataError, OverflowError):
-            logger.warning("Refused what the database can't take.", exc_info=True)
-            return refusal(request, 400, NOT_USABLE)
-        except IntegrityError:  # The forms check first, so another request came in between.
-            logger.warning("Refused a change that met another one.", exc_info=True)
-            return refusal(request, 409, CHANGED_MEANWHILE)
+            logger.warning("Rejected input that the database cannot store.", exc_info=True)
+            return error_page(request, 400, NOT_USABLE)
+        except IntegrityError:  # Forms validate first, so another request has just committed.
+            logger.warning("Rejected a change that conflicts with another one.", exc_info=True)
+            return error_page(request, 409, CONFLICT)
         return response
 
     return guarded_view
 
 
-# --- In the frame of the back office
+# --- Error pages for staff
 
-NOT_FOUND = "There is no such page, or what it showed was deleted. Press Ctrl+K to search for it."
-NOBODY = "Nobody can do this in the back office."
-ASK = "Your role can't open this page. Ask an Owner."
-# The right that Django's page of a model asks for, by the end of its URL's name; all others that are not in
-# `list_pages` ask for `change`.
-RIGHTS = {"changelist": "view", "change": "view", "history": "view", "add": "add", "delete": "delete"}
+NOT_FOUND = "This page does not exist, or its subject was deleted. Press Ctrl+K to search for it."
+NOT_ALLOWED = "This is not possible in the back office."
+ASK_OWNER = "Your role can't open this page. Ask an Owner."
+# The permissions of Django's pages of a model, by the last part of the URL name. Any page that is neither
+# here nor in `list_pages` requires `change`.
+PERMISSIONS = {"changelist": "view", "change": "view", "history": "view", "add": "add", "delete": "delete"}
 
 
 def render_errors(site: Any, view: View) -> View:
-    """Make a view, which only staff get to, answer with a page of the back office where it has none."""
+    """Wrap a view for staff: show PermissionDenied and Http404 as pages with the navigation."""
 
     @wraps(view)
     def framed_view(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         try:
             return view(request, *args, **kwargs)
         except PermissionDenied:
-            status, title, text = 403, "No access", why_refused(site, request)
+            status, title, text = 403, "No access", denied_message(site, request)
         except Http404:
             status, title, text = 404, "Not found", NOT_FOUND
-        response: HttpResponse = site.page(request, "error", title, text=text, **way_back(site, request))
+        response: HttpResponse = site.page(request, "error", title, text=text, **list_link(site, request))
         response.status_code = status
         return response
 
@@ -115,33 +114,32 @@ def render_errors(site: Any, view: View) -> View:
 
 
 def admin_of(site: Any, request: HttpRequest) -> tuple[Any, str]:
-    """Return the admin of a page's model, None for any other page, and the end of the page's URL's name."""
+    """Return the ModelAdmin of a page, None for other pages, and the last part of the URL name."""
     name = (request.resolver_match and request.resolver_match.url_name) or ""
     for model, admin in site._registry.items():
-        if name.startswith(start := f"{model._meta.app_label}_{model._meta.model_name}_"):
-            return admin, name.removeprefix(start)
+        if name.startswith(prefix := f"{model._meta.app_label}_{model._meta.model_name}_"):
+            return admin, name.removeprefix(prefix)
     return None, name
 
 
-def way_back(site: Any, request: HttpRequest) -> dict[str, Any]:
-    """Return the list that a page belongs to, for who may see it."""
+def list_link(site: Any, request: HttpRequest) -> dict[str, Any]:
     admin, _ = admin_of(site, request)
     if admin is None or not admin.has_view_permission(request):
         return {}
     return {"list_link": admin.list_url(), "list_name": admin.opts.verbose_name_plural}
 
 
-def why_refused(site: Any, request: HttpRequest) -> str:
-    """Return the sentence that names who may open the page."""
+def denied_message(site: Any, request: HttpRequest) -> str:
+    """Name the roles that may open the page."""
     admin, page = admin_of(site, request)
     if admin is None:
-        return ASK
-    right = (RIGHTS | dict(admin.list_pages.values())).get(page, "change")
-    if not getattr(admin, f"can_{right}", True) or request.user.is_superuser:
-        return NOBODY
+        return ASK_OWNER
+    permission = (PERMISSIONS | dict(admin.list_pages.values())).get(page, "change")
+    if not getattr(admin, f"can_{permission}", True) or request.user.is_superuser:
+        return NOT_ALLOWED
     groups = Group.objects.filter(
         permissions__content_type__app_label=admin.opts.app_label,
-        permissions__codename=get_permission_codename(right, admin.opts),
+        permissions__codename=get_permission_codename(permission, admin.opts),
     )
     roles = groups.order_by("name").values_list("name", flat=True)
-    return f"Your role can't open this page. Roles that can: {', '.join(roles)}." if roles else ASK
+    return f"Your role can't open this page. Roles that can: {', '.join(roles)}." if roles else ASK_OWNER

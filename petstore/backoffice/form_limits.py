@@ -1,4 +1,4 @@
-"""Forms that are larger than any page takes."""
+"""Forms that exceed the size limits get an error page (413)."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from django.utils.deprecation import MiddlewareMixin
 from petstore.api.request_headers import BODY_ERROR
 from petstore.backoffice.sessions import log_out_if_expired
 
-TOO_LARGE = "Nothing was saved: you sent more than this page takes. Go back, shorten it, and try again."
+TOO_LARGE = "The form is too large and was not saved. Go back, shorten it and try again."
 
 
 class FormLimitsMiddleware(MiddlewareMixin):
-    """Answers such a form with a page. It comes before CsrfViewMiddleware, which reads the form first."""
+    """Must run before CsrfViewMiddleware, which reads the form."""
 
     def process_view(self, request: HttpRequest, view: Any, args: Any, kwargs: Any) -> HttpResponse | None:
         try:
@@ -25,13 +25,13 @@ class FormLimitsMiddleware(MiddlewareMixin):
                 return None
         except (RequestDataTooBig, TooManyFieldsSent, TooManyFilesSent):
             pass
-        request.POST = QueryDict()  # The page reads it again.
+        request.POST = QueryDict()  # Rendering the page reads it again.
         return too_large(request, view)
 
 
 def too_large(request: HttpRequest, view: Any) -> HttpResponse:
-    """Return the page; or the sign-in, because without a session the server takes small forms only."""
-    from django.contrib import admin  # A worker loads it with its first page.
+    """Return 413, or lead to the sign-in: without a session, the limit is lower."""
+    from django.contrib import admin  # Workers load the admin with the first page.
 
     site: Any = admin.site
     response: HttpResponse

@@ -1,4 +1,4 @@
-"""Fields of forms: text of several lines, text that staff leave alone, and choices that are searched."""
+"""Form fields and widgets, and forms that keep untouched text byte for byte."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from unfold.widgets import UnfoldAdminTextareaWidget
 
 
 class SafeAutocompleteSelect(AutocompleteSelect):
-    """Shows a value that can't be an id as nothing chosen; Django's own raises while it is shown again."""
+    """Renders an invalid id as no selection, where Django's widget raises."""
 
     def optgroups(self, name: str, value: Sequence[str], attr: Any = None) -> Any:
         try:
@@ -23,10 +23,7 @@ class SafeAutocompleteSelect(AutocompleteSelect):
 
 
 class MultilineField(forms.CharField):
-    """Holds line breaks as LF, which `max_length` counts once, as browsers do.
-
-    Browsers send each as CRLF (HTML, "constructing the entry list").
-    """
+    """Normalizes the CRLF that browsers send to LF, so that `max_length` counts a line break once."""
 
     widget = UnfoldAdminTextareaWidget
 
@@ -35,23 +32,22 @@ class MultilineField(forms.CharField):
 
 
 def is_untouched(sent: str, stored: str, widget: forms.Widget) -> bool:
-    """Tell whether a browser sends this for the stored text if nobody edits it.
+    """Whether a browser sends this value for an unedited field.
 
-    It does not send back all that it was given: an `<input>` drops line breaks, a `<textarea>` sends each
-    as CRLF (HTML sections 4.10.5.1.2 and 4.10.11). Django's fields then trim what arrives.
+    An `<input>` drops line breaks and a `<textarea>` sends CRLF (HTML sections 4.10.5.1.2 and 4.10.11).
     """
     sent, stored = (text.replace("\r\n", "\n").replace("\r", "\n") for text in (sent, stored))
     if isinstance(widget, forms.Textarea):
-        return sent in {stored, stored.removeprefix("\n")}  # HTML parsers drop one that follows the tag.
+        return sent in {stored, stored.removeprefix("\n")}  # HTML parsers drop a line feed after the tag.
     if isinstance(widget, forms.EmailInput | forms.URLInput):
         sent, stored = sent.strip(), stored.strip()
     return sent.replace("\n", "") == stored.replace("\n", "")
 
 
-def keeping(form_class: type[Any]) -> type[Any]:
-    """Return the form, whose untouched text fields count as unchanged and stay as stored, byte for byte."""
+def preserve_untouched(form_class: type[Any]) -> type[Any]:
+    """Return the form class with untouched text fields counted as unchanged and stored byte for byte."""
 
-    class KeepingForm(form_class):  # type: ignore[misc]  # A class that is known at run time only.
+    class PreservingForm(form_class):  # type: ignore[misc]  # A dynamic base class.
         @cached_property
         def untouched(self) -> dict[str, str]:
             texts = [(name, one) for name, one in self.fields.items() if isinstance(one, forms.CharField)]
@@ -73,4 +69,4 @@ def keeping(form_class: type[Any]) -> type[Any]:
             self.cleaned_data |= self.untouched
             return super().clean()
 
-    return KeepingForm
+    return PreservingForm

@@ -1,4 +1,4 @@
-"""What happened, as pages list it: templates/admin/history.html shows entries, the newest first."""
+"""Histories: audit entries prepared for templates/admin/history.html."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from petstore.backoffice.models import AuditEntry
 from petstore.db.names import visible_name
 
 TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)[\d:.]*\+00:00")
-MAX_ENTRIES = 100  # A row may have thousands.
-# What says nothing that the entry doesn't say already; and names other than those of the columns.
-UNTOLD = {"id", "created_at", "updated_at", "date_joined", "last_login", "is_staff", "public_id"}
-NAMES = {"groups": "role", "is_active": "may sign in", "is_superuser": "superuser"}
+MAX_ENTRIES = 100
+# Fields left out because the entry itself tells them, and labels that differ from the column names.
+OMITTED_FIELDS = {"id", "created_at", "updated_at", "date_joined", "last_login", "is_staff", "public_id"}
+FIELD_LABELS = {"groups": "role", "is_active": "may sign in", "is_superuser": "superuser"}
 
 
 class Change(NamedTuple):
     field: str
-    before: str  # Nothing, if there is only what was set.
+    before: str  # Empty for a new row.
     after: str
 
     def __str__(self) -> str:
@@ -50,11 +50,11 @@ def history_entries(found: QuerySet[AuditEntry]) -> list[HistoryEntry]:
 
 
 def changes_of(entry: AuditEntry) -> list[Change]:
-    """Return what was changed, or of something new what was set; of what was deleted there is too much."""
-    names = sorted((entry.before | entry.after).keys() - UNTOLD) if entry.after else []
+    """List the changed fields, or those that a new row sets. Empty for a deletion."""
+    names = sorted((entry.before | entry.after).keys() - OMITTED_FIELDS) if entry.after else []
     found = ((name, entry.before.get(name), entry.after.get(name)) for name in names)
     return [
-        change(NAMES.get(name, name.replace("_", " ")), before, after, is_new=not entry.before)
+        change(FIELD_LABELS.get(name, name.replace("_", " ")), before, after, is_new=not entry.before)
         for name, before, after in found
         if entry.before or after not in (*EMPTY, False, HIDDEN_NEW)
     ]
@@ -62,12 +62,11 @@ def changes_of(entry: AuditEntry) -> list[Change]:
 
 def change(name: str, before: Any, after: Any, *, is_new: bool) -> Change:
     if HIDDEN in (before, after) or after == HIDDEN_NEW:
-        return Change(name, "", "changed, but not shown")
+        return Change(name, "", "changed (value hidden)")
     return Change(name, "" if is_new else display_value(before), display_value(after))
 
 
 def display_value(value: Any) -> str:
-    """Return a stored value as people write it."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list):

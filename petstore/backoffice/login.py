@@ -1,4 +1,4 @@
-"""Signing in: who may try, how often, and from which browsers."""
+"""The sign-in form, its rate limits, and known browsers."""
 
 import logging
 import sqlite3
@@ -25,35 +25,34 @@ from petstore.backoffice.text import pluralize
 logger = logging.getLogger(__name__)
 
 LOGINS_PER_ADDRESS = "10/m"
-LOGINS_PER_NAME = "10/5m"  # Of a known browser as well.
+LOGINS_PER_NAME = "10/5m"  # Also per known browser.
 COOKIE_AGE = timedelta(days=365)  # Of a known browser.
-UNLOCK_SECONDS = 600  # Longer than any of these windows.
+UNLOCK_SECONDS = 600  # Longer than the windows above.
 
 
 def normalize_username(name: str) -> str:
-    """Return a name in the form that Django looks up."""
-    return unicodedata.normalize("NFKC", name.strip())
+    return unicodedata.normalize("NFKC", name.strip())  # As Django's UsernameField does.
 
 
 def count_attempt(request: HttpRequest, name: str) -> int:
-    """Count an attempt to sign in as somebody. Return the seconds to wait if there were too many, else 0.
+    """Count a sign-in attempt. Return the seconds to wait after too many, else 0.
 
-    A known browser has its own budget. Any other shares those of its address and of the name; an attempt
-    rejected for its address doesn't count for the name.
+    A known browser has its own limit. Others share the limits of their address and of the name; an attempt
+    rejected for its address does not count for the name.
     """
     try:
-        for group, key, rate in budgets(request, normalize_username(name)):
+        for group, key, rate in limits(request, normalize_username(name)):
             usage = get_usage(request, group=group, key=lambda *_, key=key: key, rate=rate, increment=True)
-            if usage["should_limit"] and usage["limit"]:  # 0: the counter ended while it was asked.
-                # django-ratelimit still counts in the second it names as the end: the next one is free.
+            if usage["should_limit"] and usage["limit"]:  # A limit of 0: the window has just ended.
+                # The window includes the second that django-ratelimit reports as its end.
                 return max(1, int(usage["time_left"]) + 1)
-    except sqlite3.Error:  # Staff must get in while the counters are away: the password still guards.
-        logger.exception("The counters of attempts to sign in can't be reached.")
+    except sqlite3.Error:  # Fail open: without counters, staff must still be able to sign in.
+        logger.exception("The counters of sign-in attempts are unavailable.")
     return 0
 
 
-def budgets(request: HttpRequest, name: str) -> list[tuple[str, str, str]]:
-    """Return the counters of an attempt: group, key and rate of each. After `unlock` they have new keys."""
+def limits(request: HttpRequest, name: str) -> list[tuple[str, str, str]]:
+    """Return group, key and rate of each counter. `unlock` changes the keys."""
     unlocked_at = cache.get(f"sign-in unlocked {name}")
     suffix = f"\0{name}\0{unlocked_at}" if unlocked_at else ""
     if browser := known_browser(request, name):
@@ -65,29 +64,29 @@ def budgets(request: HttpRequest, name: str) -> list[tuple[str, str, str]]:
 
 
 def unlock(user: User) -> None:
-    """Start new budgets for the name and its known browsers, and let codes be tried without a delay."""
+    """Reset the limits of the name and its known browsers, and the delays after wrong codes."""
     cache.set(f"sign-in unlocked {user.username}", int(time.time()), UNLOCK_SECONDS)
     for device in devices_for_user(user):
         reset_throttling(device)
 
 
 def reset_throttling(device: Any) -> None:
-    """Let the next code be tried at once, whatever wrong ones came before."""
+    """End the delay that django-otp imposes after wrong codes."""
     device.throttling_failure_count = 0
     device.save(update_fields=["throttling_failure_count"])
 
 
 def describe_wait(seconds: int) -> str:
-    """Return a wait as people say it, rounded up."""
+    # Rounded up.
     return pluralize(-(-seconds // 60), "minute") if seconds > 90 else pluralize(seconds, "second")
 
 
 class LoginForm(AuthenticationForm):
-    """Refuses before the password is looked at, once there were too many attempts."""
+    """Rejects too many attempts before checking the password."""
 
-    # Nothing tells a wrong name from a wrong password.
+    # The same message for unknown names and wrong passwords.
     error_messages = AuthenticationForm.error_messages | {
-        "invalid_login": "That name and password do not match an account. Both are case-sensitive."
+        "invalid_login": "Wrong username or password. Both are case-sensitive."
     }
     seconds_to_wait = 0
 
@@ -96,16 +95,16 @@ class LoginForm(AuthenticationForm):
         self.seconds_to_wait = count_attempt(self.request, self.request.POST.get("username", ""))
         if self.seconds_to_wait:
             wait = describe_wait(self.seconds_to_wait)
-            raise ValidationError(f"Too many attempts to sign in. Try again in {wait}.")
+            raise ValidationError(f"Too many sign-in attempts. Try again in {wait}.")
         return super().clean()
 
 
 # --- Known browsers
 #
-# A signed cookie gives a browser in which a user has signed in before its own budget of attempts: wrong
-# passwords from elsewhere then don't lock out the user. The cookie opens nothing: password and code are
-# still required. It becomes void when the password or the second factor changes: a thief who collects
-# cookies with the password alone must not get a budget of codes for each. Colleagues may share a browser.
+# A signed cookie marks a browser in which the user has signed in before. It has its own rate limit, so that
+# wrong passwords from elsewhere do not lock the user out. Password and code are still required. The cookie
+# becomes void when the password or the second factor changes; otherwise an attacker with the password could
+# collect cookies, each with its own number of codes to try. Several users may share a browser.
 
 
 def signer(user: User) -> TimestampSigner:
@@ -118,7 +117,7 @@ def cookie_name(user: User) -> str:
 
 
 def remember_browser(response: HttpResponse, user: User) -> None:
-    """Give the browser a new cookie. Call it only after a complete sign-in, second factor included."""
+    """Set the cookie. Only call this after a complete sign-in, second factor included."""
     response.set_cookie(
         cookie_name(user),
         signer(user).sign(get_random_string(22)),
@@ -130,7 +129,7 @@ def remember_browser(response: HttpResponse, user: User) -> None:
 
 
 def known_browser(request: HttpRequest, username: str) -> str:
-    """Return the id of a browser that this user has signed in with before; empty for any other."""
+    """Return the browser's id from the user's valid cookie, or an empty string."""
     user = User.objects.filter(username=username).first()
     try:
         if user is not None and (cookie := request.COOKIES.get(cookie_name(user))):

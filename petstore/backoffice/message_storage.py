@@ -1,4 +1,4 @@
-"""Where messages to staff wait for the next page."""
+"""Storage of messages to staff between requests."""
 
 from typing import Any
 
@@ -6,13 +6,13 @@ from django.contrib.messages.storage.fallback import FallbackStorage
 from django.http import HttpResponseBase
 
 
-class TruthfulStorage(FallbackStorage):
-    """Drops the messages of a request that failed: what they report as done was rolled back.
+class RollbackAwareStorage(FallbackStorage):
+    """Discards the messages of a failed request, whose transaction was rolled back.
 
-    Pages queue "was changed successfully" before their transaction commits.
+    Django queues "was changed successfully" before the commit.
     """
 
     def update(self, response: HttpResponseBase) -> Any:
         if response.status_code >= 400:
-            self._queued_messages.clear()  # type: ignore[attr-defined]  # The stubs lack it.
+            self._queued_messages.clear()  # type: ignore[attr-defined]  # Missing in the stubs.
         return super().update(response)

@@ -1,4 +1,4 @@
-"""The audit trail: what was done to keys, orders, staff and the rest. It only ever grows."""
+"""The append-only audit trail, and failed sign-ins."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ from django.utils import timezone
 
 class AuditQuerySet(QuerySet["AuditEntry"]):
     def about(self, row: models.Model) -> AuditQuerySet:
-        """Return what was done to a row, the newest first."""
         return self.filter(model=row._meta.label_lower, object_id=str(row.pk))
 
 
 class AuditEntry(models.Model):
-    """What somebody did to one thing.
+    """An action of a user, a command or the service.
 
-    Triggers in the database refuse UPDATE, DELETE and TRUNCATE. So an entry has no foreign key: it outlives
-    the person and the thing, and says in words who and what they were.
+    Database triggers reject UPDATE, DELETE and TRUNCATE. Entries have no foreign keys: they store names,
+    and outlive users and objects.
     """
 
     class Action(models.TextChoices):
@@ -43,7 +42,7 @@ class AuditEntry(models.Model):
         TWO_FACTOR_RESET = "two_factor_reset", "Reset a colleague's two-factor"
         RECOVERY_CODES = "recovery_codes", "Made new recovery codes"
 
-    # Many, and not what anybody looks for who wants to know what was changed.
+    # The list hides these by default: they are many and change no data.
     SIGN_INS = (Action.PASSWORD_ACCEPTED, Action.SIGNED_IN, Action.SIGN_IN_FAILED, Action.SIGNED_OUT)
 
     at = models.DateTimeField(default=timezone.now, db_index=True)
@@ -76,7 +75,7 @@ class AuditEntry(models.Model):
         ]
 
     def __str__(self) -> str:
-        who, did = self.actor_name or "Somebody", self.get_action_display().lower()
+        who, did = self.actor_name or "Unknown", self.get_action_display().lower()
         return f"{who}: {did} {self.object_text}".strip()
 
 
@@ -84,7 +83,7 @@ class FailedSignInQuerySet(QuerySet["FailedSignIn"]):
     def prune(self) -> None:
         """Delete rows older than KEPT_DAYS, and the oldest beyond KEPT_MOST, at most 10,000 of each.
 
-        Ids only grow, so KEPT_MOST ids hold at most as many rows.
+        Ids only increase, so a range of KEPT_MOST ids holds at most that many rows.
         """
         newest = self.aggregate(newest=Max("pk"))["newest"] or 0
         too_old = timezone.now() - timedelta(days=FailedSignIn.KEPT_DAYS)
@@ -95,13 +94,13 @@ class FailedSignInQuerySet(QuerySet["FailedSignIn"]):
 
 
 class FailedSignIn(models.Model):
-    """A wrong password or code. Anonymous clients can cause any number, so the audit trail has none."""
+    """A wrong password or code. Not in the audit trail, since anonymous clients can cause any number."""
 
     KEPT_DAYS = 30
     KEPT_MOST = 100_000
 
     at = models.DateTimeField(default=timezone.now, db_index=True)
-    # No foreign key, as in the audit trail. Names of no user are not stored: they may be passwords.
+    # No foreign key, as in the audit trail. Unknown names are not stored: they may be passwords.
     user_id = models.BigIntegerField(null=True)
     username = models.CharField("name", max_length=150, blank=True)
     reason = models.CharField(max_length=500)
@@ -113,7 +112,7 @@ class FailedSignIn(models.Model):
     class Meta:
         verbose_name = "failed sign-in"
         ordering = ["-id"]
-        default_permissions = ()  # The permission to see the audit trail counts.
+        default_permissions = ()  # Access requires permission to view the audit trail.
         indexes = [
             models.Index(fields=["user_id", "-id"], name="failed_sign_in_by_user"),
             models.Index(fields=["username", "-id"], name="failed_sign_in_by_name"),

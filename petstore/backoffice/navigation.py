@@ -1,4 +1,4 @@
-"""The frame of every page: the navigation, and the environment's label."""
+"""The navigation, the account menu and the environment label."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from django.conf import settings
 from django.http import HttpRequest
 from django.urls import reverse
 
-# Groups of the navigation; for each page its model, title and icon.
+# Group: pages as (model, title, icon).
 PAGES = {
     "Shop": [
         ("inventory.order", "Orders", "receipt_long"),
@@ -29,7 +29,6 @@ PAGES = {
 
 
 def navigation(request: HttpRequest) -> list[dict[str, Any]]:
-    """Return the groups of links that the member of staff may follow."""
     home = {"title": "Home", "icon": "home", "link": reverse("admin:index")}
     groups: list[dict[str, Any]] = [{"items": [home]}]
     for group, pages in PAGES.items():
@@ -44,7 +43,6 @@ def navigation(request: HttpRequest) -> list[dict[str, Any]]:
 
 
 def account_menu(request: HttpRequest) -> list[dict[str, str]]:
-    """Return the links of a member of staff's own menu."""
     return [
         {"title": "Two-factor sign-in", "link": reverse("admin:two_factor")},
         {"title": "Change password", "link": reverse("admin:password_change")},
@@ -52,16 +50,12 @@ def account_menu(request: HttpRequest) -> list[dict[str, str]]:
 
 
 def may_view(request: HttpRequest, model: str) -> bool:
-    """Tell whether the member of staff may see, or change, a model's rows."""
     app, name = model.split(".")
     return any(request.user.has_perm(f"{app}.{verb}_{name}") for verb in ("view", "change"))
 
 
 def environment(request: HttpRequest) -> list[str]:
-    """Return the label that tells production from staging, and unfold's name of its colour.
-
-    Without https it is neither, but somebody's own machine.
-    """
+    """Return the environment label and its Unfold colour. Without HTTPS it is a developer's machine."""
     if not settings.HTTPS:
         return ["Local", "info"]
     return ["Staging", "warning"] if settings.ENVIRONMENT == "staging" else ["Production", "danger"]

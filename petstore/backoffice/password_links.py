@@ -1,9 +1,8 @@
-"""One-time links by which somebody chooses their own password: Django's tokens, handed over without e-mail.
+"""One-time password links: Django's reset tokens, handed over without e-mail.
 
-A link ends once a password was chosen with it, when they sign in otherwise, and after
-PASSWORD_RESET_TIMEOUT seconds. It also ends when what they may do changes: an Owner's link to a Viewer must
-not set the password of the superuser that the Viewer has become. And it ends with the authority behind it:
-when what its issuer may do changes, or the issuer's own password does.
+A link is valid for PASSWORD_RESET_TIMEOUT seconds, until it is used or the user signs in otherwise. It also
+becomes invalid when the permissions of the user change, since an Owner's link for a Viewer must not set the
+password of the superuser that the Viewer has become, or when permissions or password of its issuer change.
 """
 
 from typing import Any
@@ -26,8 +25,6 @@ from petstore.backoffice.audit import Action, Actor, record
 
 
 class LinkTokens(PasswordResetTokenGenerator):
-    """Tokens that depend on the rights of the user and of the issuer, too."""
-
     key_salt = "petstore.backoffice.password_links"
 
     def __init__(self, issuer: User | None) -> None:
@@ -38,11 +35,12 @@ class LinkTokens(PasswordResetTokenGenerator):
         assert isinstance(user, User)
         assert self.issuer is not None
         own = super()._make_hash_value(user, timestamp)
-        return repr((own, rights(user), self.issuer.pk, self.issuer.password, rights(self.issuer)))
+        issuer = (self.issuer.pk, self.issuer.password, permission_state(self.issuer))
+        return repr((own, permission_state(user), *issuer))
 
 
-def rights(user: User) -> tuple[Any, ...]:
-    """Return everything that decides what the user may do, as the database has it now."""
+def permission_state(user: User) -> tuple[Any, ...]:
+    """Return everything that determines the user's permissions, read from the database."""
     permissions = Permission.objects.filter(Q(user=user) | Q(group__user=user)).values_list("pk", flat=True)
     groups = user.groups.order_by("pk").values_list("pk", flat=True)
     flags = (user.is_active, user.is_staff, user.is_superuser)
@@ -50,7 +48,6 @@ def rights(user: User) -> tuple[Any, ...]:
 
 
 def create_link(user: User, *, by: User) -> str:
-    """Return a new link, which stands on the authority of its issuer."""
     parts = [urlsafe_base64_encode(f"{user.pk}.{by.pk}".encode()), LinkTokens(by).make_token(user)]
     return page_url(reverse("admin:new_password", args=parts).removeprefix("/"))
 
@@ -63,15 +60,15 @@ class NewPasswordForm(SetPasswordForm):  # type: ignore[type-arg]  # Generic in 
 
 
 class NewPasswordView(PasswordResetConfirmView):
-    """The page that a link opens. Whoever has chosen a password still signs in with it, as anybody does."""
+    """The page of a link. Users still have to sign in with the password they chose."""
 
     site: Any = None
     form_class = NewPasswordForm
-    reset_url_token = "choose"  # noqa: S105  Instead of the token: from now on, the session has it.
+    reset_url_token = "choose"  # noqa: S105  Replaces the token in the URL; the session stores it.
     success_url = reverse_lazy("admin:login")
 
     def get_user(self, uidb64: str) -> User | None:
-        """Return the user of the link if both may sign in; its token is checked against the issuer, too."""
+        """Return the user of the link. None unless user and issuer are active staff."""
         try:
             pk, issuer = (int(part) for part in urlsafe_base64_decode(uidb64).decode().split("."))
         except ValueError:
@@ -82,7 +79,7 @@ class NewPasswordView(PasswordResetConfirmView):
 
     @transaction.atomic
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        """Set the password; who uses a link second, at the same moment, finds that it has ended."""
+        """Lock the user and check the token again, so that of two concurrent requests one fails."""
         assert self.user is not None
         list(User.objects.select_for_update().filter(pk=self.user.pk).values_list("pk"))
         self.user = self.get_user(kwargs["uidb64"])
@@ -95,12 +92,12 @@ class NewPasswordView(PasswordResetConfirmView):
     def form_valid(self, form: Any) -> HttpResponse:
         response = super().form_valid(form)
         by, old, new = Actor.of(self.request, self.user), {"password": "old"}, {"password": "new"}
-        record(by, self.user, Action.CHANGED, before=old, after=new, reason="By a one-time link.")
-        messages.success(self.request, "Your password is set. Sign in with it.")
+        record(by, self.user, Action.CHANGED, before=old, after=new, reason="By one-time link.")
+        messages.success(self.request, "Your password has been set. Sign in with it.")
         return response
 
     def render_to_response(self, context: dict[str, Any], **kwargs: Any) -> HttpResponse:
-        title = "Choose your password" if self.validlink else "This link has ended"
+        title = "Choose your password" if self.validlink else "This link is no longer valid"
         response: HttpResponse = self.site.page(
             self.request, "new_password", title, form=context["form"], name=self.user
         )

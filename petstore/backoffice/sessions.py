@@ -1,7 +1,6 @@
-"""When a member of staff's session ends: after an hour without a request, and 12 hours after signing in.
+"""Session expiry for staff: SESSION_IDLE_SECONDS without a request, SESSION_COOKIE_AGE after signing in.
 
-A stolen cookie, or a browser left open, is then of use for a short time only. The cookie itself ends with
-the browser; these ends are the server's own.
+The server enforces both; the cookie itself lasts until the browser closes.
 """
 
 import time
@@ -18,11 +17,11 @@ from django.http import HttpRequest
 from django.http.cookie import parse_cookie
 
 STARTED, SEEN = "session started", "session last seen"  # Unix times, in seconds.
-SEEN_EVERY = 60  # Seconds between two writes of the second.
+SEEN_EVERY = 60  # Seconds between writes of SEEN.
 
 
 def has_expired(session: SessionBase, now: float) -> bool:
-    """Tell whether a session is over; one that doesn't say when it began is."""
+    """Whether a session is over. One without a start time is."""
     started, seen = session.get(STARTED, 0), session.get(SEEN, 0)
     too_old: bool = now - started >= settings.SESSION_COOKIE_AGE
     idle: bool = now - seen >= settings.SESSION_IDLE_SECONDS
@@ -30,7 +29,7 @@ def has_expired(session: SessionBase, now: float) -> bool:
 
 
 def is_signed_in(cookies: str) -> bool:
-    """Tell whether a Cookie header has somebody's session; in doubt, as without a database, not."""
+    """Whether a Cookie header names a valid session; False if the database is unavailable."""
     close_old_connections()
     try:
         session = SessionStore(parse_cookie(cookies).get(settings.SESSION_COOKIE_NAME))
@@ -45,7 +44,7 @@ def touch(session: SessionBase, now: float) -> None:
 
 
 @receiver(user_logged_in, dispatch_uid="start of sessions")
-def start(request: HttpRequest | None, **kwargs: Any) -> None:
+def start_session(request: HttpRequest | None, **kwargs: Any) -> None:
     session: SessionBase | None = getattr(request, "session", None)
     if session is not None:
         session[STARTED] = session[SEEN] = time.time()

@@ -1,8 +1,8 @@
-"""Numbers in words, and texts that are cut."""
+"""Formatting of counts, percentages and long text."""
 
 
 def pluralize(number: int, one: str, many: str = "") -> str:
-    """Return `1 order waits`, `2 orders wait`; `many` is `one` with an s unless it is given."""
+    """Format `1 order waits`, `2 orders wait`. `many` defaults to `one` with an s."""
     return f"{number:,} {one if number == 1 else many or f'{one}s'}"
 
 
@@ -10,6 +10,5 @@ def percent(share: float) -> str:
     return f"{share:.0%}" if share >= 0.01 or not share else "under 1%"
 
 
-def truncate(text: str, most: int) -> str:
-    """Return a text of at most so many characters."""
-    return text if len(text) <= most else f"{text[: most - 3]}..."
+def truncate(text: str, length: int) -> str:
+    return text if len(text) <= length else f"{text[: length - 3]}..."

@@ -1,7 +1,7 @@
 """The second factor: a code from an authenticator app (TOTP, RFC 6238), or one of ten recovery codes.
 
-django-otp makes, checks and throttles the codes, and takes none twice. Somebody has one app at most, and
-recovery codes with it.
+django-otp generates, verifies and throttles the codes, and accepts none twice. A user has at most one app,
+with its recovery codes.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from petstore.backoffice.audit import record_failed_sign_in
 from petstore.backoffice.login import count_attempt, describe_wait, known_browser, reset_throttling
 
 RECOVERY_CODES = 10
-SET_UP_WITHIN = timedelta(hours=1)  # Then the page shows a new secret.
-PENDING = "two-factor device to confirm"  # Session key: the id of the device whose secret was shown.
+SET_UP_TIMEOUT = timedelta(hours=1)  # Then the page shows a new secret.
+PENDING = "two-factor device to confirm"  # Session key of the unconfirmed device's id.
 
 
 def has_second_factor(request: HttpRequest) -> bool:
-    """Tell whether somebody has set up a second factor; asked once for each request."""
-    known: dict[str, bool] = request.__dict__
-    if "_petstore_second_factor" not in known:
+    """Whether the user has confirmed a device. Cached on the request."""
+    cached: dict[str, bool] = request.__dict__
+    if "_petstore_second_factor" not in cached:
         devices = TOTPDevice.objects.filter(user_id=request.user.pk, confirmed=True)
-        known["_petstore_second_factor"] = devices.exists()  # Recovery codes come with an app only.
-    return known["_petstore_second_factor"]
+        cached["_petstore_second_factor"] = devices.exists()  # There are no recovery codes without an app.
+    return cached["_petstore_second_factor"]
 
 
 def new_recovery_codes(user: User) -> list[str]:
-    """Make ten recovery codes and return them; earlier ones are void."""
+    """Replace the recovery codes and return the new ones."""
     StaticDevice.objects.filter(user=user).delete()
     device = StaticDevice.objects.create(user=user, name="Recovery codes")
     codes = [StaticToken.random_token() for _ in range(RECOVERY_CODES)]
@@ -48,19 +48,19 @@ def new_recovery_codes(user: User) -> list[str]:
 
 
 def remove(user: User) -> None:
-    """Remove a second factor, in the caller's transaction."""
+    """Remove app and recovery codes. Call this in a transaction."""
     TOTPDevice.objects.filter(user=user).delete()
     StaticDevice.objects.filter(user=user).delete()
 
 
 def device_to_confirm(request: HttpRequest) -> TOTPDevice:
-    """Return the device that this session is setting up; create it on the first visit and after an hour.
+    """Return the device that this session is setting up; create it if there is none.
 
-    The secret belongs to the session: another session of the same person, which may be a thief's who has
-    the password, never learns the one that is confirmed here.
+    The secret belongs to the session: another session of the same user, perhaps an attacker's with a stolen
+    password, never sees it.
     """
     pending = TOTPDevice.objects.filter(user_id=request.user.pk, confirmed=False)
-    pending.filter(created_at__lt=timezone.now() - SET_UP_WITHIN).delete()
+    pending.filter(created_at__lt=timezone.now() - SET_UP_TIMEOUT).delete()
     device: TOTPDevice | None = pending.filter(pk=request.session.get(PENDING)).first()
     if device is None:
         user = cast("User", request.user)
@@ -70,14 +70,14 @@ def device_to_confirm(request: HttpRequest) -> TOTPDevice:
 
 
 @receiver(user_logged_in, dispatch_uid="pending two-factor device")
-def forget_pending(request: HttpRequest | None, **kwargs: Any) -> None:
-    """Show a new secret after each sign-in: signing in again keeps the data of the session."""
+def discard_pending_device(request: HttpRequest | None, **kwargs: Any) -> None:
+    """Show a new secret after each sign-in, since signing in again keeps the session data."""
     if (session := getattr(request, "session", None)) is not None:
         session.pop(PENDING, None)
 
 
 class CodeForm(forms.Form):
-    """Asks for a code; counts the attempts as those to sign in are counted."""
+    """Asks for a code. Attempts count towards the limits of the sign-in."""
 
     code = forms.CharField(
         max_length=20,
@@ -85,7 +85,7 @@ class CodeForm(forms.Form):
         widget=UnfoldAdminTextInputWidget(attrs={"autocomplete": "one-time-code"}),
     )
     seconds_to_wait = 0
-    wrong = "This code is wrong, or was used before. Wait for the next one and try again."
+    error = "This code is wrong or has been used before. Wait for the next code and try again."
 
     def __init__(self, request: HttpRequest) -> None:
         super().__init__(request.POST if request.method == "POST" else None)
@@ -93,7 +93,7 @@ class CodeForm(forms.Form):
         self.user = cast("User", request.user)
 
     def clean(self) -> dict[str, Any]:
-        """Use the code up, unless something else is wrong, or too many codes were."""
+        """Check the rate limit and the password first, since verifying uses up the code."""
         if self.errors:
             return self.cleaned_data
         code = "".join(self.cleaned_data["code"].split()).lower()
@@ -101,43 +101,37 @@ class CodeForm(forms.Form):
         name = self.user.get_username()
         self.seconds_to_wait = count_attempt(self.request, name)
         if device is not None and not self.seconds_to_wait and known_browser(self.request, name):
-            reset_throttling(device)  # Wrong codes from elsewhere delay no known browser.
-        self.seconds_to_wait = self.seconds_to_wait or locked_for(device)
+            reset_throttling(device)  # Wrong codes from elsewhere must not delay a known browser.
+        self.seconds_to_wait = self.seconds_to_wait or lockout_seconds(device)
         if self.seconds_to_wait:
             raise ValidationError(f"Too many attempts. Try again in {describe_wait(self.seconds_to_wait)}.")
         self.check_password()
         self.device = device and verify_token(self.user, device.persistent_id, code)
         if self.device is None:
-            self.note("Wrong two-factor code.")
-            raise ValidationError({"code": self.wrong})
+            self.record_failure("Wrong two-factor code.")
+            raise ValidationError({"code": self.error})
         return self.cleaned_data
 
     def device_for(self, code: str) -> TOTPDevice | StaticDevice | None:
-        """Return what may take the code.
-
-        Six digits are for the app, anything else for the recovery codes: wrong ones slow down one of them
-        only.
-        """
+        """Six digits are for the app, other codes for the recovery codes; each has its own throttling."""
         kind = TOTPDevice if len(code) == 6 and code.isdecimal() else StaticDevice
         device: TOTPDevice | StaticDevice | None = kind.objects.devices_for_user(self.user, True).first()
         return device
 
     def check_password(self) -> None:
-        """Check the password where it is asked for, before a code is used up."""
+        """Do nothing; a form with a password checks it here."""
 
-    def note(self, failure: str) -> None:
-        record_failed_sign_in(self.request, self.user, failure)
+    def record_failure(self, reason: str) -> None:
+        record_failed_sign_in(self.request, self.user, reason)
 
-    def enter(self) -> None:
-        """Note in the session that a code was given, under a new session id."""
+    def mark_verified(self) -> None:
+        """Mark the session as verified, under a new session key."""
         login(self.request, self.device)
         self.request.session.cycle_key()
 
 
 class SetUpForm(CodeForm):
-    """Asks for the first code of an app that is being set up."""
-
-    wrong = "This is not the expected code. Check your phone's clock and try the next code."
+    error = "This code is wrong. Check the clock of your phone and try the next code."
 
     def __init__(self, request: HttpRequest, new: TOTPDevice) -> None:
         super().__init__(request)
@@ -147,12 +141,12 @@ class SetUpForm(CodeForm):
     def device_for(self, code: str) -> TOTPDevice:
         return self.new
 
-    def note(self, failure: str) -> None:
-        """Record nothing: somebody tries out their new app."""
+    def record_failure(self, reason: str) -> None:
+        """Record nothing: the user is trying out a new app."""
 
 
 class ManageForm(CodeForm):
-    """Asks for password and code: an open browser alone must not be enough to turn two-factor off."""
+    """Asks for password and code, so that an unattended browser cannot turn two-factor off."""
 
     password = forms.CharField(
         label="Your password",
@@ -164,11 +158,11 @@ class ManageForm(CodeForm):
 
     def check_password(self) -> None:
         if not self.user.check_password(self.cleaned_data["password"]):
-            self.note("Wrong password for two-factor.")
-            raise ValidationError({"password": "This is not your password."})
+            self.record_failure("Wrong password for two-factor.")
+            raise ValidationError({"password": "Wrong password."})
 
 
-def locked_for(device: TOTPDevice | StaticDevice | None) -> int:
-    """Return for how many seconds the device takes no code, after wrong ones; 0 if it does."""
+def lockout_seconds(device: TOTPDevice | StaticDevice | None) -> int:
+    """Return the remaining seconds of the delay after wrong codes, or 0."""
     locked = {} if device is None else device.verify_is_allowed()[1] or {}  # type: ignore[no-untyped-call]
     return int((locked["locked_until"] - timezone.now()).total_seconds()) + 1 if locked else 0

@@ -1,21 +1,18 @@
-"""The settings of Unfold, which makes the pages of the back office.
-
-Whatever reads a setting reads these, so what they need is named here and loaded by the first page.
-"""
+"""The settings of Unfold. Dotted paths and lazy URLs keep importing the settings cheap."""
 
 from collections.abc import Callable
 from typing import Any
 
 
 def static(path: str) -> Callable[[Any], str]:
-    """Return what finds the address of a file of ours, once a request asks for it."""
+    """Resolve the URL of a static file lazily, on the first request."""
 
-    def address(request: Any) -> str:
-        from django.templatetags.static import static  # With the settings it would load all of templates.
+    def url(request: Any) -> str:
+        from django.templatetags.static import static  # Too expensive to import with the settings.
 
         return static(path)
 
-    return address
+    return url
 
 
 SCRIPTS = ("expressions", "keyboard", "labels", "key-text", "send-once", "filters", "palette")
