@@ -187,7 +187,7 @@ class Client:
             self._sleep_until(lambda: bool(outcome))
             if outcome[0] is None:
                 raise ConnectionRefusedError(111, "Connection refused")
-            reader = hiredis.ReadPipeline(notEnoughData=StopIteration)
+            reader = hiredis.Reader(notEnoughData=StopIteration)
             replies: list[Any] = []
             for names, arguments in calls:
                 socket.send([pack(("EVAL", script.source, len(names), *names, *arguments))])

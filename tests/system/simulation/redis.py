@@ -134,7 +134,7 @@ class RedisSession:
     def __init__(self, node: RedisNode, socket: Socket) -> None:
         self.node = node
         self.socket = socket
-        self._reader = hiredis.ReadPipeline()
+        self._reader = hiredis.Reader()
         node.sessions.append(self)
 
     def received(self, parts: list[Any]) -> None:

@@ -184,7 +184,7 @@ class Scenario:
 
         turn = RequestTask(run)
         self.turns.append(turn)
-        turn.begin()
+        turn.start()
 
     def _run_until_quiet(self, not_before: float) -> None:
         loop = self.loop
