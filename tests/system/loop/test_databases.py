@@ -45,7 +45,7 @@ def wrapper(db: None, server: Server) -> Iterator[DatabaseWrapper]:
 def test_whoever_waits_gives_up_when_the_server_is_found_away(
     wrapper: DatabaseWrapper, server: Server
 ) -> None:
-    threading.Timer(0.2, setattr, [server, "away", True]).start()
+    threading.Timer(0.2, setattr, [server, "unavailable", True]).start()
     began = time.monotonic()
     with pytest.raises(OperationalError), wrapper.cursor() as cursor:
         cursor.execute("SELECT pg_sleep(30)")
