@@ -2,21 +2,20 @@
 
     python -m tests.run [--quick] [OPTION OF PYTEST ...]
 
-On SQLite runs what needs one process, and of the rest what depends on the database; on PostgreSQL the whole
-system, and what touches a database. `--quick` runs what needs one process, on SQLite, and asks a PostgreSQL
-that answers some questions from the event loop.
+On SQLite, this runs the tests that need one process, and of the others those that depend on the database;
+on PostgreSQL, the tests of the whole system, and those that touch a database. `--quick` runs the tests that
+need one process, on SQLite, and the event loop's tests without tables if a PostgreSQL is running.
 
 Requests to the API run on both databases: the contract must hold on each. So do pages and commands that
-have SQL of their own, locks or limits. The others (`same_on_both`) say the same to Django's ORM wherever
-they run, and the tests of the API and of browsers show that to PostgreSQL: they run on SQLite, and on
-PostgreSQL as well in CI or with THOROUGH=1.
+have SQL of their own, locks or limits. The others (`same_on_both`) use only Django's ORM, and the tests of
+the API and of browsers cover that on PostgreSQL: they run on SQLite, and on PostgreSQL as well in CI or
+with THOROUGH=1.
 
-PostgreSQL is the one that DATABASE_URL names, or one of our own where its programs are installed, or a
-local one that answers. Without any, the system runs on SQLite; not in CI (`CI=true`), where a silent skip
-would be a failure nobody sees.
+The server is that of DATABASE_URL, or a new one if its programs are installed, or a running local one.
+Without one, the system's tests run on SQLite, but fail in CI (`CI=true`), where a skip would go unnoticed.
 
-A process for each core shares the tests, by whole files: tests of a file share services. They come in the
-order of tests/conftest.py. Databases are migrated once, and copied.
+One process per core shares the tests, by whole files, since tests of a file share services. Their order is
+that of tests/conftest.py. Databases are migrated once, and copied.
 """
 
 import os
@@ -31,26 +30,26 @@ from pathlib import Path
 
 import psycopg
 
-from tests import environment  # noqa: F401  It fixes the variables.
+from tests import environment  # noqa: F401  It sets the environment variables.
 from tests.support import servers
 from tests.support.live import manage, migrated_server
 from tests.support.postgresql import postgresql_server, programs
 from tests.support.thorough import THOROUGH
 
-# A server of our own holds the connections of many services at once, and needn't survive a crash.
+# A new server holds the connections of many services at once, and need not survive a crash.
 ROOMY = ("max_connections=300", "fsync=off", "autovacuum=off")
 ON_SQLITE = "not system or each_database"
 ON_POSTGRESQL = "system or database" if THOROUGH else "system or (database and not same_on_both)"
 EVENT_LOOP = "tests/system/loop/test_loop.py"
-MEMORY = Path("/dev/shm")  # Where Linux keeps files in memory.
+MEMORY = Path("/dev/shm")  # Linux's file system in memory.
 ROOM = 4 * 1024**3  # Bytes.
-# Those that we may use, which can be fewer than the machine has. macOS doesn't say.
+# The cores that this process may use. macOS can't tell.
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-MOST = 4  # Processes that test at once; more would want more of PostgreSQL.
+MOST = 4  # Concurrent test processes; more would overload PostgreSQL.
 
 
 def run(name: str, tests: str, arguments: list[str], processes: int = CORES, **variables: str) -> int:
-    """Run pytest once, on the tests that an expression of markers chooses; return its exit status."""
+    """Run pytest once, on the tests that a marker expression selects; its exit status."""
     print(f"\n=== Tests on {name} ===", flush=True)
     shared = ["-n", str(min(processes, MOST)), "--dist", "loadfile", "--no-loadscope-reorder"]
     command = [sys.executable, "-m", "pytest", *shared, "-m", tests, *arguments]
@@ -67,7 +66,7 @@ def run_on_sqlite(name: str, tests: str, arguments: list[str]) -> int:
 
 @contextmanager
 def temporary_files_in_memory() -> Iterator[None]:
-    """Keep what the tests write in memory, if there is room: no commit waits for a disk."""
+    """Use memory for temporary files if there is enough: no commit waits for a disk."""
     if not MEMORY.is_dir() or shutil.disk_usage(MEMORY).free < ROOM:
         yield
         return
@@ -79,9 +78,9 @@ def temporary_files_in_memory() -> Iterator[None]:
 
 @contextmanager
 def postgresql() -> Iterator[str | None]:
-    """Yield the URL of a PostgreSQL where databases can be made, or None.
+    """Yield the URL of a PostgreSQL where databases can be created, or None.
 
-    One of our own has a migrated database to copy, and a stopped server with one can be copied as well.
+    A new server has a migrated database to copy, and a stopped server with one can be copied as well.
     """
     if os.environ.get("DATABASE_URL", "").startswith("postgres") or programs() is None:
         yield servers.postgresql()
@@ -89,7 +88,7 @@ def postgresql() -> Iterator[str | None]:
     template = migrated_server()
     with postgresql_server(*ROOMY, copy_of=template) as server:
         with psycopg.connect(server.url, autocommit=True) as connection:
-            # Nobody may be connected to a database that is copied.
+            # A database that is copied must have no connections.
             connection.execute("CREATE DATABASE migrated TEMPLATE postgres")
         os.environ["MIGRATED_DATABASE"] = server.url.removesuffix("/postgres") + "/migrated"
         os.environ["MIGRATED_SERVER"] = str(template.data.parent)
@@ -97,22 +96,22 @@ def postgresql() -> Iterator[str | None]:
 
 
 def main(arguments: list[str]) -> int:
-    """Run the tests; return the first failure's exit status."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("Ended by SIGTERM."))  # The server ends, too.
-    # In the background of a shell it is ignored, by commands that tests interrupt as well.
+    """Run the tests; the first failure's exit status."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("Ended by SIGTERM."))  # Stops the server, too.
+    # A shell's background jobs ignore SIGINT, and so would commands that tests interrupt.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # Starts from bytecode take a fifth less.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # Cached bytecode makes starts faster.
     with temporary_files_in_memory():
         if arguments[:1] == ["--quick"]:
             others = ["--ignore=tests/system", *arguments[1:]]
             status = run_on_sqlite("SQLite, in one process", "not system", others)
-            return status or (0 if arguments[1:] else ask_postgresql())
+            return status or (0 if arguments[1:] else run_event_loop_tests())
         with postgresql() as url:
             return on_each(url, arguments)
 
 
-def ask_postgresql() -> int:
-    """Run the tests of the event loop that need no tables; return the exit status, 0 without PostgreSQL."""
+def run_event_loop_tests() -> int:
+    """Run the event loop's tests that need no tables; exit status 0 without PostgreSQL."""
     url = servers.postgresql()
     if url is None:
         return 0
@@ -120,12 +119,12 @@ def ask_postgresql() -> int:
 
 
 def on_each(postgresql: str | None, arguments: list[str]) -> int:
-    """Run the tests on SQLite, then on PostgreSQL; return the first failure's exit status."""
+    """Run the tests on SQLite, then on PostgreSQL; the first failure's exit status."""
     if postgresql is not None:
         failed = run_on_sqlite("SQLite", ON_SQLITE, arguments)
         if failed:
             return failed
-        # One more, since some wait for the services that they ask.
+        # One more process, since some tests wait for services.
         return run("PostgreSQL", ON_POSTGRESQL, arguments, CORES + 1, DATABASE_URL=postgresql)
     if os.environ.get("CI") == "true":
         print("No PostgreSQL answers, and CI must test on one. Start it, or set DATABASE_URL.")

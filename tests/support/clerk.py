@@ -1,7 +1,7 @@
-"""manage.py kept ready: a process that has loaded the service, and carries out commands in forks of itself.
+"""A preloaded manage.py: a process that has imported the service and runs each command in a fork.
 
-A command takes a hundredth of what its own process would take to start. Each line of standard input is a
-JSON array of arguments; the answer is a line with exit status, standard output and standard error.
+A command takes a hundredth of the time of a process of its own. Each line of standard input is a JSON array
+of arguments; the response is a line with exit status, standard output and standard error.
 """
 
 import gc
@@ -20,20 +20,19 @@ ROOT = Path(__file__).parents[2]
 
 
 class Clerk:
-    """Carries out manage.py's commands with one environment."""
+    """Runs manage.py commands with one environment."""
 
     def __init__(self, environment: dict[str, str]) -> None:
         self.environment = environment
         self.process: subprocess.Popen[str] | None = None
 
     def manage(self, *arguments: str) -> str:
-        """Run a command and return what it prints."""
         status, out, err = self.run(*arguments)
         assert status == 0, err
         return out
 
     def run(self, *arguments: str) -> tuple[int, str, str]:
-        """Run a command; return its exit status, its output and its errors."""
+        """The command's exit status, standard output and standard error."""
         if self.process is None:
             self.process = subprocess.Popen(
                 [python(), "-m", "tests.support.clerk"],
@@ -54,8 +53,8 @@ class Clerk:
             self.process = None
 
 
-def carry_out(arguments: list[str], out: IO[bytes], err: IO[bytes]) -> int:
-    """Run a command in this process, a fork; return its exit status."""
+def run_in_fork(arguments: list[str], out: IO[bytes], err: IO[bytes]) -> int:
+    """Run a command in this process, a fork."""
     from django.core.management import execute_from_command_line
 
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -65,7 +64,7 @@ def carry_out(arguments: list[str], out: IO[bytes], err: IO[bytes]) -> int:
         execute_from_command_line(["manage.py", *arguments])
     except SystemExit as ended:
         return int(ended.code or 0)
-    except BaseException:  # noqa: BLE001  As Python ends with it.
+    except BaseException:  # noqa: BLE001  Python would print it, too.
         traceback.print_exc()
         return 1
     finally:
@@ -74,8 +73,8 @@ def carry_out(arguments: list[str], out: IO[bytes], err: IO[bytes]) -> int:
     return 0
 
 
-def load_what_commands_use() -> None:
-    """Load what each fork would load for itself: the URLs, which are checked, and the code about keys."""
+def preload() -> None:
+    """Import what each fork would import itself: the URLs, which are checked, and the code about keys."""
     from django.core.checks import run_checks
 
     from accounts.management.commands import issue_key  # noqa: F401
@@ -88,14 +87,14 @@ def main() -> None:
     import django
 
     django.setup()
-    load_what_commands_use()
+    preload()
     gc.freeze()
     for line in sys.stdin:
         with TemporaryFile() as out, TemporaryFile() as err:
             child = os.fork()
             if child == 0:
-                # Clearing up what the parent has loaded takes longer than most commands.
-                os._exit(carry_out(json.loads(line), out, err))
+                # Interpreter shutdown takes longer than most commands.
+                os._exit(run_in_fork(json.loads(line), out, err))
             status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
             said = [file.read().decode() for file in (out, err) if file.seek(0) == 0]
         sys.stdout.write(json.dumps([status, *said]) + "\n")

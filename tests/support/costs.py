@@ -1,4 +1,4 @@
-"""What a statement touches, which is the same on any machine, unlike the time it takes."""
+"""The cost of a statement in blocks or steps, which is the same on any machine, unlike its time."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -10,21 +10,20 @@ from psycopg import sql
 
 # Blocks of 8 KiB: some for each of a page's 51 rows and for what is joined to it.
 MOST_BLOCKS = 500
-MOST_STEPS = 15_000  # Of SQLite's virtual machine; a walk along 20,000 rows takes some 100,000.
+MOST_STEPS = 15_000  # Of SQLite's virtual machine; a scan of 20,000 rows takes some 100,000.
 STEPS = 100
 
 Page = Callable[[], Any]
 
 
 def queries_of(page: Page) -> int:
-    """Return how many queries a page takes."""
     with CaptureQueriesContext(connection) as queries:
         page()
     return len(queries)
 
 
 def plans(queries: Iterable[str]) -> Iterator[str]:
-    """Yield how PostgreSQL carries out each SELECT."""
+    """Yield PostgreSQL's plan of each SELECT."""
     with connection.cursor() as cursor:
         for query in queries:
             if query.startswith("SELECT"):
@@ -33,7 +32,7 @@ def plans(queries: Iterable[str]) -> Iterator[str]:
 
 
 def check_page(page: Page, table: str) -> None:
-    """Check what every read of the table that the page makes touches."""
+    """Check the cost of every read of the table that the page makes."""
     statements: list[tuple[str, Any]] = []
 
     def note(execute: Any, sql: str, params: Any, *others: Any) -> Any:
@@ -41,7 +40,7 @@ def check_page(page: Page, table: str) -> None:
             statements.append((sql, params))
         return execute(sql, params, *others)
 
-    page()  # What is kept by a worker, or written once a minute, is no part of it.
+    page()  # Fills caches, and makes writes that happen once a minute.
     with connection.execute_wrapper(note):
         assert page().status_code == 200
     assert statements
@@ -50,7 +49,7 @@ def check_page(page: Page, table: str) -> None:
 
 
 def check_cost(statement: str, params: Sequence[Any]) -> None:
-    """Check that a statement of Django's, with these values, touches no more than a page needs."""
+    """Check that a statement of Django's, with these parameters, costs no more than a page needs."""
     if connection.vendor == "postgresql":
         first, *rest = statement.split("%s")
         prepared = first + "".join(f"${number}{part}" for number, part in enumerate(rest, 1))
@@ -60,7 +59,7 @@ def check_cost(statement: str, params: Sequence[Any]) -> None:
 
 
 def check_blocks(prepared: str, params: Sequence[Any]) -> None:
-    """Check it for PostgreSQL, as a prepared statement and as one that is planned anew."""
+    """Check the blocks, as a prepared statement with a generic and with a custom plan."""
     values = sql.SQL(", ").join(map(sql.Literal, params)).as_string(None)
     with connection.cursor() as cursor:
         for mode in ("force_generic_plan", "force_custom_plan"):
@@ -134,12 +133,12 @@ BIG_TABLES = {
 
 
 def fill_shop() -> None:
-    """Make a shop so big that PostgreSQL reads through none of its tables for a few rows."""
+    """Make the tables so large that PostgreSQL scans none of them for a few rows."""
     with connection.cursor() as cursor:
         for statement in BIG_SHOP:
             cursor.execute(statement)
 
 
 def big_scans(plan: str) -> set[str]:
-    """Return the big tables that a plan reads through."""
+    """The large tables that a plan scans sequentially."""
     return set(re.findall(r"Seq Scan on (\w+)", plan)) & BIG_TABLES

@@ -1,4 +1,4 @@
-"""What customers have sent and what was refused them, for tests of the back office."""
+"""Requests and rejections of customers, for tests of the back office."""
 
 from datetime import timedelta
 from typing import Any
@@ -11,7 +11,7 @@ from accounts.quota.limits import microseconds
 
 
 def use(account: Account, used: int, days_ago: int = 0) -> None:
-    """Have an account use so many requests of a day's quota."""
+    """Use up this many requests of an account's day quota."""
     day = (timezone.now().date() - EPOCH).days - days_ago
     QuotaCounter.objects.create(
         account=account, minute_ends=0, minute_used=0, day=day, day_used=used, seen_at=0, admitted=True
@@ -19,7 +19,7 @@ def use(account: Account, used: int, days_ago: int = 0) -> None:
 
 
 def refuse(key: ApiKey, **values: Any) -> Refusal:
-    """Refuse a request of a key, for the minute's limit unless told otherwise."""
+    """Record a rejection of a key's request, by default for the minute limit."""
     now = timezone.now()
     known: dict[str, Any] = {
         "request_id": "req-1", "at": now, "account": key.account, "key": key, "rule": "rate_limit_exceeded",
@@ -30,7 +30,6 @@ def refuse(key: ApiKey, **values: Any) -> Refusal:
 
 
 def ban(key: ApiKey, length: timedelta = timedelta(hours=1)) -> None:
-    """Ban a key from now on."""
     now = timezone.now()
     until = microseconds(now + length)
     KeyStanding.objects.create(key=key, banned_at=microseconds(now), banned_until=until, ban_level=1)

@@ -1,10 +1,10 @@
-"""Processes that ask the quota store from many threads at once.
+"""Processes that call the quota store from many threads concurrently.
 
     python -m tests.support.hammer KEY PROCESSES THREADS REQUESTS
 
 For each line on standard input, a time in microseconds since the epoch for the store's clock, each thread
-of each process sends REQUESTS; the answer is a line with how many were admitted. The processes are forks of
-one that has loaded the service.
+of each process sends REQUESTS; the response is a line with the number admitted. The processes are forks of
+one that has imported the service.
 """
 
 import os
@@ -22,7 +22,7 @@ FORK = get_context("fork")
 
 
 def times_to_ban() -> str:
-    """Return the lines for standard input with which a key of a small limit gets banned, by now (D26)."""
+    """Lines for standard input with which a key of a small limit is banned by now (D26)."""
     now = time.time_ns() // 1000
     return "".join(f"{now - second * 1_000_000}\n" for second in range(SECONDS_TO_BAN, 0, -1))
 
@@ -43,7 +43,7 @@ def main(text: str, processes: int, threads: int, requests: int) -> None:
 
 
 def hammer(way: Connection, text: str, threads: int, requests: int) -> None:
-    """Send for each time that comes, and tell how many were admitted."""
+    """Send requests for each time that arrives, and report the number admitted."""
     from accounts.keys import key_format
     from accounts.quota.store import store
     from tests.support.quota import ADDRESS

@@ -1,8 +1,8 @@
-"""Texts that are no int64, or name nothing: what clients send as ids."""
+"""Strings that are not an int64, or match no row: what clients send as ids."""
 
 TOO_LARGE, TOO_SMALL = str(2**63), str(-(2**63) - 1)
 
-# As members of a JSON body, to be formatted with an id that is there.
+# As members of a JSON body, to be formatted with an existing id.
 NOT_INT64_IN_JSON = [
     '"{0}"', "true", "false", "null", "{0}.5", "[{0}]", "{{}}", TOO_LARGE, TOO_SMALL, "1e400", "1e999999",
     "1" * 5000, "-" + "1" * 5000, "1e-400",
@@ -10,7 +10,7 @@ NOT_INT64_IN_JSON = [
     '"\\u0661"', '"1_0"', "9223372036854775807.5",
 ]  # fmt: skip
 
-# As the last segment of a path: no id in canonical form, or one that nothing has.
+# As the last segment of a path: not in canonical form, or an unknown id.
 NOTHING_IN_A_PATH = [
     "0", "-1", "999999", str(2**63 - 1), str(-(2**63)), TOO_LARGE, "9" * 5000, "abc", "1.0", "1e0", "+1",
     "01", "%201", "1%20", "1%00", "%ff", "٣", "1_0", "null", "1%0A", "-0", "%F0%9F%90%95",

@@ -1,4 +1,4 @@
-"""What keeps tests in one process apart: nothing that one leaves behind meets another."""
+"""Isolation of tests that share a process."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -19,11 +19,11 @@ AUDIT = "backoffice_auditentry"
 
 @pytest.fixture(scope="session")
 def database_restored_after_commits() -> Iterator[None]:
-    """Give each test the database as the migrations left it, in any order, also after a test that commits.
+    """Restore the database after each test that commits, so that tests run in any order.
 
-    Django restores it before the next test that commits, so that all of those had to come last.
-    The audit trail is emptied, too: the tables' owner disables its triggers in the transaction that empties
-    the tables. Nothing of the service can do it.
+    Django restores it only before the next test that commits, so all of those had to run last. The audit
+    trail is emptied, too: the tables' owner disables its triggers in the transaction that empties the
+    tables. The service itself can't do that.
     """
     flush = BaseDatabaseOperations.execute_sql_flush
 
@@ -56,7 +56,6 @@ def database_restored_after_commits() -> Iterator[None]:
 
 @pytest.fixture
 def own_counters(settings: Any, tmp_path: Any) -> Iterator[None]:
-    """Give each test counters of its own."""
     settings.CACHES = {
         "default": {"BACKEND": "petstore.cache.machine.MachineCounters", "LOCATION": str(tmp_path)}
     }
@@ -66,13 +65,13 @@ def own_counters(settings: Any, tmp_path: Any) -> Iterator[None]:
 
 @pytest.fixture
 def no_category_was_seen() -> None:
-    """Let no test know categories of another."""
+    """Clear the cache of categories."""
     seen_categories.clear()
 
 
 @pytest.fixture
 def own_recorder(monkeypatch: pytest.MonkeyPatch) -> UsageRecorder:
-    """Give each test a usage recorder of its own, which writes when the test says so."""
+    """Give each test a usage recorder of its own, which flushes when the test says so."""
     recorder = UsageRecorder()
     monkeypatch.setattr("accounts.usage.write_behind.recorder", recorder)
     return recorder
@@ -80,7 +79,7 @@ def own_recorder(monkeypatch: pytest.MonkeyPatch) -> UsageRecorder:
 
 @pytest.fixture
 def closed_scripts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Close what a test has opened to Redis: the collector would warn of it, in whatever test it comes.
+    """Close a test's connections to Redis: the collector would warn of them in a later test.
 
     Such tests share a Redis with services of other databases.
     """
@@ -100,7 +99,7 @@ def closed_scripts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def closed_stores(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """End the threads that look for a Redis which a test has lost: they would meet the next tests."""
+    """Stop the threads that wait for a Redis which a test has stopped."""
     made: list[FallbackQuotaStore] = []
     init = FallbackQuotaStore.__init__
 
@@ -122,4 +121,4 @@ def apart(
     closed_scripts: None,
     closed_stores: None,
 ) -> None:
-    """Everything of the above, for tests in which the service runs in their own process."""
+    """All of the above, for tests in which the service runs in their own process."""

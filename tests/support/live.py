@@ -55,7 +55,7 @@ class Service:
     def __init__(self, environment: dict[str, str], folder: Path) -> None:
         self.environment = environment
         self.folder = folder
-        self.root = ROOT  # Of the version that is served.
+        self.root = ROOT  # The code that is served.
         self.url = f"http://127.0.0.1:{environment['PORT']}"
         self.process: subprocess.Popen[bytes] | None = None
         self.clerk = Clerk(environment)
@@ -65,12 +65,12 @@ class Service:
         return self.clerk.manage(*arguments)
 
     def issue(self, account: str, plan: str = "business", *options: str) -> dict[str, Any]:
-        """Issue a key; the answer of `issue_key --json`."""
+        """The result of `issue_key --json`."""
         made = self.manage("issue_key", "--account", account, "--plan", plan, "--json", *options)
         return dict(json.loads(made))
 
     def roomy_key(self, account: str) -> str:
-        """Issue a key whose limits no test reaches."""
+        """Issue a key with limits that no test reaches."""
         numbers = ("--per-minute", "1000000000", "--per-day", "1000000000")
         return str(self.issue(account, "enterprise", *numbers)["key"])
 
@@ -81,7 +81,7 @@ class Service:
     def send(
         self, key: str, requests: int, *, threads: int, path: str = "/pets?limit=1"
     ) -> list[httpx.Response]:
-        """Send that many GETs from that many threads at once, each with a client of its own."""
+        """Send GETs from several threads concurrently, each with its own client."""
         own = threading.local()
         clients = ExitStack()
 
@@ -96,7 +96,7 @@ class Service:
             return list(pool.map(get, range(requests)))
 
     def start(self, workers: int, *, patience: float = START_SECONDS) -> None:
-        """Serve, and return when requests are answered; that may take so many seconds."""
+        """Start, and wait until requests are served, for at most this many seconds."""
         command = [python(), "manage.py", "serve", "--workers", str(workers)]
         with (self.folder / "serve.log").open("ab") as log:
             self.process = subprocess.Popen(
@@ -107,11 +107,11 @@ class Service:
             assert self.process.poll() is None, self.log()
             if is_alive(int(self.environment["PORT"])):
                 return
-            time.sleep(0.05)  # Waits for a start; no test passes by sleeping.
+            time.sleep(0.05)  # Polls for the start; no test depends on the sleep.
         raise AssertionError(f"The service did not start:\n{self.log()}")
 
     def stop(self) -> int:
-        """Stop, as an operator would; return the exit status."""
+        """Stop like an operator, with SIGTERM; the exit status."""
         self.clerk.close()
         status = 0
         if self.process is not None:
@@ -125,7 +125,7 @@ class Service:
         return status
 
     def processes(self) -> list[int]:
-        """Return the ids of the process that was started and of its living workers, oldest first."""
+        """The ids of the started process and of its living workers, oldest first."""
         assert self.process is not None
         parent = self.process.pid
         children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
@@ -136,7 +136,7 @@ class Service:
 
 
 def is_running(pid: str) -> bool:
-    """Tell whether a process is there and no zombie, proc_pid_stat(5)."""
+    """Whether a process exists and is no zombie, proc_pid_stat(5)."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] != "Z"
     except OSError:
@@ -144,7 +144,7 @@ def is_running(pid: str) -> bool:
 
 
 def disown(url: str) -> None:
-    """Let a Redis belong to no database: many tests share one, with services that do not."""
+    """Remove the owner of a Redis: many tests share one, with services of different databases."""
     if url:
         with redis.Redis.from_url(url) as client, suppress(redis.ConnectionError):
             client.delete(OWNER)
@@ -152,9 +152,9 @@ def disown(url: str) -> None:
 
 @contextmanager
 def own_database(folder: Path, copy_of: str = "") -> Iterator[str]:
-    """Make a database on the server that the tests run on; yield its URL, and drop it at the end.
+    """Create a database on the tests' server; yield its URL, and drop it at the end.
 
-    It is empty, or a copy of the one with that URL, to which nobody is connected.
+    It is empty, or a copy of the one with that URL, which has no open connections.
     """
     url = os.environ["DATABASE_URL"]
     if url.startswith("sqlite"):
@@ -175,15 +175,15 @@ def own_database(folder: Path, copy_of: str = "") -> Iterator[str]:
 
 
 def name_of(url: str) -> str:
-    """Return a database's name, on SQLite its path."""
+    """The database's name, on SQLite its path."""
     return urlsplit(url).path.removeprefix("/")
 
 
 @cache
 def migrated_database() -> str:
-    """Return the URL of a migrated database to copy, in a twentieth of the time that migrating takes.
+    """The URL of a migrated database to copy, which takes a twentieth of the time of migrating.
 
-    It is the one that MIGRATED_DATABASE names (tests/run.py), or one that goes when this process ends.
+    It is the one that MIGRATED_DATABASE names (tests/run.py), or one that is dropped at exit.
     """
     if shared := os.environ.get("MIGRATED_DATABASE"):
         return shared
@@ -197,7 +197,7 @@ def migrated_database() -> str:
 
 @cache
 def migrated_server() -> PostgreSQLServer:
-    """Return a stopped PostgreSQL server to copy, with a migrated database; as above, MIGRATED_SERVER's."""
+    """A stopped PostgreSQL server to copy, with a migrated database: MIGRATED_SERVER, or a new one."""
     if shared := os.environ.get("MIGRATED_SERVER"):
         return PostgreSQLServer(Path(shared))
     until_the_end = ExitStack()
@@ -209,7 +209,7 @@ def migrated_server() -> PostgreSQLServer:
 
 
 def stopped_service(folder: Path, url: str, **environment: str) -> Service:
-    """Return a service on this database that is not started; keyword arguments are variables."""
+    """A service on this database that is not started; keyword arguments are environment variables."""
     port = str(free_port())
     own = {"PORT": port, "BASE_URL": f"http://127.0.0.1:{port}/v1", "DATABASE_URL": url}
     return Service(os.environ | own | environment, folder)
@@ -219,7 +219,7 @@ def stopped_service(folder: Path, url: str, **environment: str) -> Service:
 def live_service(folder: Path, *, workers: int, **environment: str) -> Iterator[Service]:
     """Yield a migrated, running service; keyword arguments are environment variables.
 
-    On PostgreSQL it has a Redis of its own, hence serves on event loops; on SQLite neither.
+    On PostgreSQL it has a Redis of its own, so it serves on event loops; on SQLite neither.
     """
     with ExitStack() as stack:
         url = environment.get("DATABASE_URL")

@@ -1,4 +1,4 @@
-"""What other connections to the database do while a test has its own."""
+"""Actions of other database connections while a test's own transaction is open."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,12 +15,12 @@ Act = Callable[[], Any]
 
 @contextmanager
 def another() -> Iterator[Callable[[Act], None]]:
-    """Yield what begins to do something by another connection, and returns when that is done or waits."""
+    """Yield a function that runs an action on another connection, until it is done or blocked."""
     begun: list[Future[None]] = []
 
     def begin(act: Act) -> None:
         begun.append(pool.submit(by_another, act))
-        wait_until(lambda: done_or_waiting(begun[-1]))
+        wait_until(lambda: done_or_blocked(begun[-1]))
 
     with ThreadPoolExecutor(1) as pool:
         yield begin
@@ -30,7 +30,7 @@ def another() -> Iterator[Callable[[Act], None]]:
 
 @contextmanager
 def meanwhile(act: Act) -> Iterator[None]:
-    """Do something by another connection, until it is done or waits, before the block's commit."""
+    """Run an action on another connection, until it is done or blocked, before the block's commit."""
     with another() as begin, transaction.atomic():
         yield
         begin(act)
@@ -38,7 +38,7 @@ def meanwhile(act: Act) -> Iterator[None]:
 
 @contextmanager
 def held(act: Act) -> Iterator[None]:
-    """Do something in a transaction of another connection, and undo it after the block."""
+    """Hold an action's transaction open on another connection, and roll it back after the block."""
     done, leave = Event(), Event()
 
     def hold() -> None:
@@ -59,7 +59,7 @@ def held(act: Act) -> Iterator[None]:
 
 
 def at_once(*acts: Act) -> list[Any]:
-    """Act in threads at the same instant, each with a connection of its own; return what each returns."""
+    """Run actions in concurrent threads, each with its own connection; their results in order."""
     start = Barrier(len(acts))
 
     def act_with_the_others(act: Act) -> Any:
@@ -71,7 +71,7 @@ def at_once(*acts: Act) -> list[Any]:
 
 
 def aside(act: Act) -> Any:
-    """Act in another thread, with a connection of its own."""
+    """Run in another thread, with its own connection."""
     return at_once(act)[0]
 
 
@@ -82,8 +82,8 @@ def by_another(act: Act) -> Any:
         connection.close()
 
 
-def done_or_waiting(other: Future[None]) -> bool:
-    """Tell whether something is done, or waits for what this connection has locked."""
+def done_or_blocked(other: Future[None]) -> bool:
+    """Whether an action is done, or waits for a lock of this connection."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT count(*) FROM pg_locks"

@@ -1,7 +1,7 @@
-"""A Python that knows what requirements.txt pins and nothing else, as where the service is deployed.
+"""A Python with only the packages of requirements.txt, as where the service is deployed.
 
-Libraries look for others that only tests need, and load them at the start: with those it would take a third
-longer. And an import that the pins don't cover fails here, not there.
+Libraries import optional packages that only tests need, which would make each start a third longer. And an
+import that the pins don't cover fails here, not in production.
 """
 
 import atexit
@@ -19,14 +19,14 @@ PIN = re.compile(r"^([\w.-]+)(?:\[.*\])?==", re.MULTILINE)
 
 @cache
 def python() -> str:
-    """Return the path of that Python: a virtual environment of links, which goes when this process ends."""
+    """The path of that Python: a virtual environment of links, deleted when this process exits."""
     until_the_end = ExitStack()
     atexit.register(until_the_end.close)
     return make_environment(Path(until_the_end.enter_context(TemporaryDirectory(prefix="packages-"))))
 
 
 def make_environment(folder: Path) -> str:
-    """Make the environment in an empty folder; return its Python's path."""
+    """Create the environment in an empty folder; its Python's path."""
     major, minor = sys.version_info[:2]
     packages = folder / f"lib/python{major}.{minor}/site-packages"
     packages.mkdir(parents=True)
@@ -41,12 +41,12 @@ def make_environment(folder: Path) -> str:
 
 
 def link_package(name: str, packages: Path) -> None:
-    """Link what an installed package is made of; some are pinned for other systems than this one."""
+    """Link the files of an installed package; some are pinned for other systems."""
     try:
         package = distribution(name)
     except PackageNotFoundError:
         return
     for part in {file.parts[0] for file in package.files or ()} - {"..", "__pycache__"}:
         link = packages / part
-        if not link.exists():  # Some share a folder.
+        if not link.exists():  # Namespace packages share a folder.
             link.symlink_to(str(package.locate_file(part)))

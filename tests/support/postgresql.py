@@ -1,7 +1,7 @@
-"""PostgreSQL servers of a test's own, which it may stop, kill, freeze and start again.
+"""PostgreSQL servers that a test may stop, kill, freeze and restart.
 
-Made from the installed binaries, in a temporary folder, on a free port of 127.0.0.1. What is committed
-outlives a crash, unless `fsync=off` is among its settings.
+Created from the installed binaries, in a temporary folder, on a free port of 127.0.0.1. Commits survive a
+crash, unless `fsync=off` is among the settings.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from tests.support.servers import free_port, wait_until
 DEBIAN = "usr/lib/postgresql/*/bin/initdb"
 STOP_SECONDS = 30
 FAST, IMMEDIATE = signal.SIGINT, signal.SIGQUIT  # The manual, "Shutting Down the Server".
-OWNER = "postgres"  # The server refuses to run as root.
+OWNER = "postgres"  # The server does not run as root.
 
 
 def programs() -> Path | None:
-    """Return the folder of PostgreSQL's programs, the newest version's, or None without any."""
+    """The folder of PostgreSQL's programs, of the newest version, or None."""
     named = shutil.which("initdb")
     if named:
         return Path(named).resolve().parent
@@ -37,12 +37,11 @@ def programs() -> Path | None:
 
 
 def owner() -> dict[str, Any]:
-    """Return what makes `subprocess` run a program as the user that the server may run as."""
+    """Arguments of `subprocess` that run a program as the server's user."""
     return {"user": OWNER, "group": OWNER, "extra_groups": []} if os.getuid() == 0 else {}
 
 
 def run(program: str, *arguments: str) -> None:
-    """Run one of PostgreSQL's programs."""
     folder = programs()
     assert folder is not None, "PostgreSQL's programs are not installed."
     done = subprocess.run(
@@ -58,7 +57,7 @@ def run(program: str, *arguments: str) -> None:
 
 
 class PostgreSQLServer:
-    """One server: its data folder, its port, its process."""
+    """One server: its data folder, port and process."""
 
     def __init__(self, folder: Path, *options: str) -> None:
         """Take an empty folder that the server's user may write to, and settings such as `jit=off`."""
@@ -70,22 +69,22 @@ class PostgreSQLServer:
 
     @property
     def url(self) -> str:
-        """Return a DATABASE_URL with the right to do everything."""
+        """A DATABASE_URL with superuser rights."""
         return f"postgresql://{OWNER}@127.0.0.1:{self.port}/postgres"
 
     def make(self) -> None:
         run("initdb", "-D", str(self.data), "-U", OWNER, "-A", "trust", "-E", "UTF8", "--no-sync")
 
     def copy(self, stopped: PostgreSQLServer) -> None:
-        """Begin with what a server has that was stopped in order."""
+        """Initialize with the data of a server that was shut down cleanly."""
         subprocess.run(["cp", "-a", str(stopped.data), str(self.data)], check=True)
 
     def follow(self, primary: PostgreSQLServer) -> None:
-        """Become a streaming standby of a running server."""
+        """Initialize as a streaming standby of a running server."""
         run("pg_basebackup", "-D", str(self.data), "-d", primary.url, "-R", "-X", "stream", "-c", "fast")
 
     def start(self) -> None:
-        """Start, and return when it answers."""
+        """Start, and wait until the server accepts connections."""
         folder = programs()
         assert folder is not None
         settings = (
@@ -99,19 +98,19 @@ class PostgreSQLServer:
         wait_until(lambda: psycopg.connect(self.url, connect_timeout=2).close())
 
     def stop(self, how: signal.Signals = FAST) -> None:
-        """Stop, in one of the ways of the manual, and return when it has ended."""
+        """Stop in one of the manual's modes, and wait for the exit."""
         if self.process is not None:
             self.process.send_signal(how)
             self.process.wait(STOP_SECONDS)
             self.process = None
 
     def freeze(self, *, thaw: bool = False) -> None:
-        """Let the server fall silent with its connections open, as a machine that hangs; or wake it."""
+        """Stop responding with connections open, like a hung machine; or resume."""
         assert self.process is not None
         parent = self.process.pid
         children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
         for pid in (parent, *map(int, children)):
-            with suppress(ProcessLookupError):  # A client has just gone.
+            with suppress(ProcessLookupError):  # A client has just disconnected.
                 os.kill(pid, signal.SIGCONT if thaw else signal.SIGSTOP)
 
     def promote(self) -> None:
@@ -134,7 +133,7 @@ def server_folder() -> Iterator[Path]:
 def postgresql_server(
     *options: str, copy_of: PostgreSQLServer | None = None, standby_of: PostgreSQLServer | None = None
 ) -> Iterator[PostgreSQLServer]:
-    """Yield a running server: empty, a copy of a stopped one, or the streaming standby of a running one."""
+    """Yield a running server: empty, a copy of a stopped one, or a streaming standby of a running one."""
     with server_folder() as folder:
         server = PostgreSQLServer(folder, *options)
         if copy_of is not None:
@@ -151,12 +150,12 @@ def postgresql_server(
 
 
 def standby_server(primary: PostgreSQLServer, *options: str) -> AbstractContextManager[PostgreSQLServer]:
-    """Return what yields a running streaming standby of a server."""
+    """A context manager of a running streaming standby of a server."""
     return postgresql_server(*options, standby_of=primary)
 
 
 def end(server: PostgreSQLServer) -> None:
-    """Stop a server whatever it is doing; it may be frozen."""
+    """Stop a server in any state; it may be frozen."""
     if server.process is not None and server.process.poll() is None:
         server.freeze(thaw=True)
         server.stop(IMMEDIATE)

@@ -1,4 +1,4 @@
-"""A quota store in a test: a key, a clock that the test moves, and what the store answers."""
+"""A quota store in a test: a key, a clock that the test moves, and the store's decisions."""
 
 import time
 from dataclasses import dataclass, field
@@ -15,22 +15,22 @@ from accounts.quota.redis_store import RedisQuotaStore
 from tests.support.servers import wait_until
 
 ADDRESS = IPv4Address("192.0.2.1")
-NOON = 20_800 * DAY + DAY // 2  # Some day, at noon.
+NOON = 20_800 * DAY + DAY // 2  # An arbitrary day, at noon.
 
 
 def fallback_store(url: str) -> FallbackQuotaStore:
-    """Return the store of a worker that counts in the Redis of this URL while it answers."""
+    """The store of a worker that uses the Redis of this URL while it is available."""
     return FallbackQuotaStore(RedisQuotaStore(url), DatabaseQuotaStore())
 
 
 def is_back(*stores: FallbackQuotaStore) -> None:
-    """Wait until these count in Redis again."""
+    """Wait until these stores use Redis again."""
     wait_until(lambda: all(store.state == "redis" for store in stores))
 
 
 @dataclass
 class Desk:
-    """Admits requests of one account to a store, at the times that the test says."""
+    """Sends requests of one account to a store, at times that the test sets."""
 
     store: QuotaStore
     per_minute: int
@@ -62,27 +62,27 @@ class Desk:
         return self.store.look(text, ADDRESS, self.now)
 
     def send(self, key: int = 0) -> RateLimitDecision:
-        """Send one request with the account's key of this number."""
+        """Send one request with the account's key of this index."""
         decision = self.admit(key).decision
         assert decision is not None
         return decision
 
     def admitted(self, requests: int) -> int:
-        """Send that many and return how many were admitted."""
+        """Send this many requests; how many were admitted."""
         return sum(self.send().admitted for _ in range(requests))
 
     def wait(self, seconds: float) -> None:
         self.now += round(seconds * SECOND)
 
     def get_banned(self, key: int = 0) -> RateLimitDecision:
-        """Ignore 429 until the key is banned; return the decision that says so."""
+        """Ignore 429 until the key is banned; the decision that bans."""
         decision = send_until_banned(self.store, self.texts[key], self.now)
         self.now = decision.now
         return decision
 
 
 def send_until_banned(store: QuotaStore, text: str, now: int) -> RateLimitDecision:
-    """Ignore 429 from this time on, by the store's clock, and return the decision that bans."""
+    """Ignore 429 from this time on, by the store's clock; the decision that bans."""
     key = key_format.split(text)
     assert key is not None
     for _ in range(1_000):
@@ -95,7 +95,7 @@ def send_until_banned(store: QuotaStore, text: str, now: int) -> RateLimitDecisi
 
 
 def ban_by_now(text: str, store: QuotaStore = in_use.store) -> RateLimitDecision:
-    """Get a key banned: it has ignored 429 for the last seconds. Return the decision that bans."""
+    """Ban a key that has ignored 429 for the last seconds; the decision that bans."""
     return send_until_banned(store, text, time.time_ns() // 1000 - 25 * SECOND)
 
 

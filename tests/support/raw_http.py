@@ -1,4 +1,4 @@
-"""HTTP by a plain socket: what no client of HTTP would send, or show."""
+"""HTTP over a plain socket, for requests and responses that no HTTP client sends or shows."""
 
 import socket
 from urllib.parse import urlsplit
@@ -7,7 +7,7 @@ from tests.support.live import Service
 
 
 def connect(service: Service, *sent: bytes, timeout: float) -> socket.socket:
-    """Return a connection on which these bytes were sent, and nothing more comes."""
+    """A connection on which these bytes were sent, and nothing more follows."""
     port = urlsplit(service.url).port
     assert port is not None
     connection = socket.create_connection(("127.0.0.1", port), timeout)
@@ -16,7 +16,7 @@ def connect(service: Service, *sent: bytes, timeout: float) -> socket.socket:
 
 
 def rest(connection: socket.socket) -> bytes:
-    """Return what comes until the other side closes. It must: a hang is a time-out error."""
+    """Read until the server closes. A hang is a timeout error."""
     with connection:
         answer = b""
         while part := connection.recv(65_536):
@@ -25,7 +25,7 @@ def rest(connection: socket.socket) -> bytes:
 
 
 def parsed(answer: bytes) -> tuple[int, dict[str, str], bytes]:
-    """Return an answer's status, its headers in small letters, and its body."""
+    """The response's status, its headers in lower case, and its body."""
     head, _, body = answer.partition(b"\r\n\r\n")
     first, *lines = head.decode("latin-1").split("\r\n")
     return int(first.split()[1]), dict(line.lower().split(": ", 1) for line in lines), body

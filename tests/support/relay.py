@@ -1,4 +1,4 @@
-"""A small TCP proxy before a server: it can lead to another, cut what there is, or refuse."""
+"""A small TCP proxy in front of a server, which can redirect, cut or reject connections."""
 
 import asyncio
 import threading
@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 
 
 class Relay:
-    """What listens at one address, and leads to a port that can change."""
+    """Listens on one port, and forwards to a target that can change."""
 
     def __init__(self, target: int) -> None:
         self.target: int | None = target  # None: every connection is closed at once.
@@ -23,7 +23,7 @@ class Relay:
         return f"redis://127.0.0.1:{self.port}"
 
     def cut(self) -> None:
-        """Close every connection, and return when that is done."""
+        """Close every connection, and wait until that is done."""
         asyncio.run_coroutine_threadsafe(self._cut(), self._loop).result(10)
 
     async def _cut(self) -> None:
@@ -69,7 +69,7 @@ class Relay:
 
 @contextmanager
 def relay(target: int) -> Iterator[Relay]:
-    """Yield a proxy before the server on this port of 127.0.0.1."""
+    """Yield a proxy in front of the server on this port of 127.0.0.1."""
     made = Relay(target)
     made.start()
     try:

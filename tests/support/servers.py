@@ -1,4 +1,4 @@
-"""Finding the real PostgreSQL and Redis that the tests run on."""
+"""The real PostgreSQL and Redis servers that the tests use."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 import psycopg
 import redis
 
-START_SECONDS = 60  # What a server has to start, while other tests keep every core busy.
+START_SECONDS = 60  # Timeout of a server's start, while other tests keep every core busy.
 LOCAL_POSTGRESQL = (
     "postgresql://postgres@127.0.0.1:5432/postgres",
     "postgresql://root@127.0.0.1:5432/postgres",
@@ -23,7 +23,7 @@ LOCAL_POSTGRESQL = (
 
 
 def postgresql() -> str | None:
-    """Return the URL of a PostgreSQL where databases can be made: DATABASE_URL's or a local one's."""
+    """The URL of a PostgreSQL where databases can be created: DATABASE_URL's or a local one's."""
     named = os.environ.get("DATABASE_URL", "")
     for url in [named] if named.startswith("postgres") else LOCAL_POSTGRESQL:
         try:
@@ -36,7 +36,7 @@ def postgresql() -> str | None:
 
 @contextmanager
 def redis_server(folder: Path, *options: str) -> Iterator[RedisServer]:
-    """Start a Redis of our own, which a test may flush, stop and start again."""
+    """Start a Redis that a test may flush, stop and restart."""
     server = RedisServer(folder, free_port(), options)
     try:
         server.start()
@@ -46,7 +46,7 @@ def redis_server(folder: Path, *options: str) -> Iterator[RedisServer]:
 
 
 class RedisServer:
-    """A redis-server process on a port of its own; it keeps nothing on disk."""
+    """A redis-server process on a port of its own, without persistence."""
 
     def __init__(self, folder: Path, port: int, options: tuple[str, ...]) -> None:
         self.folder = folder
@@ -58,19 +58,19 @@ class RedisServer:
 
     @property
     def client(self) -> redis.Redis:
-        """Return a client, which is closed when the server stops: left to the collector, it would warn."""
+        """A client that is closed when the server stops; otherwise the collector would warn."""
         self._client = self._client or redis.Redis.from_url(self.url)
         return self._client
 
     def start(self) -> None:
-        """Start, and return when it answers."""
+        """Start, and wait until the server responds."""
         listen = ["--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder)]
         keep = ["--save", "", "--appendonly", "no", "--logfile", str(self.folder / "redis.log")]
         self.process = subprocess.Popen(["redis-server", *listen, *keep, *self.options])
         wait_until(self.client.ping)
 
     def stop(self) -> None:
-        """Stop at once, as a crash would."""
+        """Stop at once, like a crash."""
         if self._client is not None:
             self._client.close()
             self._client = None
@@ -81,7 +81,7 @@ class RedisServer:
 
 
 def wait_until(attempt: Callable[[], object], seconds: float = START_SECONDS) -> None:
-    """Try until it raises nothing, and is not false. For starts of servers; no test passes by waiting."""
+    """Retry until there is no exception, and the result is not False. For starts of servers only."""
     end = time.monotonic() + seconds
     while True:
         try:
@@ -89,18 +89,18 @@ def wait_until(attempt: Callable[[], object], seconds: float = START_SECONDS) ->
         except Exception:
             if time.monotonic() > end:
                 raise
-            time.sleep(0.05)  # Each attempt takes time from what it waits for.
+            time.sleep(0.05)  # Polling takes CPU from the starting server.
         else:
             return
 
 
-CHANCE = random.SystemRandom()  # Hypothesis gives the other the same beginning in every process.
+CHANCE = random.SystemRandom()  # Hypothesis seeds the other alike in every process.
 
 
 def free_port() -> int:
-    """Return a port on which nothing listens.
+    """A port on which nothing listens.
 
-    Below those that the system hands out itself; a Redis in a cluster listens 10,000 ports higher, too.
+    Below the system's ephemeral ports; a Redis in a cluster also listens 10,000 ports higher.
     """
     while True:
         port = CHANCE.randint(10_000, 22_000)

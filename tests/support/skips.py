@@ -1,4 +1,4 @@
-"""Why a test may be left out, in one place. In CI nothing that can be installed counts as missing."""
+"""Conditions under which tests are skipped. In CI, no installable program counts as missing."""
 
 import os
 
@@ -11,6 +11,6 @@ READS_PLANS = pytest.mark.skipif(connection.vendor != "postgresql", reason="It r
 
 
 def needs_program(found: object | None, name: str) -> pytest.MarkDecorator:
-    """Leave a test out where a program was not found; in CI it runs all the same, and fails."""
+    """Skip a test if a program was not found; in CI it runs nevertheless, and fails."""
     missing = found is None and os.environ.get("CI") != "true"
     return pytest.mark.skipif(missing, reason=f"{name} is not installed.")

@@ -11,7 +11,6 @@ PASSWORD = "correct horse battery staple"
 
 
 def member_of(*groups: str, name: str = "", **options: Any) -> User:
-    """Return a new member of staff in these groups."""
     user = User.objects.create(username=name or "-".join(groups).lower(), is_staff=True, **options)
     user.groups.set(Group.objects.filter(name__in=groups))
     assert user.groups.count() == len(groups)
@@ -19,19 +18,18 @@ def member_of(*groups: str, name: str = "", **options: Any) -> User:
 
 
 def superuser(name: str = "boss") -> User:
-    """Return a new superuser."""
     return User.objects.create(username=name, is_staff=True, is_superuser=True)
 
 
 def signed_in(user: User, **options: Any) -> Client:
-    """Return a client of somebody, which gets a 500 as a browser does."""
+    """A signed-in client, which gets a 500 page like a browser instead of the exception."""
     client = Client(raise_request_exception=False, **options)
     client.force_login(user)
     return client
 
 
 def clerk_who_may(*codenames: str) -> Client:
-    """Return a client of a new member of staff who has these permissions."""
+    """A signed-in client of a new member of staff with these permissions."""
     clerk = User.objects.create(username="clerk", is_staff=True)
     clerk.user_permissions.set(Permission.objects.filter(codename__in=codenames))
     return signed_in(clerk)

@@ -1,6 +1,6 @@
-"""How often tests try what goes wrong rarely: as often as they can in CI, a few times elsewhere.
+"""How often tests repeat races and random input: often in CI, a few times elsewhere.
 
-`THOROUGH=1 make test` tries as often as CI.
+`THOROUGH=1 make test` repeats as often as CI.
 """
 
 import os
@@ -17,5 +17,5 @@ def times(thorough: int, otherwise: int) -> int:
 
 
 def some(values: Sequence[T], step: int) -> Sequence[T]:
-    """Return all values, or every so many."""
+    """All values, or every `step`-th."""
     return values if THOROUGH else values[::step]

@@ -1,4 +1,4 @@
-"""Functions as requests on an event loop of their own."""
+"""Functions run as requests on an event loop of their own."""
 
 import asyncio
 import gc
@@ -17,13 +17,13 @@ Result = TypeVar("Result")
 
 
 async def turn(function: Function) -> Any:
-    """Run a function as a request on the loop; return or raise what it does."""
+    """Run a function as a request on the loop; its result or exception."""
     done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
     def run() -> None:
         try:
             done.set_result(function())
-        except Exception as error:  # noqa: BLE001  Whatever it is, it is the test's.
+        except Exception as error:  # noqa: BLE001  The test gets any exception.
             done.set_exception(error)
 
     RequestTask(run).start()
@@ -31,14 +31,14 @@ async def turn(function: Function) -> Any:
 
 
 def run(main: Coroutine[Any, Any, Result]) -> Result:
-    """Run on a loop as the server has it, and close what was opened there."""
+    """Run on an event loop like the server's, and close the connections that were opened there."""
 
     async def all_of_it() -> Result:
         try:
             return await main
         finally:
             others = asyncio.all_tasks() - {asyncio.current_task()}
-            for task in others:  # What still opens connections.
+            for task in others:  # Tasks that still open connections.
                 task.cancel()
             await asyncio.gather(*others, return_exceptions=True)
             for opened in [thing for thing in gc.get_objects() if issubclass(type(thing), Connection)]:
@@ -50,7 +50,7 @@ def run(main: Coroutine[Any, Any, Result]) -> Result:
 
 
 def serve(*functions: Function) -> list[Any]:
-    """Run functions as requests that come at once; exceptions are among the results."""
+    """Run functions as concurrent requests; exceptions are among the results."""
 
     async def main() -> list[Any]:
         return await asyncio.gather(*(turn(function) for function in functions), return_exceptions=True)
@@ -59,7 +59,7 @@ def serve(*functions: Function) -> list[Any]:
 
 
 def in_place(function: Function) -> Any:
-    """Run a function as any other; return its exception, if there is one."""
+    """Run a function directly; its result or its exception."""
     try:
         return function()
     except Exception as error:  # noqa: BLE001  As `serve` returns it.
@@ -67,13 +67,13 @@ def in_place(function: Function) -> Any:
 
 
 def on_the_loop(function: Function) -> Any:
-    """Do so as a request on the loop."""
+    """Run one function as a request on the loop; its result or its exception."""
     (outcome,) = serve(function)
     return outcome
 
 
 def end_connection(process: int) -> None:
-    """End a connection to the database, by a thread: the loop must not ask it itself."""
+    """Terminate a connection to the database from a thread: the loop must not query it itself."""
 
     def end() -> None:
         with connection.cursor() as cursor:
