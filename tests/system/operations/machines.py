@@ -1,4 +1,4 @@
-"""Service instances on databases that a test has started, and customers who never stop sending."""
+"""Service instances on a test's databases, and customers who send without pause."""
 
 import os
 import threading
@@ -17,7 +17,9 @@ from tests.support.postgresql import programs
 from tests.support.skips import needs_program
 from tests.support.thorough import times
 
-PAUSE = times(0, 50) / 1000  # Seconds before a customer's next request: in CI they keep the service busy.
+PAUSE = (
+    times(0, 50) / 1000
+)  # Seconds before a customer's next request; none in CI, to keep the service busy.
 ON_SQLITE = os.environ.get("DATABASE_URL", "").startswith("sqlite")
 OWN_SERVERS = [
     pytest.mark.skipif(ON_SQLITE, reason="It has a PostgreSQL of its own: once is enough."),
@@ -27,7 +29,7 @@ OWN_SERVERS = [
 
 @contextmanager
 def instance(folder: Path, url: str, *, workers: int = 2, **environment: str) -> Iterator[Service]:
-    """Yield a running service on this migrated database; keyword arguments are variables."""
+    """Yield a running service on this migrated database; keyword arguments are environment variables."""
     folder.mkdir(exist_ok=True)
     disown(environment.get("REDIS_URL", ""))
     service = stopped_service(folder, url, **{"REDIS_URL": ""} | environment)
@@ -39,22 +41,21 @@ def instance(folder: Path, url: str, *, workers: int = 2, **environment: str) ->
 
 
 class Answer(NamedTuple):
-    """What became of a request; times by the monotonic clock, in seconds."""
+    """The outcome of a request; times by the monotonic clock, in seconds."""
 
     sent: float
     took: float
-    status: int  # 0 if there was no answer.
+    status: int  # 0 if there was no response.
     body: Any
     retry_after: str
 
     @property
     def arrived(self) -> float:
-        """When it was there."""
         return self.sent + self.took
 
 
 def read(response: httpx.Response) -> Any:
-    """Return a body's JSON; the text of one that is none, as a proxy's own are."""
+    """A body's JSON, or its text if it is not JSON, as a proxy's own are."""
     try:
         return response.json()
     except ValueError:
@@ -62,7 +63,7 @@ def read(response: httpx.Response) -> Any:
 
 
 class Customers:
-    """Threads that send requests one after another until they are told to stop."""
+    """Threads that send requests one after another until they are stopped."""
 
     def __init__(
         self, count: int, url: str, key: str, send: Callable[[httpx.Client], httpx.Response]
@@ -95,12 +96,12 @@ class Customers:
                 except httpx.HTTPError as error:
                     status, body, retry_after = 0, repr(error), ""
                 mine.append(Answer(sent, time.monotonic() - sent, status, body, retry_after))
-                # As a client that backs off, a little.
+                # Backs off a little.
                 self._done.wait(PAUSE if status == 200 else max(PAUSE, 0.02))
 
     @property
     def all(self) -> list[Answer]:
-        """All answers so far, in no order."""
+        """All outcomes so far, unordered."""
         return [answer for mine in self.answers for answer in mine]
 
     def statuses(self, since: float = 0) -> Counter[int]:
@@ -108,5 +109,5 @@ class Customers:
         return Counter(answer.status for answer in self.all if answer.sent >= since)
 
     def each_got(self, status: int, since: float) -> bool:
-        """Tell whether every customer's newest answer is this one, to a request sent since then."""
+        """Whether every customer's latest outcome is this one, of a request sent since then."""
         return all(mine and mine[-1].sent >= since and mine[-1].status == status for mine in self.answers)

@@ -1,4 +1,4 @@
-"""HAProxy with the configuration that is deployed, before two instances on this machine."""
+"""HAProxy with the deployed configuration, in front of two instances on this machine."""
 
 from __future__ import annotations
 
@@ -15,27 +15,29 @@ from tests.support.servers import free_port, wait_until
 
 CONFIGURATION = ROOT / "deploy/haproxy.cfg"
 Changes = dict[str, str]
-IN_THE_CLEAR: Changes = {  # As behind another proxy that ends TLS.
+IN_THE_CLEAR: Changes = {  # As behind another proxy that terminates TLS.
     ' ssl crt "${PETSTORE_CERTIFICATE}" alpn h2,http/1.1': "",
     "    http-request redirect scheme https code 308 unless { ssl_fc }\n": "",
 }
-SHORT_BODY: Changes = {"wait-for-body time 10s": "wait-for-body time 2s"}  # A test waits for its end.
-LONG_QUEUE: Changes = {"timeout queue 2s": "timeout queue 30s"}  # For machines that are slow themselves.
-ONE_ADDRESS: Changes = {  # All clients of a load tool have the same.
+SHORT_BODY: Changes = {"wait-for-body time 10s": "wait-for-body time 2s"}  # A test waits for this timeout.
+LONG_QUEUE: Changes = {"timeout queue 2s": "timeout queue 30s"}  # For slow machines.
+ONE_ADDRESS: Changes = {  # All clients of a load tool share an address.
     "sc0_conn_cur gt 500": "sc0_conn_cur gt 100000",
     "sc0_conn_rate gt 5000": "sc0_conn_rate gt 10000000",
     "sc0_gpc0_rate ge 5000": "sc0_gpc0_rate ge 10000000",
 }
-WHERE = f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin"  # Debian puts it beside root's programs.
+WHERE = (
+    f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin"  # Debian installs it in an sbin directory.
+)
 
 
 def program() -> str | None:
-    """Return HAProxy's path, or None without one."""
+    """HAProxy's path, or None if it is not installed."""
     return shutil.which("haproxy", path=WHERE)
 
 
 def certificate(folder: Path) -> None:
-    """Make a certificate for this machine, and its key."""
+    """Create a certificate for this machine, and its key."""
     subprocess.run(
         [
             "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
@@ -47,7 +49,7 @@ def certificate(folder: Path) -> None:
 
 
 def changed(folder: Path, changes: Changes) -> Path:
-    """Write the configuration with these texts replaced, and nothing else; return it."""
+    """Write the configuration with only these texts replaced."""
     text = CONFIGURATION.read_text()
     for old, new in changes.items():
         assert text.count(old) == 1, f"{CONFIGURATION} has {old!r} no more: what has replaced it?"
@@ -61,7 +63,9 @@ def changed(folder: Path, changes: Changes) -> Path:
 def haproxy(
     folder: Path, a: int, b: int, port: int, changes: Changes | None = None
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Yield a running proxy, in the clear, before two instances; its log is `haproxy.log` in the folder."""
+    """Yield a running proxy, without TLS, in front of two instances; its log is `haproxy.log` in the
+    folder.
+    """
     found = program()
     assert found is not None, "HAProxy is not installed."
     environment = os.environ | {

@@ -1,4 +1,4 @@
-"""A backup made under writes can be restored and served from: docs/backup.md is followed step by step."""
+"""A backup made under writes can be restored and served from: docs/backup.md, step by step."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from tests.support.servers import RedisServer, wait_until
 from tests.support.skips import NEEDS_POSTGRESQL
 from tests.system.operations.machines import Customers
 
-# What must never be in a database, whenever it was dumped.
+# Inconsistencies that no dump may contain.
 WRONG = {
     "pets with a live order that are not pending": """
         SELECT count(*) FROM inventory_order AS o JOIN inventory_pet AS p ON p.id = o.pet_id
@@ -41,7 +41,7 @@ WRONG = {
 
 
 def writer(service: Service, key: str) -> Customers:
-    """Return a customer who adds a pet, orders it, and so on."""
+    """A customer who adds pets and orders each."""
     pets: list[int] = []
 
     def write(client: httpx.Client) -> httpx.Response:
@@ -54,8 +54,8 @@ def writer(service: Service, key: str) -> Customers:
     return Customers(1, service.url, key, write)
 
 
-def place_in_feed(service: Service, key: str) -> str:
-    """Return where a client continues that has read an event of now or later."""
+def feed_position(service: Service, key: str) -> str:
+    """The position from which a client continues that has read an event of now or later."""
     path = f"/events?limit=1&since={datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
     with service.client(key) as client:
         wait_until(lambda: client.get(path).json() != [])
@@ -93,7 +93,7 @@ def test_restored_backup_has_every_write_acknowledged_before_it_and_serves(
             source = first.environment["DATABASE_URL"]
             subprocess.run(["pg_dump", "--format=custom", f"--file={dump}", source], check=True)
             wait_until(lambda: len(load.all) >= len(before) + 4)
-            place = place_in_feed(first, active)
+            place = feed_position(first, active)
         assert load.statuses().keys() == {201}
         first.stop()
         with own_database(tmp_path) as url:
@@ -119,6 +119,6 @@ def test_restored_backup_has_every_write_acknowledged_before_it_and_serves(
                 assert json.loads(report)["counts"].get("failed") == 0
                 assert status_of(second, active) == 200
                 assert status_of(second, str(revoked["key"])) == 401
-                assert status_of(second, active, place) == 410  # The client has read what is lost.
+                assert status_of(second, active, place) == 410  # The client has read lost events.
             finally:
                 second.stop()

@@ -1,4 +1,4 @@
-"""The files that deploy the service agree with it and with each other. No container engine is needed."""
+"""The deployment files agree with the service and with each other. No container engine is needed."""
 
 import json
 import os
@@ -28,7 +28,7 @@ Instruction = tuple[str, str]
 
 
 def dockerfile() -> list[list[Instruction]]:
-    """Return the instructions of each stage, each a name and its text."""
+    """The instructions of each stage, each a name and its text."""
     text = re.sub(r"^#.*\n", "", (ROOT / "Dockerfile").read_text(), flags=re.MULTILINE)
     lines = re.sub(r"\\\n", " ", text).splitlines()
     stages: list[list[Instruction]] = [[]]
@@ -41,12 +41,12 @@ def dockerfile() -> list[list[Instruction]]:
 
 
 def values(name: str) -> list[str]:
-    """Return what stands after an instruction in the last stage, which becomes the image."""
+    """The arguments of an instruction in the last stage, which becomes the image."""
     return [rest for instruction, rest in dockerfile()[-1] if instruction == name]
 
 
 def copied() -> list[tuple[str, str]]:
-    """Return what goes from the project into the image, and where to below /app."""
+    """What is copied from the project into the image, and its target below /app."""
     lines = [shlex.split(rest) for rest in values("COPY") if not rest.startswith("--from=")]
     return [(source, line[-1]) for line in lines for source in line[:-1]]
 
@@ -69,7 +69,7 @@ def test_image_has_hashed_wheels_no_secret_and_no_root_and_all_that_is_copied_ex
         assert f"!{source}" in ignored, source
 
 
-# Runs a command without privileges, in a view of the machine in which only one folder can be written to.
+# Runs a command without privileges, with a mount namespace in which only one folder is writable.
 READ_ONLY = """
 mount --bind "$WRITABLE" "$WRITABLE" && mount -o remount,bind,ro / &&
 exec setpriv --no-new-privs --bounding-set=-all --inh-caps=-all -- "$@"
@@ -81,7 +81,7 @@ if os.getuid() != 0:
 
 @contextmanager
 def unpacked_image(folder: Path) -> Iterator[tuple[Path, dict[str, str]]]:
-    """Yield the image's files and its environment; skip where no such view can be had."""
+    """Yield the image's files and its environment; skip where there are no mount namespaces."""
     app, writable = folder / "app", folder / "tmp"
     app.mkdir()
     writable.mkdir()
@@ -102,11 +102,11 @@ def unpacked_image(folder: Path) -> Iterator[tuple[Path, dict[str, str]]]:
     yield app, said
 
 
-def test_command_and_health_check_of_the_image_work_where_nothing_but_tmp_can_be_written(
+def test_command_and_health_check_of_the_image_work_with_only_tmp_writable(
     tmp_path: Path,
 ) -> None:
     port = free_port()
-    # All in exec form: a shell would keep the signals for itself.
+    # All in exec form: a shell would not forward signals.
     start = [*CONTAINED, *json.loads(values("ENTRYPOINT")[0])]
     check = [*CONTAINED, *json.loads(values("HEALTHCHECK")[0].partition("CMD ")[2])]
     with unpacked_image(tmp_path) as (app, said), own_database(Path(said["TMPDIR"])) as url:
@@ -124,8 +124,8 @@ def test_command_and_health_check_of_the_image_work_where_nothing_but_tmp_can_be
             try:
                 wait_until(lambda: is_alive(port))
                 assert subprocess.run(check, **options, check=False).returncode == 0
-                stranger = httpx.get(f"http://127.0.0.1:{port}/v1/pets")  # Counted in COUNTERS_DIR.
-                assert (stranger.status_code, stranger.headers["x-ratelimit-remaining"]) == (401, "299")
+                anonymous = httpx.get(f"http://127.0.0.1:{port}/v1/pets")  # Counted in COUNTERS_DIR.
+                assert (anonymous.status_code, anonymous.headers["x-ratelimit-remaining"]) == (401, "299")
             finally:
                 service.terminate()
                 status = service.wait(STOP_SECONDS)
@@ -159,14 +159,14 @@ def test_instances_start_after_the_migrations_and_stop_within_their_grace_period
     assert services["migrate"]["command"] == ["migrate"]
 
 
-def test_postgresql_has_room_for_the_connections_of_all_workers() -> None:
+def test_postgresql_allows_the_connections_of_all_workers() -> None:
     services = compose()["services"]
     workers = sum(int(services[name]["command"][-1]) for name in "ab")
-    # As docs/databases.md has them.
+    # As in docs/databases.md.
     each = 1 + 1 + settings.WRITE_CONNECTIONS + 2 * settings.THREADS + 1 + 3
     assert f"| together | | {each} |" in (ROOT / "docs/databases.md").read_text()
     allowed = int(services["postgresql"]["command"][-1].removeprefix("max_connections="))
-    assert allowed >= 1.5 * workers * each  # One machine of the two is replaced at a time.
+    assert allowed >= 1.5 * workers * each  # One of the two machines is replaced at a time.
 
 
 def env_example() -> dict[str, str]:
@@ -195,11 +195,11 @@ def test_unit_for_systemd_is_valid_and_hardened(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     safe = ["systemd-analyze", "security", "--offline=true", "--threshold=15", str(unit)]
     assert subprocess.run(safe, capture_output=True, check=False).returncode == 0
-    assert "KillMode=mixed" in text  # Or else the workers would end before the parent drains.
+    assert "KillMode=mixed" in text  # Otherwise the workers would exit before the supervisor drains.
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics"])
 @pytest.mark.django_db
-def test_load_balancers_and_prometheus_may_ask_by_address(client: Client, path: str) -> None:
+def test_load_balancers_and_prometheus_may_use_addresses_as_host(client: Client, path: str) -> None:
     assert client.get(path, headers={"host": "192.0.2.7:8000"}).status_code == 200
     assert client.get("/", headers={"host": "192.0.2.7:8000"}).status_code == 400

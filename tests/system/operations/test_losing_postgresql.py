@@ -1,4 +1,4 @@
-"""PostgreSQL goes away under load: 503 within two seconds; all is well five seconds after it is back."""
+"""PostgreSQL fails under load: 503 within two seconds; full service five seconds after it is back."""
 
 import signal
 import time
@@ -25,7 +25,7 @@ pytestmark = OWN_SERVERS
 
 ANSWER_SECONDS = 2.0
 RETURN_SECONDS = 5.0
-CUSTOMERS = 16  # More than there are threads: the others wait in line.
+CUSTOMERS = 16  # More than there are threads: the others queue.
 
 
 @pytest.fixture(scope="module")
@@ -120,11 +120,11 @@ def test_service_that_starts_without_its_database_waits_for_it(
 
 
 @pytest.mark.parametrize(("mode", "end"), [("threads", FAST), ("loop", signal.SIGKILL)])
-def test_service_goes_on_with_a_standby_that_is_promoted(
+def test_service_continues_with_a_promoted_standby(
     redis: RedisServer, tmp_path: Path, mode: str, end: signal.Signals
 ) -> None:
     with ExitStack() as stack:
-        # What is acknowledged is on the standby as well.
+        # Acknowledged commits are on the standby as well.
         primary = stack.enter_context(
             postgresql_server("synchronous_standby_names=*", copy_of=migrated_server())
         )

@@ -1,4 +1,4 @@
-"""Behind PgBouncer in transaction mode, where each transaction may get another connection of the server."""
+"""PgBouncer in transaction mode, where each transaction may get another connection."""
 
 import os
 import shutil
@@ -40,7 +40,7 @@ logfile = {folder}/pgbouncer.log
 
 @contextmanager
 def pgbouncer(server: PostgreSQLServer) -> Iterator[str]:
-    """Yield a DATABASE_URL of a PgBouncer before the server."""
+    """Yield a DATABASE_URL of a PgBouncer in front of the server."""
     assert PGBOUNCER is not None
     with server_folder() as folder:
         port = free_port()
@@ -74,7 +74,7 @@ def test_service_works_behind_pgbouncer_in_transaction_mode(
         key = service.roomy_key("Pooled")
 
         def shop(_: int) -> list[int]:
-            """Do everything once; each transaction may meet another connection."""
+            """Perform each operation once; each transaction may use another connection."""
             with service.client(key) as client:
                 made = client.post("/pets", json={"name": "Rex", "categoryId": 1})
                 twice = {"Idempotency-Key": f"order-{made.json()['id']}"}
@@ -98,11 +98,11 @@ def test_service_works_behind_pgbouncer_in_transaction_mode(
                 " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
             ).fetchone()
         assert shared is not None
-        assert shared[0] <= SERVER_CONNECTIONS  # So they were handed from one to the other.
+        assert shared[0] <= SERVER_CONNECTIONS  # So the connections were shared.
         assert httpx.get(f"{service.url}/readyz").json()["status"] == "ok"
         server.freeze()
         try:
-            with service.client(key) as client:  # Refused in time, although the pooler would let it wait.
+            with service.client(key) as client:  # Rejected in time, although the pooler would let it wait.
                 assert 503 in {client.get("/pets", timeout=2).status_code for _ in range(3)}
         finally:
             server.freeze(thaw=True)

@@ -1,4 +1,4 @@
-"""The proxy that is deployed refuses what the instances can't do, in the service's own words."""
+"""The deployed proxy rejects what the instances can't serve, with the service's own errors."""
 
 import os
 import socket
@@ -18,18 +18,18 @@ from tests.support.servers import free_port, wait_until
 from tests.support.skips import needs_program
 from tests.system.operations import proxy
 
-AT_ONCE = 128  # Requests to an instance.
+AT_ONCE = 128  # Concurrent requests to an instance.
 QUEUE = 32  # Requests that wait in the proxy.
 MORE = 50
-CONNECTIONS = 500  # That a client may have.
-UNCOUNTED = os.cpu_count() or 1  # Each of its threads may let in one that another has not counted yet.
+CONNECTIONS = 500  # The limit of a client.
+UNCOUNTED = os.cpu_count() or 1  # Each of its threads may admit one before the others have counted it.
 
 pytestmark = needs_program(proxy.program(), "haproxy")
 
 
 @contextmanager
 def instance_that_waits(go_on: threading.Event) -> Iterator[int]:
-    """Yield the port of a server that is ready, and answers nothing else until it may."""
+    """Yield the port of a server that is ready, but serves nothing else until it may."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -62,7 +62,7 @@ def go_on() -> threading.Event:
 
 @pytest.fixture
 def port(tmp_path: Path, go_on: threading.Event) -> Iterator[int]:
-    """The port of the proxy before two instances, which wait until they may `go_on`."""
+    """The port of the proxy in front of two instances, which wait until `go_on`."""
     chosen = free_port()
     with ExitStack() as stack:
         a, b = (stack.enter_context(instance_that_waits(go_on)) for _ in "ab")
@@ -76,7 +76,7 @@ GET = b"GET /v1/pets HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 
 
 def ask(port: int, request: bytes = GET, source: str = "127.0.0.1") -> socket.socket:
-    """Send a request, and return the connection."""
+    """Send a request, and leave the connection open."""
     connection = socket.create_connection(("127.0.0.1", port), timeout=30, source_address=(source, 0))
     connection.sendall(request)
     connection.setblocking(False)
@@ -84,7 +84,7 @@ def ask(port: int, request: bytes = GET, source: str = "127.0.0.1") -> socket.so
 
 
 def answered(connection: socket.socket) -> bool:
-    """Tell whether an answer has begun to come."""
+    """Whether a response has started."""
     try:
         return bool(connection.recv(1, socket.MSG_PEEK))
     except BlockingIOError:
@@ -92,7 +92,7 @@ def answered(connection: socket.socket) -> bool:
 
 
 def status(connection: socket.socket) -> bytes:
-    """Wait for the answer, and return its status."""
+    """Wait for the response's status."""
     connection.settimeout(30)
     return connection.recv(65_536).split()[1]
 
@@ -101,7 +101,7 @@ def refused(asked: list[socket.socket]) -> bool:
     return sum(map(answered, asked)) >= MORE - UNCOUNTED
 
 
-def test_slow_clients_take_no_place_from_others(port: int, go_on: threading.Event) -> None:
+def test_slow_clients_occupy_no_slot_of_an_instance(port: int, go_on: threading.Event) -> None:
     go_on.set()
     head = b"POST /v1/pets HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n{"
     with ExitStack() as stack:
@@ -117,9 +117,7 @@ def test_pages_are_served_while_the_api_is_overloaded(port: int) -> None:
         assert httpx.get(f"http://127.0.0.1:{port}/readyz").status_code == 200
 
 
-def test_more_than_the_instances_can_do_is_refused_at_once_and_the_rest_is_done(
-    port: int, go_on: threading.Event
-) -> None:
+def test_overload_is_rejected_at_once_and_the_rest_is_served(port: int, go_on: threading.Event) -> None:
     with ExitStack() as stack:
         asked = [stack.enter_context(ask(port)) for _ in range(2 * AT_ONCE + QUEUE + MORE)]
         wait_until(lambda: refused(asked))
@@ -131,7 +129,7 @@ def test_more_than_the_instances_can_do_is_refused_at_once_and_the_rest_is_done(
 
 @contextmanager
 def running(tmp_path: Path, changes: proxy.Changes) -> Iterator[int]:
-    """Yield the port of the proxy, with these changes, before an instance that answers at once."""
+    """Yield the port of the proxy, with these changes, in front of an instance that responds at once."""
     go_on, port = threading.Event(), free_port()
     go_on.set()
     with (
@@ -141,13 +139,13 @@ def running(tmp_path: Path, changes: proxy.Changes) -> Iterator[int]:
         yield port
 
 
-def test_silent_connections_of_one_address_keep_no_other_out(tmp_path: Path) -> None:
+def test_silent_connections_of_one_address_do_not_block_others(tmp_path: Path) -> None:
     with running(tmp_path, {"maxconn 4000": f"maxconn {CONNECTIONS + 20}"}) as port, ExitStack() as stack:
         for _ in range(CONNECTIONS + 100):
-            with suppress(ConnectionError):  # Those above the limit are reset.
+            with suppress(ConnectionError):  # Connections above the limit are reset.
                 stack.enter_context(ask(port, b"", "127.0.0.2"))
         with ask(port) as other:
-            other.settimeout(5)  # Half of what a silent connection may stay.
+            other.settimeout(5)  # Half of the timeout of a silent connection.
             assert other.recv(100).split()[1] == b"200"
 
 
@@ -156,14 +154,14 @@ def test_as_many_connections_as_an_office_needs_may_share_an_address(tmp_path: P
     with running(tmp_path, {}) as port, ExitStack() as stack:
         for _ in range(CONNECTIONS):
             assert status(stack.enter_context(ask(port, request))) == b"200"
-        with pytest.raises(ConnectionError), ask(port, request) as one_more:  # noqa: PT012  Where it breaks varies.
+        with pytest.raises(ConnectionError), ask(port, request) as one_more:  # noqa: PT012  Which call fails varies.
             one_more.settimeout(5)
             if not one_more.recv(1):
                 raise ConnectionResetError
 
 
 def asked_from(port: int, client: str) -> httpx.Response:
-    """Send a request from an address that the proxy is told in a header."""
+    """Send a request from an address that a header tells the proxy."""
     return httpx.get(f"http://127.0.0.1:{port}/v1/pets", headers={"X-Client": client})
 
 
@@ -178,11 +176,11 @@ TOLD_THE_ADDRESS = {"connection track-sc0 src": "content track-sc0 req.hdr_ip(X-
             "::ffff:203.0.113.1",
             "203.0.113.1",
             "::ffff:203.0.113.2",
-        ),  # Mapped.
+        ),  # IPv4-mapped.
         ("2001:db8:0:1::1", "2001:db8:0:1:ffff::2", "2001:db8:0:2::1"),
     ],
 )
-def test_requests_of_an_address_or_a_64_are_limited(
+def test_requests_of_an_ipv4_address_or_an_ipv6_64_are_limited(
     tmp_path: Path, client: str, same: str, other: str
 ) -> None:
     changes = TOLD_THE_ADDRESS | {"gpc0_rate ge 5000": "gpc0_rate ge 3"}
@@ -196,8 +194,8 @@ def test_requests_of_an_address_or_a_64_are_limited(
     assert answer.headers["x-request-id"]
 
 
-def test_client_that_never_pauses_keeps_its_limit_and_takes_it_from_no_one(tmp_path: Path) -> None:
-    """Who shares an address with it goes on within the limit, too."""
+def test_client_that_never_pauses_gets_its_limit_and_starves_no_other(tmp_path: Path) -> None:
+    """Clients that share its address also continue within the limit."""
     changes = {"gpc0_rate(10s)": "gpc0_rate(1s)", "gpc0_rate ge 5000": "gpc0_rate ge 20"}
     statuses: Counter[int] = Counter()
     with running(tmp_path, changes) as port, httpx.Client() as client:

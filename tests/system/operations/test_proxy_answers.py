@@ -1,4 +1,4 @@
-"""The deployed proxy before real instances: it sees paths as they do, and answers as they do."""
+"""The deployed proxy in front of real instances interprets paths as they do, with the same responses."""
 
 import json
 import socket
@@ -19,7 +19,7 @@ from tests.support.servers import free_port, wait_until
 from tests.support.skips import needs_program
 from tests.system.operations import proxy
 
-SLOW_READERS = 24  # More than the places that pages have at one instance.
+SLOW_READERS = 24  # More than one instance's slots for pages.
 
 pytestmark = [
     needs_program(proxy.program(), "haproxy"),
@@ -29,7 +29,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]:
-    """PostgreSQL, an instance on it, and the proxy; the second instance is not there."""
+    """PostgreSQL, an instance on it, and the proxy; the second instance is down."""
     folder = tmp_path_factory.mktemp("proxy")
     with ExitStack() as stack:
         server = stack.enter_context(postgresql_server("fsync=off", copy_of=migrated_server()))
@@ -46,7 +46,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]
 
 
 def ask(stage: Any, target: str, *headers: str) -> tuple[int, dict[str, str], bytes]:
-    """Send a request with exactly this target; return status, headers and body."""
+    """Send a request with exactly this target; status, headers and body of the response."""
     lines = [f"GET {target} HTTP/1.1", "Host: localhost", "Connection: close", *headers, "", ""]
     with socket.create_connection(("127.0.0.1", stage.port), timeout=15) as connection:
         connection.sendall("\r\n".join(lines).encode())
@@ -54,7 +54,7 @@ def ask(stage: Any, target: str, *headers: str) -> tuple[int, dict[str, str], by
 
 
 @pytest.mark.parametrize("target", ["/metrics", "/%6detrics", "/%6D%65trics", "/metrics%3f"])
-def test_numbers_are_not_for_the_public_however_their_path_is_written(stage: Any, target: str) -> None:
+def test_metrics_are_not_public_however_their_path_is_encoded(stage: Any, target: str) -> None:
     status, _, body = ask(stage, target)
     assert status == 404
     assert b"petstore_" not in body
@@ -64,13 +64,13 @@ def test_numbers_are_not_for_the_public_however_their_path_is_written(stage: Any
     "target",
     ["/v1%2Fpets", "/v1%2fpets", "/static%2F..%2Fpets", "/v1/pets/%zz", "/%", "http://localhost/v1%2Fpets"],
 )
-def test_path_that_two_programs_could_take_for_different_ones_is_refused(stage: Any, target: str) -> None:
+def test_ambiguous_path_is_rejected(stage: Any, target: str) -> None:
     status, headers, body = ask(stage, target)
     assert (status, json.loads(body)) == (404, error_body(ErrorCode.RESOURCE_NOT_FOUND))
     assert headers["x-request-id"]
 
 
-def test_encoded_path_of_the_api_goes_the_way_of_the_api(stage: Any) -> None:
+def test_encoded_path_of_the_api_is_routed_to_the_api(stage: Any) -> None:
     assert ask(stage, "/%761/pets?limit=1", f"Authorization: Bearer {stage.key}")[0] == 200
 
     def is_logged() -> bool:
@@ -96,7 +96,7 @@ def test_slow_body_gets_the_contracts_408_from_the_proxy(stage: Any) -> None:
     assert headers["x-ratelimit-limit"] == headers["x-ratelimit-remaining"] == "300"
 
 
-def test_who_reads_a_file_slowly_holds_no_place_of_a_page(stage: Any) -> None:
+def test_slow_readers_of_files_occupy_no_slot_of_a_page(stage: Any) -> None:
     file = "/static/drf_spectacular_sidecar/redoc/bundles/redoc.standalone.js.map"  # 3.9 MB.
     with ExitStack() as stack:
         for _ in range(SLOW_READERS):
@@ -109,7 +109,7 @@ def test_who_reads_a_file_slowly_holds_no_place_of_a_page(stage: Any) -> None:
 
 
 def test_files_alone_are_compressed(stage: Any) -> None:
-    style = httpx.get(f"{stage.url}/static/petstore/site.css")  # It can take gzip, and says so.
+    style = httpx.get(f"{stage.url}/static/petstore/site.css")  # httpx accepts gzip.
     assert style.headers["content-encoding"] == "gzip"
     assert style.text == (ROOT / "petstore/static/petstore/site.css").read_text()
     for path in ("/", "/v1/pets"):
@@ -117,10 +117,10 @@ def test_files_alone_are_compressed(stage: Any) -> None:
         assert "content-encoding" not in answer.headers
 
 
-def test_pages_and_401_go_on_while_postgresql_is_away(stage: Any) -> None:
+def test_pages_and_401_are_served_while_postgresql_is_down(stage: Any) -> None:
     stage.server.stop()
     try:
-        # The proxy has found that no instance is ready, and that one lives.
+        # The proxy has detected that no instance is ready, and that one is alive.
         log = stage.service.folder / "haproxy.log"
         wait_until(lambda: "without_database/a" in log.read_text(), seconds=15)
         assert httpx.get(f"{stage.url}/docs").status_code == 200
@@ -133,7 +133,7 @@ def test_pages_and_401_go_on_while_postgresql_is_away(stage: Any) -> None:
         stage.server.start()
 
 
-def test_answers_of_the_proxy_itself_have_what_every_answer_of_the_api_has(tmp_path: Path) -> None:
+def test_responses_of_the_proxy_itself_have_the_headers_of_the_api(tmp_path: Path) -> None:
     port = free_port()
     with proxy.haproxy(tmp_path, free_port(), free_port(), port):
         answer = httpx.get(f"http://127.0.0.1:{port}/v1/pets", headers={"X-Request-Id": "sent-1"})

@@ -1,4 +1,4 @@
-"""Redis belongs to one database: a copy that is given the same Redis can't reach the keys of production."""
+"""Redis belongs to one database: a copy with the same Redis can't affect production's keys."""
 
 import json
 from collections.abc import Callable
@@ -42,7 +42,7 @@ Asked = Callable[[str, list[Callable[[], object]]], list[Any]]
 
 @pytest.fixture(autouse=True)
 def ours(monkeypatch: pytest.MonkeyPatch, redis: RedisServer) -> None:
-    """Give this process a database without asking one, and an empty Redis."""
+    """Set this process's database identity without a query, and use an empty Redis."""
     redis.client.flushall()
     monkeypatch.setattr(redis_scripts, "identity", lambda: OURS)
 
@@ -57,7 +57,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 @pytest.fixture(params=["thread", "loop"])
 def asked(request: pytest.FixtureRequest) -> Asked:
-    """Runs a script before and after each step, in a thread or on one event loop; returns the outcomes."""
+    """Runs a script before and after each step, in a thread or on one event loop; the outcomes."""
 
     def outcome(ask: Scripts) -> Any:
         try:
@@ -88,7 +88,7 @@ def asked(request: pytest.FixtureRequest) -> Asked:
     return in_thread if request.param == "thread" else on_loop
 
 
-# --- Who may use it ------------------------------------------------------------------------------
+# --- Ownership -----------------------------------------------------------------------------------
 
 
 def test_redis_without_an_owner_belongs_to_the_first_that_uses_it(redis: RedisServer, asked: Asked) -> None:
@@ -97,14 +97,14 @@ def test_redis_without_an_owner_belongs_to_the_first_that_uses_it(redis: RedisSe
     assert redis.client.ttl(OWNER) == -1
 
 
-def test_redis_of_another_database_is_left_as_it_is(redis: RedisServer, asked: Asked) -> None:
+def test_redis_of_another_database_is_not_written(redis: RedisServer, asked: Asked) -> None:
     redis.client.set(OWNER, "another")
     assert asked(redis.url, [lambda: None]) == [ForeignRedisError] * 2
     assert redis.client.keys() == [OWNER.encode()]
     assert redis.client.get(OWNER) == b"another"
 
 
-def test_redis_that_is_claimed_away_is_left_within_seconds(
+def test_redis_claimed_by_another_database_is_abandoned_within_seconds(
     redis: RedisServer, asked: Asked, clock: list[float]
 ) -> None:
     def claim() -> None:
@@ -129,7 +129,7 @@ def test_redis_that_was_flushed_is_ours_again_within_seconds(
     assert redis.client.get(OWNER) == OURS.encode()
 
 
-def test_server_that_takes_the_place_of_another_is_checked_before_it_is_used(
+def test_replacement_server_is_checked_before_it_is_used(
     redis: RedisServer, asked: Asked, clock: list[float], tmp_path: Path
 ) -> None:
     with redis_server(tmp_path) as other, relay(redis.port) as way:
@@ -155,7 +155,7 @@ def test_check_costs_requests_nothing(redis: RedisServer, asked: Asked, clock: l
     assert counted[0] == counted[-1]
 
 
-def test_redis_is_not_used_before_the_database_says_which_it_is(
+def test_redis_is_not_used_before_the_database_is_identified(
     redis: RedisServer, asked: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def down() -> str:
@@ -168,13 +168,13 @@ def test_redis_is_not_used_before_the_database_says_which_it_is(
     assert asked(redis.url, [recover]) == [RedisUnavailableError, b"well"]
 
 
-def test_reply_to_another_question_names_no_owner(redis: RedisServer) -> None:
+def test_reply_to_another_command_names_no_owner(redis: RedisServer) -> None:
     with pytest.raises(RedisUnavailableError, match="Unexpected reply") as refused:
         Scripts(redis.url)._check(lambda *_: [b"another's"])
     assert not isinstance(refused.value, ForeignRedisError)
 
 
-# redis-py's cluster client leaves connections open that the collector then warns of.
+# redis-py's cluster client leaves connections open, of which the collector warns.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_no_node_of_another_database_s_cluster_is_used_and_no_request_waits_for_the_check(
     tmp_path: Path, clock: list[float], monkeypatch: pytest.MonkeyPatch
@@ -182,7 +182,7 @@ def test_no_node_of_another_database_s_cluster_is_used_and_no_request_waits_for_
     checks: list[Any] = []
 
     def hang(run: Any) -> None:
-        """Be asked by a request, while the node that has the owner hangs; another is served."""
+        """Hang the node that has the owner while a request checks it; another request is served."""
         checks.append(run)
         if len(checks) == 1:
             assert mine.run(ECHO, ["{a}"], ["another's"]) == b"another's"
@@ -209,10 +209,10 @@ def test_no_node_of_another_database_s_cluster_is_used_and_no_request_waits_for_
         mine.close()
 
 
-# --- What happens instead ------------------------------------------------------------------------
+# --- Without ownership ---------------------------------------------------------------------------
 
 
-def test_machine_counts_strangers_by_itself_and_says_so_once(
+def test_machine_counts_anonymous_requests_by_itself_and_logs_it_once(
     redis: RedisServer, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     redis.client.set(OWNER, "another")
@@ -224,7 +224,7 @@ def test_machine_counts_strangers_by_itself_and_says_so_once(
     assert ["claim_redis" in record.message for record in caplog.records] == [True]
 
 
-def test_database_counts_and_the_log_says_so_once_until_redis_is_claimed_back(
+def test_database_counts_and_logs_it_once_until_redis_is_claimed_back(
     redis: RedisServer, db: None, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("accounts.quota.fallback.PROBE_EVERY", 0.01)
@@ -243,7 +243,7 @@ def test_database_counts_and_the_log_says_so_once_until_redis_is_claimed_back(
 
 
 @NEEDS_POSTGRESQL
-def test_ordinary_role_may_ask_postgresql_which_database_it_is(db: None) -> None:
+def test_ordinary_role_may_identify_the_database(db: None) -> None:
     with connection.cursor() as cursor:
         cursor.execute("CREATE ROLE petstore_ordinary")
         cursor.execute("SET LOCAL ROLE petstore_ordinary")
@@ -251,7 +251,7 @@ def test_ordinary_role_may_ask_postgresql_which_database_it_is(db: None) -> None
 
 
 def system_identifier() -> int:
-    """Return what a streaming standby asks for, too."""
+    """The identifier that a streaming standby compares, too."""
     parameters = connection.get_connection_params() | {"cursor_factory": psycopg.Cursor}
     parameters = {
         name: parameters[name] for name in ("dbname", "host", "port", "user") if name in parameters
@@ -302,7 +302,7 @@ def test_copy_that_shares_redis_changes_nothing_for_production(tmp_path: Path) -
 
 
 def counts_in(service: Service, customer: httpx.Client, where: str) -> bool:
-    """Tell where the worker counts; one that gets no request notices nothing."""
+    """Where the worker counts; a worker without requests notices no change."""
     customer.get("/pets?limit=1")
     return bool(httpx.get(f"{service.url}/readyz").json()["quota"] == where)
 
@@ -311,7 +311,7 @@ def counts_in(service: Service, customer: httpx.Client, where: str) -> bool:
     ("redis_url", "text"),
     [("", "REDIS_URL is not set"), ("redis://127.0.0.1:1", "could not be claimed")],
 )
-def test_redis_that_is_not_there_is_not_claimed(settings: Any, db: None, redis_url: str, text: str) -> None:
+def test_unavailable_redis_is_not_claimed(settings: Any, db: None, redis_url: str, text: str) -> None:
     settings.REDIS_URL = redis_url
     with pytest.raises(CommandError, match=text):
         call_command("claim_redis")

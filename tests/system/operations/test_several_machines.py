@@ -23,43 +23,43 @@ from tests.system.operations.machines import OWN_SERVERS, PAUSE, Customers, inst
 pytestmark = [*OWN_SERVERS, needs_program(proxy.program(), "haproxy")]
 
 MAX_LAG = 1  # Seconds: REPLICA_MAX_LAG.
-HOLD = MAX_LAG + 1.0  # Seconds for which an account that wrote reads the primary.
+HOLD = MAX_LAG + 1.0  # Seconds for which an account reads the primary after a write.
 CUSTOMERS = 8
-WRITES = 10  # Of each customer.
+WRITES = 10  # Per customer.
 PET = {"name": "Rex", "categoryId": 1}
 
 
 class Shop(NamedTuple):
-    """All that runs."""
+    """All processes."""
 
     primary: PostgreSQLServer
     standby: PostgreSQLServer
     instances: list[Service]
-    url: str  # The proxy's.
+    url: str  # The proxy's URL.
 
     def client(self, key: str) -> httpx.Client:
-        """Return a client of the proxy."""
+        """A client of the proxy."""
         return httpx.Client(
             base_url=f"{self.url}/v1", headers={"Authorization": f"Bearer {key}"}, timeout=30
         )
 
     def key(self, account: str) -> str:
-        """Issue a key whose limits nobody reaches."""
+        """Issue a key with limits that no test reaches."""
         return self.instances[0].roomy_key(account)
 
     def readers(self, account: str) -> Customers:
-        """Return customers of one account who list pets through the proxy."""
+        """Customers of one account who list pets through the proxy."""
         key = self.key(account)
         return Customers(CUSTOMERS, self.url, key, lambda client: client.get("/pets?limit=3"))
 
     def reads(self, database: str) -> float:
-        """Return how many reads this database has answered, as both instances count them."""
+        """How many reads this database has served, as both instances count them."""
         pattern = re.compile(rf'^petstore_reads_total{{database="{database}"}} (\S+)$', re.MULTILINE)
         pages = [httpx.get(f"{service.url}/metrics").text for service in self.instances]
         return sum(float(found[1]) for page in pages if (found := pattern.search(page)))
 
     def replica_states(self) -> set[str]:
-        """Return what the instances say of the replica; each has one worker."""
+        """The replica's state according to the instances; each has one worker."""
         return {httpx.get(f"{service.url}/readyz").json()["replica1"] for service in self.instances}
 
 
@@ -90,12 +90,12 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
 
 
 def soon(condition: Callable[[], bool]) -> None:
-    """Wait until it holds; AssertionError after 15 seconds."""
+    """Wait until the condition holds; AssertionError after 15 seconds."""
     wait_until(condition, seconds=15)
 
 
 def from_standby(of: Shop, client: httpx.Client) -> Callable[[], bool]:
-    """Return a check: this client's reads go to the standby."""
+    """A condition: this client's reads go to the standby."""
 
     def check() -> bool:
         before = of.reads("replica1")
@@ -123,7 +123,7 @@ def test_account_that_wrote_nothing_lately_reads_from_the_standby_and_after_a_wr
     shop: Shop,
 ) -> None:
     with shop.client(shop.key("Reader")) as client:
-        for _ in range(5):  # If the watch is held up for MAX_LAG, by a slow machine, the primary is read.
+        for _ in range(5):  # If a slow machine delays the monitor for MAX_LAG, reads go to the primary.
             soon(from_standby(shop, client))
             before = shop.reads("replica1"), shop.reads("default")
             for _ in range(100):
@@ -139,7 +139,7 @@ def test_account_that_wrote_nothing_lately_reads_from_the_standby_and_after_a_wr
         assert shop.reads("replica1") == before_reads
 
 
-def test_nobody_reads_what_is_too_old_or_misses_an_own_write_while_the_standby_is_behind(
+def test_lagging_standby_serves_no_stale_reads_and_hides_no_own_write(
     shop: Shop,
 ) -> None:
     with (
@@ -159,7 +159,7 @@ def test_nobody_reads_what_is_too_old_or_misses_an_own_write_while_the_standby_i
             time.sleep(PAUSE)
             asked_at = time.monotonic()
         assert missed_at < MAX_LAG
-        end = began + HOLD + 1  # From now on only the standby's lag keeps the writer from it.
+        end = began + HOLD + 1  # From now on only the standby's lag excludes it for the writer.
         while time.monotonic() < end:
             assert writer.get(path).status_code == 200
             time.sleep(PAUSE)
@@ -170,7 +170,7 @@ def test_nobody_reads_what_is_too_old_or_misses_an_own_write_while_the_standby_i
 
 @pytest.mark.skipif(not THOROUGH, reason="It takes its time: see tests/support/thorough.py.")
 @pytest.mark.parametrize("fault", ["standby killed", "standby silent", "instance stopped"])
-def test_no_request_fails_while_a_machine_is_away(shop: Shop, fault: str) -> None:
+def test_no_request_fails_while_a_machine_is_down(shop: Shop, fault: str) -> None:
     first = shop.instances[0]
     faults: dict[str, tuple[Callable[[], object], Callable[[], object], Callable[[], bool]]] = {
         "standby killed": (
@@ -189,7 +189,7 @@ def test_no_request_fails_while_a_machine_is_away(shop: Shop, fault: str) -> Non
     soon(lambda: shop.replica_states() == {"ok"})
     with shop.readers(fault) as load:
         soon(lambda: load.each_got(200, since=0))
-        time.sleep(HOLD + 0.5)  # Until its reads go to the standby: the load is what is measured.
+        time.sleep(HOLD + 0.5)  # Until its reads go to the standby, so that the load is measured.
         begin()
         soon(is_over)
         known = time.monotonic()
@@ -199,7 +199,7 @@ def test_no_request_fails_while_a_machine_is_away(shop: Shop, fault: str) -> Non
     assert max(answer.took for answer in load.all) < 2
 
 
-def test_limit_admits_as_many_whichever_instance_is_asked(shop: Shop) -> None:
+def test_limit_holds_across_instances(shop: Shop) -> None:
     numbers = ("--per-minute", "200", "--per-day", "100000")
     key = shop.instances[0].issue("Exact", "enterprise", *numbers)["key"]
 

@@ -1,12 +1,11 @@
-"""An upgrade at noon: one version replaces the other, with a migration, while customers shop.
+"""An upgrade under load: a new version replaces the old one, with a migration.
 
     python -m tests.system.operations.upgrade [--rate 200] [--drain 5] [--mode loop|threads]
 
-Version N is the commit that is checked out; N+1 is a copy of it with one more column and index on pets,
-which its code knows. Both run from folders of their own, on a PostgreSQL and a Redis of the script's own,
-behind HAProxy with the configuration that is deployed, but for TLS. In turn: migrate, replace one instance,
-replace the other. Exit status 1 if a request failed, or if an acknowledged write is not there afterwards;
-2 where a program is missing.
+Version N is the checked-out commit; N+1 is a copy of it with one more column and index on pets, which its
+code knows. Both run from folders of their own, with their own PostgreSQL and Redis, behind HAProxy with the
+deployed configuration, except TLS. In turn: migrate, replace one instance, replace the other. Exit status 1
+if a request failed, or if an acknowledged write is missing afterwards; 2 if a program is missing.
 """
 
 from __future__ import annotations
@@ -60,14 +59,14 @@ class Migration(migrations.Migration):
 
 
 def check_out(to: Path) -> None:
-    """Write the files of the commit that is checked out, and no others."""
+    """Write only the files of the checked-out commit."""
     done = subprocess.run(["git", "archive", "HEAD"], cwd=ROOT, capture_output=True, check=True)
     with tarfile.open(fileobj=io.BytesIO(done.stdout)) as files:
         files.extractall(to, filter="data")
 
 
 def make_next(version: Path, to: Path) -> None:
-    """Copy a version, and give the copy a column and an index that the first does not know."""
+    """Copy a version, and add a column and an index that the first does not know."""
     leave = shutil.ignore_patterns(".*", "__pycache__", "var", "node_modules", "*.sqlite3*")
     shutil.copytree(version, to, ignore=leave)
     models = to / "inventory/models/pets.py"
@@ -84,7 +83,6 @@ def make_next(version: Path, to: Path) -> None:
 
 
 def manage(version: Path, settings: dict[str, str], *arguments: str) -> str:
-    """Run a command of a version, and return what it prints."""
     command = [sys.executable, *arguments]
     done = subprocess.run(command, cwd=version, env=settings, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{arguments}: {done.stdout}{done.stderr}"
@@ -92,7 +90,7 @@ def manage(version: Path, settings: dict[str, str], *arguments: str) -> str:
 
 
 def upgrade(options: argparse.Namespace, stack: ExitStack) -> bool:
-    """Do it, and print what came of it; tell whether nothing was lost."""
+    """Run the upgrade, print the results, and report whether nothing was lost."""
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="petstore-upgrade-")))
     database = stack.enter_context(postgresql_server()).url
     redis = stack.enter_context(redis_server(folder)).url
@@ -149,7 +147,7 @@ def upgrade(options: argparse.Namespace, stack: ExitStack) -> bool:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Look for what is needed, and upgrade."""
+    """Check the requirements, and upgrade."""
     needed = {"HAProxy": proxy.program(), "PostgreSQL's programs": programs()}
     if missing := [name for name, found in needed.items() if not found]:
         print(f"SKIPPED: {' and '.join(missing)} can't be found on this machine.")
