@@ -1,7 +1,7 @@
 """Drives the service through the Python client that is generated from its OpenAPI document.
 
-Arguments: base URL, API key, and a category's id. Prints what it found as JSON. `petstore_client` is on the
-path only while the test runs this.
+Arguments: base URL, API key, and a category's id. Prints its findings as JSON. `petstore_client` is
+importable only while the test runs this.
 """
 
 import json
@@ -34,7 +34,7 @@ from petstore_client.types import UNSET  # type: ignore[import-not-found]
 
 
 def next_cursor(headers: Any) -> Any:
-    """Return the cursor of the next page, or UNSET on the last one."""
+    """The cursor of the next page, or UNSET on the last one."""
     link = re.search(r'<([^>]*)>; rel="next"', headers.get("Link", ""))
     return parse_qs(urlsplit(link[1]).query)["cursor"][0] if link else UNSET
 
@@ -52,7 +52,7 @@ def every_pet(client: Any, status: Any) -> Iterator[Any]:
 
 
 def count(client: Any, status: Any) -> int:
-    """Return how many pets of a status there are; they come by ascending id."""
+    """How many pets have a status; checks that ids ascend."""
     ids = []
     for pet in every_pet(client, status):
         assert isinstance(pet, Pet)
@@ -63,7 +63,7 @@ def count(client: Any, status: Any) -> int:
 
 
 def create_and_fetch(client: Any, base_url: str, category_id: int) -> int:
-    """Add a pet, fetch it, and ask again with its ETag. Return its id."""
+    """Add a pet, fetch it, and fetch it again with its ETag; its id."""
     body = NewPet(name="Generated Greyhound", category_id=category_id)
     made = create_pet.sync_detailed(client=client, body=body)
     assert made.status_code == 201, made.content
@@ -77,7 +77,7 @@ def create_and_fetch(client: Any, base_url: str, category_id: int) -> int:
 
 
 def order_and_cancel(client: Any, base_url: str, pet_id: int) -> int:
-    """Order the pet, twice with one key, list and fetch the order, and cancel it. Return its id."""
+    """Order the pet, twice with one key, list, fetch and cancel the order; its id."""
     body = NewOrder(pet_id=pet_id)
     made = place_order.sync_detailed(client=client, body=body, idempotency_key=f"order-{pet_id}")
     assert made.status_code == 201, made.content
@@ -99,8 +99,8 @@ def order_and_cancel(client: Any, base_url: str, pet_id: int) -> int:
     return int(order.id)
 
 
-def look(client: Any) -> None:
-    """Fetch the account twice, which costs nothing, and a list in between, which costs one."""
+def fetch_account(client: Any) -> None:
+    """Fetch the account twice, which is free, and a list in between, which costs one."""
     before = get_account.sync(client=client)
     assert before.ban is None
     assert list_categories.sync_detailed(client=client).status_code == 200
@@ -110,7 +110,7 @@ def look(client: Any) -> None:
 
 
 def follow(client: Any, pet_id: int) -> None:
-    """Follow the feed until it tells of the new pet, which takes it a moment."""
+    """Follow the feed until it reports the new pet."""
     cursor, seen, told = UNSET, [], False
     while not told:
         page = list_events.sync_detailed(client=client, limit=100, cursor=cursor)
@@ -122,11 +122,11 @@ def follow(client: Any, pet_id: int) -> None:
     assert seen == sorted(set(seen))
 
 
-def refusals(client: Any, stranger: Any, category_id: int) -> list[str]:
-    """Return status and code of refusals, each read as the typed Error."""
+def rejections(client: Any, anonymous: Any, category_id: int) -> list[str]:
+    """Status and code of rejections, each parsed as the typed Error."""
     errors = [
         create_pet.sync(client=client, body=NewPet(name=" ", category_id=category_id)),
-        list_pets.sync(client=stranger),
+        list_pets.sync(client=anonymous),
         get_pet.sync(-1, client=client),
         place_order.sync(client=client, body=NewOrder(pet_id=-1)),
         get_order.sync(-1, client=client),
@@ -138,14 +138,13 @@ def refusals(client: Any, stranger: Any, category_id: int) -> list[str]:
 
 
 def main(base_url: str, key: str, category_id: int) -> None:
-    """Drive the service."""
     called: set[str] = set()
 
     def note(request: Any) -> None:
         path = request.url.path.removeprefix("/v1")
         called.add(f"{request.method} {re.sub(r'/-?[0-9]+$', '/{id}', path)}")
 
-    # An answer that the document doesn't name raises.
+    # A response that the document doesn't declare raises.
     client = AuthenticatedClient(
         base_url=base_url,
         token=key,
@@ -153,18 +152,18 @@ def main(base_url: str, key: str, category_id: int) -> None:
         timeout=30,
         httpx_args={"event_hooks": {"request": [note]}},
     )
-    stranger = AuthenticatedClient(base_url=base_url, token="psk_live_not_a_key")
+    anonymous = AuthenticatedClient(base_url=base_url, token="psk_live_not_a_key")
     categories = list_categories.sync(client=client)
     assert isinstance(categories, list), categories
     assert category_id in [category.id for category in categories]
     report: dict[str, Any] = {
         "found": {status.value: count(client, status) for status in PetStatus},
-        "refusals": refusals(client, stranger, category_id),
+        "rejections": rejections(client, anonymous, category_id),
         "made": create_and_fetch(client, base_url, category_id),
     }
     report["ordered"] = order_and_cancel(client, base_url, report["made"])
     follow(client, report["made"])
-    look(client)
+    fetch_account(client)
     report["called"] = sorted(called)
     sys.stdout.write(json.dumps(report))
 

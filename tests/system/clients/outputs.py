@@ -1,9 +1,9 @@
-"""Runs the guides' examples, and renews the sample outputs that the guides show beside them.
+"""Runs the guides' examples, and updates the sample outputs that the guides show beside them.
 
     python -m tests.system.clients.outputs
 
 runs every example against a service of its own with demo data, and writes templates/docs/outputs. A file
-that differs only in what varies from run to run stays as it is.
+that differs only in volatile values stays as it is.
 """
 
 import html
@@ -43,20 +43,20 @@ HEADERS = {
     "location",
     "www-authenticate",
     "x-request-id",
-}  # The others are left out.
-RECORD = re.compile(r"\d+ |\[")  # How a line begins that shows one of many things.
+}  # The others are omitted.
+RECORD = re.compile(r"\d+ |\[")  # The prefix of a line that shows one of many rows.
 MOST_RECORDS = 5
 LONG_LIST = 300  # Characters.
 
 
 def fill(service: Service) -> str:
-    """Add the data that the examples show, and return a key."""
+    """Add the data that the examples show; a key."""
     service.manage("seed_demo", "--pets", "300")
     return str(service.issue("Examples", "business")["key"])
 
 
 def copied_from_pages(service: Service) -> dict[str, str]:
-    """Return the examples as a reader copies them from the pages, by file."""
+    """The examples as a reader copies them from the pages, by file."""
     from petstore.site.docs import GUIDES  # Needs Django, which a command sets up first.
 
     found: dict[str, str] = {}
@@ -68,7 +68,7 @@ def copied_from_pages(service: Service) -> dict[str, str]:
 
 
 def prepare(service: Service, name: str, key: str, folder: Path) -> str:
-    """Put into the folder what an example needs there; return the key that it is to use."""
+    """Put the files that an example needs into the folder; the key for it."""
     example = name.partition(".")[0]
     if example in NEED_AN_ORDER:
         return with_an_order(service, name, folder)
@@ -83,7 +83,7 @@ def prepare(service: Service, name: str, key: str, folder: Path) -> str:
 
 
 def with_an_order(service: Service, account: str, folder: Path) -> str:
-    """Return a key of an account that has placed one order; the folder has it as the examples leave it."""
+    """The key of an account that has placed one order, which the folder has as the examples leave it."""
     key = str(service.issue(account)["key"])
     with service.client(key) as client:
         (folder / "order.json").write_text(place_an_order(client).text)
@@ -97,7 +97,7 @@ def place_an_order(client: httpx.Client) -> httpx.Response:
 
 
 def wait_for_event(client: httpx.Client, url: str) -> None:
-    """Return once the feed has an event there: it comes a moment after what it tells of."""
+    """Wait until the feed has an event: it appears shortly after the change."""
     deadline = time.monotonic() + 20
     while not client.get(url).raise_for_status().json():
         assert time.monotonic() < deadline, f"There is nothing at {url}."
@@ -105,10 +105,10 @@ def wait_for_event(client: httpx.Client, url: str) -> None:
 
 
 def run(name: str, code: str, key: str, folder: Path) -> str:
-    """Run an example as a reader does, and return what it prints. It must succeed."""
+    """Run an example, which must succeed, as a reader does; its output."""
     done = attempt(name, code, key, folder)
     assert done.returncode == 0, done.stderr
-    return done.stdout or done.stderr  # Into a pipe, curl also prints its progress there.
+    return done.stdout or done.stderr  # With a pipe, curl also prints its progress there.
 
 
 def attempt(name: str, code: str, key: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -129,7 +129,7 @@ def attempt(name: str, code: str, key: str, folder: Path) -> subprocess.Complete
 
 
 def have_library(name: str, folder: Path) -> None:
-    """Put Node's packages beside the example; skip where Python's package is missing."""
+    """Link Node's packages beside the example; skip if Python's package is missing."""
     library = name.removeprefix("retry_").partition(".")[0]
     if name.endswith(".mjs") and not (folder / "node_modules").exists():
         (folder / "node_modules").symlink_to(npm.install(Path(__file__).parent / "retrying"))
@@ -139,19 +139,19 @@ def have_library(name: str, folder: Path) -> None:
 
 
 def output(name: str) -> Path:
-    """Return the file that has what an example prints, a template like the example."""
+    """The file with the example's output, a template like the example."""
     return DOCS / "outputs" / f"{name}.txt"
 
 
 def as_shown(printed: str, service: Service) -> str:
-    """Return what an example printed as a template of a page, where "…" stands for what is left out."""
+    """An example's output as a page's template, where "…" stands for omissions."""
     responses = re.split(r"(?=HTTP/1\.1 )", printed)
     text = "\n\n".join("\n".join(shortened(response)) for response in responses if response)
     return text.replace(f"{service.url}/v1", "{{ base_url }}").replace(service.url, "{{ site }}") + "\n"
 
 
 def shortened(response: str) -> Iterator[str]:
-    """Yield lines: of the headers those in HEADERS, and the beginnings of long lists."""
+    """Yield lines: of the headers those in HEADERS, and the start of long lists."""
     body = response
     if response.startswith("HTTP/"):
         head, _, body = response.partition("\n\n")
@@ -173,7 +173,7 @@ def shortened(response: str) -> Iterator[str]:
 
 
 def shape(text: str) -> str:
-    """Return the text without what varies from run to run."""
+    """The text without volatile values."""
     from inventory.management.commands.seed_demo import NAMES as PETS  # Needs Django, as above.
 
     varies = {
@@ -190,7 +190,7 @@ def shape(text: str) -> str:
 
 
 def main() -> None:
-    """Renew the files. Which could not be run, for want of a program or package, is printed."""
+    """Update the files, and name the examples that lack a program or package."""
     os.environ |= environment.FIXED | {"DJANGO_SETTINGS_MODULE": "petstore.settings"}
     django.setup()
     logging.getLogger("httpx").setLevel(logging.WARNING)  # It would log every request.

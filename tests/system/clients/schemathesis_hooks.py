@@ -1,7 +1,8 @@
-"""What the OpenAPI document can't say of valid data: which categories, pets, orders and cursors there are.
+"""What the OpenAPI document can't express about valid data: the existing categories, pets, orders and
+cursors.
 
-Schemathesis loads this module. Each hook replaces a value that the document allows by one that also exists;
-a value that the document forbids is left as it is, so that no refusal is hidden.
+Schemathesis loads this module. Each hook replaces a valid value by one that also exists; an invalid value
+is kept, so that no rejection is hidden.
 """
 
 import hashlib
@@ -24,7 +25,7 @@ CURSOR = re.compile(r"[0-9A-Za-z]+\.[\w-]{20,}")
 
 
 class Shop:
-    """What there is in the shop, read through its API."""
+    """The existing rows, read through the API."""
 
     def __init__(self, url: str, key: str) -> None:
         headers = {"Authorization": f"Bearer {key}"}
@@ -46,7 +47,7 @@ shop = Shop(os.environ["SCHEMATHESIS_URL"], os.environ["SCHEMATHESIS_KEY"])
 
 
 def is_int64(value: Any) -> TypeGuard[float]:
-    """Tell whether a value is an integer to JSON Schema and fits into int64."""
+    """Whether a value is an integer to JSON Schema and fits into int64."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     return -(2**63) <= value < 2**63 and value == int(value)
@@ -54,8 +55,8 @@ def is_int64(value: Any) -> TypeGuard[float]:
 
 @schemathesis.hook
 def map_case(context: schemathesis.HookContext, case: Any) -> Any:
-    """Replace what is allowed by what exists."""
-    linked = case.meta.phase.name == TestPhase.STATEFUL  # Its ids come from answers.
+    """Replace valid values by existing ones."""
+    linked = case.meta.phase.name == TestPhase.STATEFUL  # Its ids come from responses.
     if isinstance(case.body, dict):
         case.body = existing(case.body, linked=linked)
     cursor = (case.query or {}).get("cursor")
@@ -64,8 +65,8 @@ def map_case(context: schemathesis.HookContext, case: Any) -> Any:
     if DATE_TIME.fullmatch(str((case.query or {}).get("since"))):
         case.query = case.query | {
             "since": f"{datetime.now(UTC):%Y-%m-%dT%H}:00:00Z"
-        }  # Kept still, so no 410.
-        if "cursor" in case.query:  # It goes with a first call alone, which OpenAPI can't say.
+        }  # Within the retention, so no 410.
+        if "cursor" in case.query:  # Valid only in a first call, which OpenAPI can't express.
             del case.query["since"]
     if not linked:
         case.path_parameters = case.path_parameters and named(case.path_parameters)
@@ -76,22 +77,24 @@ def map_case(context: schemathesis.HookContext, case: Any) -> Any:
 
 @schemathesis.hook
 def before_call(context: schemathesis.HookContext, case: Any, kwargs: dict[str, Any]) -> None:
-    """Name a stateful request once a link has filled in its body, for which map_case is too early."""
+    """Set the key of a stateful request once a link has filled in its body, for which map_case is too
+    early.
+    """
     if case.meta.phase.name == TestPhase.STATEFUL:
         name_request(case)
 
 
 def name_request(case: Any) -> None:
-    """Replace a well-formed Idempotency-Key by one that no other request has."""
+    """Replace a well-formed Idempotency-Key by a unique one."""
     key = (case.headers or {}).get("Idempotency-Key")
     if isinstance(key, str) and IDEMPOTENCY_KEY.fullmatch(key):
-        # A key of each request's own: the same request is replayed, and another is no reuse (422).
+        # A key per request: the same request is replayed, and another is no reuse (422).
         request = f"{key} {case.method} {case.path} {case.body!r}"
         case.headers["Idempotency-Key"] = hashlib.sha256(request.encode(errors="replace")).hexdigest()
 
 
 def named(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Return the parameters, with ids of what exists in place of some."""
+    """The parameters, with existing ids instead of some."""
     chosen = {
         name: choose(shop.ids[name], parameters[name])
         for name in shop.ids.keys() & parameters.keys()
@@ -101,14 +104,14 @@ def named(parameters: dict[str, Any]) -> dict[str, Any]:
 
 
 def names_one(value: Any) -> TypeGuard[float]:
-    """Tell whether an id is to name something. Every second one does; the others stay, for 404."""
+    """Whether an id should exist. Every second one does; the others stay, for 404."""
     return is_int64(value) and value % 2 == 0
 
 
 def existing(body: dict[str, Any], *, linked: bool) -> dict[str, Any]:
-    """Return the body with a category and a pet that exist, and no NUL in members that the service ignores.
+    """The body with an existing category and pet, and without NUL in members that the service ignores.
 
-    A NUL is refused wherever it is; JSON Schema can say so of a declared member only.
+    A NUL is rejected in any member; JSON Schema can express that only for declared ones.
     """
     kept = {
         name: value
@@ -118,28 +121,28 @@ def existing(body: dict[str, Any], *, linked: bool) -> dict[str, Any]:
     if is_int64(value := kept.get("categoryId")):
         kept["categoryId"] = type(value)(choose(shop.categories, value))  # 7.0 stays a float.
     if not linked and names_one(value := kept.get("petId")):
-        kept["petId"] = type(value)(choose(shop.pets, value))  # Whoever comes second gets 409.
+        kept["petId"] = type(value)(choose(shop.pets, value))  # The second buyer gets 409.
     return kept
 
 
 def choose(values: list[Any], number: float) -> Any:
-    """Choose one, the same for the same number: a failure can then be repeated."""
+    """Choose one, the same for the same number, so that a failure is reproducible."""
     return values[int(number) % len(values)]
 
 
 @schemathesis.hook
 def before_load_schema(context: schemathesis.HookContext, raw_schema: dict[str, Any]) -> None:
-    """Let stateful tests follow the pages, and look for each pet and order that they made."""
+    """Let stateful tests follow the pages, and fetch each pet and order that they created."""
     paths = raw_schema["paths"]
-    # OpenAPI has no way to say that a link is inside a header.
+    # OpenAPI can't express that a link is inside a header.
     cursor = "$response.header.Link#regex:[?&]cursor=([^&>]+)"
     for path, name in LISTS:
         next_page = {"operationId": name, "parameters": {"cursor": cursor}}
         paths[path]["get"]["responses"]["200"]["links"] = {"next": next_page}
-    # Schemathesis knows expressions in a body; OpenAPI 3.0 doesn't: see inventory/openapi.py.
+    # Schemathesis supports expressions in a body; OpenAPI 3.0 doesn't: see inventory/openapi.py.
     link = paths["/pets"]["post"]["responses"]["201"]["links"]["placeOrder"]
     link["requestBody"] = link["x-request-body"]
-    # `ensure_resource_availability` looks only where the link gives every parameter.
+    # `ensure_resource_availability` checks only links that give every parameter.
     for path, link in (("/pets", "getPet"), ("/store/orders", "getOrder")):
         links = paths[path]["post"]["responses"]["201"]["links"]
         links[link]["parameters"]["header.If-None-Match"] = '"none"'

@@ -1,4 +1,4 @@
-"""Every example of the documentation runs as it stands on its page, in production and in staging."""
+"""Every example of the documentation runs as shown on its page, in production and in staging."""
 
 import json
 import re
@@ -48,7 +48,7 @@ RENEW = (
 def deployment(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Service]:
-    """Each kind of deployment in turn, outside CI production unless a test says more."""
+    """A deployment of each environment; outside CI only production, unless a test says otherwise."""
     with live_service(tmp_path_factory.mktemp(request.param), workers=1, **KINDS[request.param]) as service:
         yield service
 
@@ -71,7 +71,7 @@ def test_every_example_is_run(deployment: Service, examples: dict[str, str]) -> 
     assert sorted(examples) == NAMES == sorted(path.stem for path in output("").parent.iterdir())
 
 
-# Each kind of deployment by itself: going to and fro would fill both again and again.
+# Grouped by environment: alternating would fill both deployments repeatedly.
 @pytest.mark.parametrize("deployment", ["production"], indirect=True, scope="module")
 @pytest.mark.parametrize("name", NAMES)
 def test_example_does_what_its_page_says(
@@ -82,7 +82,7 @@ def test_example_does_what_its_page_says(
 
 @pytest.mark.parametrize("deployment", ["staging"], indirect=True, scope="module")
 @pytest.mark.parametrize("name", some(NAMES, 4))
-def test_example_does_so_in_staging(
+def test_example_does_what_its_page_says_in_staging(
     deployment: Service, examples: dict[str, str], key: str, tmp_path: Path, name: str
 ) -> None:
     check_example(deployment, examples, key, tmp_path, name)
@@ -91,7 +91,7 @@ def test_example_does_so_in_staging(
 def check_example(
     deployment: Service, examples: dict[str, str], key: str, tmp_path: Path, name: str
 ) -> None:
-    """Run an example, and compare what it prints with the page."""
+    """Run an example, and compare its output with the page."""
     printed = run(name, examples[name], prepare(deployment, name, key, tmp_path), tmp_path)
     check_output(name, printed, deployment)
 
@@ -101,7 +101,7 @@ def check_output(name: str, printed: str, deployment: Service) -> None:
 
 
 @pytest.mark.parametrize("suffix", RUN)
-def test_example_cancels_the_order_that_was_placed_and_no_other(
+def test_example_cancels_only_the_order_that_was_placed(
     deployment: Service, examples: dict[str, str], tmp_path: Path, suffix: str
 ) -> None:
     key = with_an_order(deployment, f"Cancels its own {suffix}", tmp_path)
@@ -124,7 +124,7 @@ def test_example_says_that_there_is_nothing_to_cancel(
 
 
 @pytest.mark.parametrize("name", ["place_order.py", "pagination.sh", "events.sh"])
-def test_example_shows_what_the_service_says_of_a_wrong_key(
+def test_example_shows_the_error_of_an_invalid_key(
     deployment: Service, examples: dict[str, str], tmp_path: Path, name: str
 ) -> None:
     done = attempt(name, examples[name], "wrong", tmp_path)
@@ -147,7 +147,7 @@ def test_example_of_pagination_reads_every_page(
 
 
 @pytest.mark.parametrize("name", ["events.py", "events.mjs", "events.sh"])
-def test_example_of_events_goes_on_where_it_stopped(
+def test_example_of_events_continues_where_it_stopped(
     deployment: Service, examples: dict[str, str], tmp_path: Path, name: str
 ) -> None:
     key = with_an_order(deployment, f"Restarted {name}", tmp_path)
@@ -163,7 +163,7 @@ def test_example_of_events_goes_on_where_it_stopped(
 
 
 @pytest.mark.parametrize("name", ["events.py", "events.mjs", "events.sh"])
-def test_example_of_events_takes_the_address_of_a_304(
+def test_example_of_events_stores_the_link_of_a_304(
     deployment: Service, examples: dict[str, str], key: str, tmp_path: Path, name: str
 ) -> None:
     place = tmp_path / "events.next"
@@ -179,12 +179,12 @@ def test_example_of_events_takes_the_address_of_a_304(
 
 
 def ids_of_events(printed: str) -> list[int]:
-    """Return the ids of events in what an example printed."""
+    """The ids of events in an example's output."""
     return [int(found) for found in re.findall(r'(?:^|{"id":)(\d+)(?: |,"type")', printed, re.MULTILINE)]
 
 
 def whole_feed(client: httpx.Client) -> list[int]:
-    """Return the ids of all events up to now."""
+    """The ids of all events up to now."""
     found: list[int] = []
     url = "/events?limit=100"
     while events := (response := client.get(url).raise_for_status()).json():
@@ -194,7 +194,7 @@ def whole_feed(client: httpx.Client) -> list[int]:
 
 
 class Proxy:
-    """Stands before a service, and treats the first requests as a test says."""
+    """A proxy in front of a service, which handles the first requests as a test says."""
 
     def __init__(self, service: Service) -> None:
         self.service = service
@@ -205,7 +205,7 @@ class Proxy:
 
 
 def refuse(handler: BaseHTTPRequestHandler, _: httpx.Response, seconds: int = 2) -> None:
-    """Answer as the service does when a limit is used up."""
+    """Respond as the service does when a limit is used up."""
     body = json.dumps(
         {"code": "a_limit", "message": f"Try again in {seconds} seconds.", "status": 429}
     ).encode()
@@ -218,17 +218,17 @@ def refuse(handler: BaseHTTPRequestHandler, _: httpx.Response, seconds: int = 2)
 
 
 def sell_nothing(handler: BaseHTTPRequestHandler, response: httpx.Response) -> None:
-    """Answer as the service does when no pet is for sale."""
+    """Respond as the service does when no pet is for sale."""
     pass_on(handler, httpx.Response(response.status_code, json=[]))
 
 
 def break_off(handler: BaseHTTPRequestHandler, _: httpx.Response) -> None:
-    """Close the connection although the request was done."""
+    """Close the connection although the request was carried out."""
     handler.close_connection = True
 
 
 def pass_on(handler: BaseHTTPRequestHandler, response: httpx.Response) -> None:
-    """Answer as the service did."""
+    """Forward the service's response."""
     handler.send_response(response.status_code)
     for name, value in response.headers.items():
         if name not in {"transfer-encoding", "connection", "date", "server"}:
@@ -239,7 +239,7 @@ def pass_on(handler: BaseHTTPRequestHandler, response: httpx.Response) -> None:
 
 @contextmanager
 def proxy(service: Service) -> Iterator[Proxy]:
-    """Yield a proxy that listens."""
+    """Yield a listening proxy."""
     made = Proxy(service)
 
     class Handler(BaseHTTPRequestHandler):
@@ -255,7 +255,7 @@ def proxy(service: Service) -> Iterator[Proxy]:
         do_GET = do_POST = answer
 
         def log_message(self, *args: Any) -> None:
-            """Say nothing."""
+            pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     made.url = f"http://127.0.0.1:{server.server_port}"
@@ -269,7 +269,7 @@ def proxy(service: Service) -> Iterator[Proxy]:
         server.server_close()
 
 
-def test_example_of_backoff_never_comes_before_retry_after(
+def test_example_of_backoff_never_retries_before_retry_after(
     deployment: Service, examples: dict[str, str], key: str, tmp_path: Path
 ) -> None:
     with proxy(deployment) as before:
@@ -279,11 +279,11 @@ def test_example_of_backoff_never_comes_before_retry_after(
         )
     first, second = before.arrivals
     assert second - first >= 2
-    check_output("backoff.sh", printed[printed.index("[") :], deployment)  # Before it comes the Error.
+    check_output("backoff.sh", printed[printed.index("[") :], deployment)  # The Error precedes it.
 
 
 @pytest.mark.parametrize("name", ["backoff.py", "backoff.mjs"])
-def test_example_of_backoff_shares_one_wait_among_its_parallel_requests(
+def test_example_of_backoff_shares_one_wait_among_concurrent_requests(
     deployment: Service, examples: dict[str, str], key: str, tmp_path: Path, name: str
 ) -> None:
     refused: list[float] = []
@@ -298,13 +298,13 @@ def test_example_of_backoff_shares_one_wait_among_its_parallel_requests(
     check_output(name, printed, deployment)
     assert len(before.arrivals) == 11
     during = [at for at in before.arrivals if refused[0] < at < refused[0] + 2]
-    assert len(during) < 4  # What the other three had in flight.
+    assert len(during) < 4  # Requests that the other three had in flight.
 
 
 @pytest.mark.parametrize(
     "name", [name for name in NAMES if name.startswith(("backoff", "retries", "retry_"))]
 )
-def test_example_gives_up_on_a_wait_of_hours_at_once_and_says_when_to_come_again(
+def test_example_gives_up_on_a_wait_of_hours_at_once_and_says_when_to_retry(
     deployment: Service, examples: dict[str, str], key: str, tmp_path: Path, name: str
 ) -> None:
     with proxy(deployment) as before:
@@ -361,7 +361,7 @@ def test_example_of_retries_places_one_order_though_the_connection_breaks(
 
 
 @pytest.mark.parametrize("name", WITH_A_LIBRARY)
-def test_client_with_a_library_waits_as_told_and_places_one_order(
+def test_client_with_a_library_obeys_retry_after_and_places_one_order(
     deployment: Service, examples: dict[str, str], tmp_path: Path, name: str
 ) -> None:
     key = str(deployment.issue(f"Orders once {name}")["key"])

@@ -1,7 +1,7 @@
-"""Clients generated from /openapi.json, as our users make them, work against the running service.
+"""Clients generated from /openapi.json, as users generate them, work against the running service.
 
-E2E_PETS says how many pets there are to list, 1,000 by default. With DATABASE_URL naming a PostgreSQL,
-E2E_PETS=100000 is a real shop's size.
+E2E_PETS is the number of pets to list, 1,000 by default. With DATABASE_URL naming a PostgreSQL,
+E2E_PETS=100000 is a realistic size.
 """
 
 import json
@@ -55,7 +55,6 @@ def document(shop: Service, tmp_path: Path) -> Path:
 
 
 def run(*command: str | Path, cwd: Path, **environment: str) -> str:
-    """Run a program and return what it prints."""
     done = subprocess.run(
         command, cwd=cwd, env=os.environ | environment, timeout=SECONDS,
         capture_output=True, text=True, check=False,
@@ -65,7 +64,7 @@ def run(*command: str | Path, cwd: Path, **environment: str) -> str:
 
 
 def every_operation(shop: Service) -> list[str]:
-    """Return method and path of every operation that the served document has."""
+    """Method and path of every operation in the served document."""
     paths = httpx.get(f"{shop.url}/openapi.json").raise_for_status().json()["paths"]
     return sorted(
         f"{method.upper()} {re.sub(r'{[a-zA-Z]+}', '{id}', path)}"
@@ -75,7 +74,7 @@ def every_operation(shop: Service) -> list[str]:
 
 
 def drive(shop: Service, *command: str | Path, cwd: Path, **environment: str) -> None:
-    """Run a drive and compare what it found through the API with what the database holds."""
+    """Run a driver and compare its findings with the database."""
     expected, category_id = json.loads(shop.manage("shell", "--no-imports", "-c", COUNT))
     arguments = (f"{shop.url}/v1", shop.roomy_key("Generated Clients"), str(category_id))
     start = time.monotonic()
@@ -84,7 +83,7 @@ def drive(shop: Service, *command: str | Path, cwd: Path, **environment: str) ->
     assert report["found"] == expected
     assert sum(expected.values()) >= PETS
     assert report["called"] == every_operation(shop)
-    assert report["refusals"] == [
+    assert report["rejections"] == [
         "400 invalid_field",
         "401 invalid_api_key",
         "404 pet_not_found",
@@ -99,7 +98,7 @@ def drive(shop: Service, *command: str | Path, cwd: Path, **environment: str) ->
 def test_python_client_lists_creates_fetches_orders_and_cancels(
     shop: Service, document: Path, tmp_path: Path
 ) -> None:
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])  # Where ruff is.
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])  # For ruff.
     run(
         Path(sys.executable).with_name("openapi-python-client"), "generate", "--path", document,
         "--meta", "none", "--output-path", tmp_path / "petstore_client", "--fail-on-warning",
@@ -116,7 +115,7 @@ def test_typescript_client_compiles_strictly_lists_creates_fetches_orders_and_ca
         shutil.copy(TYPESCRIPT / name, tmp_path)
     (tmp_path / "node_modules").symlink_to(packages)
     tools = packages / ".bin"
-    # Not schema.d.ts: the compiler skips declarations, of libraries, which take it most of its time.
+    # Not schema.d.ts: the compiler skips declarations, since those of libraries take most of its time.
     run(tools / "openapi-typescript", document, "--output", tmp_path / "schema.ts", cwd=tmp_path)
     run(tools / "tsc", cwd=tmp_path)
     drive(shop, "node", tmp_path / "out" / "drive.js", cwd=tmp_path)

@@ -1,9 +1,10 @@
-"""Schemathesis, with all its checks but one, finds nothing that contradicts the OpenAPI document.
+"""Schemathesis, with all its checks but one, finds no contradiction of the OpenAPI document.
 
-The one is `use_after_free`: it wants 404 for what was deleted, and DELETE cancels an order, which stays.
+The exception is `use_after_free`: it expects 404 for deleted resources, but DELETE cancels an order, which
+remains.
 
 SCHEMATHESIS_EXAMPLES is the number of random requests for each operation and phase; SCHEMATHESIS_SEED
-chooses others. Without them each run sends the same requests.
+chooses others. By default each run sends the same requests.
 """
 
 import os
@@ -20,7 +21,7 @@ from tests.support.thorough import times
 EXAMPLES = int(os.environ.get("SCHEMATHESIS_EXAMPLES") or times(50, 10))
 SEED = os.environ.get("SCHEMATHESIS_SEED", "1")
 
-# Orders in every status, for the account: a client can make placed and cancelled ones only.
+# Orders of the account in every status: clients can only place and cancel.
 ORDERS = """
 from accounts.models import Account
 from inventory.models import Order, Pet, PetStatus
@@ -60,7 +61,7 @@ def test_schemathesis_finds_nothing(service: Service) -> None:
     )  # fmt: skip
     sys.stdout.write(done.stdout)
     assert done.returncode == 0, done.stdout + done.stderr
-    # It also ends well when it had nothing to do.
+    # It also succeeds when it had nothing to do.
     document = httpx.get(f"{service.url}/openapi.json").json()
     operations = sum(len(path) for path in document["paths"].values())
     assert f"Tested: {operations}\n" in done.stdout

@@ -1,4 +1,4 @@
-"""Spectral, with its ruleset for OpenAPI, finds nothing to say about the document."""
+"""Spectral, with its ruleset for OpenAPI, reports nothing about the document."""
 
 import json
 import subprocess
@@ -24,6 +24,6 @@ def test_spectral_finds_a_mistake_and_nothing_else_of_any_severity(tmp_path: Pat
         ],
         cwd=tmp_path, capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert done.returncode == 1, done.stderr  # There is a finding: the mistake.
+    assert done.returncode == 1, done.stderr  # The only finding is the planted mistake.
     found = [(Path(one["source"]).name, one["code"]) for one in json.loads(done.stdout)]
     assert found == [(mistaken.name, "operation-operationId-unique")], done.stdout

@@ -1,1 +1,1 @@
-"""Hostile requests: what no client should send, and a service that stands it."""
+"""Hostile requests, and a service that withstands them."""

@@ -1,7 +1,7 @@
-"""Requests that no client library would send: what HTTP forbids, what parsers differ about, and noise.
+"""Requests that no client library sends: invalid HTTP, input that parsers interpret differently, and noise.
 
-Each attack is a function of a random source and a key; the same seed makes the same bytes. What they aim at
-is in RFC 9112 section 11 (smuggling, splitting) and in RFC 9110 section 17.
+Each attack is a function of a random source and a key; the same seed makes the same bytes. For their
+targets see RFC 9112 section 11 (smuggling, splitting) and RFC 9110 section 17.
 """
 
 import json
@@ -63,7 +63,6 @@ ODD_HEADERS = [
 def head(
     method: str, target: str | bytes, *headers: bytes, key: str = "", version: str = "HTTP/1.1"
 ) -> bytes:
-    """Return a request's head."""
     raw = target if isinstance(target, bytes) else target.encode("latin-1", "replace")
     lines = [method.encode() + b" " + raw + b" " + version.encode(), b"Host: localhost", *headers]
     if key:
@@ -72,12 +71,11 @@ def head(
 
 
 def noise(choose: Random, most: int = 400) -> bytes:
-    """Return random bytes."""
     return choose.randbytes(choose.randint(1, most))
 
 
 def odd_request_line(choose: Random, key: str) -> bytes:
-    """Return a request whose first line is none, or one of another protocol."""
+    """A request with an invalid request line, or one of another protocol."""
     path = choose.choice(PATHS)
     lines = [
         f"GET {path}", f"GET  {path} HTTP/1.1", f"GET\t{path}\tHTTP/1.1", f"get {path} HTTP/1.1",
@@ -97,7 +95,7 @@ def odd_request_line(choose: Random, key: str) -> bytes:
 
 
 def odd_target(choose: Random, key: str) -> bytes:
-    """Return a request for something that is not there, or not a text."""
+    """A request for an unknown or non-text target."""
     path, odd = choose.choice(PATHS).partition("?")[0], choose.choice(ODD_TEXTS)
     target = choose.choice(
         [f"{path}/{odd}", f"{path}?{choose.choice(NAMES)}={odd}", f"{path}?{odd}", f"/{odd}{path}"]
@@ -106,7 +104,7 @@ def odd_target(choose: Random, key: str) -> bytes:
 
 
 def odd_headers(choose: Random, key: str) -> bytes:
-    """Return a request with headers that are wrong, or too many."""
+    """A request with invalid or too many headers."""
     chosen = choose.sample(ODD_HEADERS, choose.randint(1, 3))
     if choose.random() < 0.1:
         chosen += [
@@ -119,7 +117,7 @@ def odd_headers(choose: Random, key: str) -> bytes:
 
 
 def odd_chunks(choose: Random, key: str) -> bytes:
-    """Return a request whose chunked body is none."""
+    """A request with an invalid chunked body."""
     sizes = [
         b"5", b"0", b"-1", b"ffffffffffffffff", b"fffffffffffffffff", b"0x5", b"5;ext=1",
         b"5;" + b"e" * 5_000, b"g", b"", b" 5", b"5 ",
@@ -138,7 +136,7 @@ def odd_chunks(choose: Random, key: str) -> bytes:
 
 
 def smuggled(choose: Random, key: str) -> bytes:
-    """Return one request that two parsers would take for two: Content-Length beside Transfer-Encoding."""
+    """A request that two parsers split differently: Content-Length beside Transfer-Encoding."""
     inner = head("GET", "/v1/smuggled", key=key)
     lengths = [b"Content-Length: %d" % choose.choice([0, 4, 6, len(inner)]), b"Transfer-Encoding: chunked"]
     choose.shuffle(lengths)
@@ -146,13 +144,13 @@ def smuggled(choose: Random, key: str) -> bytes:
 
 
 def pipelined(choose: Random, key: str) -> bytes:
-    """Return many requests in one write; the last ones may be noise."""
+    """Many requests in one write; the last ones may be noise."""
     one = head("GET", choose.choice(PATHS), key=key).replace(b"Connection: close\r\n", b"")
     return one * choose.randint(2, 30) + choose.choice([b"", noise(choose), head("GET", "/healthz")])
 
 
 def other_protocol(choose: Random, key: str) -> bytes:
-    """Return noise, or the start of another protocol."""
+    """Noise, or the start of another protocol."""
     hello = b"\x16\x03\x01" + struct.pack(">H", 200) + b"\x01\x00\x00\xc4\x03\x03" + choose.randbytes(194)
     settings = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + choose.choice([b"\0\0\0\x04\0\0\0\0\0", noise(choose)])
     others = [b"\r\n" * 500, b"*1\r\n$4\r\nPING\r\n", b"SSH-2.0-x\r\n", b"\0" * 1_000]
@@ -160,7 +158,7 @@ def other_protocol(choose: Random, key: str) -> bytes:
 
 
 def odd_json(choose: Random, key: str) -> bytes:
-    """Return a well-formed request with a hostile body."""
+    """A well-formed request with a hostile body."""
     text = choose.choice(ODD_TEXTS)
     values = [text, choose.randint(-(2**70), 2**70), None, True, 1.5, [], {}, [[]], text * 20]
     body = json.dumps(
@@ -187,7 +185,7 @@ def odd_json(choose: Random, key: str) -> bytes:
 
 
 def odd_form(choose: Random, key: str) -> bytes:
-    """Return a form for the back office's sign-in that no browser sends."""
+    """A form for the back office's sign-in that no browser sends."""
     boundary = b'--x\r\nContent-Disposition: form-data; name="username"' + choose.choice(
         [b"", b'; filename="\0"', b"; filename*=utf-8''%ff"]
     )
@@ -209,7 +207,7 @@ def odd_form(choose: Random, key: str) -> bytes:
 
 
 def odd_key(choose: Random, key: str) -> bytes:
-    """Return a request with a key that is nearly right: mistyped, cut, doubled, or of nobody."""
+    """A request with an almost valid key: mistyped, truncated, doubled, or unknown."""
     place = choose.randrange(len(key))
     mistyped = key[:place] + "x" + key[place + 1 :]
     keys = [
@@ -220,7 +218,7 @@ def odd_key(choose: Random, key: str) -> bytes:
 
 
 def mutated(choose: Random, key: str) -> bytes:
-    """Return another attack, with bytes changed, cut out, or doubled."""
+    """Another attack, with bytes changed, removed or doubled."""
     data = bytearray(choose.choice(PLAIN)(choose, key))
     for _ in range(choose.randint(1, 8)):
         place = choose.randrange(len(data) or 1)

@@ -1,4 +1,4 @@
-"""Services for clients that mean no good, or are slow."""
+"""Services for hostile or slow clients."""
 
 import os
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ MODES = ["threads"] if os.environ["DATABASE_URL"].startswith("sqlite") else ["lo
 def impatient_service(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, redis: RedisServer
 ) -> Iterator[Service]:
-    """The service on one worker, which gives clients the CLIENT_SECONDS of the test's module."""
+    """The service on one worker, with the CLIENT_SECONDS of the test's module."""
     environment = {
         "REDIS_URL": redis.url,
         "SERVE_MODE": request.param,

@@ -1,4 +1,4 @@
-"""Sends attacks over sockets, while slow clients hold connections, and watches that others are served."""
+"""Sends attacks over sockets, while slow clients hold connections, and checks that others are served."""
 
 import asyncio
 import re
@@ -11,26 +11,26 @@ from random import Random
 from tests.system.hostile.attacks import ATTACKS
 
 CONNECTIONS = 48
-QUIET_SECONDS = 1.0  # After so long without a byte an answer is taken as complete, or as never to come.
-HANG_SECONDS = 10.0  # So long a connection may stay open once its client has nothing more to say.
+QUIET_SECONDS = 1.0  # After this silence a response counts as complete, or as absent.
+HANG_SECONDS = 10.0  # How long a connection may stay open once its client has finished.
 WATCH_EVERY = 0.25
-WATCH_SECONDS = 5.0  # So long a well-behaved client may wait.
+WATCH_SECONDS = 5.0  # How long a well-behaved client may wait.
 MOST_READ = 4_000_000
 STATUS = re.compile(rb"(?:\A|\r\n\r\n|[\]}>])HTTP/1\.[01] (\d{3}) ")
 
 
 @dataclass
 class Findings:
-    """What became of the requests."""
+    """The outcomes of the requests."""
 
     sent: int = 0
     statuses: Counter[int] = field(default_factory=Counter)
-    unanswered: int = 0  # Closed without a word, as garbage deserves.
+    unanswered: int = 0  # Closed without a response, which is fine for garbage.
     failures: list[bytes] = field(default_factory=list)  # The first requests that led to a 5xx.
     hangs: list[bytes] = field(default_factory=list)
     watched: int = 0
     slowest_watched: float = 0.0  # Seconds.
-    not_served: list[str] = field(default_factory=list)  # What a well-behaved client got instead of 200.
+    not_served: list[str] = field(default_factory=list)  # What well-behaved clients got instead of 200.
 
 
 class Attacker:
@@ -45,7 +45,7 @@ class Attacker:
         self._left = requests
 
     async def run(self) -> Findings:
-        """Send all; return what was found."""
+        """Send all; the findings."""
         background = [asyncio.create_task(self._watch())]
         background += [asyncio.create_task(self._be_slow(number)) for number in range(self.slow)]
         await asyncio.gather(*(self._attack() for _ in range(CONNECTIONS)))
@@ -69,14 +69,14 @@ class Attacker:
                 self.findings.hangs = [*self.findings.hangs, request][:20]
 
     async def _exchange(self, request: bytes) -> tuple[bytes, bool]:
-        """Send the bytes; return the answer, and whether the server kept a connection that was done."""
+        """Send the bytes; the response, and whether the server left a finished connection open."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         answer = b""
         try:
             with suppress(TimeoutError, ConnectionError):
                 async with asyncio.timeout(HANG_SECONDS):
                     writer.write(request)
-                    await writer.drain()  # A server that has answered need not read the rest.
+                    await writer.drain()  # A server that has responded need not read the rest.
             answer, ended = await read(reader, QUIET_SECONDS)
             if not ended:
                 with suppress(OSError):
@@ -90,7 +90,7 @@ class Attacker:
                 await writer.wait_closed()
 
     async def _be_slow(self, number: int) -> None:
-        """Hold connections: a head, a body, or an answer, byte after byte."""
+        """Hold connections with a head, a body, or a response, byte after byte."""
         post = b"POST /v1/pets HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
         secret = b"Authorization: Bearer " + self.key.encode() + b"\r\n"
         starts = [
@@ -117,7 +117,7 @@ class Attacker:
             await asyncio.sleep(0.05)
 
     async def _watch(self) -> None:
-        """Be a client that behaves, on a connection of its own each time."""
+        """A well-behaved client, with a new connection each time."""
         request = "GET /v1/pets?limit=1 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
         request += f"Authorization: Bearer {self.key}\r\n\r\n"
         while True:
@@ -140,7 +140,7 @@ class Attacker:
 
 
 async def read(reader: asyncio.StreamReader, quiet: float) -> tuple[bytes, bool]:
-    """Return what comes until the end, or until so many quiet seconds; and whether the end came."""
+    """The bytes until the end, or until this many seconds of silence; and whether the end came."""
     answer = b""
     try:
         while len(answer) < MOST_READ:

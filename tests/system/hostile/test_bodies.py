@@ -1,4 +1,4 @@
-"""What becomes of bodies that don't arrive whole, in time, or at a size that anybody needs."""
+"""Bodies that don't arrive completely, in time, or at a reasonable size."""
 
 import json
 import re
@@ -22,7 +22,7 @@ STAFF = """
 from django.contrib.auth.models import User
 User.objects.create_superuser({!r}, password="a-long-one")
 """
-HOLDERS = 300  # 19 MiB: more than a worker keeps of bodies that are coming.
+HOLDERS = 300  # 19 MiB: more than a worker's budget for bodies in transit.
 
 
 @pytest.fixture(scope="module")
@@ -36,14 +36,13 @@ def key(service: Service) -> str:
 
 
 def head(path: str, framing: str, key: str = "", method: str = "POST", more: str = "") -> bytes:
-    """Return the head of a request with a JSON body."""
+    """The head of a request with a JSON body."""
     bearer = f"Authorization: Bearer {key}\r\n" if key else ""
     lines = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     return f"{lines}{bearer}{more}{framing}\r\n\r\n".encode()
 
 
 def names(service: Service, key: str) -> set[str]:
-    """Return the names of all pets."""
     with service.client(key) as client:
         return {pet["name"] for pet in client.get("/pets?limit=100").json()}
 
@@ -60,7 +59,7 @@ CUTS = {
 
 
 @pytest.mark.parametrize("cut", CUTS)
-def test_body_that_does_not_arrive_whole_is_not_carried_out(service: Service, key: str, cut: str) -> None:
+def test_incomplete_body_is_not_carried_out(service: Service, key: str, cut: str) -> None:
     framing, form = CUTS[cut]
     name = re.sub("[^A-Za-z]", "", cut).encode()
     size = len(PET % name)
@@ -75,7 +74,7 @@ def test_body_that_does_not_arrive_whole_is_not_carried_out(service: Service, ke
 
 
 @pytest.mark.parametrize("framing", ["Content-Length: 34", "Transfer-Encoding: chunked"])
-def test_whole_body_is_carried_out(service: Service, key: str, framing: str) -> None:
+def test_complete_body_is_carried_out(service: Service, key: str, framing: str) -> None:
     body = PET % (b"Whole%d" % len(framing))
     whole = b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body) if "chunked" in framing else body
     framing = framing if "chunked" in framing else f"Content-Length: {len(body)}"
@@ -86,7 +85,7 @@ def test_whole_body_is_carried_out(service: Service, key: str, framing: str) -> 
 
 
 @pytest.mark.parametrize("framing", ["Content-Length: 500", "Transfer-Encoding: chunked"])
-def test_form_that_does_not_arrive_whole_is_not_taken(service: Service, framing: str) -> None:
+def test_incomplete_form_is_not_processed(service: Service, framing: str) -> None:
     with connect(service, head("/admin/login/", framing), b"5\r\na=b&c\r\n") as connection:
         connection.shutdown(socket.SHUT_WR)
         assert parsed(rest(connection))[0] == 400
@@ -105,7 +104,7 @@ LATE = [
 ]
 
 
-def test_body_that_does_not_come_in_time_is_the_contracts_408(service: Service, key: str) -> None:
+def test_late_body_is_the_contracts_408(service: Service, key: str) -> None:
     with ExitStack() as stack:
         late = []
         for number, (path, framing) in enumerate(LATE):
@@ -128,7 +127,7 @@ def test_body_that_does_not_come_in_time_is_the_contracts_408(service: Service, 
     wait_until(are_logged)
 
 
-def test_key_comes_before_the_body_is_waited_for(service: Service) -> None:
+def test_key_is_checked_before_the_body_is_awaited(service: Service) -> None:
     for framing in ("Content-Length: 60000", "Transfer-Encoding: chunked"):
         with connect(service, head("/v1/pets", framing)) as connection:
             connection.settimeout(CLIENT_SECONDS / 2)
@@ -137,7 +136,7 @@ def test_key_comes_before_the_body_is_waited_for(service: Service) -> None:
             assert "x-ratelimit-limit" in headers
 
 
-def test_client_that_is_refused_early_may_send_its_body_and_go_on(service: Service, key: str) -> None:
+def test_client_rejected_early_may_send_its_body_and_continue(service: Service, key: str) -> None:
     body = b" " * 60_000
     with connect(service, head("/v1/pets", f"Content-Length: {len(body)}"), body) as connection:
         assert parsed(connection.recv(65_536))[0] == 401
@@ -145,7 +144,7 @@ def test_client_that_is_refused_early_may_send_its_body_and_go_on(service: Servi
         assert parsed(rest(connection))[0] == 200
 
 
-def test_client_that_is_refused_may_send_a_small_body_late_and_go_on(service: Service, key: str) -> None:
+def test_rejected_client_may_send_a_small_body_late_and_continue(service: Service, key: str) -> None:
     with connect(service, head("/v1/pets", "Content-Length: 2")) as connection:
         assert select([connection], [], [], 0.5)[0] == []
         connection.sendall(b"{}")
@@ -155,12 +154,12 @@ def test_client_that_is_refused_may_send_a_small_body_late_and_go_on(service: Se
 
 
 @pytest.mark.parametrize("who", ["somebody", "nobody"])
-def test_small_bodies_that_do_not_come_hold_nobody_up(service: Service, key: str, who: str) -> None:
+def test_missing_small_bodies_delay_no_other_request(service: Service, key: str, who: str) -> None:
     pet = PET % b"Late"
     sender = key if who == "somebody" else ""
     request = head("/v1/pets", f"Content-Length: {len(pet)}", sender, more="Connection: close\r\n")
     with ExitStack() as stack:
-        # More than a worker serves at once.
+        # More than a worker serves concurrently.
         holders = [stack.enter_context(connect(service, request, pet[:1])) for _ in range(600)]
         with service.client(key) as client:
             assert client.get("/pets?limit=1").status_code == 200
@@ -168,11 +167,11 @@ def test_small_bodies_that_do_not_come_hold_nobody_up(service: Service, key: str
         for holder in holders:
             holder.sendall(pet[1:])
         answers = {parsed(rest(holder))[0] for holder in holders}
-    # All at once they are too many again.
+    # Together they are too many again.
     assert answers <= {503} | ({201} if who == "somebody" else {401, 429})
 
 
-def test_honest_body_passes_while_others_are_held_back(service: Service, key: str) -> None:
+def test_prompt_body_is_served_while_others_stall(service: Service, key: str) -> None:
     part = head("/v1/pets", "Content-Length: 65536", key) + b" " * 65_000
     with ExitStack() as stack:
         for _ in range(HOLDERS):
@@ -183,8 +182,8 @@ def test_honest_body_passes_while_others_are_held_back(service: Service, key: st
         assert sent.status_code == 201
 
 
-def test_anonymous_forms_take_no_room_from_others(service: Service, key: str) -> None:
-    """They begin in great number while the honest body is coming."""
+def test_anonymous_forms_take_no_budget_from_others(service: Service, key: str) -> None:
+    """Many of them start while the prompt body is arriving."""
     form = head("/admin/login/", "Content-Length: 65000") + b"x" * 64_000
     pet = b" " * 5_000 + b'{"name": "Halves", "categoryId": 1}'
     framing = f"Content-Length: {len(pet)}"
@@ -194,13 +193,13 @@ def test_anonymous_forms_take_no_room_from_others(service: Service, key: str) ->
         )
         for _ in range(HOLDERS):
             stack.enter_context(connect(service, form))
-        assert select([honest], [], [], 0.5)[0] == []  # Nobody has given it up.
+        assert select([honest], [], [], 0.5)[0] == []  # It has not been aborted.
         honest.sendall(pet[2_000:])
         assert parsed(rest(honest))[0] == 201
 
 
 def burst(service: Service, request: bytes) -> tuple[float, list[int]]:
-    """Send it often, the last bytes when all have begun; return the seconds it took, and the statuses."""
+    """Send it many times, the last bytes once all have started; the seconds taken, and the statuses."""
     with ExitStack() as stack:
         connections = [stack.enter_context(connect(service)) for _ in range(HOLDERS // 2)]
         began = time.monotonic()
@@ -211,19 +210,19 @@ def burst(service: Service, request: bytes) -> tuple[float, list[int]]:
         return took, [parsed(rest(connection))[0] for connection in connections]
 
 
-def test_many_bodies_at_once_are_all_taken(service: Service, key: str) -> None:
-    """More than there is room for, and none of their clients is slow."""
+def test_many_concurrent_bodies_are_all_accepted(service: Service, key: str) -> None:
+    """They exceed the budget, but none of their clients is slow."""
     pet = b" " * 65_000 + b'{"name": "Burst", "categoryId": 1}'
     request = head("/v1/pets", f"Content-Length: {len(pet)}", key, more="Connection: close\r\n") + pet
     for _ in range(20):
         took, statuses = burst(service, request)
-        if took < 0.5:  # Else this machine made them slow: in a second they lose their room.
+        if took < 0.5:  # Otherwise this machine made them slow: after a second they are aborted.
             break
     assert statuses == [201] * len(statuses)
 
 
 @pytest.mark.parametrize("cookies", [{}, {"Cookie": "sessionid=0123456789abcdefghijklmnopqrstuv"}])
-def test_form_of_nobody_who_has_signed_in_is_bounded(service: Service, cookies: dict[str, str]) -> None:
+def test_anonymous_form_is_bounded(service: Service, cookies: dict[str, str]) -> None:
     login = f"{service.url}/admin/login/"
     refused = httpx.post(login, content=b"a" * 5_000, headers=cookies)
     assert (refused.status_code, refused.headers["content-type"]) == (413, "text/html; charset=utf-8")
@@ -244,7 +243,7 @@ def test_form_of_staff_gets_a_page_if_it_is_too_large_and_the_sign_in_if_the_ses
             refused = browser.post(page, **large)
             assert refused.status_code == 413
             assert "Nothing was saved: you sent more than this page takes" in refused.text
-            assert name in refused.text  # In the frame of the back office.
+            assert name in refused.text  # In the layout of the back office.
         [token] = set(re.findall(r'name="csrfmiddlewaretoken" value="(\w+)"', browser.get(page).text))
         browser.cookies.set("sessionid", "0123456789abcdefghijklmnopqrstuv", domain="127.0.0.1")
         for size in (100, 10_000, 1_500_000):
@@ -256,7 +255,7 @@ def test_form_of_staff_gets_a_page_if_it_is_too_large_and_the_sign_in_if_the_ses
 
 
 def test_shed_request_gets_an_id_and_the_quota_headers(service: Service, key: str) -> None:
-    """More requests are under way than a worker takes: all wait for PostgreSQL or for a thread."""
+    """A worker's maximum of requests is in progress: all wait for PostgreSQL or for a thread."""
     with ExitStack() as stack:
         pipelined = [
             stack.enter_context(

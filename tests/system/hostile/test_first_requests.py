@@ -1,4 +1,4 @@
-"""What many ask at once of a process that has just started."""
+"""Concurrent first requests to a process that has just started."""
 
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
@@ -12,12 +12,12 @@ THREADS = 8
 
 @pytest.fixture
 def unbuilt() -> None:
-    """Forget the OpenAPI document, as a process that has just started knows none."""
+    """Clear the cached OpenAPI document, as in a process that has just started."""
     views.built.cache_clear()
     views.as_json.cache_clear()
 
 
-def test_openapi_document_is_built_once_for_all_who_ask_at_once(unbuilt: None) -> None:
+def test_openapi_document_is_built_once_for_concurrent_requests(unbuilt: None) -> None:
     together = Barrier(THREADS)
 
     def ask(_: int) -> bytes:

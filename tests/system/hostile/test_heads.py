@@ -1,4 +1,4 @@
-"""Heads of requests as no client library would send them, to the service behind a proxy of its own."""
+"""Request heads that no client library sends, to a service behind one trusted proxy."""
 
 import json
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from tests.support.raw_http import connect, parsed, rest
 from tests.support.servers import RedisServer
 from tests.system.hostile.conftest import MODES
 
-PROXY = b"X-Forwarded-For: 203.0.113.9\r\n"  # What the trusted one writes for a client from outside.
+PROXY = b"X-Forwarded-For: 203.0.113.9\r\n"  # What the trusted proxy adds for an external client.
 JSON = b"Content-Type: application/json\r\n"
 PET = b'{"name": "Head", "categoryId": 1}'
 LENGTH = b"Content-Length: %d\r\n" % len(PET)
@@ -22,7 +22,7 @@ PAGES = ["/", "/healthz", "/admin/login/", "/static/petstore/site.css", "/docs/s
 def proxied(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, redis: RedisServer
 ) -> Iterator[Service]:
-    """The service on one worker, with one trusted proxy: whoever connects to it."""
+    """The service on one worker, with one trusted proxy: any client that connects to it."""
     environment = {"REDIS_URL": redis.url, "SERVE_MODE": request.param, "TRUSTED_PROXY_COUNT": "1"}
     with live_service(tmp_path_factory.mktemp("proxied"), workers=1, **environment) as service:
         yield service
@@ -41,7 +41,7 @@ def send(
     body: bytes = b"",
     host: bytes = b"Host: localhost\r\n",
 ) -> tuple[int, dict[str, str], Any]:
-    """Return status, headers and body of the answer, a body of JSON as its value."""
+    """Status, headers and body of the response, a JSON body as its value."""
     head = b"".join([method, b" ", path.encode(), b" HTTP/1.1\r\n", host, b"Connection: close\r\n", *lines])
     status, headers, answer = parsed(rest(connect(service, head + b"\r\n" + body, timeout=10)))
     is_json = headers.get("content-type") == "application/json" and answer
@@ -49,7 +49,7 @@ def send(
 
 
 def refused(answer: tuple[int, dict[str, str], Any]) -> tuple[int, str]:
-    """Return status and code of an Error; it has what every answer under /v1 has."""
+    """Status and code of an Error, which has the headers of every response under /v1."""
     status, headers, body = answer
     assert {
         "x-request-id",
@@ -112,7 +112,7 @@ def test_431_counts_for_the_address_that_the_proxy_wrote_into_the_long_header(pr
     assert (status, int(headers["x-ratelimit-remaining"])) == (431, before - 1)
 
 
-def test_page_for_a_cookie_that_is_too_long_says_what_to_do(proxied: Service) -> None:
+def test_page_for_a_too_long_cookie_says_what_to_do(proxied: Service) -> None:
     status, headers, page = send(proxied, "/admin/", PROXY, LONG[1])
     assert status == 431
     assert "Delete the cookies of this site" in page
@@ -148,7 +148,7 @@ def test_unreadable_forwarded_addresses_open_nothing(proxied: Service, sent: byt
     assert send(proxied, "/admin/login/", line)[0] == 400
 
 
-def test_unreadable_line_among_others_makes_the_header_unreadable(proxied: Service) -> None:
+def test_invalid_line_among_others_invalidates_the_header(proxied: Service) -> None:
     lines = b"X-Forwarded-For: \xff, 203.0.113.9\r\nX-Forwarded-For: 127.0.0.1\r\n"
     assert send(proxied, "/metrics", lines)[0] == 400
 
@@ -178,15 +178,13 @@ def test_unreadable_cookie_signs_out_and_the_page_says_so(proxied: Service) -> N
     "host",
     [b"", b"Host: a\r\nHost: b\r\n", b"Host: a\r\nHost: a\r\n", b"Host: a b\r\n", b"Host: \xff\r\n"],
 )  # fmt: skip
-def test_host_that_is_missing_doubled_or_invalid_is_a_400(
-    proxied: Service, key: bytes, host: bytes
-) -> None:
+def test_missing_doubled_or_invalid_host_is_a_400(proxied: Service, key: bytes, host: bytes) -> None:
     assert refused(send(proxied, "/v1/pets", PROXY, key, host=host)) == (400, "invalid_parameter")
     assert [send(proxied, page, PROXY, host=host)[0] for page in PAGES] == [400] * len(PAGES)
 
 
 @pytest.mark.parametrize("method", [b"get", b"Get", b"post", b"head"])
-def test_method_in_small_letters_is_another_method(proxied: Service, key: bytes, method: bytes) -> None:
+def test_methods_are_case_sensitive(proxied: Service, key: bytes, method: bytes) -> None:
     lines = PROXY, key, JSON, LENGTH
     status, headers, _ = send(proxied, "/v1/pets", *lines, method=method, body=PET)
     assert (status, headers["allow"]) == (405, "get, post, head")
@@ -197,7 +195,7 @@ def test_method_in_small_letters_is_another_method(proxied: Service, key: bytes,
 
 
 @pytest.mark.parametrize("coding", [b"gzip", b"br", b"deflate", b"identity, gzip", b"\xff"])
-def test_compressed_body_is_a_415_that_names_what_is_taken(
+def test_compressed_body_is_a_415_that_names_the_accepted_coding(
     proxied: Service, key: bytes, coding: bytes
 ) -> None:
     encoding = b"Content-Encoding: " + coding + b"\r\n"
@@ -209,7 +207,7 @@ def test_compressed_body_is_a_415_that_names_what_is_taken(
     assert (status, headers["accept-encoding"]) == (415, "identity")
 
 
-def test_body_that_says_it_has_no_coding_is_read(proxied: Service, key: bytes) -> None:
+def test_body_with_identity_coding_is_accepted(proxied: Service, key: bytes) -> None:
     lines = PROXY, key, JSON, b"Content-Encoding: Identity\r\n", LENGTH
     assert send(proxied, "/v1/pets", *lines, method=b"POST", body=PET)[0] == 201
 
@@ -217,7 +215,7 @@ def test_body_that_says_it_has_no_coding_is_read(proxied: Service, key: bytes) -
 @pytest.mark.parametrize(
     ("coding", "end"), [(b"gzip, chunked", b"\r\n"), (b"chunked", b"X-Sum: a\r\n\r\n"), (b"chunked", b"")]
 )
-def test_body_in_another_transfer_coding_with_trailers_or_cut_is_never_taken(
+def test_body_with_another_transfer_coding_trailers_or_truncation_is_rejected(
     proxied: Service, key: bytes, coding: bytes, end: bytes
 ) -> None:
     chunk = b"%x\r\n%b\r\n" % (len(PET), PET) + (b"0\r\n" + end if end else b"5\r\n")
@@ -232,17 +230,17 @@ def test_body_in_another_transfer_coding_with_trailers_or_cut_is_never_taken(
     assert ("Transfer-Encoding" if coding != b"chunked" else "trailers") in message
 
 
-def test_page_that_the_sign_in_cannot_lead_back_to_is_a_400_without_a_traceback(proxied: Service) -> None:
+def test_invalid_next_page_of_the_sign_in_is_a_400_without_a_traceback(proxied: Service) -> None:
     assert send(proxied, "/admin/?" + "?" * 8_000, PROXY)[0] == 400
     assert "Traceback" not in proxied.log()
 
 
-def test_unreadable_idempotency_key_is_not_taken_for_missing(proxied: Service, key: bytes) -> None:
+def test_invalid_idempotency_key_is_not_treated_as_missing(proxied: Service, key: bytes) -> None:
     for sent in (b"\xff", b"a\xff", b"\xff\r\nIdempotency-Key: a"):
         lines = PROXY, key, JSON, LENGTH, b"Idempotency-Key: " + sent + b"\r\n"
         answer = send(proxied, "/v1/pets", *lines, method=b"POST", body=PET)
         assert refused(answer) == (400, "invalid_parameter")
 
 
-def test_nothing_that_was_sent_failed(proxied: Service) -> None:
+def test_no_request_caused_a_5xx(proxied: Service) -> None:
     assert "Traceback" not in proxied.log()

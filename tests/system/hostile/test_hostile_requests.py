@@ -1,6 +1,6 @@
 """Some hundred hostile requests, the same each time: no 5xx, no hang, no key in a log; others are served.
 
-HOSTILE_REQUESTS=100000 HOSTILE_SEED=2 sends many more, others, while slow clients hold connections.
+HOSTILE_REQUESTS=100000 HOSTILE_SEED=2 sends many more, different ones, while slow clients hold connections.
 """
 
 import asyncio
@@ -28,12 +28,12 @@ IDLE = 1_200  # Connections: more than granian's usual 512 for each of two worke
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory, redis: RedisServer) -> Iterator[Service]:
-    """The service as it runs on this database: on a loop with PostgreSQL, in threads with SQLite."""
+    """The service as it runs on this database: on event loops with PostgreSQL, in threads with SQLite."""
     with live_service(tmp_path_factory.mktemp("hostile"), workers=2, REDIS_URL=redis.url) as service:
         yield service
 
 
-def test_hostile_requests_harm_nobody(service: Service) -> None:
+def test_hostile_requests_do_no_harm(service: Service) -> None:
     attacker = Attacker(
         int(service.environment["PORT"]), service.roomy_key("Hostile"), REQUESTS, SEED, SLOW
     )
@@ -47,7 +47,7 @@ def test_hostile_requests_harm_nobody(service: Service) -> None:
     assert "Traceback (most recent call last)" not in log
 
 
-def test_new_client_is_answered_while_very_many_are_connected(service: Service) -> None:
+def test_new_client_is_served_while_very_many_are_connected(service: Service) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = max(soft, IDLE + 500)
     if hard != resource.RLIM_INFINITY and hard < most:
@@ -77,7 +77,7 @@ INNER = b"GET /v1/smuggled HTTP/1.1\r\nHost: localhost\r\n\r\n"
         (b"Transfer-Encoding:\x0bchunked\r\n", [b"400"]),
     ],
 )
-def test_request_that_two_parsers_would_split_differently_gets_one_answer_and_the_connection_ends(
+def test_smuggled_request_gets_one_response_and_closes_the_connection(
     service: Service, framing: bytes, statuses: list[bytes]
 ) -> None:
     request = b"POST /v1/pets HTTP/1.1\r\nHost: localhost\r\n" + framing + b"\r\n0\r\n\r\n" + INNER

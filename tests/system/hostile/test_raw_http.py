@@ -1,4 +1,4 @@
-"""What no client library would send, over a socket to the production server: never a 5xx, never a hang."""
+"""Requests that no client library sends, over a socket to the production server: no 5xx, no hang."""
 
 import json
 from typing import Any
@@ -15,7 +15,7 @@ def credential(service: Service) -> bytes:
 
 
 def send(service: Service, request: bytes) -> tuple[int, dict[str, str], bytes]:
-    """Send these bytes; return status, headers and body of the answer. A hang is a time-out error."""
+    """Send these bytes; status, headers and body of the response. A hang is a timeout error."""
     return parsed(rest(connect(service, request, timeout=10)))
 
 
@@ -60,7 +60,7 @@ def test_request_line_of_8000_bytes_is_served(service: Service, credential: byte
 
 
 @pytest.mark.parametrize("target", [b"/v1/pets\xff", b"/v1/pets?x=" + b"a" * 70_000, b"*"])
-def test_what_the_server_itself_refuses_is_a_4xx(
+def test_rejection_of_the_http_server_itself_is_a_4xx(
     service: Service, credential: bytes, target: bytes
 ) -> None:
     assert 400 <= send(service, request(target, credential))[0] < 500
@@ -87,7 +87,7 @@ def test_odd_authorization_is_a_401(service: Service, header: bytes, code: str) 
 
 @pytest.mark.parametrize("method", [b"GET", b"POST"])
 @pytest.mark.parametrize("target", [b"/docs", b"/admin/login/", b"/v1/pets"])
-def test_header_that_is_no_ascii_is_no_failure(
+def test_header_outside_ascii_is_no_failure(
     service: Service, credential: bytes, method: bytes, target: bytes
 ) -> None:
     for name in (b"Cookie", b"Content-Type", b"Referer", b"Origin", b"X-Request-Id", b"Idempotency-Key"):
@@ -95,7 +95,7 @@ def test_header_that_is_no_ascii_is_no_failure(
         assert status < 500, name
 
 
-def test_key_sent_twice_is_refused(service: Service, credential: bytes) -> None:
+def test_key_sent_twice_is_rejected(service: Service, credential: bytes) -> None:
     assert send(service, request(b"/v1/pets", credential, credential))[0] == 401
 
 
@@ -134,18 +134,18 @@ def test_hostile_bodies_get_an_error(service: Service, credential: bytes, body: 
     "parameters", [b"charset*=nope''x", b"a*=x; a*0=y", b"a*0*=x; a*b=y", b"a*=utf-8''%ff", b";" * 200]
 )
 @pytest.mark.parametrize("target", [b"/v1/pets", b"/admin/login/"])
-def test_malformed_parameters_of_a_content_type_are_the_clients_mistake(
+def test_malformed_parameters_of_a_content_type_are_a_4xx(
     service: Service, credential: bytes, parameters: bytes, target: bytes
 ) -> None:
     content_type = b"Content-Type: application/json; " + parameters + b"\r\n"
     headers = credential, content_type, b"Content-Length: 2\r\n"
     status, _, _ = send(service, request(target, *headers, method=b"POST", body=b"{}"))
-    assert status in ({400, 415} if target == b"/v1/pets" else {403})  # Without a form's token.
+    assert status in ({400, 415} if target == b"/v1/pets" else {403})  # Without a CSRF token.
 
 
 @pytest.mark.parametrize("charset", [b"base64", b"rot13", b"hex", b"utf-16", b"idna", b"nonsense", b"\xff"])
 @pytest.mark.parametrize(("target", "status"), [(b"/v1/pets?limit=1", 200), (b"/?x=1", 200)])
-def test_charset_of_a_content_type_decides_nothing_about_a_url(
+def test_charset_of_a_content_type_does_not_affect_the_url(
     service: Service, credential: bytes, charset: bytes, target: bytes, status: int
 ) -> None:
     content_type = b"Content-Type: text/plain; charset=" + charset + b"\r\n"
@@ -159,14 +159,14 @@ def test_odd_methods_are_not_allowed(service: Service, credential: bytes, method
     assert "get" in headers["allow"]
 
 
-def test_keys_are_in_no_log(service: Service, credential: bytes) -> None:
+def test_no_log_contains_a_key(service: Service, credential: bytes) -> None:
     key: Any = credential.split()[-1].decode()
     assert key not in service.log()
     assert "Traceback" not in service.log()
 
 
-def test_a_long_file_arrives_whole(service: Service) -> None:
-    """Files are streamed, in more than one part."""
+def test_large_file_arrives_completely(service: Service) -> None:
+    """Files are streamed, in several parts."""
     status, headers, body = send(service, request(b"/static/admin/js/vendor/jquery/jquery.js"))
     assert (status, len(body)) == (200, int(headers["content-length"]))
     assert body.rstrip().endswith(b"} );")

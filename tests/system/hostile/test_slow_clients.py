@@ -1,4 +1,4 @@
-"""Slow clients lose their connections in time, and hold nobody up meanwhile (RFC 9110 section 15.5.9)."""
+"""Slow clients are disconnected in time, and delay no others (RFC 9110 section 15.5.9)."""
 
 import re
 import socket
@@ -17,7 +17,7 @@ from tests.support.servers import wait_until
 
 CLIENT_SECONDS = 1
 connect = partial(raw_http.connect, timeout=CLIENT_SECONDS + 5)
-MANY = 300  # More than a worker has under way at once.
+MANY = 300  # More than a worker's concurrent requests.
 POST = b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 
 
@@ -26,14 +26,14 @@ def service(impatient_service: Service) -> Service:
     return impatient_service
 
 
-def test_connection_without_a_whole_head_is_closed(service: Service) -> None:
+def test_connection_with_an_incomplete_head_is_closed(service: Service) -> None:
     began = time.monotonic()
     heads = [b"", b"GET /v1/pe", b"GET /v1/pets HTTP/1.1\r\nHost: local", b"\r\n"]
     assert [rest(slow) for slow in [connect(service, head) for head in heads]] == [b""] * len(heads)
     assert time.monotonic() - began < CLIENT_SECONDS + 5
 
 
-def test_form_that_does_not_come_in_time_is_a_408(service: Service) -> None:
+def test_late_form_is_a_408(service: Service) -> None:
     framings = [b"Content-Length: 10\r\n\r\n", b"Transfer-Encoding: chunked\r\n\r\n3\r\n"]
     requests = [
         POST % path + framing + b"{" for path in (b"/admin/login/", b"/admin/") for framing in framings
@@ -42,7 +42,7 @@ def test_form_that_does_not_come_in_time_is_a_408(service: Service) -> None:
         assert rest(slow).startswith(b"HTTP/1.1 408 ")
 
 
-def test_connection_that_is_not_used_any_more_is_closed(service: Service) -> None:
+def test_idle_connection_is_closed(service: Service) -> None:
     answer = rest(connect(service, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"))
     assert answer.startswith(b"HTTP/1.1 200 ")
 
@@ -54,7 +54,7 @@ def test_connection_that_is_not_used_any_more_is_closed(service: Service) -> Non
         POST % b"/v1/pets" + b"Content-Length: 60000\r\n\r\n{",
         POST % b"/v1/pets" + b"Transfer-Encoding: chunked\r\n\r\n",
         POST % b"/admin/login/" + b"Content-Length: 60000\r\n\r\na",
-        b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 20,  # Whose answers nobody reads.
+        b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 20,  # The client reads no responses.
     ],
     ids=["head", "body", "chunks", "page", "answer"],
 )
@@ -71,8 +71,8 @@ def test_others_are_served_while_many_are_slow(service: Service, sent: bytes) ->
 LARGE_FILE = b"/static/drf_spectacular_sidecar/redoc/bundles/redoc.standalone.js.map"  # 3.9 MB.
 
 
-def ask_and_take_nothing(service: Service) -> socket.socket:
-    """Ask for a large file, see that it begins to come, and read no more; the system takes little, too."""
+def request_without_reading(service: Service) -> socket.socket:
+    """Request a large file, check that it starts to arrive, and stop reading; small socket buffers."""
     connection = socket.socket()
     connection.settimeout(CLIENT_SECONDS + 5)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -83,36 +83,38 @@ def ask_and_take_nothing(service: Service) -> socket.socket:
 
 
 def held(service: Service) -> int:
-    """Return how many connections the service has open."""
+    """How many connections the service has open."""
     port = urlsplit(service.url).port
     assert port is not None
     rows = [row.split() for row in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     return sum(local.endswith(f":{port:04X}") and state == "01" for _, local, _, state, *_ in rows)
 
 
-def test_connection_whose_client_takes_no_answer_is_closed(service: Service) -> None:
+def test_connection_whose_client_reads_no_response_is_closed(service: Service) -> None:
     wait_until(lambda: held(service) == 0)
     with ExitStack() as slow:
         most = 0
         for _ in range(20):
-            slow.enter_context(ask_and_take_nothing(service))
-            most = max(most, held(service))  # On a slow machine the first may go before the last one comes.
+            slow.enter_context(request_without_reading(service))
+            most = max(
+                most, held(service)
+            )  # On a slow machine the first may close before the last one opens.
         assert most
         wait_until(lambda: held(service) == 0)
 
 
-def test_answers_that_nobody_takes_wait_on_the_disk_and_not_in_memory(service: Service) -> None:
+def test_unread_responses_wait_on_disk_and_not_in_memory(service: Service) -> None:
     with ExitStack() as slow:
-        for _ in range(10):  # What a worker loads with the first is no answer that waits.
-            slow.enter_context(ask_and_take_nothing(service))
+        for _ in range(10):  # Excludes what a worker loads with the first request.
+            slow.enter_context(request_without_reading(service))
         before = memory(service)
         for _ in range(60):
-            slow.enter_context(ask_and_take_nothing(service))
+            slow.enter_context(request_without_reading(service))
         assert memory(service) - before < 20 * 1024 * 1024
 
 
 def memory(service: Service) -> int:
-    """Return what the worker has in memory, in bytes."""
+    """The worker's resident memory, in bytes."""
     _, worker = service.processes()
     (kib,) = re.findall(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{worker}/status").read_text())
     return int(kib) * 1024

@@ -1,8 +1,8 @@
-"""What a worker does with clients of which a stub of granian's protocol stands for each.
+"""A worker with clients that are stubs of granian's protocol.
 
-Forms of anonymous clients, which may cost a password hash each, are served one at a time. A request that
-has ended holds nothing of the server's, whatever still holds the request: granian closes the connection of
-a client that never sent all of its body once nobody holds its protocol.
+Forms of anonymous clients, which may cost a password hash each, are served one at a time. A finished
+request must not keep the server's protocol alive: granian closes the connection of a client that never sent
+all of its body only once its protocol is released.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ def process() -> Iterator[ProcessPoolExecutor]:
 
 
 class Protocol:
-    """Stands for granian's, with a client whose body is empty, or never comes."""
+    """A stub of granian's, with a client whose body is empty, or never arrives."""
 
     def __init__(self, seen: list[int | str], *, is_silent: bool) -> None:
         self._seen = seen
@@ -69,7 +69,7 @@ def scope(method: str, path: str, **headers: str) -> SimpleNamespace:
 
 
 class SlowForms:
-    """Stands for Django: forms take until they are let go, pages no time."""
+    """A stub of Django: forms take until they are released, pages no time."""
 
     def __init__(self) -> None:
         self.started, self.let_go = threading.Event(), threading.Event()
@@ -87,9 +87,9 @@ class SlowForms:
 
 
 def serve_forms(queue_seconds: int, done_meanwhile: int) -> tuple[int, dict[int | str, int]]:
-    """Serve many forms at once, and a page meanwhile. Only for a process of its own.
+    """Serve many forms concurrently, and a page meanwhile. Only for a process of its own.
 
-    Return how many forms were in threads at the same time, and how often each status was the response.
+    Returns how many forms were in threads at the same time, and the count of each status.
     """
     from petstore.server import app  # It starts all that a worker has.
 
@@ -124,27 +124,27 @@ def serve_forms(queue_seconds: int, done_meanwhile: int) -> tuple[int, dict[int 
     ("queue_seconds", "done_meanwhile", "statuses"),
     [(20, 0, {200: FORMS}), (0, FORMS - 1, {200: 1, 503: FORMS - 1})],
 )
-def test_anonymous_forms_are_served_one_at_a_time_and_hold_up_no_page(
+def test_anonymous_forms_are_served_one_at_a_time_and_delay_no_page(
     process: ProcessPoolExecutor, queue_seconds: int, done_meanwhile: int, statuses: dict[int, int]
 ) -> None:
     assert process.submit(serve_forms, queue_seconds, done_meanwhile).result() == (1, statuses)
 
 
-# --- Requests that have ended --------------------------------------------------------------------
+# --- Finished requests ---------------------------------------------------------------------------
 
 
 class KeepsErrors:
-    """Stands for the service; it keeps each error that it meets, and with it the frames of the request."""
+    """A stub of the service that keeps each error, and with it the frames of the request."""
 
     def __init__(self) -> None:
         self._kept: list[Exception] = []
 
     def authenticate(self, request: Any, _passage: Any) -> None:
-        """Refuse on the loop, where the gate asks this first."""
+        """Reject on the loop, where the pipeline calls this first."""
         self._read(request.read)
 
     def get_response(self, request: HttpRequest) -> HttpResponse:
-        """Answer in a thread."""
+        """Respond in a thread."""
         try:
             self._read(request.read)
         except ApiError as error:
@@ -162,7 +162,7 @@ class KeepsErrors:
 def serve_silent_client(mode: str, path: str, length: int) -> tuple[list[int | str], bool]:
     """Serve a silent client's POST. Only for a process of its own.
 
-    Return what the client saw, in order, and whether the server's side outlived the request.
+    Returns what the client saw, in order, and whether the server's protocol outlived the request.
     """
     from petstore.server import app  # It starts all that a worker has.
 
@@ -186,11 +186,11 @@ def serve_silent_client(mode: str, path: str, length: int) -> tuple[list[int | s
     ("path", "length", "seen"),
     [
         ("/v1/pets", 10, ["asked for a part", 408]),
-        ("/v1/pets", 60_000, [401, "asked for a part"]),  # What it sends is thrown away.
+        ("/v1/pets", 60_000, [401, "asked for a part"]),  # Its body is discarded.
         ("/admin/login/", 10, ["asked for a part", 408]),
     ],
 )
-def test_ended_request_holds_nothing_of_the_server(
+def test_finished_request_releases_the_protocol(
     process: ProcessPoolExecutor, mode: str, path: str, length: int, seen: list[int | str]
 ) -> None:
     assert process.submit(serve_silent_client, mode, path, length).result() == (seen, False)

@@ -129,7 +129,7 @@ async function daysUse(): Promise<number> {
   return data.quota.day.used;
 }
 
-async function refusals(): Promise<string[]> {
+async function rejections(): Promise<string[]> {
   const stranger = createClient<paths>({ baseUrl, headers: { Authorization: "Bearer psk_live_not_a_key" } });
   const unknown = { params: { path: { petId: -1 } } };
   const unknownOrder = { params: { path: { orderId: -1 } } };
@@ -152,11 +152,11 @@ async function refusals(): Promise<string[]> {
 
 check(await hasCategory(Number(categoryId)), "The category is not listed.");
 const found = { available: await count("available"), pending: await count("pending"), sold: await count("sold") };
-const refused = await refusals();
+const rejected = await rejections();
 const made = await createAndFetch();
 const ordered = await orderAndCancel(made);
 await follow(made);
 const used = await daysUse();
 check(await hasCategory(Number(categoryId)), "The category is not listed.");
-check((await daysUse()) === used + 1, "A look at the account costs something.");
-console.log(JSON.stringify({ found, refusals: refused, made, ordered, called: [...called].sort() }));
+check((await daysUse()) === used + 1, "Fetching the account is not free.");
+console.log(JSON.stringify({ found, rejections: rejected, made, ordered, called: [...called].sort() }));
