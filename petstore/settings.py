@@ -1,7 +1,6 @@
-"""Every setting of the service. The environment decides; `.env` beside manage.py fills the gaps.
+"""Django's settings. Values come from the environment, and from `.env` beside manage.py.
 
-docs/settings.md has a table of the variables. A wrong or missing one stops the start with a sentence that
-names it.
+docs/settings.md lists the variables. A missing or invalid one stops the start with a message that names it.
 """
 
 import sys
@@ -28,20 +27,20 @@ HTTPS = BASE_URL.startswith("https://")
 STAGING_BASE_URL = env.api_url("STAGING_BASE_URL", "")
 ALLOWED_HOSTS = env.hosts("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
 TRUSTED_PROXY_COUNT = env.integer("TRUSTED_PROXY_COUNT", 0, 0, 16)
-# What a client has for the head of a request (and between two of them), and then for its body.
+# For the head of a request (and between two requests), and then for its body.
 CLIENT_SECONDS = env.integer("CLIENT_SECONDS", 30, 1, 300)
 DRAIN_SECONDS = env.integer("DRAIN_SECONDS", 0, 0, 300)  # From SIGTERM to the closing of the port.
 
-# Whom clients of the API ask for a key, a larger plan or help.
+# Where clients ask for a key, a larger plan or help.
 SUPPORT_URL = env.page_url("SUPPORT_URL")
 SUPPORT_EMAIL = env.email("SUPPORT_EMAIL")
-# What /.well-known/security.txt says (RFC 9116 requires both); without them there is none.
+# For /.well-known/security.txt (RFC 9116 requires both).
 SECURITY_CONTACT = env.contact("SECURITY_CONTACT")
 SECURITY_EXPIRES = env.timestamp("SECURITY_EXPIRES")
 
 METRICS_ALLOW_FROM = env.networks("METRICS_ALLOW_FROM", "127.0.0.0/8,::1/128")
-METRICS_PORT = env.integer("METRICS_PORT", 0, 0, 65535)  # 0: /metrics is on the port of everything else.
-METRICS_DIR = env.text("METRICS_DIR", "")  # Where workers keep their numbers; else with temporary files.
+METRICS_PORT = env.integer("METRICS_PORT", 0, 0, 65535)  # 0: /metrics is served on PORT.
+METRICS_DIR = env.text("METRICS_DIR", "")  # Files of metrics; defaults to the temporary directory.
 OTEL_EXPORTER_OTLP_ENDPOINT = env.collector("OTEL_EXPORTER_OTLP_ENDPOINT")
 
 # --- Secrets -------------------------------------------------------------------------------------
@@ -50,8 +49,8 @@ SECRET_KEY = env.text("SECRET_KEY", "development-only" * 4 if DEBUG else None)
 SECRET_KEY_FALLBACKS = env.words("SECRET_KEY_FALLBACKS")
 API_KEY_PEPPERS = env.peppers("API_KEY_PEPPERS", "1:development-only" if DEBUG else None)
 API_KEY_PEPPER_NUMBER = env.pepper_number("API_KEY_PEPPER_NUMBER", API_KEY_PEPPERS)
-DEMO_KEY = env.text("DEMO_KEY", "")  # The home page shows it; `quickstart` makes one that can only read.
-env.require(not (DEMO_KEY and HTTPS), "DEMO_KEY", "is shown to everybody. Unset it: BASE_URL is https://.")
+DEMO_KEY = env.text("DEMO_KEY", "")  # Shown on the home page; `quickstart` creates a read-only one.
+env.require(not (DEMO_KEY and HTTPS), "DEMO_KEY", "is public. Unset it: BASE_URL is https://.")
 
 # --- Databases -----------------------------------------------------------------------------------
 
@@ -59,17 +58,17 @@ DATABASES = {
     "default": env.database("DATABASE_URL", f"sqlite:///{quote(str(BASE_DIR))}/petstore.sqlite3"),
     **env.replicas("DATABASE_REPLICA_URL"),
 }
-# Connections of each event loop for writes. With 8, writes waited when a slow core had 128 requests.
+# Connections of each event loop for writes.
 WRITE_CONNECTIONS = env.integer("DATABASE_WRITE_CONNECTIONS", 16, 1, 256)
-# Milliseconds that a request on the event loop waits for a connection to write with, or for a thread.
+# Milliseconds that a request on the event loop waits for a write connection or a thread.
 QUEUE_TIMEOUT = env.integer("DATABASE_QUEUE_TIMEOUT", 1500, 100, 60_000)
-# Seconds that a replica may be behind; one that is further behind is not read from.
+# Seconds; a replica with more lag is not read from.
 REPLICA_MAX_LAG = env.integer("REPLICA_MAX_LAG", 5, 1, 60)
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
-REDIS_URL = env.redis_url("REDIS_URL")  # Without it, the database counts.
+REDIS_URL = env.redis_url("REDIS_URL")  # Empty: the quota is counted in the database.
 
-# Counters that are short-lived and belong to no account: requests without a key, failed logins.
+# Short-lived counters without an account: anonymous requests, failed sign-ins.
 CACHES = {
     "default": {
         "BACKEND": "petstore.cache.redis.shared_instance"
@@ -80,19 +79,19 @@ CACHES = {
     }
 }
 
-# How a worker serves: `loop`, where PostgreSQL and Redis let the API wait on one event loop, or `threads`.
+# `loop` serves the API on the event loop; the default with PostgreSQL and Redis.
 LOOP_HELPS = DATABASES["default"]["ENGINE"] == "petstore.db" and bool(REDIS_URL)
 SERVE_MODE = env.choice("SERVE_MODE", "loop" if LOOP_HELPS else "threads", ("loop", "threads"))
-THREADS = env.integer("THREADS", 4, 1, 256)  # Of a worker, for requests that wait.
+THREADS = env.integer("THREADS", 4, 1, 256)  # Per worker, for blocking requests.
 
-# --- Applications and the way of a request -------------------------------------------------------
+# --- Applications and middleware -----------------------------------------------------------------
 
 INSTALLED_APPS = [
     "petstore",
     "petstore.backoffice",
     "accounts",
     "inventory",
-    "unfold.apps.BasicAppConfig",  # Before the admin, whose templates it replaces; not its own site.
+    "unfold.apps.BasicAppConfig",  # Before the admin, whose templates it replaces.
     "unfold.contrib.filters",
     "csp",
     "petstore.backoffice.apps.PetstoreAdminConfig",
@@ -110,11 +109,11 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
-    "petstore.api.pipeline.ApiPipeline",  # Answers what is under /v1.
+    "petstore.api.pipeline.ApiPipeline",  # Serves /v1.
     "petstore.site.middleware.MeasuringMiddleware",
     "petstore.site.middleware.ContentLengthMiddleware",
     "petstore.site.middleware.ProbesMiddleware",
-    # From here on: the pages for people.
+    # From here on: pages only.
     "django.middleware.security.SecurityMiddleware",
     "petstore.site.middleware.PermissionsPolicyMiddleware",
     "csp.middleware.CSPMiddleware",
@@ -159,20 +158,20 @@ MAX_URL_BYTES = 8 * 1024  # Path and query together, as sent.
 GET_PET_DEPRECATED_AT = datetime(2025, 12, 5, tzinfo=UTC)
 GET_PET_REMOVED_AT = datetime(2030, 12, 5, tzinfo=UTC)  # The contract, "Versioning".
 
-# Requests a minute for each client address that sends no valid key (D25).
+# Requests per minute and client address without a valid key (D25).
 ANONYMOUS_PER_MINUTE = env.integer("ANONYMOUS_PER_MINUTE", 300, 1, 1_000_000)
 
 EVENTS_KEPT_DAYS = env.integer("EVENTS_KEPT_DAYS", 30, 1, 3650)  # D42
 
-# Refusals that staff can look up.
+# The rejection log.
 REFUSALS_KEPT_DAYS = env.integer("REFUSALS_KEPT_DAYS", 7, 1, 365)
 REFUSALS_KEPT_MOST = env.integer("REFUSALS_KEPT_MOST", 100_000, 1_000, 100_000_000)
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": ["accounts.keys.authentication.BearerKeyAuthentication"],
-    "DEFAULT_PERMISSION_CLASSES": [],  # petstore/api/pipeline.py has checked the quota and the scope.
+    "DEFAULT_PERMISSION_CLASSES": [],  # petstore/api/pipeline.py checks quota and scope.
     "DEFAULT_PARSER_CLASSES": ["petstore.api.parsers.StrictJSONParser"],
-    # For the document; see responses.py.
+    # Only for the OpenAPI document; see responses.py.
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_CONTENT_NEGOTIATION_CLASS": "petstore.api.parsers.AlwaysJSON",
     "DEFAULT_PAGINATION_CLASS": "petstore.api.pagination.KeysetPagination",
@@ -195,13 +194,12 @@ SPECTACULAR_SETTINGS = openapi_settings(
 
 # --- The back office -----------------------------------------------------------------------------
 
-# `required`: staff without a second factor set one up before they see anything else.
-# Who has one needs it at every sign-in, in either case.
+# `required`: staff must set up a second factor first. Those who have one always need it to sign in.
 STAFF_TWO_FACTOR = env.choice("STAFF_TWO_FACTOR", "optional", ("optional", "required"))
 OTP_TOTP_ISSUER = "Pet Store" if ENVIRONMENT == "production" else "Pet Store (staging)"
 
 UNFOLD = backoffice.UNFOLD
-# More than any field takes: what is too long gets the sentence of its own form, and not a page for all.
+# More than any field accepts, so that the form reports an overlong value.
 DATA_UPLOAD_MAX_MEMORY_SIZE = 8 * 1024 * 1024
 MESSAGE_STORAGE = "petstore.backoffice.message_storage.RollbackAwareStorage"
 
@@ -212,7 +210,7 @@ CONTENT_SECURITY_POLICY = {
         "default-src": [NONE],
         "script-src": [SELF],
         "style-src": [SELF],
-        # Attributes only: widths of bars and charts. A style can't run anything.
+        # Attributes only, for the widths of bars and charts.
         "style-src-attr": ["'unsafe-inline'"],
         "img-src": [SELF, "data:"],
         "font-src": [SELF],
@@ -229,11 +227,11 @@ PERMISSIONS_POLICY = "camera=(), geolocation=(), microphone=(), payment=(), usb=
 
 SESSION_COOKIE_SECURE = HTTPS
 CSRF_COOKIE_SECURE = HTTPS
-# Browsers take cookies of such names from this very host only, over HTTPS: no other subdomain plants one.
+# Browsers accept `__Host-` cookies only from this host over HTTPS, not from another subdomain.
 SESSION_COOKIE_NAME = "__Host-sessionid" if HTTPS else "sessionid"
 CSRF_COOKIE_NAME = "__Host-csrftoken" if HTTPS else "csrftoken"
 KNOWN_BROWSER_COOKIE_NAME = "__Host-known-browser" if HTTPS else "known-browser"
-# A session of staff ends with the browser, after an hour without a request, and after 12 hours in any case.
+# Sessions of staff end with the browser, after an idle hour, and after 12 hours at the latest.
 SESSION_EXPIRE_AT_BROWSER_CLOSE = True
 SESSION_IDLE_SECONDS = 60 * 60
 SESSION_COOKIE_AGE = 12 * 60 * 60
@@ -242,16 +240,16 @@ CSRF_COOKIE_SAMESITE = "Strict"
 CSRF_COOKIE_HTTPONLY = True
 CSRF_FAILURE_VIEW = "petstore.site.error_pages.csrf_failure"
 SECURE_SSL_REDIRECT = HTTPS
-SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$"]  # Load balancers ask without TLS.
+SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$"]  # Load balancers probe without TLS.
 SECURE_HSTS_SECONDS = 365 * 24 * 60 * 60 if HTTPS else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = HTTPS
 SECURE_HSTS_PRELOAD = HTTPS
 if TRUSTED_PROXY_COUNT:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 X_FRAME_OPTIONS = "DENY"
-LOGIN_REDIRECT_URL = "admin:index"  # Where a login leads that names no page of ours.
+LOGIN_REDIRECT_URL = "admin:index"  # Without a valid `next`.
 
-PASSWORD_RESET_TIMEOUT = 24 * 60 * 60  # A link to choose a password ends after so many seconds.
+PASSWORD_RESET_TIMEOUT = 24 * 60 * 60  # Seconds, of a password link.
 PASSWORD_HASHERS = ["petstore.site.password_hashers.BoundedPBKDF2PasswordHasher"]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
@@ -272,12 +270,12 @@ USE_I18N = False
 FORMAT_MODULE_PATH = "petstore.formats"
 
 STATIC_URL = "/static/"
-WHITENOISE_USE_FINDERS = True  # Serves the packages' own files: no collecting step is needed.
+WHITENOISE_USE_FINDERS = True  # Serves static files without collectstatic.
 WHITENOISE_AUTOREFRESH = False
 
 # --- Logs ----------------------------------------------------------------------------------------
 
-# Text for whoever reads a terminal, JSON for whatever gathers logs.
+# Text for terminals, JSON for log collectors.
 LOG_FORMATTERS = {"json": "JsonFormatter", "text": "TextFormatter"}
 LOG_FORMAT = env.choice(
     "LOG_FORMAT", "text" if DEBUG or sys.stderr.isatty() else "json", tuple(LOG_FORMATTERS)
@@ -288,7 +286,7 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"line": {"()": f"petstore.observability.logs.{LOG_FORMATTERS[LOG_FORMAT]}"}},
-    # Tracebacks only: that an answer was a 5xx, the request's own line says.
+    # Tracebacks only: the request's own line reports the status.
     "filters": {
         "failures": {
             "()": "django.utils.log.CallbackFilter",
@@ -298,12 +296,12 @@ LOGGING = {
     "handlers": {"output": {"()": "petstore.observability.log_writer.QueuedHandler", "formatter": "line"}},
     "root": {"handlers": ["output"], "level": LOG_LEVEL.upper()},
     "loggers": {
-        # Every 4xx as a warning would drown the log; the 5xx are logged where they are answered.
+        # No warning for each 4xx; 5xx are logged where they occur.
         "django.request": {"level": "ERROR", "filters": ["failures"]},
-        # Anyone can send any Host, long addresses, and forms of any size: each is answered with 400.
+        # Clients can trigger these at will; each gets a 400.
         "django.security.DisallowedHost": {"level": "CRITICAL"},
         "django.security.DisallowedRedirect": {"level": "CRITICAL"},
         "django.security.TooManyFieldsSent": {"level": "CRITICAL"},
-        "_granian": {"handlers": [], "propagate": True},  # It comes with a handler of its own.
+        "_granian": {"handlers": [], "propagate": True},  # Removes its own handler.
     },
 }

@@ -1,1 +1,1 @@
-"""How dates are written, everywhere: Django reads `en.formats`."""
+"""Date formats; Django reads `en.formats`."""

@@ -1,1 +1,1 @@
-"""The pages outside /v1: for people, for load balancers, and for what has no other answer."""
+"""Pages outside /v1, for people and for programs."""

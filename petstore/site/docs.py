@@ -1,4 +1,4 @@
-"""The documentation: guides, and the reference in which every operation can be tried."""
+"""The documentation: guides, and the API reference."""
 
 import json
 from itertools import groupby
@@ -31,7 +31,7 @@ GUIDES = {
     "deprecation": "Deprecation",
     "changes": "Versions and changes",
 }
-# The example that the reference shows beside each operation.
+# The example of each operation in the reference.
 SAMPLES = {
     "listPets": "first_call",
     "createPet": "create_pet",
@@ -47,7 +47,7 @@ SAMPLES = {
 
 
 def context(page: str) -> dict[str, Any]:
-    """Return what every page of the documentation shows. The reference is the page without a name."""
+    """Return the template context of every page. The reference is the page ""."""
     names = list(GUIDES)
     at = names.index(page) if page in GUIDES else len(names)
     return {
@@ -67,20 +67,18 @@ def context(page: str) -> dict[str, Any]:
 
 
 def guide_link(page: str) -> tuple[str, str]:
-    """Return address and title of a guide."""
     return reverse(f"docs-{page}"), GUIDES[page]
 
 
 @require_safe
 def redirect_without_slash(request: HttpRequest, page: str) -> HttpResponse:
-    """Lead from an address with a slash at its end to the page. Raises Http404 if there is none."""
+    """Redirect an address with a trailing slash. Raises Http404 if there is no such guide."""
     if page not in GUIDES:
         raise Http404
     return HttpResponsePermanentRedirect(reverse(f"docs-{page}"))
 
 
 def contents(page: str) -> dict[str, Any]:
-    """Return what a guide shows."""
     own: dict[str, Any] = {}
     if page == "errors":
         own["codes"] = list(ErrorCode)
@@ -92,9 +90,9 @@ def contents(page: str) -> dict[str, Any]:
 
 
 def event_examples() -> list[dict[str, Any]]:
-    """Return groups of types whose data have the same members, each with the data of its first type."""
-    answer = document()["paths"]["/events"]["get"]["responses"]["200"]
-    examples = answer["content"]["application/json"]["examples"]["Page"]["value"]
+    """Group the event types with the same members of `data`; each group shows its first example."""
+    response = document()["paths"]["/events"]["get"]["responses"]["200"]
+    examples = response["content"]["application/json"]["examples"]["Page"]["value"]
     groups = [list(events) for _, events in groupby(examples, key=lambda event: list(event["data"]))]
     return [
         {"types": [event["type"] for event in group], "json": json.dumps(group[0]["data"], indent=2)}
@@ -109,7 +107,7 @@ def guide(request: HttpRequest, page: str) -> HttpResponse:
 
 @require_safe
 def guide_as_markdown(request: HttpRequest, page: str) -> HttpResponse:
-    """Show a guide as Markdown. Raises Http404 if there is none of this name."""
+    """Render a guide as Markdown. Raises Http404 if there is no such guide."""
     if page not in GUIDES:
         raise Http404
     text = markdown(guide(request, page).content.decode(), page_url("").removesuffix("/"))
@@ -118,7 +116,7 @@ def guide_as_markdown(request: HttpRequest, page: str) -> HttpResponse:
 
 @require_safe
 def reference(request: HttpRequest) -> HttpResponse:
-    """Show Swagger UI from the sidecar, in a page of ours that keeps the Content-Security-Policy."""
+    """Render Swagger UI from the sidecar, within the Content-Security-Policy."""
     options = json.dumps(settings.SPECTACULAR_SETTINGS["SWAGGER_UI_SETTINGS"])
     return render(
         request, "docs/reference.html", context("") | {"settings": options, "samples": SAMPLES.items()}

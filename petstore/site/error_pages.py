@@ -1,4 +1,4 @@
-"""What has no other answer: Django's handlers of errors."""
+"""Django's error handlers."""
 
 from http import HTTPStatus
 
@@ -9,8 +9,8 @@ from petstore.api.errors import ApiError, ErrorCode, error_response
 from petstore.api.pipeline import is_api_path
 from petstore.api.request_headers import COOKIES_UNREADABLE, has_unreadable_cookies
 
-# The Error under /v1 of each status, and what the page says to people.
-ANSWERS = {
+# The error code under /v1 and the text of the page, by status.
+RESPONSES = {
     400: (ErrorCode.INVALID_PARAMETER, "The request could not be understood. Go back and try again."),
     403: (ErrorCode.INSUFFICIENT_SCOPE, "Your role can't open this page. Ask an Owner."),
     404: (
@@ -28,16 +28,16 @@ PAGE_TOO_OLD = (
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
-    """Answer a form whose token is not this session's (Django's CSRF_FAILURE_VIEW)."""
+    """Respond to a form whose token is not this session's (CSRF_FAILURE_VIEW)."""
     text = COOKIES_UNREADABLE if has_unreadable_cookies(request) else PAGE_TOO_OLD
     context = {"title": HTTPStatus.FORBIDDEN.phrase, "text": text}
     return render(request, "error.html", context, status=HTTPStatus.FORBIDDEN)
 
 
 def error_page(request: HttpRequest, exception: Exception | None = None, *, status: int) -> HttpResponse:
-    """Answer with the Error under /v1, and with a page for people elsewhere."""
-    code, text = ANSWERS[status]
-    if is_api_path(request.path_info):  # The gate itself has failed.
+    """Respond with an Error under /v1, and with a page elsewhere."""
+    code, text = RESPONSES[status]
+    if is_api_path(request.path_info):  # The pipeline itself failed.
         return error_response(ApiError(code)).as_django()
     context = {"title": HTTPStatus(status).phrase, "text": text}
     return render(request, "error.html", context, status=status)

@@ -12,19 +12,19 @@ from django.views.generic import TemplateView
 
 
 class Home(TemplateView):
-    """What the service is, where it is, and a first call.
+    """The home page: what the service is, and a first call.
 
-    The plans and the service's state are other apps' to know: `as_view` gets functions that return them.
+    Plans and readiness belong to other layers: `as_view` takes functions that return them.
     """
 
     http_method_names = ["get", "head"]
     template_name = "home.html"
-    plans: Callable[[], Iterable[Any]] = list  # With their limits, None where each account has its own.
-    readiness: Callable[[], Mapping[str, str]] = dict  # `status` is "ok" where requests can be served.
+    plans: Callable[[], Iterable[Any]] = list  # With limits; None if they differ by account.
+    readiness: Callable[[], Mapping[str, str]] = dict  # `status` is "ok" if the service is ready.
     clock: Callable[[], datetime] = staticmethod(timezone.now)
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        """Return what the page shows; without the database, all but the plans."""
+        """Without the database, the page has no plans."""
         ready, plans = self.readiness().get("status") == "ok", []
         with suppress(DatabaseError):
             plans = list(self.plans()) if ready else []

@@ -1,16 +1,16 @@
-"""Pages of ours as Markdown (CommonMark, with GitHub's tables), for programs that read text."""
+"""Converts pages to Markdown (CommonMark with GitHub's tables)."""
 
 import re
 from html.parser import HTMLParser
 
 BLOCKS = {"p": "\n\n", "h1": "\n\n# ", "h2": "\n\n## ", "h3": "\n\n### ", "h4": "\n\n#### ", "li": "\n- "}
 BLOCKS |= {"figcaption": "\n\n", "ul": "\n", "ol": "\n", "dt": "\n\n", "dd": ": ", "table": "\n\n"}
-SILENT = {"button", "nav", "script", "noscript"}  # What is there to be clicked.
+SILENT = {"button", "nav", "script", "noscript"}  # Interactive elements.
 FENCES = {"sh": "sh", "py": "python", "mjs": "javascript"}
 
 
 class Writer(HTMLParser):
-    """Writes what is inside `<main>`; knows the elements that the templates of templates/docs use."""
+    """Converts the content of `<main>`; supports the elements that templates/docs uses."""
 
     def __init__(self, base: str) -> None:
         super().__init__()
@@ -21,7 +21,6 @@ class Writer(HTMLParser):
         self._links: list[str] = []
 
     def text(self) -> str:
-        """Return the Markdown."""
         lines = re.sub(r" +$", "", "".join(self._out), flags=re.MULTILINE)
         return re.sub(r"\n{3,}", "\n\n", lines).strip() + "\n"
 
@@ -82,7 +81,7 @@ class Writer(HTMLParser):
 
 
 def markdown(page: str, base: str) -> str:
-    """Return the content of a page of HTML; its links begin with this address, such as https://example.com."""
+    """Convert a page; relative links are prefixed with `base`, such as https://example.com."""
     writer = Writer(base)
     writer.feed(page)
     return writer.text()

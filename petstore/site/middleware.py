@@ -1,4 +1,4 @@
-"""What wraps the answers outside /v1, which petstore/api/pipeline.py answers. One duty for each class."""
+"""Middleware for everything outside /v1."""
 
 from collections.abc import Callable
 from http import HTTPStatus
@@ -23,7 +23,7 @@ PROBES = {"/healthz", "/readyz", "/metrics"}
 
 
 class MeasuringMiddleware:
-    """Gives each request an id (D29), and has it counted, timed, traced and logged under it."""
+    """Sets the request id (D29), and logs, counts, times and traces each request."""
 
     def __init__(self, get_response: GetResponse) -> None:
         self._measured = InstrumentedHandler(tracing.traced(get_response))
@@ -36,9 +36,9 @@ class MeasuringMiddleware:
 
 
 class ContentLengthMiddleware(MiddlewareMixin):
-    """Says how long an answer is, so that the server need not send it in chunks (RFC 9110 section 8.6).
+    """Sets Content-Length, so that the server need not use chunked encoding (RFC 9110 section 8.6).
 
-    And that its type is no guess.
+    Also disables MIME sniffing.
     """
 
     def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
@@ -49,7 +49,7 @@ class ContentLengthMiddleware(MiddlewareMixin):
 
 
 class HeadMiddleware(MiddlewareMixin):
-    """Rejects what the gate rejects under /v1 before anything parses it, with a page for people."""
+    """Rejects malformed heads with a page, as the pipeline does under /v1."""
 
     def process_request(self, request: HttpRequest) -> HttpResponse | None:
         try:
@@ -65,7 +65,7 @@ class HeadMiddleware(MiddlewareMixin):
 
 
 class ProbesMiddleware(MiddlewareMixin):
-    """Answers load balancers and Prometheus at once: they ask by address, so they don't know our Host."""
+    """Serves probes first: load balancers and Prometheus use an address, which is not in ALLOWED_HOSTS."""
 
     def process_request(self, request: HttpRequest) -> HttpResponse | None:
         if request.path_info not in PROBES:
@@ -80,7 +80,7 @@ class ProbesMiddleware(MiddlewareMixin):
 
 
 class PermissionsPolicyMiddleware(MiddlewareMixin):
-    """Denies the pages what none of them uses, whatever may come to run in one (W3C Permissions Policy)."""
+    """Denies browser features that no page uses (W3C Permissions Policy)."""
 
     def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
         response["Permissions-Policy"] = settings.PERMISSIONS_POLICY
@@ -95,7 +95,7 @@ BUSY_TEXT = (
 
 
 class HashingBusyMiddleware(MiddlewareMixin):
-    """Responds with 503 to a form that would have had to wait too long for a password hash."""
+    """Responds with 503 to a form whose password could not be hashed in time."""
 
     def process_view(self, request: HttpRequest, *view: Any) -> HttpResponse | None:
         error = request.META.get(BODY_ERROR)

@@ -1,4 +1,7 @@
-"""Password hashing with a bound: it is the most expensive work that anonymous clients can ask for."""
+"""Password hashing with bounded concurrency.
+
+Hashing is the most expensive work that anonymous clients can trigger.
+"""
 
 from threading import Lock
 
@@ -10,11 +13,11 @@ hashing = Lock()
 
 
 class HashingBusyError(Exception):
-    """No password could be hashed within QUEUE_SECONDS; the client gets 503."""
+    """The lock was not available within QUEUE_SECONDS; the client gets 503."""
 
 
 class BoundedPBKDF2PasswordHasher(PBKDF2PasswordHasher):
-    """PBKDF2, one hash at a time in each process; others wait, and raise HashingBusyError in the end."""
+    """PBKDF2 with one hash at a time per process. Raises HashingBusyError after QUEUE_SECONDS."""
 
     def encode(self, password: str, salt: str, iterations: int | None = None) -> str:
         if not hashing.acquire(timeout=QUEUE_SECONDS):

@@ -1,4 +1,4 @@
-"""Search over the guides, the errors and the operations: few enough to be read whole for each question."""
+"""Full-text search over guides, errors and operations; a linear scan suffices."""
 
 import html
 import re
@@ -20,7 +20,7 @@ MAX_QUERY_LENGTH = 100  # Characters of a query.
 MAX_RESULTS = 20  # Results on the page.
 EXCERPT_LENGTH = 160  # Characters of a result's text.
 HEADING = re.compile(r'<h([1-3])(?: id="([^"]*)")?>(.*?)</h\1>', re.DOTALL)
-BLOCK_END = re.compile(r"</(?:dd|dt|figcaption|li|p|pre|td|th)>")  # Where words must not run together.
+BLOCK_END = re.compile(r"</(?:dd|dt|figcaption|li|p|pre|td|th)>")  # Separates words.
 
 
 class SearchResult(NamedTuple):
@@ -32,28 +32,28 @@ class SearchResult(NamedTuple):
 
 @require_safe
 def search(request: HttpRequest) -> HttpResponse:
-    """Show what answers the question `q`; works without a script."""
+    """Render the results for the query parameter `q`."""
     query = request.GET.get("q", "").strip()[:MAX_QUERY_LENGTH]
     found = search_results(query, index()) if query else []
     page = context("") | {"title": "Search", "query": query, "results": found[:MAX_RESULTS]}
     return render(request, "docs/search.html", page)
 
 
-def search_results(query: str, among: tuple[SearchResult, ...]) -> list[SearchResult]:
-    """Return what has every word of the question, first what has them in its title."""
+def search_results(query: str, entries: tuple[SearchResult, ...]) -> list[SearchResult]:
+    """Return the entries that contain every word, matches in the title first."""
     words = search_key(query).split()
 
     def has_all(text: str) -> bool:
         key = search_key(text)
         return all(word in key for word in words)
 
-    found = [one for one in among if has_all(f"{one.title} {one.text}")]
+    found = [one for one in entries if has_all(f"{one.title} {one.text}")]
     found.sort(key=lambda one: not has_all(one.title))
     return [one._replace(text=excerpt(one.text, words[0])) for one in found]
 
 
 def excerpt(text: str, word: str) -> str:
-    """Return a part of the text, around the word if it has it."""
+    """Return a part of the text around the word."""
     at = max(search_key(text).find(word) - EXCERPT_LENGTH // 2, 0)
     start = text.find(" ", at) + 1 if at else 0
     part = text[start : start + EXCERPT_LENGTH]
@@ -63,7 +63,7 @@ def excerpt(text: str, word: str) -> str:
 
 @cache
 def index() -> tuple[SearchResult, ...]:
-    """Return all that can be found. A process builds it once, for it never changes."""
+    """Return all entries, built once per process."""
     templates = ((name, f"docs/{name}.html") for name in GUIDES)
     pages = ((name, render_to_string(file, contents(name), HttpRequest())) for name, file in templates)
     sections = (one for name, page in pages for one in sections_of(name, page))
@@ -71,7 +71,7 @@ def index() -> tuple[SearchResult, ...]:
 
 
 def operations() -> list[SearchResult]:
-    """Return each operation of the document, with its address in the reference."""
+    """Return the operations of the OpenAPI document, linked to the reference."""
     return [
         SearchResult(
             "Operation",
@@ -86,7 +86,7 @@ def operations() -> list[SearchResult]:
 
 
 def sections_of(name: str, page: str) -> list[SearchResult]:
-    """Return a guide's sections, each with its anchor."""
+    """Split a guide into sections with anchors."""
     content = page.partition("<main")[2].partition('<nav class="neighbours"')[0].partition("</main>")[0]
     _, *parts = HEADING.split(content)
     found = []

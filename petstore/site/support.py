@@ -1,4 +1,4 @@
-"""Whom the readers of the pages ask for a key, a larger plan or help."""
+"""A context processor for the support contacts."""
 
 from typing import Any
 
@@ -7,5 +7,5 @@ from django.http import HttpRequest
 
 
 def support(request: HttpRequest) -> dict[str, Any]:
-    """Give every template `support_url` and `support_email`, each empty where there is none."""
+    """Add `support_url` and `support_email`, which may be empty, to every template."""
     return {"support_url": settings.SUPPORT_URL, "support_email": settings.SUPPORT_EMAIL}

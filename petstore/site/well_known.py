@@ -1,4 +1,4 @@
-"""What programs look for at fixed addresses: the catalogue of APIs, security.txt, robots.txt, llms.txt."""
+"""Documents at well-known addresses: API catalog, security.txt, robots.txt, llms.txt."""
 
 import json
 
@@ -16,13 +16,12 @@ CATALOG = 'application/linkset+json; profile="https://www.rfc-editor.org/info/rf
 
 
 def url_of(name: str, **arguments: str) -> str:
-    """Return the full URL of a page."""
     return page_url(reverse(name, kwargs=arguments).removeprefix("/"))
 
 
 @require_safe
 def api_catalog(request: HttpRequest) -> HttpResponse:
-    """Link the API with its documents, for programs (RFC 9727, RFC 9264 section 4.2)."""
+    """Link the API to its documents (RFC 9727, RFC 9264 section 4.2)."""
     api = {
         "anchor": settings.BASE_URL,
         "service-desc": [
@@ -42,7 +41,7 @@ def api_catalog(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def security_txt(request: HttpRequest) -> HttpResponse:
-    """Say where to report a vulnerability (RFC 9116). Raises Http404 if that holds no longer."""
+    """Render security.txt (RFC 9116). Raises Http404 if it is not configured or has expired."""
     contact, expires = settings.SECURITY_CONTACT, settings.SECURITY_EXPIRES
     if not contact or expires is None or expires <= timezone.now():
         raise Http404
@@ -57,7 +56,7 @@ def security_txt(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def robots_txt(request: HttpRequest) -> HttpResponse:
-    """Let search engines read the pages of production (RFC 9309), and of staging nothing."""
+    """Allow crawlers on the pages of production, and nothing on staging (RFC 9309)."""
     closed = ["/"] if settings.ENVIRONMENT == "staging" else ["/admin/", "/v1/", "/docs/search"]
     lines = ["User-agent: *", *(f"Disallow: {path}" for path in closed)]
     return HttpResponse("\n".join(lines) + "\n", content_type=TEXT)
@@ -65,7 +64,7 @@ def robots_txt(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def llms_txt(request: HttpRequest) -> HttpResponse:
-    """List the guides in Markdown, for language models (llmstxt.org)."""
+    """List the guides in Markdown for language models (llmstxt.org)."""
     guides = [f"- [{title}]({url_of('docs-markdown', page=name)})" for name, title in GUIDES.items()]
     lines = [
         "# Pet Store",
@@ -78,6 +77,6 @@ def llms_txt(request: HttpRequest) -> HttpResponse:
         "",
         "## Reference",
         "",
-        f"- [OpenAPI document]({url_of('openapi')}): every operation, its parameters and its answers",
+        f"- [OpenAPI document]({url_of('openapi')}): every operation, its parameters and its responses",
     ]
     return HttpResponse("\n".join(lines) + "\n", content_type="text/markdown; charset=utf-8")

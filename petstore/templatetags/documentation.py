@@ -1,4 +1,4 @@
-"""How the documentation shows text and examples. Each example is a file; the tests run it from its page."""
+"""Template tags for the example programs of the documentation. The tests run each example."""
 
 from functools import cache
 from itertools import groupby
@@ -15,20 +15,20 @@ from petstore.api.link_header import page_url
 register = template.Library()
 
 LANGUAGES = {"sh": "curl", "py": "Python", "mjs": "JavaScript"}
-# The kinds of Pygments' tokens that static/petstore/site.css colours, each by a class of its name.
+# Pygments' token types that static/petstore/site.css has a class for.
 COLOURED = {"Comment", "Keyword", "Builtin", "Literal", "Variable"}
 
 
 @register.simple_tag
 def examples(name: str) -> SafeString:
-    """Show the example of this name in each language; static/petstore/reading.js makes tabs of them."""
+    """Render an example in each language; static/petstore/reading.js makes tabs of them."""
     shown = format_html_join("\n", "{}", ((example(f"{name}.{suffix}"),) for suffix in LANGUAGES))
     return format_html('<div class="examples">{}</div>', shown)
 
 
 @register.simple_tag
 def example(file: str) -> SafeString:
-    """Show one file of templates/docs/examples, with this service's address in it, and what it prints."""
+    """Render one file of templates/docs/examples with this service's URLs, and its output."""
     output = filled_in(f"docs/outputs/{file}.txt")
     return format_html(
         '<figure class="example" id="{}-example"><figcaption>{}</figcaption>'
@@ -48,7 +48,7 @@ def example(file: str) -> SafeString:
 
 
 def filled_in(name: str) -> str:
-    """Return a file of templates, which is no HTML: it is filled in as it is, to be escaped as a whole."""
+    """Render a file as plain text; the caller escapes it."""
     known = {"base_url": settings.BASE_URL, "site": page_url("").removesuffix("/")}
     context = Context(known, autoescape=False)
     text: str = get_template(name).template.render(context)  # type: ignore[attr-defined]
@@ -58,8 +58,8 @@ def filled_in(name: str) -> str:
 @register.filter
 @cache
 def highlighted(text: str, language: str) -> SafeString:
-    """Show code in one of LANGUAGES, with what is to be coloured in spans."""
-    from pygments import lex  # Not at the start, which it would delay.
+    """Highlight code in one of LANGUAGES."""
+    from pygments import lex  # Slow to import.
     from pygments.lexers import get_lexer_by_name
 
     lexer = get_lexer_by_name({"mjs": "js"}.get(language, language), ensurenl=False)

@@ -1,4 +1,4 @@
-"""Names and headings, as pages of the back office show them."""
+"""Template filters for names and headings of the back office."""
 
 from django import template
 from django.db.models import Model
@@ -12,7 +12,7 @@ register.filter(visible_name)
 
 @register.filter
 def heading(part: object) -> str:
-    """Capitalise a heading, unless it is a name, such as a public id, which tells upper case from lower."""
+    """Capitalise a heading, but not a name or a case-sensitive id."""
     text = str(part)
     is_name = isinstance(part, Model) and text != f"{part._meta.verbose_name} {part.pk}"
     return text if is_name else capfirst(text)

@@ -158,7 +158,7 @@ def test_pattern_of_an_idempotency_key_allows_visible_characters(spec: dict[str,
 
 @pytest.mark.django_db
 def test_rate_limits_of_the_document_are_the_plans_of_a_new_database(spec: dict[str, Any]) -> None:
-    assert "`x-rate-limits` are those on delivery" in spec["info"]["description"]
+    assert "`x-rate-limits` lists the default limits" in spec["info"]["description"]
     told = dict(spec["info"]["x-rate-limits"])
     assert told.pop("enterprise") == "agreed with each account"
     plans = Plan.objects.exclude(pk=PlanCode.ENTERPRISE)

@@ -139,8 +139,8 @@ def test_refusal_of_a_value_tells_no_secret(name: str, value: str) -> None:
     assert "geheim" not in refusal(**{name: value})
 
 
-def test_key_for_everybody_is_refused_where_the_service_is_for_others() -> None:
-    assert "shown to everybody. Unset it" in refusal(
+def test_demo_key_is_rejected_with_https() -> None:
+    assert "is public. Unset it" in refusal(
         DEMO_KEY="psk_live_demo", BASE_URL="https://pets.example/v1"
     )
     assert load(DEMO_KEY="psk_live_demo", BASE_URL="http://pets.example/v1").DEMO_KEY == "psk_live_demo"

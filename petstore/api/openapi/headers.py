@@ -20,12 +20,12 @@ OPTIONAL = {"Idempotent-Replayed", "NextPage"}  # The others are always present.
 NEXT = '<https://api.example.com/v1/pets?limit=20&cursor=K.wT8b9>; rel="next"'
 SUCCESSOR = '<https://api.example.com/v1/pets?status=available>; rel="successor-version"'
 HELP = '<https://api.example.com/docs/errors#missing_api_key>; rel="help"'
-ABOUT_HELP = 'The URL of what the documentation says of the error, with `rel="help"`'
-ABOUT_SUCCESSOR = 'of what replaces the operation, with `rel="successor-version"`.'
+ABOUT_HELP = 'The URL of the documentation of the error, with `rel="help"`'
+ABOUT_SUCCESSOR = 'of its successor, with `rel="successor-version"`.'
 
 # Description and example.
 DESCRIPTIONS: dict[str, tuple[str, Any]] = {
-    "X-RateLimit-Limit": ("The limit that applies: of the window with the least remaining.", 300),
+    "X-RateLimit-Limit": ("The limit of the window with the fewest remaining requests.", 300),
     "X-RateLimit-Remaining": ("Requests that remain in that window.", 299),
     "X-RateLimit-Reset": ("Unix time, in seconds, at which that window resets.", 1_786_435_260),
     "RateLimit-Policy": (
@@ -33,7 +33,7 @@ DESCRIPTIONS: dict[str, tuple[str, Any]] = {
         '"minute";q=300;w=60, "day";q=10000;w=86400',
     ),
     "RateLimit": (
-        "What remains `r` of each window, and seconds to its reset `t`.",
+        "The remaining requests `r` of each window, and seconds to its reset `t`.",
         '"minute";r=299;t=60, "day";r=9740;t=41340',
     ),
     "X-Request-Id": (
@@ -41,14 +41,14 @@ DESCRIPTIONS: dict[str, tuple[str, Any]] = {
         "6a3c4d2e6b0f4f0c9d5a8f1b7e2c3d4a",
     ),
     "Retry-After": ("Seconds to wait before the next try.", 17),
-    "WWW-Authenticate": ("The scheme to authenticate with.", "Bearer"),
+    "WWW-Authenticate": ("The authentication scheme.", "Bearer"),
     "ETag": (
         "The version of this response, its `Link` included, for `If-None-Match`.",
         '"9a0364b9e99bb480dd25e1f0284c8555"',
     ),
     "Location": ("The URL of what was created.", "https://api.example.com/v1/pets/1"),
     "Idempotent-Replayed": (
-        "`true` where an `Idempotency-Key` brought the first answer again. Absent on the first answer.",
+        "`true` on a stored response, which an `Idempotency-Key` replayed. Absent on the first response.",
         "true",
     ),
     "Deprecation": ("Since when the operation is deprecated: `@<unix time>` (RFC 9745).", "@1764892800"),
@@ -56,7 +56,7 @@ DESCRIPTIONS: dict[str, tuple[str, Any]] = {
     # Link, for a page, a deprecated operation, an error, and the latter two.
     "NextPage": ('The URL of the next page, with `rel="next"` (RFC 8288). Absent on the last page.', NEXT),
     "NextEvents": (
-        'The URL to ask next, with `rel="next"` (RFC 8288): on every page, and on a 304 a new one.',
+        'The URL to poll next, with `rel="next"` (RFC 8288): on every page; a 304 has a new one.',
         NEXT.replace("/pets", "/events"),
     ),
     "Successor": (f"The URL {ABOUT_SUCCESSOR}", SUCCESSOR),

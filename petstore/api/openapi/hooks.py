@@ -52,18 +52,18 @@ def an_object(description: str, **properties: Schema) -> Schema:
 
 CODE, MESSAGE = "Machine-readable error code.", "Human-readable description."
 ERROR = an_object(
-    "The body of every answer of 400 and above.",
+    "The body of every response of 400 and above.",
     code=text(CODE, enum=[code.value for code in Code]),
     message=text(MESSAGE),
     status={"type": "integer", "minimum": 400, "maximum": 599, "description": "The HTTP status code."},
     details={
         "type": "array",
-        "description": "For a body with bad fields: every problem in it, all at once.",
+        "description": "For a body with invalid fields: all problems in it.",
         "items": {"$ref": "#/components/schemas/ErrorDetail"},
     },
 )
 ERROR_DETAIL = an_object(
-    "One problem of a body.",
+    "One problem in a body.",
     field=text("The member of the body."),
     code=text(CODE, enum=sorted({code.value for code in [Code.INVALID_FIELD, *DETAIL_CODES.values()]})),
     message=text(MESSAGE),
@@ -73,7 +73,7 @@ RATE_LIMIT: Schema = {"cost": 1, "per": "account", "windows": ["minute", "day"],
 IF_NONE_MATCH: Schema = {
     "in": "header",
     "name": "If-None-Match",
-    "description": "The `ETag` of an answer that you have. If it is still current, the answer is 304.",
+    "description": "The `ETag` of an earlier response. If it is still current, the response is 304.",
     "schema": {"type": "string"},
     "example": HEADERS["ETag"]["example"],
 }
@@ -81,9 +81,9 @@ IDEMPOTENCY_KEY: Schema = {
     "in": "header",
     "name": "Idempotency-Key",
     "description": (
-        "A text of your own that names this request. For 24 hours the same request with the same key gets "
-        "the first answer again, and is carried out once. A refusal is not kept: fix the request and use "
-        "the same key. Clear it in tools that fill in a value by themselves and send it each time."
+        "A unique text that identifies this request. For 24 hours, the same request with the same key gets "
+        "the stored response and is not executed again. A rejection is not stored: fix the request and use "
+        "the same key. Clear it in tools that generate a value and send it each time."
     ),
     "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
 }
@@ -175,7 +175,7 @@ def complete_operation(path: str, method: str, operation: Schema) -> None:
         responses[str(status)] = response_object(of_status, examples)
     if method == "get":
         operation["parameters"] = [*parameters, IF_NONE_MATCH]
-        responses["304"] = {"description": "The answer is still the one that `If-None-Match` names."}
+        responses["304"] = {"description": "The response is still the one that `If-None-Match` names."}
     if method == "post":
         operation["parameters"] = [*parameters, idempotency_key(operation["operationId"])]
     for status, links in operation.pop("x-links", {}).items():

@@ -18,19 +18,18 @@ def openapi_settings(
         "DESCRIPTION": (
             "List the pets of a pet store, add one, order one.\n\n"
             "Every operation needs an API key, sent as `Authorization: Bearer <key>`. Each request with a "
-            "valid key costs one of its account's quota, but for `getAccount`, which is free; every answer "
-            "says in its headers what is left. "
-            "After 429, wait as `Retry-After` says. The numbers in `x-rate-limits` are those on delivery: "
-            "what holds for your account, the headers say.\n\n"
-            "Every answer of 400 and above is an Error: `code` is for programs, `message` for people. "
-            'Lists come in pages: follow `Link: rel="next"`. A POST with an `Idempotency-Key` can safely '
-            "be sent again. Within `/v1` there are only additive changes."
+            "valid key counts against its account's quota, except `getAccount`, which is free. The headers "
+            "of every response show the remaining quota. After 429, wait as `Retry-After` says. "
+            "`x-rate-limits` lists the default limits; the headers show the limits of your account.\n\n"
+            "Every response of 400 and above is an Error: `code` is for programs, `message` for people. "
+            'Lists are paged: follow `Link: rel="next"`. A POST with an `Idempotency-Key` can safely '
+            "be retried. Within `/v1` there are only additive changes."
         ),
         "VERSION": "1.0.0",
         "LICENSE": {"name": "Proprietary"},
         "CONTACT": {"name": "Pet Store", "url": base_url.removesuffix("v1")} | contact,
         "EXTERNAL_DOCS": {
-            "description": "Documentation in which every operation can be tried",
+            "description": "Documentation where you can try every operation",
             "url": base_url.removesuffix("v1") + "docs",
         },
         # The contract, "Limits". Enterprise has numbers of its own.
@@ -43,16 +42,16 @@ def openapi_settings(
             }
         },
         "TAGS": [
-            {"name": "pets", "description": "The pets: those for sale, those promised, those sold."},
-            {"name": "orders", "description": "What your account has ordered, and no one else's orders."},
-            {"name": "categories", "description": "The kinds that pets belong to; staff keep them."},
+            {"name": "pets", "description": "The pets: for sale, reserved and sold."},
+            {"name": "orders", "description": "The orders of your account."},
+            {"name": "categories", "description": "The categories of pets, maintained by staff."},
             {
                 "name": "events",
-                "description": "What happened, in one order, for clients that follow it.",
+                "description": "The changes, in a single order.",
             },
             {
                 "name": "account",
-                "description": "Your account, the key that asks, and what is left of the quota.",
+                "description": "Your account, the key of the request, and the remaining quota.",
             },
         ],
         "SERVERS": [{"url": base_url, "description": "This service"}]
