@@ -47,7 +47,7 @@ def traced(get_response: Callable[[HttpRequest], ResponseT]) -> Callable[[HttpRe
     def respond_in_span(request: HttpRequest) -> ResponseT:
         sent = {name: request.META.get(f"HTTP_{name.upper()}", "") for name in MAX_HEADER_LENGTHS}
         sent = {name: value for name, value in sent.items() if len(value) <= MAX_HEADER_LENGTHS[name]}
-        with tracer.start_as_current_span("request", extract(sent), metrics=trace.SpanKind.SERVER) as span:
+        with tracer.start_as_current_span("request", extract(sent), kind=trace.SpanKind.SERVER) as span:
             response = get_response(request)
             metrics = metrics_of(request, response.status_code)
             span.update_name(f"{metrics.method} {metrics.route}")

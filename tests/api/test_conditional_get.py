@@ -16,7 +16,7 @@ def path(request: Any, pet: Pet) -> str:
 
 
 @pytest.mark.parametrize("form", ["{0}", "W/{0}", '"other", {0}', "*", '"a" , W/{0} '])
-def test_answer_that_the_client_has_costs_one_but_is_not_sent_again(api: Api, path: str, form: str) -> None:
+def test_matching_etag_gets_304_and_counts(api: Api, path: str, form: str) -> None:
     first = api.get(path)
     tag, left = first.headers["ETag"], int(first.headers["X-RateLimit-Remaining"])
     for costs, method in enumerate(("GET", "HEAD"), 1):
@@ -26,7 +26,7 @@ def test_answer_that_the_client_has_costs_one_but_is_not_sent_again(api: Api, pa
 
 
 @pytest.mark.parametrize("sent", ['"other"', "", "nonsense", '"', "W/", "é"])
-def test_other_versions_are_answered_in_full(api: Api, path: str, sent: str) -> None:
+def test_other_etag_gets_the_full_response(api: Api, path: str, sent: str) -> None:
     assert api.get(path, If_None_Match=sent).status_code == 200
 
 
@@ -39,7 +39,7 @@ def test_changed_pet_has_another_version(api: Api, pet: Pet, path: str) -> None:
     assert response.headers["ETag"] != tag
 
 
-def test_answers_are_kept_by_the_caller_alone(api: Api, stranger: Api, path: str) -> None:
+def test_responses_are_cached_privately(api: Api, stranger: Api, path: str) -> None:
     response = api.get(path)
     assert response.headers["Cache-Control"] == "private, no-cache"
     assert response.headers["Vary"] == "Authorization"
@@ -69,7 +69,7 @@ FEED = {"/events": add_event}
 
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
 @pytest.mark.parametrize("path", LISTS)
-def test_full_last_page_is_another_version_once_a_row_follows(
+def test_full_last_page_has_a_new_etag_once_a_row_follows(
     api: Api, account: Account, path: str, method: str
 ) -> None:
     LISTS[path](account)
@@ -83,9 +83,7 @@ def test_full_last_page_is_another_version_once_a_row_follows(
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
-def test_page_of_the_feed_is_another_version_once_its_link_has_moved(
-    api: Api, account: Account, method: str
-) -> None:
+def test_feed_page_has_a_new_etag_once_its_link_moves(api: Api, account: Account, method: str) -> None:
     add_event(account)
     before = api(method, "/events")
     EventDraft.of(EventType.ORDER_PLACED, {}, account.pk + 1).save()

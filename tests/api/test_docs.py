@@ -65,7 +65,7 @@ def test_guide_to_rate_limits_has_the_program_s_numbers(client: Client, settings
     assert f"{minutes[1]} minutes, then {hours[0]} hour, {hours[1]} hours and {hours[2]} hours;" in page
 
 
-def test_guide_to_orders_has_every_state_and_what_may_follow(client: Client) -> None:
+def test_guide_to_orders_has_every_status_and_transition(client: Client) -> None:
     rows = re.findall(r'<tr><th scope="row"><code>(\w+)</code></th>(.*?)</tr>', guide(client, "orders"))
     assert [status for status, _ in rows] == OrderStatus.values
     for status, row in rows:
@@ -102,7 +102,7 @@ def test_guides_have_the_program_s_numbers(client: Client, name: str, said: str)
     assert said in guide(client, name)
 
 
-def test_guide_to_retries_and_its_examples_send_again_after_the_same_answers(client: Client) -> None:
+def test_guide_to_retries_and_its_examples_retry_the_same_statuses(client: Client) -> None:
     rows = re.findall(r'<tr><th scope="row">([\d, ]+)</th><td>yes', guide(client, "retries"))
     again = sorted(", ".join(rows).split(", "))
     for suffix in ("py", "mjs"):
@@ -129,7 +129,7 @@ def test_guide_to_authentication_names_every_scope(client: Client) -> None:
 
 
 @pytest.mark.parametrize(("environment", "prefix"), [("production", "psk_live_"), ("staging", "psk_test_")])
-def test_guide_to_authentication_speaks_of_this_deployment(
+def test_guide_to_authentication_shows_this_deployment(
     client: Client, settings: Any, environment: str, prefix: str
 ) -> None:
     settings.ENVIRONMENT = environment
@@ -139,7 +139,7 @@ def test_guide_to_authentication_speaks_of_this_deployment(
 
 
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.name)
-def test_example_is_coloured_and_remains_the_same_text(file: Path) -> None:
+def test_highlighting_keeps_the_text(file: Path) -> None:
     text = filled_in(f"docs/examples/{file.name}")
     shown = highlighted(text, file.suffix[1:])
     assert html.unescape(strip_tags(shown)) == text
@@ -154,7 +154,7 @@ def test_reference_has_a_sample_of_each_operation(client: Client) -> None:
     assert sorted(shown) == sorted(described)
 
 
-def test_reference_says_that_it_is_loading_until_a_script_fills_it(client: Client) -> None:
+def test_reference_shows_a_loading_message(client: Client) -> None:
     assert re.search(r'<div id="reference"[^>]*>\s*<p>The reference is loading', client.get("/docs").text)
 
 
@@ -174,7 +174,7 @@ def test_guide_is_marked_as_the_current_page(client: Client, name: str) -> None:
     assert f"<title>{GUIDES[name]} · Pet Store</title>" in page
 
 
-def test_guides_lead_to_the_one_before_and_the_one_after(client: Client) -> None:
+def test_guides_link_to_previous_and_next(client: Client) -> None:
     names = list(GUIDES)
     for before, after in pairwise(names):
         assert f'<a rel="next" href="/docs/{after}">' in client.get(f"/docs/{before}").text
@@ -185,12 +185,12 @@ def test_guides_lead_to_the_one_before_and_the_one_after(client: Client) -> None
 
 
 @pytest.mark.parametrize("page", ["", "/errors", "/rate-limits"])
-def test_address_with_a_slash_at_its_end_leads_to_the_page(client: Client, page: str) -> None:
+def test_trailing_slash_is_redirected(client: Client, page: str) -> None:
     response = client.get(f"/docs{page}/")
     assert (response.status_code, response.headers["Location"]) == (301, f"/docs{page}")
 
 
-def test_address_of_no_page_is_a_404_with_a_slash_as_well(client: Client) -> None:
+def test_unknown_page_with_trailing_slash_gets_404(client: Client) -> None:
     assert client.get("/docs/nothing/").status_code == 404
 
 

@@ -64,12 +64,12 @@ def test_other_methods_are_not_allowed(api: Api, path: str, allowed: set[str], m
     assert set(response.headers["Allow"].split(", ")) == allowed
 
 
-def test_url_of_8000_bytes_is_served_and_one_over_8192_is_not(api: Api) -> None:
+def test_url_above_8192_bytes_gets_414(api: Api) -> None:
     assert api.get("/pets?x=" + "a" * 7_980).status_code == 200
     assert_error(api.get("/pets?x=" + "a" * 8_200), 414, "uri_too_long")
 
 
-def test_thousands_of_parameters_are_an_invalid_parameter(api: Api) -> None:
+def test_too_many_parameters_get_400(api: Api) -> None:
     assert_error(api.get("/pets?" + "a&" * 3_000), 400, "invalid_parameter")
 
 
@@ -82,9 +82,7 @@ def test_thousands_of_parameters_are_an_invalid_parameter(api: Api) -> None:
         (InterfaceError, psycopg.InterfaceError("the connection is closed")),
     ],
 )
-def test_connection_that_breaks_at_any_moment_is_a_503(
-    raised: type[Exception], cause: psycopg.Error
-) -> None:
+def test_broken_connection_gets_503(raised: type[Exception], cause: psycopg.Error) -> None:
     error = raised()
     error.__cause__ = cause
     assert as_api_error(error).error is ErrorCode.SERVICE_UNAVAILABLE
@@ -92,13 +90,13 @@ def test_connection_that_breaks_at_any_moment_is_a_503(
 
 
 @pytest.mark.parametrize("cause", [psycopg.ProgrammingError(), errors.InFailedSqlTransaction()])
-def test_statement_that_is_wrong_is_a_500(cause: psycopg.Error) -> None:
+def test_invalid_statement_gets_500(cause: psycopg.Error) -> None:
     error = DatabaseError()
     error.__cause__ = cause
     assert as_api_error(error).error is ErrorCode.INTERNAL_ERROR
 
 
-def test_bug_is_a_500_that_says_nothing_of_the_program(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bug_gets_500_without_internals(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*args: Any) -> None:
         raise ZeroDivisionError("the secret of the program")
 
@@ -109,7 +107,7 @@ def test_bug_is_a_500_that_says_nothing_of_the_program(api: Api, monkeypatch: py
     assert b"Zero" not in response.content
 
 
-def test_bug_outside_the_views_is_the_same_500(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bug_outside_views_gets_the_same_500(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*args: Any) -> None:
         raise ZeroDivisionError
 
@@ -117,7 +115,7 @@ def test_bug_outside_the_views_is_the_same_500(api: Api, monkeypatch: pytest.Mon
     assert_error(api.get("/pets"), 500, "internal_error")
 
 
-def test_answer_is_not_lost_when_its_quota_headers_fail(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_response_survives_failing_quota_headers(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*of: object) -> NoReturn:
         raise OSError("No space left on device.")
 
@@ -128,7 +126,7 @@ def test_answer_is_not_lost_when_its_quota_headers_fail(api: Api, monkeypatch: p
     assert int(response.headers["X-RateLimit-Limit"]) > 0
 
 
-def test_database_that_fails_is_a_503_with_retry_after(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_database_failure_gets_503_with_retry_after(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*args: Any) -> None:
         raise OperationalError("connection refused to 10.1.2.3")
 
@@ -139,7 +137,7 @@ def test_database_that_fails_is_a_503_with_retry_after(api: Api, monkeypatch: py
     assert b"10.1.2.3" not in response.content
 
 
-def test_database_that_fails_at_authentication_is_a_503(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_database_failure_at_authentication_gets_503(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*args: Any, **kwargs: Any) -> None:
         raise OperationalError
 
@@ -159,18 +157,18 @@ def test_only_errors_link_to_help(api: Api) -> None:
 
 
 @pytest.mark.parametrize("host", ["evil.example", "bad host", "", "a" * 300, "x:99999"])
-def test_host_header_decides_nothing_under_v1(api: Api, host: str) -> None:
+def test_host_header_is_ignored_under_v1(api: Api, host: str) -> None:
     assert api.get("/pets", Host=host).status_code == 200
 
 
-def test_page_outside_v1_is_for_people(client: Any) -> None:
+def test_errors_outside_v1_are_pages(client: Any) -> None:
     response = client.get("/nothing")
     assert response.status_code == 404
     assert response.headers["Content-Type"].startswith("text/html")
 
 
 @pytest.mark.parametrize("sent", ["abc-123", "a" * 128, "0.a~b_c"])
-def test_well_formed_request_id_is_kept(api: Api, sent: str) -> None:
+def test_well_formed_request_id_is_used(api: Api, sent: str) -> None:
     assert api.get("/pets", X_Request_Id=sent).headers["X-Request-Id"] == sent
 
 
@@ -181,7 +179,7 @@ def test_other_request_ids_are_replaced(api: Api, sent: str) -> None:
     assert len(made) == 32
 
 
-def test_answer_without_a_body_has_no_length(api: Api, category: Category) -> None:
+def test_response_without_body_has_no_content_length(api: Api, category: Category) -> None:
     pet = api.post("/pets", {"name": "Biscuit", "categoryId": category.id}).json()
     order = api.post("/store/orders", {"petId": pet["id"]}).json()
     response = api("DELETE", f"/store/orders/{order['id']}")

@@ -31,7 +31,7 @@ def test_healthz_touches_no_database(client: Client) -> None:
 
 
 @COMMITTED
-def test_readyz_names_each_part_that_is_well(client: Client) -> None:
+def test_readyz_lists_healthy_checks(client: Client) -> None:
     assert not is_draining()
     response = client.get("/readyz")
     assert response.status_code == 200
@@ -58,7 +58,7 @@ def test_readyz_is_ready_on_a_database_that_is_ahead(client: Client) -> None:
         MigrationRecorder(connection).record_unapplied("inventory", "9999_of_the_next_version")
 
 
-def test_readyz_says_which_part_fails(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_readyz_names_the_failing_check(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail() -> str:
         raise OperationalError
 
@@ -71,9 +71,7 @@ def test_readyz_says_which_part_fails(client: Client, monkeypatch: pytest.Monkey
 
 
 @COMMITTED
-def test_readyz_answers_in_time_while_the_database_says_nothing(
-    client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_readyz_times_out_on_a_silent_database(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     if connection.vendor != "postgresql":
         pytest.skip("Only PostgreSQL is asked over a network.")
     with black_hole() as port:
@@ -86,7 +84,7 @@ def test_readyz_answers_in_time_while_the_database_says_nothing(
     assert response.json()["database"] == NO_ANSWER
 
 
-def test_however_many_ask_a_check_runs_once_at_a_time() -> None:
+def test_concurrent_probes_share_one_check() -> None:
     release = threading.Event()
     runs = []
 
@@ -106,7 +104,7 @@ def test_however_many_ask_a_check_runs_once_at_a_time() -> None:
     assert len(runs) == 2
 
 
-def test_checks_run_side_by_side() -> None:
+def test_checks_run_concurrently() -> None:
     meet = threading.Barrier(2)
 
     def examine() -> str:
@@ -118,9 +116,7 @@ def test_checks_run_side_by_side() -> None:
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz"])
-def test_load_balancers_ask_whatever_the_host(
-    client: Client, path: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_probes_ignore_the_host_header(client: Client, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checks, "checks", {"database": Check(lambda: "ok")})
     assert client.head(path, headers={"Host": "10.0.0.7:8000"}).status_code == 200
     assert client.post(path).status_code == 405

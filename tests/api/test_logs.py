@@ -31,7 +31,7 @@ def lines(capfd: pytest.CaptureFixture[str]) -> Lines:
     return lambda: [json.loads(line) for line in capfd.readouterr().err.splitlines()]
 
 
-def test_request_is_one_line_that_says_who_what_and_how_long(api: Api, key: ApiKey, lines: Lines) -> None:
+def test_request_is_logged_in_one_line(api: Api, key: ApiKey, lines: Lines) -> None:
     api.get("/pets/1?limit=3", X_Request_Id="mine")
     (line,) = lines()
     time, milliseconds = line.pop("time"), line.pop("ms")
@@ -51,7 +51,7 @@ def test_request_is_one_line_that_says_who_what_and_how_long(api: Api, key: ApiK
     assert 0 < milliseconds < 60_000
 
 
-def test_line_without_a_valid_key_names_nobody(stranger: Api, lines: Lines) -> None:
+def test_line_without_a_valid_key_has_no_account(stranger: Api, lines: Lines) -> None:
     stranger.get("/pets")
     (line,) = lines()
     assert (line["status"], line["account"], line["key"]) == (401, None, None)
@@ -72,13 +72,13 @@ def test_client_behind_a_proxy_is_named(api: Api, lines: Lines, settings: Any) -
     assert lines()[0]["client"] == "198.51.100.7"
 
 
-def test_requests_need_no_line(key: Any, lines: Lines, settings: Any) -> None:
+def test_access_log_can_be_disabled(key: Any, lines: Lines, settings: Any) -> None:
     settings.ACCESS_LOG = False
     assert Api(key.text).get("/pets").status_code == 200
     assert lines() == []
 
 
-def test_line_for_people_says_the_same(key: Any, settings: Any, capfd: pytest.CaptureFixture[str]) -> None:
+def test_text_line_has_the_same_fields(key: Any, settings: Any, capfd: pytest.CaptureFixture[str]) -> None:
     settings.LOG_FORMAT = "text"
     Api(key.text).get("/pets", X_Request_Id="mine")
     start = r"\S+Z info     GET /v1/pets 200 request_id=mine"
@@ -116,7 +116,7 @@ PLACES: dict[str, Callable[[Client, str], Any]] = {
 
 @pytest.mark.parametrize("form", ["json", "text"])
 @pytest.mark.parametrize("place", PLACES)
-def test_key_is_in_no_line_wherever_it_was_sent(
+def test_key_is_never_logged(
     key: Any, form: str, place: str, settings: Any, capfd: pytest.CaptureFixture[str]
 ) -> None:
     settings.LOG_FORMAT = form
@@ -133,9 +133,7 @@ def secret_of(key: str) -> str:
     return key.rpartition("_")[2][: key_format.SECRET_LENGTH]
 
 
-def test_traceback_loses_the_keys_and_passwords_in_it(
-    api: Api, lines: Lines, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tracebacks_are_redacted(api: Api, lines: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*args: Any) -> None:
         try:
             raise ValueError(f"Authorization: Bearer {api.key}")
@@ -173,12 +171,12 @@ def test_traceback_loses_the_keys_and_passwords_in_it(
         ("3 pets: a, b and c", "3 pets: a, b and c"),
     ],
 )
-def test_secrets_are_taken_out_of_a_text(text: str, safe: str) -> None:
+def test_secrets_are_redacted(text: str, safe: str) -> None:
     assert redact(text) == safe
 
 
 @pytest.mark.parametrize("piece", ["psk_live_", "://a:", "password", "password=", "bearer ", "'", "a" * 9])
-def test_no_text_makes_the_search_for_secrets_slow(piece: str) -> None:
+def test_redaction_takes_linear_time(piece: str) -> None:
     text = piece * (60_000 // len(piece))
     began = datetime.now(UTC)
     redact(text)
@@ -201,7 +199,7 @@ def output_handler() -> logging.Handler:
     return handler
 
 
-def test_stray_byte_in_a_message_is_no_obstacle(lines: Lines) -> None:
+def test_undecodable_byte_in_a_message_is_replaced(lines: Lines) -> None:
     name = (os.fsdecode(b"\xff"),)
     output_handler().handle(
         logging.LogRecord("some.library", logging.WARNING, "", 1, "a name: %s", name, None)
@@ -209,7 +207,7 @@ def test_stray_byte_in_a_message_is_no_obstacle(lines: Lines) -> None:
     assert lines()[0]["event"] == "a name: ?"
 
 
-def test_message_that_cannot_be_formed_tells_its_place_and_not_its_arguments(
+def test_unformattable_message_logs_its_location_only(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     record = logging.LogRecord("some.library", logging.WARNING, "library.py", 7, "%d", (PASSWORD,), None)
@@ -217,7 +215,7 @@ def test_message_that_cannot_be_formed_tells_its_place_and_not_its_arguments(
     assert capfd.readouterr().err == "A log message of library.py:7 could not be formed.\n"
 
 
-def test_process_that_keeps_the_workers_logs_the_same_form() -> None:
+def test_supervisor_logs_the_same_format() -> None:
     record = logging.LogRecord("_granian", logging.ERROR, "mp.py", 7, "%s ended", ("worker-1",), None)
     try:
         raise ValueError(f"password={PASSWORD}")
@@ -254,7 +252,7 @@ def read_lines(end: int, number: int) -> list[bytes]:
         return [file.readline() for _ in range(number)]
 
 
-def test_nobody_waits_for_a_full_pipe_and_what_is_lost_is_counted() -> None:
+def test_full_pipe_drops_lines_without_blocking() -> None:
     before = dropped()
     offered = 2 * MAX_QUEUED
     with pipe() as (reading, writing):
@@ -269,7 +267,7 @@ def test_nobody_waits_for_a_full_pipe_and_what_is_lost_is_counted() -> None:
     assert kept == sorted(set(kept))
 
 
-def test_pipe_that_nobody_reads_any_more_loses_lines_only(capfd: pytest.CaptureFixture[str]) -> None:
+def test_closed_pipe_drops_lines(capfd: pytest.CaptureFixture[str]) -> None:
     before = dropped()
     reading, writing = os.pipe()
     os.close(reading)
@@ -282,7 +280,7 @@ def test_pipe_that_nobody_reads_any_more_loses_lines_only(capfd: pytest.CaptureF
     assert dropped() - before == 2
 
 
-def test_lines_of_two_writers_never_mix() -> None:
+def test_lines_of_two_writers_are_not_interleaved() -> None:
     with pipe() as (reading, writing):
         outputs = [LogWriter(2), LogWriter(2)]
         for letter, output in zip(b"ab", outputs, strict=True):
@@ -296,7 +294,7 @@ def test_lines_of_two_writers_never_mix() -> None:
     assert all(len(set(line.rstrip(b"\n"))) == 1 for line in found)
 
 
-def test_last_lines_are_written_at_the_end() -> None:
+def test_stop_flushes_the_last_lines() -> None:
     with pipe() as (reading, writing):
         output = LogWriter(2)
         output.start(writing)

@@ -30,11 +30,11 @@ def test_metrics_are_shown_to_this_machine(client: Any, api: Api) -> None:
 
 
 @pytest.mark.parametrize("address", ["192.0.2.1", "2001:db8::1", ""])
-def test_for_others_there_is_no_such_page(client: Any, address: str) -> None:
+def test_metrics_are_404_for_other_networks(client: Any, address: str) -> None:
     assert client.get("/metrics", REMOTE_ADDR=address).status_code == 404
 
 
-def test_networks_can_be_allowed(client: Any, settings: Any) -> None:
+def test_metrics_networks_are_configurable(client: Any, settings: Any) -> None:
     settings.METRICS_ALLOW_FROM = ["10.0.0.0/8"]
     assert client.get("/metrics", REMOTE_ADDR="10.1.2.3").status_code == 200
     assert client.get("/metrics", REMOTE_ADDR="127.0.0.1").status_code == 404
@@ -43,7 +43,7 @@ def test_networks_can_be_allowed(client: Any, settings: Any) -> None:
 # --- A port of its own ---------------------------------------------------------------------------
 
 
-def test_port_of_its_own_leaves_no_page_beside_the_others(client: Any, settings: Any) -> None:
+def test_metrics_port_disables_the_page(client: Any, settings: Any) -> None:
     settings.METRICS_PORT = 9090
     assert client.get("/metrics").status_code == 404
 
@@ -85,7 +85,7 @@ def request_series() -> set[tuple[str, str, str]]:
     return {(found["route"], found["method"], found["status"]) for found in labels}
 
 
-def test_odd_paths_and_methods_make_no_series_of_their_own(db: None) -> None:
+def test_unknown_paths_and_methods_share_one_series(db: None) -> None:
     before = request_series()
     client = Client(raise_request_exception=False)
     for number in range(25):
@@ -99,7 +99,7 @@ def test_odd_paths_and_methods_make_no_series_of_their_own(db: None) -> None:
     assert len(made) <= 8
 
 
-def test_request_is_in_flight_until_it_is_answered(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_request_is_in_flight_until_its_response(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
 
     def look(*args: Any, **options: Any) -> HttpResponse:
@@ -112,7 +112,7 @@ def test_request_is_in_flight_until_it_is_answered(client: Any, monkeypatch: pyt
     assert (before, seen, in_flight()) == (0, [1], 0)
 
 
-def test_numbers_wait_for_a_calmer_moment_and_none_is_lost() -> None:
+def test_deferred_updates_are_applied_by_flush() -> None:
     deferred_updates, counted = DeferredUpdates(), [0.0]
 
     def add(amount: float) -> None:

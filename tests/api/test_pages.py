@@ -35,7 +35,7 @@ def rendered(view: Any) -> str:
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_page_loads_only_what_is_there_and_ours(client: Client, db: None, path: str) -> None:
+def test_page_loads_only_existing_files_of_this_site(client: Client, db: None, path: str) -> None:
     addresses = LOADED.findall(client.get(path).content.decode())
     assert addresses
     for address in addresses:
@@ -44,9 +44,7 @@ def test_page_loads_only_what_is_there_and_ours(client: Client, db: None, path: 
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_page_has_no_script_or_style_that_the_policy_would_stop(
-    client: Client, db: None, path: str
-) -> None:
+def test_page_complies_with_its_content_security_policy(client: Client, db: None, path: str) -> None:
     response = client.get(path)
     page = response.content.decode()
     assert (
@@ -58,7 +56,7 @@ def test_page_has_no_script_or_style_that_the_policy_would_stop(
 
 
 @pytest.mark.parametrize("path", [page for page in PAGES if page != "/docs"])
-def test_page_weighs_less_than_50_kb_with_all_that_it_loads(client: Client, db: None, path: str) -> None:
+def test_page_and_its_files_are_below_50_kb(client: Client, db: None, path: str) -> None:
     page = client.get(path)
     addresses = set(LOADED.findall(page.content.decode()))
     weight = len(page.content) + sum(size(address) for address in addresses)
@@ -66,7 +64,7 @@ def test_page_weighs_less_than_50_kb_with_all_that_it_loads(client: Client, db: 
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_links_of_a_page_lead_somewhere(client: Client, db: None, path: str) -> None:
+def test_links_of_pages_are_not_broken(client: Client, db: None, path: str) -> None:
     page = client.get(path).content.decode()
     for address in set(re.findall(r'<a [^>]*href="([^"]*)"', page)):
         target, _, anchor = address.partition("#")
@@ -112,13 +110,13 @@ def test_home_page_shows_the_key_of_a_demo(client: Client, db: None, settings: A
     ("since", "text"),
     [(timedelta(microseconds=-1), "will be removed on"), (timedelta(), "was removed on")],
 )
-def test_home_page_knows_when_the_operation_is_gone(since: timedelta, text: str) -> None:
+def test_home_page_shows_when_the_operation_is_removed(since: timedelta, text: str) -> None:
     moment = settings.GET_PET_REMOVED_AT + since
     page = rendered(Home.as_view(clock=lambda: moment))
     assert f"<code>GET /pets/{{petId}}</code> {text} 2030-12-05." in page
 
 
-def test_home_page_answers_when_only_the_plans_can_not_be_read() -> None:
+def test_home_page_works_without_plans() -> None:
     def plans() -> list[Any]:
         raise OperationalError
 
@@ -127,7 +125,7 @@ def test_home_page_answers_when_only_the_plans_can_not_be_read() -> None:
     assert "<table" not in page
 
 
-def test_browsers_find_an_icon_where_they_look_for_one(client: Client) -> None:
+def test_favicon_is_at_its_default_address(client: Client) -> None:
     redirect = client.get("/favicon.ico")
     response = client.head(redirect.headers["Location"])
     assert response.status_code == 200

@@ -32,7 +32,7 @@ def search(client: Client, question: str) -> list[tuple[str, ...]]:
         ("environments", ("/docs/environments", "Environments", "Guide")),
     ],
 )
-def test_what_is_named_comes_first(client: Client, question: str, first: tuple[str, ...]) -> None:
+def test_best_match_comes_first(client: Client, question: str, first: tuple[str, ...]) -> None:
     assert search(client, question)[0] == first
 
 
@@ -47,25 +47,25 @@ def test_every_word_must_be_there(client: Client) -> None:
     assert "No results contain all of these words: giraffe" in client.get("/docs/search?q=giraffe").text
 
 
-def test_findings_lead_to_what_is_there(client: Client) -> None:
+def test_results_link_to_existing_pages(client: Client) -> None:
     for address, _, kind in search(client, "pets"):
         page, _, anchor = address.partition("#")
         text = client.get(page).text
         assert kind == "Operation" or not anchor or f'id="{anchor}"' in text
 
 
-def test_cells_of_a_table_do_not_run_together(client: Client) -> None:
+def test_table_cells_are_separated(client: Client) -> None:
     assert "orders:read to list" in client.get("/docs/search?q=orders:read").text
 
 
 @pytest.mark.parametrize("question", ["", "  ", "\x00", "<script>", "a" * 5_000, "'"])
-def test_any_question_gets_a_page(client: Client, question: str) -> None:
+def test_any_query_gets_a_page(client: Client, question: str) -> None:
     response = client.get("/docs/search", {"q": question})
     assert response.status_code == 200
     assert "<script>" not in response.text
 
 
-def test_each_text_is_read_once_however_many_words_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_text_is_normalised_once(monkeypatch: pytest.MonkeyPatch) -> None:
     search_key = Mock(side_effect=str)
     monkeypatch.setattr(docs_search, "search_key", search_key)
     search_results("a " * 50, (SearchResult("Guide", "a", "/", "a"),))

@@ -138,7 +138,7 @@ def forget(store: QuotaStore, key: KeyText) -> None:
         store.forget(key.public_id)
 
 
-def test_every_bad_key_makes_the_same_work_when_it_comes_first(
+def test_first_request_of_every_bad_key_does_the_same_work(
     issue: Issue, store: QuotaStore, work: Callable[[KeyText], Work]
 ) -> None:
     done = []
@@ -151,7 +151,7 @@ def test_every_bad_key_makes_the_same_work_when_it_comes_first(
     assert all(one == done[0] for one in done)
 
 
-def test_every_bad_key_that_comes_again_costs_one_query_or_with_redis_none(
+def test_repeated_bad_key_costs_at_most_one_query(
     issue: Issue, store: QuotaStore, work: Callable[[KeyText], Work]
 ) -> None:
     done = []
@@ -165,7 +165,7 @@ def test_every_bad_key_that_comes_again_costs_one_query_or_with_redis_none(
 
 
 @pytest.mark.parametrize("make", BAD)
-def test_every_bad_key_gets_the_same_answer(issue: Issue, served: QuotaStore, make: Any) -> None:
+def test_every_bad_key_gets_the_same_response(issue: Issue, served: QuotaStore, make: Any) -> None:
     response = Api(make(issue)).get("/pets")
     reference = Api(key_format.make("live", "11111111").text).get("/pets")
     assert response.status_code == 401
@@ -188,7 +188,7 @@ def test_key_issued_after_it_was_unknown_works_at_once(
     assert store.admit(coming, ADDRESS).refusal is None
 
 
-def test_unknown_key_never_replaces_what_is_known_of_it(issue: Issue, in_redis: RedisQuotaStore) -> None:
+def test_unknown_key_never_replaces_a_cached_record(issue: Issue, in_redis: RedisQuotaStore) -> None:
     # One worker found no key, then the key was issued and told, then the first one tells its finding.
     key, text = issue()
     in_redis.refresh(key.public_id)
@@ -208,14 +208,14 @@ def own_lookups(monkeypatch: pytest.MonkeyPatch) -> Lookups:
     return own
 
 
-def test_address_within_its_limit_or_after_its_minute_may_ask_without_end() -> None:
+def test_address_within_its_limit_always_gets_a_lookup() -> None:
     lookups = Lookups()
     assert all(lookups.take(ADDRESS, NOW) for _ in range(1_000))
     lookups.restrict("192.0.2.1/32", NOW + MINUTE)
     assert all(lookups.take(ADDRESS, NOW + MINUTE) for _ in range(1_000))
 
 
-def test_addresses_over_their_limit_share_a_few_lookups_a_second() -> None:
+def test_addresses_over_their_limit_share_a_lookup_budget() -> None:
     lookups = Lookups()
     for last in range(5):
         lookups.restrict(f"192.0.2.{last}/32", NOW + MINUTE)
@@ -226,14 +226,14 @@ def test_addresses_over_their_limit_share_a_few_lookups_a_second() -> None:
     assert lookups.take(IPv4Address("203.0.113.1"), NOW)
 
 
-def test_neighbours_in_one_ipv6_network_count_as_one() -> None:
+def test_ipv6_addresses_of_one_network_count_together() -> None:
     lookups = Lookups()
     lookups.restrict("2001:db8::/64", NOW + MINUTE)
     taken = sum(lookups.take(IPv6Address(f"2001:db8::{number:x}"), NOW) for number in range(100))
     assert taken == LOOKUPS_EACH_SECOND
 
 
-def test_memory_of_addresses_is_bounded_and_forgives_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_table_of_addresses_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(anonymous, "MOST_NETWORKS", 3)
     lookups = Lookups()
     for last in (1, 2, 3, 1, 4):
@@ -245,7 +245,7 @@ def test_memory_of_addresses_is_bounded_and_forgives_the_oldest(monkeypatch: pyt
     assert asked[2] == 50
 
 
-def test_flood_of_unknown_keys_is_told_429_and_stops_asking_the_database(
+def test_flood_of_unknown_keys_gets_429_without_queries(
     in_redis: RedisQuotaStore,
     own_lookups: Lookups,
     settings: Any,
@@ -260,7 +260,7 @@ def test_flood_of_unknown_keys_is_told_429_and_stops_asking_the_database(
     assert statuses == [401] * 5 + [429] * 25
 
 
-def test_counter_that_ends_between_the_two_steps_of_counting_refuses_nobody(
+def test_counter_that_expires_while_counting_rejects_no_request(
     stranger: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def ended(*arguments: Any, **options: Any) -> int:
@@ -273,7 +273,7 @@ def test_counter_that_ends_between_the_two_steps_of_counting_refuses_nobody(
     assert int(response["X-RateLimit-Remaining"]) > 0
 
 
-def test_key_in_use_does_not_mind_a_flood_from_its_address(
+def test_valid_key_is_unaffected_by_a_flood_from_its_address(
     issue: Issue, served: QuotaStore, own_lookups: Lookups, settings: Any
 ) -> None:
     settings.ANONYMOUS_PER_MINUTE = 5

@@ -33,7 +33,7 @@ def request(peer: str, forwarded: str | None = None) -> HttpRequest:
         (1, "192.0.2.1 192.0.2.2", "10.0.0.9"),
     ],
 )
-def test_forwarded_addresses_count_from_the_right_as_far_as_the_trusted_proxies(
+def test_only_addresses_of_trusted_proxies_count(
     settings: Any, proxies: int, forwarded: str | None, client: str
 ) -> None:
     settings.TRUSTED_PROXY_COUNT = proxies
@@ -52,7 +52,7 @@ def test_forwarded_addresses_count_from_the_right_as_far_as_the_trusted_proxies(
         (2, "unknown, 192.0.2.1, 192.0.2.2"),
     ],
 )
-def test_forwarded_addresses_are_enough_with_one_for_each_trusted_proxy(
+def test_head_needs_one_forwarded_address_per_trusted_proxy(
     settings: Any, proxies: int, forwarded: str | None
 ) -> None:
     settings.TRUSTED_PROXY_COUNT = proxies
@@ -72,7 +72,7 @@ def test_forwarded_addresses_are_enough_with_one_for_each_trusted_proxy(
         (3, "192.0.2.1, 192.0.2.2"),
     ],
 )
-def test_fewer_forwarded_addresses_than_trusted_proxies_are_a_400(
+def test_fewer_forwarded_addresses_than_proxies_get_400(
     settings: Any, proxies: int, forwarded: str
 ) -> None:
     settings.TRUSTED_PROXY_COUNT = proxies
@@ -82,7 +82,7 @@ def test_fewer_forwarded_addresses_than_trusted_proxies_are_a_400(
 
 
 @pytest.mark.parametrize("peer", ["", "unix:", "not an address"])
-def test_peer_without_an_address_is_nowhere(peer: str) -> None:
+def test_unix_socket_peer_has_no_address(peer: str) -> None:
     assert client_address(request(peer)) == NO_ADDRESS
 
 
@@ -100,7 +100,7 @@ def test_peer_without_an_address_is_nowhere(peer: str) -> None:
         ("[::ffff:192.0.2.1]:4711", "192.0.2.1"),
     ],
 )
-def test_address_is_read_in_every_form_a_proxy_writes(text: str, address: str) -> None:
+def test_address_is_parsed_in_every_proxy_format(text: str, address: str) -> None:
     assert parse(text) == ip_address(address)
 
 
@@ -122,7 +122,7 @@ def test_address_is_read_in_every_form_a_proxy_writes(text: str, address: str) -
         "9" * 10_000,
     ],
 )
-def test_what_is_no_address_is_none(text: str) -> None:
+def test_invalid_address_is_none(text: str) -> None:
     assert parse(text) is None
 
 
@@ -136,5 +136,5 @@ def test_what_is_no_address_is_none(text: str) -> None:
         ("fe80::1%eth0", "fe80::/64"),
     ],
 )
-def test_one_client_is_an_ipv4_address_or_an_ipv6_network_of_64_bits(peer: str, network: str) -> None:
+def test_client_network_is_an_ipv4_address_or_an_ipv6_64(peer: str, network: str) -> None:
     assert client_network(request(peer)) == network

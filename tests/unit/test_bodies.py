@@ -24,7 +24,7 @@ async def held(budget: MemoryBudget, go_on: asyncio.Event, size: int) -> str:
     return "whole"
 
 
-def test_bodies_beyond_the_room_wait_and_none_is_given_up_that_is_quick() -> None:
+def test_fast_bodies_queue_for_the_budget_without_expiring() -> None:
     async def four() -> list[str]:
         budget, go_on = MemoryBudget(100, seconds=60), asyncio.Event()
         tasks = [asyncio.create_task(held(budget, go_on, 60)) for _ in range(4)]
@@ -35,7 +35,7 @@ def test_bodies_beyond_the_room_wait_and_none_is_given_up_that_is_quick() -> Non
     assert asyncio.run(four()) == ["whole"] * 4
 
 
-def test_oldest_body_is_given_up_once_it_had_its_time_and_another_waits() -> None:
+def test_oldest_body_expires_when_others_wait() -> None:
     async def three() -> list[str]:
         budget, go_on, at_once = MemoryBudget(100, seconds=0.01), asyncio.Event(), asyncio.Event()
         at_once.set()
@@ -48,7 +48,7 @@ def test_oldest_body_is_given_up_once_it_had_its_time_and_another_waits() -> Non
     assert asyncio.run(three()) == ["whole", "given up", "whole"]
 
 
-def test_body_that_is_whole_when_its_time_ends_is_not_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_complete_body_does_not_expire(monkeypatch: pytest.MonkeyPatch) -> None:
     async def two() -> list[str]:
         budget, go_on, at_once = MemoryBudget(100, seconds=0.01), asyncio.Event(), asyncio.Event()
         at_once.set()
@@ -66,7 +66,7 @@ def test_body_that_is_whole_when_its_time_ends_is_not_given_up(monkeypatch: pyte
     assert asyncio.run(two()) == ["whole", "whole"]
 
 
-def test_body_that_ends_while_it_waits_or_holds_leaves_all_its_room() -> None:
+def test_cancelled_bodies_release_their_budget() -> None:
     async def many() -> str:
         budget, never, at_once = MemoryBudget(100, seconds=60), asyncio.Event(), asyncio.Event()
         at_once.set()
@@ -95,11 +95,11 @@ def arriving(*parts: bytes) -> Parts:
     [([b"x"] * 1_000, 65_536), ([b"x" * 1_400] * 5_900, 8 * 1024 * 1024)],
     ids=["a thousand", "8 MiB in packets"],
 )
-def test_body_in_few_enough_parts_is_taken(parts: list[bytes], most: int) -> None:
+def test_body_within_the_part_limit_is_accepted(parts: list[bytes], most: int) -> None:
     assert asyncio.run(collect(arriving(*parts), most)) == b"".join(parts)
 
 
-def test_no_more_is_waited_for_once_a_body_is_as_long_as_declared() -> None:
+def test_reading_stops_at_the_declared_length() -> None:
     async def protocol() -> AsyncIterator[bytes]:
         yield b"ab"
         yield b"c"
@@ -109,14 +109,14 @@ def test_no_more_is_waited_for_once_a_body_is_as_long_as_declared() -> None:
 
 
 @pytest.mark.parametrize("most", [SMALL_BODY, 65_536, 8 * 1024 * 1024], ids=["small", "API", "staff"])
-def test_body_in_tiny_parts_is_a_413_however_long_it_might_have_been(most: int) -> None:
+def test_body_in_tiny_parts_gets_413(most: int) -> None:
     with pytest.raises(ApiError) as refused:
         asyncio.run(collect(arriving(*[b"x"] * 1_001), most))
     assert refused.value.status_code == 413
     assert "parts" in refused.value.message
 
 
-def test_nothing_is_waited_for_after_the_sign_of_an_error() -> None:
+def test_reading_stops_at_the_error_marker() -> None:
     async def protocol() -> AsyncIterator[bytes]:
         yield b"a"
         yield b""
@@ -128,7 +128,7 @@ def test_nothing_is_waited_for_after_the_sign_of_an_error() -> None:
     assert refused.value.status_code == 400
 
 
-def test_tiny_parts_are_not_discarded_for_long() -> None:
+def test_discarding_tiny_parts_is_bounded() -> None:
     async def left() -> int:
         parts = arriving(*[b"x"] * 10_000)
         await discard(parts, ApiError(ErrorCode.PAYLOAD_TOO_LARGE))

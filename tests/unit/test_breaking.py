@@ -77,7 +77,7 @@ BREAKING: list[tuple[str, str, Any]] = [
 
 
 @pytest.mark.parametrize(("sentence", "where", "change"), BREAKING)
-def test_change_that_breaks_is_found(sentence: str, where: str, change: Any) -> None:
+def test_breaking_change_is_reported(sentence: str, where: str, change: Any) -> None:
     found = breaking_changes(RELEASED, changed(where, change))
     assert [one for one in found if one.startswith(sentence)], found
 
@@ -95,5 +95,5 @@ COMPATIBLE: list[tuple[str, Any]] = [
 
 
 @pytest.mark.parametrize(("where", "change"), COMPATIBLE)
-def test_change_that_only_adds_is_no_finding(where: str, change: Any) -> None:
+def test_additive_change_is_not_reported(where: str, change: Any) -> None:
     assert breaking_changes(RELEASED, changed(where, change)) == []

@@ -54,12 +54,12 @@ def test_decisions_are_numbered_without_a_gap() -> None:
     assert list(range(1, 46)) == DECISIONS
 
 
-def test_no_two_sections_of_the_contract_have_one_name() -> None:
+def test_sections_of_the_contract_have_unique_names() -> None:
     assert len(SECTIONS) == len(set(SECTIONS)) > 10
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
-def test_conformance_check_leads_to_its_rule(check: Check) -> None:
+def test_conformance_check_cites_an_existing_rule(check: Check) -> None:
     anchors = {f"docs/decisions.md#d{number}" for number in DECISIONS}
     anchors |= {f"docs/contract.md#{name.lower().replace(' ', '-')}" for name in SECTIONS}
     assert check.places

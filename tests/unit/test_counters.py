@@ -38,12 +38,12 @@ def count(folder: str) -> list[int]:
     return [1 if counters.add("requests", 1, 60) else counters.incr("requests") for _ in range(TIMES)]
 
 
-def test_no_count_is_lost_or_given_twice(tmp_path: Path) -> None:
+def test_concurrent_increments_are_exact(tmp_path: Path) -> None:
     reached = count_together(ThreadPoolExecutor(WORKERS), tmp_path)
     assert reached == list(range(1, WORKERS * TIMES + 1))
 
 
-def test_everybody_may_be_the_first_at_the_same_moment(tmp_path: Path) -> None:
+def test_concurrent_first_use_creates_the_file_once(tmp_path: Path) -> None:
     together = threading.Barrier(WORKERS)
 
     def start(folder: Path) -> bool:
@@ -58,14 +58,14 @@ def test_everybody_may_be_the_first_at_the_same_moment(tmp_path: Path) -> None:
                 gc.collect()  # Only this closes their files: a connection to SQLite refers to itself.
 
 
-def test_threads_may_share_one_object(counters: MachineCounters) -> None:
+def test_counters_are_thread_safe(counters: MachineCounters) -> None:
     counters.add("requests", 0, 60)
     with ThreadPoolExecutor(WORKERS) as workers:
         list(workers.map(lambda _: counters.incr("requests"), range(WORKERS * TIMES)))
     assert counters.get("requests") == WORKERS * TIMES
 
 
-def test_counter_runs_from_where_it_was_set(counters: MachineCounters) -> None:
+def test_counter_continues_from_the_value_that_was_set(counters: MachineCounters) -> None:
     assert counters.add("requests", 5, None)
     assert not counters.add("requests", 9, 60)
     assert counters.incr("requests", 3) == 8
@@ -74,7 +74,7 @@ def test_counter_runs_from_where_it_was_set(counters: MachineCounters) -> None:
     assert counters.get("requests") == 9
 
 
-def test_counters_of_other_names_stay_apart(counters: MachineCounters) -> None:
+def test_counters_are_independent(counters: MachineCounters) -> None:
     counters.add("one", 1, 60)
     counters.add("other", 10, 60)
     counters.add("one", 100, 60, version=2)
@@ -87,7 +87,7 @@ def test_counters_of_other_names_stay_apart(counters: MachineCounters) -> None:
 
 
 @pytest.mark.parametrize("seconds", [0, ENDED])
-def test_ended_counter_is_as_if_it_had_never_been(counters: MachineCounters, seconds: int) -> None:
+def test_expired_counter_starts_from_zero(counters: MachineCounters, seconds: int) -> None:
     counters.set("requests", 5, seconds)
     assert counters.get("requests", "none") == "none"
     assert not counters.delete("requests")
@@ -97,7 +97,7 @@ def test_ended_counter_is_as_if_it_had_never_been(counters: MachineCounters, sec
     assert counters.get("requests") == 1
 
 
-def test_ended_counters_are_swept_and_running_ones_stay(counters: MachineCounters, tmp_path: Path) -> None:
+def test_cleanup_removes_only_expired_counters(counters: MachineCounters, tmp_path: Path) -> None:
     counters.add("runs", 1, 60)
     for number in range(3 * CLEANUP_EVERY):
         counters.add(f"ended {number}", 1, ENDED)
@@ -105,7 +105,7 @@ def test_ended_counters_are_swept_and_running_ones_stay(counters: MachineCounter
     assert counters.get("runs") == 1
 
 
-def test_counters_go_on_when_their_file_is_deleted(counters: MachineCounters, tmp_path: Path) -> None:
+def test_counters_survive_deletion_of_their_file(counters: MachineCounters, tmp_path: Path) -> None:
     counters.add("requests", 1, 60)
     for file in tmp_path.iterdir():
         file.unlink()
@@ -113,7 +113,7 @@ def test_counters_go_on_when_their_file_is_deleted(counters: MachineCounters, tm
     assert MachineCounters(str(tmp_path), {}).add("requests", 1, 60)
 
 
-def test_folder_that_cannot_be_made_is_reported_as_the_databases_own_error(tmp_path: Path) -> None:
+def test_unwritable_folder_raises_operational_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     counters = MachineCounters(str(tmp_path / "file" / "folder"), {})
     with pytest.raises(sqlite3.Error, match="counters"):

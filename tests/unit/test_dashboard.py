@@ -45,7 +45,7 @@ def exposed() -> dict[str, set[str]]:
 
 
 @pytest.mark.parametrize("query", QUERIES)
-def test_dashboard_and_alerts_ask_for_series_that_the_service_exposes(query: str) -> None:
+def test_dashboard_and_alerts_use_exported_series(query: str) -> None:
     known = exposed()
     series = re.findall(r"\b(petstore_\w+)(?:\{([^}]*)\})?", query)
     assert series or query.startswith("up{")
@@ -62,7 +62,7 @@ def test_routes_of_the_queries_exist() -> None:
     assert all(resolve(route) for route in routes)
 
 
-def test_every_metric_of_ours_is_on_the_dashboard() -> None:
+def test_dashboard_shows_every_metric() -> None:
     shown = {name for query in QUERIES for name in re.findall(r"petstore_\w+", query)}
     ours = {name for name in exposed() if name.startswith("petstore_")}
     assert {name.removesuffix("_count").removesuffix("_sum") for name in ours - shown} == {
@@ -71,13 +71,13 @@ def test_every_metric_of_ours_is_on_the_dashboard() -> None:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
-def test_alert_says_what_happened_how_bad_it_is_and_where_its_runbook_is(rule: dict[str, Any]) -> None:
+def test_alert_has_summary_severity_and_runbook(rule: dict[str, Any]) -> None:
     assert rule["labels"]["severity"] in {"page", "warning"}
     assert rule["annotations"]["summary"].endswith(".")
     assert rule["annotations"]["runbook"] == f"docs/runbooks.md#{rule['alert'].lower()}"
 
 
-def test_every_alert_has_its_runbook_and_every_runbook_its_alert() -> None:
+def test_alerts_and_runbooks_match() -> None:
     sections = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", RUNBOOKS, re.MULTILINE | re.DOTALL))
     assert sections.keys() == {rule["alert"] for rule in RULES}
     for section in sections.values():

@@ -34,7 +34,7 @@ from petstore.event_loop.libpq import encode_values
     ],
     ids=repr,
 )
-def test_value_of_any_field_is_sent(value: Any, text: bytes | None) -> None:
+def test_value_of_every_field_type_is_sent(value: Any, text: bytes | None) -> None:
     _, (parameter,) = encode_values([value])
     assert parameter == text
 

@@ -11,7 +11,7 @@ from django.template import Context, Template
 ALLOWED = {"", "DATETIME_FORMAT", "Y-m-d H:i:s", "Y-m-d", "c"}
 
 
-def test_templates_write_dates_in_one_way() -> None:
+def test_templates_use_the_standard_date_formats() -> None:
     pages = sorted((settings.BASE_DIR / "templates").rglob("*.html"))
     found = {
         (str(page), written)
@@ -31,6 +31,6 @@ def test_templates_write_dates_in_one_way() -> None:
         ("{{ at.date }}", "2026-11-03"),
     ],
 )
-def test_dates_are_written_as_the_formats_say(text: str, shown: str) -> None:
+def test_dates_use_the_configured_formats(text: str, shown: str) -> None:
     at = datetime(2026, 11, 3, 6, 5, 59, tzinfo=UTC)
     assert Template(text).render(Context({"at": at})) == shown

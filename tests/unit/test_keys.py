@@ -19,7 +19,7 @@ def key() -> key_format.KeyText:
 
 
 @pytest.mark.parametrize("mode", ["live", "test"])
-def test_key_shows_its_mode_and_its_account_before_its_secret(mode: str) -> None:
+def test_key_starts_with_mode_and_public_id(mode: str) -> None:
     key = key_format.make(mode, ACCOUNT_ID)
     assert re.fullmatch(rf"psk_{mode}_{ACCOUNT_ID}[0-9A-Za-z]{{6}}_[0-9A-Za-z]{{38}}", key.text)
     assert key.mode == mode
@@ -43,11 +43,11 @@ def test_checksum_is_crc32_in_six_characters_of_base62(text: str, checksum: str)
     assert key_format.checksum(text) == checksum
 
 
-def test_made_key_splits_into_its_parts(key: key_format.KeyText) -> None:
+def test_generated_key_parses(key: key_format.KeyText) -> None:
     assert key_format.split(key.text) == key
 
 
-def test_one_mistyped_character_anywhere_is_found(key: key_format.KeyText) -> None:
+def test_checksum_detects_one_wrong_character(key: key_format.KeyText) -> None:
     for place, letter in enumerate(key.text):
         typed = key.text[:place] + ("x" if letter != "x" else "y") + key.text[place + 1 :]
         assert key_format.split(typed) is None, place
@@ -76,7 +76,7 @@ WRONG_FORMS = {
 
 
 @pytest.mark.parametrize("text", WRONG_FORMS.values(), ids=WRONG_FORMS.keys())
-def test_wrong_form_is_no_key_even_with_a_right_checksum(text: str) -> None:
+def test_malformed_key_is_rejected_despite_a_valid_checksum(text: str) -> None:
     assert key_format.split(text) is None
 
 
@@ -92,5 +92,5 @@ def test_digest_matches_only_its_own_key_and_pepper(key: key_format.KeyText) -> 
 
 
 @pytest.mark.parametrize("show", [repr, str])
-def test_shown_key_hides_its_secret(key: key_format.KeyText, show: type[str]) -> None:
+def test_displayed_key_hides_its_secret(key: key_format.KeyText, show: type[str]) -> None:
     assert show(key) == f"KeyText({key.public_id})"

@@ -21,7 +21,7 @@ LISTS = [
 
 
 @pytest.mark.parametrize(("model", "columns", "order"), LISTS)
-def test_order_is_that_of_the_index_for_the_filters(
+def test_order_follows_the_index_of_the_filters(
     model: type[Pet], columns: set[str], order: Combinable
 ) -> None:
     assert order_for(model, frozenset(columns)) == order
@@ -39,9 +39,7 @@ def test_order_is_that_of_the_index_for_the_filters(
         (Pet, {"id"}, True),
     ],
 )
-def test_one_row_is_what_all_columns_of_a_unique_constraint_find(
-    model: type[Pet], columns: set[str], one: bool
-) -> None:
+def test_unique_constraint_selects_one_row(model: type[Pet], columns: set[str], one: bool) -> None:
     assert is_one_row(model, frozenset(columns)) is one
 
 
@@ -49,6 +47,6 @@ def test_one_row_is_what_all_columns_of_a_unique_constraint_find(
     ("model", "columns"),
     [(Pet, {"created_at"}), (Category, {"description"}), (Order, {"pet_id", "status"})],
 )
-def test_list_without_an_index_is_refused(model: type[Pet], columns: set[str]) -> None:
+def test_list_without_an_index_is_rejected(model: type[Pet], columns: set[str]) -> None:
     with pytest.raises(LookupError, match="no index for a list by"):
         order_for(model, frozenset(columns))

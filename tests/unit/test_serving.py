@@ -18,7 +18,7 @@ from petstore.event_loop.greenlets import wait
 from petstore.server import bodies
 from petstore.server.bodies import Exchange
 from petstore.server.django_requests import ServedRequest, meta_name, meta_of
-from petstore.server.event_loop_requests import Answer, serve_on_loop
+from petstore.server.event_loop_requests import GetResponse, serve_on_loop
 
 
 class Headers:
@@ -60,11 +60,11 @@ def problem(*lines: tuple[str, str], **other: Any) -> ErrorCode | None:
     return found and found[0]
 
 
-async def serve(protocol: Any, answer: Answer) -> None:
-    await serve_on_loop(scope_of(), Exchange(protocol), bodies.EMPTY_BODY, answer)
+async def serve(protocol: Any, get_response: GetResponse) -> None:
+    await serve_on_loop(scope_of(), Exchange(protocol), bodies.EMPTY_BODY, get_response)
 
 
-def test_answers_of_one_turn_of_the_loop_leave_after_all_are_made() -> None:
+def test_responses_of_one_loop_iteration_are_sent_together() -> None:
     seen = Mock()
 
     def answer(request: ServedRequest) -> Response:
@@ -88,21 +88,21 @@ def unsendable(request: ServedRequest) -> Response:
     return Response(headers={"Location": 1})  # type: ignore[dict-item]
 
 
-@pytest.mark.parametrize("answer", [fail, unsendable])
-def test_request_that_fails_is_answered_all_the_same(answer: Answer) -> None:
+@pytest.mark.parametrize("get_response", [fail, unsendable])
+def test_failed_request_gets_500(get_response: GetResponse) -> None:
     protocol = Mock()
     protocol.response_empty.side_effect = TypeError
-    asyncio.run(serve(protocol, answer))
+    asyncio.run(serve(protocol, get_response))
     assert protocol.mock_calls[-1] == call.response_bytes(500, [], b"")
 
 
-def test_header_that_can_not_be_read_is_not_taken_for_missing() -> None:
+def test_undecodable_header_is_not_missing() -> None:
     meta = meta_of(scope_of(Headers(("x-a", "1"), ("x-a", "2"), unreadable=("authorization",))))
     assert (meta["HTTP_X_A"], meta["HTTP_AUTHORIZATION"]) == ("1,2", UNREADABLE)
 
 
 @pytest.mark.parametrize("unreadable", [(), ("x-b", "x_c")])
-def test_header_with_an_underscore_stands_for_no_other(unreadable: tuple[str, ...]) -> None:
+def test_header_with_underscore_is_dropped(unreadable: tuple[str, ...]) -> None:
     meta = meta_of(scope_of(Headers(("x_a", "1"), ("x-a", "2"), unreadable=unreadable)))
     assert meta["HTTP_X_A"] == "2"
     assert "" not in meta
@@ -110,7 +110,7 @@ def test_header_with_an_underscore_stands_for_no_other(unreadable: tuple[str, ..
 
 
 @pytest.mark.parametrize("name", ["x-forwarded-for", "cookie", "idempotency-key", "authorization"])
-def test_one_unreadable_line_makes_its_whole_header_unreadable(name: str) -> None:
+def test_undecodable_line_invalidates_its_header(name: str) -> None:
     meta = meta_of(scope_of(Headers(HOST, (name, "127.0.0.1"), unreadable=(name,))))
     assert meta[meta_name(name)] == UNREADABLE
 
@@ -128,36 +128,36 @@ def test_one_unreadable_line_makes_its_whole_header_unreadable(name: str) -> Non
         ([("x" * 9_000, "a")], None),
     ],
 )
-def test_header_has_at_most_8192_bytes_its_lines_together(
+def test_lines_of_a_header_have_at_most_8192_bytes_together(
     lines: list[tuple[str, str]], found: ErrorCode | None
 ) -> None:
     assert problem(HOST, *lines) is found
 
 
 @pytest.mark.parametrize("name", ["cookie", "content-type", "x-a", "if-none-match", "x" * 9_000])
-def test_nothing_longer_than_its_bound_reaches_a_parser(name: str) -> None:
+def test_overlong_values_are_truncated(name: str) -> None:
     meta = meta_of(scope_of(Headers(HOST, *[(name, "a" * 9_000)] * 3)))
     assert all(len(text) <= 8_192 for item in meta.items() for text in item if isinstance(text, str))
     assert len(meta.get("CONTENT_TYPE", "")) <= MAX_CONTENT_TYPE_LENGTH + 1
 
 
-def test_what_our_proxies_wrote_survives_a_header_that_is_too_long() -> None:
+def test_truncation_keeps_the_proxies_addresses() -> None:
     meta = meta_of(scope_of(Headers(HOST, ("x-forwarded-for", "1," * 9_000 + "192.0.2.1"))))
     assert meta["HTTP_X_FORWARDED_FOR"].endswith(",192.0.2.1")
 
 
-def test_cookies_lose_their_backslashes() -> None:
+def test_backslashes_are_removed_from_cookies() -> None:
     meta = meta_of(scope_of(Headers(HOST, ("cookie", r'a="\\"; sessionid=b'))))
     assert meta["HTTP_COOKIE"] == 'a=""; sessionid=b'
 
 
 @pytest.mark.parametrize("host", ["a", "a:1", "A_b.example:80", "[::1]", "[::1]:80", "", "xn--a~b", "a."])
-def test_host_is_served_in_every_valid_form(host: str) -> None:
+def test_valid_host_is_accepted(host: str) -> None:
     assert problem(("host", host)) is None
 
 
 @pytest.mark.parametrize("host", ["a b", "a,b", "a/b", "a@b", "[::1", "::1", "a:b", "\xff", "a?b", "[a g]"])
-def test_host_that_is_none_is_a_problem(host: str) -> None:
+def test_invalid_host_is_a_problem(host: str) -> None:
     assert problem(("host", host)) is ErrorCode.INVALID_PARAMETER
 
 
@@ -174,13 +174,13 @@ def test_host_of_the_request_line_has_precedence() -> None:
 
 
 @pytest.mark.parametrize("sent", ["gzip, chunked", "chunked, chunked", "identity", "gzip", ""])
-def test_chunked_is_the_only_transfer_encoding(sent: str) -> None:
+def test_only_chunked_transfer_encoding_is_accepted(sent: str) -> None:
     assert problem(HOST, ("transfer-encoding", sent)) is ErrorCode.INVALID_PARAMETER
     assert problem(HOST, ("transfer-encoding", "Chunked")) is None
 
 
 @pytest.mark.parametrize("method", ["get", "Get", "PROPFIND", "X" * 9_000])
-def test_method_is_known_only_as_the_standard_spells_it(method: str) -> None:
+def test_methods_are_case_sensitive(method: str) -> None:
     assert ServedRequest(scope_of(method=method), bodies.EMPTY_BODY).method == "other"
 
 
@@ -191,7 +191,7 @@ class Healthy(BaseHTTPRequestHandler):
         self.end_headers()
 
 
-def test_thread_that_announces_the_service_imports_nothing() -> None:
+def test_announcing_thread_imports_nothing() -> None:
     """A worker that is forked meanwhile would wait for ever for the lock of the import."""
     script = """
 import sys

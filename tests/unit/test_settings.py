@@ -117,7 +117,7 @@ def refusal(**variables: str) -> str:
         ("METRICS_PORT", "65536"),
     ],
 )
-def test_wrong_value_is_refused_in_one_sentence_that_names_it(name: str, value: str) -> None:
+def test_invalid_value_is_rejected_by_name(name: str, value: str) -> None:
     sentence = refusal(**{name: value})
     assert sentence.startswith(f"{name} ")
     assert sentence.endswith(".")
@@ -135,18 +135,16 @@ def test_wrong_value_is_refused_in_one_sentence_that_names_it(name: str, value: 
         ("REDIS_URL", "redis://petstore:geheim@localhost:none"),
     ],
 )
-def test_refusal_of_a_value_tells_no_secret(name: str, value: str) -> None:
+def test_error_message_contains_no_secret(name: str, value: str) -> None:
     assert "geheim" not in refusal(**{name: value})
 
 
 def test_demo_key_is_rejected_with_https() -> None:
-    assert "is public. Unset it" in refusal(
-        DEMO_KEY="psk_live_demo", BASE_URL="https://pets.example/v1"
-    )
+    assert "is public. Unset it" in refusal(DEMO_KEY="psk_live_demo", BASE_URL="https://pets.example/v1")
     assert load(DEMO_KEY="psk_live_demo", BASE_URL="http://pets.example/v1").DEMO_KEY == "psk_live_demo"
 
 
-def test_missing_packages_are_refused_in_a_sentence_that_says_what_to_install(
+def test_missing_packages_are_reported_with_the_command_to_install_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
@@ -172,7 +170,7 @@ def test_missing_packages_are_refused_in_a_sentence_that_says_what_to_install(
         ("s.DATABASES['default']['NAME']", str(ROOT / "petstore.sqlite3")),
     ],
 )
-def test_variable_that_is_absent_or_empty_has_its_default(expression: str, default: str) -> None:
+def test_unset_or_empty_variable_has_its_default(expression: str, default: str) -> None:
     assert setting(expression) == default
 
 
@@ -198,14 +196,14 @@ def test_variable_that_is_absent_or_empty_has_its_default(expression: str, defau
         ("DATABASE_URL", "sqlite:////tmp/a%20b", "s.DATABASES['default']['NAME']", "/tmp/a b"),
     ],
 )
-def test_right_value_is_read(name: str, value: str, expression: str, read: str) -> None:
+def test_valid_value_is_parsed(name: str, value: str, expression: str, read: str) -> None:
     assert setting(expression, **{name: value}) == read
 
 
 @pytest.mark.parametrize(
     ("form", "debug", "read"), [("", "", "json"), ("", "1", "text"), ("json", "1", "json")]
 )
-def test_lines_are_for_people_while_debugging(form: str, debug: str, read: str) -> None:
+def test_debug_logs_text(form: str, debug: str, read: str) -> None:
     assert read == load(LOG_FORMAT=form, DEBUG=debug).LOG_FORMAT
 
 
@@ -233,13 +231,13 @@ def database(monkeypatch: pytest.MonkeyPatch) -> Any:
         ("postgresql://?host=db&dbname=petstore", ("", "", "db", "", "petstore")),
     ],
 )
-def test_postgresql_url_is_read_as_libpq_reads_it(database: Any, url: str, parts: tuple[str, ...]) -> None:
+def test_postgresql_url_is_parsed_by_libpq(database: Any, url: str, parts: tuple[str, ...]) -> None:
     read = database(url)
     assert read["ENGINE"] == "petstore.db"
     assert tuple(read[part] for part in ("USER", "PASSWORD", "HOST", "PORT", "NAME")) == parts
 
 
-def test_postgresql_url_may_carry_parameters_of_libpq(database: Any) -> None:
+def test_postgresql_url_may_have_libpq_parameters(database: Any) -> None:
     url = "postgresql://one,two/petstore?target_session_attrs=read-write&sslmode=verify-full&connect_timeout=9"
     options = database(url)["OPTIONS"]
     assert options["target_session_attrs"] == "read-write"
@@ -247,9 +245,7 @@ def test_postgresql_url_may_carry_parameters_of_libpq(database: Any) -> None:
     assert options["connect_timeout"] == "9"
 
 
-def test_statements_are_prepared_unless_a_pooler_forbids_it(
-    database: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_prepared_statements_can_be_disabled(database: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     url = "postgresql://db/petstore"
     assert database(url)["OPTIONS"]["prepare_threshold"] == 1
     monkeypatch.setenv("DATABASE_PREPARED_STATEMENTS", "false")
@@ -271,7 +267,7 @@ def test_timeouts_of_postgresql_are_settings(database: Any, monkeypatch: pytest.
 
 @pytest.mark.parametrize("name", ["DATABASE_STATEMENT_TIMEOUT", "DATABASE_CONNECT_TIMEOUT"])
 @pytest.mark.parametrize("value", ["-1", "999999999"])
-def test_wrong_timeout_is_refused(
+def test_invalid_timeout_is_rejected(
     database: Any, monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
     monkeypatch.setenv(name, value)
@@ -315,7 +311,7 @@ def test_sqlite_queues_writers_and_never_makes_readers_wait(database: Any, tmp_p
     assert "journal_mode=WAL" in options["init_command"]
 
 
-def test_scheme_of_the_address_counts_in_every_spelling() -> None:
+def test_scheme_is_case_insensitive() -> None:
     found = load(BASE_URL="HTTPS://pets.example/v1")
     assert (found.BASE_URL, found.HTTPS, found.SESSION_COOKIE_SECURE) == (
         "https://pets.example/v1", True, True,
@@ -351,7 +347,7 @@ def set_now() -> dict[str, str]:
         (b"", {}),
     ],
 )
-def test_env_file_means_what_it_says(env_file: Path, content: bytes, variables: dict[str, str]) -> None:
+def test_env_file_is_read_literally(env_file: Path, content: bytes, variables: dict[str, str]) -> None:
     env_file.write_bytes(content)
     environment.load(env_file)
     assert set_now() == {"SET": "by the environment"} | variables
@@ -380,7 +376,7 @@ NO_LINE = "does not look like NAME=VALUE."
         (b";NAME=geheim", 1, NO_LINE),
     ],
 )
-def test_env_file_that_can_not_be_read_is_named_with_its_line(
+def test_malformed_env_file_is_reported_with_its_line(
     env_file: Path, content: bytes, line: int, otherwise: str
 ) -> None:
     env_file.write_bytes(content)
@@ -390,13 +386,13 @@ def test_env_file_that_can_not_be_read_is_named_with_its_line(
     assert set_now() == {"SET": "by the environment"}
 
 
-def test_env_file_that_is_a_folder_is_named(env_file: Path) -> None:
+def test_env_file_that_is_a_folder_is_reported(env_file: Path) -> None:
     env_file.mkdir()
     with pytest.raises(ImproperlyConfigured, match=r"\.env can't be read: Is a directory\.$"):
         environment.load(env_file)
 
 
-def test_env_file_may_be_missing_or_switched_off(env_file: Path) -> None:
+def test_env_file_is_optional(env_file: Path) -> None:
     environment.load(env_file)
     env_file.write_text("NAME=1")
     os.environ["PYTHON_DOTENV_DISABLED"] = "1"

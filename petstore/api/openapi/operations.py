@@ -97,4 +97,4 @@ class Operations(OpenApiViewExtension):  # type: ignore[no-untyped-call]
 
 
 def needs(scope: str | None) -> str:
-    return f"Needs the scope `{scope}`." if scope else "Needs no scope."
+    return f"Needs the scope `{scope}`." if scope else "Needs no scope; any valid key works."

@@ -49,7 +49,7 @@ def test_machine_counts_by_itself_while_redis_is_away(
 
 @pytest.mark.parametrize("start", ["add", "set"])
 @pytest.mark.parametrize("seconds", [0, -1])
-def test_ended_counter_is_as_if_it_had_never_been(
+def test_expired_counter_starts_from_zero(
     redis: RedisServer, machine_of: Make, start: str, seconds: int
 ) -> None:
     machine = machine_of("a", redis.url)
