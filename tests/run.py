@@ -40,7 +40,7 @@ from tests.support.thorough import THOROUGH
 ROOMY = ("max_connections=300", "fsync=off", "autovacuum=off")
 ON_SQLITE = "not system or each_database"
 ON_POSTGRESQL = "system or database" if THOROUGH else "system or (database and not same_on_both)"
-EVENT_LOOP = "tests/system/loop/test_loop.py"
+EVENT_LOOP = "tests/system/event_loop/test_event_loop.py"
 MEMORY = Path("/dev/shm")  # Linux's file system in memory.
 ROOM = 4 * 1024**3  # Bytes.
 # The cores that this process may use. macOS can't tell.

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from inventory.models import Category, Pet
+from tests.support.event_loop import run_directly, run_on_loop
 from tests.support.skips import NEEDS_POSTGRESQL
-from tests.support.turns import in_place, on_the_loop
 
 
 @pytest.fixture(autouse=True)
@@ -19,7 +19,7 @@ def pet(category: Category) -> Pet:
     return Pet.objects.create(name="Biscuit", category=category)
 
 
-@pytest.fixture(params=[in_place, pytest.param(on_the_loop, marks=NEEDS_POSTGRESQL)])
+@pytest.fixture(params=[run_directly, pytest.param(run_on_loop, marks=NEEDS_POSTGRESQL)])
 def run(request: pytest.FixtureRequest) -> Any:
     """Each way to run a function: in a thread, and on the event loop. It returns what is raised."""
     return request.param

@@ -14,7 +14,7 @@ from accounts.idempotency import RECORDS
 from accounts.models import Account, ApiKey, IdempotencyRecord, PlanCode
 from inventory.models import Category, Order, Pet
 from tests.conftest import COMMITTED, Api
-from tests.support.meanwhile import held
+from tests.support.concurrency import uncommitted
 from tests.support.skips import READS_PLANS
 
 DAY = timedelta(hours=24)
@@ -316,7 +316,7 @@ def test_twin_that_still_runs_is_a_conflict_and_the_retry_succeeds(
     impatient: None, api: Api, account: Account, creation: Creation
 ) -> None:
     rows = creation.rows()
-    with held(lambda: IdempotencyRecord.objects.create(account=account, key="a", fingerprint="")):
+    with uncommitted(lambda: IdempotencyRecord.objects.create(account=account, key="a", fingerprint="")):
         assert refusal(send(api, creation)) == (409, "idempotency_key_in_use")
         assert creation.rows() == rows
         assert send(api, creation, "another").status_code == 201
@@ -331,7 +331,7 @@ def test_twin_is_a_conflict_however_short_statements_may_run(
     if connection.vendor != "postgresql":
         pytest.skip("SQLite has no limit for statements.")
     api.get("/categories")  # Statements that come once a minute are not to be hurried.
-    with held(lambda: IdempotencyRecord.objects.create(account=account, key="a", fingerprint="")):
+    with uncommitted(lambda: IdempotencyRecord.objects.create(account=account, key="a", fingerprint="")):
         with connection.cursor() as cursor:
             cursor.execute("SET statement_timeout = 300")
         try:
@@ -348,7 +348,7 @@ def test_twin_that_renews_an_old_key_is_a_conflict(
     IdempotencyRecord.objects.create(
         account=account, key="a", fingerprint="", created_at=timezone.now() - DAY
     )
-    with held(lambda: IdempotencyRecord.objects.filter(key="a").delete()):
+    with uncommitted(lambda: IdempotencyRecord.objects.filter(key="a").delete()):
         assert refusal(send(api, creation)) == (409, "idempotency_key_in_use")
     assert send(api, creation).status_code == 201
 
@@ -356,7 +356,7 @@ def test_twin_that_renews_an_old_key_is_a_conflict(
 @COMMITTED
 def test_another_account_s_twin_is_not_waited_for(impatient: None, api: Api, creation: Creation) -> None:
     neighbour = Account.objects.create(name="Neighbour", plan_id=PlanCode.BUSINESS)
-    with held(lambda: IdempotencyRecord.objects.create(account=neighbour, key="a", fingerprint="")):
+    with uncommitted(lambda: IdempotencyRecord.objects.create(account=neighbour, key="a", fingerprint="")):
         assert send(api, creation).status_code == 201
 
 

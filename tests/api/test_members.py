@@ -17,8 +17,8 @@ from inventory.models import Category, Order, Pet
 from inventory.queries import ORDERS, PETS
 from inventory.serializers import NewOrderSerializer, NewPetSerializer
 from tests.conftest import COMMITTED, Api
+from tests.support.event_loop import serve
 from tests.support.skips import NEEDS_POSTGRESQL
-from tests.support.turns import serve
 
 # A value of each member that clients send, other than its default and its example.
 SENT: dict[str, Any] = {"name": "Marble", "categoryId": 2, "status": "pending"}

@@ -15,7 +15,7 @@ from accounts.usage import batch, minute_counts, write_behind
 from accounts.usage.batch import Batch
 from accounts.usage.write_behind import UsageRecorder
 from tests.conftest import COMMITTED, Api
-from tests.support.meanwhile import at_once
+from tests.support.concurrency import run_concurrently
 from tests.support.quota import NOON
 
 TODAY = EPOCH + timedelta(days=NOON // DAY)
@@ -78,7 +78,7 @@ def test_many_processes_roll_up_at_once_and_each_minute_counts_once() -> None:
     accounts = [Account.objects.create(name=f"A{number}", plan_id="free") for number in range(5)]
     for one in accounts:
         put(dict.fromkeys(range(-60, 0), 2), one)
-    moved = at_once(*[lambda: minute_counts.roll_up(LATER)] * 6)
+    moved = run_concurrently(*[lambda: minute_counts.roll_up(LATER)] * 6)
     minute_counts.roll_up(LATER)  # What was locked while others looked.
     assert sum(moved) <= 300
     assert [load.minutes for load in AccountDayLoad.objects.all()] == [{"2": 60}] * 5

@@ -19,30 +19,30 @@ from accounts.quota.redis_store import LEASE, RedisQuotaStore, names
 from accounts.usage import write_behind
 from tests.conftest import OPERATOR
 from tests.support.quota import Desk
-from tests.support.relay import Relay, relay
 from tests.support.servers import RedisServer
 from tests.support.staff import signed_in, superuser
+from tests.support.tcp_proxy import TcpProxy, tcp_proxy
 
 ON_COMMIT = "accounts.quota.publication.transaction.on_commit"
 
 
 @pytest.fixture
-def way(redis: RedisServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Relay]:
+def way(redis: RedisServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[TcpProxy]:
     """A way to an empty Redis that can be cut; changes are told by it at once, for a test never commits."""
     redis.client.flushall()
-    with relay(redis.port) as way:
+    with tcp_proxy(redis.port) as way:
         monkeypatch.setattr("accounts.quota.store.redis", RedisQuotaStore(way.url))
         monkeypatch.setattr(ON_COMMIT, lambda tell, robust=False: tell())
         yield way
 
 
 @pytest.fixture
-def acme(way: Relay, redis: RedisServer, db: None) -> Desk:
+def acme(way: TcpProxy, redis: RedisServer, db: None) -> Desk:
     """An account that sends requests by another connection than staff."""
     return Desk(RedisQuotaStore(redis.url), per_minute=5, per_day=100)
 
 
-def test_changes_hold_after_the_connection_was_cut(acme: Desk, way: Relay) -> None:
+def test_changes_hold_after_the_connection_was_cut(acme: Desk, way: TcpProxy) -> None:
     acme.send()
     way.cut()
     acme.account.assign(PlanCode.ENTERPRISE, 7, 100)
@@ -57,7 +57,7 @@ def test_changes_hold_after_the_connection_was_cut(acme: Desk, way: Relay) -> No
     assert acme.admit().refusal is KeyRefusal.REVOKED
 
 
-def test_what_could_not_be_told_is_told_later(acme: Desk, way: Relay, redis: RedisServer) -> None:
+def test_what_could_not_be_told_is_told_later(acme: Desk, way: TcpProxy, redis: RedisServer) -> None:
     acme.send()
     target, way.target = way.target, None
     way.cut()
@@ -314,21 +314,21 @@ def test_key_deleted_by_hand_leaves_nothing_to_tell(acme: Desk, monkeypatch: pyt
 
 
 @pytest.fixture
-def unreachable(way: Relay) -> Relay:
+def unreachable(way: TcpProxy) -> TcpProxy:
     """A Redis that this process can't reach just now."""
     way.target = None
     way.cut()
     return way
 
 
-def test_page_says_when_redis_could_not_be_told(acme: Desk, unreachable: Relay) -> None:
+def test_page_says_when_redis_could_not_be_told(acme: Desk, unreachable: TcpProxy) -> None:
     staff = signed_in(superuser())
     page = reverse("admin:accounts_apikey_revoke", args=[acme.keys[0].pk])
     answer = staff.post(page, {"reason": "Leaked."}, follow=True)
     assert [str(message) for message in answer.context["messages"]][-1] == publication.NOT_TOLD
 
 
-def test_form_says_when_redis_could_not_be_told(acme: Desk, unreachable: Relay) -> None:
+def test_form_says_when_redis_could_not_be_told(acme: Desk, unreachable: TcpProxy) -> None:
     staff = signed_in(superuser())
     page = reverse("admin:accounts_account_change", args=[acme.account.pk])
     form = {"name": "Acme", "plan": "enterprise", "per_minute": 7, "per_day": 100}
@@ -336,7 +336,7 @@ def test_form_says_when_redis_could_not_be_told(acme: Desk, unreachable: Relay) 
     assert publication.NOT_TOLD in [str(message) for message in answer.context["messages"]]
 
 
-def test_command_says_when_redis_could_not_be_told(acme: Desk, unreachable: Relay) -> None:
+def test_command_says_when_redis_could_not_be_told(acme: Desk, unreachable: TcpProxy) -> None:
     out, err = io.StringIO(), io.StringIO()
     told = ("--reason", "Leaked.", "--json")
     call_command("revoke_key", acme.keys[0].public_id, *told, stdout=out, stderr=err)

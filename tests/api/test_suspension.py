@@ -21,8 +21,8 @@ from accounts.usage import write_behind
 from petstore.backoffice.models import AuditEntry
 from tests.conftest import OPERATOR, Api
 from tests.support.quota import Desk, minute
-from tests.support.relay import relay
 from tests.support.servers import RedisServer
+from tests.support.tcp_proxy import tcp_proxy
 
 ON_COMMIT = "accounts.quota.publication.transaction.on_commit"
 Issue = Callable[..., tuple[ApiKey, str]]
@@ -143,7 +143,7 @@ def test_it_holds_after_the_connection_to_redis_was_cut(
     redis: RedisServer, monkeypatch: pytest.MonkeyPatch, db: None
 ) -> None:
     redis.client.flushall()
-    with relay(redis.port) as way:
+    with tcp_proxy(redis.port) as way:
         monkeypatch.setattr("accounts.quota.store.redis", RedisQuotaStore(way.url))
         monkeypatch.setattr(ON_COMMIT, lambda tell, robust=False: tell())
         desk = Desk(RedisQuotaStore(redis.url), per_minute=5, per_day=100)

@@ -15,7 +15,7 @@ from accounts.quota.limits import DAY, MINUTE, moment
 from accounts.usage import batch
 from accounts.usage.batch import Batch, write_digests
 from tests.conftest import COMMITTED
-from tests.support.meanwhile import another, at_once
+from tests.support.concurrency import other_connection, run_concurrently
 from tests.support.quota import NOON
 from tests.support.skips import NEEDS_POSTGRESQL
 
@@ -146,7 +146,7 @@ def test_processes_that_write_the_same_keys_never_block_each_other_for_good() ->
     write = transaction.atomic(lambda batch: batch.write(NOON))
     for number in range(5):
         now = NOON + number * MINUTE
-        at_once(partial(write, used(some, now)), partial(write, used(some[::-1], now)))
+        run_concurrently(partial(write, used(some, now)), partial(write, used(some[::-1], now)))
     assert set(DailyUsage.objects.values_list("requests", flat=True)) == {2 * 5}
 
 
@@ -156,7 +156,7 @@ def test_keys_that_move_to_a_new_pepper_hold_no_row_while_they_wait_for_another(
     first, second = many_keys(2)
     one_at_a_time = ApiKey.objects.select_for_update(nowait=True)
     digests = {key.pk: (key.pepper_number + 1, "0" * 64) for key in (first, second)}
-    with another() as begin, transaction.atomic():
+    with other_connection() as begin, transaction.atomic():
         one_at_a_time.get(pk=second.pk)
         begin(lambda: write_digests(digests))
         one_at_a_time.get(pk=first.pk)

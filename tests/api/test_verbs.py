@@ -15,8 +15,8 @@ from petstore.event_loop.compiled_reads import Read
 from petstore.event_loop.compiled_writes import atomic, insert, refresh, update
 from petstore.event_loop.threads import in_thread
 from tests.conftest import COMMITTED
+from tests.support.event_loop import run_on_loop
 from tests.support.skips import NEEDS_POSTGRESQL
-from tests.support.turns import on_the_loop
 
 pytestmark = COMMITTED
 
@@ -66,7 +66,7 @@ def test_a_thread_takes_no_part_in_a_transaction_of_the_loop() -> None:
         a_category()
         in_thread(a_category, "Newts")
 
-    assert isinstance(on_the_loop(mixed), TransactionManagementError)
+    assert isinstance(run_on_loop(mixed), TransactionManagementError)
     assert not Category.objects.filter(name__in=["Otters", "Newts"]).exists()
 
 

@@ -30,7 +30,7 @@ from accounts.quota.limits import DAY, MINUTE, microseconds
 from accounts.usage import write_behind
 from accounts.usage.batch import write_bans
 from tests.conftest import COMMITTED, OPERATOR, Api
-from tests.support.meanwhile import at_once
+from tests.support.concurrency import run_concurrently
 from tests.support.quota import Desk
 
 pytestmark = pytest.mark.django_db
@@ -206,7 +206,7 @@ def test_ban_is_told_of_once(key: ApiKey) -> None:
 def test_16_that_see_a_threshold_at_once_write_one_event() -> None:
     reached = {(7, 20_000, threshold): (10, 10) for threshold in (80, 100)}
 
-    at_once(*[lambda: warn_of_use(reached)] * 16)
+    run_concurrently(*[lambda: warn_of_use(reached)] * 16)
     assert [data["threshold"] for data in told(EventType.QUOTA_REACHED)] == [80, 100]
 
 

@@ -15,7 +15,7 @@ from petstore.db.operations import (
     ValidateConstraint,
 )
 from tests.conftest import COMMITTED
-from tests.support.meanwhile import held
+from tests.support.concurrency import uncommitted
 from tests.support.skips import NEEDS_POSTGRESQL
 
 pytestmark = COMMITTED
@@ -88,7 +88,7 @@ def test_index_that_gave_up_is_made_by_the_next_attempt(state: ProjectState) -> 
     execute("SET lock_timeout = '50ms'")
     try:
         with (
-            held(lambda: execute(f"UPDATE {TABLE} SET name = 'Max'")),
+            uncommitted(lambda: execute(f"UPDATE {TABLE} SET name = 'Max'")),
             pytest.raises(OperationalError),
         ):
             after(state, add)

@@ -24,7 +24,7 @@ from psycopg import sql
 
 from petstore.event_loop.redis_scripts import OWNER
 from petstore.observability.healthcheck import is_alive
-from tests.support.clerk import Clerk
+from tests.support.command_runner import CommandRunner
 from tests.support.packages import python
 from tests.support.postgresql import PostgreSQLServer, postgresql_server
 from tests.support.servers import START_SECONDS, free_port, redis_server
@@ -58,11 +58,11 @@ class Service:
         self.root = ROOT  # The code that is served.
         self.url = f"http://127.0.0.1:{environment['PORT']}"
         self.process: subprocess.Popen[bytes] | None = None
-        self.clerk = Clerk(environment)
+        self.commands = CommandRunner(environment)
 
     def manage(self, *arguments: str) -> str:
         """Run a manage.py command and return what it prints."""
-        return self.clerk.manage(*arguments)
+        return self.commands.manage(*arguments)
 
     def issue(self, account: str, plan: str = "business", *options: str) -> dict[str, Any]:
         """The result of `issue_key --json`."""
@@ -112,7 +112,7 @@ class Service:
 
     def stop(self) -> int:
         """Stop like an operator, with SIGTERM; the exit status."""
-        self.clerk.close()
+        self.commands.close()
         status = 0
         if self.process is not None:
             self.process.terminate()

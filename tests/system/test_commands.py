@@ -111,11 +111,15 @@ def test_service_says_where_it_is_once_it_responds_there(service: Service, host:
 def test_exit_status_and_streams_are_those_of_a_good_command(service: Service) -> None:
     key_id = service.issue("Process Pets")["id"]
     revoke = ("revoke_key", key_id, "--reason", "Lost")
-    assert service.clerk.run(*revoke) == (0, f"Done. Key {key_id} of Process Pets is revoked.\n", "")
+    assert service.commands.run(*revoke) == (
+        0,
+        f"Done. Key {key_id} of Process Pets is revoked.\n",
+        "",
+    )
     done = run_manage(service.environment, *revoke)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == f"CommandError: Key {key_id} is revoked already.\n"
-    status, out, err = service.clerk.run("revoke_key", key_id)
+    status, out, err = service.commands.run("revoke_key", key_id)
     assert (status, out) == (2, "")
     assert "the following arguments are required: --reason" in err
 

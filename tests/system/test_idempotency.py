@@ -156,7 +156,7 @@ def crash(stall: Stall, end: str) -> None:
     code = CRASH.format(
         end=end, path=stall.path, body=json.dumps(stall.body), api_key=stall.api_key, key=stall.key
     )
-    status, _, err = stall.service.clerk.run("shell", "--no-imports", "-c", code)
+    status, _, err = stall.service.commands.run("shell", "--no-imports", "-c", code)
     assert status == -signal.SIGKILL, err
 
 

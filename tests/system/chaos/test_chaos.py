@@ -15,7 +15,7 @@ SECONDS = times(36, 12)
 
 
 @NEEDS_POSTGRESQL
-def test_no_fault_of_redis_or_postgresql_makes_a_wrong_answer(tmp_path: Path) -> None:
+def test_no_fault_of_redis_or_postgresql_causes_a_wrong_response(tmp_path: Path) -> None:
     seed = random.randrange(1_000_000)
     outcome = asyncio.run(run(tmp_path, migrated_database(), seed=seed, seconds=SECONDS))
     assert outcome.violations == [], "\n".join(report(outcome))

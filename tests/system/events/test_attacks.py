@@ -16,11 +16,11 @@ from accounts.models import Account, Event, EventDraft, EventType, Feed, Idempot
 from inventory.models import Category, Pet
 from petstore.event_loop.compiled_writes import atomic, insert
 from tests.conftest import COMMITTED
-from tests.support.meanwhile import aside
+from tests.support.concurrency import in_other_thread
+from tests.support.event_loop import serve, terminate_backend
 from tests.support.servers import wait_until
 from tests.support.skips import NEEDS_POSTGRESQL
 from tests.support.thorough import times
-from tests.support.turns import end_connection, serve
 
 pytestmark = [COMMITTED, NEEDS_POSTGRESQL]
 
@@ -84,7 +84,7 @@ def numberer_that_waits() -> int:
             found.extend(process for (process,) in cursor.fetchall())
 
     def is_found() -> bool:
-        aside(look)
+        in_other_thread(look)
         return bool(found)
 
     wait_until(is_found)
@@ -96,10 +96,10 @@ def test_numberer_that_is_killed_in_the_middle_leaves_nothing_half_done() -> Non
         draft(number)
     with ThreadPoolExecutor(1) as pool, transaction.atomic():
         EventDraft.objects.select_for_update().latest("pk")  # So numbering can't delete it yet.
-        numbering = pool.submit(aside, number_all)
+        numbering = pool.submit(in_other_thread, number_all)
         process = numberer_that_waits()
-        assert aside(number_all) == 0  # Nobody waits for the one that does.
-        end_connection(process)
+        assert in_other_thread(number_all) == 0  # Nobody waits for the one that does.
+        terminate_backend(process)
         with pytest.raises(Error):
             numbering.result()
     assert in_feed() == []
@@ -131,9 +131,9 @@ def test_numberer_whose_view_is_old_goes_on_where_another_has_ended_meanwhile() 
     late = MOVE.replace(first, "SELECT id FROM pg_advisory_xact_lock(7) AS gate, accounts_eventdraft")
     with ThreadPoolExecutor(1) as pool:
         with gate_closed():
-            numbering = pool.submit(aside, lambda: moved_by(late))
+            numbering = pool.submit(in_other_thread, lambda: moved_by(late))
             numberer_that_waits()
-            assert aside(lambda: moved_by(MOVE.replace(f"LIMIT {MOST}", "LIMIT 2"))) == 2
+            assert in_other_thread(lambda: moved_by(MOVE.replace(f"LIMIT {MOST}", "LIMIT 2"))) == 2
             ahead = Feed.objects.get().numbered_at + 60_000_000
             Feed.objects.update(numbered_at=ahead, swept_at=5)
             draft(3)
@@ -161,8 +161,8 @@ def test_many_numberers_give_each_event_one_number_while_others_write() -> None:
         return numbered
 
     with ThreadPoolExecutor(writers + numberers) as pool:
-        numbering = [pool.submit(aside, number_meanwhile) for _ in range(numberers)]
-        writing = [pool.submit(aside, partial(write, one * each)) for one in range(writers)]
+        numbering = [pool.submit(in_other_thread, number_meanwhile) for _ in range(numberers)]
+        writing = [pool.submit(in_other_thread, partial(write, one * each)) for one in range(writers)]
         for one in writing:
             one.result()
         numbered = sum(one.result() for one in numbering)
@@ -173,9 +173,9 @@ def test_many_numberers_give_each_event_one_number_while_others_write() -> None:
 def test_transaction_that_stays_open_delays_its_own_events_alone() -> None:
     with transaction.atomic():
         draft(1)
-        aside(lambda: draft(2))
-        aside(number_all)
-        assert [one["number"] for one in aside(in_feed)] == [2]
+        in_other_thread(lambda: draft(2))
+        in_other_thread(number_all)
+        assert [one["number"] for one in in_other_thread(in_feed)] == [2]
     number_all()
     assert [one["number"] for one in in_feed()] == [2, 1]
 
@@ -184,7 +184,7 @@ def test_numberer_that_hangs_makes_no_other_wait() -> None:
     draft(1)
     with transaction.atomic():
         Feed.held()
-        assert aside(number_all) == 0
+        assert in_other_thread(number_all) == 0
         with connection.cursor() as cursor:
             cursor.execute("SHOW idle_in_transaction_session_timeout")
             assert cursor.fetchone() == ("5s",)

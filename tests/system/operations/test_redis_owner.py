@@ -25,13 +25,13 @@ from petstore.event_loop.redis_scripts import (
     RedisUnavailableError,
     Scripts,
 )
-from tests.support.clerk import Clerk
+from tests.support.command_runner import CommandRunner
+from tests.support.event_loop import run, run_request
 from tests.support.live import Service, migrated_database, own_database, stopped_service
 from tests.support.quota import Desk
-from tests.support.relay import relay
 from tests.support.servers import RedisServer, free_port, redis_server, wait_until
 from tests.support.skips import NEEDS_POSTGRESQL
-from tests.support.turns import run, turn
+from tests.support.tcp_proxy import tcp_proxy
 from tests.system.quota.test_redis_servers import cluster
 
 OURS = "the tests' database"
@@ -77,10 +77,10 @@ def asked(request: pytest.FixtureRequest) -> Asked:
     def on_loop(url: str, steps: list[Callable[[], object]]) -> list[Any]:
         async def main() -> list[Any]:
             ask = Scripts(url)
-            found = [await turn(lambda: outcome(ask))]
+            found = [await run_request(lambda: outcome(ask))]
             for step in steps:
                 step()
-                found.append(await turn(lambda: outcome(ask)))
+                found.append(await run_request(lambda: outcome(ask)))
             return found
 
         return run(main())
@@ -132,7 +132,7 @@ def test_redis_that_was_flushed_is_ours_again_within_seconds(
 def test_replacement_server_is_checked_before_it_is_used(
     redis: RedisServer, asked: Asked, clock: list[float], tmp_path: Path
 ) -> None:
-    with redis_server(tmp_path) as other, relay(redis.port) as way:
+    with redis_server(tmp_path) as other, tcp_proxy(redis.port) as way:
         other.client.set(OWNER, "another")
 
         def replace() -> None:
@@ -271,7 +271,7 @@ def test_copy_that_shares_redis_changes_nothing_for_production(tmp_path: Path) -
         stack.callback(service.stop)
         key = service.issue("Acme")
         other = stack.enter_context(own_database(tmp_path / "copy", url))
-        copy = Clerk(service.environment | {"DATABASE_URL": other})
+        copy = CommandRunner(service.environment | {"DATABASE_URL": other})
         stack.callback(copy.close)
         service.start(1)
         customer = stack.enter_context(service.client(key["key"]))

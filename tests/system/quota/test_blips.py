@@ -31,8 +31,8 @@ from petstore.event_loop.redis_scripts import Script, Scripts
 from petstore.observability.metrics import FOREIGN_REPLIES
 from tests.conftest import Api
 from tests.support.quota import ADDRESS, NOON, Desk, day, fallback_store, is_back
-from tests.support.relay import relay
 from tests.support.servers import RedisServer, redis_server
+from tests.support.tcp_proxy import tcp_proxy
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def away(server: RedisServer, blip: str) -> Iterator[None]:
 def test_day_is_exact_where_one_worker_sees_a_blip_and_another_does_not(
     own_redis: RedisServer, db: None
 ) -> None:
-    with relay(own_redis.port) as way:
+    with tcp_proxy(own_redis.port) as way:
         cut_off, other = fallback_store(way.url), fallback_store(own_redis.url)
         acme = Desk(cut_off, per_minute=1_000, per_day=100)
         admitted = acme.admitted(20)

@@ -14,7 +14,7 @@ from accounts.quota.limits import MINUTE
 from accounts.quota.redis_store import RedisQuotaStore
 from accounts.usage.batch import write_bans
 from tests.conftest import COMMITTED, OPERATOR
-from tests.support.meanwhile import meanwhile
+from tests.support.concurrency import before_commit
 from tests.support.quota import Desk
 from tests.support.servers import RedisServer
 from tests.support.skips import NEEDS_POSTGRESQL
@@ -50,42 +50,42 @@ def test_ban_that_is_lifted_while_another_process_records_it_stays_lifted(globex
         write_bans([Ban(key.pk, began, began + 5 * MINUTE, level=1, refusals=30)])
 
     record()
-    with meanwhile(record):
+    with before_commit(record):
         key.unban(reason="Mended.", by=OPERATOR)
     assert ApiKey.objects.get(pk=key.pk).ban_end(timezone.now()) is None
 
 
 @NEEDS_POSTGRESQL
 def test_key_issued_while_its_plan_changes_has_the_new_numbers(globex: Desk) -> None:
-    with meanwhile(globex.add_key):
+    with before_commit(globex.add_key):
         renumber(PlanCode.FREE, 61)
     assert [globex.send(key).windows[0].limit for key in range(2)] == [61, 61]
 
 
 @NEEDS_POSTGRESQL
 def test_account_that_moves_to_a_plan_while_it_changes_has_the_new_numbers(globex: Desk) -> None:
-    with meanwhile(lambda: globex.account.assign(PlanCode.PRO)):
+    with before_commit(lambda: globex.account.assign(PlanCode.PRO)):
         renumber(PlanCode.PRO, 61)
     assert globex.send().windows[0].limit == 61
 
 
 @NEEDS_POSTGRESQL
 def test_key_issued_while_its_account_moves_has_the_new_numbers(globex: Desk) -> None:
-    with meanwhile(globex.add_key):
+    with before_commit(globex.add_key):
         Account.objects.get(pk=globex.account.pk).assign(PlanCode.ENTERPRISE, 7, 100)
     assert [globex.send(key).windows[0].limit for key in range(2)] == [7, 7]
 
 
 @NEEDS_POSTGRESQL
 def test_plan_that_changes_while_a_key_is_issued_gives_it_the_new_numbers(globex: Desk) -> None:
-    with meanwhile(lambda: renumber(PlanCode.FREE, 61)):
+    with before_commit(lambda: renumber(PlanCode.FREE, 61)):
         globex.add_key()
     assert [globex.send(key).windows[0].limit for key in range(2)] == [61, 61]
 
 
 @NEEDS_POSTGRESQL
 def test_plan_that_changes_while_an_account_moves_to_it_gives_it_the_new_numbers(globex: Desk) -> None:
-    with meanwhile(lambda: renumber(PlanCode.PRO, 61)):
+    with before_commit(lambda: renumber(PlanCode.PRO, 61)):
         globex.account.assign(PlanCode.PRO)
     assert globex.send().windows[0].limit == 61
 

@@ -10,10 +10,10 @@ import pytest
 
 from accounts.quota.redis_store import RedisQuotaStore, names
 from petstore.event_loop.redis_scripts import RedisUnavailableError
+from tests.support.event_loop import run, run_request
 from tests.support.quota import Desk, day, fallback_store, is_back
-from tests.support.relay import relay
 from tests.support.servers import RedisServer, redis_server, wait_until
-from tests.support.turns import run, turn
+from tests.support.tcp_proxy import tcp_proxy
 
 # --- Failover ------------------------------------------------------------------------------------
 
@@ -50,7 +50,7 @@ def test_planned_failover_behind_one_address_is_followed(
     pair: tuple[RedisServer, RedisServer], db: None
 ) -> None:
     first, second = pair
-    with relay(first.port) as way:
+    with tcp_proxy(first.port) as way:
         store = fallback_store(way.url)
         acme = Desk(store, per_minute=1_000, per_day=100)
         acme.send()
@@ -68,18 +68,18 @@ def test_planned_failover_behind_one_address_is_followed_on_the_loop(
     pair: tuple[RedisServer, RedisServer], db: None
 ) -> None:
     first, second = pair
-    with relay(first.port) as way:
+    with tcp_proxy(first.port) as way:
         store = RedisQuotaStore(way.url)
         acme = Desk(store, per_minute=1_000, per_day=100)
         acme.send()
 
         async def main() -> list[Any]:
-            before = await turn(acme.send)
+            before = await run_request(acme.send)
             swap_roles(first, second)
             way.target = second.port
             with pytest.raises(RedisUnavailableError, match="READONLY"):
-                await turn(acme.send)
-            return [before, await turn(acme.send)]
+                await run_request(acme.send)
+            return [before, await run_request(acme.send)]
 
         assert [day(decision).used for decision in run(main())] == [2, 3]
 

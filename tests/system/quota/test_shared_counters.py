@@ -8,8 +8,8 @@ import pytest
 
 from petstore.cache.redis import SharedCounters, shared_instance
 from petstore.event_loop.threads import in_thread
+from tests.support.event_loop import serve
 from tests.support.servers import RedisServer
-from tests.support.turns import serve
 
 Make = Callable[[str, str], SharedCounters]
 

@@ -58,9 +58,9 @@ class PostgresqlScenario(Scenario):
                 mock.patch.object(settings, "QUEUE_TIMEOUT", QUEUE_TIMEOUT),
                 mock.patch.object(settings, "WRITE_CONNECTIONS", WRITE_CONNECTIONS),
                 mock.patch.object(opening, "connect", None),
-                mock.patch.object(opening, "connecting", executor.get),
+                mock.patch.object(opening, "connect_threads", executor.get),
                 mock.patch.object(
-                    PostgresqlConnection, "loaded", lambda self, statement, result: result.rows
+                    PostgresqlConnection, "load_rows", lambda self, statement, result: result.rows
                 ),
             ):
                 stack.enter_context(patch)

@@ -13,8 +13,8 @@ from tests.system.simulation.loop import Loop
 from tests.system.simulation.network import Network
 from tests.system.simulation.world import ViolationError, World
 
-SLACK = 0.3  # Seconds: turns that take their time, in which ticks come late.
-HANG = 60.0  # Seconds after which a request that has no answer never will.
+SLACK = 0.3  # Seconds: slow loop iterations delay ticks.
+HANG = 60.0  # Seconds after which a request without a response hangs.
 
 
 class Request(NamedTuple):
@@ -42,7 +42,7 @@ class Scenario:
             self.chance.random() < 0.2
         )  # Nothing fails; the process and the network are slow only.
         self.under_way: dict[int, str] = {}
-        self.turns: list[RequestTask] = []
+        self.tasks: list[RequestTask] = []
         self.burst = self.chance.choice((3, 6, 12))  # Requests that come together, at most.
         self._rate = 0.0
         self._actions: list[Callable[[], object]] = []
@@ -70,7 +70,7 @@ class Scenario:
         return []
 
     def look(self) -> None:
-        """Look at the process before each of its turns."""
+        """Check the process before each loop iteration."""
 
     def heal(self) -> None:
         """Let all be well."""
@@ -182,9 +182,9 @@ class Scenario:
                 self.world.violate(f"Request {number}, {request.name}, {wrong}.")
             del self.under_way[number]
 
-        turn = RequestTask(run)
-        self.turns.append(turn)
-        turn.start()
+        task = RequestTask(run)
+        self.tasks.append(task)
+        task.start()
 
     def _run_until_quiet(self, not_before: float) -> None:
         loop = self.loop
@@ -211,7 +211,7 @@ class Scenario:
             self.world.violate(f"Sockets outlive their owners: {list(self.network.open)}.")
         if self.loop.live_timers:
             self.world.violate(f"Timers outlive their owners: {len(self.loop.live_timers)}.")
-        if any(turn.is_active for turn in self.turns):
+        if any(task.is_active for task in self.tasks):
             self.world.violate("A request is never ended.")
         tasks = asyncio.all_tasks(cast(Any, self.loop))
         if tasks:

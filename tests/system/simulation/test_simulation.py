@@ -33,7 +33,7 @@ def first_broken(seeds: range, kind: str | None = None) -> str | None:
 
 
 @pytest.mark.parametrize("batch", range(BATCHES))
-def test_whatever_the_network_does_each_gets_an_own_answer_in_time_and_nothing_is_left_behind(
+def test_each_request_gets_its_own_response_in_time_and_nothing_leaks(
     batch: int,
 ) -> None:
     size = SEEDS // BATCHES
@@ -44,13 +44,13 @@ def test_whatever_the_network_does_each_gets_an_own_answer_in_time_and_nothing_i
     ("kind", "fault"),
     [(kind, name) for name, fault in FAULTS.items() for kind in fault.found_in],
 )
-def test_a_fault_in_the_engine_is_found(kind: str, fault: str) -> None:
+def test_planted_fault_is_found(kind: str, fault: str) -> None:
     with planted(fault):
         found = first_broken(range(SEEDS_TO_FIND), kind)
     assert found is not None
 
 
-def test_a_seed_replays_step_by_step() -> None:
+def test_seed_replays_step_by_step() -> None:
     for kind in KINDS:
         first, second = scenario(17, kind), scenario(17, kind)
         first.run()

@@ -78,27 +78,27 @@ def broken(kind: type[Scenario], fault: str = "") -> list[str]:
 
 
 @pytest.mark.parametrize("kind", [BusyLoop, BusyLoopInDatabase])
-def test_a_redis_that_closes_after_it_accepts_gives_nobody_anothers_reply(kind: type[Scenario]) -> None:
+def test_redis_that_closes_after_accepting_mixes_up_no_replies(kind: type[Scenario]) -> None:
     assert broken(kind) == []
     assert broken(kind, "the next connection takes over the row of a lost one")
 
 
-def test_a_postgresql_that_closes_after_it_accepts_breaks_no_request() -> None:
+def test_postgresql_that_closes_after_accepting_fails_no_request() -> None:
     assert broken(BusyReader) == []
     assert broken(BusyReader, "who comes to a lost connection stands in its row")
 
 
-def test_a_process_that_stood_still_does_not_blame_redis() -> None:
+def test_stopped_process_does_not_blame_redis() -> None:
     assert broken(StandsStill) == []
     assert broken(StandsStill, "an answer is late by the clock, whatever the process did meanwhile")
 
 
-def test_a_server_that_forgets_what_it_prepared_breaks_no_request() -> None:
+def test_server_that_deallocates_statements_fails_no_request() -> None:
     assert broken(ForgetsWhileAsked) == []
     assert broken(ForgetsWhileAsked, "a statement is prepared again though another request has done so")
 
 
-def test_who_comes_back_to_redis_asks_no_server_that_became_a_replica_meanwhile() -> None:
+def test_return_to_redis_uses_no_server_that_became_a_replica() -> None:
     seed = 3327  # Redis fails over while it is left for a stall.
     assert scenario(seed, "quota").run() == []
     with planted("a server that became a replica while Redis was left is used again at first"):

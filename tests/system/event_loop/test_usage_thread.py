@@ -1,4 +1,4 @@
-"""The thread that writes usage behind goes on, whatever befalls one of its rounds."""
+"""The write-behind thread survives failures."""
 
 import threading
 
@@ -8,19 +8,19 @@ from django.db import connection
 from accounts.usage import write_behind
 from accounts.usage.write_behind import UsageRecorder
 from tests.conftest import COMMITTED
+from tests.support.event_loop import terminate_backend
 from tests.support.skips import NEEDS_POSTGRESQL
-from tests.support.turns import end_connection
 
 
 @COMMITTED
 @NEEDS_POSTGRESQL
-def test_a_step_that_loses_its_connection_leaves_the_next_ones_another() -> None:
+def test_step_that_loses_its_connection_does_not_affect_the_next() -> None:
     done = []
 
     def lose() -> None:
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_backend_pid()")
-            end_connection(*cursor.fetchone())
+            terminate_backend(*cursor.fetchone())
             cursor.execute("SELECT 1")
 
     def look() -> None:
@@ -33,7 +33,7 @@ def test_a_step_that_loses_its_connection_leaves_the_next_ones_another() -> None
     assert done == [(1,)]
 
 
-def test_a_round_can_be_had_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_flush_can_be_triggered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(write_behind, "WRITE_EVERY", 3_600)
     monkeypatch.setattr(UsageRecorder, "write", lambda self: None)
     began = threading.Event()

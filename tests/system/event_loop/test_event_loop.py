@@ -1,4 +1,4 @@
-"""The event loop's way: many requests wait at once, and none pays for another's failure."""
+"""Concurrent requests on the event loop, isolated from each other's failures."""
 
 import asyncio
 import socket
@@ -24,9 +24,9 @@ from petstore.event_loop.pg_connection import ReadPipeline
 from petstore.event_loop.redis_connection import SharedRedisConnection
 from petstore.event_loop.threads import in_thread
 from tests.conftest import COMMITTED
+from tests.support.event_loop import Function, run, run_request, serve
 from tests.support.servers import RedisServer, redis_server
 from tests.support.skips import NEEDS_POSTGRESQL
-from tests.support.turns import Function, run, serve, turn
 
 DOUBLE = Statement(b"double", b"SELECT $1 * 2")
 DIVIDE = Statement(b"divide", b"SELECT 10 / $1")
@@ -35,7 +35,7 @@ DIVIDE = Statement(b"divide", b"SELECT 10 / $1")
 # --- Waiting -------------------------------------------------------------------------------------
 
 
-def test_a_request_that_waits_lets_others_go_on() -> None:
+def test_waiting_request_lets_others_continue() -> None:
     order = []
 
     def first() -> None:
@@ -51,7 +51,7 @@ def test_a_request_that_waits_lets_others_go_on() -> None:
 
 
 def entered(count: int, beside: Callable[[StartLimiter, list[int]], None]) -> list[int]:
-    """Let so many requests enter at once, and something else be due then; return what happened."""
+    """Start requests at once, next to another callback; returns the order of events."""
     happened: list[int] = []
 
     async def main() -> None:
@@ -66,12 +66,12 @@ def entered(count: int, beside: Callable[[StartLimiter, list[int]], None]) -> li
     return happened
 
 
-def test_few_begin_in_a_turn_and_those_under_way_go_on_between() -> None:
+def test_limited_number_of_requests_start_per_iteration() -> None:
     happened = entered(2 * STARTS_PER_ITERATION + 1, lambda _, happened: happened.append(-1))
     assert happened == [*range(2 * STARTS_PER_ITERATION), -1, 2 * STARTS_PER_ITERATION]
 
 
-def test_a_newcomer_stands_behind_those_who_wait() -> None:
+def test_requests_start_in_the_order_of_arrival() -> None:
     happened = entered(
         2 * STARTS_PER_ITERATION + 1,
         lambda start_limiter, happened: start_limiter.start(lambda: happened.append(-1)),
@@ -79,16 +79,16 @@ def test_a_newcomer_stands_behind_those_who_wait() -> None:
     assert happened == [*range(2 * STARTS_PER_ITERATION + 1), -1]
 
 
-def test_what_blocks_runs_in_another_thread_and_outside_the_loop_at_once() -> None:
+def test_blocking_call_runs_in_a_thread_and_off_the_loop_directly() -> None:
     calls: list[tuple[Any, ...]] = [(on_loop,), (threading.get_ident,), (int, "no number")]
-    on_the_loop, thread, error = serve(*(partial(in_thread, *call) for call in calls))
-    assert not on_the_loop
+    was_on_loop, thread, error = serve(*(partial(in_thread, *call) for call in calls))
+    assert not was_on_loop
     assert thread != threading.get_ident() == in_thread(threading.get_ident)
     assert isinstance(error, ValueError)
 
 
 @pytest.mark.django_db
-def test_a_query_on_the_loop_is_refused_rather_than_hold_up_all() -> None:
+def test_query_on_the_loop_is_rejected() -> None:
     (error,) = serve(Category.objects.first)
     assert isinstance(error, SynchronousOnlyOperation)
 
@@ -102,30 +102,30 @@ def rows(pipe: ReadPipeline, statement: Statement, value: int) -> Function:
 
 @pytest.fixture
 def pipe(django_db_blocker: Any) -> Iterator[ReadPipeline]:
-    """A way to whichever database there is: `make quick` makes none."""
+    """Unblocked, since `make quick` creates no database."""
     with django_db_blocker.unblock():
         yield ReadPipeline("default")
 
 
-def test_the_server_gives_up_before_we_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_statement_timeout_ends_before_the_response_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(settings.DATABASES["default"], "STATEMENT_TIMEOUT", 5_000)
     assert response_timeout("default") == 6
 
 
 @NEEDS_POSTGRESQL
-def test_each_gets_the_answer_to_its_own_question(pipe: ReadPipeline) -> None:
+def test_each_read_gets_its_own_result(pipe: ReadPipeline) -> None:
     assert serve(*(rows(pipe, DOUBLE, n) for n in range(100))) == [[(2 * n,)] for n in range(100)]
 
 
 @NEEDS_POSTGRESQL
-def test_a_statement_that_fails_takes_nobody_along(pipe: ReadPipeline) -> None:
+def test_failing_statement_fails_no_other(pipe: ReadPipeline) -> None:
     def one_after_the_other() -> list[Any]:
         return [pipe.rows(DOUBLE, [1]), pipe.rows(DIVIDE, [5])]  # Both are prepared now.
 
     async def main() -> tuple[Any, list[Any]]:
-        before = await turn(one_after_the_other)
+        before = await run_request(one_after_the_other)
         questions = [rows(pipe, DIVIDE if n == 2 else DOUBLE, 0 if n == 2 else n) for n in range(5)]
-        return before, await asyncio.gather(*map(turn, questions), return_exceptions=True)
+        return before, await asyncio.gather(*map(run_request, questions), return_exceptions=True)
 
     before, after = run(main())
     assert before == [[(2,)], [(2,)]]
@@ -134,7 +134,7 @@ def test_a_statement_that_fails_takes_nobody_along(pipe: ReadPipeline) -> None:
 
 
 @NEEDS_POSTGRESQL
-def test_a_statement_that_cannot_be_prepared_takes_nobody_along(pipe: ReadPipeline) -> None:
+def test_statement_that_cannot_be_prepared_fails_no_other(pipe: ReadPipeline) -> None:
     wrong = Statement(b"wrong", b"SELECT nothing FROM nowhere WHERE $1 = 1")
     found = serve(rows(pipe, wrong, 1), rows(pipe, DOUBLE, 1), rows(pipe, DOUBLE, 2))
     assert type(found[0]).__name__ == "ProgrammingError"
@@ -142,7 +142,7 @@ def test_a_statement_that_cannot_be_prepared_takes_nobody_along(pipe: ReadPipeli
 
 
 @NEEDS_POSTGRESQL
-def test_a_statement_that_the_server_forgot_is_prepared_again(pipe: ReadPipeline) -> None:
+def test_deallocated_statement_is_prepared_again(pipe: ReadPipeline) -> None:
     def ask() -> list[Any]:
         first = pipe.rows(DOUBLE, [1])
         with suppress(Exception):
@@ -154,7 +154,7 @@ def test_a_statement_that_the_server_forgot_is_prepared_again(pipe: ReadPipeline
 
 @COMMITTED
 @NEEDS_POSTGRESQL
-def test_writes_commit_each_for_itself() -> None:
+def test_writes_commit_independently() -> None:
     category = Category.objects.get_or_create(name="Engine")[0]
     writers = ConnectionPool("default")
     add = Statement(
@@ -171,32 +171,32 @@ def test_writes_commit_each_for_itself() -> None:
 # --- Redis ---------------------------------------------------------------------------------------
 
 
-def test_redis_answers_each_its_own_question(redis: RedisServer) -> None:
+def test_each_command_gets_its_own_reply(redis: RedisServer) -> None:
     pipe = SharedRedisConnection(f"{redis.url}/3", 5)
     echoes = serve(*(lambda n=n: pipe.connected().call("ECHO", str(n)) for n in range(100)))
     assert echoes == [str(n).encode() for n in range(100)]
 
 
-def test_an_error_of_redis_is_its_own_questions(redis: RedisServer) -> None:
+def test_error_reply_affects_only_its_command(redis: RedisServer) -> None:
     pipe = SharedRedisConnection(redis.url, 5)
     found = serve(lambda: pipe.connected().call("NO-SUCH"), lambda: pipe.connected().call("ECHO", "a"))
     assert isinstance(found[0], hiredis.ReplyError)
     assert found[1] == b"a"
 
 
-def test_redis_that_is_not_there_is_told_at_once() -> None:
+def test_unreachable_redis_fails_at_once() -> None:
     (error,) = serve(lambda: SharedRedisConnection("redis://127.0.0.1:1", 5).connected().call("PING"))
     assert isinstance(error, ConnectionFailedError)
 
 
-def test_redis_that_does_not_answer_is_given_up() -> None:
+def test_unresponsive_redis_times_out() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         pipe = SharedRedisConnection(f"redis://127.0.0.1:{silent.getsockname()[1]}", 0.2)
         errors = serve(*[lambda: pipe.connected().call("PING")] * 3)
     assert [type(error) for error in errors] == [ConnectionFailedError] * 3
 
 
-def test_a_connection_that_is_not_greeted_is_closed() -> None:
+def test_connection_without_a_handshake_is_closed() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         silent.settimeout(5)
         pipe = SharedRedisConnection(f"redis://:secret@127.0.0.1:{silent.getsockname()[1]}", 0.2)
@@ -207,21 +207,23 @@ def test_a_connection_that_is_not_greeted_is_closed() -> None:
             assert accepted.recv(1000) == b""
 
 
-def test_after_a_restart_redis_is_asked_again(redis: RedisServer) -> None:
+def test_redis_is_reconnected_after_a_restart(redis: RedisServer) -> None:
     pipe = SharedRedisConnection(redis.url, 5)
 
     async def main() -> list[Any]:
-        before = await turn(lambda: pipe.connected().call("ECHO", "before"))
+        before = await run_request(lambda: pipe.connected().call("ECHO", "before"))
         with suppress(ConnectionFailedError):
-            await turn(lambda: pipe.connected().call("CLIENT", "KILL", "SKIPME", "no", "TYPE", "normal"))
+            await run_request(
+                lambda: pipe.connected().call("CLIENT", "KILL", "SKIPME", "no", "TYPE", "normal")
+            )
         with suppress(ConnectionFailedError):
-            await turn(lambda: pipe.connected().call("PING"))
-        return [before, await turn(lambda: pipe.connected().call("ECHO", "after"))]
+            await run_request(lambda: pipe.connected().call("PING"))
+        return [before, await run_request(lambda: pipe.connected().call("ECHO", "after"))]
 
     assert run(main()) == [b"before", b"after"]
 
 
-def test_a_password_is_sent(tmp_path: Any) -> None:
+def test_password_is_sent(tmp_path: Any) -> None:
     with redis_server(tmp_path, "--user", "shop", "on", ">secret", "~*", "+@all") as guarded:
         url = guarded.url.replace("redis://", "redis://shop:secret@")
         assert serve(lambda: SharedRedisConnection(url, 5).connected().call("ECHO", "a")) == [b"a"]

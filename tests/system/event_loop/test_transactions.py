@@ -1,4 +1,4 @@
-"""Transactions on the event loop: all of it or nothing, on one connection, whatever happens between."""
+"""Transactions on the event loop are atomic and use one connection."""
 
 import asyncio
 import itertools
@@ -20,9 +20,9 @@ from petstore.event_loop.libpq import Statement
 from petstore.event_loop.opening import connect
 from petstore.event_loop.pg_connection import PostgresqlConnection, ReadPipeline
 from tests.conftest import COMMITTED
-from tests.support.meanwhile import aside
+from tests.support.concurrency import in_other_thread
+from tests.support.event_loop import Function, run, run_request, serve, terminate_backend
 from tests.support.skips import NEEDS_POSTGRESQL
-from tests.support.turns import Function, end_connection, run, serve, turn
 
 pytestmark = [pytest.mark.django_db, NEEDS_POSTGRESQL]
 
@@ -38,13 +38,13 @@ FORGET_ALL = Statement(b"forget_all", b"DEALLOCATE ALL")
 
 @pytest.fixture
 def writers(db: None) -> Iterator[ConnectionPool]:
-    """They commit beside the test's own transaction, so what is left of them is deleted at the end."""
+    """Its transactions commit, unlike the test's, so their rows are deleted at the end."""
     yield ConnectionPool("default")
-    aside(Category.objects.filter(name__in=ADDED).delete)
+    in_other_thread(Category.objects.filter(name__in=ADDED).delete)
 
 
 def add_two(writers: ConnectionPool, between: Function) -> Function:
-    """Return a transaction that adds two categories, and does something between."""
+    """A transaction that adds two categories and calls `between` in between."""
 
     def both() -> None:
         with writers.transaction():
@@ -56,23 +56,22 @@ def add_two(writers: ConnectionPool, between: Function) -> Function:
 
 
 def names() -> set[str]:
-    """Return which of the categories are there."""
     return set(Category.objects.filter(name__in=ADDED).values_list("name", flat=True))
 
 
-def test_nothing_shows_before_the_commit(writers: ConnectionPool) -> None:
+def test_nothing_is_visible_before_the_commit(writers: ConnectionPool) -> None:
     seen: list[set[str]] = []
-    serve(add_two(writers, lambda: seen.append(aside(names))))
+    serve(add_two(writers, lambda: seen.append(in_other_thread(names))))
     assert (seen, names()) == ([set()], {"one", "two"})
 
 
-def test_an_exception_undoes_it_and_nothing_after_it(writers: ConnectionPool) -> None:
+def test_exception_rolls_back_only_its_transaction(writers: ConnectionPool) -> None:
     failed, _ = serve(add_two(writers, lambda: 1 / 0), lambda: writers.rows(ADD, ["three"]))
     assert isinstance(failed, ZeroDivisionError)
     assert names() == {"three"}
 
 
-def test_those_that_come_at_once_have_a_connection_each(writers: ConnectionPool) -> None:
+def test_concurrent_transactions_have_a_connection_each(writers: ConnectionPool) -> None:
     stayed = []
 
     def look_twice() -> None:
@@ -85,7 +84,7 @@ def test_those_that_come_at_once_have_a_connection_each(writers: ConnectionPool)
     assert stayed == [True] * 20
 
 
-def test_where_the_server_takes_no_more_connections_writes_wait_for_those_there_are(
+def test_writes_share_the_open_connections_if_the_server_accepts_no_more(
     writers: ConnectionPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken = itertools.count(1)
@@ -98,18 +97,16 @@ def test_where_the_server_takes_no_more_connections_writes_wait_for_those_there_
     monkeypatch.setattr(opening, "connect", connect_twice)
 
     async def twelve_at_once() -> list[Any]:
-        turns = (turn(lambda: writers.rows(SLEEP, [])) for _ in range(12))
-        return await asyncio.gather(*turns, return_exceptions=True)
+        tasks = (run_request(lambda: writers.rows(SLEEP, [])) for _ in range(12))
+        return await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def twice() -> list[Any]:  # What could not be opened is not the first to be taken again.
+    async def twice() -> list[Any]:  # A failed connection is not used the second time.
         return await twelve_at_once() + await twelve_at_once()
 
     assert run(twice()) == [[("",)]] * 24
 
 
-def test_what_is_asked_leaves_at_once_as_nobody_shares_the_connection(
-    writers: ConnectionPool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_write_is_sent_at_once(writers: ConnectionPool, monkeypatch: pytest.MonkeyPatch) -> None:
     happened: list[str] = []
     flush = PostgresqlConnection._flush
 
@@ -120,16 +117,16 @@ def test_what_is_asked_leaves_at_once_as_nobody_shares_the_connection(
     def ask() -> None:
         writers.rows(OWN, [])  # Opens the connection, and prepares the statement.
         happened.clear()
-        asyncio.get_running_loop().call_soon(happened.append, "next turn")
+        asyncio.get_running_loop().call_soon(happened.append, "next iteration")
         writers.rows(OWN, [])
 
     monkeypatch.setattr(PostgresqlConnection, "_flush", note_and_flush)
     assert serve(ask) == [None]
-    assert happened == ["left", "next turn"]
+    assert happened == ["left", "next iteration"]
 
 
 def watching_requests(loop: asyncio.AbstractEventLoop) -> list[str]:
-    """Return the names, to come, of what requests change of what the loop watches: libuv may crash."""
+    """Record readers and writers that requests change: libuv could crash."""
     found: list[str] = []
 
     def noted(name: str, change: Callable[..., Any]) -> Callable[..., Any]:
@@ -145,7 +142,7 @@ def watching_requests(loop: asyncio.AbstractEventLoop) -> list[str]:
     return found
 
 
-def test_only_the_loop_changes_what_it_watches(writers: ConnectionPool) -> None:
+def test_only_the_loop_changes_its_readers_and_writers(writers: ConnectionPool) -> None:
     long = "x" * 10_000_000  # More than a socket takes at once.
     reader = ReadPipeline("default")
 
@@ -155,9 +152,9 @@ def test_only_the_loop_changes_what_it_watches(writers: ConnectionPool) -> None:
     async def main() -> tuple[list[str], list[Any]]:
         found = watching_requests(asyncio.get_running_loop())
         asked = [lambda: reader.rows(SLEEP, []), lambda: writers.rows(LENGTH, [long])]
-        first = await asyncio.gather(*map(turn, asked))
+        first = await asyncio.gather(*map(run_request, asked))
         again = [*asked, close_what_others_wait_for, *asked, add_two(writers, lambda: 1 / 0)]
-        return found, [*first, *await asyncio.gather(*map(turn, again), return_exceptions=True)]
+        return found, [*first, *await asyncio.gather(*map(run_request, again), return_exceptions=True)]
 
     found, answers = run(main())
     assert isinstance(answers.pop(), ZeroDivisionError)
@@ -165,10 +162,10 @@ def test_only_the_loop_changes_what_it_watches(writers: ConnectionPool) -> None:
     assert found == []
 
 
-def test_what_lost_its_connection_goes_on_on_no_other(writers: ConnectionPool) -> None:
+def test_transaction_does_not_continue_on_another_connection(writers: ConnectionPool) -> None:
     def lose() -> None:
         ((process,),) = writers.rows(OWN, [])
-        end_connection(process)
+        terminate_backend(process)
         with suppress(OperationalError):
             writers.rows(OWN, [])
 
@@ -178,7 +175,7 @@ def test_what_lost_its_connection_goes_on_on_no_other(writers: ConnectionPool) -
     assert serve(add_two(writers, lambda: None)) == [None]
 
 
-def test_what_failed_and_was_caught_is_not_called_committed(writers: ConnectionPool) -> None:
+def test_transaction_with_a_caught_failure_does_not_commit(writers: ConnectionPool) -> None:
     def fail() -> None:
         with suppress(DataError):
             writers.rows(DIVIDE, [0])
@@ -193,7 +190,7 @@ def test_what_failed_and_was_caught_is_not_called_committed(writers: ConnectionP
     assert names() == set()
 
 
-def test_one_inside_another_is_part_of_it(writers: ConnectionPool) -> None:
+def test_nested_transaction_is_part_of_the_outer_one(writers: ConnectionPool) -> None:
     def outer() -> None:
         with writers.transaction():
             add_two(writers, lambda: None)()
@@ -203,14 +200,14 @@ def test_one_inside_another_is_part_of_it(writers: ConnectionPool) -> None:
     assert names() == set()
 
 
-def test_a_statement_that_the_server_forgot_ends_it(writers: ConnectionPool) -> None:
+def test_deallocated_statement_fails_the_transaction(writers: ConnectionPool) -> None:
     (outcome,) = serve(add_two(writers, lambda: writers.rows(FORGET, [])))
     assert isinstance(outcome, OperationalError)
     assert names() == set()
     assert serve(add_two(writers, lambda: None)) == [None]
 
 
-def test_what_nobody_waited_for_is_committed_too(writers: ConnectionPool) -> None:
+def test_statement_sent_without_waiting_is_committed(writers: ConnectionPool) -> None:
     def send_both() -> None:
         writers.rows(OWN, [])
         with writers.transaction():
@@ -222,7 +219,7 @@ def test_what_nobody_waited_for_is_committed_too(writers: ConnectionPool) -> Non
 
 
 @pytest.mark.parametrize("waits", [True, False])
-def test_the_failure_of_what_nobody_waited_for_undoes_all(writers: ConnectionPool, waits: bool) -> None:
+def test_failed_statement_sent_without_waiting_rolls_back(writers: ConnectionPool, waits: bool) -> None:
     def fail_unheard() -> list[Any]:
         with suppress(DataError), writers.transaction():
             writers.rows(DIVIDE, [5])
@@ -238,7 +235,7 @@ def test_the_failure_of_what_nobody_waited_for_undoes_all(writers: ConnectionPoo
     assert names() == set()
 
 
-def test_an_exception_after_what_fails_unheard_undoes_all(writers: ConnectionPool) -> None:
+def test_exception_after_an_unnoticed_failure_rolls_back(writers: ConnectionPool) -> None:
     def fail() -> None:
         with writers.transaction():
             writers.rows(DIVIDE, [5])
@@ -251,9 +248,7 @@ def test_an_exception_after_what_fails_unheard_undoes_all(writers: ConnectionPoo
 
 
 @pytest.mark.parametrize("waits", [True, False])
-def test_what_the_server_forgot_and_nobody_waited_for_is_a_failure_too(
-    writers: ConnectionPool, waits: bool
-) -> None:
+def test_deallocated_statement_sent_without_waiting_fails(writers: ConnectionPool, waits: bool) -> None:
     def send_forgotten() -> None:
         with writers.transaction():
             writers.rows(ADD, ["one"])
@@ -268,7 +263,7 @@ def test_what_the_server_forgot_and_nobody_waited_for_is_a_failure_too(
     assert serve(add_two(writers, lambda: None)) == [None]
 
 
-def test_when_all_is_forgotten_the_connection_is_of_use_again(writers: ConnectionPool) -> None:
+def test_connection_is_usable_after_deallocate_all(writers: ConnectionPool) -> None:
     def forget_and_fail() -> None:
         with suppress(ZeroDivisionError), writers.transaction():
             writers.rows(ADD, ["one"])
@@ -281,7 +276,7 @@ def test_when_all_is_forgotten_the_connection_is_of_use_again(writers: Connectio
     assert names() == {"three"}
 
 
-def test_a_part_that_failed_and_was_caught_lets_nothing_commit(writers: ConnectionPool) -> None:
+def test_caught_exception_of_a_nested_transaction_prevents_the_commit(writers: ConnectionPool) -> None:
     def outer() -> None:
         with writers.transaction(), suppress(ZeroDivisionError):
             add_two(writers, lambda: 1 / 0)()
@@ -291,14 +286,14 @@ def test_a_part_that_failed_and_was_caught_lets_nothing_commit(writers: Connecti
     assert names() == set()
 
 
-def test_a_connection_from_before_an_outage_is_closed(
+def test_pooled_connection_from_before_an_outage_is_closed(
     writers: ConnectionPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = Server("default")
 
     def several() -> list[Any]:
         before = writers.rows(OWN, [])
-        server.generation += 1  # The watch has lost the server, and found another that takes writes.
+        server.generation += 1  # As after a failover.
         monkeypatch.setitem(servers, "default", server)
         with writers.transaction():
             first = writers.rows(OWN, [])
@@ -307,7 +302,7 @@ def test_a_connection_from_before_an_outage_is_closed(
     assert serve(several) == [[False, True]]
 
 
-def test_a_connection_handed_on_to_who_could_open_none_is_not_from_before_an_outage(
+def test_pooled_connection_is_not_reused_across_an_outage(
     settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.WRITE_CONNECTIONS = 2
@@ -338,7 +333,7 @@ def test_a_connection_handed_on_to_who_could_open_none_is_not_from_before_an_out
     assert lost != process
 
 
-def test_a_server_that_takes_no_more_writes_is_left(writers: ConnectionPool) -> None:
+def test_connection_to_a_standby_is_closed(writers: ConnectionPool) -> None:
     read_only = Statement(b"read_only", b"SET TRANSACTION READ ONLY")
 
     def write() -> list[Any]:
@@ -353,7 +348,7 @@ def test_a_server_that_takes_no_more_writes_is_left(writers: ConnectionPool) -> 
 
 
 @COMMITTED
-def test_functions_that_write_are_atomic_in_both_places() -> None:
+def test_atomic_functions_work_on_and_off_the_loop() -> None:
     category = Category.objects.create(name="one")
 
     @atomic
@@ -377,6 +372,6 @@ def test_functions_that_write_are_atomic_in_both_places() -> None:
         pet.delete()
 
 
-def test_a_row_that_is_not_there_cannot_be_read() -> None:
+def test_refresh_of_a_missing_row_raises_does_not_exist() -> None:
     (outcome,) = serve(lambda: refresh(Pet(pk=1)))
     assert isinstance(outcome, Pet.DoesNotExist)

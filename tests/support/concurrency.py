@@ -1,4 +1,4 @@
-"""Actions of other database connections while a test's own transaction is open."""
+"""Concurrent use of the database by other connections than the test's."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -14,31 +14,31 @@ Act = Callable[[], Any]
 
 
 @contextmanager
-def another() -> Iterator[Callable[[Act], None]]:
-    """Yield a function that runs an action on another connection, until it is done or blocked."""
-    begun: list[Future[None]] = []
+def other_connection() -> Iterator[Callable[[Act], None]]:
+    """Yield a function that starts an action on another connection and waits until it ends or blocks."""
+    started: list[Future[None]] = []
 
-    def begin(act: Act) -> None:
-        begun.append(pool.submit(by_another, act))
-        wait_until(lambda: done_or_blocked(begun[-1]))
+    def start(act: Act) -> None:
+        started.append(pool.submit(act_and_close, act))
+        wait_until(lambda: done_or_blocked(started[-1]))
 
     with ThreadPoolExecutor(1) as pool:
-        yield begin
-        for one in begun:
+        yield start
+        for one in started:
             one.result(timeout=30)
 
 
 @contextmanager
-def meanwhile(act: Act) -> Iterator[None]:
-    """Run an action on another connection, until it is done or blocked, before the block's commit."""
-    with another() as begin, transaction.atomic():
+def before_commit(act: Act) -> Iterator[None]:
+    """Act on another connection, until that ends or blocks, before the block commits."""
+    with other_connection() as start, transaction.atomic():
         yield
-        begin(act)
+        start(act)
 
 
 @contextmanager
-def held(act: Act) -> Iterator[None]:
-    """Hold an action's transaction open on another connection, and roll it back after the block."""
+def uncommitted(act: Act) -> Iterator[None]:
+    """Act in a transaction of another connection, which is rolled back after the block."""
     done, leave = Event(), Event()
 
     def hold() -> None:
@@ -49,7 +49,7 @@ def held(act: Act) -> Iterator[None]:
             transaction.set_rollback(True)
 
     with ThreadPoolExecutor(1) as pool:
-        holding = pool.submit(by_another, hold)
+        holding = pool.submit(act_and_close, hold)
         try:
             assert done.wait(30)
             yield
@@ -58,24 +58,24 @@ def held(act: Act) -> Iterator[None]:
             holding.result()
 
 
-def at_once(*acts: Act) -> list[Any]:
-    """Run actions in concurrent threads, each with its own connection; their results in order."""
+def run_concurrently(*acts: Act) -> list[Any]:
+    """Act in threads at the same time, each with its own connection; returns the results."""
     start = Barrier(len(acts))
 
     def act_with_the_others(act: Act) -> Any:
         start.wait(30)
-        return by_another(act)
+        return act_and_close(act)
 
     with ThreadPoolExecutor(len(acts)) as pool:
         return list(pool.map(act_with_the_others, acts))
 
 
-def aside(act: Act) -> Any:
-    """Run in another thread, with its own connection."""
-    return at_once(act)[0]
+def in_other_thread(act: Act) -> Any:
+    """Act in another thread, with its own connection."""
+    return run_concurrently(act)[0]
 
 
-def by_another(act: Act) -> Any:
+def act_and_close(act: Act) -> Any:
     try:
         return act()
     finally:
@@ -83,7 +83,7 @@ def by_another(act: Act) -> Any:
 
 
 def done_or_blocked(other: Future[None]) -> bool:
-    """Whether an action is done, or waits for a lock of this connection."""
+    """Whether an action has ended, or waits for a lock of this connection."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT count(*) FROM pg_locks"

@@ -1,4 +1,4 @@
-"""What a review of the engine found: connections that end, or fall silent, at the worst moment."""
+"""Connections that close or stop responding at the worst time."""
 
 import asyncio
 import itertools
@@ -17,29 +17,29 @@ from petstore.event_loop.greenlets import RequestTask
 from petstore.event_loop.libpq import Statement
 from petstore.event_loop.opening import connect
 from petstore.event_loop.pg_connection import PostgresqlConnection, ReadPipeline
+from tests.support.event_loop import run, run_request, serve, terminate_backend
 from tests.support.skips import NEEDS_POSTGRESQL
-from tests.support.turns import end_connection, run, serve, turn
 
 pytestmark = [pytest.mark.django_db, NEEDS_POSTGRESQL]
 
 ONE = Statement(b"one", b"SELECT 1")
 OWN = Statement(b"own", b"SELECT pg_backend_pid()")
 SLEEP = Statement(b"sleep", b"SELECT pg_sleep(0.05)")
-AT_ONCE = 1.0  # Seconds; who is told by a time limit waits six.
+AT_ONCE = 1.0  # Seconds; the timeout is six.
 
 
 @pytest.mark.parametrize("kind", [ReadPipeline, ConnectionPool])
-def test_a_connection_that_the_server_ends_is_noticed_at_once_and_only_reads_are_asked_again(
+def test_closed_connection_is_detected_at_once_and_only_reads_are_retried(
     kind: type[ReadPipeline | ConnectionPool],
 ) -> None:
     def ask() -> float:
         way = kind("default")
         ((process,),) = way.rows(OWN, [])
-        end_connection(process)  # The loop stands still meanwhile: it has not looked at the socket.
+        terminate_backend(process)  # Blocks the loop, which can't have read the socket yet.
         began = time.monotonic()
         try:
             way.rows(OWN, [])
-            assert kind is ReadPipeline  # A read is asked again, a write is not.
+            assert kind is ReadPipeline  # Reads are retried, writes are not.
         except OperationalError:
             assert kind is ConnectionPool
         seconds = time.monotonic() - began
@@ -50,55 +50,55 @@ def test_a_connection_that_the_server_ends_is_noticed_at_once_and_only_reads_are
     assert seconds < AT_ONCE
 
 
-def test_a_connection_that_is_obsolete_when_it_is_handed_on_gives_its_place_back(
+def test_obsolete_connection_frees_its_place_in_the_pool(
     settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.WRITE_CONNECTIONS = 2
     server = Server("default")
     monkeypatch.setitem(servers, "default", server)
     writers = ConnectionPool("default")
-    attend = writers._serve_waiting
+    serve_waiting = writers._serve_waiting
 
-    def attend_in_an_outage() -> None:
+    def serve_during_an_outage() -> None:
         waited = len(writers._waiting)
-        attend()
-        if len(writers._waiting) < waited:  # A connection is on its way to whoever waited.
+        serve_waiting()
+        if len(writers._waiting) < waited:  # A connection is being handed over.
             server.generation += 1
             monkeypatch.delattr(writers, "_serve_waiting")
 
     async def main() -> list[Any]:
         for _ in range(2):
-            await turn(lambda: writers.rows(ONE, []))
-            monkeypatch.setattr(writers, "_serve_waiting", attend_in_an_outage, raising=False)
-            asked = [turn(lambda: writers.rows(SLEEP, [])) for _ in range(3)]
+            await run_request(lambda: writers.rows(ONE, []))
+            monkeypatch.setattr(writers, "_serve_waiting", serve_during_an_outage, raising=False)
+            asked = [run_request(lambda: writers.rows(SLEEP, [])) for _ in range(3)]
             await asyncio.gather(*asked, return_exceptions=True)
-        return [await turn(lambda: writers.rows(ONE, [])) for _ in range(3)]
+        return [await run_request(lambda: writers.rows(ONE, [])) for _ in range(3)]
 
     assert run(main()) == [[(1,)]] * 3
 
 
-def test_writes_that_wait_have_another_connection_opened_after_one_failed_to(
+def test_waiting_writes_retry_opening_a_connection(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     attempts = itertools.count(1)
 
     def fail_once(alias: str) -> BaseDatabaseWrapper:
         if next(attempts) == 2:
-            raise OperationalError("a moment's failure")
+            raise OperationalError("temporary failure")
         return connect(alias)
 
     monkeypatch.setattr(opening, "connect", fail_once)
     writers = ConnectionPool("default")
     wait_for_lock = Statement(b"wait_for_lock", b"SELECT pg_advisory_xact_lock(2)")
     connection.ensure_connection()
-    lock = connection.connection  # Without Django, which asks nothing on a loop.
+    lock = connection.connection  # Not through Django, which rejects queries on a loop.
 
     async def main() -> Any:
         lock.execute("SELECT pg_advisory_lock(2)")
-        await turn(lambda: writers.rows(ONE, []))
-        busy = asyncio.ensure_future(turn(lambda: writers.rows(wait_for_lock, [])))
+        await run_request(lambda: writers.rows(ONE, []))
+        busy = asyncio.ensure_future(run_request(lambda: writers.rows(wait_for_lock, [])))
         await asyncio.sleep(0.01)
-        waited = await turn(lambda: writers.rows(ONE, []))
+        waited = await run_request(lambda: writers.rows(ONE, []))
         assert not busy.done()
         lock.execute("SELECT pg_advisory_unlock(2)")
         await busy
@@ -107,10 +107,10 @@ def test_writes_that_wait_have_another_connection_opened_after_one_failed_to(
     assert run(main()) == [(1,)]
 
 
-def test_a_request_that_is_cancelled_keeps_no_answer_from_those_behind_it() -> None:
+def test_cancelled_request_blocks_no_replies_behind_it() -> None:
     async def main() -> list[Any]:
         reader = ReadPipeline("default")
-        await turn(lambda: reader.rows(ONE, []))
+        await run_request(lambda: reader.rows(ONE, []))
 
         def end() -> None:
             reader.rows(ONE, [])
@@ -119,16 +119,16 @@ def test_a_request_that_is_cancelled_keeps_no_answer_from_those_behind_it() -> N
         async def begin_and_end() -> None:
             RequestTask(end).start()
 
-        asked = (turn(lambda: reader.rows(ONE, [])) for _ in range(3))
+        asked = (run_request(lambda: reader.rows(ONE, [])) for _ in range(3))
         return await asyncio.wait_for(asyncio.gather(begin_and_end(), *asked), AT_ONCE)
 
     assert run(main()) == [None, *[[(1,)]] * 3]
 
 
-def test_idle_connections_go_when_one_of_them_says_nothing() -> None:
+def test_idle_connections_are_closed_when_one_does_not_respond() -> None:
     async def main() -> tuple[int, int]:
         writers = ConnectionPool("default")
-        await asyncio.gather(*(turn(lambda: writers.rows(SLEEP, [])) for _ in range(6)))
+        await asyncio.gather(*(run_request(lambda: writers.rows(SLEEP, [])) for _ in range(6)))
         before = len([one for one in writers._idle if one.error is None])
         silent = writers._next_idle()
         assert silent is not None
@@ -141,7 +141,7 @@ def test_idle_connections_go_when_one_of_them_says_nothing() -> None:
     assert after == 0
 
 
-def test_a_commit_that_was_heard_is_no_failure_though_the_connection_ends_with_it(
+def test_confirmed_commit_succeeds_although_the_connection_closes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     real = PostgresqlConnection._deliver_batch
@@ -161,7 +161,7 @@ def test_a_commit_that_was_heard_is_no_failure_though_the_connection_ends_with_i
     assert serve(write) == [[(1,)]]
 
 
-def test_a_result_that_is_not_of_a_commit_is_no_success_without_its_sync(
+def test_result_without_its_sync_is_a_failure(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def end_before_the_sync(self: PostgresqlConnection) -> None:
@@ -172,7 +172,7 @@ def test_a_result_that_is_not_of_a_commit_is_no_success_without_its_sync(
     assert isinstance(outcome, OperationalError)
 
 
-def test_a_table_that_changed_under_a_prepared_statement_is_read_on() -> None:
+def test_prepared_statement_survives_a_changed_table() -> None:
     make = Statement(b"make", b"CREATE TABLE changing AS SELECT 1 AS number")
     change = Statement(b"change", b"ALTER TABLE changing ALTER number TYPE text")
     read = Statement(b"read_changing", b"SELECT number FROM changing")

@@ -1,4 +1,4 @@
-"""A Redis that the event loop can't ask itself is asked from threads, and the log says so once."""
+"""Redis clusters, which are used through threads with one warning, and TLS."""
 
 import gc
 from collections.abc import Iterator
@@ -9,22 +9,22 @@ import pytest
 
 from petstore.event_loop import redis_scripts
 from petstore.event_loop.redis_scripts import CLUSTER_WARNING, RedisUnavailableError, Scripts, script
+from tests.support.event_loop import serve
 from tests.support.servers import free_port, redis_server, wait_until
-from tests.support.turns import serve
 from tests.system.operations.proxy import certificate
 
 
 @pytest.fixture(autouse=True)
 def unwarned() -> Iterator[None]:
-    """Let this process have warned of nothing, before and after."""
-    redis_scripts.warn_of_threads.cache_clear()
+    """Reset the warning before and after."""
+    redis_scripts.warn_of_cluster.cache_clear()
     yield
-    redis_scripts.warn_of_threads.cache_clear()
+    redis_scripts.warn_of_cluster.cache_clear()
 
 
 # redis-py's cluster client leaves connections open that the collector then warns of: see the last line.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_a_cluster_is_left_to_redis_py(
+def test_cluster_is_used_through_redis_py(
     tmp_path: Path, settings: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     with redis_server(tmp_path, "--cluster-enabled", "yes", "--cluster-node-timeout", "1000") as node:
@@ -32,19 +32,18 @@ def test_a_cluster_is_left_to_redis_py(
         echo = script("return ARGV[1]")
         quota, counters = Scripts(node.url), Scripts(node.url)
         (error,) = serve(lambda: quota.run(echo, ["{a}"], ["a"]))
-        assert isinstance(error, RedisUnavailableError)  # The slot of {a} is nobody's.
+        assert isinstance(error, RedisUnavailableError)  # No node has the slot of {a}.
         node.client.cluster("ADDSLOTSRANGE", 101, 16_383)
         wait_until(lambda: node.client.get("{a}"))
         assert serve(lambda: quota.run(echo, ["{a}"], ["a"])) == [b"a"]
         assert serve(lambda: counters.run(echo, ["{a}"], ["a"])) == [b"a"]
-        # Said once, whoever finds out.
         assert [record.message for record in caplog.records] == [CLUSTER_WARNING % settings.THREADS]
         quota.close()
         counters.close()
-        gc.collect()  # redis-py leaves connections to nodes that it finds anew to the collector.
+        gc.collect()  # redis-py leaves replaced connections to the garbage collector.
 
 
-def test_a_server_with_tls_is_asked_on_the_loop(
+def test_loop_supports_tls(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     certificate(tmp_path)
@@ -66,6 +65,6 @@ def test_a_server_with_tls_is_asked_on_the_loop(
         trusting = Scripts(f"rediss://127.0.0.1:{port}/1?ssl_ca_certs={pem}")
         assert serve(lambda: trusting.run(echo, ["a"], ["a" * 100_000])) == [b"a" * 100_000]
         (refusal,) = serve(lambda: Scripts(f"rediss://127.0.0.1:{port}").run(echo, ["a"], ["a"]))
-        assert isinstance(refusal, RedisUnavailableError)  # Nobody has signed the certificate.
+        assert isinstance(refusal, RedisUnavailableError)  # The certificate is self-signed.
         assert "certificate verify failed" in str(refusal)
     assert not caplog.records

@@ -1,7 +1,7 @@
-"""A preloaded manage.py: a process that has imported the service and runs each command in a fork.
+"""A process that has loaded the project and runs manage.py commands in forks, which saves their start-up.
 
-A command takes a hundredth of the time of a process of its own. Each line of standard input is a JSON array
-of arguments; the response is a line with exit status, standard output and standard error.
+Each line of standard input is a JSON array of arguments. The response is a line with the exit status,
+standard output and standard error.
 """
 
 import gc
@@ -19,23 +19,22 @@ from tests.support.packages import python
 ROOT = Path(__file__).parents[2]
 
 
-class Clerk:
-    """Runs manage.py commands with one environment."""
-
+class CommandRunner:
     def __init__(self, environment: dict[str, str]) -> None:
         self.environment = environment
         self.process: subprocess.Popen[str] | None = None
 
     def manage(self, *arguments: str) -> str:
+        """Run a command that must succeed, and return its output."""
         status, out, err = self.run(*arguments)
         assert status == 0, err
         return out
 
     def run(self, *arguments: str) -> tuple[int, str, str]:
-        """The command's exit status, standard output and standard error."""
+        """Run a command; returns exit status, standard output and standard error."""
         if self.process is None:
             self.process = subprocess.Popen(
-                [python(), "-m", "tests.support.clerk"],
+                [python(), "-m", "tests.support.command_runner"],
                 cwd=ROOT, env=self.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
             )  # fmt: skip
         assert self.process.stdin is not None
@@ -53,8 +52,8 @@ class Clerk:
             self.process = None
 
 
-def run_in_fork(arguments: list[str], out: IO[bytes], err: IO[bytes]) -> int:
-    """Run a command in this process, a fork."""
+def execute(arguments: list[str], out: IO[bytes], err: IO[bytes]) -> int:
+    """Run a command in this fork, and return its exit status."""
     from django.core.management import execute_from_command_line
 
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -64,7 +63,7 @@ def run_in_fork(arguments: list[str], out: IO[bytes], err: IO[bytes]) -> int:
         execute_from_command_line(["manage.py", *arguments])
     except SystemExit as ended:
         return int(ended.code or 0)
-    except BaseException:  # noqa: BLE001  Python would print it, too.
+    except BaseException:  # noqa: BLE001  As the interpreter does.
         traceback.print_exc()
         return 1
     finally:
@@ -74,7 +73,7 @@ def run_in_fork(arguments: list[str], out: IO[bytes], err: IO[bytes]) -> int:
 
 
 def preload() -> None:
-    """Import what each fork would import itself: the URLs, which are checked, and the code about keys."""
+    """Load what each fork would otherwise load: the URLs, for the checks, and the code for keys."""
     from django.core.checks import run_checks
 
     from accounts.management.commands import issue_key  # noqa: F401
@@ -93,11 +92,11 @@ def main() -> None:
         with TemporaryFile() as out, TemporaryFile() as err:
             child = os.fork()
             if child == 0:
-                # Interpreter shutdown takes longer than most commands.
-                os._exit(run_in_fork(json.loads(line), out, err))
+                # Skips the interpreter's clean-up, which takes longer than most commands.
+                os._exit(execute(json.loads(line), out, err))
             status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-            said = [file.read().decode() for file in (out, err) if file.seek(0) == 0]
-        sys.stdout.write(json.dumps([status, *said]) + "\n")
+            output = [file.read().decode() for file in (out, err) if file.seek(0) == 0]
+        sys.stdout.write(json.dumps([status, *output]) + "\n")
         sys.stdout.flush()
 
 

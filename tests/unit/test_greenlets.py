@@ -1,4 +1,4 @@
-"""Requests on the loop are lent greenlets, and share nothing by that."""
+"""Requests borrow greenlets from a pool, and share no state through them."""
 
 import logging
 import threading
@@ -24,29 +24,29 @@ seen_by: ContextVar[str] = ContextVar("seen_by", default="nobody")
 
 @pytest.fixture(autouse=True)
 def runners(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[PooledGreenlet]]:
-    """No greenlets of other tests are there."""
+    """A pool without greenlets of other tests."""
     monkeypatch.setattr(greenlets, "greenlet_pool", greenlets.GreenletPool())
     yield greenlets.greenlet_pool.idle
     greenlets.greenlet_pool.idle.clear()
 
 
 def begun(work: Callable[[], object]) -> RequestTask:
-    turn = RequestTask(work)
-    turn.start()
-    return turn
+    task = RequestTask(work)
+    task.start()
+    return task
 
 
-def test_one_greenlet_serves_one_request_after_another(runners: list[PooledGreenlet]) -> None:
+def test_greenlet_is_reused_by_the_next_request(runners: list[PooledGreenlet]) -> None:
     ran: list[Any] = []
     for _ in range(3):
         begun(lambda: ran.append((current_task(), on_loop())))
     assert len(runners) == 1
-    assert len({turn for turn, _ in ran}) == 3
+    assert len({task for task, _ in ran}) == 3
     assert all(is_on_loop for _, is_on_loop in ran)
     assert not on_loop()
 
 
-def test_who_lets_a_request_go_on_when_it_has_ended_reaches_nobody_else() -> None:
+def test_resuming_an_ended_request_reaches_no_other() -> None:
     heard: list[Any] = []
     first = begun(lambda: heard.append(pause()))
     first.switch("its own")
@@ -62,17 +62,17 @@ def test_who_lets_a_request_go_on_when_it_has_ended_reaches_nobody_else() -> Non
     assert not second.is_active
 
 
-def test_what_a_request_raises_is_logged_and_the_next_one_runs(
+def test_exception_of_a_request_is_logged_and_the_next_one_runs(
     runners: list[PooledGreenlet], caplog: pytest.LogCaptureFixture
 ) -> None:
     def fails() -> None:
         pause()
 
-    turn = begun(fails)
+    task = begun(fails)
     with caplog.at_level(logging.ERROR):
-        turn.throw(KeyboardInterrupt())
+        task.throw(KeyboardInterrupt())
     assert "A request ended with an exception." in caplog.text
-    assert not turn.is_active
+    assert not task.is_active
 
     heard: list[str] = []
     begun(lambda: heard.append("next"))
@@ -80,7 +80,7 @@ def test_what_a_request_raises_is_logged_and_the_next_one_runs(
     assert len(runners) == 1
 
 
-def test_no_request_sees_what_another_has_left() -> None:
+def test_state_of_a_request_does_not_leak_into_the_next() -> None:
     seen: list[Any] = []
 
     def leaves() -> None:
@@ -92,7 +92,7 @@ def test_no_request_sees_what_another_has_left() -> None:
     assert seen == [("nobody", None)]
 
 
-def test_no_request_begins_another() -> None:
+def test_request_cannot_start_another() -> None:
     """The other's greenlet would go on in this one's, which may be at another request by then."""
     refused: list[bool] = []
 
@@ -105,15 +105,15 @@ def test_no_request_begins_another() -> None:
     assert refused
 
 
-def test_more_greenlets_than_are_kept_end_with_their_requests(runners: list[PooledGreenlet]) -> None:
-    turns = [begun(pause) for _ in range(MAX_IDLE + 5)]
-    for turn in turns:
-        turn.switch()
+def test_greenlets_beyond_the_pool_size_end_with_their_requests(runners: list[PooledGreenlet]) -> None:
+    tasks = [begun(pause) for _ in range(MAX_IDLE + 5)]
+    for task in tasks:
+        task.switch()
     assert len(runners) == MAX_IDLE
-    assert not any(turn.is_active for turn in turns)
+    assert not any(task.is_active for task in tasks)
 
 
-def test_idle_greenlets_end_without_a_word_when_their_thread_does(caplog: pytest.LogCaptureFixture) -> None:
+def test_idle_greenlets_end_silently_with_their_thread(caplog: pytest.LogCaptureFixture) -> None:
     held: list[weakref.ref[PooledGreenlet]] = []
 
     def thread() -> None:

@@ -1,4 +1,4 @@
-"""Functions run as requests on an event loop of their own."""
+"""Runs functions as requests on an event loop of their own."""
 
 import asyncio
 import gc
@@ -10,20 +10,20 @@ from django.db import connection
 
 from petstore.event_loop.connection import Connection
 from petstore.event_loop.greenlets import RequestTask
-from tests.support.meanwhile import aside
+from tests.support.concurrency import in_other_thread
 
 Function = Callable[[], Any]
 Result = TypeVar("Result")
 
 
-async def turn(function: Function) -> Any:
-    """Run a function as a request on the loop; its result or exception."""
+async def run_request(function: Function) -> Any:
+    """Run a function as a request on the current loop."""
     done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
     def run() -> None:
         try:
             done.set_result(function())
-        except Exception as error:  # noqa: BLE001  The test gets any exception.
+        except Exception as error:  # noqa: BLE001  For the test.
             done.set_exception(error)
 
     RequestTask(run).start()
@@ -31,14 +31,14 @@ async def turn(function: Function) -> Any:
 
 
 def run(main: Coroutine[Any, Any, Result]) -> Result:
-    """Run on an event loop like the server's, and close the connections that were opened there."""
+    """Run on a uvloop, and close the connections that were opened there."""
 
-    async def all_of_it() -> Result:
+    async def run_and_close() -> Result:
         try:
             return await main
         finally:
             others = asyncio.all_tasks() - {asyncio.current_task()}
-            for task in others:  # Tasks that still open connections.
+            for task in others:  # Which may be opening connections.
                 task.cancel()
             await asyncio.gather(*others, return_exceptions=True)
             for opened in [thing for thing in gc.get_objects() if issubclass(type(thing), Connection)]:
@@ -46,37 +46,39 @@ def run(main: Coroutine[Any, Any, Result]) -> Result:
             await asyncio.sleep(0)  # Lets transports close.
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(all_of_it())
+        return runner.run(run_and_close())
 
 
 def serve(*functions: Function) -> list[Any]:
-    """Run functions as concurrent requests; exceptions are among the results."""
+    """Run functions as concurrent requests; returns results and exceptions."""
 
     async def main() -> list[Any]:
-        return await asyncio.gather(*(turn(function) for function in functions), return_exceptions=True)
+        return await asyncio.gather(
+            *(run_request(function) for function in functions), return_exceptions=True
+        )
 
     return run(main())
 
 
-def in_place(function: Function) -> Any:
-    """Run a function directly; its result or its exception."""
+def run_directly(function: Function) -> Any:
+    """Run a function off the loop; returns its result or exception."""
     try:
         return function()
     except Exception as error:  # noqa: BLE001  As `serve` returns it.
         return error
 
 
-def on_the_loop(function: Function) -> Any:
-    """Run one function as a request on the loop; its result or its exception."""
+def run_on_loop(function: Function) -> Any:
+    """Run a function as a request on a loop; returns its result or exception."""
     (outcome,) = serve(function)
     return outcome
 
 
-def end_connection(process: int) -> None:
-    """Terminate a connection to the database from a thread: the loop must not query it itself."""
+def terminate_backend(process: int) -> None:
+    """Terminate a connection to the database from another thread."""
 
     def end() -> None:
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_terminate_backend(%s)", [process])
 
-    aside(end)
+    in_other_thread(end)

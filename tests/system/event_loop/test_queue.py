@@ -1,4 +1,4 @@
-"""A request on the event loop waits for its turn only so long; then it gets a 503."""
+"""Requests on the event loop that wait too long for a thread or a connection get a 503."""
 
 import asyncio
 import threading
@@ -13,14 +13,14 @@ from petstore.event_loop.connection_pool import ConnectionPool
 from petstore.event_loop.libpq import Statement
 from petstore.event_loop.threads import in_thread
 from tests.conftest import COMMITTED
+from tests.support.event_loop import run, run_request, serve
 from tests.support.servers import wait_until
 from tests.support.skips import NEEDS_POSTGRESQL
-from tests.support.turns import run, serve, turn
 
 SHARE_THE_LOCK = Statement(b"share_the_lock", b"SELECT pg_advisory_xact_lock_shared(1)")
 
 
-def test_request_that_no_thread_takes_in_time_is_a_503(settings: Any) -> None:
+def test_request_that_gets_no_thread_in_time_is_a_503(settings: Any) -> None:
     settings.QUEUE_TIMEOUT = 500
     release = threading.Event()
     begun = []
@@ -33,12 +33,12 @@ def test_request_that_no_thread_takes_in_time_is_a_503(settings: Any) -> None:
     def ask() -> str:
         try:
             return in_thread(block)
-        finally:  # The first to end is the one that no thread takes: the others wait for it.
+        finally:  # The request without a thread ends first, and releases the others.
             release.set()
 
     count = settings.THREADS
     *served, refused = serve(*[ask] * (count + 1))
-    assert served == ["served"] * count  # What has begun goes on, however long it takes.
+    assert served == ["served"] * count  # Started calls are not cancelled.
     assert isinstance(refused, OperationalError)
     assert str(refused) == greenlets.QUEUED_TOO_LONG
     assert as_api_error(refused).error is ErrorCode.SERVICE_UNAVAILABLE
@@ -47,7 +47,7 @@ def test_request_that_no_thread_takes_in_time_is_a_503(settings: Any) -> None:
 
 @NEEDS_POSTGRESQL
 @COMMITTED
-def test_write_that_finds_no_connection_in_time_is_a_503(
+def test_write_that_gets_no_connection_in_time_is_a_503(
     settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(settings.DATABASES["default"], "STATEMENT_TIMEOUT", 30_000)
@@ -55,7 +55,7 @@ def test_write_that_finds_no_connection_in_time_is_a_503(
     settings.WRITE_CONNECTIONS = count = 3
     writers = ConnectionPool("default")
     connection.ensure_connection()
-    lock = connection.connection  # Without Django, which asks nothing on a loop.
+    lock = connection.connection  # Not through Django, which rejects queries on a loop.
 
     def all_wait_for_the_lock() -> None:
         here = "(SELECT oid FROM pg_database WHERE datname = current_database())"
@@ -64,7 +64,7 @@ def test_write_that_finds_no_connection_in_time_is_a_503(
         assert asked.fetchone() == (count,)
 
     def write() -> Any:
-        return turn(lambda: writers.rows(SHARE_THE_LOCK, []))
+        return run_request(lambda: writers.rows(SHARE_THE_LOCK, []))
 
     async def main() -> tuple[list[Any], list[Any]]:
         lock.execute("SELECT pg_advisory_lock(1)")

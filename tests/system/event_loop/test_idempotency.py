@@ -22,11 +22,11 @@ from petstore.event_loop import opening
 from petstore.event_loop.opening import connect
 from petstore.event_loop.pg_connection import PostgresqlConnection
 from tests.conftest import COMMITTED
-from tests.support.meanwhile import held
+from tests.support.concurrency import uncommitted
+from tests.support.event_loop import run, run_request, serve, terminate_backend
 from tests.support.servers import wait_until
 from tests.support.skips import NEEDS_POSTGRESQL
 from tests.support.thorough import some
-from tests.support.turns import end_connection, run, serve, turn
 
 pytestmark = [COMMITTED, NEEDS_POSTGRESQL]
 
@@ -94,13 +94,13 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("accounts.idempotency.DUPLICATE_WAIT", 50)
 
 
-def test_concurrent_duplicate_with_another_body_is_refused(creation: Creation) -> None:
+def test_concurrent_duplicate_with_another_body_is_rejected(creation: Creation) -> None:
     other = creation._replace(body=creation.body | {"note": "Another request."})
     assert told(serve(creation.send, other.send)) == {CREATED, (422, "idempotency_key_reused")}
     assert creation.rows() == (1, 1)
 
 
-def test_refused_request_with_a_key_takes_no_other_along(account: Account, category: Category) -> None:
+def test_rejected_request_with_a_key_fails_no_other(account: Account, category: Category) -> None:
     seen_categories.add(999_999)  # So it is the commit that refuses it.
     body = {"name": 'Ünïcødé 🐕 \\ "', "categoryId": category.pk}
     adding = Creation(PetViewSet.as_view({"post": "create"}), body, account, Category)
@@ -112,12 +112,12 @@ def test_refused_request_with_a_key_takes_no_other_along(account: Account, categ
     assert adding.rows() == (MANY, MANY)
 
 
-def test_an_old_key_is_renewed_by_one_of_many(creation: Creation) -> None:
+def test_expired_key_is_renewed_by_one_of_many(creation: Creation) -> None:
     creation.record(timezone.now() - KEPT)
     check_one(creation, serve(*[creation.send] * MANY))
 
 
-def test_an_old_key_that_is_cleared_meanwhile_is_as_good_as_new(creation: Creation) -> None:
+def test_expired_key_that_is_concurrently_pruned_is_like_new(creation: Creation) -> None:
     creation.record(timezone.now() - KEPT)
     connection.ensure_connection()
     clearing = connection.connection  # Without Django, which asks nothing on a loop.
@@ -129,7 +129,7 @@ def test_an_old_key_that_is_cleared_meanwhile_is_as_good_as_new(creation: Creati
     async def main() -> Any:
         clearing.execute("BEGIN")
         clearing.execute("DELETE FROM accounts_idempotencyrecord")
-        asked = asyncio.create_task(turn(creation.send))
+        asked = asyncio.create_task(run_request(creation.send))
         await asyncio.to_thread(wait_until, one_waits)
         clearing.execute("COMMIT")
         return await asked
@@ -137,23 +137,23 @@ def test_an_old_key_that_is_cleared_meanwhile_is_as_good_as_new(creation: Creati
     check_one(creation, [run(main())])
 
 
-def test_a_twin_that_still_runs_is_a_conflict_for_all_who_wait(impatient: None, creation: Creation) -> None:
-    with held(lambda: creation.record(timezone.now())):
+def test_running_request_is_a_conflict_for_duplicates(impatient: None, creation: Creation) -> None:
+    with uncommitted(lambda: creation.record(timezone.now())):
         assert told(serve(*[creation.send] * MANY)) == {IN_USE}
     assert creation.rows() == (0, 0)
     check_one(creation, serve(creation.send))
 
 
-def test_a_twin_that_renews_an_old_key_is_a_conflict_for_all_who_wait(
+def test_request_that_renews_a_key_is_a_conflict_for_duplicates(
     impatient: None, creation: Creation
 ) -> None:
     creation.record(timezone.now() - KEPT)
-    with held(IdempotencyRecord.objects.all().delete):
+    with uncommitted(IdempotencyRecord.objects.all().delete):
         assert told(serve(*[creation.send] * MANY)) == {IN_USE}
     check_one(creation, serve(creation.send))
 
 
-def test_what_its_own_write_waits_for_is_no_twin(
+def test_lock_of_the_write_itself_is_no_concurrent_duplicate(
     creation: Creation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def connect_in_a_hurry(alias: str) -> BaseDatabaseWrapper:
@@ -162,13 +162,13 @@ def test_what_its_own_write_waits_for_is_no_twin(
         return wrapper
 
     monkeypatch.setattr(opening, "connect", connect_in_a_hurry)
-    with held(lambda: list(creation.locks.objects.select_for_update())):
+    with uncommitted(lambda: list(creation.locks.objects.select_for_update())):
         assert told(serve(creation.send)) == {COME_AGAIN}
     assert creation.rows() == (0, 0)
     check_one(creation, serve(creation.send))
 
 
-def test_category_that_went_after_the_check_is_refused_and_the_key_is_free(
+def test_category_deleted_after_the_check_is_rejected_and_the_key_stays_unused(
     account: Account, category: Category
 ) -> None:
     seen_categories.add(999_999)  # So it is the commit that refuses it.
@@ -181,7 +181,7 @@ def test_category_that_went_after_the_check_is_refused_and_the_key_is_free(
 
 
 @pytest.mark.parametrize("batch", some(range(1, BATCHES + 1), 4))
-def test_whichever_batch_finds_its_connection_cut_retries_make_one_row(
+def test_retries_create_one_row_whichever_batch_loses_its_connection(
     creation: Creation, monkeypatch: pytest.MonkeyPatch, batch: int
 ) -> None:
     flush = PostgresqlConnection._flush
@@ -189,7 +189,7 @@ def test_whichever_batch_finds_its_connection_cut_retries_make_one_row(
 
     def cut_and_flush(pipe: PostgresqlConnection) -> None:
         if next(left) == batch:
-            end_connection(pipe._libpq.backend_pid)
+            terminate_backend(pipe._libpq.backend_pid)
         flush(pipe)
 
     monkeypatch.setattr(PostgresqlConnection, "_flush", cut_and_flush)

@@ -1,4 +1,4 @@
-"""What this process knows of its PostgreSQL servers, and how waiting for one that is away ends."""
+"""The database monitor, timeouts, and connections during outages."""
 
 import logging
 import threading
@@ -26,7 +26,7 @@ POSTGRESQL = connections.settings["default"]["ENGINE"] == "petstore.db"
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Server:
-    """What a process that serves knows of its database; nobody watches it but the test."""
+    """The state of the server as in a serving process, but without a monitor thread."""
     server = Server("default")
     monkeypatch.setitem(monitor.servers, "default", server)
     return server
@@ -34,7 +34,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Server:
 
 @pytest.fixture
 def wrapper(db: None, server: Server) -> Iterator[DatabaseWrapper]:
-    """A connection of its own."""
+    """A separate connection."""
     wrapper = connections.create_connection("default")
     assert isinstance(wrapper, DatabaseWrapper)
     yield wrapper
@@ -42,7 +42,7 @@ def wrapper(db: None, server: Server) -> Iterator[DatabaseWrapper]:
 
 
 @NEEDS_POSTGRESQL
-def test_whoever_waits_gives_up_when_the_server_is_found_away(
+def test_query_fails_when_the_monitor_finds_the_server_unavailable(
     wrapper: DatabaseWrapper, server: Server
 ) -> None:
     threading.Timer(0.2, setattr, [server, "unavailable", True]).start()
@@ -54,7 +54,7 @@ def test_whoever_waits_gives_up_when_the_server_is_found_away(
 
 
 @NEEDS_POSTGRESQL
-def test_whoever_waits_gives_up_on_a_connection_that_says_nothing_while_others_work(
+def test_query_fails_on_an_unresponsive_connection_of_an_available_server(
     wrapper: DatabaseWrapper, settings: Any
 ) -> None:
     wrapper.connect()
@@ -67,7 +67,7 @@ def test_whoever_waits_gives_up_on_a_connection_that_says_nothing_while_others_w
 
 
 @NEEDS_POSTGRESQL
-def test_nobody_connects_while_the_server_is_away(wrapper: DatabaseWrapper, server: Server) -> None:
+def test_connecting_fails_while_the_server_is_unavailable(wrapper: DatabaseWrapper, server: Server) -> None:
     server.unavailable = True
     with pytest.raises(DatabaseUnavailableError):
         wrapper.connect()
@@ -75,7 +75,7 @@ def test_nobody_connects_while_the_server_is_away(wrapper: DatabaseWrapper, serv
     wrapper.connect()
 
 
-def test_who_wants_to_connect_waits_while_the_watch_waits(server: Server) -> None:
+def test_connecting_waits_for_a_slow_monitor(server: Server) -> None:
     server.query_sent_at = time.monotonic() - base.SLOW_SECONDS - 1
 
     def lose() -> None:
@@ -97,7 +97,7 @@ def test_connection_from_before_an_outage_is_closed(wrapper: DatabaseWrapper, se
 
 
 @NEEDS_POSTGRESQL
-def test_statements_of_a_process_that_serves_have_a_time_limit(wrapper: DatabaseWrapper) -> None:
+def test_statements_of_a_serving_process_have_a_timeout(wrapper: DatabaseWrapper) -> None:
     wrapper.settings_dict = wrapper.settings_dict | {"STATEMENT_TIMEOUT": 50}
     with pytest.raises(OperationalError, match="statement timeout"), wrapper.cursor() as cursor:
         cursor.execute("SELECT pg_sleep(30)")
@@ -105,7 +105,7 @@ def test_statements_of_a_process_that_serves_have_a_time_limit(wrapper: Database
 
 @NEEDS_POSTGRESQL
 @pytest.mark.parametrize("name", ["statement_timeout", "idle_in_transaction_session_timeout"])
-def test_commands_have_none(db: None, name: str) -> None:
+def test_commands_have_no_timeout(db: None, name: str) -> None:
     wrapper = connections.create_connection("default")
     with wrapper.cursor() as cursor:
         cursor.execute(f"SHOW {name}")
@@ -114,8 +114,8 @@ def test_commands_have_none(db: None, name: str) -> None:
 
 
 @NEEDS_POSTGRESQL
-def test_loop_reads_by_index_what_postgresql_takes_for_small(db: None) -> None:
-    """Its plans are kept, and what is small now may grow before PostgreSQL counts it again."""
+def test_loop_uses_indexes_of_small_tables(db: None) -> None:
+    """Plans of prepared statements are kept while the table grows."""
     wrapper = connect("default")
     with wrapper.cursor() as cursor:
         cursor.execute("CREATE TEMPORARY TABLE small AS SELECT 1 AS id")
@@ -126,8 +126,8 @@ def test_loop_reads_by_index_what_postgresql_takes_for_small(db: None) -> None:
 
 
 @NEEDS_POSTGRESQL
-def test_server_asks_after_a_process_that_serves_and_is_silent(wrapper: DatabaseWrapper) -> None:
-    """What the server's operating system says of the socket, not what it was asked for."""
+def test_keepalives_detect_a_dead_machine_within_15_seconds(wrapper: DatabaseWrapper) -> None:
+    """The settings that are in effect on the socket."""
     with wrapper.cursor() as cursor:
         shown = []
         for name in ("idle", "interval", "count"):
@@ -141,7 +141,7 @@ def test_server_asks_after_a_process_that_serves_and_is_silent(wrapper: Database
 
 @NEEDS_POSTGRESQL
 @COMMITTED
-def test_locks_of_a_process_that_hangs_in_a_transaction_go(
+def test_locks_of_a_hanging_process_are_released(
     account: Account, wrapper: DatabaseWrapper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(base.SESSION, "idle_in_transaction_session_timeout", 100)
@@ -156,7 +156,7 @@ def test_locks_of_a_process_that_hangs_in_a_transaction_go(
 
 
 @NEEDS_POSTGRESQL
-def test_connection_that_became_read_only_is_dropped_where_writes_are_needed(
+def test_read_only_connection_is_unusable_if_a_primary_is_required(
     wrapper: DatabaseWrapper,
 ) -> None:
     options = wrapper.settings_dict["OPTIONS"]
@@ -169,11 +169,11 @@ def test_connection_that_became_read_only_is_dropped_where_writes_are_needed(
     assert not wrapper.is_usable()
 
 
-# --- The watch
+# --- The monitor
 
 
 @NEEDS_POSTGRESQL
-def test_watch_notes_how_far_the_log_goes(db: None, server: Server) -> None:
+def test_monitor_records_the_wal_position(db: None, server: Server) -> None:
     server.poll()
     server.poll()
     first, second = server.positions
@@ -185,7 +185,7 @@ def test_watch_notes_how_far_the_log_goes(db: None, server: Server) -> None:
 
 
 @NEEDS_POSTGRESQL
-def test_watch_whose_own_connection_was_cut_connects_again(db: None, server: Server) -> None:
+def test_monitor_reconnects_when_its_connection_closes(db: None, server: Server) -> None:
     server.poll()
     assert server._connection is not None
     server._connection.close()
@@ -195,7 +195,7 @@ def test_watch_whose_own_connection_was_cut_connects_again(db: None, server: Ser
 
 
 @NEEDS_POSTGRESQL
-def test_server_is_away_once_until_it_answers(
+def test_outage_is_logged_once_and_ends_with_a_response(
     db: None, server: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     settings_dict: dict[str, Any] = connections.settings["default"]
@@ -217,7 +217,7 @@ def test_server_is_away_once_until_it_answers(
 
 
 @NEEDS_POSTGRESQL
-def test_server_that_takes_connections_and_says_nothing_is_away(
+def test_server_that_accepts_connections_but_does_not_respond_is_unavailable(
     db: None, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings_dict: dict[str, Any] = connections.settings["default"]
@@ -230,7 +230,7 @@ def test_server_that_takes_connections_and_says_nothing_is_away(
     assert server.unavailable
 
 
-# --- The answers
+# --- Responses
 
 
 def test_write_on_a_server_that_became_a_standby_is_a_503() -> None:
@@ -240,7 +240,7 @@ def test_write_on_a_server_that_became_a_standby_is_a_503() -> None:
     assert as_api_error(InternalError()).error is ErrorCode.INTERNAL_ERROR
 
 
-def test_outage_that_the_watch_has_logged_is_not_logged_by_every_request(
+def test_outage_logged_by_the_monitor_is_not_logged_for_each_request(
     api: Api, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     errors = iter([DatabaseUnavailableError(), OperationalError("connection\nrefused")])
@@ -258,7 +258,7 @@ def test_outage_that_the_watch_has_logged_is_not_logged_by_every_request(
     assert record.getMessage().endswith("OperationalError: connection refused")
 
 
-def test_pages_do_not_wait_for_a_database_that_is_away(client: Client, server: Server) -> None:
+def test_pages_do_not_wait_for_an_unavailable_database(client: Client, server: Server) -> None:
     server.unavailable = True
     response = client.get("/readyz")
     assert (response.status_code, response.json()["database"]) == (503, "unreachable")

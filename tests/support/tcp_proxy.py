@@ -1,4 +1,4 @@
-"""A small TCP proxy in front of a server, which can redirect, cut or reject connections."""
+"""A TCP proxy that can switch to another server, close its connections, or reject new ones."""
 
 import asyncio
 import threading
@@ -6,14 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 
-class Relay:
-    """Listens on one port, and forwards to a target that can change."""
-
+class TcpProxy:
     def __init__(self, target: int) -> None:
-        self.target: int | None = target  # None: every connection is closed at once.
+        self.target: int | None = target  # None: connections are closed at once.
         self.port = 0
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="relay", daemon=True)
+        self._thread = threading.Thread(target=self._loop.run_forever, name="tcp-proxy", daemon=True)
         self._server: asyncio.Server
         self._open: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -23,7 +21,7 @@ class Relay:
         return f"redis://127.0.0.1:{self.port}"
 
     def cut(self) -> None:
-        """Close every connection, and wait until that is done."""
+        """Close all connections, and wait for that."""
         asyncio.run_coroutine_threadsafe(self._cut(), self._loop).result(10)
 
     async def _cut(self) -> None:
@@ -68,11 +66,11 @@ class Relay:
 
 
 @contextmanager
-def relay(target: int) -> Iterator[Relay]:
-    """Yield a proxy in front of the server on this port of 127.0.0.1."""
-    made = Relay(target)
-    made.start()
+def tcp_proxy(target: int) -> Iterator[TcpProxy]:
+    """Run a proxy for this port of 127.0.0.1."""
+    proxy = TcpProxy(target)
+    proxy.start()
     try:
-        yield made
+        yield proxy
     finally:
-        made.stop()
+        proxy.stop()

@@ -1,0 +1,8 @@
+"""Tests of an event loop in this process."""
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def each_test(apart: None) -> None:
+    """Isolate each test."""

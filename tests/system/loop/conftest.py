@@ -1,8 +1,0 @@
-"""Functions on an event loop, in this process."""
-
-import pytest
-
-
-@pytest.fixture(autouse=True)
-def each_test(apart: None) -> None:
-    """Leave nothing to the next one."""
