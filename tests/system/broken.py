@@ -1,4 +1,6 @@
-"""Deployments that break the contract: a proxy before the running service, which changes its answers."""
+"""Deployments that break the contract: a proxy in front of the running service, which modifies its
+responses.
+"""
 
 import http.client
 import json
@@ -16,7 +18,7 @@ from tests.support.live import Service
 
 @dataclass
 class Reply:
-    """An answer on its way through the proxy, which may change it."""
+    """A response on its way through the proxy, which may modify it."""
 
     method: str
     path: str
@@ -24,7 +26,7 @@ class Reply:
     status: int
     headers: dict[str, str]
     body: bytes
-    seen: dict[str, Any] = field(default_factory=dict)  # What a variant remembers from reply to reply.
+    seen: dict[str, Any] = field(default_factory=dict)  # What a variant stores between responses.
 
     @property
     def value(self) -> Any:
@@ -36,7 +38,7 @@ class Reply:
         self.headers["content-type"] = "application/json"
 
     def is_page_of(self, path: str, query: str = "") -> bool:
-        """Tell whether this is what a list has, or a row of it."""
+        """Whether this is a page of a list, or a row of it."""
         return (
             self.path.startswith(path) and query in self.path and (self.method, self.status) == ("GET", 200)
         )
@@ -47,7 +49,7 @@ Variant = Callable[[Reply], object]
 
 @contextmanager
 def broken(service: Service, variant: Variant) -> Iterator[str]:
-    """Serve the service through a proxy that changes its answers; yield the base URL."""
+    """Serve through a proxy that modifies the service's responses; yield the base URL."""
     seen: dict[str, Any] = {}
     upstream = urlsplit(service.url)
 
@@ -76,7 +78,7 @@ def broken(service: Service, variant: Variant) -> Iterator[str]:
         do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = pass_on
 
         def log_message(self, *args: object) -> None:
-            """Say nothing."""
+            pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Proxy)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
@@ -89,11 +91,11 @@ def broken(service: Service, variant: Variant) -> Iterator[str]:
         server.server_close()
 
 
-# --- What can break; beside each, the check that finds it ----------------------------------------
+# --- Variants; beside each, the check that finds it ----------------------------------------------
 
 
 def header(name: str, change: Callable[[str], str | None]) -> Variant:
-    """Change a header, or drop it where the change is None."""
+    """Change a header, or remove it if the change is None."""
 
     def vary(reply: Reply) -> None:
         for sent, value in list(reply.headers.items()):
@@ -110,7 +112,7 @@ def without(name: str) -> Variant:
 
 
 def status(was: int, becomes: int, path: str = "/v1/", code: bytes = b"") -> Variant:
-    """Give the responses to a path that have one status, and this in their body, another."""
+    """Replace one status of a path's responses, and in their Error bodies."""
 
     def vary(reply: Reply) -> None:
         if reply.status == was and reply.path.startswith(path) and code in reply.body:
@@ -120,7 +122,7 @@ def status(was: int, becomes: int, path: str = "/v1/", code: bytes = b"") -> Var
 
 
 def body(path: str, change: Callable[[Any, Reply], Any], query: str = "") -> Variant:
-    """Change what is in the pages of a list, or in another answer to GET."""
+    """Change the pages of a list, or another GET response."""
 
     def vary(reply: Reply) -> None:
         if reply.is_page_of(path, query) and reply.body:
@@ -170,7 +172,7 @@ def with_text_ids(rows: Any, reply: Reply) -> Any:
 
 
 def too_soon(reply: Reply) -> None:
-    """Refuse the 20th request, without a Retry-After."""
+    """Reject the 20th request, without a Retry-After."""
     reply.seen["requests"] = reply.seen.get("requests", 0) + 1
     if reply.path.startswith("/v1/") and reply.seen["requests"] >= 20:
         reply.become({"code": "rate_limit_exceeded", "message": "Wait.", "status": 429}, 429)

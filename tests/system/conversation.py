@@ -1,10 +1,10 @@
-"""A conversation with the service that meets every kind of answer, and the answers that are on record.
+"""A conversation with the service that has every kind of response, and its recorded responses.
 
     python -m tests.system.conversation
 
-renews the record, answers.json, with what the service answers on SQLite, or on the database of
-DATABASE_URL. Its diff is what clients will notice: test_ways_to_serve.py compares every way to serve with
-it. What the clock says is left out.
+regenerates the record, answers.json, with the service's responses on SQLite, or on the database of
+DATABASE_URL. Its diff shows what clients will notice: test_ways_to_serve.py compares every serve mode with
+it. Values that depend on the clock are omitted.
 """
 
 import json
@@ -24,7 +24,7 @@ from tests.support.live import Service, live_service
 
 RECORD = Path(__file__).with_name("answers.json")
 BY_THE_CLOCK = re.compile(r"(?<=;t=)\d+|(?<=Try again in )\d+")
-OF_THE_ADDRESS = re.compile(r"\b9999\d\d\b")  # Left of its million, which each minute of the clock renews.
+OF_THE_ADDRESS = re.compile(r"\b9999\d\d\b")  # The rest of its million, which resets every minute.
 VARIES = {"date", "retry-after", "x-ratelimit-reset"}
 
 
@@ -99,7 +99,7 @@ ODD_HEADS: list[tuple[str, str, dict[str, Any]]] = [
 
 
 def answers(folder: Path, **environment: str) -> list[Answer]:
-    """Return what a service with a database of its own answers to the conversation, and to strangers."""
+    """The responses of a service with a database of its own to the conversation, with and without a key."""
     own = {"BASE_URL": "http://petstore.test/v1", "COUNTERS_DIR": str(folder)}
     with live_service(folder, workers=1, **own | environment) as service:
         business, narrow = service.issue("Fast"), service.issue("Narrow", "enterprise", *NARROW)
@@ -116,7 +116,7 @@ def answers(folder: Path, **environment: str) -> list[Answer]:
 
 
 def filtered_lists() -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Yield requests for each list by each of its filters, and by all of them; some are refused."""
+    """Yield requests for each list by each of its filters, and by all of them; some are rejected."""
     from petstore.api.openapi.lists import lists  # Needs Django, which a command sets up first.
 
     for one in lists():
@@ -139,7 +139,7 @@ def converse(
     with httpx.Client(base_url=f"{service.url}/v1", headers=headers, timeout=30) as client:
         for method, path, options in conversation:
             response = client.request(method, path, **options)
-            received = sorted(response.headers.items())  # One that came twice has both values.
+            received = sorted(response.headers.items())  # A header that came twice has both values.
             yield Answer(
                 f"{method} {path[:60]}",
                 response.status_code,
@@ -149,17 +149,17 @@ def converse(
 
 
 def timeless(text: str) -> str:
-    """Replace the seconds that are left of a window, and what a new minute of the clock may change."""
+    """Replace the remaining seconds of a window, and what a new minute of the clock may change."""
     return OF_THE_ADDRESS.sub("9999..", BY_THE_CLOCK.sub("...", text))
 
 
 def recorded() -> list[Answer]:
-    """Return the answers on record."""
+    """The recorded responses."""
     return [Answer(**one) for one in json.loads(RECORD.read_text())]
 
 
 def main() -> None:
-    """Renew the record."""
+    """Regenerate the record."""
     os.environ |= environment.FIXED | {"DJANGO_SETTINGS_MODULE": "petstore.settings"}
     django.setup()
     logging.getLogger("httpx").setLevel(logging.WARNING)  # It would log every request.

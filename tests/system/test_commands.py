@@ -1,4 +1,4 @@
-"""Commands as processes: their exit statuses, their streams, and what a signal does."""
+"""Commands as processes: exit statuses, streams, and signals."""
 
 import os
 import pty
@@ -18,7 +18,7 @@ HEAD = b"name,category,status\n"
 
 
 def on_a_terminal(*arguments: str, **environment: str) -> str:
-    """Run manage.py with a terminal for its output; return what it shows."""
+    """Run manage.py with a terminal for its output; the output."""
     shown, terminal = pty.openpty()
     plain = {name: value for name, value in os.environ.items() if name not in {"NO_COLOR", "DJANGO_COLORS"}}
     process = subprocess.Popen(
@@ -30,14 +30,14 @@ def on_a_terminal(*arguments: str, **environment: str) -> str:
     try:
         while part := os.read(shown, 4096):
             parts.append(part)
-    except OSError:  # The terminal's other end was closed.
+    except OSError:  # The other end of the terminal was closed.
         pass
     os.close(shown)
     process.wait()
     return b"".join(parts).decode()
 
 
-SOON_REFUSED = ("serve", "--port", "99999")  # It loads least.
+SOON_REFUSED = ("serve", "--port", "99999")  # It imports least.
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ SOON_REFUSED = ("serve", "--port", "99999")  # It loads least.
         (["--force-color"], {"NO_COLOR": "1"}, True),
     ],
 )
-def test_terminal_has_colours_unless_it_wants_none(
+def test_terminal_has_colours_unless_disabled(
     options: list[str], variables: dict[str, str], *, has_colours: bool
 ) -> None:
     shown = on_a_terminal(*SOON_REFUSED, *options, **variables)
@@ -64,7 +64,7 @@ def test_pipe_has_no_colours() -> None:
 
 @pytest.mark.parametrize("moment", ["at once", "in service"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
-def test_service_ends_promptly_when_all_its_processes_are_told_to(
+def test_service_exits_promptly_when_all_its_processes_get_the_signal(
     service: Service, number: int, moment: str
 ) -> None:
     port = str(free_port())
@@ -80,9 +80,9 @@ def test_service_ends_promptly_when_all_its_processes_are_told_to(
             wait_until(lambda: Path(f"/proc/{serving.pid}/cmdline").read_bytes().index(b"petstore.server"))
         os.killpg(serving.pid, number)
         output, _ = serving.communicate(timeout=START_SECONDS)
-        # 1 where a worker heard the signal, too, and ended before its parent.
+        # 1 if a worker got the signal, too, and exited before the supervisor.
         assert serving.returncode in ({0} if moment == "at once" else {0, 1})
-        assert "Killing" not in output  # Of a worker that would not end.
+        assert "Killing" not in output  # Of a worker that would not exit.
     finally:
         with suppress(ProcessLookupError):
             os.killpg(serving.pid, signal.SIGKILL)
@@ -92,7 +92,7 @@ def test_service_ends_promptly_when_all_its_processes_are_told_to(
 @pytest.mark.parametrize(
     ("host", "shown"), [("localhost", "127.0.0.1"), ("0", "0.0.0.0"), ("::1", "[::1]")]
 )
-def test_service_says_where_it_is_once_it_responds_there(service: Service, host: str, shown: str) -> None:
+def test_service_prints_its_address_once_it_responds_there(service: Service, host: str, shown: str) -> None:
     port = str(free_port())
     with subprocess.Popen(
         [python(), "manage.py", "serve", "--host", host, "--port", port, "--workers", "1"],
@@ -108,7 +108,7 @@ def test_service_says_where_it_is_once_it_responds_there(service: Service, host:
             serving.terminate()
 
 
-def test_exit_status_and_streams_are_those_of_a_good_command(service: Service) -> None:
+def test_exit_status_and_streams_follow_conventions(service: Service) -> None:
     key_id = service.issue("Process Pets")["id"]
     revoke = ("revoke_key", key_id, "--reason", "Lost")
     assert service.commands.run(*revoke) == (
@@ -134,7 +134,7 @@ def test_exit_status_and_streams_are_those_of_a_good_command(service: Service) -
         ({"PYTHONIOENCODING": "ascii"}, "export_pets -"),
     ],
 )
-def test_output_in_an_encoding_without_the_characters_of_a_name_is_no_traceback(
+def test_characters_missing_from_the_output_encoding_cause_no_traceback(
     service: Service, encoding: dict[str, str], command: str
 ) -> None:
     service.manage("issue_key", "--account", "Жук 名前", "--name", "ключ")
@@ -145,13 +145,13 @@ def test_output_in_an_encoding_without_the_characters_of_a_name_is_no_traceback(
         assert rb"\u0416\u0443\u043a" in done.stdout
 
 
-def test_option_that_is_no_text_is_refused_in_a_sentence(service: Service) -> None:
+def test_option_that_is_not_utf8_is_rejected_with_a_message(service: Service) -> None:
     done = run_manage(service.environment, b"issue_key", b"--account", b"caf\xe9")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "CommandError: An option is not text in UTF-8.\n"
 
 
-def test_ctrl_c_while_the_file_is_read_leaves_nothing(service: Service) -> None:
+def test_ctrl_c_while_the_file_is_read_imports_nothing(service: Service) -> None:
     before = service.manage("export_pets")
     importing = subprocess.Popen(
         [python(), "manage.py", "import_pets", "-"], cwd=ROOT, env=service.environment,
@@ -177,7 +177,7 @@ def test_ctrl_c_while_the_file_is_read_leaves_nothing(service: Service) -> None:
         ("list_peppers --json", "/dev/full", "No space left on device"),
     ],
 )
-def test_output_that_nobody_takes_is_told_in_a_sentence(
+def test_closed_output_is_reported_with_a_message(
     service: Service, command: str, target: str, reason: str
 ) -> None:
     if target == "closed pipe":

@@ -1,4 +1,4 @@
-"""`manage.py conformance` passes on the running service, and finds what a broken deployment does wrong."""
+"""`manage.py conformance` passes on the running service, and finds the faults of a broken deployment."""
 
 import json
 import re
@@ -34,12 +34,12 @@ def shop(service: Service) -> Service:
 
 @pytest.fixture
 def key(shop: Service) -> str:
-    """A key of its own: each may look at its account 60 times a minute."""
+    """A separate key per test: each may fetch its account 60 times a minute."""
     return shop.roomy_key("Conformance")
 
 
 def conformance(url: str, key: str, *options: str) -> tuple[int, dict[str, Any]]:
-    """Run the command; return its exit status and its JSON."""
+    """Run the command; its exit status and its JSON."""
     out = StringIO()
     status: Any = 0
     try:
@@ -53,7 +53,7 @@ def named(report: dict[str, Any], outcome: str) -> list[str]:
     return [check["name"] for check in report["checks"] if check["outcome"] == outcome]
 
 
-# --- What passes ---------------------------------------------------------------------------------
+# --- Passing -------------------------------------------------------------------------------------
 
 
 @pytest.mark.each_database
@@ -86,10 +86,10 @@ def test_writing_checks_leave_one_available_pet_and_say_so(shop: Service, key: s
     assert int(shop.manage("shell", "--no-imports", "-c", COUNT).split()[0]) == pets + 1
 
 
-# --- What fails ----------------------------------------------------------------------------------
+# --- Failing -------------------------------------------------------------------------------------
 
 
-# These check what the others have sent or written, as those named every_... do.
+# These check what the others have sent or written, like those named every_...
 LOOK_AT_OTHERS = {FOLLOWED, "filters_are_obeyed", "refusal_says_when_to_come_back"}
 
 
@@ -97,7 +97,7 @@ LOOK_AT_OTHERS = {FOLLOWED, "filters_are_obeyed", "refusal_says_when_to_come_bac
 def test_broken_deployment_is_found(
     shop: Service, key: str, variant: Variant, finds: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("petstore.conformance.rules.PAUSES", (0, 0.3))  # What is lost never comes.
+    monkeypatch.setattr("petstore.conformance.rules.PAUSES", (0, 0.3))  # A lost event never arrives.
     if not (finds in LOOK_AT_OTHERS or finds.startswith("every_")):
         alone = [check for check in CHECKS if check.name == finds]
         monkeypatch.setattr("petstore.management.commands.conformance.CHECKS", alone)
@@ -110,13 +110,13 @@ def test_broken_deployment_is_found(
     assert found["see"]
 
 
-def test_every_refusal_needs_its_own_code(shop: Service, key: str) -> None:
+def test_every_rejection_needs_its_own_code(shop: Service, key: str) -> None:
     with broken(shop, every_code_is_another) as url:
         _, report = conformance(url, key, "--write")
     assert {check.name for check in REFUSALS} <= set(named(report, FAILED))
 
 
-def test_finding_says_where_its_rule_can_be_read(shop: Service, key: str) -> None:
+def test_finding_links_to_its_rule(shop: Service, key: str) -> None:
     out = StringIO()
     with broken(shop, without("ETag")) as url, pytest.raises(SystemExit):
         call_command("conformance", url, "--key", key, stdout=out, stderr=StringIO())
@@ -126,10 +126,10 @@ def test_finding_says_where_its_rule_can_be_read(shop: Service, key: str) -> Non
     assert lines[first + 2] == "         See docs/decisions.md#d32."
 
 
-# --- The quota is spared -------------------------------------------------------------------------
+# --- Quota of the key ----------------------------------------------------------------------------
 
 
-def test_nothing_more_is_sent_after_a_429(shop: Service, key: str) -> None:
+def test_run_stops_after_a_429(shop: Service, key: str) -> None:
     sent: list[str] = []
 
     def refuse(reply: Reply) -> None:
@@ -162,7 +162,7 @@ def test_run_stops_before_quota_or_budget_are_used_up(
     assert reason in {check["detail"] for check in report["checks"] if check["outcome"] == NOT_RUN}
 
 
-def test_key_that_may_not_follow_the_feed_is_told_so(shop: Service) -> None:
+def test_key_without_the_scope_of_the_feed_is_reported(shop: Service) -> None:
     scopes = "pets:read,pets:write,orders:read,orders:write"
     narrow = shop.issue("Deaf", "business", "--scopes", scopes)["key"]
     status, report = conformance(f"{shop.url}/v1", narrow, "--write")
@@ -183,7 +183,7 @@ def refusal(*options: str) -> CommandError:
     return refused.value
 
 
-def test_refused_key_and_unreachable_deployment_are_told_with_status_2(shop: Service) -> None:
+def test_rejected_key_and_unreachable_deployment_exit_with_status_2(shop: Service) -> None:
     for url, said in (
         (f"{shop.url}/v1", "refuses the key (401)"),
         (f"http://127.0.0.1:{free_port()}/v1", "gives no answer to GET"),
@@ -211,7 +211,7 @@ def test_key_may_come_from_the_environment(
 
 
 @pytest.mark.parametrize("options", [("--budget", "0"), ("--keep", "-1")])
-def test_budget_and_what_is_kept_have_bounds(options: tuple[str, str]) -> None:
+def test_budget_and_reserve_have_bounds(options: tuple[str, str]) -> None:
     error = refusal("http://localhost/v1", "--key", "psk_live_x", *options)
     assert (str(error), error.returncode) == ("--budget must be 1 or more, --keep 0 or more.", 2)
 

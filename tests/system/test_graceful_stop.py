@@ -1,4 +1,4 @@
-"""The service ends without losing a request: SIGTERM on the production server."""
+"""Graceful shutdown: SIGTERM on the production server loses no request."""
 
 import json
 import mmap
@@ -30,7 +30,7 @@ PET = json.dumps({"name": "Slow", "categoryId": 1}).encode()
 
 @pytest.fixture(params=["threads", "loop"])
 def mode(request: pytest.FixtureRequest) -> dict[str, str]:
-    """What makes a service serve in each way in turn."""
+    """The settings of each serve mode in turn."""
     if request.param == "threads":
         return {"SERVE_MODE": "threads"}
     if connection.vendor != "postgresql":
@@ -40,7 +40,7 @@ def mode(request: pytest.FixtureRequest) -> dict[str, str]:
 
 
 def started_post(service: Service, key: str) -> socket.socket:
-    """Send a request up to its body, and return when the application waits for that."""
+    """Send a request up to its body, and wait until the application awaits the body."""
     sending = socket.create_connection(("127.0.0.1", int(service.environment["PORT"])), timeout=10)
     lines = (
         "POST /v1/pets HTTP/1.1", "Host: localhost", f"Authorization: Bearer {key}", "Expect: 100-continue",
@@ -52,23 +52,23 @@ def started_post(service: Service, key: str) -> socket.socket:
 
 
 def refuses(service: Service) -> bool:
-    """Tell whether nothing listens on the port any more."""
+    """Whether the port is closed."""
     with socket.socket() as asking:
         return asking.connect_ex(("127.0.0.1", int(service.environment["PORT"]))) == ECONNREFUSED
 
 
 def refused_post(service: Service) -> socket.socket:
-    """Send a request up to its body, without a key; return when it is refused and its body thrown away."""
+    """Send a request up to its body, without a key; wait until it is rejected and its body discarded."""
     sending = socket.create_connection(("127.0.0.1", int(service.environment["PORT"])), timeout=10)
     sending.sendall(b"POST /v1/pets HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
     assert sending.recv(4096).startswith(b"HTTP/1.1 401 ")
     return sending
 
 
-def test_request_under_way_is_served_after_the_port_is_closed_and_bodies_that_do_not_come_kill_no_worker(
+def test_open_request_is_served_after_the_port_is_closed_and_missing_bodies_kill_no_worker(
     tmp_path: Path, mode: dict[str, str]
 ) -> None:
-    """A request with a key is waited for; what follows one without a key is taken and thrown away."""
+    """A request with a key is awaited; the body of one without a key is discarded."""
     with live_service(tmp_path, workers=2, **mode) as service:
         assert service.process is not None
         key = service.roomy_key("Stop")
@@ -83,13 +83,12 @@ def test_request_under_way_is_served_after_the_port_is_closed_and_bodies_that_do
 
 
 def drains(service: Service) -> bool:
-    """Tell whether the service says so."""
     answer = httpx.get(f"{service.url}/readyz")
     return (answer.status_code, answer.json()) == (503, {"status": "draining"})
 
 
 def answers_until_closed(service: Service, key: str) -> list[int]:
-    """Send one request after the other on one connection; return the statuses when the server ends it."""
+    """Send sequential requests on one connection; the statuses until the server closes it."""
     statuses = []
     with closing(HTTPConnection("127.0.0.1", int(service.environment["PORT"]), timeout=10)) as keeping:
         while True:
@@ -101,7 +100,7 @@ def answers_until_closed(service: Service, key: str) -> list[int]:
                 return statuses
 
 
-def test_service_told_to_end_is_not_ready_and_ends_each_connection_with_an_answer(
+def test_draining_service_is_not_ready_and_closes_each_connection_after_a_response(
     tmp_path: Path, mode: dict[str, str]
 ) -> None:
     with live_service(tmp_path, workers=2, DRAIN_SECONDS="3", **mode) as service:
@@ -118,7 +117,7 @@ def test_service_told_to_end_is_not_ready_and_ends_each_connection_with_an_answe
 
 
 def server(monkeypatch: pytest.MonkeyPatch, drain_seconds: int) -> DrainingServer:
-    """Return a server that has not begun to serve."""
+    """A server that has not started to serve."""
     monkeypatch.setattr(shutdown, "_draining", mmap.mmap(-1, 1))
     return DrainingServer(
         "petstore.server.wsgi:application",
@@ -129,7 +128,7 @@ def server(monkeypatch: pytest.MonkeyPatch, drain_seconds: int) -> DrainingServe
     )
 
 
-def test_second_signal_stops_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_second_signal_skips_draining(monkeypatch: pytest.MonkeyPatch) -> None:
     told = server(monkeypatch, 300)
     told.signal_handler_interrupt(signal.SIGTERM, None)
     assert shutdown.is_draining()
@@ -149,11 +148,11 @@ def test_ctrl_c_and_a_service_without_a_time_to_drain_stop_at_once(
 
 
 def nothing(*_: object) -> None:
-    """Stand for what a worker does."""
+    """A stub of a worker's work."""
 
 
-def test_worker_that_has_ended_is_not_killed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever is told by the system that it has ended comes to note it only later, as on a busy machine."""
+def test_exited_worker_is_not_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine the supervisor notices the exit late."""
     reap = os.waitpid
 
     def reap_and_dawdle(pid: int, options: int) -> tuple[int, int]:
@@ -193,7 +192,7 @@ TOLD = "os.kill(os.getpid(), signal.SIGTERM)"
 
 
 @pytest.mark.parametrize(("before", "after"), [(TOLD, ""), ("", TOLD)], ids=["before", "after"])
-def test_worker_that_is_told_to_end_between_the_handler_and_the_loop_does(before: str, after: str) -> None:
+def test_worker_stops_on_a_signal_between_the_handler_and_the_loop(before: str, after: str) -> None:
     done = subprocess.run(
         [python(), "-c", STARTING.format(before=before, after=after)],
         cwd=ROOT, capture_output=True, text=True, timeout=30, check=False,

@@ -1,4 +1,4 @@
-"""Requests that are sent again to a running service, at once or after a crash: D31."""
+"""Retries to a running service, concurrent or after a crash: D31."""
 
 import json
 import os
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.each_database
 RETRIES = 200
 THREADS = 20
 WORKERS = 4
-PATIENCE = 30  # Seconds of one client, until it has an answer.
+TIMEOUT = 30  # Seconds that one client waits for a response.
 
 SHOP = """
 import json
@@ -40,7 +40,7 @@ print(json.dumps([
 
 
 class Stall:
-    """The running service, and one request to send to it again and again."""
+    """The running service, and one request to repeat."""
 
     def __init__(self, service: Service, operation: str, name: str) -> None:
         self.service = service
@@ -55,16 +55,16 @@ class Stall:
         return self.service.manage("shell", "--no-imports", "-c", code)
 
     def rows(self) -> tuple[int, int]:
-        """Return how many rows the request has made, and how many records."""
+        """How many rows the request has created, and how many records."""
         pets, orders, records = json.loads(
             self.shell(ROWS.format(name=self.name, pet=self.pet, key=self.key))
         )
         return (pets if self.is_pet else orders), records
 
     def insist(self) -> httpx.Response:
-        """Send the request as a real client does: again when the connection breaks or the service asks."""
+        """Send the request like a real client: retry when the connection breaks or on request."""
         with self.service.client(self.api_key) as client:
-            end = time.monotonic() + PATIENCE
+            end = time.monotonic() + TIMEOUT
             while time.monotonic() < end:
                 try:
                     answer = client.post(self.path, json=self.body, headers={"Idempotency-Key": self.key})
@@ -75,7 +75,7 @@ class Stall:
         raise AssertionError("The service has not answered.")
 
     def hammer(self, after: Callable[[int], object] = lambda answers: None) -> list[httpx.Response]:
-        """Insist from many threads at once. Calls `after` with the number of answers so far."""
+        """Insist from many threads concurrently. Calls `after` with the number of responses so far."""
         with ThreadPoolExecutor(THREADS) as pool:
             sent = [pool.submit(self.insist) for _ in range(RETRIES)]
             answers = []
@@ -85,7 +85,7 @@ class Stall:
             return answers
 
     def check(self, answers: list[httpx.Response]) -> None:
-        """Check that all are one answer, and that there is one row."""
+        """Check that all responses are equal, and that there is one row."""
         assert len(answers) == RETRIES
         assert {answer.status_code for answer in answers} == {201}, [one.text for one in answers]
         assert len({(answer.content, answer.headers["Location"]) for answer in answers}) == 1
@@ -96,7 +96,7 @@ OPERATIONS = pytest.mark.parametrize("operation", ["createPet", "placeOrder"])
 
 
 @OPERATIONS
-def test_200_retries_at_once_make_one_row_and_one_answer(service: Service, operation: str) -> None:
+def test_200_concurrent_duplicates_make_one_row_and_one_response(service: Service, operation: str) -> None:
     stall = Stall(service, operation, "At once")
     answers = stall.hammer()
     stall.check(answers)
@@ -106,7 +106,7 @@ def test_200_retries_at_once_make_one_row_and_one_answer(service: Service, opera
 
 @pytest.fixture(scope="module")
 def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """A service of our own: killing the workers of the shared one would disturb other tests."""
+    """A separate service: killing the workers of the shared one would disturb other tests."""
     with live_service(tmp_path_factory.mktemp("mortal"), workers=WORKERS) as service:
         yield service
 
@@ -116,7 +116,7 @@ def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 def test_retries_make_one_row_though_workers_are_killed_in_between(mortal: Service, operation: str) -> None:
     stall = Stall(mortal, operation, "Killed")
     wait_until(lambda: len(mortal.processes()) == 1 + WORKERS)
-    # The oldest: the server takes one that dies just after its start for broken code, and gives up.
+    # The oldest: if a worker dies just after its start, the server blames broken code and exits.
     doomed = dict(zip((1, RETRIES // 4), mortal.processes()[1:], strict=False))
 
     def kill(answers: int) -> None:
@@ -128,7 +128,7 @@ def test_retries_make_one_row_though_workers_are_killed_in_between(mortal: Servi
     wait_until(lambda: len(mortal.processes()) == 1 + WORKERS)
 
 
-# Serves one request, and dies where the record is complete, or just after the transaction is committed.
+# Serves one request, and dies once the record is complete, or just after the commit.
 CRASH = """
 import json, os, signal, sys
 from django.db import connection, transaction
@@ -167,7 +167,7 @@ def crash(stall: Stall, end: str) -> None:
 def test_crash_leaves_both_row_and_record_or_neither_and_the_retry_replays_or_writes(
     service: Service, operation: str, end: str, rows: int
 ) -> None:
-    """Before the commit nothing is left, after it both are."""
+    """Neither before the commit, both after it."""
     stall = Stall(service, operation, f"Crash with {rows}")
     crash(stall, end)
     assert stall.rows() == (rows, rows)

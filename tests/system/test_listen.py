@@ -1,4 +1,4 @@
-"""`manage.py listen` follows the running service, and hands each event on until it is taken."""
+"""`manage.py listen` follows the running service, and forwards each event until it is accepted."""
 
 import json
 import signal
@@ -17,7 +17,9 @@ from tests.support.servers import START_SECONDS
 
 @contextmanager
 def program(*statuses: int) -> Iterator[tuple[str, "Queue[Any]"]]:
-    """Serve an address that answers with these in turn, then with 200; yield it, and what it was sent."""
+    """Serve a URL that responds with these statuses in turn, then with 200; yield it, and the bodies it
+    got.
+    """
     sent: Queue[Any] = Queue()
     answers = iter(statuses)
 
@@ -29,7 +31,7 @@ def program(*statuses: int) -> Iterator[tuple[str, "Queue[Any]"]]:
             self.end_headers()
 
         def log_message(self, *args: object) -> None:
-            """Say nothing."""
+            pass
 
     with HTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
@@ -41,7 +43,7 @@ def program(*statuses: int) -> Iterator[tuple[str, "Queue[Any]"]]:
             thread.join()
 
 
-def test_what_happens_is_shown_and_forwarded_until_ctrl_c(service: Service) -> None:
+def test_events_are_printed_and_forwarded_until_ctrl_c(service: Service) -> None:
     key = service.roomy_key("Listens")
     with program(500) as (url, sent), service.client(key) as client:
         begin = client.get("/events", params={"since": "9999-12-31T23:59:59Z"}).links["next"]["url"]
@@ -60,7 +62,7 @@ def test_what_happens_is_shown_and_forwarded_until_ctrl_c(service: Service) -> N
                 if shown[-1]["data"] == {"pet": pet}:
                     break
             posted = [sent.get(timeout=START_SECONDS) for _ in range(len(shown) + 1)]
-            assert posted == [shown[0], *shown]  # The first time it was refused.
+            assert posted == [shown[0], *shown]  # The first time it was rejected.
             listening.send_signal(signal.SIGINT)
             out, err = listening.communicate(timeout=START_SECONDS)
         finally:

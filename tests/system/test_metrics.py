@@ -1,4 +1,4 @@
-"""The numbers of all workers together: any of them tells them, and they can't end one."""
+"""Metrics of all workers: any worker reports them, and they can't crash one."""
 
 import os
 import subprocess
@@ -17,8 +17,8 @@ from tests.support.servers import free_port, wait_until
 BLOCK = 512  # Bytes; the unit of st_blocks (stat(2)).
 
 
-def test_numbers_have_their_room_from_the_start(service: Service) -> None:
-    """A hole in a file of a full disk is a bus error for who writes to it through memory."""
+def test_metric_files_are_allocated_at_the_start(service: Service) -> None:
+    """Writing to a hole of a memory-mapped file on a full disk is a bus error."""
     for path in ("/", "/docs", "/nothing", "/v1/pets"):
         for method in ("GET", "POST", "PUT", "BREW"):
             httpx.request(method, f"{service.url}{path}")
@@ -31,7 +31,7 @@ def test_numbers_have_their_room_from_the_start(service: Service) -> None:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What a worker that has died left in the folder of the metrics."""
+    """The metrics folder of a worker that has died."""
     folder = tmp_path_factory.mktemp("metrics")
     program = (
         "import django; django.setup(); from petstore.observability.metrics import *; "
@@ -52,7 +52,7 @@ def test_worker_that_died_keeps_its_counts_and_loses_its_state(folder: Path) -> 
 LISTED = {"route": "/v1/store/orders", "method": "GET"}
 
 
-def test_any_worker_answers_for_all(service: Service) -> None:
+def test_any_worker_reports_for_all(service: Service) -> None:
     def numbers() -> dict[str, float]:
         # Other tests of this service may have sent requests of other kinds.
         page = httpx.get(f"{service.url}/metrics").text
@@ -67,9 +67,7 @@ def test_any_worker_answers_for_all(service: Service) -> None:
     before = numbers().get("petstore_http_request_duration_seconds_count", 0)
     service.send(key, 40, threads=8, path="/store/orders?limit=1")
     counted = "petstore_http_request_duration_seconds_count"
-    wait_until(
-        lambda: numbers()[counted] == before + 40
-    )  # Each worker counts a moment behind its requests.
+    wait_until(lambda: numbers()[counted] == before + 40)  # Each worker counts off the request path.
     after = numbers()
     assert after["petstore_workers"] == 4
     assert after["petstore_build_info"] == 1
@@ -85,7 +83,7 @@ def test_any_worker_answers_for_all(service: Service) -> None:
         (["127.0.0.0/8"], "/metrics/", 404),
     ],
 )
-def test_port_of_its_own_answers_allowed_networks(
+def test_separate_port_serves_allowed_networks(
     folder: Path, monkeypatch: pytest.MonkeyPatch, allow_from: list[str], path: str, status: int
 ) -> None:
     monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(folder))

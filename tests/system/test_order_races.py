@@ -1,4 +1,4 @@
-"""Buyers, clients who cancel, and staff, all at the same instant: D14, D15, D31."""
+"""Races between buyers, cancellations and staff: D14, D15, D31."""
 
 import json
 import random
@@ -25,11 +25,11 @@ pytestmark = pytest.mark.each_database
 BUYERS = 64
 PETS = 50
 ROUNDS = times(20, 4)
-WANTED_BY = 5  # Buyers that want each pet, at about the same instant.
+WANTED_BY = 5  # Buyers that compete for each pet.
 WANTED_FIRST_BY = times(BUYERS, 16)  # The same in the first round.
 DUELS = times(20, 5)
 
-# Prints what the database has of the pets from one id to another, both included.
+# Prints the database's state of the pets in a range of ids, inclusive.
 LOOK = """
 from collections import Counter
 import json
@@ -46,7 +46,7 @@ print(json.dumps({{
 
 
 class Crowd:
-    """Threads that send requests at once, each with a client of its own, in turn of the accounts."""
+    """Threads that send concurrent requests, each with its own client, alternating accounts."""
 
     def __init__(self, service: Service, keys: list[str], clients: ExitStack) -> None:
         self.own = threading.local()
@@ -57,7 +57,7 @@ class Crowd:
         self.own.client = self.waiting.pop()
 
     def each(self, act: Callable[[httpx.Client, Any], Any], values: list[Any]) -> list[Any]:
-        """Let the next free client act with each value."""
+        """Call the action with each value, on the next free client."""
         return list(self.pool.map(lambda value: act(self.own.client, value), values))
 
 
@@ -68,14 +68,14 @@ def crowd_of(service: Service, *keys: str) -> Iterator[Crowd]:
 
 
 def buy(client: httpx.Client, pet_id: int) -> tuple[int, str]:
-    """Order the pet; return the status and the code, with the pet's id for a code."""
+    """Order the pet; the status and the code, with the pet's id for a code."""
     answer = client.post("/store/orders", json={"petId": pet_id})
     body = answer.json()
     return answer.status_code, str(body.get("code", body.get("petId")))
 
 
 def new_pets(service: Service, count: int) -> list[int]:
-    """Put pets on sale; return their ids."""
+    """Put pets on sale; their ids."""
     made = service.manage(
         "shell", "-v", "0", "-c",
         "from inventory.models import *; category = Category.objects.first();"
@@ -86,14 +86,14 @@ def new_pets(service: Service, count: int) -> list[int]:
 
 
 def look(service: Service, pets: list[int]) -> dict[str, dict[str, int]]:
-    """Return what the database has of the pets: how many in which status, and the steps there."""
+    """The database's state of the pets: how many in each status, and their status changes."""
     script = LOOK.format(first=pets[0], last=pets[-1])
     found: dict[str, dict[str, int]] = json.loads(service.manage("shell", "-v", "0", "-c", script))
     return found
 
 
 def own_orders(client: httpx.Client) -> list[dict[str, Any]]:
-    """Return all orders of an account, page by page."""
+    """All orders of an account, page by page."""
     orders: list[dict[str, Any]] = []
     following: str | None = "/store/orders?limit=100"
     while following:
@@ -103,14 +103,14 @@ def own_orders(client: httpx.Client) -> list[dict[str, Any]]:
     return orders
 
 
-def test_64_buyers_of_the_same_50_pets_get_each_exactly_once(service: Service) -> None:
+def test_64_buyers_of_the_same_50_pets_buy_each_exactly_once(service: Service) -> None:
     keys = [service.roomy_key(f"Buyer {number}") for number in range(4)]
     stock = new_pets(service, PETS * ROUNDS)
     shuffled = random.Random(14)
     with crowd_of(service, *keys) as crowd:
         for start in range(0, len(stock), PETS):
             pets = stock[start : start + PETS]
-            # In the first round few pets are wanted by all; later the crowd falls on a dozen at a time.
+            # In the first round all want a few pets; later they compete for a dozen at a time.
             rivals = WANTED_BY if start else WANTED_FIRST_BY
             wanted = [pet for pet in shuffled.sample(pets, PETS) for _ in range(rivals)]
             answers = crowd.each(buy, wanted)
@@ -132,7 +132,7 @@ def test_64_buyers_of_the_same_50_pets_get_each_exactly_once(service: Service) -
     assert sorted(order["petId"] for order in orders) == stock
 
 
-def test_one_order_cancelled_by_a_crowd_gives_its_pet_free_once(service: Service) -> None:
+def test_one_order_cancelled_concurrently_releases_its_pet_once(service: Service) -> None:
     key = service.roomy_key("Undecided")
     pets = new_pets(service, 10)
     with crowd_of(service, key) as crowd:
@@ -151,7 +151,7 @@ def test_one_order_cancelled_by_a_crowd_gives_its_pet_free_once(service: Service
 
 
 def buy_and_cancel(client: httpx.Client, pet_id: int) -> tuple[int, int | None]:
-    """Order the pet and, having won it, cancel; return both statuses."""
+    """Order the pet and, if it was won, cancel; both statuses."""
     placed = client.post("/store/orders", json={"petId": pet_id})
     if placed.status_code != 201:
         assert placed.json()["code"] == "pet_not_available"
@@ -166,7 +166,7 @@ def test_every_order_that_was_won_in_a_scramble_can_be_cancelled(service: Servic
         answers = Counter(crowd.each(buy_and_cancel, pets * 200))
     assert set(answers) == {(201, 204), (409, None)}
     won = answers[201, 204]
-    assert won > len(pets)  # The pets went from hand to hand.
+    assert won > len(pets)  # Pets were bought repeatedly.
     assert look(service, pets) == {
         "pets": {"available": 3},
         "orders": {"cancelled": won},
@@ -184,7 +184,7 @@ def pet(category: Category) -> Pet:
 
 
 def at_once(*acts: Callable[[], Any]) -> list[bool]:
-    """Act in threads of their own at the same instant; return which were legal."""
+    """Run actions in concurrent threads; which were legal."""
     ready = threading.Barrier(len(acts), timeout=30)
 
     def run(act: Callable[[], Any]) -> bool:
@@ -204,7 +204,7 @@ def at_once(*acts: Callable[[], Any]) -> list[bool]:
 
 
 def copy(order: Order) -> Order:
-    """Return the order as another member of staff has it on the screen."""
+    """The order as another member of staff has it on the screen."""
     return Order.objects.get(pk=order.pk)
 
 
@@ -213,7 +213,7 @@ def stored(order: Order) -> tuple[str, str]:
 
 
 @COMMITTED
-def test_either_the_shop_approves_or_the_client_cancels(account: Account, pet: Pet) -> None:
+def test_either_staff_approve_or_the_client_cancels(account: Account, pet: Pet) -> None:
     for _ in range(DUELS):
         order = Order.objects.place(account_id=account.pk, pet_id=pet.pk, by="buyer")
         approved, cancelled = at_once(

@@ -1,4 +1,4 @@
-"""What README.md, CONTRIBUTING.md and the pages beside them say is so, and the first commands work."""
+"""README.md, CONTRIBUTING.md and docs/ are correct, and the first commands work."""
 
 import os
 import re
@@ -30,7 +30,7 @@ NOT_COPIED = shutil.ignore_patterns(
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_links_of_a_page_lead_to_files_that_are_there(page: str) -> None:
+def test_links_of_a_page_lead_to_existing_files(page: str) -> None:
     for target in re.findall(r"\]\(([^)#:]+)\)", (ROOT / page).read_text()):
         assert (ROOT / page).parent.joinpath(target).exists(), target
 
@@ -68,7 +68,7 @@ def test_table_of_commands_has_every_command_of_ours() -> None:
         assert command.create_parser("manage.py", name).format_help()
 
 
-def test_a_release_has_one_version_everywhere() -> None:
+def test_release_has_one_version_everywhere() -> None:
     changes = (ROOT / "CHANGELOG.md").read_text()
     unreleased, *releases = re.findall(r"^## (.*)", changes, re.MULTILINE)
     assert unreleased == "Unreleased"
@@ -91,7 +91,7 @@ def test_help_lists_every_target() -> None:
 
 @pytest.fixture
 def fresh(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """`make run` in a fresh copy, on the packages that are installed here; its process and address."""
+    """`make run` in a fresh copy, with the packages that are installed here; its process and address."""
     copy = tmp_path / "petstore"
     shutil.copytree(ROOT, copy, ignore=NOT_COPIED)
     (copy / ".venv/bin").mkdir(parents=True)
@@ -126,10 +126,12 @@ def test_two_commands_lead_to_a_first_call(fresh: tuple[subprocess.Popen[str], s
     key = re.findall(r"psk_live_\w+", printed)[0]
     line = re.findall(r"^curl .*", README, re.MULTILINE)[0]
     call = line.replace("<key>", key).replace("http://localhost:8000", address)
-    assert call in printed  # The service prints the very line.
+    assert call in printed  # The service prints the same line.
     done = subprocess.run(["sh", "-c", call], capture_output=True, text=True, check=True)
     assert done.stdout.count('"id"') == 3
-    shown = re.findall(r"psk_live_\w+", httpx.get(f"{address}/").text)[0]  # It is another, for everybody.
+    shown = re.findall(r"psk_live_\w+", httpx.get(f"{address}/").text)[
+        0
+    ]  # The public demo key is a different one.
     answer = httpx.get(f"{address}/v1/pets", headers={"Authorization": f"Bearer {shown}"})
     assert (answer.status_code, shown in printed) == (200, False)
     for page in re.findall(r"<http://localhost:8000(/[^>]*)>", README):

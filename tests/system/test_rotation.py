@@ -1,4 +1,6 @@
-"""SECRET_KEY and peppers are rotated while the service runs: nobody notices, and the old secrets can go."""
+"""Rotation of SECRET_KEY and peppers while the service runs: without errors, and the old secrets can be
+removed.
+"""
 
 import json
 import os
@@ -43,7 +45,7 @@ User.objects.create_superuser("ann", "", "a-long-one")
 
 
 class Sent(NamedTuple):
-    """One request of the rotation, and its answer."""
+    """One request of the rotation, and its response."""
 
     stage: int
     what: str
@@ -75,7 +77,7 @@ def exchange(
 
 
 class Rotation(NamedTuple):
-    """What a whole rotation did, and the last instance, which knows the new secrets only."""
+    """The results of a whole rotation, and the last instance, which has only the new secrets."""
 
     sent: list[Sent]
     last: Service
@@ -106,15 +108,15 @@ def rotation(tmp_path_factory: pytest.TempPathFactory, redis: RedisServer) -> It
             texts.append(old.roomy_key("Acme"))
             new.start(1)
             sent += exchange(number, old, new, texts, browser)
-            if number == 1:  # The old pepper may go when the operator sees that nothing hangs on it.
+            if number == 1:  # The old pepper may be removed when no key depends on it.
                 with psycopg.connect(url, autocommit=True) as connection:
-                    wait_until(partial(nothing_hangs_on_the_old, connection))
+                    wait_until(partial(no_key_depends_on_the_old, connection))
             old.stop()
         yield Rotation(sent, services[-1], texts)
 
 
-def nothing_hangs_on_the_old(connection: psycopg.Connection[Any]) -> bool:
-    """Ask as `list_peppers` does, which takes a second to start."""
+def no_key_depends_on_the_old(connection: psycopg.Connection[Any]) -> bool:
+    """Query like `list_peppers`, which takes a second to start."""
     return connection.execute("SELECT FROM accounts_apikey WHERE pepper_number = 1").fetchone() is None
 
 
@@ -124,12 +126,12 @@ def test_no_request_fails_at_any_stage(rotation: Rotation) -> None:
     assert len(rotation.sent) == 2 * (2 * (1 + 2 + 3) + 3 * 2)
 
 
-def test_every_key_works_where_only_the_new_secrets_are_left(rotation: Rotation) -> None:
+def test_every_key_works_with_only_the_new_secrets(rotation: Rotation) -> None:
     for text in rotation.texts:
         with rotation.last.client(text) as client:
             assert client.get("/pets").status_code == 200
 
 
-def test_no_key_hangs_on_the_old_pepper_at_the_end(rotation: Rotation) -> None:
+def test_no_key_depends_on_the_old_pepper_at_the_end(rotation: Rotation) -> None:
     (only,) = json.loads(rotation.last.manage("list_peppers", "--json"))
     assert (only["number"], only["keys"]) == (2, len(rotation.texts))

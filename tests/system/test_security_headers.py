@@ -1,4 +1,4 @@
-"""The headers and cookies that protect a deployment behind HTTPS, as a live service sends them."""
+"""The security headers and cookies of a deployment behind HTTPS, as a live service sends them."""
 
 import re
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ def get(service: Service, path: str, **headers: str) -> httpx.Response:
 
 
 def cookies(response: httpx.Response) -> dict[str, set[str]]:
-    """Return the attributes of each cookie that an answer sets, by the cookie's name."""
+    """The attributes of each cookie that a response sets, by the cookie's name."""
     found = {}
     for line in response.headers.get_list("set-cookie"):
         name, *attributes = (part.partition("=")[0] for part in line.split("; "))
@@ -58,7 +58,7 @@ def test_page_protects_the_browser_that_shows_it(service: Service, path: str) ->
 
 
 @pytest.mark.parametrize("path", [*PAGES, "/v1/pets"])
-def test_answer_names_no_version_lets_no_other_origin_read_it_and_sets_no_cookie(
+def test_response_hides_versions_forbids_other_origins_and_sets_no_cookie(
     service: Service, path: str
 ) -> None:
     answer = get(service, path, Origin="https://evil.example")
@@ -69,19 +69,19 @@ def test_answer_names_no_version_lets_no_other_origin_read_it_and_sets_no_cookie
 
 
 @pytest.mark.parametrize("path", ["/", "/docs", "/admin/login/"])
-def test_page_over_plain_http_leads_to_https(service: Service, path: str) -> None:
+def test_page_over_plain_http_redirects_to_https(service: Service, path: str) -> None:
     answer = get(service, path, **{"X-Forwarded-Proto": "http"})
     assert (answer.status_code, answer.headers["Location"]) == (301, f"https://{HOST}{path}")
 
 
-def test_page_under_another_host_name_is_refused(service: Service) -> None:
+def test_page_under_another_host_name_is_rejected(service: Service) -> None:
     answer = get(service, "/", Host="evil.example")
     assert answer.status_code == 400
     assert "evil.example" not in answer.text
 
 
 def sign_in(service: Service, **headers: str) -> httpx.Response:
-    """Send the login form as a browser does, with these headers."""
+    """Submit the login form like a browser, with these headers."""
     page = get(service, "/admin/login/")
     token = re.findall(r'name="csrfmiddlewaretoken" value="(\w+)"', page.text)[0]
     cookie = page.headers["set-cookie"].partition(";")[0]
@@ -93,7 +93,7 @@ def sign_in(service: Service, **headers: str) -> httpx.Response:
     )
 
 
-def test_cookies_are_for_this_host_over_https_and_for_no_script(service: Service) -> None:
+def test_cookies_are_for_this_host_over_https_and_hidden_from_scripts(service: Service) -> None:
     service.manage("shell", "--no-imports", "-c", STAFF)
     signed_in = sign_in(service, Referer=f"https://{HOST}/admin/login/")
     assert signed_in.status_code == 302
@@ -106,5 +106,5 @@ def test_cookies_are_for_this_host_over_https_and_for_no_script(service: Service
 
 
 @pytest.mark.parametrize("header", ["Origin", "Referer"])
-def test_form_sent_from_another_site_is_refused(service: Service, header: str) -> None:
+def test_form_sent_from_another_site_is_rejected(service: Service, header: str) -> None:
     assert sign_in(service, **{header: "https://evil.example"}).status_code == 403

@@ -1,4 +1,4 @@
-"""What the service does by itself, and for whoever looks at it while something is missing."""
+"""Background work of the service, and its pages while something is unavailable."""
 
 import json
 import multiprocessing
@@ -14,14 +14,14 @@ from tests.support.servers import wait_until
 from tests.unit.test_counters import TIMES, WORKERS, count_together
 
 
-def test_service_counts_by_itself(service: Service) -> None:
+def test_service_flushes_usage_by_itself(service: Service) -> None:
     script = (
         "from inventory.models import StockCount;print(StockCount.objects.get().counted_at is not None)"
     )
     wait_until(lambda: service.manage("shell", "-v", "0", "-c", script).strip() == "True")
 
 
-def test_service_has_told_of_every_request_when_it_ends(tmp_path: Path) -> None:
+def test_service_has_flushed_every_request_when_it_exits(tmp_path: Path) -> None:
     with live_service(tmp_path, workers=1) as service:
         key = service.roomy_key("Acme")
         answers = service.send(key, 60, threads=4, path=f"/pets?limit=1&key={key}")
@@ -33,7 +33,7 @@ def test_service_has_told_of_every_request_when_it_ends(tmp_path: Path) -> None:
     assert not any(secret_of(key) in line for line in written)
 
 
-def test_pages_answer_while_the_database_is_away(tmp_path: Path) -> None:
+def test_pages_are_served_while_the_database_is_down(tmp_path: Path) -> None:
     service = stopped_service(tmp_path, "postgresql://nobody@127.0.0.1:1/nothing")
     service.start(1)
     try:
@@ -48,7 +48,7 @@ def test_pages_answer_while_the_database_is_away(tmp_path: Path) -> None:
         service.stop()
 
 
-def test_no_count_of_one_machine_is_lost_or_given_twice_in_several_processes(tmp_path: Path) -> None:
+def test_counters_of_one_machine_are_exact_across_processes(tmp_path: Path) -> None:
     fresh = multiprocessing.get_context("spawn")  # A fork of a process with threads may hang.
     reached = count_together(ProcessPoolExecutor(3, mp_context=fresh), tmp_path)
     assert reached == list(range(1, WORKERS * TIMES + 1))

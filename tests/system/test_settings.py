@@ -1,4 +1,4 @@
-"""A process whose variables are right starts, and one with a wrong one does not (D35)."""
+"""A process with valid variables starts, and one with an invalid variable does not (D35)."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ from tests.unit.test_settings import ENOUGH, READ_BY_SETTINGS
 
 
 def run(*command: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run Python with only these variables of the service; empty ones hide what .env may say."""
+    """Run Python with only these variables of the service; empty ones hide those of .env."""
     environment = os.environ | dict.fromkeys(READ_BY_SETTINGS, "") | ENOUGH | variables
     return subprocess.run(
         [sys.executable, *command], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
@@ -24,41 +24,41 @@ def run(*command: str, **variables: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     "command", [("migrate",), ("serve",), ("issue_key", "--account", "Acme"), ("help",)]
 )
-def test_wrong_value_stops_every_command(command: tuple[str, ...]) -> None:
+def test_invalid_value_stops_every_command(command: tuple[str, ...]) -> None:
     done = run("manage.py", *command, PORT="http")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "petstore: PORT must be a whole number from 1 to 65535, not 'http'.\n"
 
 
-def test_two_secrets_are_all_that_must_be_set() -> None:
+def test_only_two_secrets_are_required() -> None:
     assert run("manage.py", "check").returncode == 0
 
 
-def test_debug_needs_no_secret() -> None:
+def test_debug_requires_no_secret() -> None:
     done = run("manage.py", "check", DEBUG="1", SECRET_KEY="", API_KEY_PEPPERS="")
     assert done.returncode == 0, done.stderr
 
 
 def loaded(modules: str) -> list[str]:
-    """Return the names of all modules that are loaded with these, in a process without OpenTelemetry."""
+    """The names of all imported modules with these settings, in a process without OpenTelemetry."""
     missing = "import sys; sys.modules['opentelemetry'] = None; "
     done = run("-c", f"{missing}import {modules}; print(*sys.modules)")
     assert done.returncode == 0, done.stderr
     return done.stdout.split()
 
 
-def test_settings_load_neither_models_nor_pages_nor_logs() -> None:
-    """Every command reads them, and `serve` needs no more before it becomes the server."""
+def test_settings_import_neither_models_nor_pages_nor_logs() -> None:
+    """Every command reads them, and `serve` needs no more until it becomes the server."""
     at_start = loaded("petstore.settings, petstore.management.commands.serve")
     assert not {"django.db.models", "django.http", "prometheus_client"} & set(at_start)
 
 
-def test_service_loads_neither_opentelemetry_nor_drf_spectacular_at_its_start() -> None:
-    """Without a collector the one isn't needed; the other comes with the document, when it is asked for."""
+def test_service_imports_neither_opentelemetry_nor_drf_spectacular_at_startup() -> None:
+    """The one needs a collector; the other is imported with the first request for the document."""
     assert "drf_spectacular.plumbing" not in loaded("petstore.server.wsgi, petstore.urls")
 
 
-def test_worker_has_the_api_at_its_start_and_the_pages_for_people_with_the_first_of_them() -> None:
+def test_worker_imports_the_api_at_startup_and_the_pages_with_the_first_request_for_one() -> None:
     at_start = loaded("petstore.server.app")
     assert {"inventory.views", "petstore.health.views"} <= set(at_start)
     pages = {"petstore.urls", "petstore.site.docs", "unfold.admin", "accounts.admin", "inventory.admin"}
@@ -67,7 +67,7 @@ def test_worker_has_the_api_at_its_start_and_the_pages_for_people_with_the_first
 
 
 @NEEDS_POSTGRESQL
-def test_second_host_answers_when_the_first_does_not() -> None:
+def test_second_host_is_used_when_the_first_does_not_respond() -> None:
     server = conninfo_to_dict(os.environ["DATABASE_URL"])
     hosts = {"host": f"127.0.0.1,{server.get('host', '')}", "port": f"1,{server.get('port', '')}"}
     url = f"postgresql://?{urlencode(server | hosts)}"

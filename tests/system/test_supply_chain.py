@@ -1,4 +1,4 @@
-"""What the service is made of: pinned, and listed in an SBOM."""
+"""The service's packages are pinned, and listed in an SBOM."""
 
 import json
 import re
@@ -15,7 +15,7 @@ PIN = re.compile(
 
 
 def pins(file: str) -> dict[str, tuple[str, set[str]]]:
-    """Return version and hashes of each pinned package."""
+    """Version and hashes of each pinned package."""
     found = PIN.findall((ROOT / file).read_text())
     return {
         name: (version, set(re.findall(r"sha256:([0-9a-f]{64})", hashes)))

@@ -1,4 +1,4 @@
-"""However the service runs, every answer is the one on record, byte for byte."""
+"""Every serve mode returns the recorded responses, byte for byte."""
 
 from pathlib import Path
 
@@ -17,15 +17,15 @@ WAYS: dict[str, dict[str, str]] = {
     "no prepared statements": {"DATABASE_PREPARED_STATEMENTS": "false"},
 }
 if connection.vendor == "sqlite":
-    WAYS = {"threads": {}}  # There is no other way.
+    WAYS = {"threads": {}}  # The only serve mode.
 
 
-def test_the_record_has_every_kind_of_answer() -> None:
+def test_record_has_every_kind_of_response() -> None:
     statuses = {answer.status for answer in recorded()}
     assert statuses >= {200, 201, 204, 304, 400, 401, 403, 404, 405, 409, 413, 414, 415, 422, 429, 431}
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_every_answer_is_the_one_on_record(tmp_path: Path, way: str) -> None:
+def test_every_response_matches_the_record(tmp_path: Path, way: str) -> None:
     for answer, on_record in zip(answers(tmp_path, **WAYS[way]), recorded(), strict=True):
         assert answer == on_record, RENEW

@@ -1,8 +1,8 @@
-"""A light HTTP/1.1 client for loads: one thread, one epoll, no pipelining, and no retries.
+"""A light HTTP/1.1 client for loads: one thread, one epoll, no pipelining, no retries.
 
-Open loop: requests are due at a fixed rate whatever the service does, and each time counts from when the
-request was due (a slow service can't slow its own measurement down). Closed loop: so many are always under
-way. A request takes the connection that has been idle longest, or a new one.
+Open loop: requests are due at a fixed rate, independent of the service, and times count from the due time
+(a slow service can't slow its own measurement down). Closed loop: a fixed number of requests is always in
+progress. A request uses the connection that has been idle longest, or a new one.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from tests.system.load.record import Failure, Record
 
 READ = select.EPOLLIN | select.EPOLLRDHUP
 CHUNK = 256 * 1024
-NONE = 255  # The operation of a request that was never made.
+NONE = 255  # The operation of a request that was never created.
 
 
 class Request(NamedTuple):
-    """What is sent, and what its sender wants to know when the answer is there."""
+    """What is sent, and what its sender needs when the response arrives."""
 
     operation: int
     text: bytes
@@ -32,7 +32,7 @@ class Request(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What came back, if it is a whole answer."""
+    """A complete response."""
 
     status: int
     headers: bytes  # In lower case.
@@ -40,16 +40,16 @@ class Answer(NamedTuple):
 
 
 class Workload(Protocol):
-    """Who makes the requests and takes what became of them."""
+    """Creates the requests and receives their outcomes."""
 
     def request(self) -> Request:
-        """Return the next request."""
+        pass
 
     def answered(self, request: Request, status: int, body: bytes) -> None:
-        """Take an answer."""
+        pass
 
     def failed(self, request: Request) -> None:
-        """Take note that there is no answer: nobody knows what was done."""
+        """Record that there is no response: the outcome is unknown."""
 
 
 class Phase(NamedTuple):
@@ -57,17 +57,17 @@ class Phase(NamedTuple):
 
     seconds: float
     rate: float | None  # Requests a second; None: the closed loop.
-    connections: int  # At most.
+    connections: int  # The maximum.
 
 
 class NotHttpError(Exception):
-    """The bytes are no answer that this client understands."""
+    """The bytes are no response that this client supports."""
 
 
 def read_answer(received: bytes) -> Answer | None:
-    """Return the answer, or None while some of it is missing. Raises NotHttpError.
+    """The response, or None while it is incomplete. Raises NotHttpError.
 
-    Bodies need a Content-Length, which every answer of the service has.
+    Bodies need a Content-Length, which every response of the service has.
     """
     head, separator, body = received.partition(b"\r\n\r\n")
     if not separator:
@@ -84,7 +84,7 @@ def read_answer(received: bytes) -> Answer | None:
 
 
 class Connection:
-    """A connection, and the request that it carries."""
+    """A connection, and the request in progress on it."""
 
     __slots__ = ("connected", "due", "number", "received", "request", "socket")
 
@@ -93,21 +93,21 @@ class Connection:
         self.connected = False
         self.request: Request | None = None
         self.due = 0.0
-        self.number = 0  # Of its requests, so that an old deadline is known as such.
+        self.number = 0  # Counts its requests, to recognize old deadlines.
         self.received = b""
 
 
 class Client:
-    """Sends a workload to a port of this machine, and records what became of it."""
+    """Sends a workload to a port of this machine, and records the outcomes."""
 
     def __init__(self, port: int, workload: Workload, *, patience: float = 10) -> None:
-        """Take the seconds after which a request is given up."""
+        """Take the timeout of a request in seconds."""
         self.address = ("127.0.0.1", port)
         self.workload = workload
         self.patience = patience
         self.record = Record()
         self.began = 0.0
-        self.seconds = self.core_seconds = 0.0  # Of the whole load, and what the client took of a core.
+        self.seconds = self.core_seconds = 0.0  # Duration of the load, and the client's CPU time.
         self.ending = threading.Event()
         self.all: dict[int, Connection] = {}
         self.idle: deque[Connection] = deque()
@@ -115,7 +115,7 @@ class Client:
         self.busy = 0
 
     def run(self, phases: Iterable[Phase]) -> Record:
-        """Send until the phases, or `end()`, are over; wait for the last answers."""
+        """Send until the phases are over or `end()` is called; wait for the last responses."""
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         self.epoll = select.epoll()
@@ -134,15 +134,15 @@ class Client:
         return self.record
 
     def end(self) -> None:
-        """Offer no more; for another thread."""
+        """Stop sending; callable from another thread."""
         self.ending.set()
 
     def now(self) -> float:
-        """Return the seconds since the load began: the clock of its record."""
+        """Seconds since the load began: the record's clock."""
         return time.perf_counter() - self.began
 
     def offer(self, phase: Phase) -> None:
-        """Send what is due, and take the answers, until the phase is over."""
+        """Send the due requests, and read responses, until the phase is over."""
         start = time.perf_counter()
         if phase.rate is None:
             self.keep_busy(start + phase.seconds, phase.connections)
@@ -156,7 +156,7 @@ class Client:
             self.listen(start + offered / phase.rate - time.perf_counter())
 
     def keep_busy(self, end: float, connections: int) -> None:
-        """Have a request under way on every connection until then."""
+        """Keep a request in progress on every connection until then."""
         while (now := time.perf_counter()) < end and not self.ending.is_set():
             for _ in range(connections - self.busy):
                 self.send(now, connections)
@@ -176,7 +176,7 @@ class Client:
             self.write(connection)
 
     def free(self) -> Connection:
-        """Return a connection that is idle, or new."""
+        """An idle connection, or a new one."""
         while self.idle:
             connection = self.idle.popleft()
             if connection.socket.fileno() >= 0:  # The service may have closed it.
@@ -184,7 +184,7 @@ class Client:
         return self.connect()
 
     def connect(self) -> Connection:
-        """Begin a connection; epoll tells when it stands, or why not."""
+        """Start to connect; epoll reports the result."""
         made = socket.socket()
         made.setblocking(False)
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -194,7 +194,7 @@ class Client:
         return connection
 
     def write(self, connection: Connection) -> None:
-        """Send the request; so short a text always goes at once."""
+        """Send the request; so short a text is never blocked."""
         assert connection.request is not None
         try:
             connection.socket.send(connection.request.text)
@@ -202,9 +202,9 @@ class Client:
             self.fail(connection, Failure.LOST)
 
     def listen(self, seconds: float) -> None:
-        """Wait, at most so long, for what the connections have to say."""
+        """Wait for events of the connections, for at most this many seconds."""
         if seconds > 0:
-            select.select([self.epoll], [], [], seconds)  # Exact to microseconds; epoll alone, to 1 ms.
+            select.select([self.epoll], [], [], seconds)  # Resolution of microseconds; epoll's own is 1 ms.
         for number, event in self.epoll.poll(0):
             connection = self.all.get(number)
             if connection is None:
@@ -224,7 +224,7 @@ class Client:
             data = connection.socket.recv(CHUNK)
         except OSError:
             data = b""
-        if not data or connection.request is None:  # An idle connection ends, or says what nobody asked.
+        if not data or connection.request is None:  # An idle connection closes, or sends unexpected data.
             self.fail(connection, Failure.LOST)
             return
         connection.received += data
@@ -237,7 +237,7 @@ class Client:
             self.finish(connection, answer)
 
     def finish(self, connection: Connection, answer: Answer) -> None:
-        """Record an answer; keep the connection if the service does."""
+        """Record a response; keep the connection if the service does."""
         request = connection.request
         assert request is not None
         shed = answer.status == 503 and b"\r\nretry-after:" in answer.headers
@@ -251,7 +251,7 @@ class Client:
             self.idle.append(connection)
 
     def fail(self, connection: Connection, why: Failure) -> None:
-        """Close, and record the request that was under way, if there was one."""
+        """Close, and record the request in progress, if any."""
         self.close(connection)
         if connection.request is not None:
             self.busy -= 1
@@ -260,7 +260,7 @@ class Client:
             connection.request = None
 
     def give_up(self) -> None:
-        """End the requests that waited too long."""
+        """Fail the requests that have timed out."""
         now = time.perf_counter()
         while self.deadlines and self.deadlines[0][0] <= now:
             _, connection, number = self.deadlines.popleft()
@@ -268,7 +268,7 @@ class Client:
                 self.fail(connection, Failure.SILENT if connection.connected else Failure.UNREACHED)
 
     def close(self, connection: Connection) -> None:
-        """Close, and forget; closing takes it out of the epoll."""
+        """Close and remove; closing also removes it from the epoll."""
         if connection.socket.fileno() in self.all:
             del self.all[connection.socket.fileno()]
             connection.socket.close()

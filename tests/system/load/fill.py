@@ -2,7 +2,7 @@
 
     python -m tests.system.load.fill --pets 100000 --keys 1000 --keys-out FILE
 
-Pets have the ids 1 to N, three of five are available; there are 50 categories; the keys, one a line in
+Pets have the ids 1 to N, three of five are available; there are 50 categories; the keys, one per line in
 FILE, belong to as many accounts, with limits that no test reaches.
 """
 
@@ -15,7 +15,7 @@ import django
 
 CATEGORIES = 50
 STATUSES = ("available", "pending", "available", "sold", "available")
-NEVER_REACHED = 1_000_000_000  # Requests a minute, and a day.
+NEVER_REACHED = 1_000_000_000  # Requests per minute, and per day.
 
 
 def write_pets(file: Path, pets: int) -> None:

@@ -1,4 +1,4 @@
-"""What more pets cost: lists and single pets at each size, page 1 and a page far down.
+"""The cost of more pets: lists and single pets at each size, page 1 and a page far down.
 
     python -m tests.system.load.growth [--sizes 1000,100000,1000000,10000000] [--seconds 5] [--rounds 3]
 
@@ -36,14 +36,14 @@ PLANS = {
 
 
 def add_pets(url: str, pets: int) -> None:
-    """Add that many pets, and let the server know its new tables."""
+    """Add this many pets, and analyze the new tables."""
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(ADD, [pets])
         connection.execute("VACUUM ANALYZE")
 
 
 def show_plans(url: str, pets: int) -> None:
-    """Print how PostgreSQL finds the rows, and how many pages of 8 KB it touches."""
+    """Print PostgreSQL's plans, and the number of 8 KB pages that they touch."""
     with psycopg.connect(url) as connection:
         for name, sql in PLANS.items():
             middle = [pets // 2] if "%s" in sql else []
@@ -54,7 +54,7 @@ def show_plans(url: str, pets: int) -> None:
 
 
 def far_page(service: Service, pets: int) -> str:
-    """Return the path of the page in the middle of all pets."""
+    """The path of the page in the middle of all pets."""
     code = (
         "from petstore.api.pagination import page_url;"
         f"print(page_url('', '/v1/pets', (), {PAGE}, {pets // 2}))"

@@ -1,4 +1,4 @@
-"""How long the service takes for heads that are hostile to parsers, just within their bounds.
+"""How long the service takes for heads that are hostile to parsers, just within the limits.
 
     python -m tests.system.load.heads http://127.0.0.1:8000 [KEY]
 
@@ -15,7 +15,7 @@ import httpx
 from petstore.api.request_headers import MAX_CONTENT_TYPE_LENGTH, MAX_HEADER_LENGTH
 
 PATHS = ("/v1/pets", "/healthz", "/", "/admin/login/", "/static/petstore/site.css", "/metrics")
-FILL = {  # Repeated up to the bound, after and before what makes a parser begin.
+FILL = {  # Repeated up to the limit, after and before the text that makes a parser start.
     "Cookie": [('sessionid="', "\\", '"'), ('sessionid="', "\\123", '"'), ("", "a=b;", ""), ("", "=", "")],
     "Content-Type": [
         ('a/b;a="', ";", '"'),
@@ -48,7 +48,7 @@ def filled(name: str, before: str, part: str, after: str) -> str:
 
 
 def milliseconds(client: httpx.Client, path: str, headers: dict[str, str]) -> float:
-    """Return the time of the fastest of five."""
+    """The time of the fastest of five."""
     times = []
     for _ in range(5):
         start = time.perf_counter()

@@ -1,14 +1,14 @@
-"""Offers four times what the service can answer for a minute, and before and after it a fourth.
+"""Offers four times the capacity of the service for a minute, and a fourth of it before and after.
 
     python -m tests.system.load.overload [--seconds 60] [--rounds 3] [--proxy] [--serve-mode loop]
 
 PostgreSQL, Redis and `manage.py serve` with two workers are its own. The client has a core of its own, so
-that offering more takes nothing from the service; where there is only one, it says so. With `--proxy` the
-HAProxy that is deployed, without TLS, shares that core, as if it had a machine of its own. Clients that
-find no answer wait; at most so many do at once (--waiting), what comes then is counted as not sent.
+that a higher load takes nothing from the service; on a single core, it prints a note. With `--proxy` the
+deployed HAProxy, without TLS, shares that core, as if it had a machine of its own. Clients without a
+response wait; at most --waiting of them do at once, and requests beyond that count as not sent.
 
-The machine's own speed drifts by a fourth within minutes. So the peak throughput is measured on both sides
-of each overload, and the median of the rounds counts. Ends with 1 if a goal was missed.
+The machine's own speed drifts by a fourth within minutes. So the peak throughput is measured before and
+after each overload, and the median of the rounds counts. Exit status 1 if a goal was missed.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from tests.system.load.record import Record, finished_a_second, recovery_seconds
 from tests.system.load.rig import MOST, Rig, arguments, at_least, conclude, make_parser, report, rig
 from tests.system.operations import proxy
 
-NORMAL = 10  # Seconds before and after, at a usual load:
-USUAL = 0.25  # Of the peak. Requests that come one by one cost twice as much as those in a crowd.
-FIRST = 2  # Seconds in which the queue fills; throughput counts from then on.
+NORMAL = 10  # Seconds before and after, at the usual load:
+USUAL = 0.25  # Share of the peak. Sparse requests cost twice as much as dense ones.
+FIRST = 2  # Seconds in which the queue fills; throughput counts afterwards.
 KEPT = 0.9
 RECOVERED = 2.0  # Seconds.
-SLOW = 5  # Times the usual p99: slower is not recovered yet.
-SLOWEST = 0.5  # Seconds: nor is what is slower than this, however slow the usual load was.
+SLOW = 5  # Multiple of the usual p99 that counts as not yet recovered.
+SLOWEST = 0.5  # Seconds: the absolute limit of the same.
 
 
 def split_cores() -> set[int]:
-    """Leave all cores but one to what is started from now on; return the client's own, or nothing."""
+    """Leave all cores but one to processes started from now on; the client's own core, or nothing."""
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) < 2:
         print("There is one core: the client takes from the service what it needs to offer more.")
@@ -49,7 +49,7 @@ def split_cores() -> set[int]:
 
 @contextmanager
 def behind_proxy(served: Rig) -> Iterator[None]:
-    """Send clients to HAProxy, before the service as one instance; the other is not there."""
+    """Route clients through HAProxy to the service as one instance; the other is down."""
     port = free_port()
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -79,7 +79,7 @@ def print_phases(record: Record, seconds: float) -> None:
 
 
 class Round(NamedTuple):
-    """An overload, with the throughput of the closed loops just before and just after it."""
+    """An overload, with the throughput of the closed loops just before and after it."""
 
     earlier: list[float]
     record: Record
@@ -87,7 +87,7 @@ class Round(NamedTuple):
 
 
 def offer(served: Rig, options: argparse.Namespace, earlier: list[float]) -> Round:
-    """Offer a usual load, too much, and the usual again; then measure the peak anew."""
+    """Offer the usual load, the overload, and the usual load again; then measure the peak again."""
     usual, more = max(earlier) * USUAL, max(earlier) * options.times
     client = served.client(patience=options.patience)
     record = client.run(
@@ -103,11 +103,11 @@ def offer(served: Rig, options: argparse.Namespace, earlier: list[float]) -> Rou
 
 
 class Finding(NamedTuple):
-    """What a round says."""
+    """The results of a round."""
 
     kept: float  # Of the peak.
-    failed: float  # Seconds after the offer fell when the last request that failed was due.
-    settled: float  # Seconds after the offer fell until all was well for a second.
+    failed: float  # Seconds after the overload when the last failed request was due.
+    settled: float  # Seconds after the overload until all requests succeeded for a second.
     errors: int
     failed_before: int
 
@@ -115,7 +115,7 @@ class Finding(NamedTuple):
 def examine(done: Round, seconds: float) -> Finding:
     begin, end = NORMAL, NORMAL + seconds
     before = done.record.between(0, begin)
-    # By the number of connections that does best over both sides: either may have had the faster machine.
+    # By the best number of connections over both sides: either may have had the faster machine.
     peak = max(map(statistics.mean, zip(done.earlier, done.later, strict=True)))
     answered = finished_a_second(done.record, begin + FIRST, end)
     slow = min(max(SLOW * before.milliseconds(0.99)[0] / 1000, 0.1), SLOWEST)
@@ -141,7 +141,7 @@ def main(options: argparse.Namespace) -> None:
     with ExitStack() as stack:
         served = stack.enter_context(rig(options))
         if own:
-            os.sched_setaffinity(0, own)  # The service, running, keeps the others.
+            os.sched_setaffinity(0, own)  # The running service keeps the other cores.
         if options.proxy:
             stack.enter_context(behind_proxy(served))
         found = []

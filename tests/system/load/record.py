@@ -1,4 +1,4 @@
-"""What became of each request of a load, and what can be said of many."""
+"""The outcome of each request of a load, and statistics of many."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from enum import IntEnum
 from itertools import pairwise
 from typing import NamedTuple
 
-SHORT_SECONDS = 3  # So many seconds without a failure end a disturbance.
+SHORT_SECONDS = 3  # Seconds without a failure that end a disturbance.
 
 
 class Failure(IntEnum):
-    """What a request can end with instead of an HTTP status; the numbers are none."""
+    """An outcome other than an HTTP status; the numbers are none."""
 
     REFUSED = 1
     UNREACHED = 2
@@ -39,14 +39,14 @@ KINDS = {
 class Row(NamedTuple):
     """One request."""
 
-    due: float  # Seconds since the load began, when it was to be sent.
-    took: float  # Seconds from then to the end of the answer, or to the failure.
-    operation: int  # Its place in the list of operations.
+    due: float  # The due time, in seconds since the load began.
+    took: float  # Seconds from then to the end of the response, or to the failure.
+    operation: int  # Its index in the list of operations.
     outcome: int  # An HTTP status, or a Failure.
 
 
 class Record:
-    """All requests of a load, as columns: millions fit."""
+    """All requests of a load, as columns, since there are millions."""
 
     def __init__(self, rows: Iterable[Row] = ()) -> None:
         self.due = array("d")
@@ -69,11 +69,11 @@ class Record:
         self.outcome.append(outcome)
 
     def between(self, begin: float, end: float) -> Record:
-        """Return the requests that were due in these seconds, `end` not among them."""
+        """The requests that were due in these seconds, excluding `end`."""
         return Record(row for row in self if begin <= row.due < end)
 
     def of(self, operation: int) -> Record:
-        """Return the requests of an operation; those that were never sent are of none."""
+        """The requests of an operation; those that were never sent belong to none."""
         return Record(row for row in self if row.operation == operation)
 
     def good(self) -> int:
@@ -83,11 +83,11 @@ class Record:
         return Counter(kind(outcome) for outcome in self.outcome if not succeeded(outcome))
 
     def errors(self) -> int:
-        """Count the answers of 5xx that shed nothing: the service's own fault."""
+        """Count the 5xx responses that are not load shedding: the service's own failures."""
         return sum(500 <= outcome <= 599 for outcome in self.outcome)
 
     def milliseconds(self, *shares: float) -> tuple[float, ...]:
-        """Return the times, at these shares of one, of the requests that succeeded."""
+        """The percentiles, at these shares of one, of the successful requests' times."""
         times = sorted(
             took for took, outcome in zip(self.took, self.outcome, strict=True) if succeeded(outcome)
         )
@@ -103,23 +103,23 @@ def kind(outcome: int) -> str:
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:
-    """Return the smallest value that at least this share of the values don't exceed; NaN for none."""
+    """The smallest value that at least this share of the values do not exceed; NaN for none."""
     if not ordered:
         return float("nan")
     return ordered[max(0, -int(-share * len(ordered) // 1) - 1)]
 
 
 def finished_a_second(record: Record, begin: float, end: float) -> float:
-    """Return how many requests a second were answered well in these seconds, whenever they were due."""
+    """Successful responses per second in these seconds, independent of the due time."""
     done = sum(succeeded(row.outcome) and begin <= row.due + row.took < end for row in record)
     return done / (end - begin)
 
 
 def settled_seconds(record: Record, end: float, slow: float) -> float | None:
-    """Return how long after `end` the first second begins in which all succeeded within `slow` seconds.
+    """How long after `end` the first second starts in which all succeeded within `slow` seconds.
 
-    None if there is none. What still waits after an overload delays all that comes; once there was such a
-    second, nothing of it is left.
+    None if there is none. The backlog of an overload delays all later requests; after such a second, it is
+    gone.
     """
     due = [row.due for row in record if row.due >= end]
     bad = [row.due for row in record if row.due >= end and (row.took > slow or not succeeded(row.outcome))]
@@ -130,9 +130,9 @@ def settled_seconds(record: Record, end: float, slow: float) -> float | None:
 
 
 def recovery_seconds(record: Record, end: float) -> float | None:
-    """Return how long after `end` a request that was due failed.
+    """How long after `end` the last failed request was due.
 
-    None if the record has no quiet seconds after it: it says nothing of recovery then.
+    None if the record has no quiet seconds after it, and so shows no recovery.
     """
     bad = [row.due for row in record if row.due >= end and not succeeded(row.outcome)]
     last = max(bad, default=end)
@@ -141,9 +141,9 @@ def recovery_seconds(record: Record, end: float) -> float | None:
 
 
 def growth(values: Sequence[float]) -> float:
-    """Return what the last third holds more than the first, by their medians.
+    """How much larger the median of the last third is than that of the first.
 
-    What came and went isn't in it. NaN for fewer than three values.
+    Temporary growth is excluded. NaN for fewer than three values.
     """
     third = len(values) // 3
     if not third:

@@ -1,12 +1,12 @@
-"""How many requests the service answers, and what they cost it: see README.md beside this file.
+"""The throughput of the service, and the cost of its requests: see README.md beside this file.
 
     python -m tests.system.load.requests [--seconds 5] [--rounds 3] [--connections 16] [--pets 100000]
                                   [--set NAME=VALUE]
 
 Uses a database of its own on the PostgreSQL server of DATABASE_URL (or an SQLite file without one), a Redis
-of its own (unless --no-redis), and `manage.py serve` with two workers. Needs wrk. `--set` sets a variable
-of the environment: each, given any number of times, is a further service on the same database, measured in
-turn with the first.
+of its own (unless --no-redis), and `manage.py serve` with two workers. Needs wrk. `--set` sets an
+environment variable: each, given any number of times, adds another service on the same database, measured
+in turn with the first.
 """
 
 import argparse
@@ -30,23 +30,23 @@ TICK = os.sysconf("SC_CLK_TCK")
 
 
 class Round(NamedTuple):
-    """What one run of wrk found."""
+    """The results of one run of wrk."""
 
     per_second: float
     p50_ms: float
     p99_ms: float
-    cpu_us: float  # Of the service's processes, for each request.
+    cpu_us: float  # CPU time of the service's processes per request.
     bad: int
 
 
 def cpu_seconds(pids: list[int]) -> float:
-    """Return the time that processes have had a core, in and out of the kernel."""
+    """The CPU time of processes, user and system."""
     fields = [Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split() for pid in pids]
     return sum(int(one[11]) + int(one[12]) for one in fields) / TICK
 
 
 def memory_mib(pids: list[int]) -> float:
-    """Return the memory of processes; what they share counts once (PSS)."""
+    """The memory of processes; shared pages count once (PSS)."""
     rollups = [Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines() for pid in pids]
     return (
         sum(int(line.split()[1]) for rollup in rollups for line in rollup if line.startswith("Pss:")) / 1024
@@ -57,7 +57,7 @@ class Target(NamedTuple):
     """A service to measure."""
 
     service: Service
-    keys: Path  # One a line.
+    keys: Path  # One per line.
     pets: int
     far_page: str = ""  # The path of the operation `page`.
 
@@ -80,7 +80,7 @@ def run(target: Target, operation: str, seconds: int, connections: int) -> Round
 
 
 def fill(service: Service, keys: Path, *, pets: int, count: int) -> None:
-    """Migrate and fill the service's database; the file gets the keys, one a line."""
+    """Migrate and fill the service's database; the file gets the keys, one per line."""
     sizes = ("--pets", str(pets), "--keys", str(count), "--keys-out", str(keys))
     command = [python(), "-m", "tests.system.load.fill", *sizes]
     subprocess.run(command, cwd=ROOT, env=service.environment, check=True, stdout=subprocess.DEVNULL)

@@ -1,4 +1,4 @@
-"""A service under load: PostgreSQL and Redis of its own, a filled database, and what its processes hold."""
+"""A service under load: its own PostgreSQL and Redis, a filled database, and samples of its resources."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from tests.system.load.record import Record
 from tests.system.load.requests import fill, memory_mib
 from tests.system.load.shop import WRITES, Shop
 
-KEYS = 200  # Fewer in a shop of fewer pets.
+KEYS = 200  # Fewer in a shop with fewer pets.
 WORKERS = 2
 WARM = 2  # Seconds.
 HALVINGS = 3
 PACE_SECONDS = 30
-IN_TIME = 0.25  # Seconds, by the 99th percentile.
+IN_TIME = 0.25  # The 99th percentile that counts as in time, in seconds.
 BACKENDS = """SELECT count(*) FROM pg_stat_activity
               WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"""
-MOST = 1_000  # Connections that an offer below the capacity may need: a short stop makes some wait.
+MOST = 1_000  # Connections that a load below the capacity may need during a short pause.
 Number = TypeVar("Number", int, float)
 
 
@@ -43,7 +43,7 @@ class Rig:
 
     service: Service
     shop: Shop
-    port: int  # That clients are sent to: the service's own, or that of a proxy before it.
+    port: int  # The service's port, or that of a proxy in front of it.
 
     @property
     def database(self) -> str:
@@ -53,14 +53,14 @@ class Rig:
         return Client(self.port, self.shop, patience=patience)
 
     def capacity(self, options: argparse.Namespace) -> float:
-        """Return how many requests a second the service answers at most, once it is warm."""
+        """The maximum throughput of the warm service, in requests per second."""
         return max(self.throughputs(options))
 
     def sustained(self, options: argparse.Namespace) -> float:
-        """Return how many requests a second the service answers in time if they come at an even pace.
+        """The highest steady rate that the service serves in time, in requests per second.
 
-        That is less than in the closed loop, which never has more under way than it likes, and waits when
-        the machine is slow for a moment. Found by halving, to a sixteenth of what that reaches.
+        Lower than in the closed loop, which limits concurrency, and waits while the machine is slow for a
+        moment. Found by bisection, to a sixteenth of the capacity.
         """
         high = self.capacity(options)
         least = low = high / 2
@@ -71,20 +71,20 @@ class Rig:
         return low
 
     def keeps_up(self, rate: float) -> bool:
-        """Say whether the service answers requests at this rate, all of them and in time."""
+        """Whether the service serves requests at this rate, all of them and in time."""
         record = self.client().run([Phase(PACE_SECONDS, rate, MOST)])
         p99 = record.milliseconds(0.99)[0]
         print(f"{rate:,.0f} requests a second offered: p99 {p99:,.0f} ms, {report(record.kinds())} failed.")
         return not record.kinds() and p99 < 1000 * IN_TIME
 
     def throughputs(self, options: argparse.Namespace) -> list[float]:
-        """Return the requests a second that a warm service answers over each number of connections."""
+        """The throughput of a warm service by number of connections."""
         self.closed_loop(WARM, options.connections[0])
         seconds = options.capacity_seconds / len(options.connections)
         return [self.closed_loop(seconds, connections) for connections in options.connections]
 
     def closed_loop(self, seconds: float, connections: int) -> float:
-        """Return how many requests a second are answered over so many connections, always busy."""
+        """The throughput over this many connections that are always busy."""
         client = self.client()
         record = client.run([Phase(seconds, None, connections)])
         assert not record.kinds(), f"Failures in the closed loop: {record.kinds()}\n{tail(self.service)}"
@@ -121,14 +121,14 @@ def rig(options: argparse.Namespace, *, sqlite: Path | None = None) -> Iterator[
             with psycopg.connect(server.url, autocommit=True) as connection:
                 connection.execute("VACUUM ANALYZE")
                 connection.execute("CHECKPOINT")
-            os.sync()  # What filling wrote holds up no commit later.
+            os.sync()  # So that the writes of the fill delay no later commit.
         stack.callback(stop, service)
         service.start(WORKERS)
         yield Rig(service, Shop(keys, options.pets), int(port))
 
 
 def stop(service: Service) -> None:
-    """Stop the service, and what a kill may have left of it."""
+    """Stop the service, and its remaining processes after a kill."""
     if service.process is None:
         return
     pids = service.processes()
@@ -139,13 +139,13 @@ def stop(service: Service) -> None:
 
 
 def tail(service: Service) -> str:
-    """Return the last lines that the service wrote of what went wrong."""
+    """The last lines of the service's error output."""
     lines = (line for line in service.log().splitlines() if '"level":"info"' not in line)
     return "\n".join(list(lines)[-20:])
 
 
 class Sample(NamedTuple):
-    """What the service holds at a moment."""
+    """The service's resources at one time."""
 
     second: float
     mib: float
@@ -154,7 +154,7 @@ class Sample(NamedTuple):
 
 
 def sample(rig: Rig, second: float, clients: int) -> Sample:
-    """Look at the service's processes, and at PostgreSQL. Connections of clients are no files here."""
+    """Measure the service's processes and PostgreSQL. Client connections do not count as files."""
     pids = rig.service.processes()
     files = sum(len(os.listdir(f"/proc/{pid}/fd")) for pid in pids)  # noqa: PTH208  # Names only.
     with psycopg.connect(rig.database) as connection:
@@ -165,7 +165,7 @@ def sample(rig: Rig, second: float, clients: int) -> Sample:
 
 @contextmanager
 def loaded(client: Client, *phases: Phase) -> Iterator[Future[Record]]:
-    """Run a client beside what happens inside; then end it."""
+    """Run a client during the block, then stop it."""
     with ThreadPoolExecutor(1, thread_name_prefix="load") as pool:
         future = pool.submit(client.run, phases)
         try:
@@ -191,11 +191,11 @@ def make_parser(description: str | None) -> argparse.ArgumentParser:
 
 
 def at_least(least: Number, why: str) -> Callable[[str], Number]:
-    """Return what reads an option of that type, and refuses what is too little to see what is named."""
+    """A parser of an option of that type, which rejects values below the minimum."""
 
     def number(text: str) -> Number:
         given = type(least)(text)
-        if not given >= least:  # So is what is not a number.
+        if not given >= least:  # Rejects NaN, too.
             sentence = f"{given:g} is too little to see {why}. Give at least {least:g}."
             raise argparse.ArgumentTypeError(sentence)
         return given
@@ -204,7 +204,7 @@ def at_least(least: Number, why: str) -> Callable[[str], Number]:
 
 
 def arguments(parser: argparse.ArgumentParser) -> argparse.Namespace:
-    """Read the command line, and let SIGTERM end the load in order: what was started is stopped."""
+    """Parse the command line, and make SIGTERM stop the load in order, with its processes."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("Ended by SIGTERM."))
     return parser.parse_args()
 
@@ -216,12 +216,12 @@ def chosen(options: argparse.Namespace) -> dict[str, str]:
 
 
 def report(kinds: dict[str, int]) -> str:
-    """Return failures by kind, as text."""
+    """Failures by kind, as text."""
     return ", ".join(f"{count:,} {kind}" for kind, count in sorted(kinds.items())) or "none"
 
 
 def conclude(goals: dict[str, bool]) -> None:
-    """Print which goals were reached, and end with 1 if one was missed."""
+    """Print which goals were reached; exit status 1 if one was missed."""
     for goal, reached in goals.items():
         print(f"{'ok    ' if reached else 'MISSED'}  {goal}")
     sys.exit(0 if all(goals.values()) else 1)

@@ -1,7 +1,7 @@
-"""What a shop's clients ask for, mixed, and a journal of every write that the service acknowledged.
+"""A mix of a shop's requests, and a journal of every write that the service acknowledged.
 
-Made for a database that `load.fill` filled. Every request should succeed: a pet is ordered once, an
-order is cancelled once, by the account that placed it. So whatever is not 2xx is a failure.
+For a database that `load.fill` filled. Every request should succeed: a pet is ordered once, an order is
+cancelled once, by the account that placed it. So every response other than 2xx is a failure.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from tests.system.load.client import Request
 from tests.system.load.fill import CATEGORIES, STATUSES
 
 OPERATIONS = ("list", "list100", "get", "create", "place", "look", "cancel")
-WEIGHTS = (55, 5, 20, 8, 4, 4, 4)  # As many orders are cancelled as placed: the pets last.
+WEIGHTS = (55, 5, 20, 8, 4, 4, 4)  # As many orders are cancelled as placed, so that pets remain.
 LIST, LIST100, GET, CREATE, PLACE, LOOK, CANCEL = range(7)
 WRITES = {CREATE, PLACE, CANCEL}
-PREPARED = 10_000  # Reads are made beforehand, so that the client takes little of the machine.
+PREPARED = 10_000  # Reads are prepared, so that the client needs little CPU.
 
 
 class Placed(NamedTuple):
@@ -35,12 +35,12 @@ class Placed(NamedTuple):
 
 
 class Findings(NamedTuple):
-    """What the database says to the journal."""
+    """The differences between the database and the journal."""
 
     acknowledged: int
-    lost: set[str]  # A sentence for each acknowledged write that is not there.
+    lost: set[str]  # A message for each acknowledged write that is missing.
     doubled: set[str]
-    unacknowledged: int  # Pets that are there although the client had no answer, or another.
+    unacknowledged: int  # Pets that exist although the client got no response, or another one.
 
     def sentence(self) -> str:
         return (
@@ -54,11 +54,11 @@ class Shop:
 
     def __init__(self, keys: list[str], pets: int, seed: int = 1) -> None:
         """Take the keys and the number of pets that the database was filled with."""
-        self.run = secrets.token_hex(4)  # Tells its pets from another run's.
+        self.run = secrets.token_hex(4)  # Distinguishes its pets from another run's.
         self.dice = random.Random(seed)
         self.keys = keys
         self.heads = [f"Host: localhost\r\nAuthorization: Bearer {key}\r\n" for key in keys]
-        self.writers = range(len(keys) // 2, len(keys))  # The others only read: a replica may answer them.
+        self.writers = range(len(keys) // 2, len(keys))  # The others only read: a replica may serve them.
         self.pets = pets
         self.prepared = {which: self.prepare(which) for which in (LIST, LIST100, GET)}
         self.plan = self.dice.choices(range(len(OPERATIONS)), WEIGHTS, k=PREPARED)
@@ -66,12 +66,12 @@ class Shop:
         self.names = 0
         self.free = deque(pet for pet in range(1, pets + 1) if STATUSES[(pet - 1) % 5] == "available")
         self.placed: deque[Placed] = deque()
-        self.pets_made: dict[int, int] = {}  # The id of a pet, and the number in its name.
+        self.pets_made: dict[int, int] = {}  # The pet's id, and the number in its name.
         self.orders: dict[int, tuple[int, str]] = {}  # The pet, and the status that was acknowledged.
-        self.tries: Counter[int] = Counter()  # How often a pet was asked for.
+        self.tries: Counter[int] = Counter()  # How often a pet was requested.
 
     def prepare(self, which: int) -> list[bytes]:
-        """Return reads of one kind, of every key."""
+        """Reads of one kind, with every key."""
         return [
             f"GET {self.path(which)} HTTP/1.1\r\n{self.dice.choice(self.heads)}\r\n".encode()
             for _ in range(PREPARED)
@@ -94,7 +94,7 @@ class Shop:
         if operation == CANCEL and self.placed:
             return self.cancel()
         if operation not in self.prepared:
-            operation = LIST  # There is no order to look at yet, or no pet left.
+            operation = LIST  # There is no order to fetch yet, or no pet left.
         return Request(operation, self.prepared[operation][self.turn])
 
     def create(self) -> Request:
@@ -121,12 +121,12 @@ class Shop:
 
     def cancel(self) -> Request:
         one = self.placed.popleft()
-        self.orders[one.order] = (one.pet, "placed or cancelled")  # Until an answer says which.
+        self.orders[one.order] = (one.pet, "placed or cancelled")  # Until a response says which.
         text = f"DELETE /v1/store/orders/{one.order} HTTP/1.1\r\n{self.heads[one.key]}\r\n"
         return Request(CANCEL, text.encode(), one)
 
     def answered(self, request: Request, status: int, body: bytes) -> None:
-        """Note what the service acknowledged."""
+        """Record what the service acknowledged."""
         if request.operation == CREATE and status == 201:
             self.pets_made[json.loads(body)["id"]] = request.about[0]
         elif request.operation == PLACE and status == 201:
@@ -140,7 +140,7 @@ class Shop:
             self.free.append(pet)
 
     def failed(self, request: Request) -> None:
-        """Leave it open what was done: the pet or the order is not touched again."""
+        """Treat the outcome as unknown: the pet or order is not used again."""
 
     def check(self, database: str) -> Findings:
         """Compare the journal with the database."""
@@ -178,7 +178,7 @@ class Shop:
 
 
 def reader(database: str) -> Callable[[str], list[tuple[Any, ...]]]:
-    """Return a function that reads from the database of a DATABASE_URL."""
+    """A function that reads from the database of a DATABASE_URL."""
 
     def ask(query: str) -> list[tuple[Any, ...]]:
         if database.startswith("sqlite:///"):

@@ -1,10 +1,10 @@
-"""Serves a mixed load at 70 % of its capacity for ten minutes, and watches what the service holds.
+"""Serves a mixed load at 70 % of its capacity for ten minutes, and monitors the service's resources.
 
     python -m tests.system.load.soak [--minutes 10] [--serve-mode loop]
 
-PostgreSQL, Redis and `manage.py serve` with two workers are its own. The capacity is the rate that is still
-answered in time when requests come evenly. Ends with 1 if an answer was not 2xx, if an acknowledged write
-is not in the database, or if memory, files or connections grew after the first minute.
+PostgreSQL, Redis and `manage.py serve` with two workers are its own. The capacity is the highest steady
+rate that is served in time. Exit status 1 if a response was not 2xx, if an acknowledged write is missing
+from the database, or if memory, files or connections grew after the first minute.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from tests.system.load.rig import (
 )
 from tests.system.load.shop import OPERATIONS
 
-EVERY = 5  # Seconds between looks at the processes.
+EVERY = 5  # Seconds between samples of the processes.
 LEAST = 0.5  # Minutes: growth needs a few samples.
-CROWD = Phase(5, None, MOST)  # What so many at once take of the memory, they take from the beginning.
-CALM = 5  # Seconds after it, in which what waits is answered.
+CROWD = Phase(5, None, MOST)  # Allocates the memory of maximum concurrency at the start.
+CALM = 5  # Seconds after it in which the queue is served.
 BEFORE = CROWD.seconds + CALM
-WARM = 60  # Seconds in which a service may still grow.
+WARM = 60  # Seconds in which memory may still grow.
 MORE_MEMORY = 0.02
-MORE_FILES = 3  # Or connections: one that is lost each minute would be six.
+MORE_FILES = 3  # Or connections: a leak of one per minute would be six.
 
 
 def watch(rig: Rig, client: Client, load: Future[Record]) -> list[Sample]:
@@ -53,7 +53,7 @@ def watch(rig: Rig, client: Client, load: Future[Record]) -> list[Sample]:
 
 
 def settled(samples: list[Sample], seconds: float) -> list[Sample]:
-    """Return the samples after the first minute; of a short run, those of its second half."""
+    """The samples after the first minute; of a short run, those of its second half."""
     return [one for one in samples if min(WARM, seconds / 2) <= one.second < seconds]
 
 
@@ -66,7 +66,7 @@ def print_latencies(record: Record) -> None:
 
 
 def print_samples(samples: list[Sample], record: Record) -> None:
-    """Print what the service held, about once a minute, and how it answered until the next time."""
+    """Print the service's resources, about once a minute, and its responses until the next time."""
     print(f"{'second':>8}{'MiB':>9}{'files':>8}{'PostgreSQL':>12}{'p50 ms':>9}{'p99 ms':>9}{'most ms':>9}")
     shown = samples[:: max(1, len(samples) // 11)]
     for one, following in pairwise([*shown, samples[-1]]):

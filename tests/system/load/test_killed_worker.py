@@ -1,4 +1,4 @@
-"""A worker that is killed under load costs no write that was acknowledged."""
+"""Killing a worker under load loses no acknowledged write."""
 
 import argparse
 import math
@@ -13,12 +13,12 @@ from tests.support.servers import wait_until
 from tests.system.load.client import Phase
 from tests.system.load.rig import loaded, rig
 
-RECOVERED = 5.0  # Seconds until another worker has taken its place.
+RECOVERED = 5.0  # Seconds until another worker has replaced it.
 
 
 @pytest.mark.each_database
-def test_killed_worker_costs_no_acknowledged_write(tmp_path: Path) -> None:
-    """On the database that the tests run on, served in its usual way."""
+def test_killed_worker_loses_no_acknowledged_write(tmp_path: Path) -> None:
+    """On the database of the tests, in its default serve mode."""
     file = tmp_path / "load.sqlite3" if os.environ["DATABASE_URL"].startswith("sqlite") else None
     options = argparse.Namespace(set=[], serve_mode=None, pets=100)
     with rig(options, sqlite=file) as served:
