@@ -1,6 +1,4 @@
-"""Deployments that break the contract: a proxy in front of the running service, which modifies its
-responses.
-"""
+"""Deployments that break the contract: a proxy that modifies the running service's responses."""
 
 import http.client
 import json

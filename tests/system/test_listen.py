@@ -17,9 +17,7 @@ from tests.support.servers import START_SECONDS
 
 @contextmanager
 def program(*statuses: int) -> Iterator[tuple[str, "Queue[Any]"]]:
-    """Serve a URL that responds with these statuses in turn, then with 200; yield it, and the bodies it
-    got.
-    """
+    """Serve a URL that responds with these statuses in turn, then with 200; yield it, and its bodies."""
     sent: Queue[Any] = Queue()
     answers = iter(statuses)
 

@@ -1,6 +1,4 @@
-"""Rotation of SECRET_KEY and peppers while the service runs: without errors, and the old secrets can be
-removed.
-"""
+"""SECRET_KEY and peppers can be rotated while the service runs, and the old secrets removed."""
 
 import json
 import os

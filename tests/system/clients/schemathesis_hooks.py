@@ -1,5 +1,4 @@
-"""What the OpenAPI document can't express about valid data: the existing categories, pets, orders and
-cursors.
+"""Valid values that the OpenAPI document can't name: existing categories, pets, orders and cursors.
 
 Schemathesis loads this module. Each hook replaces a valid value by one that also exists; an invalid value
 is kept, so that no rejection is hidden.
@@ -77,9 +76,7 @@ def map_case(context: schemathesis.HookContext, case: Any) -> Any:
 
 @schemathesis.hook
 def before_call(context: schemathesis.HookContext, case: Any, kwargs: dict[str, Any]) -> None:
-    """Set the key of a stateful request once a link has filled in its body, for which map_case is too
-    early.
-    """
+    """Set the key of a stateful request after a link has filled in its body; map_case is too early."""
     if case.meta.phase.name == TestPhase.STATEFUL:
         name_request(case)
 
