@@ -63,7 +63,7 @@ def changed(folder: Path, changes: Changes) -> Path:
 def haproxy(
     folder: Path, a: int, b: int, port: int, changes: Changes | None = None
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Yield a running proxy without TLS, in front of two instances; it logs to `haproxy.log` in the folder."""
+    """Yield a running proxy without TLS in front of two instances; its log: `haproxy.log`."""
     found = program()
     assert found is not None, "HAProxy is not installed."
     environment = os.environ | {
