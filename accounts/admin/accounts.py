@@ -228,8 +228,8 @@ class AccountAdmin(PetstoreModelAdmin):
         def change_plan(account: Account, **given: Any) -> None:
             account.change_plan(PlanCode(given.pop("choice")), **given)
 
-        message = "{0} is now on {0.plan}: {0.limits.per_minute:,} requests a minute and "
-        message += "{0.limits.per_day:,} a day."
+        message = "{0} is now on {0.plan}: {0.limits.per_minute:,} requests per minute and "
+        message += "{0.limits.per_day:,} per day."
         choices = [(plan.value, f"Move to {plan.label}") for plan in PlanCode if plan != account.plan_id]
         if account.plan_id == PlanCode.ENTERPRISE:
             choices.append((PlanCode.ENTERPRISE.value, "Set these limits"))

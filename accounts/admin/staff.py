@@ -385,7 +385,7 @@ class StaffGroupAdmin(GroupAdmin, NoEscalationAdmin):  # type: ignore[misc]  # U
         is_own = not user.is_superuser and user.groups.filter(pk=row.pk).exists()
         return is_own or super().outranks(request, row)
 
-    @display
+    @display(description="purpose")
     def purpose(self, group: Group) -> str | None:
         return capfirst(ROLES.get(group.name))
 

@@ -172,7 +172,7 @@ def test_the_page_shows_plan_use_keys_bans_orders_and_refusals(
     page = staff.get(page_of(account))
     text = unescape(page.text)
     for shown in (
-        "1,000 requests a minute, 100,000 a day", "1,000 of 100,000", banned.public_id, "Banned until",
+        "1,000 requests per minute, 100,000 per day", "1,000 of 100,000", banned.public_id, "Banned until",
         WHY, f"Order {order.pk}: Rex 0", "Minute limit: GET /v1/pets", "?q=req-1",
     ):  # fmt: skip
         assert shown in text, shown
@@ -270,7 +270,7 @@ def test_the_form_changes_no_plan_and_a_mistake_nothing_that_the_page_says(
     sent = {"name": "Renamed", "plan": "free", "per_minute": "7", "per_day": "8"}
     page = staff.post(page_of(account), sent | {"name": ""})
     assert page.status_code == 200
-    assert "1,000 requests a minute, 100,000 a day" in page.text
+    assert "1,000 requests per minute, 100,000 per day" in page.text
     assert staff.post(page_of(account), sent).status_code == 302
     account.refresh_from_db()
     assert (account.name, account.plan_id, account.per_day) == ("Renamed", "business", None)
@@ -297,7 +297,7 @@ def test_who_may_see_accounts_or_keys_alone_sees_nothing_else(account: Account, 
     refuse(key)
     client = clerk_who_may("view_account")
     text = client.get(page_of(account)).text
-    assert "1,000 requests a minute" in text
+    assert "1,000 requests per minute" in text
     links = ["/admin/accounts/event/", *(page_of(account, verb) for verb in ("suspend", "change_plan"))]
     for hidden in (key.public_id, "Rex 0", "req-1", "Reached 80%", "Issue a key", 'name="_save"', *links):
         assert hidden not in text
@@ -355,7 +355,7 @@ def test_another_plan_holds_at_once_and_is_on_record_with_its_reason(
     assert api.get("/pets")["X-RateLimit-Limit"] == "1000"
     sent = {"reason": "They asked for less", "choice": "pro"}
     page = staff.post(page_of(account, "change_plan"), sent, follow=True)
-    assert "The plan of Acme Pets is Pro now, with 300 requests a minute and 10,000 a day." in page.text
+    assert "Acme Pets is now on Pro: 300 requests per minute and 10,000 per day." in page.text
     assert api.get("/pets")["X-RateLimit-Limit"] == "300"
     entry = AuditEntry.objects.about(account).get()
     assert (entry.action, entry.actor_id, entry.reason) == ("changed", boss.pk, "They asked for less")

@@ -216,7 +216,7 @@ def test_an_account_has_its_warnings_in_its_timeline_and_leads_to_all_events(
     number_all()
     page = staff.get(f"/admin/accounts/account/{account.pk}/change/")
     timeline = page.context["panels"]["timeline"]
-    expected = [f"Ends soon: key {key.name or key.public_id}", "Reached 80% of the day's requests"]
+    expected = [f"Expires soon: key {key.name or key.public_id}", "Reached 80% of the day's requests"]
     assert [entry.what for entry in timeline[:2]] == expected
     warned = Event.objects.get(account_id=account.pk, type=EventType.QUOTA_REACHED)
     assert f'href="{page_of(warned)}"' in page.text

@@ -124,18 +124,18 @@ def test_the_next_actions_come_first_with_links(staff: Client, busy: None) -> No
     ]
 
 
-def test_customers_without_a_successor_are_listed_however_many_keys_were_rotated(
+def test_keys_without_a_replacement_are_listed_however_many_keys_were_rotated(
     staff: Client, issue: Issue
 ) -> None:
     for number in range(6):
         customer = Account.objects.create(name=f"Rotates {number}", plan_id=PlanCode.FREE)
         issue(customer)[0].rotate(by=OPERATOR)
     page = staff.get("/admin/")
-    assert not [text for text, _, _ in steps(page) if "ends" in text]
+    assert not [text for text, _, _ in steps(page) if "expire" in text]
     assert "already replaced" in page.text
     late = Account.objects.create(name="Forgets", plan_id=PlanCode.FREE)
     issue(late, expires_at=timezone.now() + timedelta(days=6))
-    first, *others = staff.get("/admin/").context["cards"]["keys"].facts["ending"].keys
+    first, *others = staff.get("/admin/").context["cards"]["keys"].facts["expiring"].keys
     assert (first.account, first.replaced) == (late, False)
     assert all(key.replaced for key in others)
 

@@ -219,7 +219,7 @@ def test_second_click_imports_nothing(staff: Client) -> None:
 def test_newer_file_takes_the_place_of_the_older(staff: Client) -> None:
     older = token_in(upload(staff, GOOD))
     newer = token_in(upload(staff, b"name,category\nLuna,Cats\n"))
-    assert "no longer kept" in confirm(staff, older)
+    assert "no longer stored" in confirm(staff, older)
     assert "1 pet imported" in confirm(staff, newer)
     assert PetUpload.objects.count() == 0
 
@@ -228,7 +228,7 @@ def test_file_of_somebody_else_can_not_be_confirmed(staff: Client) -> None:
     token = token_in(upload(staff, GOOD))
     other = Client()
     other.force_login(User.objects.create(username="other", is_staff=True, is_superuser=True))
-    assert "no longer kept" in confirm(other, token)
+    assert "no longer stored" in confirm(other, token)
     assert Pet.objects.count() == 0
 
 
@@ -246,7 +246,7 @@ def test_file_waits_for_an_hour_and_is_then_forgotten(staff: Client, boss: User)
 
 @pytest.mark.parametrize("token", ["", "abc", "0" * 32, "x" * 100_000, "\u0661" * 32, "{" * 36])
 def test_any_token_gives_a_message(staff: Client, token: str) -> None:
-    assert "no longer kept" in confirm(staff, token)
+    assert "no longer stored" in confirm(staff, token)
 
 
 def test_category_that_goes_before_the_confirmation_stops_the_import(staff: Client) -> None:

@@ -422,7 +422,7 @@ def test_rotating_shows_the_new_text_and_gives_the_old_key_an_end_once(
     assert ApiKey.objects.count() == 2
 
 
-@pytest.mark.parametrize(("hours", "shown"), [("0", "has ended"), ("720", "works until")])
+@pytest.mark.parametrize(("hours", "shown"), [("0", "has expired"), ("720", "works until")])
 def test_the_old_key_works_as_long_as_was_chosen(
     staff: Client, key: ApiKey, api: Api, hours: str, shown: str
 ) -> None:

@@ -124,7 +124,7 @@ def test_pet_that_went_meanwhile_is_named(
 
     monkeypatch.setattr(Pet, "refresh_from_db", gone)
     page = act(staff, "mark_sold", pets["available"])
-    assert f"1 skipped, pet {pets['available'].pk}: they are no longer there." in page
+    assert f"1 skipped, pet {pets['available'].pk}: they no longer exist." in page
 
 
 def test_bulk_move_costs_few_queries_for_each_pet(staff: Client, category: Category) -> None:

@@ -153,7 +153,7 @@ def test_command_reads_standard_input(issue: Issue, monkeypatch: pytest.MonkeyPa
         ([], "Name a file or a directory"),
         (["/nowhere/at/all"], "can't be read"),
         (["x" * 300], "File name too long"),
-        (["-", "--revoke"], "Say why"),
+        (["-", "--revoke"], "--revoke needs a --reason"),
     ],
 )
 def test_command_refuses_with_a_sentence(db: None, arguments: list[str], sentence: str) -> None:
