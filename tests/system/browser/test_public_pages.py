@@ -111,7 +111,7 @@ def test_reference_shows_a_sample_beside_each_operation_before_it_is_tried(open_
 def test_home_page_of_a_demo_shows_the_answer_of_the_first_call(open_page: Open, shop: Service) -> None:
     key = str(shop.issue("Demo", "free", "--scopes", "pets:read")["key"])
     page = open_page("/")
-    shown = page.get_by_role("region", name="The answer")
+    shown = page.get_by_role("region", name="The response")
     expect(shown).to_contain_text("HTTP/1.1 401 Unauthorized")
     change(page, "/", DEMO_KEY, key)
     page.reload()

@@ -164,7 +164,7 @@ def test_postgresql_allows_the_connections_of_all_workers() -> None:
     workers = sum(int(services[name]["command"][-1]) for name in "ab")
     # As in docs/databases.md.
     each = 1 + 1 + settings.WRITE_CONNECTIONS + 2 * settings.THREADS + 1 + 3
-    assert f"| together | | {each} |" in (ROOT / "docs/databases.md").read_text()
+    assert f"| total | | {each} |" in (ROOT / "docs/databases.md").read_text()
     allowed = int(services["postgresql"]["command"][-1].removeprefix("max_connections="))
     assert allowed >= 1.5 * workers * each  # One of the two machines is replaced at a time.
 
