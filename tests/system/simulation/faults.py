@@ -1,4 +1,4 @@
-"""Faults that the engine once had, or might have: each taken back into it for the length of a test."""
+"""Faults that the engine once had or might have, each planted for a test."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.system.simulation.quota_models import Recorder
 
 
 class Patch(NamedTuple):
-    """What is put in the place of a part of the engine."""
+    """The replacement of an attribute of the engine."""
 
     owner: Any
     name: str
@@ -40,7 +40,7 @@ class Patch(NamedTuple):
 
 
 class Fault:
-    """What is wrong, and the kinds of scenario that find it."""
+    """Patches, and the kinds of scenario that find them."""
 
     def __init__(self, found_in: str, *patches: Patch) -> None:
         self.found_in = found_in.split()
@@ -48,27 +48,26 @@ class Fault:
 
 
 def nothing(*_: object) -> None:
-    """Do nothing."""
+    pass
 
 
-def enter_without_looking(self: Connection, waiter: Any, put: Any, *arguments: Any) -> None:
-    """Stand in the row, whether the connection is lost or not."""
+def enqueue_unchecked(self: Connection, receiver: Any, put: Any, *arguments: Any) -> None:
     put(*arguments)
-    self._queue.append((waiter, self._now))
+    self._queue.append((receiver, self._now))
 
 
 real_open = SharedRedisConnection._open
-real_enter = Connection._enqueue
-real_answer = Connection._resolve_next
+real_enqueue = Connection._enqueue
+real_resolve_next = Connection._resolve_next
 real_rows = PostgresqlConnection.rows
 real_forget = PostgresqlConnection.forget
 real_look = RedisQuotaStore.look
 real_read_reply = redis_store.read_reply
 
 
-async def open_with_row(self: SharedRedisConnection) -> RedisConnection:
+async def open_with_inherited_queue(self: SharedRedisConnection) -> RedisConnection:
     opened = await real_open(self)
-    opened._queue = self.__dict__.setdefault("row", opened._queue)
+    opened._queue = self.__dict__.setdefault("queue", opened._queue)
     return opened
 
 
@@ -80,12 +79,12 @@ def tick_by_the_clock(self: Connection) -> None:
         self._next_tick = self._loop.call_later(TICK, self._tick)
 
 
-def enter_by_the_clock(self: Connection, waiter: Any, put: Any, *arguments: Any) -> None:
+def enqueue_by_the_clock(self: Connection, receiver: Any, put: Any, *arguments: Any) -> None:
     self._now = round(self._loop.time() / TICK)
-    real_enter(self, waiter, put, *arguments)
+    real_enqueue(self, receiver, put, *arguments)
 
 
-async def within_by_the_clock(seconds: float, awaitable: Any) -> Any:
+async def with_timeout_by_the_clock(seconds: float, awaitable: Any) -> Any:
     return await asyncio.wait_for(awaitable, seconds)
 
 
@@ -100,26 +99,26 @@ def look_and_count(self: RedisQuotaStore, key: Any, *arguments: Any) -> Any:
     return real_look(self, key, *arguments)
 
 
-def first_that_is_open(self: ConnectionPool) -> PostgresqlConnection | None:
+def first_usable(self: ConnectionPool) -> PostgresqlConnection | None:
     return next((one for one in self._idle if one.is_usable), None)
 
 
-def deliver_before_the_sync(self: PostgresqlConnection) -> None:
+def deliver_before_sync(self: PostgresqlConnection) -> None:
     found, self._results = self._results, []
     for _ in range(self._sizes.popleft() if self._sizes else 0):
         self._resolve_next(found.pop(0))
 
 
-def answer_and_stay(self: Connection, reply: Any) -> None:
+def resolve_and_stay(self: Connection, reply: Any) -> None:
     if getattr(reply, "status", None) == pq.ExecStatus.FATAL_ERROR:
-        waiter, _ = self._queue[0]
-        if waiter is not None:
-            waiter.switch(reply)
+        receiver, _ = self._queue[0]
+        if receiver is not None:
+            receiver.switch(reply)
     else:
-        real_answer(self, reply)
+        real_resolve_next(self, reply)
 
 
-def rows_together(
+def rows_in_shared_batch(
     self: PostgresqlConnection, statement: Any, values: Any, *, isolated: bool = False
 ) -> Any:
     return real_rows(self, statement, values)
@@ -129,88 +128,86 @@ def forget_any(self: PostgresqlConnection, statement: Any, preparation: Any = No
     real_forget(self, statement)
 
 
-LATE_WAITER = Patch(Connection, "_enqueue", enter_without_looking)
-INHERITED_ROW = (LATE_WAITER, Patch(SharedRedisConnection, "_open", open_with_row))
-TOGETHER = Patch(PostgresqlConnection, "rows", rows_together)
-NO_RENEWAL = Patch(Scripts, "reconnect", nothing)
+ENQUEUE_WHEN_CLOSED = Patch(Connection, "_enqueue", enqueue_unchecked)
+INHERITED_QUEUE = (ENQUEUE_WHEN_CLOSED, Patch(SharedRedisConnection, "_open", open_with_inherited_queue))
+SHARED_BATCH = Patch(PostgresqlConnection, "rows", rows_in_shared_batch)
+NO_RECONNECT = Patch(Scripts, "reconnect", nothing)
 
 FAULTS: dict[str, Fault] = {
-    "who comes to a lost connection stands in its row": Fault("quota redis reads", LATE_WAITER),
-    "the next connection takes over the row of a lost one": Fault("quota redis", *INHERITED_ROW),
-    "a lost connection does not tell those who wait": Fault(
+    "a request to a closed connection joins its queue": Fault("quota redis reads", ENQUEUE_WHEN_CLOSED),
+    "a new connection inherits the queue of a closed one": Fault("quota redis", *INHERITED_QUEUE),
+    "a closed connection does not fail its pending requests": Fault(
         "redis reads", Patch(Connection, "_shut_down", lambda self, _: self._disconnect())
     ),
-    "an answer is late by the clock, whatever the process did meanwhile": Fault(
+    "a reply times out by the clock although the process was stopped": Fault(
         "quota redis reads",
         Patch(Connection, "_tick", tick_by_the_clock),
-        Patch(Connection, "_enqueue", enter_by_the_clock),
+        Patch(Connection, "_enqueue", enqueue_by_the_clock),
     ),
-    "the last tick blames the server before the loop has read what came": Fault(
+    "the last tick blames the server before the loop has read its input": Fault(
         "redis", Patch(connection, "timeout_in_ticks", lambda seconds: ceil(seconds / TICK))
     ),
-    "a connection is late by the clock": Fault(
-        "redis", Patch(shared_connection, "with_timeout", within_by_the_clock)
+    "connecting times out by the clock": Fault(
+        "redis", Patch(shared_connection, "with_timeout", with_timeout_by_the_clock)
     ),
-    "nobody's patience ends": Fault("redis", Patch(connection, "timeout_in_ticks", lambda _: 10**9)),
-    "a connection that is closed forgets its socket": Fault(
-        "redis", Patch(RedisConnection, "_disconnect", nothing)
-    ),
-    "facts that end between two steps of a request pass for a failure of Redis": Fault(
+    "no request times out": Fault("redis", Patch(connection, "timeout_in_ticks", lambda _: 10**9)),
+    "a closed connection leaks its socket": Fault("redis", Patch(RedisConnection, "_disconnect", nothing)),
+    "a key record that expires between two steps of a request passes for a failure of Redis": Fault(
         "quota",
         Patch(redis_store, "ROUNDS", 2),
         Patch(redis_store, "RedisUndecidedError", RedisUnavailableError),
     ),
-    "the connection to a server that has become a replica is kept": Fault(
+    "the connection to a server that became a replica stays open": Fault(
         "quota",
         Patch(redis_scripts, "NOT_THE_PRIMARY", ()),
-        NO_RENEWAL,
+        NO_RECONNECT,
     ),
-    "a server that became a replica while Redis was left is used again at first": Fault("", NO_RENEWAL),
-    "a reply that is for another is taken": Fault(
+    "a server that became a replica during the fallback is used again at first": Fault("", NO_RECONNECT),
+    "a reply to another request is accepted": Fault(
         "quota",
-        *INHERITED_ROW,
+        *INHERITED_QUEUE,
         Patch(RedisQuotaStore, "_own", lambda self, public_id, reply: reply[1:]),
     ),
-    "what Redis refuses is admitted": Fault("quota", Patch(redis_store, "read_reply", admit_anything)),
-    "a request reaches a threshold before that is on record": Fault(
+    "a rejected request is admitted": Fault("quota", Patch(redis_store, "read_reply", admit_anything)),
+    "a request reaches a threshold before the warning is recorded": Fault(
         "quota", Patch(Recorder, "warn_first", lambda *_: False)
     ),
-    "a ban begins before it is on record": Fault("quota", Patch(Recorder, "ban", nothing)),
-    "a look at the account counts as a request": Fault(
+    "a ban starts before it is recorded": Fault("quota", Patch(Recorder, "ban", nothing)),
+    "reading the account counts as a request": Fault(
         "quota", Patch(RedisQuotaStore, "look", look_and_count)
     ),
-    "Redis is never asked again": Fault("quota", Patch(FallbackQuotaStore, "_return", nothing)),
-    "a commit is acknowledged before the server has said so": Fault(
+    "Redis is never used again": Fault("quota", Patch(FallbackQuotaStore, "_return", nothing)),
+    "a commit is acknowledged before the server confirms it": Fault(
         "writes", Patch(Transaction, "commit", lambda self: self.send(COMMIT))
     ),
-    "what the server answered to COMMIT is not read": Fault(
+    "the reply to COMMIT is not checked": Fault(
         "writes", Patch(Transaction, "commit", lambda self: self._run(COMMIT))
     ),
-    "a transaction that failed is left open, and its connection lent again": Fault(
+    "a failed transaction stays open and its connection is lent again": Fault(
         "writes",
         Patch(Transaction, "roll_back", nothing),
         Patch(PostgresqlConnection, "is_idle", True),
     ),
-    "a write whose answer was lost is sent again": Fault(
+    "a write whose reply was lost is retried": Fault(
         "writes", Patch(connection_pool, "NotExecutedError", ConnectionFailedError)
     ),
-    "a connection is lent while somebody has it": Fault(
-        "writes", Patch(ConnectionPool, "_next_idle", first_that_is_open)
+    "a connection is lent twice at a time": Fault(
+        "writes", Patch(ConnectionPool, "_next_idle", first_usable)
     ),
-    "a write is called done before the Sync that commits it": Fault(
-        "writes", Patch(PostgresqlConnection, "_deliver_batch", deliver_before_the_sync)
+    "a write succeeds before the Sync that commits it": Fault(
+        "writes", Patch(PostgresqlConnection, "_deliver_batch", deliver_before_sync)
     ),
-    "who hears of a failure leaves a place in the row": Fault(
-        "reads", Patch(Connection, "_resolve_next", answer_and_stay)
+    "a failed request leaves its place in the queue": Fault(
+        "reads", Patch(Connection, "_resolve_next", resolve_and_stay)
     ),
-    "a statement is prepared again though another request has done so": Fault(
+    "a statement is prepared again although another request has done so": Fault(
         "",
         Patch(PostgresqlConnection, "forget", forget_any),
-        TOGETHER,
+        SHARED_BATCH,
         Patch(pg_connection, "DUPLICATE_STATEMENT", b""),
     ),
-    "what another's failure took along is asked again in a batch with others": Fault("reads", TOGETHER),
-    "a connection that comes after its time is left open": Fault(
+    "a statement aborted by another's failure is retried in a shared batch": Fault("reads", SHARED_BATCH),
+    "a connection that opens after its timeout stays open": Fault(
         "writes", Patch(opening, "close_unclaimed", nothing)
     ),
 }
@@ -218,7 +215,7 @@ FAULTS: dict[str, Fault] = {
 
 @contextmanager
 def planted(fault: str) -> Iterator[None]:
-    """Have the engine do wrong what this says."""
+    """Plant a fault into the engine."""
     with ExitStack() as stack:
         for patch in FAULTS[fault].patches:
             stack.enter_context(mock.patch.object(*patch))

@@ -1,4 +1,4 @@
-"""The kinds of scenario, and which one a seed is."""
+"""The kinds of scenario, and the choice by seed."""
 
 from tests.system.simulation.pipes import RedisScenario
 from tests.system.simulation.quota import QuotaScenario
@@ -13,9 +13,9 @@ KINDS: dict[str, type[Scenario]] = {
 }
 
 
-# How often each comes: what takes longer comes less often.
-TURN = ("redis", "reads", "writes", "redis", "quota", "reads", "redis")
+# Slow kinds are less frequent.
+ROTATION = ("redis", "reads", "writes", "redis", "quota", "reads", "redis")
 
 
 def scenario(seed: int, kind: str | None = None) -> Scenario:
-    return KINDS[kind or TURN[seed % len(TURN)]](seed)
+    return KINDS[kind or ROTATION[seed % len(ROTATION)]](seed)

@@ -1,4 +1,4 @@
-"""libpq's side of a connection to the simulated PostgreSQL, and psycopg's and Django's around it."""
+"""Simulated connections of libpq, psycopg and Django to the simulated PostgreSQL."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ACTIVE, UNKNOWN = pq.TransactionStatus.ACTIVE, pq.TransactionStatus.UNKNOWN
 
 
 class Pgconn:
-    """libpq's connection in pipeline mode: fe-exec.c's states, as far as one can see them from outside."""
+    """libpq's connection in pipeline mode, with the observable states of fe-exec.c."""
 
     def __init__(self, socket: Socket) -> None:
         self._socket = socket
@@ -32,7 +32,7 @@ class Pgconn:
         self.status: Any = pq.ConnStatus.OK
         self._is_finished = False
         self._unsent: list[Any] = []
-        self._expected: deque[str] = deque()  # What was asked for; the first is under way.
+        self._expected: deque[str] = deque()  # Pending messages; the first is in progress.
         self._arrived: deque[Result] = deque()
         self._state = "idle"
         self._transaction: Any = IDLE
@@ -59,7 +59,7 @@ class Pgconn:
         self._put("sync")
 
     def flush(self) -> int:
-        """Send; sometimes only a part."""
+        """Send, sometimes only a part."""
         self._look()
         parts, self._unsent = self._unsent, []
         if len(parts) > 1 and self._world.maybe(self._socket.network.splits):
@@ -149,7 +149,7 @@ class Wrapper:
 
 
 def connect_in(loop: Loop, server: SimulatedPostgresql, *, prepares: bool) -> Callable[[str], Wrapper]:
-    """Return what connects in a thread: it blocks there, in virtual time."""
+    """Make a function that connects in a thread, where it blocks in virtual time."""
 
     def connect(alias: str) -> Wrapper:
         generation = server.monitored.generation if server.monitored is not None else 0

@@ -1,8 +1,8 @@
-"""An event loop with virtual time. It orders what is ready as a real loop might.
+"""An event loop in virtual time, which orders ready callbacks as a real loop might.
 
 Two real ones are modelled: asyncio's own, where I/O and timers join the queue of what is ready, and libuv's
 (which uvloop builds on), where timers run first, then the queue, then I/O. The queue itself is FIFO in
-both. Threads are greenlets that run between the turns.
+both. Threads are greenlets that run between iterations.
 """
 
 from __future__ import annotations
@@ -21,36 +21,36 @@ from tests.system.simulation.network import Network, Socket
 from tests.system.simulation.transport import Handle, Transport, set_unless_done
 from tests.system.simulation.world import ViolationError, World
 
-MOST_TURNS = 20_000
-STALL = 0.005  # Seconds: a shorter turn is no stall.
+MAX_ITERATIONS = 20_000
+STALL = 0.005  # Seconds: the shortest stall.
 
 
 class Thread(greenlet):
-    """A thread of the process: it waits in virtual time, and never runs inside a turn of the loop."""
+    """A thread of the process, which waits in virtual time and runs between iterations."""
 
 
 class Loop:
-    """Runs one seed's process."""
+    """The event loop of one seed's process."""
 
     def __init__(self, world: World, network: Network) -> None:
         self.world = world
         self.network = network
         self.adversary: Callable[[], object] = lambda: None
-        self.turn_seconds = 0.0  # What a turn takes at most.
+        self.iteration_seconds = 0.0  # The longest iteration.
         self.is_libuv = world.maybe(0.5)
         self.io_first = world.maybe(0.5)
-        self.holds_back = 0.0  # How likely what can be read is found only in the next turn.
-        self.stalls = 0.0  # How likely the process stands still in a turn.
+        self.holds_back = 0.0  # The probability that input is noticed an iteration later.
+        self.stalls = 0.0  # The probability of a stall in an iteration.
         self.longest_stall = 1.0
         self.hub = getcurrent()
-        self.threads: list[greenlet] = []  # Those that can go on.
+        self.threads: list[greenlet] = []  # Those that can continue.
         self.alive_threads = 0
         self._ready: deque[Handle] = deque()
         self._timers: list[tuple[float, int, Handle]] = []
         self._numbers = count()
         self._watched: dict[int, Socket] = {}
 
-    # --- What asyncio asks of a loop -------------------------------------------------------------
+    # --- The interface for asyncio ---------------------------------------------------------------
 
     def time(self) -> float:
         return self.world.now
@@ -113,7 +113,7 @@ class Loop:
         return True
 
     def _must_be_the_loop(self) -> None:
-        """Refuse a request: uvloop would crash, see petstore/event_loop/connection.py."""
+        """Reject requests: uvloop would crash, see petstore/event_loop/connection.py."""
         if getcurrent() is not self.hub:
             self.world.violate("A request changes what the loop watches.")
 
@@ -174,12 +174,12 @@ class Loop:
     # --- Running ---------------------------------------------------------------------------------
 
     def run_until(self, is_done: Callable[[], bool], seconds: float) -> None:
-        """Run until something holds, or nothing more can happen, or for so many seconds, stalls apart."""
+        """Run until a condition holds, nothing is scheduled, or the seconds without stalls are over."""
         deadline = self.world.now - self.world.stalled + seconds
         asyncio._set_running_loop(cast(Any, self))
         try:
-            for _ in range(MOST_TURNS):
-                if is_done() or self.world.now - self.world.stalled > deadline or not self._turn():
+            for _ in range(MAX_ITERATIONS):
+                if is_done() or self.world.now - self.world.stalled > deadline or not self._iterate():
                     return
         finally:
             asyncio._set_running_loop(None)
@@ -189,13 +189,13 @@ class Loop:
     def live_timers(self) -> list[Handle]:
         return [handle for _, _, handle in self._timers if not handle.is_cancelled]
 
-    def _turn(self) -> bool:
+    def _iterate(self) -> bool:
         world = self.world
         timers = self._timers
         while timers and timers[0][2].is_cancelled:
             heapq.heappop(timers)
         if self._ready or self.threads or self._can_do():
-            world.advance(world.now + self.turn_seconds * world.chance.random())
+            world.advance(world.now + self.iteration_seconds * world.chance.random())
         else:
             when = min(timers[0][0] if timers else float("inf"), world.next_at)
             if when == float("inf"):
@@ -279,6 +279,6 @@ class Loop:
 
 
 def call_if_watched(socket: Socket, event: str, callback: Callable[[], object]) -> None:
-    """Call who watches a socket, unless it stopped watching in this turn."""
+    """Call back unless the callback was removed in this iteration."""
     if getattr(socket, event) is callback:
         callback()

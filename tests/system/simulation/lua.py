@@ -1,4 +1,4 @@
-"""Redis's Lua, run on hashes: the real scripts of the quota, on a simulated server."""
+"""Lua for the simulated Redis, which runs the real quota scripts."""
 
 import hashlib
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ class ScriptError(Exception):
 
 
 class Lua:
-    """One interpreter for all seeds. A script is compiled once."""
+    """One interpreter for all seeds, which caches compiled scripts."""
 
     def __init__(self) -> None:
         self._runtime = LuaRuntime(encoding=None)
@@ -29,7 +29,7 @@ class Lua:
         return hashlib.sha1(source).hexdigest().encode()
 
     def run(self, source: bytes, names: Sequence[bytes], arguments: Sequence[bytes], call: Call) -> Any:
-        """Return a script's reply. Raises ScriptError."""
+        """Run a script. Raises ScriptError."""
         script = self._compiled.get(source)
         if script is None:
             script = self._compiled[source] = self._runtime.compile(source)
@@ -45,7 +45,7 @@ class Lua:
         return False if reply is None else reply
 
     def _converted(self, value: Any) -> Any:
-        """Return a reply as Redis converts it: numbers lose their fraction, and nil ends a list."""
+        """Convert like Redis: numbers lose their fraction, and nil ends a list."""
         if type(value) is self._table_type:
             return [self._converted(value[index]) for index in range(1, len(value) + 1)]
         if isinstance(value, bool):
@@ -54,7 +54,7 @@ class Lua:
 
 
 def as_bytes(value: Any) -> bytes:
-    """Return a number as Redis passes it from Lua to a command."""
+    """Format a number like Redis for a command called from Lua."""
     if isinstance(value, bytes):
         return value
     return b"%d" % value if isinstance(value, int) else b"%.17g" % value

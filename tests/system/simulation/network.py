@@ -1,4 +1,4 @@
-"""A simulated network: what one side sends arrives at the other in order, later, in parts, or never."""
+"""A simulated network that delivers in order, but late, in parts, or never."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ class Session(Protocol):
     """A server's side of one connection."""
 
     def received(self, parts: list[Any]) -> None:
-        """Take what has arrived."""
+        """Receive data."""
 
     def lost(self) -> None:
-        """Hear that the client has closed the connection, or that it was cut."""
+        """Called when the connection was closed by the client or broken."""
 
 
 class Socket:
-    """The client's end of a connection. What travels are parts: bytes, or messages."""
+    """The client's end of a connection, which carries bytes or messages."""
 
     def __init__(self, network: Network) -> None:
         self.network = network
         self.world = network.world
         self.number = next(network.numbers)
         self.session: Session | None = None
-        self.inbox: list[Any] = []  # What the process may read.
+        self.inbox: list[Any] = []  # Unread input.
         self.ended: str | None = None  # EOF or RESET, once that has arrived.
         self.is_closed = False  # By the process.
         self.is_cut = False  # By the server or the network.
@@ -39,7 +39,7 @@ class Socket:
         self._last_there = self._last_here = 0.0
 
     def send(self, parts: list[Any]) -> None:
-        """Send; what the other side has closed swallows it."""
+        """Send. A closed connection drops the data."""
         if self.session is not None and not self.is_closed:
             when = self._when(self._last_there)
             self._last_there = when
@@ -57,7 +57,7 @@ class Socket:
         self.world.at(when, self._arrive_here, parts)
 
     def end(self, how: str) -> None:
-        """Have the server, or who stands between, close the connection: the client hears of it later."""
+        """Close the connection from the server's side or the network; the client notices later."""
         if not self.is_cut:
             self.is_cut = True
             when = self._when(self._last_here) if how == EOF else self.world.now
@@ -75,7 +75,7 @@ class Socket:
             self.world.at(self._when(self._last_there), self._arrive_close)
 
     def take(self) -> list[Any]:
-        """Return what has arrived; sometimes only a part of it."""
+        """Read the input, sometimes only a part of it."""
         parts, self.inbox = self.inbox, []
         if len(parts) > 1 and self.world.maybe(self.network.splits):
             middle = self.world.chance.randrange(1, len(parts))
@@ -85,7 +85,7 @@ class Socket:
         return parts
 
     def thaw(self) -> None:
-        """Cut it, if nothing is delivered: what would come late is lost."""
+        """Reset a frozen connection, which loses its late data."""
         if self.frozen_until > self.world.now:
             self.frozen_until = 0.0
             self.end(RESET)
@@ -118,27 +118,27 @@ class Socket:
 
 
 class Listener(Protocol):
-    """Whoever stands behind an address."""
+    """The server at an address."""
 
     def accept(self, socket: Socket) -> Session:
-        """Take a connection."""
+        """Accept a connection."""
 
 
 class Network:
-    """The addresses, and the connections to them."""
+    """Addresses and their connections."""
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.numbers = count(1)
-        self.open: dict[int, Socket] = {}  # Those that the process has open.
-        self.signalled: dict[int, Socket] = {}  # Those of them that can be read.
+        self.open: dict[int, Socket] = {}  # Open sockets of the process.
+        self.signalled: dict[int, Socket] = {}  # The readable ones.
         self.listeners: dict[str, Listener] = {}
-        self.refuses: set[str] = set()  # Addresses where nobody listens.
-        self.swallows: set[str] = set()  # Addresses that answer nothing.
-        self.closes_at_accept = 0.0  # How likely.
+        self.refuses: set[str] = set()  # Addresses without a listener.
+        self.swallows: set[str] = set()  # Unresponsive addresses.
+        self.closes_at_accept = 0.0  # Probability.
         self.closes_within = 0.004  # Seconds.
-        self.splits = 0.0  # How likely what arrives comes in two parts.
-        self.delays = 0.0  # How likely a packet is late.
+        self.splits = 0.0  # The probability that data arrives in two parts.
+        self.delays = 0.0  # The probability that a packet is late.
         self.latest = 0.3  # Seconds.
         self.usual = 0.0005  # Seconds.
 
@@ -149,7 +149,7 @@ class Network:
         return self.usual * chance.random()
 
     def connect(self, address: str, connected: Callable[[Socket | None], object]) -> Socket:
-        """Begin to connect; `connected` gets the socket, or None where nobody listens; or never hears."""
+        """Connect. `connected` gets the socket, None if that is refused, or is never called."""
         socket = Socket(self)
         self.open[socket.number] = socket
         self.world.after(self.latency(), self._arrive, address, socket, connected)

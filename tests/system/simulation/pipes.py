@@ -15,7 +15,7 @@ LIMIT = 0.5  # Seconds.
 
 
 class RedisScenario(Scenario):
-    """Each asks Redis to echo a text of its own."""
+    """Each request has Redis echo a text of its own."""
 
     def prepare(self) -> None:
         self.redis = SimulatedRedis(self.world, self.network)
@@ -28,7 +28,7 @@ class RedisScenario(Scenario):
             self.redis.too_many = self.chance.choice((0.0, 0.0, 0.5))
 
     def make_pipe(self, url: str) -> SharedRedisConnection:
-        """Return what is tested."""
+        """Make the connection to test."""
         return SharedRedisConnection(url, LIMIT)
 
     def requests(self) -> list[Request]:

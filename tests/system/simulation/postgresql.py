@@ -28,7 +28,7 @@ IDLE, IN_TRANSACTION, IN_ERROR = (
 
 
 class Result:
-    """A result as libpq has it."""
+    """A result like libpq's."""
 
     def __init__(
         self, status: Any, rows: Any = (), code: str = "", tag: bytes = b"", function: bytes = b""
@@ -54,7 +54,7 @@ class Result:
 
 
 class Database:
-    """What is committed. It survives the servers, as what is replicated in step does."""
+    """Committed data, which survives failovers as with synchronous replication."""
 
     def __init__(self) -> None:
         self.committed: Counter[Any] = Counter()
@@ -72,12 +72,12 @@ class PgSession:
         self.status: Any = IDLE
         self.is_implicit = True
         self.staged: list[Any] = []
-        self.is_doomed = False  # What is staged can't be committed.
-        self._skips = False  # To the next Sync.
+        self.is_doomed = False  # The transaction has failed.
+        self._skips = False  # Until the next Sync.
         server.sessions[socket.number] = self
 
     def received(self, parts: list[Any]) -> None:
-        """Run what has arrived."""
+        """Run the messages that have arrived."""
         for part in parts:
             result = self._one(*part)
             if result is not None:
@@ -85,7 +85,7 @@ class PgSession:
                 self.socket.answer(result, self.server.takes())
 
     def lost(self) -> None:
-        """Roll back what is open, and end."""
+        """Roll back and end."""
         self.staged.clear()
         self.server.sessions.pop(self.socket.number, None)
 
@@ -114,7 +114,7 @@ class PgSession:
         return [*found, ready]
 
     def _commit(self) -> bool:
-        """Commit what is staged; tell whether that went well."""
+        """Commit, and return whether that succeeded."""
         is_well = not self.is_doomed
         if is_well:
             self.server.database.committed.update(self.staged)
@@ -164,7 +164,7 @@ class PgSession:
 
 
 class SimulatedPostgresql:
-    """The server behind the address."""
+    """The server at the address."""
 
     def __init__(self, world: World, network: Network) -> None:
         self.world = world
@@ -172,30 +172,30 @@ class SimulatedPostgresql:
         self.database = Database()
         self.sessions: dict[int, PgSession] = {}
         self.monitored: Server | None = None
-        self.slow = 0.0  # How likely a statement takes long.
+        self.slow = 0.0  # The probability of a slow statement.
         self.slowest = 0.2  # Seconds.
         network.listeners[ADDRESS] = self
 
     def accept(self, socket: Socket) -> PgSession:
-        """Take a connection."""
+        """Accept a connection."""
         return PgSession(self, socket)
 
     def takes(self) -> float:
-        """Return how long a statement takes."""
+        """Choose the duration of a statement."""
         if self.slow and self.world.maybe(self.slow):
             return self.world.chance.uniform(0, self.slowest)
         return 0.0
 
     def greets(self) -> float:
-        """Return how long it takes from the connection until statements can be sent."""
+        """Choose the time from connecting until statements can be sent."""
         if self.slow and self.world.maybe(0.1):
             return self.world.chance.uniform(0, SLOWEST_GREETING)
         return 3 * self.network.latency()
 
-    # --- What the adversary does -----------------------------------------------------------------
+    # --- Actions of the adversary ----------------------------------------------------------------
 
     def cut_some(self) -> None:
-        """End some connections."""
+        """Terminate some connections."""
         for session in list(self.sessions.values()):
             if self.world.maybe(0.5):
                 how = self.world.chance.choice((EOF, RESET))
@@ -205,7 +205,7 @@ class SimulatedPostgresql:
                 session.socket.end(how)
 
     def go_away(self) -> None:
-        """Be down for a while, or not to be reached; the watch may see it."""
+        """Be down or unreachable for a while, which the monitor may detect."""
         seconds = self.world.chance.uniform(0.01, 1.5)
         where = self.network.swallows if self.world.maybe(0.3) else self.network.refuses
         self.world.note("postgresql is away", seconds, where is self.network.swallows)
@@ -218,7 +218,7 @@ class SimulatedPostgresql:
             self.world.after(seconds + 0.3, self._seen_well)
 
     def fail_over(self) -> None:
-        """Make another server the primary; the old one keeps its connections, and takes no writes."""
+        """Promote another server; the old one keeps its connections but accepts no writes."""
         self.world.note("postgresql fails over")
         for session in self.sessions.values():
             session.is_standby = True
@@ -227,27 +227,27 @@ class SimulatedPostgresql:
                 session.staged.clear()
 
     def end_standbys(self) -> None:
-        """End what is left on a server that is the primary no more."""
+        """Terminate the connections to the former primary."""
         for session in list(self.sessions.values()):
             if session.is_standby:
                 session.socket.end(EOF)
 
     def freeze(self) -> None:
-        """Deliver nothing on the connections that there are, for a while."""
+        """Deliver nothing on the open connections for a while."""
         until = self.world.now + self.world.chance.uniform(0.05, 4.0)
         self.world.note("postgresql connections freeze until", until)
         for session in self.sessions.values():
             session.socket.frozen_until = until
 
     def forget(self) -> None:
-        """Forget prepared statements, as a pooler does that changes servers."""
+        """Deallocate prepared statements, like a pooler that changes servers."""
         self.world.note("postgresql forgets what is prepared")
         for session in self.sessions.values():
             if session.status == IDLE:
                 session.prepared.clear()
 
     def alter(self) -> None:
-        """Change a table that prepared statements read."""
+        """Alter a table that prepared statements read."""
         self.world.note("postgresql changes a table")
         for session in self.sessions.values():
             session.must_plan_anew = True

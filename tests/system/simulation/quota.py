@@ -1,4 +1,4 @@
-"""Requests that are counted: in a simulated Redis by the real scripts, else in a model of the database."""
+"""Requests that are counted, by the real scripts in a simulated Redis or in a model of the database."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ with mock.patch.object(redis_store, "CONSTANTS", redis_store.CONSTANTS + HASTY_B
 
 
 class QuotaScenario(Scenario):
-    """A few accounts with small limits, of which some have networks of their own."""
+    """A few accounts with small limits, some with allowed networks."""
 
     recovery = 6.0
 
@@ -96,7 +96,7 @@ class QuotaScenario(Scenario):
         return Client(self)
 
     def _threading(self) -> SimpleNamespace:
-        """Return what the store uses of threads, in virtual time."""
+        """Patch the store's threads to use virtual time."""
         loop = self.loop
 
         def thread(*, target: Callable[..., object], args: Any = (), **_: Any) -> SimpleNamespace:
@@ -150,7 +150,7 @@ class QuotaScenario(Scenario):
         return (sent - own, self.changes) if is_quiet else None
 
     def _compare(self, key: KeyText, seen: Admission, counted: Admission) -> None:
-        """Check that a look told what the next request found."""
+        """Check that reading the account predicted the next request."""
         assert seen.decision is not None
         assert counted.decision is not None
         for told, found in zip(seen.decision.windows, counted.decision.windows, strict=True):
@@ -208,7 +208,7 @@ class QuotaScenario(Scenario):
         self.redis.restart()
 
     def _end_facts(self) -> None:
-        """Let the minute be over in which Redis knows the keys."""
+        """Let the cached key records expire."""
         if self.facts_ended < MOST_FACTS_END:
             self.facts_ended += 1
             self.world.note("facts end")
@@ -216,7 +216,7 @@ class QuotaScenario(Scenario):
                 del self.redis.node.data[name]
 
     def look(self) -> None:
-        """Count the changes of store."""
+        """Count the changes between Redis and the database."""
         state = self.store.state
         if state != self.last_state:
             self.world.note("the store is", state)

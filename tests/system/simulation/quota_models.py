@@ -1,4 +1,4 @@
-"""What the quota store stands on, in virtual time: the database, a process's counts, Redis's client."""
+"""Models of the quota store's dependencies in virtual time: database, recorder, Redis client."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.system.simulation.world import EPOCH, World
 
 
 class Row:
-    """What the database has counted of an account."""
+    """An account's counters in the database."""
 
     def __init__(self) -> None:
         self.minute_ends = self.minute_used = self.day = self.day_used = self.day_here = 0
@@ -38,7 +38,7 @@ class Row:
 
 
 class DatabaseModel:
-    """The database: keys, and an exact count. It is slow, but never away."""
+    """The database: keys and exact counters. It is slow, but always available."""
 
     def __init__(self, scenario: Scenario) -> None:
         self._scenario = scenario
@@ -71,13 +71,13 @@ class DatabaseModel:
         )
 
     def filter(self, public_id__in: Sequence[str]) -> list[dict[str, Any]]:
-        """Return rows, as the query of the facts does."""
+        """Return rows like the query for key records."""
         return [{"public_id": one, "facts": self.read(one)} for one in public_id__in]
 
     def admit(
         self, key: KeyText, address: Any, now: int | None = None, *, writes: bool = False
     ) -> Admission:
-        """Count, as DatabaseQuotaStore does."""
+        """Count like DatabaseQuotaStore."""
         facts = self.read(key.public_id)
         now = microseconds(self._scenario.world)
         counters, limits = self.counters[facts.account_id], facts.limits
@@ -94,7 +94,7 @@ class DatabaseModel:
         return Admission(caller=facts.caller, decision=RateLimitDecision(admitted, windows, now))
 
     def look(self, key: KeyText, address: Any, now: int | None = None) -> Admission:
-        """Show what is left, as DatabaseQuotaStore does."""
+        """Read like DatabaseQuotaStore."""
         facts = self.read(key.public_id)
         now = microseconds(self._scenario.world)
         counters = self.counters[facts.account_id]
@@ -106,7 +106,7 @@ class DatabaseModel:
         return Admission(caller=caller, decision=RateLimitDecision(True, windows, now))
 
     def add_elsewhere(self, account: int, requests: int) -> None:
-        """Take up what Redis has counted."""
+        """Add the counts of Redis."""
         self._begin_day(self.counters[account], microseconds(self._scenario.world))
         self.counters[account].day_used += requests
 
@@ -126,7 +126,7 @@ class DatabaseModel:
 
 
 class Recorder:
-    """What this process has counted in Redis and not yet written."""
+    """The requests that this process has counted in Redis and not flushed yet."""
 
     def __init__(self, database: DatabaseModel) -> None:
         self._database = database
@@ -137,7 +137,7 @@ class Recorder:
         self._counted[caller.account_id] += decision.admitted and elsewhere
 
     def use(self, *_: Any) -> None:
-        """Nobody looks at the last use here."""
+        """Ignore the last use."""
 
     def owes(self, account: int) -> bool:
         return self._is_writing or self._counted[account] > 0
@@ -158,19 +158,19 @@ class Recorder:
         """All keys have the newest pepper."""
 
     def warn_first(self, account: int, day: int, limit: int, used: int) -> bool:
-        """Write the warnings; the database is never away."""
+        """Record the warnings; the database is always available."""
         self._database.take_time()
         self._database.warned |= thresholds_of(account, day, limit, used).keys()
         return True
 
     def ban(self, ban: Ban) -> None:
-        """Put it on record, and tell nobody: Redis has to know what it has said."""
+        """Record it without publishing it: Redis must know its own decision."""
         self._database.take_time()
         self._database.bans[ban.key_id].add(ban.began_at)
 
 
 class Client:
-    """Redis's client for threads: a connection for each question."""
+    """Redis's client for threads, with a connection per command."""
 
     is_cluster = False
 
@@ -213,9 +213,9 @@ class Client:
         raise TimeoutError("No answer came in time.")
 
     def close(self) -> None:
-        """Nothing is kept open."""
+        """Do nothing: no connection is kept open."""
 
 
 def microseconds(world: World) -> int:
-    """Return the time by everybody's clock, since the epoch."""
+    """Return the Unix time of all simulated clocks."""
     return round((EPOCH + world.now) * SECOND)

@@ -1,4 +1,4 @@
-"""Requests that read and write in PostgreSQL."""
+"""Requests that read and write PostgreSQL."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ WRITE_CONNECTIONS = 3
 
 
 class PostgresqlScenario(Scenario):
-    """What reads and writes have in common."""
+    """The base of reads and writes."""
 
     recovery = CONNECT_TIMEOUT + SLOWEST_GREETING + PAUSE_AFTER_FAILURE + 0.5
 
@@ -79,7 +79,7 @@ class PostgresqlScenario(Scenario):
 
 
 class ReaderScenario(PostgresqlScenario):
-    """Each reads a number of its own; some statements fail, and take nobody along."""
+    """Each request reads its own number; failures of some must not affect others."""
 
     def prepare(self) -> None:
         super().prepare()
@@ -130,7 +130,7 @@ class ReaderScenario(PostgresqlScenario):
 
 
 class WriterScenario(PostgresqlScenario):
-    """Each adds rows of its own: alone, or several in a transaction, of which some are undone."""
+    """Each request adds its own rows, alone or in a transaction; some are rolled back."""
 
     def prepare(self) -> None:
         super().prepare()
@@ -168,7 +168,7 @@ class WriterScenario(PostgresqlScenario):
         return self._write(number, both, [first, second], is_undone=kind == 2)
 
     def _late(self, number: int) -> Request:
-        """Return what fails when it is committed: nobody may take it for done."""
+        """Make a request whose COMMIT fails, which must not count as committed."""
 
         def run() -> Any:
             try:
@@ -182,7 +182,7 @@ class WriterScenario(PostgresqlScenario):
             f"fails late {number}", run, lambda result: result, self.errors_of_writes, self.bound
         )
 
-    errors_of_writes = (OperationalError, InternalError)  # The second: a standby that takes no writes.
+    errors_of_writes = (OperationalError, InternalError)  # The second is raised by a standby.
 
     def _write(
         self, number: int, run: Callable[[], Any], tokens: list[int], *, is_undone: bool = False

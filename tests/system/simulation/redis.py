@@ -1,4 +1,4 @@
-"""A simulated Redis: what a few commands do, on a dictionary of hashes, with the network's moods."""
+"""A simulated Redis with a few commands on a dictionary of hashes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ READ_ONLY = "READONLY You can't write against a read only replica."
 
 
 class RedisNode:
-    """One server: its data, and what it thinks of itself."""
+    """One server: its data and its role."""
 
     def __init__(self, world: World, data: dict[bytes, dict[bytes, bytes]]) -> None:
         self.world = world
@@ -26,12 +26,12 @@ class RedisNode:
         self.expires: dict[bytes, float] = {}
         self.scripts: dict[bytes, bytes] = {}
         self.is_replica = False
-        self.slow = 0.0  # How likely a command of a request takes long.
+        self.slow = 0.0  # The probability of a slow command.
         self.slowest = 0.2  # Seconds.
         self.sessions: list[RedisSession] = []
 
     def execute(self, command: list[bytes]) -> Any:
-        """Return the reply; error replies are ScriptErrors."""
+        """Run a command. Error replies are raised as ScriptErrors."""
         name = command[0].upper()
         try:
             if name == b"EVALSHA":
@@ -138,7 +138,7 @@ class RedisSession:
         node.sessions.append(self)
 
     def received(self, parts: list[Any]) -> None:
-        """Run the commands that are complete, and answer them."""
+        """Run complete commands and reply."""
         self._reader.feed(b"".join(parts))
         replies = b""
         while command := self._reader.gets():
@@ -158,14 +158,14 @@ class RedisSession:
 
 
 class SimulatedRedis:
-    """An address, and the server that stands behind it now."""
+    """An address, and the server that it currently leads to."""
 
     def __init__(self, world: World, network: Network) -> None:
         self.world = world
         self.network = network
         self.node = RedisNode(world, {})
         self.old: list[RedisNode] = []
-        self.too_many = 0.0  # How likely a connection is told that there are too many clients.
+        self.too_many = 0.0  # The probability that a connection is rejected for too many clients.
         network.listeners[ADDRESS] = self
 
     def accept(self, socket: Socket) -> RedisSession:
@@ -181,7 +181,7 @@ class SimulatedRedis:
         for node in (self.node, *self.old):
             node.slow = 0.0
 
-    # --- What the adversary does -----------------------------------------------------------------
+    # --- Actions of the adversary ----------------------------------------------------------------
 
     def restart(self) -> None:
         """Lose all scripts and connections, and perhaps the data."""
@@ -192,7 +192,7 @@ class SimulatedRedis:
             self.node.data.clear()
 
     def go_away(self) -> None:
-        """Refuse connections for a while, or swallow what is sent there."""
+        """Refuse connections for a while, or drop everything."""
         seconds = self.world.chance.uniform(0.01, 1.5)
         where = self.network.swallows if self.world.maybe(0.3) else self.network.refuses
         self.world.note("redis is away", seconds, where is self.network.swallows)
@@ -201,7 +201,7 @@ class SimulatedRedis:
         self.world.after(seconds, where.discard, ADDRESS)
 
     def fail_over(self) -> None:
-        """Put another server behind the address; the old one keeps its connections, as a replica."""
+        """Fail over: the old server keeps its connections, as a replica."""
         self.world.note("redis fails over")
         old, self.node = self.node, RedisNode(self.world, self.node.data)
         self.node.expires = old.expires
@@ -210,7 +210,7 @@ class SimulatedRedis:
         self.old.append(old)
 
     def freeze(self) -> None:
-        """Deliver nothing on the connections that there are, for a while."""
+        """Deliver nothing on the open connections for a while."""
         until = self.world.now + self.world.chance.uniform(0.05, 2.0)
         self.world.note("redis connections freeze until", until)
         for node in (self.node, *self.old):
@@ -225,13 +225,13 @@ class SimulatedRedis:
                 session.socket.end(how)
 
     def forget_scripts(self) -> None:
-        """Forget all scripts, as SCRIPT FLUSH has it."""
+        """Run SCRIPT FLUSH."""
         self.world.note("redis forgets its scripts")
         self.node.scripts.clear()
 
 
 def encode_values(reply: Any) -> bytes:
-    """Return a reply in Redis's protocol."""
+    """Encode a reply in Redis's protocol."""
     if isinstance(reply, ScriptError):
         return f"-{reply}\r\n".encode()
     if isinstance(reply, int):
@@ -246,7 +246,7 @@ def encode_values(reply: Any) -> bytes:
 
 
 def in_parts(data: bytes, world: World) -> list[bytes]:
-    """Return the bytes in two parts, for the network to split there."""
+    """Split the bytes for the network."""
     if len(data) < 2:
         return [data]
     middle = world.chance.randrange(1, len(data))

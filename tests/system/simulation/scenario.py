@@ -1,4 +1,4 @@
-"""One seed: a process on a simulated network, an adversary, requests, and the rules that must hold."""
+"""One seed: a process on a simulated network, an adversary, requests, and invariants."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ HANG = 60.0  # Seconds after which a request without a response hangs.
 
 
 class Request(NamedTuple):
-    """What a request does, what it may raise, and how long it may take."""
+    """A request, the errors it may raise, and its time limit."""
 
     name: str
     run: Callable[[], Any]
-    check: Callable[[Any], str | None]  # What is wrong with its result.
+    check: Callable[[Any], str | None]  # Describes a wrong result.
     errors: tuple[type[Exception], ...]
-    bound: float  # Seconds, stalls apart.
+    bound: float  # Seconds without stalls.
 
 
 class Scenario:
-    """A kind of process. Subclasses say what it asks for, and what the adversary may do."""
+    """A kind of process. Subclasses define its requests and the actions of the adversary."""
 
-    recovery = 2.0  # Seconds after which all requests succeed, once all is well.
+    recovery = 2.0  # Seconds after the last fault until all requests succeed.
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -40,49 +40,49 @@ class Scenario:
         self.chance = self.world.chance
         self.is_calm = (
             self.chance.random() < 0.2
-        )  # Nothing fails; the process and the network are slow only.
+        )  # Nothing fails, but the process and the network may be slow.
         self.under_way: dict[int, str] = {}
         self.tasks: list[RequestTask] = []
-        self.burst = self.chance.choice((3, 6, 12))  # Requests that come together, at most.
+        self.burst = self.chance.choice((3, 6, 12))  # The most requests that arrive together.
         self._rate = 0.0
         self._actions: list[Callable[[], object]] = []
         self._waiters: list[asyncio.Task[Any]] = []
 
-    # --- What subclasses say ---------------------------------------------------------------------
+    # --- For subclasses --------------------------------------------------------------------------
 
     def prepare(self) -> None:
-        """Make what the requests use, on the loop."""
+        """Set up on the loop."""
 
     def requests(self) -> list[Request]:
-        """Return what is asked for, in the order of coming."""
+        """Make the requests in the order of their arrival."""
         raise NotImplementedError
 
     def last_request(self, number: int) -> Request:
-        """Return what must succeed once all is well again."""
+        """Make a request that must succeed after the recovery."""
         raise NotImplementedError
 
     def actions(self) -> list[Callable[[], object]]:
-        """Return what the adversary may do; some of it is chosen for each seed."""
+        """List the adversary's actions, some of which are chosen for each seed."""
         return []
 
     def calm_actions(self) -> list[Callable[[], object]]:
-        """Return what the adversary may do to which nothing may fail."""
+        """List actions that must not make requests fail."""
         return []
 
     def look(self) -> None:
         """Check the process before each loop iteration."""
 
     def heal(self) -> None:
-        """Let all be well."""
+        """End all faults."""
 
     def start_last(self) -> None:
-        """Hear that the last requests come now."""
+        """Called before the last requests."""
 
     def check_end(self) -> None:
-        """Check what must hold when nobody asks any more."""
+        """Check the invariants after the last request."""
 
     def check_that_one_is_held(self, held: Connection | None) -> None:
-        """Check that no socket is open but the held connection's, in whose row nobody stands."""
+        """Check that only this connection's socket is open, with an empty queue."""
         count = 1 if held is not None and held.error is None else 0
         if len(self.network.open) != count:
             self.world.violate(f"{len(self.network.open)} sockets are open, {count} have an owner.")
@@ -90,10 +90,10 @@ class Scenario:
             self.world.violate("A place in the row outlives its owner.")
 
     def close(self) -> None:
-        """Close what was opened."""
+        """Close all connections."""
 
     def patches(self) -> AbstractContextManager[Any]:
-        """Return what must be put in other places while it runs."""
+        """List the patches for the run."""
         return nullcontext()
 
     # --- Running ---------------------------------------------------------------------------------
@@ -132,9 +132,9 @@ class Scenario:
         self._check()
 
     def _choose(self) -> None:
-        """Choose what may happen with this seed, and how often."""
+        """Choose the faults of this seed and their frequencies."""
         chance, network, loop = self.chance, self.network, self.loop
-        loop.turn_seconds = chance.choice((0.0, 0.0002, 0.001, 0.002))
+        loop.iteration_seconds = chance.choice((0.0, 0.0002, 0.001, 0.002))
         loop.holds_back = chance.choice((0.0, 0.0, 0.2))
         loop.stalls = chance.choice((0.0, 0.0, 0.01, 0.05))
         loop.longest_stall = chance.choice((0.05, 0.8, 3.0))
@@ -157,7 +157,7 @@ class Scenario:
             self.chance.choice(self._actions)()
 
     def _start(self, number: int, request: Request) -> None:
-        """Begin a request as the server does, in a greenlet of its own."""
+        """Start a request in a greenlet, like the server."""
         self.under_way[number] = request.name
         began, stalled = self.world.now, self.world.stalled
         self.world.note("asks", number, request.name)
@@ -196,7 +196,7 @@ class Scenario:
     def _heal(self) -> None:
         self.world.note("all is well again")
         network, loop = self.network, self.loop
-        network.closes_at_accept = network.delays = loop.stalls = loop.turn_seconds = 0.0
+        network.closes_at_accept = network.delays = loop.stalls = loop.iteration_seconds = 0.0
         network.refuses.clear()
         network.swallows.clear()
         for socket in list(network.open.values()):
@@ -221,7 +221,7 @@ class Scenario:
 
 
 def in_loop(loop: Loop, function: Callable[[], object]) -> None:
-    """Call a function as the loop would."""
+    """Call a function as a callback of the loop."""
     asyncio._set_running_loop(cast(Any, loop))
     try:
         function()
@@ -230,5 +230,5 @@ def in_loop(loop: Loop, function: Callable[[], object]) -> None:
 
 
 def answer_bound(limit: float) -> float:
-    """Return the seconds in which an answer, or a connection, has come or is given up."""
+    """Return the seconds after which a reply or a connection has arrived or timed out."""
     return timeout_in_ticks(limit) * TICK

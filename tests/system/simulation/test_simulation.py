@@ -1,9 +1,9 @@
-"""The engine on virtual time against an adversary: see tests/system/simulation/.
+"""The engine in virtual time against an adversary: see tests/system/simulation/.
 
-Each asker gets its own answer or an error of the agreed kind, and gets it in time. No place in a row, no
-socket, task, timer, thread or transaction outlives its owner. Nothing is committed twice, or in part, or
-acknowledged and missing, or admitted over a limit. What is well is never blamed; and once all is well, all
-succeeds.
+Each request gets its own response or a documented error, in time. No place in a queue, socket, task, timer,
+thread or transaction leaks. No write is committed twice or in part, or lost after its confirmation, and no
+request is admitted over a limit. A healthy server is never blamed, and all requests succeed after the
+recovery.
 """
 
 import pytest
@@ -19,12 +19,12 @@ SEEDS_TO_FIND = 300
 
 @pytest.fixture(autouse=True)
 def quiet(caplog: pytest.LogCaptureFixture) -> None:
-    """Thousands of outages would be logged."""
+    """Suppress the logs of thousands of outages."""
     caplog.set_level("CRITICAL")
 
 
 def first_broken(seeds: range, kind: str | None = None) -> str | None:
-    """Return the first seed that breaks a rule, and which."""
+    """Describe the first violation."""
     for seed in seeds:
         if broken := scenario(seed, kind).run():
             options = f"--seed {seed}{f' --kind {kind}' if kind else ''}"

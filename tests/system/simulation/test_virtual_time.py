@@ -1,4 +1,4 @@
-"""Faults that were found in the engine, one by one, on virtual time: what happens is fixed, not chosen."""
+"""Regression tests in virtual time for faults that the simulation found, with fixed events."""
 
 from contextlib import nullcontext
 from typing import Any
@@ -15,7 +15,7 @@ TRIES = 60
 
 
 class BusyLoop(RedisScenario):
-    """A loop that takes a millisecond a turn, and a Redis that closes 2 to 3 ms after it accepts."""
+    """Iterations of a millisecond, and a Redis that closes 2 to 3 ms after it accepts."""
 
     path = ""
 
@@ -25,14 +25,14 @@ class BusyLoop(RedisScenario):
 
     def _choose(self) -> None:
         self.redis.too_many = self.redis.node.slow = 0.0
-        self.loop.turn_seconds = 0.002
+        self.loop.iteration_seconds = 0.002
         self.network.usual = 0.0005
         self.network.closes_at_accept = 0.8
         self.network.closes_within = 0.004
 
 
 class BusyLoopInDatabase(BusyLoop):
-    """As above, and the connection begins with a command of its own."""
+    """As above, with a handshake command."""
 
     path = "/9"
 
@@ -42,13 +42,13 @@ class BusyReader(ReaderScenario):
 
     def _choose(self) -> None:
         self.is_calm = False
-        self.loop.turn_seconds = 0.002
+        self.loop.iteration_seconds = 0.002
         self.network.closes_at_accept = 0.8
         self.network.closes_within = 0.01
 
 
 class StandsStill(RedisScenario):
-    """A process that stands still longer than an answer may take, again and again."""
+    """A process that is repeatedly stopped for longer than the timeout."""
 
     def _choose(self) -> None:
         self.is_calm = True
@@ -58,13 +58,13 @@ class StandsStill(RedisScenario):
 
 
 class ForgetsWhileAsked(ReaderScenario):
-    """A server that forgets what it has prepared while several questions are under way, again and again."""
+    """A server that repeatedly deallocates its statements while several reads are pending."""
 
     def _choose(self) -> None:
         self.is_calm = False
         self.server.slow = 0.0
         self.network.usual = 0.1
-        self.loop.turn_seconds = 0.001
+        self.loop.iteration_seconds = 0.001
         self._actions, self._rate = [self.server.forget], 0.05
 
     def _request(self, number: int) -> Request:
@@ -72,7 +72,7 @@ class ForgetsWhileAsked(ReaderScenario):
 
 
 def broken(kind: type[Scenario], fault: str = "") -> list[str]:
-    """Return which rules broke in some tries, with a fault in the engine or without."""
+    """List the violations of some seeds, with a planted fault or without."""
     with planted(fault) if fault else nullcontext():
         return [rule for seed in range(TRIES) for rule in kind(seed).run()]
 
@@ -80,26 +80,26 @@ def broken(kind: type[Scenario], fault: str = "") -> list[str]:
 @pytest.mark.parametrize("kind", [BusyLoop, BusyLoopInDatabase])
 def test_redis_that_closes_after_accepting_mixes_up_no_replies(kind: type[Scenario]) -> None:
     assert broken(kind) == []
-    assert broken(kind, "the next connection takes over the row of a lost one")
+    assert broken(kind, "a new connection inherits the queue of a closed one")
 
 
 def test_postgresql_that_closes_after_accepting_fails_no_request() -> None:
     assert broken(BusyReader) == []
-    assert broken(BusyReader, "who comes to a lost connection stands in its row")
+    assert broken(BusyReader, "a request to a closed connection joins its queue")
 
 
 def test_stopped_process_does_not_blame_redis() -> None:
     assert broken(StandsStill) == []
-    assert broken(StandsStill, "an answer is late by the clock, whatever the process did meanwhile")
+    assert broken(StandsStill, "a reply times out by the clock although the process was stopped")
 
 
 def test_server_that_deallocates_statements_fails_no_request() -> None:
     assert broken(ForgetsWhileAsked) == []
-    assert broken(ForgetsWhileAsked, "a statement is prepared again though another request has done so")
+    assert broken(ForgetsWhileAsked, "a statement is prepared again although another request has done so")
 
 
 def test_return_to_redis_uses_no_server_that_became_a_replica() -> None:
     seed = 3327  # Redis fails over while it is left for a stall.
     assert scenario(seed, "quota").run() == []
-    with planted("a server that became a replica while Redis was left is used again at first"):
+    with planted("a server that became a replica during the fallback is used again at first"):
         assert scenario(seed, "quota").run()

@@ -1,4 +1,4 @@
-"""Executors whose threads are the simulated loop's."""
+"""Executors with threads of the simulated loop."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.system.simulation.loop import Loop
 
 
 class Threads:
-    """A few threads that share the work, as ThreadPoolExecutor has them."""
+    """A ThreadPoolExecutor."""
 
     def __init__(self, loop: Loop, count: int) -> None:
         self._loop = loop
@@ -19,11 +19,11 @@ class Threads:
         self._work: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
 
     def get(self) -> Threads:
-        """Return it, as what is cached does."""
+        """Stand in for the cached function that makes the pool."""
         return self
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
-        """Run it in a thread, as soon as one is free."""
+        """Run a function as soon as a thread is free."""
         future: Future[Any] = Future()
         self._work.append((future, lambda: function(*arguments)))
         if self._free:

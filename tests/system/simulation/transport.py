@@ -1,4 +1,4 @@
-"""What the simulated loop hands out: handles, and streams over simulated sockets."""
+"""Handles and transports of the simulated loop."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.system.simulation.network import Socket
 
 
 class Handle:
-    """What is to be called; like asyncio.Handle, but leaner."""
+    """A lean asyncio.Handle."""
 
     __slots__ = ("_args", "_callback", "_context", "_when", "is_cancelled")
 
@@ -38,7 +38,7 @@ class Handle:
 
 
 class Transport(asyncio.Transport):
-    """A stream over a simulated socket; it behaves as asyncio's own."""
+    """A stream over a simulated socket that behaves like asyncio's."""
 
     def __init__(self, loop: Any, socket: Socket, protocol: Any) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class Transport(asyncio.Transport):
         self._is_closing = False
 
     def begin(self, waiter: asyncio.Future[None]) -> None:
-        """Call the protocol, then read, then tell who connects: each a turn's step, in this order."""
+        """Call the protocol, start reading and resolve the waiter, in one iteration each."""
         self._loop.call_soon(self._protocol.connection_made, self)
         self._loop.call_soon(self._read)
         self._loop.call_soon(set_unless_done, waiter, None)
@@ -61,7 +61,7 @@ class Transport(asyncio.Transport):
         return self._is_closing
 
     def close(self) -> None:
-        """Close; the protocol hears of it in a later turn."""
+        """Close, and notify the protocol in a later iteration."""
         self._end(None)
 
     def abort(self) -> None:
@@ -89,6 +89,6 @@ class Transport(asyncio.Transport):
 
 
 def set_unless_done(future: asyncio.Future[Any], result: Any) -> None:
-    """Give a future its result, unless somebody has given up."""
+    """Resolve a future that is not done."""
     if not future.done():
         future.set_result(result)

@@ -1,4 +1,4 @@
-"""Virtual time, what happens in it beside the process, and the seed that decides about all chances."""
+"""Virtual time, the events outside the process, and the seeded random numbers."""
 
 import heapq
 from collections.abc import Callable
@@ -10,27 +10,27 @@ EPOCH = 1_800_000_000  # Of the servers' clocks, in Unix time; so near midnight 
 
 
 class ViolationError(AssertionError):
-    """A rule was broken: what a seed is searched for."""
+    """An invariant was violated."""
 
 
 class World:
-    """The clock, and the events of everybody but the process: packets that arrive, servers that act."""
+    """The clock, and the events of the network and the servers."""
 
     def __init__(self, seed: int) -> None:
         self.chance = Random(seed)
         self.now = 1.0  # Seconds.
-        self.stalled = 0.0  # Seconds in all in which the process stood still.
+        self.stalled = 0.0  # Total seconds of stalls.
         self.trace: list[tuple[Any, ...]] = []
         self.violations: list[str] = []
         self._events: list[tuple[float, int, Callable[..., object], tuple[Any, ...]]] = []
         self._numbers = count()
 
     def note(self, *what: Any) -> None:
-        """Keep a step for whoever replays the seed."""
+        """Record a step for the replay of the seed."""
         self.trace.append((self.now, *what))
 
     def violate(self, rule: str) -> None:
-        """Note a broken rule; the seed has failed."""
+        """Record a violation, which fails the seed."""
         self.note("VIOLATION", rule)
         self.violations.append(rule)
 
@@ -42,11 +42,11 @@ class World:
 
     @property
     def next_at(self) -> float:
-        """When the next event happens; infinity if none will."""
+        """The time of the next event, or infinity."""
         return self._events[0][0] if self._events else float("inf")
 
     def advance(self, to: float) -> None:
-        """Let everything happen up to this time, in order."""
+        """Run all events up to this time, in order."""
         events = self._events
         while events and events[0][0] <= to:
             when, _, act, args = heapq.heappop(events)
