@@ -1,1 +1,1 @@
-"""Checks of any deployment against the contract, from outside: over HTTP, with nothing but a key."""
+"""Black-box checks of a deployment against the contract."""

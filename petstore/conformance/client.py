@@ -1,4 +1,4 @@
-"""One HTTP request and its response, for the checks and for `manage.py listen`, and where it goes."""
+"""HTTP client of `manage.py conformance` and `manage.py listen`."""
 
 import os
 import re
@@ -18,43 +18,40 @@ from petstore.environment import is_api_url
 Headers = dict[str, str]
 NEXT = re.compile(r'<([^<>]*)>; rel="next"')
 TIMEOUT_SECONDS = 30
-WRONG_OPTIONS = 2
+INVALID_OPTIONS = 2
 
 
-class BrokenError(Exception):
-    """A response is not what the contract says."""
+class ViolationError(Exception):
+    """A response violates the contract."""
 
 
 class UnreachableError(Exception):
-    """No response came."""
+    """The deployment sent no response."""
 
 
 @dataclass(frozen=True)
 class Response:
-    """A response, and what was requested: method and path with its query.
+    """A response, with assertions that raise ViolationError."""
 
-    Its methods raise BrokenError where it is not as they say.
-    """
-
-    request: str
+    request: str  # Method and path with query.
     status: int
     headers: Message
     body: bytes
 
     @property
     def now(self) -> float:
-        """The Unix time of the response, by the deployment's clock."""
+        """The Date header as Unix time."""
         return parsedate_to_datetime(self.header("Date")).timestamp()
 
-    def expect(self, holds: object, otherwise: str) -> None:
-        if not holds:
-            raise BrokenError(f"{self.request}: {otherwise}")
+    def expect(self, condition: object, problem: str) -> None:
+        if not condition:
+            raise ViolationError(f"{self.request}: {problem}")
 
-    def expect_equal(self, what: str, found: object, wanted: object) -> None:
-        self.expect(found == wanted, f"{what} is {found!r}, not {wanted!r}.")
+    def expect_equal(self, name: str, actual: object, expected: object) -> None:
+        self.expect(actual == expected, f"{name} is {actual!r}, not {expected!r}.")
 
-    def expect_status(self, status: int, what: str = "") -> "Response":
-        self.expect(self.status == status, f"{what}answers {self.status}, not {status}.")
+    def expect_status(self, status: int, context: str = "") -> "Response":
+        self.expect(self.status == status, f"{context}the status is {self.status}, not {status}.")
         return self
 
     def header(self, name: str) -> str:
@@ -67,14 +64,14 @@ class Response:
         try:
             return orjson.loads(self.body)
         except orjson.JSONDecodeError as error:
-            raise BrokenError(f"{self.request}: the body is not JSON: {error}.") from None
+            raise ViolationError(f"{self.request}: the body is not JSON: {error}.") from None
 
 
 def exchange(base: str, method: str, path: str, headers: Headers, body: bytes | None = None) -> Response:
-    """Send one request and return its response; redirects are not followed. Raises UnreachableError."""
+    """Send one request without following redirects. Raises UnreachableError."""
     parts = urlsplit(base + path)
-    kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
-    connection = kind(parts.netloc, timeout=TIMEOUT_SECONDS)
+    connection_class = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+    connection = connection_class(parts.netloc, timeout=TIMEOUT_SECONDS)
     try:
         target = parts._replace(scheme="", netloc="", path=parts.path or "/", fragment="").geturl()
         connection.request(method, target, body, headers)
@@ -82,24 +79,24 @@ def exchange(base: str, method: str, path: str, headers: Headers, body: bytes | 
             content = response.read()
     except (OSError, HTTPException, ValueError) as error:
         reason = str(error) or type(error).__name__
-        raise UnreachableError(f"{base} gives no answer to {method}: {reason}.") from None
+        raise UnreachableError(f"{base} does not respond to {method}: {reason}.") from None
     finally:
         connection.close()
     return Response(f"{method} {path[:200]}", response.status, response.headers, content)
 
 
-def add_key(parser: ArgumentParser, what: str) -> None:
-    text = f"{what} Better in PETSTORE_KEY: a shell remembers options."
+def add_key_option(parser: ArgumentParser, description: str) -> None:
+    text = f"{description} Prefer PETSTORE_KEY, since shells record options in their history."
     parser.add_argument("--key", help=text)
 
 
-def address_and_key(options: dict[str, Any]) -> tuple[str, str]:
-    """Return the API's address and the key, from the options or PETSTORE_KEY. Raises CommandError."""
+def url_and_key(options: dict[str, Any]) -> tuple[str, str]:
+    """Validate the URL and the key, from the options or PETSTORE_KEY. Raises CommandError."""
     url = options["url"].rstrip("/")
     if not is_api_url(url):
-        text = f"{options['url']!r} is not the address of an API, such as https://api.example.com/v1."
-        raise CommandError(text, returncode=WRONG_OPTIONS)
+        text = f"{options['url']!r} is not an API address such as https://api.example.com/v1."
+        raise CommandError(text, returncode=INVALID_OPTIONS)
     key = (options["key"] or os.environ.get("PETSTORE_KEY", "")).strip()
     if not key or not (key.isascii() and key.isprintable()):
-        raise CommandError("Name a key with --key, or in PETSTORE_KEY.", returncode=WRONG_OPTIONS)
+        raise CommandError("Pass a key with --key or PETSTORE_KEY.", returncode=INVALID_OPTIONS)
     return url, key

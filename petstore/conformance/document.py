@@ -1,4 +1,4 @@
-"""Whether a response is one that the OpenAPI document allows."""
+"""Validation of responses against the OpenAPI document."""
 
 import re
 from datetime import datetime
@@ -11,19 +11,19 @@ from petstore.api.errors import ErrorCode
 from petstore.api.openapi.views import document
 from petstore.conformance.client import Response
 
-# What a header of an Error must contain, by status: the document's schemas leave that open.
-HEADERS = {401: ("WWW-Authenticate", "Bearer"), 405: ("Allow", "GET")}
+# Required content of headers by status, which the schemas leave open.
+REQUIRED_HEADERS = {401: ("WWW-Authenticate", "Bearer"), 405: ("Allow", "GET")}
 formats = FormatChecker(formats=())
 
 
 @formats.checks("date-time", raises=ValueError)  # type: ignore[untyped-decorator]
 def is_utc_date_time(value: object) -> bool:
-    """Tell whether a string is an RFC 3339 time in UTC (D12)."""
+    # D12
     return not isinstance(value, str) or (value.endswith("Z") and bool(datetime.fromisoformat(value)))
 
 
 def as_json_schema(node: Any) -> Any:
-    """Return OpenAPI 3.0's dialect as JSON Schema: its `nullable` is one of two there."""
+    """Convert an OpenAPI 3.0 schema to JSON Schema, which has no `nullable`."""
     if isinstance(node, list):
         return [as_json_schema(part) for part in node]
     if not isinstance(node, dict):
@@ -37,21 +37,20 @@ def schemas() -> dict[str, Any]:
     return dict(as_json_schema(document()["components"]["schemas"]))
 
 
-def new_pet() -> dict[str, dict[str, Any]]:
-    """Return the schema of each member of NewPet."""
+def pet_schemas() -> dict[str, dict[str, Any]]:
+    """Schemas of the members of NewPet."""
     return dict(schemas()["NewPet"]["properties"])
 
 
-def expect_valid(response: Response, what: str, value: Any, schema: dict[str, Any]) -> None:
-    """Raise BrokenError for a value that the schema doesn't allow."""
+def expect_valid(response: Response, name: str, value: Any, schema: dict[str, Any]) -> None:
     root = as_json_schema(schema) | {"components": {"schemas": schemas()}}
     error = next(Draft202012Validator(root, format_checker=formats).iter_errors(value), None)
-    said = f"{error.json_path}: {error.message}"[:300] if error else ""
-    response.expect(error is None, f"{what} is not as documented. {said}")
+    reason = f"{error.json_path}: {error.message}"[:300] if error else ""
+    response.expect(error is None, f"{name} does not match its schema. {reason}")
 
 
 def operation_of(response: Response) -> dict[str, Any]:
-    """Return the operation that was requested, empty for none; HEAD is GET's."""
+    """Find the documented operation, or {}. HEAD counts as GET."""
     method, _, target = response.request.partition(" ")
     for path, methods in document()["paths"].items():
         if re.fullmatch(re.sub(r"{\w+}", "[^/]+", path), target.partition("?")[0]):
@@ -60,9 +59,9 @@ def operation_of(response: Response) -> dict[str, Any]:
 
 
 def expect_documented(response: Response, operation: dict[str, Any]) -> None:
-    """Raise BrokenError for a status, header or body that the document doesn't give to the operation."""
+    """Raise ViolationError unless status, headers and body match the operation."""
     name, documented = operation["operationId"], operation["responses"].get(str(response.status))
-    response.expect(documented, f"{name} doesn't answer {response.status}.")
+    response.expect(documented, f"the status {response.status} is not documented for {name}.")
     for header, reference in documented.get("headers", {}).items():
         declared = document()["components"]["headers"][reference["$ref"].rpartition("/")[2]]
         if declared["required"] or header in response.headers:
@@ -70,24 +69,24 @@ def expect_documented(response: Response, operation: dict[str, Any]) -> None:
             number = schema["type"] == "integer" and re.fullmatch("[0-9]+", value)
             expect_valid(response, header, int(value) if number else value, schema)
     if "content" not in documented:
-        response.expect(not response.body, f"{response.status} has a body, and must have none.")
+        response.expect(not response.body, f"{response.status} must not have a body.")
     elif not response.request.startswith("HEAD "):
         schema = documented["content"]["application/json"]["schema"]
         expect_valid(response, "the body", response.json(), schema)
 
 
 def expect_error(response: Response, code: ErrorCode | None = None) -> Any:
-    """Return the body. Raises BrokenError unless it is this Error, or any of its status (D29)."""
+    """Return the body. Raises ViolationError unless it is this Error, or any Error (D29)."""
     if code:
-        response.expect_status(code.status, f"{code.value} is due: ")
+        response.expect_status(code.status, f"expected {code.value}: ")
     body = response.json()
     expect_valid(response, "the Error", body, {"$ref": "#/components/schemas/Error"})
     found = ErrorCode[body["code"].upper()]
     response.expect_equal("the code", found.value, (code or found).value)
     response.expect_equal("the body's status", body["status"], response.status)
     response.expect_equal(f"the status of {found.value}", response.status, found.status)
-    if response.status in HEADERS:
-        header, wanted = HEADERS[response.status]
+    if response.status in REQUIRED_HEADERS:
+        header, required = REQUIRED_HEADERS[response.status]
         value = response.header(header)
-        response.expect(wanted in value, f"{header} is {value!r}, and {wanted} is missing.")
+        response.expect(required in value, f"{header} is {value!r}, without {required}.")
     return body

@@ -1,4 +1,4 @@
-"""A check, and the requests of one run: within a budget, never against a quota that is nearly used up."""
+"""Checks, and the requests of one run, which respect a budget and the key's quota."""
 
 import re
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import orjson
 
-from petstore.conformance.client import NEXT, BrokenError, Headers, Response, exchange
+from petstore.conformance.client import NEXT, Headers, Response, ViolationError, exchange
 
 NONE: Headers = {}
 SECTION = re.compile(r'contract, "([^"]+)"')
@@ -25,15 +25,15 @@ class Outcome(StrEnum):
 
 
 class NotRunError(Exception):
-    """The check could not be carried out: the quota is low, or the key lacks a scope."""
+    """The check could not run: the quota is low, or the key lacks a scope."""
 
 
 class NothingToCheckError(Exception):
-    """The deployment has nothing to check this on, for example no pets. That is no fault."""
+    """The deployment has no data for the check, for example no pets."""
 
 
 OUTCOMES = {
-    BrokenError: Outcome.FAILED,
+    ViolationError: Outcome.FAILED,
     NothingToCheckError: Outcome.SKIPPED,
     NotRunError: Outcome.NOT_RUN,
 }
@@ -41,94 +41,92 @@ OUTCOMES = {
 
 @dataclass
 class Session:
-    """A deployment, and every response that it gave."""
+    """The deployment, and all responses so far."""
 
-    url: str  # The contract's {base_url}.
+    url: str  # Ends in /v1.
     key: str
     budget: int
-    keep: int  # The requests that stay for the key's own users.
-    responses: list[Response] = field(default_factory=list)  # Those under /v1.
-    keyed: list[Response] = field(default_factory=list)  # Those to requests with the key.
-    feed_end: str = ""  # Where the feed ended before anything was written.
-    # Type and data of each event that the feed must have, by what it is about.
-    written: dict[str, list[tuple[str, Any]]] = field(default_factory=dict)
+    reserve: int  # Requests of the quota to leave for other users of the key.
+    responses: list[Response] = field(default_factory=list)  # Under /v1.
+    keyed: list[Response] = field(default_factory=list)  # To authenticated requests.
+    feed_end: str = ""  # The path after the last event, before any write.
+    # Type and data of the expected events, by subject.
+    expected: dict[str, list[tuple[str, Any]]] = field(default_factory=dict)
     left_behind: list[str] = field(default_factory=list)
 
     def send(
         self, method: str, path: str, body: Any = None, *, headers: Headers = NONE, keyed: bool = True
     ) -> Response:
-        """Send a request under the base URL; a body that is not bytes goes as JSON.
+        """Send a request; a body other than bytes is sent as JSON.
 
-        Raises NotRunError rather than use up the budget or the quota, after 429, or where the key lacks
-        a scope.
+        Raises NotRunError if budget or quota are nearly used up, after 429, and if the key lacks a scope.
         """
-        sent = dict(AGENT)
+        all_headers = dict(AGENT)
         if keyed:
-            self.spare_quota()
-            sent["Authorization"] = f"Bearer {self.key}"
+            self.require_quota()
+            all_headers["Authorization"] = f"Bearer {self.key}"
         if body is not None:
-            sent["Content-Type"] = "application/json"
+            all_headers["Content-Type"] = "application/json"
             body = body if isinstance(body, bytes) else orjson.dumps(body)
-        response = exchange(self.url, method, path, sent | headers, body)
+        response = exchange(self.url, method, path, all_headers | headers, body)
         self.responses.append(response)
         if keyed:
             self.keyed.append(response)
             if response.status == 429:
-                self.spare_quota()
+                self.require_quota()
             if response.status == 403 and b'"insufficient_scope"' in response.body:
-                raise NotRunError("The key lacks the scope for this. Use a key that has all of them.")
+                raise NotRunError("The key lacks a scope. Use a key with all scopes.")
         return response
 
-    def spare_quota(self, needed: int = 1) -> None:
-        """Raise NotRunError if so many more requests with the key would cost too much."""
+    def require_quota(self, needed: int = 1) -> None:
+        """Raise NotRunError unless budget and quota allow this many more requests."""
         if len(self.keyed) + needed > self.budget:
             raise NotRunError(f"The budget of {self.budget} requests is too small. See --budget.")
         if not self.keyed:
             return
         if self.keyed[-1].status == 429:
-            raise NotRunError("The quota refused a request. Nothing more is sent, so that no ban follows.")
+            raise NotRunError("A request got 429. No more are sent, to avoid a ban.")
         left = self.keyed[-1].headers["X-RateLimit-Remaining"] or ""
-        if left.isascii() and left.isdigit() and int(left) - needed < self.keep:
-            raise NotRunError(f"Only {left} requests are left of the quota. See --keep.")
+        if left.isascii() and left.isdigit() and int(left) - needed < self.reserve:
+            raise NotRunError(f"Only {left} requests of the quota remain. See --keep.")
 
     def page(self, path: str) -> tuple[list[dict[str, Any]], str]:
-        """Fetch one page of a list; return its rows, and the next page's path or nothing.
+        """Fetch one page; return its rows and the next page's path, which may be empty.
 
-        Raises BrokenError for a next URL elsewhere (D10), and for one that is not of this query (D9).
+        Raises ViolationError for a next URL on another host (D10) or with another query (D9).
         """
         response = self.send("GET", path).expect_status(200)
         rows, link = response.json(), NEXT.search(response.headers["Link"] or "")
         if link is None:
             return rows, ""
-        ours = link[1].startswith(f"{self.url}/")
-        response.expect(ours, f"the next page is at {link[1]}, not under {self.url}.")
-        asked, told = (dict(parse_qsl(urlsplit(url).query)) for url in (path, link[1]))
-        kept = {name: value for name, value in asked.items() if name not in {"cursor", "since"}}
-        repeats = "cursor" in told and told | kept == told
-        response.expect(repeats, f"the next page is at {link[1]}, without a cursor or the query.")
+        same_host = link[1].startswith(f"{self.url}/")
+        response.expect(same_host, f"the next page is at {link[1]}, not under {self.url}.")
+        query, next_query = (dict(parse_qsl(urlsplit(url).query)) for url in (path, link[1]))
+        filters = {name: value for name, value in query.items() if name not in {"cursor", "since"}}
+        consistent = "cursor" in next_query and next_query | filters == next_query
+        response.expect(consistent, f"the next page, {link[1]}, lacks a cursor or part of the query.")
         return rows, link[1].removeprefix(self.url)
 
     def feed(self, path: str) -> tuple[list[dict[str, Any]], str]:
-        """Fetch one page of the feed; return its events and where the next is. Raises BrokenError (D40)."""
+        """Fetch one page of events. Raises ViolationError without a next page (D40)."""
         events, following = self.page(path)
-        told = "it doesn't say where to ask next, as each page of the feed must."
-        self.responses[-1].expect(following, told)
+        self.responses[-1].expect(following, "the page has no next page, as every page of the feed must.")
         return events, following
 
 
 @dataclass(frozen=True)
 class Check:
-    """One rule of the contract, and the function that looks at it."""
+    """A rule of the contract, and the function that checks it."""
 
     name: str
-    rule: str  # Decisions by number, sections of the contract by name, as everywhere: see `places`.
+    rule: str  # Decisions and sections of the contract, see `references`.
     title: str
-    look: Callable[[Session], None]
+    function: Callable[[Session], None]
     writes: bool
 
     @property
-    def places(self) -> list[str]:
-        """Where the rule can be read, such as `docs/decisions.md#d9`."""
+    def references(self) -> list[str]:
+        """Links such as `docs/decisions.md#d9`."""
         sections = [name.lower().replace(" ", "-") for name in SECTION.findall(self.rule)]
         decisions = [number.lower() for number in DECISION.findall(self.rule)]
         return [f"docs/contract.md#{name}" for name in sections] + [
@@ -136,13 +134,13 @@ class Check:
         ]
 
     def run(self, session: Session) -> dict[str, Any]:
-        """Carry it out; return the result for programs. Raises UnreachableError where no response comes."""
+        """Run the check; return its JSON. Raises UnreachableError."""
         outcome, detail = Outcome.PASSED, ""
         try:
-            self.look(session)
+            self.function(session)
         except tuple(OUTCOMES) as error:
             outcome, detail = OUTCOMES[type(error)], str(error)
-        except (LookupError, TypeError, ValueError, AttributeError) as error:  # A body of another shape.
-            outcome, detail = Outcome.FAILED, f"An answer has an unexpected shape: {error!r}."
-        found = {"name": self.name, "rule": self.rule, "see": self.places, "title": self.title}
+        except (LookupError, TypeError, ValueError, AttributeError) as error:  # Unexpected JSON.
+            outcome, detail = Outcome.FAILED, f"A response has an unexpected structure: {error!r}."
+        found = {"name": self.name, "rule": self.rule, "see": self.references, "title": self.title}
         return found | {"outcome": outcome.value, "detail": detail}

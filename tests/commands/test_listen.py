@@ -102,7 +102,7 @@ def test_each_event_is_one_line_in_order(run: Run) -> None:
     assert [json.loads(line) for line in for_programs] == [event(1), event(2)]
 
 
-def test_what_a_terminal_would_obey_is_written_out(run: Run) -> None:
+def test_control_characters_are_escaped(run: Run) -> None:
     evil = event(1) | {"data": {"pet": {"name": "B\u00e4r \x9b2J\u202e\u2028\x1b[2J"}}}
     link = f'<{URL}/events?cursor=a>; rel="next"'
     run(answer(200, [evil], Link=link))
@@ -118,7 +118,7 @@ def test_what_a_terminal_would_obey_is_written_out(run: Run) -> None:
         (("--since", "Bq.x_y-z"), {"cursor": "Bq.x_y-z"}),
     ],
 )
-def test_it_asks_from_now_or_as_told_and_then_where_the_last_page_ended(
+def test_listen_starts_now_or_at_since_and_follows_the_cursor(
     run: Run, options: tuple[str, ...], first: dict[str, str]
 ) -> None:
     run(page("a"), page("b", 1), options=options)
@@ -128,7 +128,7 @@ def test_it_asks_from_now_or_as_told_and_then_where_the_last_page_ended(
     assert {request.headers["Authorization"] for request in run.requests} == {f"Bearer {KEY}"}
 
 
-def test_it_waits_once_it_has_caught_up_and_not_before(run: Run) -> None:
+def test_listen_waits_only_after_a_partial_page(run: Run) -> None:
     run(page("a", *range(LIMIT)), page("b", 200), page("c"), options=("--every", "3.5"))
     assert run.waits == [3.5, 3.5]
 
@@ -136,25 +136,23 @@ def test_it_waits_once_it_has_caught_up_and_not_before(run: Run) -> None:
 # --- Where it ends -------------------------------------------------------------------------------
 
 
-def test_ctrl_c_is_no_failure_and_tells_where_to_go_on(run: Run) -> None:
+def test_ctrl_c_succeeds_and_prints_the_cursor(run: Run) -> None:
     run()  # Without an answer there is nowhere to go on.
     assert run.err.getvalue() == "\n"
     run(page("a", 1), page("b"))
-    assert run.err.getvalue().endswith("\nTo go on from here: --since b\n")
+    assert run.err.getvalue().endswith("\nTo continue from here: --since b\n")
     assert KEY not in run.out.getvalue() + run.err.getvalue()
 
 
-def test_a_supervisor_that_ends_it_is_told_where_to_go_on(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sigterm_prints_the_cursor(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     handler = signal.getsignal(signal.SIGTERM)
     monkeypatch.setattr(Command, "wait", lambda command, seconds: signal.raise_signal(signal.SIGTERM))
     run(page("a", 1), page("b"))
-    assert run.err.getvalue().endswith("To go on from here: --since a\n")
+    assert run.err.getvalue().endswith("To continue from here: --since a\n")
     assert signal.getsignal(signal.SIGTERM) is handler
 
 
-def test_a_page_that_is_not_handled_to_its_end_comes_again(run: Run) -> None:
+def test_cursor_does_not_pass_a_partly_handled_page(run: Run) -> None:
     run(page("a"), page("b", 1, 2), answer(200, b""), options=("--forward", TARGET))
     assert [request.body["id"] for request in run.requests if request.body] == [1, 2]
     assert run.err.getvalue().endswith("--since a\n")
@@ -163,57 +161,60 @@ def test_a_page_that_is_not_handled_to_its_end_comes_again(run: Run) -> None:
 # --- What goes wrong -----------------------------------------------------------------------------
 
 
-def test_it_waits_as_long_as_it_is_told_to(run: Run) -> None:
+def test_retry_after_is_obeyed(run: Run) -> None:
     run(error(429, "Wait.", Retry_After="17"), error(503, "Busy.", Retry_After="2"), page("a"))
     assert run.waits == [17, 2, 2.0]
-    assert f"{URL} answers 429: Wait. Trying again in 17 s.\n" in run.err.getvalue()
+    assert f"{URL} responded with 429: Wait. Retrying in 17 s.\n" in run.err.getvalue()
     assert len({request.url for request in run.requests[:3]}) == 1
 
 
 @pytest.mark.parametrize("told", ["", "soon", "-1", "9" * 40, "Wed, 21 Oct 2026 07:28:00 GMT"])
-def test_without_a_sound_time_it_waits_longer_each_time(run: Run, told: str) -> None:
+def test_invalid_retry_after_means_exponential_backoff(run: Run, told: str) -> None:
     run(*[error(503, "Busy.", Retry_After=told)] * 7)
     assert run.waits == [1, 2, 4, 8, 16, 30, 30]
 
 
-def test_it_outlives_a_restart_of_the_service(run: Run) -> None:
-    away = UnreachableError(f"{URL} gives no answer to GET: refused.")
+def test_listen_survives_a_restart_of_the_service(run: Run) -> None:
+    away = UnreachableError(f"{URL} does not respond to GET: refused.")
     lines = run(page("a"), away, away, answer(502, b"<html>"), page("b", 7))
     assert [line.split()[0] for line in lines] == ["7"]
     assert [request.query.get("cursor") for request in run.requests[1:5]] == ["a"] * 4
     assert run.waits == [2.0, 1, 2, 4, 2.0]
-    assert "gives no answer to GET: refused. Trying again in 1 s." in run.err.getvalue()
-    assert "answers 502: no reason is given. Trying again in 4 s." in run.err.getvalue()
+    assert "does not respond to GET: refused. Retrying in 1 s." in run.err.getvalue()
+    assert "responded with 502: no reason given. Retrying in 4 s." in run.err.getvalue()
 
 
 @pytest.mark.parametrize(
     ("first", "said"),
     [
-        (UnreachableError(f"{URL} gives no answer to GET: refused."), "gives no answer to GET: refused."),
-        (error(401, "The API key is not valid."), f"{URL} answers 401: The API key is not valid."),
-        (error(403, "It lacks events:read."), f"{URL} answers 403: It lacks events:read."),
-        (error(400, "`cursor` is not one."), f"{URL} answers 400: `cursor` is not one."),
-        (answer(404, b"<html>", Content_Type="text/html"), f"{URL} answers 404: no reason is given."),
-        (answer(200, b"<html>", Content_Type="text/html"), "gives no feed of events: "),
+        (UnreachableError(f"{URL} does not respond to GET: refused."), "does not respond to GET: refused."),
+        (error(401, "The API key is not valid."), f"{URL} responded with 401: The API key is not valid."),
+        (error(403, "It lacks events:read."), f"{URL} responded with 403: It lacks events:read."),
+        (error(400, "`cursor` is not one."), f"{URL} responded with 400: `cursor` is not one."),
+        (answer(404, b"<html>", Content_Type="text/html"), f"{URL} responded with 404: no reason given."),
+        (answer(200, b"<html>", Content_Type="text/html"), "has no valid feed of events: "),
         (answer(200, [event(1)]), "the header Link is missing."),
-        (answer(200, {}, Link=f'<{URL}/events?cursor=a>; rel="next"'), "this is no page of a feed."),
-        (answer(200, [{"id": 1}], Link=f'<{URL}/events?cursor=a>; rel="next"'), "gives no feed of events"),
-        (answer(200, [], Link=f'<{URL}/events>; rel="next"'), "gives no feed of events"),
+        (answer(200, {}, Link=f'<{URL}/events?cursor=a>; rel="next"'), "this is not a page of a feed."),
+        (
+            answer(200, [{"id": 1}], Link=f'<{URL}/events?cursor=a>; rel="next"'),
+            "has no valid feed of events",
+        ),
+        (answer(200, [], Link=f'<{URL}/events>; rel="next"'), "has no valid feed of events"),
     ],
 )
-def test_what_trying_again_would_not_mend_ends_it(run: Run, first: Response | Exception, said: str) -> None:
+def test_permanent_error_stops_listen(run: Run, first: Response | Exception, said: str) -> None:
     assert said in run.refused(first)
     assert run.waits == []
 
 
-def test_missed_events_end_it_unless_it_may_go_on(run: Run) -> None:
+def test_pruned_events_stop_listen_without_skip_missed(run: Run) -> None:
     gone = error(410, "Events are kept for 30 days.")
     assert run.refused(gone, options=("--since", "old")) == (
-        f"{URL} answers 410: Events are kept for 30 days. To go on from now, add --skip-missed."
+        f"{URL} responded with 410: Events are kept for 30 days. To continue from now, add --skip-missed."
     )
     run.requests.clear()
     run(gone, page("a", 9), options=("--since", "old", "--skip-missed"))
-    assert "Events are kept for 30 days. Going on from now." in run.err.getvalue()
+    assert "Events are kept for 30 days. Continuing from now." in run.err.getvalue()
     assert run.requests[1].query["since"] == FROM_NOW
     assert run.out.getvalue().startswith("9 ")
     assert "kept for 30 days" in run.refused(gone, gone, options=("--since", "old", "--skip-missed"))
@@ -227,7 +228,7 @@ def test_missed_events_end_it_unless_it_may_go_on(run: Run) -> None:
         (("--every", "nan"), "--every must be 0.1 or more."),
     ],
 )
-def test_wrong_options_are_told_before_anything_is_asked(
+def test_invalid_options_are_rejected_before_any_request(
     run: Run, options: tuple[str, ...], said: str
 ) -> None:
     assert run.refused(options=options) == said
@@ -245,8 +246,8 @@ def test_each_event_is_posted_in_order_without_the_key(run: Run) -> None:
     assert {request.headers["Content-Type"] for request in posted} == {"application/json"}
 
 
-def test_an_event_that_is_not_accepted_is_posted_again_before_the_next(run: Run) -> None:
-    away = UnreachableError(f"{TARGET} gives no answer to POST: refused.")
+def test_rejected_event_is_posted_again_before_the_next(run: Run) -> None:
+    away = UnreachableError(f"{TARGET} does not respond to POST: refused.")
     moved, accepted = answer(302, b"", Retry_After="9"), answer(200, b"")
     answers = (page("a", 1, 2), away, answer(500, b""), moved, accepted, accepted)
     run(*answers, options=("--forward", TARGET))
@@ -254,8 +255,7 @@ def test_an_event_that_is_not_accepted_is_posted_again_before_the_next(run: Run)
     assert run.waits == [1, 2, 9, 2.0]
     said = run.err.getvalue()
     assert (
-        f"Event 1 is not forwarded: {TARGET} gives no answer to POST: refused. Trying again in 1 s.\n"
-        in said
+        f"Event 1 was not forwarded: {TARGET} does not respond to POST: refused. Retrying in 1 s.\n" in said
     )
-    assert f"Event 1 is not forwarded: {TARGET} answers 500. Trying again in 2 s.\n" in said
+    assert f"Event 1 was not forwarded: {TARGET} responded with 500. Retrying in 2 s.\n" in said
     assert len(run.out.getvalue().splitlines()) == 2

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from petstore.conformance.rules import CHECKS, REFUSALS
+from petstore.conformance.rules import CHECKS, REJECTIONS
 from tests.support.live import Service
 from tests.support.servers import free_port
 from tests.system.broken import (
@@ -57,11 +57,11 @@ def named(report: dict[str, Any], outcome: str) -> list[str]:
 
 
 @pytest.mark.each_database
-def test_running_service_conforms_to_a_key_of_the_free_plan_and_nothing_is_written(shop: Service) -> None:
+def test_running_service_passes_read_only_with_a_free_key(shop: Service) -> None:
     before = shop.manage("shell", "--no-imports", "-c", COUNT)
     status, report = conformance(f"{shop.url}/v1", shop.issue("Free", "free")["key"])
     assert (status, named(report, FAILED), named(report, NOT_RUN)) == (0, [], [])
-    assert named(report, SKIPPED) == ["refusal_says_when_to_come_back"]
+    assert named(report, SKIPPED) == ["rejection_has_retry_after"]
     assert report["requests"] <= 60
     assert report["left_behind"] == []
     assert shop.manage("shell", "--no-imports", "-c", COUNT) == before
@@ -73,7 +73,7 @@ print(Pet.objects.count(), Order.objects.count())
 """
 
 
-def test_writing_checks_leave_one_available_pet_and_say_so(shop: Service, key: str) -> None:
+def test_writing_checks_leave_and_report_one_available_pet(shop: Service, key: str) -> None:
     pets, _ = map(int, shop.manage("shell", "--no-imports", "-c", COUNT).split())
     status, report = conformance(f"{shop.url}/v1", key, "--write")
     assert (status, named(report, FAILED), named(report, NOT_RUN)) == (0, [], [])
@@ -89,16 +89,16 @@ def test_writing_checks_leave_one_available_pet_and_say_so(shop: Service, key: s
 # --- Failing -------------------------------------------------------------------------------------
 
 
-# These check what the others have sent or written, like those named every_...
-LOOK_AT_OTHERS = {FOLLOWED, "filters_are_obeyed", "refusal_says_when_to_come_back"}
+# These examine the requests and writes of other checks, as those named every_... do.
+EXAMINE_OTHERS = {FOLLOWED, "filters_are_applied", "rejection_has_retry_after"}
 
 
 @pytest.mark.parametrize(("variant", "finds"), VARIANTS)
-def test_broken_deployment_is_found(
+def test_violation_is_detected(
     shop: Service, key: str, variant: Variant, finds: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("petstore.conformance.rules.PAUSES", (0, 0.3))  # A lost event never arrives.
-    if not (finds in LOOK_AT_OTHERS or finds.startswith("every_")):
+    monkeypatch.setattr("petstore.conformance.rules.POLL_DELAYS", (0, 0.3))  # What is lost never comes.
+    if not (finds in EXAMINE_OTHERS or finds.startswith("every_")):
         alone = [check for check in CHECKS if check.name == finds]
         monkeypatch.setattr("petstore.management.commands.conformance.CHECKS", alone)
     with broken(shop, variant) as url:
@@ -113,7 +113,7 @@ def test_broken_deployment_is_found(
 def test_every_rejection_needs_its_own_code(shop: Service, key: str) -> None:
     with broken(shop, every_code_is_another) as url:
         _, report = conformance(url, key, "--write")
-    assert {check.name for check in REFUSALS} <= set(named(report, FAILED))
+    assert {check.name for check in REJECTIONS} <= set(named(report, FAILED))
 
 
 def test_finding_links_to_its_rule(shop: Service, key: str) -> None:
@@ -148,7 +148,7 @@ def test_run_stops_after_a_429(shop: Service, key: str) -> None:
 @pytest.mark.parametrize(
     ("options", "requests", "reason"),
     [
-        (("--keep", "10"), 20, "Only 10 requests are left of the quota. See --keep."),
+        (("--keep", "10"), 20, "Only 10 requests of the quota remain. See --keep."),
         (("--budget", "5"), 5, "The budget of 5 requests is too small. See --budget."),
     ],
 )
@@ -168,9 +168,9 @@ def test_key_without_the_scope_of_the_feed_is_reported(shop: Service) -> None:
     status, report = conformance(f"{shop.url}/v1", narrow, "--write")
     assert (status, named(report, FAILED)) == (2, [])  # A missing scope is no failure of the deployment.
     assert named(report, NOT_RUN) == [
-        "feed_ends_where_it_goes_on",
-        "bad_places_in_the_feed_are_refused",
-        "feed_tells_once_of_all_that_was_written",
+        "feed_end_has_a_cursor",
+        "invalid_feed_parameters_are_rejected",
+        "feed_reports_every_write_once",
     ]
 
 
@@ -185,8 +185,8 @@ def refusal(*options: str) -> CommandError:
 
 def test_rejected_key_and_unreachable_deployment_exit_with_status_2(shop: Service) -> None:
     for url, said in (
-        (f"{shop.url}/v1", "refuses the key (401)"),
-        (f"http://127.0.0.1:{free_port()}/v1", "gives no answer to GET"),
+        (f"{shop.url}/v1", "rejects the key (401)"),
+        (f"http://127.0.0.1:{free_port()}/v1", "does not respond to GET"),
     ):
         error = refusal(url, "--key", "psk_live_wrong")
         assert said in str(error)
@@ -195,12 +195,10 @@ def test_rejected_key_and_unreachable_deployment_exit_with_status_2(shop: Servic
 
 @pytest.mark.parametrize("url", ["localhost:8000/v1", "https://api.example.com", "ftp://example.com/v1"])
 def test_address_must_be_that_of_an_api(url: str) -> None:
-    assert "is not the address of an API" in str(refusal(url, "--key", "psk_live_x"))
+    assert "is not an API address" in str(refusal(url, "--key", "psk_live_x"))
 
 
-def test_key_may_come_from_the_environment(
-    shop: Service, key: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_key_is_read_from_the_environment(shop: Service, key: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "PETSTORE_KEY" in str(refusal(f"{shop.url}/v1"))
     monkeypatch.setenv("PETSTORE_KEY", key)
     out = StringIO()
@@ -216,7 +214,7 @@ def test_budget_and_reserve_have_bounds(options: tuple[str, str]) -> None:
     assert (str(error), error.returncode) == ("--budget must be 1 or more, --keep 0 or more.", 2)
 
 
-def test_ctrl_c_ends_a_run_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_stops_a_run_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     def stop(*args: object, **options: object) -> None:
         raise KeyboardInterrupt
 

@@ -68,5 +68,5 @@ def test_events_are_printed_and_forwarded_until_ctrl_c(service: Service) -> None
             listening.communicate()
     assert (listening.returncode, out) == (0, "")
     assert [event["type"] for event in shown][-1] == "pet.created"
-    assert f"Event {shown[0]['id']} is not forwarded: {url} answers 500. Trying again in 1 s." in err
-    assert "To go on from here: --since " in err
+    assert f"Event {shown[0]['id']} was not forwarded: {url} responded with 500. Retrying in 1 s." in err
+    assert "To continue from here: --since " in err

@@ -62,6 +62,6 @@ def test_sections_of_the_contract_have_unique_names() -> None:
 def test_conformance_check_cites_an_existing_rule(check: Check) -> None:
     anchors = {f"docs/decisions.md#d{number}" for number in DECISIONS}
     anchors |= {f"docs/contract.md#{name.lower().replace(' ', '-')}" for name in SECTIONS}
-    assert check.places
-    assert set(check.places) <= anchors
+    assert check.references
+    assert set(check.references) <= anchors
     assert without_entry(check.rule) == []

@@ -1,4 +1,4 @@
-"""Check a deployment against the contract, from outside."""
+"""Check a deployment against the contract."""
 
 import re
 import sys
@@ -8,7 +8,7 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from petstore.conformance.client import UnreachableError, add_key, address_and_key
+from petstore.conformance.client import UnreachableError, add_key_option, url_and_key
 from petstore.conformance.rules import CHECKS
 from petstore.conformance.session import Outcome, Session
 from petstore.management.base import INTERRUPTED, JsonCommand
@@ -24,10 +24,10 @@ STYLES = {
 
 class Command(JsonCommand):
     help = (
-        "Check a deployment, such as staging or production, against the contract, from outside: shapes, "
-        "headers, codes, paging, caching, deprecation, and whether the numbers of the quota are true. "
-        "Sends some 60 requests with the key, 80 with --write, and stops before its quota is used up: the "
-        "Free plan is enough to read. Changes nothing unless --write is given."
+        "Check a deployment, such as staging or production, against the contract over HTTP: schemas, "
+        "headers, error codes, pagination, caching, deprecation and quota. Sends about 60 requests with "
+        "the key, or 80 with --write, and stops before its quota is used up. The Free plan suffices for "
+        "60. Read-only unless --write is given."
     )
     examples = """
         PETSTORE_KEY=psk_live_... manage.py conformance https://api.example.com/v1
@@ -35,35 +35,35 @@ class Command(JsonCommand):
         manage.py conformance http://localhost:8000/v1 --key psk_live_... --json
         """
     statuses = {
-        0: "Everything that could be checked is as the contract says.",
-        1: "At least one check failed. The report names the rule that was broken and where to read it: "
+        0: "All checks that could run passed.",
+        1: "At least one check failed. The report names the violated rule and where it is documented: "
         "docs/decisions.md for a number such as D9, docs/contract.md for a section of the contract. "
         "/docs/errors explains the error codes.",
-        2: "Nothing failed, but not every check could run (no answer, a refused key, a low quota, "
-        "a missing scope), or the options are wrong.",
-        INTERRUPTED: "Stopped by Ctrl-C; standard error says what was left behind.",
+        2: "No check failed, but some could not run (no response, a rejected key, a low quota, a missing "
+        "scope), or an option is invalid.",
+        INTERRUPTED: "Interrupted by Ctrl-C; standard error lists what was left behind.",
     }
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
         add = parser.add_argument
-        add("url", metavar="URL", help="The API's address, which ends in /v1.")
-        add_key(parser, "An API key with all scopes.")
-        text = "Also add a pet, order it, cancel the order, and follow the feed. The pet stays."
+        add("url", metavar="URL", help="The API's address, ending in /v1.")
+        add_key_option(parser, "An API key with all scopes.")
+        text = "Also create a pet, order it, cancel the order, and follow the feed. The pet remains."
         add("--write", action="store_true", help=text)
-        text = "Send at most so many requests with the key. Default 100."
+        text = "Send at most N requests with the key. Default 100."
         add("--budget", type=int, default=100, metavar="N", help=text)
-        text = "Stop when only so many requests are left of the quota. Default 2."
+        text = "Stop when only N requests of the quota remain. Default 2."
         add("--keep", type=int, default=2, metavar="N", help=text)
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["budget"] < 1 or options["keep"] < 0:
             raise incomplete("--budget must be 1 or more, --keep 0 or more.")
-        session = Session(*address_and_key(options), options["budget"], options["keep"])
+        session = Session(*url_and_key(options), options["budget"], options["keep"])
         results: list[dict[str, Any]] = []
         try:
             if session.send("GET", "/categories?limit=1").status == 401:
-                text = f"{session.url} refuses the key (401). Is it complete, and for this deployment?"
+                text = f"{session.url} rejects the key (401). Is it complete, and of this deployment?"
                 raise incomplete(text)
             checks = [check for check in CHECKS if options["write"] or not check.writes]
             with self.bar("Checking", len(checks), options) as bar:
@@ -73,26 +73,25 @@ class Command(JsonCommand):
         except UnreachableError as error:
             raise incomplete(str(error)) from None
         finally:
-            for left in session.left_behind:
-                self.say(f"Left behind: {left}.")
-        self.tell(session, results, options)
+            for item in session.left_behind:
+                self.write_note(f"Left behind: {item}.")
+        self.report(session, results, options)
 
-    def tell(self, session: Session, results: list[dict[str, Any]], options: dict[str, Any]) -> None:
-        """Print the results; exit with 1 if a check failed, with 2 if one could not run."""
+    def report(self, session: Session, results: list[dict[str, Any]], options: dict[str, Any]) -> None:
+        """Print the results, and exit with 1 if a check failed, or 2 if one could not run."""
         found = Counter(result["outcome"] for result in results)
         counts = {outcome.value: found[outcome] for outcome in Outcome}
         data = {"url": session.url, "requests": len(session.keyed), "counts": counts}
         data |= {"left_behind": session.left_behind, "checks": results}
         numbers = ", ".join(f"{count} {outcome}" for outcome, count in counts.items() if count)
         summary = f"{session.url}: {numbers}. {len(session.keyed)} requests with the key."
-        self.answer(options, data, "\n".join([*map(line, results), "", summary]), self.coloured)
+        self.write_result(options, data, "\n".join([*map(line, results), "", summary]), self.coloured)
         if counts[Outcome.FAILED]:
             sys.exit(1)
         if counts[Outcome.NOT_RUN]:
             sys.exit(INCOMPLETE)
 
     def coloured(self, text: str) -> str:
-        """Colour the outcomes, at the start of lines."""
         for outcome, style in STYLES.items():
             word = f"{outcome.value:8}"
             text = re.sub(f"^{word}", getattr(self.style, style)(word), text, flags=re.MULTILINE)
@@ -100,7 +99,6 @@ class Command(JsonCommand):
 
 
 def line(result: dict[str, Any]) -> str:
-    """Return what is printed of one result."""
     lines = [f"{result['outcome']:8} {result['title']} ({result['rule']})"]
     if result["detail"]:
         lines.append(result["detail"])

@@ -1,4 +1,4 @@
-"""Follow the feed of events on the terminal, and hand each event to a program that is being developed."""
+"""Follow the feed of events on the terminal, and forward it to a program under development."""
 
 import re
 import signal
@@ -14,29 +14,29 @@ from django.conf import settings
 from django.core.management.base import CommandError
 
 from petstore.conformance.client import (
+    INVALID_OPTIONS,
     NEXT,
-    WRONG_OPTIONS,
-    BrokenError,
     Response,
     UnreachableError,
-    add_key,
-    address_and_key,
+    ViolationError,
+    add_key_option,
     exchange,
+    url_and_key,
 )
 from petstore.environment import is_page_url
 from petstore.management.base import JsonCommand, visible
 
 LIMIT = 100
-FROM_NOW = "9999-12-31T23:59:59Z"  # Nothing has happened since then: so the feed's end.
-LONGEST_PAUSE = 30  # Seconds between attempts, unless the service names a longer time.
+FROM_NOW = "9999-12-31T23:59:59Z"  # A time in the future is the end of the feed.
+MAX_BACKOFF_SECONDS = 30  # Unless Retry-After is longer.
 AGENT = {"User-Agent": "petstore-listen"}
 
 
 class Command(JsonCommand):
     help = (
-        "Show what happens as it happens, one line an event: its number, time, type and data. For "
-        "development: --forward hands each event to a program of yours, in order and until it accepts it. "
-        "Each look at the feed counts as a request; Ctrl-C ends it."
+        "Print events as they happen, one per line, with id, time, type and data. For development: "
+        "--forward posts each event to your program, in order, and retries until it is accepted. Each poll "
+        "counts as a request. Stop with Ctrl-C."
     )
     examples = """
         PETSTORE_KEY=psk_live_... manage.py listen
@@ -44,123 +44,122 @@ class Command(JsonCommand):
         manage.py listen --since 2026-11-23T09:30:00Z --json
         """
     statuses = {
-        0: "Stopped by Ctrl-C; standard error says where to go on.",
-        1: "The service refuses, or could not be reached to begin with.",
+        0: "Stopped by Ctrl-C; standard error says where to continue.",
+        1: "The service rejected a request, or was unreachable at the start.",
     }
     wait = staticmethod(time.sleep)
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
         add = parser.add_argument
-        text = "The API's address, which ends in /v1. Default: that of this deployment (BASE_URL)."
+        text = "The API's address, ending in /v1. Default: BASE_URL."
         add("url", metavar="URL", nargs="?", default=settings.BASE_URL, help=text)
-        add_key(parser, "An API key with the scope events:read.")
-        text = "Begin where an earlier run ended, or at a time such as 2026-11-23T09:30:00Z. Default: now."
+        add_key_option(parser, "An API key with the scope events:read.")
+        text = "Start where an earlier run ended, or at a time such as 2026-11-23T09:30:00Z. Default: now."
         add("--since", metavar="CURSOR", default=FROM_NOW, help=text)
-        text = "If events since then are kept no longer, go on from now instead of stopping."
+        text = "If events since then are already pruned, continue from now instead of stopping."
         add("--skip-missed", action="store_true", help=text)
-        text = "Post each event as JSON to this address, again and again until the answer is a 2xx."
+        text = "Post each event as JSON to this address, and retry until the response is 2xx."
         add("--forward", metavar="URL", help=text)
-        text = "Look every so many seconds while nothing happens. Default 2."
+        text = "Poll interval while there are no events. Default 2."
         add("--every", type=float, default=2, metavar="SECONDS", help=text)
 
     def handle(self, *args: Any, **options: Any) -> None:
         forward = options["forward"]
         if forward and not is_page_url(forward):
             raise CommandError(
-                f"--forward {forward!r} is not an http(s) address.", returncode=WRONG_OPTIONS
+                f"--forward {forward!r} is not an http(s) address.", returncode=INVALID_OPTIONS
             )
         if not options["every"] >= 0.1:
-            raise CommandError("--every must be 0.1 or more.", returncode=WRONG_OPTIONS)
-        self.url, key = address_and_key(options)
+            raise CommandError("--every must be 0.1 or more.", returncode=INVALID_OPTIONS)
+        self.url, key = url_and_key(options)
         self.headers = AGENT | {"Authorization": f"Bearer {key}"}
-        self.since, self.began = options["since"], False
-        before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # Whoever says it: end in order.
+        self.since, self.connected = options["since"], False
+        before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # Shut down as on Ctrl-C.
         try:
             for event in self.follow(options):
-                self.answer(options, event, one_line(event))
+                self.write_result(options, event, one_line(event))
                 if forward:
                     self.forward(forward, event)
         except KeyboardInterrupt:
-            self.say("")  # Below the terminal's ^C.
-        except (BrokenError, LookupError, TypeError, ValueError) as error:
-            raise CommandError(f"{self.url} gives no feed of events: {error}") from None
+            self.write_note("")  # Below the terminal's ^C.
+        except (ViolationError, LookupError, TypeError, ValueError) as error:
+            raise CommandError(f"{self.url} has no valid feed of events: {error}") from None
         finally:
             signal.signal(signal.SIGTERM, before)
             if self.since != FROM_NOW:
-                self.say(f"To go on from here: --since {self.since}")
+                self.write_note(f"To continue from here: --since {self.since}")
 
     def follow(self, options: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """Yield each event, for ever; `self.since` is behind those of a page once all are handled."""
+        """Yield events forever. `self.since` advances once all events of a page are handled."""
         while True:
-            answer = self.ask(options)
-            events = answer.json()
-            following = NEXT.search(answer.header("Link"))
-            answer.expect(isinstance(events, list) and following, "this is no page of a feed.")
+            response = self.fetch(options)
+            events = response.json()
+            following = NEXT.search(response.header("Link"))
+            response.expect(isinstance(events, list) and following, "this is not a page of a feed.")
             yield from events
             assert following is not None
             (self.since,) = parse_qs(urlsplit(following[1]).query)["cursor"]
             if len(events) < LIMIT:
                 self.wait(options["every"])
 
-    def ask(self, options: dict[str, Any]) -> Response:
-        """Return a page, however long it takes. Raises CommandError where trying again is of no use."""
+    def fetch(self, options: dict[str, Any]) -> Response:
+        """Fetch a page, with retries. Raises CommandError for permanent errors."""
         for attempt in count():
             name = "since" if ":" in self.since else "cursor"
             path = f"/events?{urlencode({'limit': LIMIT, name: self.since})}"
             try:
-                answer = exchange(self.url, "GET", path, self.headers)
+                response = exchange(self.url, "GET", path, self.headers)
             except UnreachableError as error:
-                if not self.began:
+                if not self.connected:
                     raise CommandError(str(error)) from None
-                self.pause(str(error), attempt)
+                self.back_off(str(error), attempt)
                 continue
-            if answer.status == 200:
-                self.began = True
-                return answer
-            problem = f"{self.url} answers {answer.status}: {message_of(answer)}"
-            if answer.status == 410 and self.since != FROM_NOW:
+            if response.status == 200:
+                self.connected = True
+                return response
+            problem = f"{self.url} responded with {response.status}: {message_of(response)}"
+            if response.status == 410 and self.since != FROM_NOW:
                 self.since = FROM_NOW
                 if not options["skip_missed"]:
-                    raise CommandError(f"{problem} To go on from now, add --skip-missed.")
-                self.say(f"{problem} Going on from now.")
-            elif answer.status in {429, 503} or (answer.status >= 500 and self.began):
-                self.pause(problem, attempt, answer.headers["Retry-After"])
+                    raise CommandError(f"{problem} To continue from now, add --skip-missed.")
+                self.write_note(f"{problem} Continuing from now.")
+            elif response.status in {429, 503} or (response.status >= 500 and self.connected):
+                self.back_off(problem, attempt, response.headers["Retry-After"])
             else:
                 raise CommandError(problem)
         raise AssertionError
 
     def forward(self, url: str, event: dict[str, Any]) -> None:
-        """Post an event until it is accepted."""
+        """Post an event, and retry until it is accepted."""
         body = orjson.dumps(event)
         for attempt in count():
             try:
-                answer = exchange(url, "POST", "", AGENT | {"Content-Type": "application/json"}, body)
+                response = exchange(url, "POST", "", AGENT | {"Content-Type": "application/json"}, body)
             except UnreachableError as error:
-                self.pause(f"Event {event['id']} is not forwarded: {error}", attempt)
+                self.back_off(f"Event {event['id']} was not forwarded: {error}", attempt)
                 continue
-            if 200 <= answer.status < 300:
+            if 200 <= response.status < 300:
                 return
-            problem = f"Event {event['id']} is not forwarded: {url} answers {answer.status}."
-            self.pause(problem, attempt, answer.headers["Retry-After"])
+            problem = f"Event {event['id']} was not forwarded: {url} responded with {response.status}."
+            self.back_off(problem, attempt, response.headers["Retry-After"])
 
-    def pause(self, problem: str, attempt: int, retry_after: str | None = None) -> None:
-        """Say what is wrong, and wait: as long as was asked for, or longer each time."""
-        asked = retry_after is not None and re.fullmatch(r"[0-9]{1,5}", retry_after)
-        seconds = max(1, int(retry_after or 0)) if asked else min(2**attempt, LONGEST_PAUSE)
-        self.say(f"{problem} Trying again in {seconds} s.")
+    def back_off(self, problem: str, attempt: int, retry_after: str | None = None) -> None:
+        """Report the problem, and wait for Retry-After or with exponential backoff."""
+        valid = retry_after is not None and re.fullmatch(r"[0-9]{1,5}", retry_after)
+        seconds = max(1, int(retry_after or 0)) if valid else min(2**attempt, MAX_BACKOFF_SECONDS)
+        self.write_note(f"{problem} Retrying in {seconds} s.")
         self.wait(seconds)
 
 
 def one_line(event: dict[str, Any]) -> str:
-    """Return an event for people."""
     data = orjson.dumps(event["data"]).decode()
     return visible(f"{event['id']} {event['createdAt']} {event['type']} {data}")
 
 
-def message_of(answer: Response) -> str:
-    """Return an Error's message, or nothing where the answer has none."""
+def message_of(response: Response) -> str:
+    """Extract an Error's message, if the response has one."""
     try:
-        return str(answer.json()["message"])
-    except (BrokenError, LookupError, TypeError):
-        return "no reason is given."
+        return str(response.json()["message"])
+    except (ViolationError, LookupError, TypeError):
+        return "no reason given."
