@@ -15,7 +15,7 @@ class PetstoreConfig(AppConfig):
         check_field_types(apps.get_models())
 
     def start_worker(self) -> None:
-        """Start a worker's threads; wsgi.py calls this for each app."""
+        """Start background work. wsgi.py calls this for every app that has it."""
         from petstore.db import monitor
         from petstore.observability import sampler, tracing
 
@@ -29,7 +29,7 @@ def check_field_types(model_classes: Iterable[type[models.Model]]) -> None:
     for model in model_classes:
         field: Any
         for field in model._meta.concrete_fields:
-            of_value = field.target_field if field.is_relation else field
-            if of_value.get_internal_type() not in connection.data_types:
+            value_field = field.target_field if field.is_relation else field
+            if value_field.get_internal_type() not in connection.data_types:
                 message = f"{field} is a {type(field).__name__}, which the event loop can't read or write."
                 raise ImproperlyConfigured(message)

@@ -103,4 +103,4 @@ class KeyActionCommand(KeyCommand):
         key = find_key(options["id"])
         type(self).action(key, reason=options["reason"], by=operator())
         text = f"Done. Key {key.public_id} of {visible(key.account.name)} is {self.done}."
-        self.answer(options, describe(key), text)
+        self.write_result(options, describe(key), text)

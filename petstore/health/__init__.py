@@ -1,1 +1,1 @@
-"""Whether the service lives and can serve: for load balancers, for people, and its metrics."""
+"""Liveness, readiness and the status page."""

@@ -1,8 +1,7 @@
-"""Whether the service can serve, part by part: what load balancers ask.
+"""Readiness checks.
 
-A check can't hang whoever asks, and never runs twice at once: each runs in a thread of its own, because
-nothing else could leave one that hangs; whoever asks while it runs gets that one's answer. So however many
-ask and however long a check hangs, it holds one thread.
+Each check runs in its own thread, with a timeout for the caller. Concurrent callers share a running check,
+so a check that hangs occupies one thread.
 """
 
 import logging
@@ -22,23 +21,23 @@ from petstore.db import monitor, replicas
 logger = logging.getLogger(__name__)
 
 OK = "ok"
-NO_ANSWER = "no answer"
+NO_RESPONSE = "no answer"
 FAILED = "failed"
-LIMIT = 1.0  # Seconds for all checks.
-SLOW = 0.25  # Seconds from which a part counts as slow.
+TIMEOUT_SECONDS = 1.0  # For all checks together.
+SLOW_SECONDS = 0.25
 
 
 class Check:
-    """A function that examines a part of the service and returns its state in a word."""
+    """A function that returns the state of one part of the service."""
 
-    def __init__(self, examine: Callable[[], str]) -> None:
-        self._examine = examine
+    def __init__(self, probe: Callable[[], str]) -> None:
+        self._probe = probe
         self._lock = threading.Lock()
         self._running: Future[str] | None = None
-        self.seconds = 0.0  # That the last run took.
+        self.seconds = 0.0  # The duration of the last run.
 
     def start(self) -> "Future[str]":
-        """Return the run that is under way, or begin one."""
+        """Join the current run, or start one."""
         with self._lock:
             if self._running is None:
                 self._running = Future()
@@ -46,28 +45,27 @@ class Check:
             return self._running
 
     def _run(self, run: "Future[str]") -> None:
-        began = time.monotonic()
+        started = time.monotonic()
         try:
-            state = self._examine()
-        except Exception:  # Whatever it is, the part is not well.
-            logger.exception("A check of readiness failed.")
+            state = self._probe()
+        except Exception:
+            logger.exception("A readiness check failed.")
             state = FAILED
-        self.seconds = time.monotonic() - began
+        self.seconds = time.monotonic() - started
         with self._lock:
             self._running = None
         run.set_result(state)
 
 
-def states(checks: Mapping[str, Check], limit: float) -> dict[str, str]:
-    """Run the checks side by side; after that many seconds the state of the others is `no answer`."""
+def states(checks: Mapping[str, Check], timeout: float) -> dict[str, str]:
+    """Run the checks concurrently. Those not done after `timeout` seconds are NO_RESPONSE."""
     runs = {name: check.start() for name, check in checks.items()}
-    wait(runs.values(), limit)
-    return {name: run.result() if run.done() else NO_ANSWER for name, run in runs.items()}
+    wait(runs.values(), timeout)
+    return {name: run.result() if run.done() else NO_RESPONSE for name, run in runs.items()}
 
 
 def database() -> str:
-    """Return `ok`, or `unreachable`. Where the watch runs it has just asked."""
-    if DEFAULT_DB_ALIAS in monitor.servers:
+    if DEFAULT_DB_ALIAS in monitor.servers:  # The monitor polls it.
         return "unreachable" if monitor.is_unavailable(DEFAULT_DB_ALIAS) else OK
     try:
         with connection.cursor() as cursor:
@@ -75,24 +73,23 @@ def database() -> str:
     except Error:
         return "unreachable"
     finally:
-        connection.close()  # The check's thread ends with it.
+        connection.close()  # The thread ends here.
     return OK
 
 
 def migrations() -> str:
-    """Return `ok`, `missing` while one of this version is not applied, `unknown` without a database."""
+    """`ok`, `missing` if one of this version is not applied, or `unknown` without a database."""
     try:
         applied = MigrationRecorder(connection).applied_migrations()
     except Error:
         return "unknown"
     finally:
         connection.close()
-    return OK if needed() <= applied.keys() else "missing"
+    return OK if disk_migrations() <= applied.keys() else "missing"
 
 
 @cache
-def needed() -> frozenset[tuple[str, str]]:
-    """Return the app and the name of each migration of this version."""
+def disk_migrations() -> frozenset[tuple[str, str]]:
     return frozenset(MigrationLoader(None).disk_migrations or ())
 
 
@@ -100,15 +97,14 @@ checks = {"database": Check(database), "migrations": Check(migrations)}
 
 
 def readiness() -> dict[str, str]:
-    """Return `status`, `ok` or `unavailable`, and the state of each part.
+    """Return `status` (`ok` or `unavailable`) and the state of each part.
 
-    Replicas and Redis stop nobody: while they are away, the primary is read, and the database counts.
+    Replicas and Redis don't affect the status: the primary and the database substitute for them.
     """
-    parts = states(checks, LIMIT)
+    parts = states(checks, TIMEOUT_SECONDS)
     status = OK if set(parts.values()) == {OK} else "unavailable"
     return {"status": status, **parts, **replicas.states(), "quota": store.state()}
 
 
 def slow(among: Mapping[str, Check] = checks) -> list[str]:
-    """Return the parts whose last check took long."""
-    return [name for name, check in among.items() if check.seconds >= SLOW]
+    return [name for name, check in among.items() if check.seconds >= SLOW_SECONDS]

@@ -1,4 +1,4 @@
-"""What programs beside the clients ask, and the service's state for people."""
+"""Probes, metrics and the status page."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -22,16 +22,13 @@ from petstore.server.shutdown import is_draining
 
 @require_safe
 def healthz(request: HttpRequest) -> JsonResponse:
-    """Say that the process lives; touches nothing else."""
+    """Liveness: depends on nothing but the process."""
     return JsonResponse({"status": "ok"})
 
 
 @require_safe
 def readyz(request: HttpRequest) -> JsonResponse:
-    """Say whether requests can be served: 200, or 503 with the part that is missing.
-
-    `draining` is a service that was told to end: it still answers, but send it no more requests.
-    """
+    """Readiness: 200, or 503 with the failing part, or with `draining` during shutdown."""
     if is_draining():
         return JsonResponse({"status": "draining"}, status=503)
     parts = checks.readiness()
@@ -40,10 +37,7 @@ def readyz(request: HttpRequest) -> JsonResponse:
 
 @require_safe
 def metrics(request: HttpRequest) -> HttpResponse:
-    """Show all numbers, to the networks of METRICS_ALLOW_FROM; for others there is no such page.
-
-    Nor is there one for anybody where METRICS_PORT has them on a port of their own.
-    """
+    """Prometheus metrics for METRICS_ALLOW_FROM; 404 for other clients, and if METRICS_PORT is set."""
     address = client_address(request)
     allowed = any(address in ip_network(network) for network in settings.METRICS_ALLOW_FROM)
     if settings.METRICS_PORT or not allowed:
@@ -54,7 +48,7 @@ def metrics(request: HttpRequest) -> HttpResponse:
 
 
 class Status(TemplateView):
-    """Whether requests are served, what does not answer, and what is slow."""
+    """The status page for people."""
 
     http_method_names = ["get", "head"]
     template_name = "status.html"
@@ -70,6 +64,8 @@ class Status(TemplateView):
             **kwargs,
             ready=ready,
             now=self.clock(),
-            away=[name for name, state in parts.items() if name in checks.checks and state != checks.OK],
+            unavailable=[
+                name for name, state in parts.items() if name in checks.checks and state != checks.OK
+            ],
             slow=self.slow() + (["counting requests"] if counts_in_the_database else []),
         )

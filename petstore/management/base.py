@@ -1,4 +1,4 @@
-"""What our commands have in common: help with examples and exit statuses, and --json."""
+"""Base classes of commands: help with examples and exit statuses, --json, safe terminal output."""
 
 from __future__ import annotations
 
@@ -18,23 +18,22 @@ from django.db import OperationalError
 if TYPE_CHECKING:
     from tqdm import tqdm
 
-INTERRUPTED = 130  # The exit status that shells give to what Ctrl-C stopped: 128 and the signal's number.
-# What every command answers beside what it says of its own.
-STATUSES = {0: "Done.", 1: "It could not be done; standard error says why.", 2: "Wrong options."}
+INTERRUPTED = 130  # As shells report SIGINT: 128 plus the signal's number.
+STATUSES = {0: "Done.", 1: "Failed; see standard error.", 2: "Invalid options."}
 WIDTH = 80
 
 
 class HelpFormatter(RawDescriptionHelpFormatter, DjangoHelpFormatter):
-    """Django's order of options, and the examples' own lines."""
+    """Django's order of options, without rewrapping the examples."""
 
 
 def visible(text: str, keep: str = "") -> str:
-    """Escape control characters, bidirectional overrides and others that a terminal obeys or hides."""
+    """Escape non-printable characters, such as control characters and bidirectional overrides."""
     return "".join(char if char.isprintable() or char in keep else f"\\u{ord(char):04x}" for char in text)
 
 
 class VisibleOutput(OutputWrapper):
-    """Output in which names and file names can't control the terminal; line breaks stay."""
+    """Output in which data can't control the terminal. Line breaks are preserved."""
 
     def write(  # type: ignore[override]  # As Django's own.
         self, msg: str = "", style_func: Any = None, ending: str | None = None
@@ -43,29 +42,28 @@ class VisibleOutput(OutputWrapper):
             super().write(visible(msg, keep="\n"), style_func, ending)
             self.flush()
         except OSError as error:
-            forget_output()
-            raise CommandError(f"Standard output can't be written: {error.strerror}.") from None
+            discard_output()
+            raise CommandError(f"Can't write standard output: {error.strerror}.") from None
 
 
 class DocumentedCommand(BaseCommand):
-    """A command whose help has examples, one command line in each line, and its exit statuses."""
+    """A command whose help lists examples, one per line, and exit statuses."""
 
     examples = ""
-    statuses: dict[int, str] = {}  # What differs from STATUSES, or comes on top.
+    statuses: dict[int, str] = {}  # Overrides of and additions to STATUSES.
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Let every output of the command be visible, whenever Django sets it."""
+        """Wrap the outputs, which Django sets several times."""
         super().__setattr__(name, VisibleOutput(value._out) if name in {"stdout", "stderr"} else value)
 
     def check(self, *args: Any, **options: Any) -> None:
-        """Run the checks; their report has no colours, which would be escaped."""
+        """Run without colours, which would be escaped."""
         style, self.style = self.style, no_style()
         super().check(*args, **options)
         self.style = style
 
     def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> Any:
-        """Return the parser, with examples and exit statuses below the options."""
-        told = sorted((STATUSES | self.statuses).items())
+        statuses = sorted((STATUSES | self.statuses).items())
         epilog = "\n".join(
             [
                 "examples:",
@@ -74,7 +72,7 @@ class DocumentedCommand(BaseCommand):
                 "exit status:",
                 *(
                     fill(f"{status}  {text}", WIDTH, initial_indent="  ", subsequent_indent="     ")
-                    for status, text in told
+                    for status, text in statuses
                 ),
             ]
         )
@@ -87,43 +85,41 @@ class DocumentedCommand(BaseCommand):
 
 
 class JsonCommand(DocumentedCommand):
-    """A command that tells what it did to people, and with --json to programs."""
+    """A command with output for people, or for programs with --json."""
 
-    left = ""  # What it leaves if it stops midway, in a sentence.
+    interrupted_note = ""  # A sentence on the state after an interruption.
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--json", action="store_true", help="Print JSON for programs.")
 
     def execute(self, *args: Any, **options: Any) -> str | None:
-        """Run; say in a sentence what Ctrl-C, or a database that is away, has left."""
+        """Turn interruptions and database failures into a CommandError with `interrupted_note`."""
         try:
             return super().execute(*args, **options)
         except KeyboardInterrupt:
-            raise CommandError(f"Stopped. {self.left}".strip(), returncode=INTERRUPTED) from None
+            raise CommandError(
+                f"Stopped. {self.interrupted_note}".strip(), returncode=INTERRUPTED
+            ) from None
         except UnicodeEncodeError:
-            raise CommandError(f"An option is not text in UTF-8. {self.left}".strip()) from None
+            raise CommandError(f"An option is not valid UTF-8. {self.interrupted_note}".strip()) from None
         except OperationalError as error:
-            raise CommandError(f"The database failed. {self.left} {error}") from None
+            raise CommandError(f"The database failed. {self.interrupted_note} {error}") from None
 
-    def answer(self, options: dict[str, Any], data: Any, text: str, style: Any = None) -> None:
-        """Print the data for programs, or the text for people."""
+    def write_result(self, options: dict[str, Any], data: Any, text: str, style: Any = None) -> None:
         self.stdout.write(json.dumps(data) if options["json"] else text, style)
 
-    def say(self, text: str) -> None:
-        """Tell people something beside the answer, on standard error but not as an error."""
+    def write_note(self, text: str) -> None:
+        """Write to standard error, but not in the style of an error."""
         self.stderr.write(text, lambda text: text)
 
-    def bar(self, doing: str, total: int | None, options: dict[str, Any]) -> tqdm[Any]:
-        """Return a progress bar for people at a terminal, on standard error; it is wiped at the end.
+    def bar(self, activity: str, total: int | None, options: dict[str, Any]) -> tqdm[Any]:
+        """Progress bar on standard error, if that is a terminal. `total` is None if unknown."""
+        from tqdm import tqdm  # Slow to import.
 
-        `total` is None where the end is unknown.
-        """
-        from tqdm import tqdm  # Takes 0.1 seconds that few commands need.
-
-        return tqdm(desc=doing, total=total, leave=False, disable=True if options["json"] else None)
+        return tqdm(desc=activity, total=total, leave=False, disable=True if options["json"] else None)
 
 
-def forget_output() -> None:
-    """Let Python's last flush of standard output go nowhere: it would fail again, and with a traceback."""
-    with Path(os.devnull).open("wb") as nowhere, suppress(OSError):  # No fileno in tests.
-        os.dup2(nowhere.fileno(), sys.stdout.fileno())
+def discard_output() -> None:
+    """Redirect standard output to /dev/null, so that the flush at exit does not fail again."""
+    with Path(os.devnull).open("wb") as devnull, suppress(OSError):  # No fileno in tests.
+        os.dup2(devnull.fileno(), sys.stdout.fileno())

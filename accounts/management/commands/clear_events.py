@@ -30,7 +30,7 @@ class Command(JsonCommand):
                 number_all()  # The usual sequencers rarely get the lock meanwhile.
                 deleted += count
                 bar.update(count)
-        self.answer(options, {"deleted": deleted}, f"Done. Deleted {deleted} events.")
+        self.write_result(options, {"deleted": deleted}, f"Done. Deleted {deleted} events.")
 
 
 def clear_batch() -> int:

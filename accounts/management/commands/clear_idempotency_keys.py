@@ -25,4 +25,4 @@ class Command(JsonCommand):
             while batch := list(old.values_list("pk", flat=True)[:BATCH]):
                 deleted += IdempotencyRecord.objects.filter(pk__in=batch).delete()[0]
                 bar.update(len(batch))
-        self.answer(options, {"deleted": deleted}, f"Done. Deleted {deleted} responses.")
+        self.write_result(options, {"deleted": deleted}, f"Done. Deleted {deleted} responses.")

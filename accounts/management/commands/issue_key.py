@@ -53,7 +53,7 @@ class Command(KeyCommand):
 
     def run(self, options: dict[str, Any]) -> None:
         key, text = self.issue(options)
-        self.answer(
+        self.write_result(
             options,
             {"key": text, **describe(key)},
             f"{text}\n\nKey {key.public_id} of {visible(key.account.name)} ({key.account.plan}). "

@@ -34,7 +34,9 @@ class Command(KeyCommand):
                 raise CommandError(f"No account has the name {name!r}. Omit --account to list all keys.")
             keys = keys.filter(account=account)
         rows = [describe(key) for key in keys]
-        self.answer(options, rows, table(rows) if rows else "There are no keys. Issue one with issue_key.")
+        self.write_result(
+            options, rows, table(rows) if rows else "There are no keys. Issue one with issue_key."
+        )
 
 
 def summarize(row: dict[str, Any]) -> dict[str, Any]:

@@ -25,7 +25,7 @@ class Command(KeyCommand):
 
     def run(self, options: dict[str, Any]) -> None:
         rows = peppers()
-        self.answer(options, rows, "\n".join(map(sentence, rows)))
+        self.write_result(options, rows, "\n".join(map(sentence, rows)))
         if any(row["keys"] and not row["known"] for row in rows):
             sys.exit(1)
 

@@ -36,7 +36,7 @@ class Command(KeyCommand):
             raise CommandError(f"--overlap-hours must be from 0 to {MAX_HOURS}.")
         old = find_key(options["id"])
         new, text = old.rotate(by=operator(), overlap=timedelta(hours=options["overlap_hours"]))
-        self.answer(
+        self.write_result(
             options,
             {"key": text, **describe(new), "replaces": describe(old)},
             f"{text}\n\nKey {new.public_id} replaces {old.public_id}, which expires at {old.expires_at}. "

@@ -76,7 +76,7 @@ class Command(KeyCommand):
 
     def run(self, options: dict[str, Any]) -> None:
         if options["pattern"]:
-            self.answer(options, {"regex": key_format.PATTERN, "gitleaks": GITLEAKS}, GITLEAKS)
+            self.write_result(options, {"regex": key_format.PATTERN, "gitleaks": GITLEAKS}, GITLEAKS)
             return
         if not options["paths"]:
             raise CommandError("Name a file or a directory, or - for standard input.")
@@ -86,7 +86,7 @@ class Command(KeyCommand):
         found = [self.report(finding, options) for finding in findings(options["paths"], unsearched)]
         lines = [f"{visible(row['place'])}:{row['line']}: {row['id']} {row['state']}" for row in found]
         summary = f"Found {len(found)} keys, {sum(row['state'] == 'live' for row in found)} of them live."
-        self.answer(options, found, "\n".join([*lines, summary]))
+        self.write_result(options, found, "\n".join([*lines, summary]))
         if unsearched:
             more = f" and {len(unsearched) - MOST_NAMED:,} more" if len(unsearched) > MOST_NAMED else ""
             names = ", ".join(map(visible, unsearched[:MOST_NAMED]))

@@ -37,7 +37,7 @@ class Command(KeyCommand):
             self.stderr.write(text)
         name = visible(account.name)
         since = account.suspended_at.isoformat() if account.suspended_at else None
-        self.answer(
+        self.write_result(
             options,
             {"account": account.name, "suspended_at": since},
             f"Done. {name} is suspended." if since else f"Done. The suspension of {name} is lifted.",

@@ -1,4 +1,4 @@
-"""Make Redis belong to this database."""
+"""Assign Redis to this database."""
 
 from typing import Any
 
@@ -8,8 +8,8 @@ from petstore.management.base import JsonCommand
 
 class Command(JsonCommand):
     help = (
-        "Make Redis belong to this database, and forget what it knows of keys: after a restore, or a move "
-        "to another PostgreSQL server. Services of another database stop using it."
+        "Assign Redis to this database and clear its cached key records, after a restore or a move to "
+        "another PostgreSQL server. Services of other databases stop using it."
     )
     examples = """
         manage.py claim_redis
@@ -18,6 +18,6 @@ class Command(JsonCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         database, before = redis_owner.claim()
-        from_another = f" It belonged to {before}." if before != database else ""
-        done = f"Done. Redis is empty and belongs to {database}.{from_another}"
-        self.answer(options, {"database": database, "before": before}, done)
+        previous_owner = f" It belonged to {before}." if before != database else ""
+        text = f"Done. Redis is empty and belongs to {database}.{previous_owner}"
+        self.write_result(options, {"database": database, "before": before}, text)

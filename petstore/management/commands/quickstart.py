@@ -1,4 +1,4 @@
-"""Prepare a first start."""
+"""Set up a first start."""
 
 import json
 import secrets
@@ -21,18 +21,17 @@ STAFF = "admin"
 TEXT = """
 API         {api}   (documentation: {docs})
 Back office {admin}   user {user}"""
-HOME_PAGE = "Home page"  # The account of the key that everybody can see, on the smallest plan.
+HOME_PAGE = "Home page"  # The account of the public demo key.
 
 
 def run(*command: str) -> str:
-    """Run another command and return what it prints."""
     out = StringIO()
     call_command(*command, stdout=out)
     return out.getvalue()
 
 
 class Command(JsonCommand):
-    help = "Migrate, load demo data, make a staff login and a key, and say how to make the first call."
+    help = "Migrate, load demo data, create a staff login and a key, and show how to make the first call."
     examples = """
         manage.py quickstart
         manage.py quickstart --json
@@ -41,14 +40,12 @@ class Command(JsonCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
-        explained = (
-            "Also write a key that can only read pets to this file, as DEMO_KEY: the home page shows it."
-        )
-        parser.add_argument("--demo-key-to", metavar="FILE", help=explained)
+        text = "Also write a key with the scope pets:read to FILE as DEMO_KEY, for the home page."
+        parser.add_argument("--demo-key-to", metavar="FILE", help=text)
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["demo_key_to"]:
-            set_demo_key(options["demo_key_to"], settings.DEMO_KEY)  # Fails before a password is made.
+            set_demo_key(options["demo_key_to"], settings.DEMO_KEY)  # Fail before a password is created.
         run("migrate", "--verbosity", "0")
         run("seed_demo", "--pets", "300", "--if-empty")
         password, key = staff_login(), first_key()
@@ -56,39 +53,38 @@ class Command(JsonCommand):
             write_demo_key(options["demo_key_to"])
         pages = {"api": settings.BASE_URL, "docs": page_url("docs"), "admin": page_url("admin/")}
         data = pages | {"user": STAFF, "password": password, "key": key}
-        self.answer(options, data, TEXT.format(**data) + about_login(password) + about_key(key))
+        self.write_result(options, data, TEXT.format(**data) + about_login(password) + about_key(key))
 
 
 def staff_login() -> str | None:
-    """Make the staff login once, and return its password, which is shown now and never again."""
+    """Create the staff login and return its password, or None if there is one."""
     users = get_user_model().objects
     if users.filter(Q(is_staff=True) | Q(username=STAFF)).exists():
         return None
     password = secrets.token_urlsafe(12)
     try:
         users.create_superuser(STAFF, password=password)
-    except IntegrityError:  # Another first start was faster, and shows its own password.
+    except IntegrityError:  # A concurrent run was first, and shows its password.
         return None
     return password
 
 
 def first_key() -> str | None:
-    """Make the first key once, and return it."""
+    """Create the first key and return it, or None if there is one."""
     if json.loads(run("list_keys", "--json")):
         return None
     return issue("--account", ACCOUNT, "--plan", "business", "--name", "First key")
 
 
 def issue(*options: str) -> str:
-    """Issue a key, and return it."""
     return str(json.loads(run("issue_key", *options, "--json"))["key"])
 
 
 def write_demo_key(file: str) -> None:
-    """Make a key for the home page to show, unless it has one that works here."""
+    """Create the home page's key, unless it has a working one."""
     keys = json.loads(run("list_keys", "--json"))
     if not any(f"_{key['id']}_" in settings.DEMO_KEY and key["state"] == "active" for key in keys):
-        key = issue("--account", HOME_PAGE, "--name", "Shown to everybody", "--scopes", "pets:read")
+        key = issue("--account", HOME_PAGE, "--name", "Public demo key", "--scopes", "pets:read")
         set_demo_key(file, key)
 
 
@@ -96,21 +92,19 @@ def set_demo_key(file: str, key: str) -> None:
     try:
         dotenv.set_key(file, "DEMO_KEY", key, quote_mode="never")
     except (OSError, UnicodeDecodeError) as error:
-        raise CommandError(f"DEMO_KEY can't be written to {file}: {error}. Name another file.") from None
+        raise CommandError(f"Can't write DEMO_KEY to {file}: {error}. Choose another file.") from None
 
 
 def about_login(password: str | None) -> str:
-    """Return the line that says how to sign in."""
     if password is None:
-        return ", password as before (to change it: manage.py changepassword)\n"
+        return ", password unchanged (to reset it: manage.py changepassword)\n"
     return f"   password {password}\n"
 
 
 def about_key(key: str | None) -> str:
-    """Return the lines that say how to make a first call."""
     if key is None:
         command = f".venv/bin/python manage.py issue_key --account {ACCOUNT} --plan business"
-        return f"Keys are shown once. For another: {command}\n"
+        return f"Keys are shown only once. For another: {command}\n"
     return (
         f"API key     {key}   (shown only now)\n\nTry it:\n\n"
         f"  curl -H 'Authorization: Bearer {key}' '{settings.BASE_URL}/pets?limit=3'\n"

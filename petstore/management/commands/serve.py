@@ -15,10 +15,10 @@ from petstore.management.base import DocumentedCommand, visible
 
 
 def free_address(host: str, port: int) -> str:
-    """Return the numeric address of a host, IPv4 if it has both. Raises CommandError unless it is free.
+    """Resolve a host, preferring IPv4. Raises CommandError unless the address is free.
 
-    The workers share one port (SO_REUSEPORT), so without this a second service would start, and each
-    would get some of the requests.
+    Workers share a port with SO_REUSEPORT, so a second service could otherwise start on the same port and
+    take some of the requests.
     """
     reason = "a port is a number from 1 to 65535"
     if 1 <= port <= 65_535:
@@ -37,8 +37,8 @@ def free_address(host: str, port: int) -> str:
 
 
 class Command(DocumentedCommand):
-    requires_system_checks: list[str] = []  # They look at the code, as `make check` has.
-    help = "Serve with the production server until it is told to stop (SIGTERM or Ctrl-C)."
+    requires_system_checks: list[str] = []  # `make check` runs them.
+    help = "Run the production server until SIGTERM or Ctrl-C."
     examples = """
         manage.py serve
         PORT=9000 manage.py serve --workers 4
@@ -48,11 +48,10 @@ class Command(DocumentedCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--host", default="127.0.0.1", help="Address to listen on.")
         parser.add_argument("--port", type=int, default=settings.PORT, help="Port to listen on.")
-        parser.add_argument("--workers", type=int, default=2, help="Processes that answer.")
+        parser.add_argument("--workers", type=int, default=2, help="Worker processes.")
         parser.add_argument(
             "--threads", type=int, default=settings.THREADS,
-            help="Threads of a process for requests that wait: all of them in threads mode, else pages and "
-            "what blocks.",
+            help="Threads per worker: for all requests in threads mode, else for pages and blocking calls.",
         )  # fmt: skip
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -66,19 +65,19 @@ class Command(DocumentedCommand):
         if settings.METRICS_DIR and not os.access(settings.METRICS_DIR, os.W_OK | os.X_OK):
             raise CommandError(f"METRICS_DIR must be a folder to write to, not {settings.METRICS_DIR!r}.")
         redis_owner.check()
-        # What comes from now on waits until the server hears it; between the two programs it would be lost.
+        # Keep signals pending until the supervisor handles them; during exec they would be lost.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
-        become_server(options)
+        exec_supervisor(options)
 
 
-def become_server(options: dict[str, Any]) -> None:
-    """Go on as petstore.server.supervisor: this process has loaded much that only the workers need."""
-    told = {name: options[name] for name in ("host", "port", "workers")}
+def exec_supervisor(options: dict[str, Any]) -> None:
+    """Replace this process with the supervisor, which does not need the modules loaded here."""
+    values = {name: options[name] for name in ("host", "port", "workers")}
     for name in ("CLIENT_SECONDS", "DRAIN_SECONDS", "LOG_FORMAT", "METRICS_PORT", "METRICS_DIR"):
-        told[name.lower().replace("_", "-")] = getattr(settings, name)
-    told["metrics-allow-from"] = ",".join(settings.METRICS_ALLOW_FROM)
-    arguments = [part for name, value in told.items() for part in (f"--{name}", str(value))]
+        values[name.lower().replace("_", "-")] = getattr(settings, name)
+    values["metrics-allow-from"] = ",".join(settings.METRICS_ALLOW_FROM)
+    arguments = [part for name, value in values.items() for part in (f"--{name}", str(value))]
     os.environ |= {"THREADS": str(options["threads"]), "PYTHONSAFEPATH": ""}
-    os.environ.setdefault("MALLOC_ARENA_MAX", "1")  # One heap for all threads keeps less.
+    os.environ.setdefault("MALLOC_ARENA_MAX", "1")  # A single heap retains less memory.
     os.chdir(settings.BASE_DIR)
     os.execv(sys.executable, [sys.executable, "-m", "petstore.server.supervisor", *arguments])  # noqa: S606  Not a shell.

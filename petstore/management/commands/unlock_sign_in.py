@@ -1,4 +1,4 @@
-"""Lift a lockout of a member of staff."""
+"""Lift the lockout of a member of staff."""
 
 from argparse import ArgumentParser
 from typing import Any
@@ -11,7 +11,7 @@ from petstore.management.base import JsonCommand
 
 
 class Command(JsonCommand):
-    help = "Let a member of staff sign in again at once after too many wrong passwords or codes."
+    help = "Lift the lockout of a member of staff after too many wrong passwords or codes."
     examples = """
         manage.py unlock_sign_in ann
         manage.py unlock_sign_in ann --json
@@ -26,4 +26,4 @@ class Command(JsonCommand):
         if user is None:
             raise CommandError(f"No user has the name {options['name']!r}. Names are case-sensitive.")
         unlock(user)
-        self.answer(options, {"name": user.username}, f"Done. {user.username} can sign in again at once.")
+        self.write_result(options, {"name": user.username}, f"Done. {user.username} can sign in again.")
