@@ -1,4 +1,4 @@
-"""The app of pets and categories."""
+"""App configuration."""
 
 from django.apps import AppConfig
 
@@ -7,7 +7,6 @@ class InventoryConfig(AppConfig):
     name = "inventory"
 
     def start_worker(self) -> None:
-        """Have a process that serves keep the count of the stock."""
         from inventory import stock
 
-        stock.count_from_now_on()
+        stock.start_counting()

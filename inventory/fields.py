@@ -1,4 +1,4 @@
-"""Serializer fields that take exactly the JSON types of the contract (D3); DRF's own convert."""
+"""Strictly typed serializer fields (D3); DRF's own coerce their input."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ class NameField(serializers.Field[str, Any, str, Any]):
 
 
 class Int64Field(serializers.Field[int, Any, int, Any]):
-    """A JSON number whose value is an integer in int64; `1.0` is one to JSON Schema."""
+    """A JSON number with an integral int64 value. JSON Schema counts `1.0` as an integer."""
 
     default_error_messages = {"type": "Must be an integer from -2^63 to 2^63 - 1."}
 
@@ -47,25 +47,24 @@ class Int64Field(serializers.Field[int, Any, int, Any]):
         return value
 
 
-# Categories that were seen. One that is deleted later is still refused, by the database.
-seen_categories: set[int] = set()
-MOST_SEEN = 10_000
+# A cache of ids. The foreign key still rejects a category that was deleted after it was cached.
+known_categories: set[int] = set()
+MAX_KNOWN_CATEGORIES = 10_000
 
 
 def category_exists(category_id: int) -> bool:
-    """Tell whether there is such a category, or was when a worker saw it."""
-    from inventory.queries import CATEGORIES  # Of models, which import the members.
+    from inventory.queries import CATEGORIES  # Imports the models, which import members.
 
-    if category_id in seen_categories:
+    if category_id in known_categories:
         return True
     exists = CATEGORIES.where(id=category_id).one() is not None
-    if exists and len(seen_categories) < MOST_SEEN:
-        seen_categories.add(category_id)
+    if exists and len(known_categories) < MAX_KNOWN_CATEGORIES:
+        known_categories.add(category_id)
     return exists
 
 
 class CategoryIdField(Int64Field):
-    """An integer that names an existing category (D5)."""
+    """The id of an existing category (D5)."""
 
     default_error_messages = {
         "unknown_category": "No category has this id. List them with GET /categories."
@@ -79,7 +78,7 @@ class CategoryIdField(Int64Field):
 
 
 class StatusField(serializers.ChoiceField):
-    """One of the three statuses, as a JSON string; DRF's own field would take other types."""
+    """A PetStatus as a JSON string. DRF's ChoiceField accepts other types."""
 
     default_error_messages = {"type": f"Must be one of {', '.join(PetStatus.values)}."}
 
@@ -92,16 +91,15 @@ class StatusField(serializers.ChoiceField):
         return data
 
 
-def field_of(member: Member, *, sent: bool = False) -> serializers.Field[Any, Any, Any, Any]:
-    """Make the serializer's field of a member, as the API shows it or as clients send it."""
-    rule = (sent and member.sent_rule) or member.rule
-    kind = globals().get(rule) or getattr(serializers, rule)
+def serializer_field(member: Member, *, for_input: bool = False) -> serializers.Field[Any, Any, Any, Any]:
+    class_name = (for_input and member.input_field_class) or member.field_class
+    field_class = globals().get(class_name) or getattr(serializers, class_name)
     options = {"help_text": member.help_text, **member.options}
     if member.source:
         options["source"] = member.source
-    if sent and member.default is None:  # A default would make it required for generated clients.
+    if for_input and member.default is None:  # Generated clients would require a member with a default.
         options["required"] = False
-    elif sent and member.default is not REQUIRED:
+    elif for_input and member.default is not REQUIRED:
         options["default"] = member.default
-    made: serializers.Field[Any, Any, Any, Any] = kind(**options)
-    return made
+    field: serializers.Field[Any, Any, Any, Any] = field_class(**options)
+    return field

@@ -1,6 +1,6 @@
-"""What the OpenAPI document says of the inventory, beyond what drf-spectacular infers.
+"""OpenAPI metadata of the inventory that drf-spectacular does not infer.
 
-Loaded when the document is built, not with the service: drf-spectacular takes long to import.
+Imported only to build the document, because drf-spectacular is slow to import.
 """
 
 from typing import Any
@@ -23,7 +23,7 @@ from petstore.api import int64
 from petstore.api.errors import ErrorCode as Code
 from petstore.api.openapi.operations import as_examples, describe, links, listing, operation, problems
 
-# What str.strip() takes away. Not `\s`: Python, ECMAScript and Rust each mean something else by it.
+# The characters that str.strip() removes. `\s` differs between Python, ECMAScript and Rust.
 BLANKS = r"\u0009-\u000d\u001c-\u0020\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 
 
@@ -31,7 +31,7 @@ class Name(OpenApiSerializerFieldExtension):  # type: ignore[no-untyped-call]
     target_class = "inventory.fields.NameField"
 
     def map_serializer_field(self, auto_schema: Any, direction: str) -> dict[str, Any]:
-        # At least one character that is no blank, and no NUL.
+        # At least one non-blank character, and no NUL.
         pattern = rf"^[^\u0000]*[^\u0000{BLANKS}][^\u0000]*$"
         return {"type": "string", "minLength": 1, "maxLength": NAME_LENGTH, "pattern": pattern}
 
@@ -53,7 +53,7 @@ PETS = [PET, members.PET.example(id=2, name="Marble", categoryId=2)]
 NEW_PETS = {
     "Request": ("What is required.", {"name": "Biscuit", "categoryId": 1}),
     "RequestWithStatus": (
-        "A pet that is promised to somebody.",
+        "A reserved pet.",
         {"name": "Marble", "categoryId": 2, "status": "pending"},
     ),
 }
@@ -78,7 +78,7 @@ add_event_examples(
     }
 )
 
-SENT_AGAIN = "With an `Idempotency-Key` the request can safely be sent again."
+RETRYABLE = "With an `Idempotency-Key` the request can safely be sent again."
 REQUIRED = "This field is required."
 NEW_PET_ID = {"petId": "$response.body#/id"}
 NEW_ORDER_ID = {"orderId": "$response.body#/id"}
@@ -96,7 +96,7 @@ PETS_OPERATIONS = {
     "create": operation(
         "createPet",
         "Add a pet",
-        f"Adds a pet to a category. Its id is assigned by the service. {SENT_AGAIN}",
+        f"Adds a pet to a category. Its id is assigned by the service. {RETRYABLE}",
         request=OpenApiRequest(NewPetSerializer, examples=as_examples(NEW_PETS)),
         response=(201, PetSerializer, "The pet as it was added."),
         examples={"Answer": ("The new pet.", PET)},
@@ -113,9 +113,8 @@ PETS_OPERATIONS = {
             ),
             "x-links": links(
                 getPet={"parameters": NEW_PET_ID, "description": "The new pet, by its id."},
-                # In OpenAPI 3.0 a link's `requestBody` is one expression or a literal: an expression inside
-                # an object would be sent as it stands. So the body is told in words, and in an extension
-                # for tools that know it.
+                # A link's `requestBody` can't have expressions inside an object in OpenAPI 3.0, hence an
+                # extension.
                 placeOrder={
                     "description": "Orders the new pet: send its `id` as `petId`.",
                     "x-request-body": NEW_PET_ID,
@@ -157,7 +156,7 @@ ORDERS_OPERATIONS = {
         "placeOrder",
         "Order a pet",
         "Orders a pet that is available; it becomes pending. "
-        f"Of any number of buyers exactly one gets it. {SENT_AGAIN}",
+        f"Of any number of buyers exactly one gets it. {RETRYABLE}",
         request=OpenApiRequest(NewOrderSerializer, examples=as_examples(NEW_ORDERS)),
         response=(201, OrderSerializer, "The order as it was placed."),
         examples={"Answer": ("The new order.", ORDER)},

@@ -1,4 +1,4 @@
-"""What the API reads, in the contract's shapes, and what clients may filter its lists by."""
+"""Compiled reads of the API, and the filters of its lists."""
 
 from inventory.models import Category, Order, OrderStatus, Pet, PetStatus
 from petstore.api.query_params import Filter, Filters

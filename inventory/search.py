@@ -1,4 +1,4 @@
-"""Finding rows by the start of a name, in either case and any normal form, in the order of an index."""
+"""Indexed prefix search on names, ignoring case and Unicode normal form."""
 
 from typing import Any
 
@@ -9,15 +9,15 @@ from django.db.models.lookups import GreaterThan
 from petstore.db.identity import is_postgresql
 from petstore.db.names import nfc
 
-LAST = "\U0010ffff"  # Sorts after every character that a name may have.
+LAST = "\U0010ffff"  # Sorts after every character of a name.
 ASCII = "".join(map(chr, range(128)))
 
 
 class Folded(Func):
-    """A text in capitals, compared character by character, so that an index finds prefixes.
+    """Upper-case text in binary order, so that an index serves prefixes.
 
-    PostgreSQL folds every script, in NFC; SQLite the letters A to Z only. A function of ours in an index
-    of SQLite would keep every other program from writing pets, the version before this one included.
+    PostgreSQL folds every script, in NFC; SQLite only A to Z. An application-defined function in an index
+    of SQLite would prevent other programs, including the previous release, from writing pets.
     """
 
     function = "UPPER"
@@ -25,22 +25,22 @@ class Folded(Func):
     output_field = CharField()
 
     def as_postgresql(self, compiler: Any, connection: Any, **context: Any) -> Any:
-        """Return SQL for PostgreSQL, whose own order of texts follows a language."""
+        # The default collation follows a language.
         template = '(%(function)s(NORMALIZE(%(expressions)s)) COLLATE "C")'
         return self.as_sql(compiler, connection, template=template, **context)
 
 
-def starting_with(rows: QuerySet[Any], start: str, *, or_else: Q | None = None) -> QuerySet[Any]:
-    """Return the rows whose `name` starts so, or for which `or_else` holds, by `folded` name and id."""
-    start = indexed = nfc(start)
+def filter_by_prefix(rows: QuerySet[Any], prefix: str, *, or_else: Q | None = None) -> QuerySet[Any]:
+    """Filter on a prefix of `name`, or `or_else`; ordered by `folded` and primary key."""
+    prefix = indexed = nfc(prefix)
     if not is_postgresql():
-        indexed = start[: len(start) - len(start.lstrip(ASCII))]
+        indexed = prefix[: len(prefix) - len(prefix.lstrip(ASCII))]
     end = Concat(Folded(Value(indexed)), Value(LAST))
     found = Q(folded__gte=Folded(Value(indexed)), folded__lt=end)
-    if indexed != start:  # Names of ASCII alone are passed over without a call of Python's function.
+    if indexed != prefix:  # Skip ASCII names without calling the Python function.
         found &= Q(GreaterThan(Length(Cast("name", BinaryField())), Length("name")))
     if not is_postgresql():
-        found &= Q(name__search_key__startswith=start)
+        found &= Q(name__search_key__startswith=prefix)
     if or_else is not None:
         found |= or_else
     matches: QuerySet[Any] = rows.annotate(folded=Folded("name")).filter(found).order_by("folded", "pk")

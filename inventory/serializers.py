@@ -1,4 +1,7 @@
-"""The contract's bodies. Lists and reads are made by the database: these check input and document."""
+"""Serializers for request validation and the OpenAPI document; `Members` builds the responses.
+
+Docstrings become descriptions in the document.
+"""
 
 from typing import Any
 
@@ -6,27 +9,25 @@ from django.utils.functional import cached_property
 from rest_framework import serializers
 
 from inventory import members
-from inventory.fields import Int64Field, field_of
+from inventory.fields import Int64Field, serializer_field
 from inventory.members import Members
 from inventory.models import Category
 
 
-class ShownSerializer(serializers.Serializer[Any]):
-    """A resource as every response shows it."""
-
+class OutputSerializer(serializers.Serializer[Any]):
     members: Members
 
     def get_fields(self) -> dict[str, Any]:
-        return {member.name: field_of(member) for member in self.members}
+        return {member.name: serializer_field(member) for member in self.members}
 
 
 class InputSerializer(serializers.Serializer[Any]):
-    """A body that is sent. One serializer checks those of all requests, so it looks for its fields once."""
+    """A request body. One instance validates all requests, so its fields are computed once."""
 
     members: Members
 
     def get_fields(self) -> dict[str, Any]:
-        return {member.name: field_of(member, sent=True) for member in self.members.sent}
+        return {member.name: serializer_field(member, for_input=True) for member in self.members.writable}
 
     @cached_property
     def _writable_fields(self) -> list[Any]:
@@ -39,8 +40,8 @@ class NewPetSerializer(InputSerializer):
     members = members.PET
 
 
-class PetSerializer(ShownSerializer):
-    """Pet: a pet as every answer shows it."""
+class PetSerializer(OutputSerializer):
+    """Pet: a pet as every response shows it."""
 
     members = members.PET
 
@@ -51,7 +52,7 @@ class NewOrderSerializer(InputSerializer):
     members = members.ORDER
 
 
-class OrderSerializer(ShownSerializer):
+class OrderSerializer(OutputSerializer):
     """Order: one account's order of one pet."""
 
     members = members.ORDER
@@ -65,4 +66,4 @@ class CategorySerializer(serializers.ModelSerializer[Category]):
     class Meta:
         model = Category
         fields = ["id", "name", "description"]
-        extra_kwargs = {"description": {"required": True}}  # In every answer, though it may be empty.
+        extra_kwargs = {"description": {"required": True}}  # Always present, though it may be empty.

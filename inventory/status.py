@@ -1,4 +1,4 @@
-"""Where pets and orders stand, and where they may go from there."""
+"""Statuses of pets and orders, and the allowed transitions."""
 
 from django.core.exceptions import ValidationError
 from django.db import models
@@ -6,15 +6,15 @@ from django.db.models import Q
 
 
 class PetStatus(models.TextChoices):
-    """The contract's PetStatus."""
+    """PetStatus of the contract."""
 
     AVAILABLE = "available"
     PENDING = "pending"
     SOLD = "sold"
 
 
-# What staff and orders may make of a pet (D15). Sold to available is a return, which needs a reason.
-PET_MOVES: dict[PetStatus, set[PetStatus]] = {
+# D15. Sold to available is a return, which requires a reason.
+PET_TRANSITIONS: dict[PetStatus, set[PetStatus]] = {
     PetStatus.AVAILABLE: {PetStatus.PENDING, PetStatus.SOLD},
     PetStatus.PENDING: {PetStatus.AVAILABLE, PetStatus.SOLD},
     PetStatus.SOLD: {PetStatus.AVAILABLE},
@@ -22,19 +22,18 @@ PET_MOVES: dict[PetStatus, set[PetStatus]] = {
 
 
 class OrderStatus(models.TextChoices):
-    """Where an order stands (D12)."""
-
+    # D12
     PLACED = "placed"
     APPROVED = "approved"
     DELIVERED = "delivered"
     CANCELLED = "cancelled"
 
 
-LIVE = (OrderStatus.PLACED, OrderStatus.APPROVED)  # Orders that hold their pet.
+LIVE = (OrderStatus.PLACED, OrderStatus.APPROVED)  # An order in one of these holds its pet.
 
 
 class Stage(models.TextChoices):
-    """What is next for an order."""
+    """The next step of an order in the back office."""
 
     TO_APPROVE = "to_approve", "To approve"
     TO_SHIP = "to_ship", "To ship"
@@ -43,7 +42,7 @@ class Stage(models.TextChoices):
 
     @property
     def orders(self) -> Q:
-        """Return the condition for its orders. Each has an index of their ids."""
+        """The condition of a partial index."""
         return STAGES[self]
 
 
@@ -54,7 +53,7 @@ STAGES = {
     Stage.DONE: Q(status__in=(OrderStatus.DELIVERED, OrderStatus.CANCELLED)),
 }
 
-ORDER_MOVES: dict[str, set[OrderStatus]] = {
+ORDER_TRANSITIONS: dict[str, set[OrderStatus]] = {
     OrderStatus.PLACED: {OrderStatus.APPROVED, OrderStatus.CANCELLED},
     OrderStatus.APPROVED: {OrderStatus.DELIVERED, OrderStatus.CANCELLED},
     OrderStatus.DELIVERED: set(),
@@ -62,5 +61,5 @@ ORDER_MOVES: dict[str, set[OrderStatus]] = {
 }
 
 
-class IllegalMoveError(ValidationError):
-    """A pet or an order can't go where somebody wants it; the message says why, and what can be done."""
+class TransitionError(ValidationError):
+    """The status of a pet or an order does not allow the change. The message is for staff."""

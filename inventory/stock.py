@@ -1,6 +1,6 @@
-"""How much is in stock, for pages that must not count a million pets.
+"""Periodic stock counts, for pages that must not count a million pets.
 
-One worker of all machines counts now and then and keeps the result (StockCount). Pages read that.
+One worker of all machines counts at a time and stores the result in StockCount.
 """
 
 import logging
@@ -19,11 +19,10 @@ from inventory.models import Category, Order, Pet, PetStatus, Stage, StockCount
 logger = logging.getLogger(__name__)
 
 COUNT_EVERY = timedelta(seconds=60)
-REST = 50  # Times as long as the last count took, so that counting takes at most 2 % of the time.
-# After so long, others count in place of a worker that died while counting.
-LEASE = timedelta(minutes=10)
-LOOK_EVERY = 15  # Seconds.
-SMALL = 50_000  # Pets. A shop with fewer is counted for the page that asks, if it never was.
+REST_FACTOR = 50  # Rest this many times the duration of a count: at most 2 % of the time is spent counting.
+LEASE = timedelta(minutes=10)  # Then another worker takes over from one that died while counting.
+POLL_SECONDS = 15
+SMALL_SHOP = 50_000  # Pets. A smaller shop without a count is counted on request.
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +40,8 @@ class CategoryStock:
 
 @dataclass(frozen=True, slots=True)
 class Stock:
-    """The pets and the waiting orders at one moment."""
-
     counted_at: datetime
-    categories: tuple[CategoryStock, ...]  # All of them, by name.
+    categories: tuple[CategoryStock, ...]  # Ordered by name.
     orders: dict[Stage, int]
 
     def pets(self, status: str) -> int:
@@ -52,13 +49,10 @@ class Stock:
 
 
 def snapshot() -> Stock | None:
-    """Return the last count, or None if there is none yet. Two queries.
-
-    A small shop that was never counted is counted now.
-    """
+    """Return the latest count, or None; a small shop without one is counted now. Two queries."""
     counted = StockCount.objects.exclude(counted_at=None)
     last = counted.first()
-    if last is None and not Pet.objects.filter(pk__gt=SMALL).exists() and refresh():  # Ids only grow.
+    if last is None and not Pet.objects.filter(pk__gt=SMALL_SHOP).exists() and refresh():
         last = counted.first()
     if last is None or last.counted_at is None:
         return None
@@ -77,24 +71,23 @@ def snapshot() -> Stock | None:
 
 
 def due(now: datetime) -> QuerySet[StockCount]:
-    """Return the row if the next count may begin."""
     return StockCount.objects.filter(due_at__lte=now)
 
 
 def refresh(now: datetime | None = None) -> bool:
-    """Count, if it is time and nobody else does; return whether this call did."""
+    """Count unless it is too early or another worker is counting; return whether this call counted."""
     now = now or timezone.now()
     StockCount.objects.bulk_create([StockCount(pk=1, due_at=now)], ignore_conflicts=True)
     if not due(now).update(due_at=now + LEASE):
         return False
-    began = perf_counter()
+    started = perf_counter()
     pets = Pet.objects.order_by().values_list("category_id", "status").annotate(number=Count("*"))
-    # One pass: their indexes would be as long, since most orders are done.
+    # A single sequential scan: most orders are done, so their index would be as long.
     orders = Order.objects.aggregate(**{stage: Count("pk", filter=stage.orders) for stage in Stage})
     counted = list(pets)
-    took = timedelta(seconds=perf_counter() - began)
+    took = timedelta(seconds=perf_counter() - started)
     StockCount.objects.update(
-        due_at=now + took + max(COUNT_EVERY, REST * took),
+        due_at=now + took + max(COUNT_EVERY, REST_FACTOR * took),
         counted_at=now,
         took_ms=round(took.total_seconds() * 1_000),
         pets=counted,
@@ -106,26 +99,24 @@ def refresh(now: datetime | None = None) -> bool:
     return True
 
 
-def count_from_now_on() -> None:
-    """Keep the count fresh, in a thread of its own."""
+def start_counting() -> None:
+    """Refresh the count periodically in a daemon thread."""
 
-    def keep_fresh() -> None:
+    def run() -> None:
         while True:
-            look()
-            time.sleep(LOOK_EVERY)
+            refresh_if_due()
+            time.sleep(POLL_SECONDS)
 
-    threading.Thread(target=keep_fresh, name="stock", daemon=True).start()
+    threading.Thread(target=run, name="stock", daemon=True).start()
 
 
-def look() -> None:
-    """Count if it is time. Reads first: on SQLite every write, even of nothing, makes others wait."""
+def refresh_if_due() -> None:
+    # Reads first: in SQLite even an UPDATE of no rows takes the write lock.
     try:
         now = timezone.now()
         if due(now).exists() or not StockCount.objects.exists():
             refresh(now)
     except DatabaseError:
-        logger.warning(
-            "The stock could not be counted; the next attempt is in %s s.", LOOK_EVERY, exc_info=True
-        )
+        logger.warning("The stock count failed; retrying in %s s.", POLL_SECONDS, exc_info=True)
     finally:
         connection.close()

@@ -13,8 +13,8 @@ from rest_framework.viewsets import GenericViewSet
 from accounts.idempotency import Write, idempotent
 from accounts.keys.identity import caller_of
 from accounts.keys.scopes import ORDERS_READ, ORDERS_WRITE, PETS_READ, PETS_WRITE
-from inventory.fields import seen_categories
-from inventory.models import Category, IllegalMoveError, Order, Pet
+from inventory.fields import known_categories
+from inventory.models import Category, Order, Pet, TransitionError
 from inventory.queries import CATEGORIES, ORDER_FILTERS, ORDERS, PET_FILTERS, PETS
 from inventory.serializers import (
     CategorySerializer,
@@ -29,20 +29,20 @@ from petstore.api.int64 import int64
 from petstore.api.responses import Response
 from petstore.api.views import ApiView
 
-# One for all requests: they keep nothing of them, and DRF copies every field for each new one.
+# Shared by all requests: they hold no state, and DRF copies every field for each new instance.
 NEW_PET, NEW_ORDER = NewPetSerializer(), NewOrderSerializer()
 
 
-def path_id(text: str, otherwise: ErrorCode) -> int:
-    """Return the int64 in a path. Raises ApiError with this code for any other text (D7)."""
+def path_id(text: str, code: ErrorCode) -> int:
+    """Parse an int64. Raises ApiError with this code (D7)."""
     number = int64(text)
     if number is None:
-        raise ApiError(otherwise)
+        raise ApiError(code)
     return number
 
 
 def created(row: Pet | Order, path: str) -> Response:
-    """Return the 201 of a new row; `path`: of its URL, up to the id (D8)."""
+    """Build the 201 response (D8). `path` is the collection's, with a trailing slash."""
     headers = {"Location": f"{settings.BASE_URL}{path}{row.pk}"}
     return Response(row.as_json(), status.HTTP_201_CREATED, headers)
 
@@ -61,19 +61,18 @@ class PetViewSet(ApiView, GenericViewSet[Pet]):
             successor=f"{settings.BASE_URL}/pets?status=available",
         )
     }
-    clock = staticmethod(timezone.now)  # Tests pass another.
+    clock = staticmethod(timezone.now)
 
     def list(self, request: Request) -> Response:
         return self.page_of(PETS, request, caller_of(request).database)
 
     @idempotent
     def create(self, request: Request) -> Write:
-        """Add a pet; the database refuses it if its category was deleted since the check."""
         members = NEW_PET.run_validation(request.data)
         return lambda: created(Pet.objects.add(**members), "/pets/")
 
     def retrieve(self, request: Request, petId: str) -> Response:
-        """Return one pet; deprecated, and gone from its removal date on (D33)."""
+        """Respond with 410 after the removal date (D33)."""
         if self.clock() >= settings.GET_PET_REMOVED_AT:
             raise ApiError(ErrorCode.ENDPOINT_REMOVED)
         number = path_id(petId, ErrorCode.PET_NOT_FOUND)
@@ -83,19 +82,18 @@ class PetViewSet(ApiView, GenericViewSet[Pet]):
         return Response(pet)
 
     def handle_exception(self, exc: Exception) -> Any:
-        """Answer an exception. What the database refuses, if only when it commits, may be the category."""
+        # The category may have been deleted since it was validated; the foreign key is checked at COMMIT.
         if isinstance(exc, IntegrityError):
-            seen_categories.clear()
-            exc = self.why_refused() or exc
+            known_categories.clear()
+            exc = self.revalidate() or exc
         return super().handle_exception(exc)
 
-    def why_refused(self) -> ValidationError | None:
-        """Return what is wrong with the body by now: its category may have gone since it was checked."""
+    def revalidate(self) -> ValidationError | None:
         try:
             NEW_PET.run_validation(self.request.data)
         except ValidationError as error:
             return error
-        except Error:  # The database went away meanwhile: what it said first is answered.
+        except Error:  # The database became unavailable: report the first exception.
             return None
         return None
 
@@ -110,7 +108,7 @@ class CategoryViewSet(ApiView, GenericViewSet[Category]):
 
 
 class OrderViewSet(ApiView, GenericViewSet[Order]):
-    """List, place, fetch and cancel orders; an account sees its own and no one else's."""
+    """The orders of the caller's account."""
 
     queryset = Order.objects.all()
     serializer_class = OrderSerializer
@@ -130,16 +128,16 @@ class OrderViewSet(ApiView, GenericViewSet[Order]):
 
     @idempotent
     def create(self, request: Request) -> Write:
-        wanted = NEW_ORDER.run_validation(request.data)
+        values = NEW_ORDER.run_validation(request.data)
         caller = caller_of(request)
 
         def write() -> Response:
             try:
                 by = f"key {caller.public_id}"
-                order = Order.objects.place(account_id=caller.account_id, by=by, **wanted)
+                order = Order.objects.place(account_id=caller.account_id, by=by, **values)
             except Pet.DoesNotExist:
                 raise ApiError(ErrorCode.PET_NOT_FOUND) from None
-            except IllegalMoveError:
+            except TransitionError:
                 raise ApiError(ErrorCode.PET_NOT_AVAILABLE) from None
             return created(order, "/store/orders/")
 
@@ -149,16 +147,15 @@ class OrderViewSet(ApiView, GenericViewSet[Order]):
         return Response(self.find(request, orderId))
 
     def destroy(self, request: Request, orderId: str) -> Response:
-        """Cancel an order that is not approved yet; its pet is available again."""
         order = Order(pk=self.find(request, orderId)["id"])
         try:
             order.cancel(by=f"key {caller_of(request).public_id}", only_placed=True)
-        except IllegalMoveError:
+        except TransitionError:
             raise ApiError(ErrorCode.ORDER_NOT_CANCELLABLE) from None
         return Response(status=status.HTTP_204_NO_CONTENT)
 
     def find(self, request: Request, order_id: str) -> dict[str, Any]:
-        """Return the caller's order with this id. Raises ApiError 404, for somebody else's too."""
+        """Raise ApiError 404, also for orders of other accounts."""
         number = path_id(order_id, ErrorCode.ORDER_NOT_FOUND)
         caller = caller_of(request)
         order = ORDERS.where(account_id=caller.account_id, id=number).one(caller.database)

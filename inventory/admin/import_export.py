@@ -23,8 +23,16 @@ from django.views.decorators.http import require_POST
 from unfold.widgets import UnfoldAdminFileFieldWidget, UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget
 
 from inventory.admin.shared import RowActionsAdmin
-from inventory.import_export import STREAM, add, category_ids, checked, export, format_of, snapshot
-from inventory.import_export.checking import IN_WORDS, MAIN_COLUMNS, Report, Row
+from inventory.import_export import (
+    STREAM,
+    add,
+    category_ids,
+    detect_format,
+    export,
+    read_valid_batches,
+    snapshot,
+)
+from inventory.import_export.checking import COLUMNS_HELP, MAIN_COLUMNS, Report, Row
 from inventory.import_export.writing import CSV_COLUMNS, write
 from inventory.members import PET
 from inventory.models import Category, Pet, PetQuerySet
@@ -95,7 +103,7 @@ class ImportForm(forms.Form):
         if (file.size if file else len(pasted)) > MOST_BYTES:
             raise ValidationError(TOO_BIG)
         try:
-            file_format = format_of(file.name if file else STREAM, cleaned["format"])
+            file_format = detect_format(file.name if file else STREAM, cleaned["format"])
         except ValueError:
             raise ValidationError({"format": UNKNOWN_FORMAT}) from None
         content = file.read() if file else pasted
@@ -118,8 +126,8 @@ class ExportForm(forms.Form):
 
 def check(content: bytes, file_format: str) -> tuple[Report, list[Row]]:
     """Validate the file as import_pets does, and return the report with the good rows."""
-    report = Report(room=PROBLEMS_SHOWN)
-    batches = checked(io.BytesIO(content), file_format, report, MOST_PETS + 1)
+    report = Report(max_problems=PROBLEMS_SHOWN)
+    batches = read_valid_batches(io.BytesIO(content), file_format, report, MOST_PETS + 1)
     return report, [row for rows in batches for row in rows]
 
 
@@ -136,14 +144,14 @@ class PetImportExportAdmin(RowActionsAdmin):
     def import_view(self, request: HttpRequest) -> HttpResponse:
         """Validate a file and show a preview. Store it for import if every line is good."""
         form = ImportForm(request.POST, request.FILES) if request.method == "POST" else ImportForm()
-        context: dict[str, Any] = {"form": form, "columns": MAIN_COLUMNS, "columns_in_words": IN_WORDS}
+        context: dict[str, Any] = {"form": form, "columns": MAIN_COLUMNS, "columns_in_words": COLUMNS_HELP}
         pasted = form.fields["pasted"].widget.attrs
         pasted["autofocus"] = not form.is_bound  # Focus would scroll the report out of view.
         if form.is_valid():
             given = form.cleaned_data
             context |= self.preview(given["report"], given["rows"], given["name"])
             if given["rows"] and not given["report"].bad:
-                context["upload"] = PetUpload.objects.keep(
+                context["upload"] = PetUpload.objects.store(
                     cast("User", request.user).pk,
                     file_name=given["name"],
                     file_format=given["format"],
@@ -160,7 +168,7 @@ class PetImportExportAdmin(RowActionsAdmin):
             "pets": [
                 [
                     names.get(row[member.attribute]) if member.column else row.get(member.attribute) or ""
-                    for member in PET.sent
+                    for member in PET.writable
                 ]
                 for row in rows[:PETS_SHOWN]
             ],
@@ -174,7 +182,7 @@ class PetImportExportAdmin(RowActionsAdmin):
         category = Category.objects.order_by("name").first()
         file = io.BytesIO()
         name = category.name if category else "Dogs"
-        pet = [name if member.column else str(member.example) for member in PET.sent]
+        pet = [name if member.column else str(member.example) for member in PET.writable]
         spreadsheets.write([MAIN_COLUMNS, pet], file)
         file.seek(0)
         return FileResponse(
@@ -203,7 +211,7 @@ class PetImportExportAdmin(RowActionsAdmin):
         Raises PetUpload.DoesNotExist, and ValidationError if a category was deleted since the preview.
         """
         with transaction.atomic():
-            waiting = PetUpload.objects.waiting(
+            waiting = PetUpload.objects.pending(
                 cast("User", request.user).pk, request.POST.get("upload", "")
             )
             upload = waiting.select_for_update().get()

@@ -22,8 +22,8 @@ from inventory import stock
 from inventory.admin.import_export import PetImportExportAdmin
 from inventory.admin.shared import RowAction, SearchedFilter, label, parse_reference, staff, status_history
 from inventory.members import PET
-from inventory.models import LIVE, Category, IllegalMoveError, Pet, PetStatus
-from inventory.search import Folded, starting_with
+from inventory.models import LIVE, Category, Pet, PetStatus, TransitionError
+from inventory.search import Folded, filter_by_prefix
 from petstore.backoffice.changelist import BigTableAdmin, KeysetChangeList, parse_id
 from petstore.backoffice.confirmation import Confirmation, ReasonForm
 from petstore.backoffice.palette import MAX_RESULTS, PaletteCommand, SearchResult
@@ -49,9 +49,9 @@ class PetForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its stub
         status = cleaned.get("status")
         if before is not None and status and status != before.status:
             try:
-                before.check_free()
-                before.check_move(PetStatus(status), cleaned.get("reason", ""))
-            except IllegalMoveError as error:
+                before.check_not_held()
+                before.check_transition(PetStatus(status), cleaned.get("reason", ""))
+            except TransitionError as error:
                 self.add_error("status", error)
         return cleaned
 
@@ -77,7 +77,7 @@ class PetAction(RowAction):
         return (reason, label(row)) if reason else None
 
     def act(self, row: Pet, by: str, given: dict[str, Any]) -> None:
-        row.step(self.to, by=by, reason=given.get("reason", ""))
+        row.transition(self.to, by=by, reason=given.get("reason", ""))
 
     def entry(self, given: dict[str, Any]) -> str:
         reason = given.get("reason", "")
@@ -138,28 +138,30 @@ class PetAdmin(PetImportExportAdmin):
 
     def search(self, request: HttpRequest, rows: QuerySet[Pet], term: str) -> QuerySet[Pet]:
         pk = parse_id(term)
-        return starting_with(rows, term, or_else=None if pk is None else Q(pk=pk))
+        return filter_by_prefix(rows, term, or_else=None if pk is None else Q(pk=pk))
 
     def palette_results(self, request: HttpRequest, term: str) -> Iterator[SearchResult]:
         action, pk = parse_reference(term, "pet")
         pets = Pet.objects.select_related("category")
         exact = list(pets.filter(pk=pk)) if pk is not None and not action else []
-        others = [pet for pet in starting_with(pets, term)[: MAX_RESULTS + 1] if pet not in exact]
+        others = [pet for pet in filter_by_prefix(pets, term)[: MAX_RESULTS + 1] if pet not in exact]
         for rank, found in ((1, exact), (2, others[:MAX_RESULTS])):
             for pet in found:
                 about = f"Pet, {pet.get_status_display().lower()}, {pet.category}"
                 yield SearchResult(rank, "pets", label(pet), about, change_url(pet))
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
-        """Change the status with `move`, which checks it and records the event."""
+        """Change the status with `change_status`, which checks it and records the event."""
         if not change:
             obj.save()
             return
         obj.save(update_fields={*PET.form_fields, "updated_at"} - {"status"})
         if "status" in form.changed_data:
             try:
-                obj.move(PetStatus(obj.status), by=staff(request), reason=form.cleaned_data["reason"])
-            except IllegalMoveError as error:  # Changed since the form was validated.
+                obj.change_status(
+                    PetStatus(obj.status), by=staff(request), reason=form.cleaned_data["reason"]
+                )
+            except TransitionError as error:  # Changed since the form was validated.
                 self.message_user(request, error.message, messages.ERROR)
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:

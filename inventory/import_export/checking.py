@@ -1,4 +1,4 @@
-"""Checking pets before they are added, by the API's own rules. Pure."""
+"""Validation of imported pets by the API's own rules, without a database."""
 
 import difflib
 from collections import Counter
@@ -9,104 +9,100 @@ from typing import Any, NamedTuple
 
 from rest_framework.serializers import ValidationError
 
-from inventory.fields import Int64Field, NameField, field_of
+from inventory.fields import Int64Field, NameField, serializer_field
 from inventory.members import PET, REQUIRED, Member
 from petstore.backoffice.text import truncate
 from petstore.db.names import nfc, search_key
 
 BATCH = 5_000
-COLUMNS = [column for member in PET.sent for column in member.columns]
-MAIN_COLUMNS = [member.columns[0] for member in PET.sent]
-# Of each member that a file must have, the columns that may say it.
-NEEDED = [member.columns for member in PET.sent if member.default is REQUIRED]
-IN_WORDS = "; ".join(
-    " or ".join([f"{main} ({member.in_files})" if member.in_files else main, *others])
-    for member in PET.sent
+COLUMNS = [column for member in PET.writable for column in member.columns]
+MAIN_COLUMNS = [member.columns[0] for member in PET.writable]
+# For each required member, its alternative columns.
+REQUIRED_COLUMNS = [member.columns for member in PET.writable if member.default is REQUIRED]
+COLUMNS_HELP = "; ".join(
+    " or ".join([f"{main} ({member.file_help})" if member.file_help else main, *others])
+    for member in PET.writable
     for main, *others in [member.columns]
 )
-# Comparing names takes time: of one file, so many unknown ones are compared with so many categories.
-MOST_COMPARED, MOST_CATEGORIES, LONGEST_COMPARED = 20, 200, 40
+# Comparing names is slow, so a file gets a limited number of suggestions.
+MAX_HINTS, MAX_COMPARED_CATEGORIES, MAX_COMPARED_LENGTH = 20, 200, 40
 
-Members = dict[str, Any]  # What a file says of a pet: COLUMNS that are there, any type, and others.
+Members = dict[str, Any]  # The values of a record by column or member name, not validated.
 Row = dict[str, Any]  # The attributes of a new pet.
 
-FIELDS = {member.name: field_of(member, sent=True) for member in PET.sent}
+FIELDS = {member.name: serializer_field(member, for_input=True) for member in PET.writable}
 NAME, INT64 = NameField(), Int64Field()
 
 
-class Bad(NamedTuple):
-    """Why a line is refused, and what stands there, as `excerpt` returns it."""
-
+class InvalidRecord(NamedTuple):
     reason: str
-    value: str = ""
+    value: str = ""  # As `excerpt` returns it.
 
 
-Records = Iterator[tuple[int, Members | Bad]]
+Records = Iterator[tuple[int, Members | InvalidRecord]]
 
 
 def excerpt(value: Any) -> str:
-    """Return a value as a report may show it: short, and without control characters."""
+    """Shorten a value for a report, and escape its control characters."""
     return truncate(repr(value), 60)
 
 
 class UnreadableError(Exception):
-    """From this line on, nobody can tell what the file says; has the line and the reason."""
+    """The file can't be parsed from this line on. Arguments: line and reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is wrong with a line; numbers start from 1."""
-
-    line: int
+    line: int  # From 1.
     reason: str
     value: str
 
 
 @dataclass(slots=True)
 class Report:
-    """What checking found. Of the bad lines all are counted, and the first `room` are kept."""
+    """The result of validation. All bad lines are counted, the first `max_problems` are listed."""
 
-    room: int
+    max_problems: int
     good: int = 0
     bad: int = 0
     problems: list[Problem] = field(default_factory=list)
-    readable: bool = True  # To the end.
-    remark: str = ""  # What to look at before the good lines are trusted.
+    readable: bool = True  # False after an UnreadableError.
+    remark: str = ""  # A warning about the valid lines.
 
-    def refuse(self, line: int, bad: Bad) -> None:
+    def add_problem(self, line: int, invalid: InvalidRecord) -> None:
         self.bad += 1
-        if len(self.problems) < self.room:
-            self.problems.append(Problem(line, *bad))
+        if len(self.problems) < self.max_problems:
+            self.problems.append(Problem(line, *invalid))
 
 
-def start_of(name: str) -> str:
-    """Return what is compared of a category's name."""
-    return search_key(name[:LONGEST_COMPARED])
+def comparison_key(name: str) -> str:
+    return search_key(name[:MAX_COMPARED_LENGTH])
 
 
 class Checker:
-    """Checks members against the rules and the categories that there are."""
+    """Validates records against the rules of the members and the existing categories."""
 
     def __init__(self, categories: dict[str, int]) -> None:
         self.ids = frozenset(categories.values())
-        # Blanks around a name in a file mean nothing, nor does its normal form, nor do capitals where they
-        # leave one category; but a name as it stands comes first, and of several the oldest.
+        # An exact name wins. Otherwise surrounding blanks and the normal form are ignored (the oldest
+        # category wins), and then case, if that leaves a single category.
         self.by_name = categories
         self.by_nfc = {nfc(name.strip()): number for name, number in reversed(categories.items())}
         folded = Counter(map(search_key, self.by_nfc))
         self.by_folded = {
             fold: number for name, number in self.by_nfc.items() if folded[fold := search_key(name)] == 1
         }
-        self.folded = {start_of(name): name for name in islice(categories, MOST_CATEGORIES)}
-        self.hints: dict[str, str] = {}  # By the start of the unknown name.
+        self.candidates = {
+            comparison_key(name): name for name in islice(categories, MAX_COMPARED_CATEGORIES)
+        }
+        self.hints: dict[str, str] = {}  # By the comparison key of the unknown name.
 
-    def check(self, members: Members) -> Row | Bad:
-        """Return the row to add, or all that is wrong with it."""
+    def check(self, members: Members) -> Row | InvalidRecord:
         row: Row = {}
         problems: list[str] = []
         values: list[str] = []
-        for member in PET.sent:
-            # Of a relation the name says it, unless only the id is there.
+        for member in PET.writable:
+            # A related row's name takes precedence over its id.
             column = next((name for name in member.columns if name in members), member.columns[0])
             try:
                 if column in members:
@@ -118,16 +114,16 @@ class Checker:
             except ValidationError as error:
                 problems += [f"{column}: {reason}" for reason in error.detail]
                 values += [excerpt(members[column])] if column in members else []
-        return Bad(" ".join(problems), ", ".join(values)) if problems else row
+        return InvalidRecord(" ".join(problems), ", ".join(values)) if problems else row
 
     def value(self, member: Member, column: str, value: Any) -> Any:
-        """Return a value as the model has it. Raises ValidationError."""
-        rules = {"category": self.category, "categoryId": self.category_id}
+        """Convert to the model's value. Raises ValidationError."""
+        validators = {"category": self.category, "categoryId": self.category_id}
         field = FIELDS[member.name]
         if value is None and field.allow_null:
             return None
-        found = rules.get(column, field.to_internal_value)(value)
-        if isinstance(found, str) and "\0" in found:  # The API's parser of JSON refuses it everywhere.
+        found = validators.get(column, field.to_internal_value)(value)
+        if isinstance(found, str) and "\0" in found:  # The API's JSON parser rejects it.
             raise ValidationError("Must have no NUL character.")
         return found
 
@@ -141,12 +137,12 @@ class Checker:
         return found
 
     def hint(self, unknown: str) -> str:
-        """Return a sentence that names the category that is meant, probably, or nothing."""
-        start = start_of(unknown)
-        if start not in self.hints and len(self.hints) < MOST_COMPARED:
-            near = difflib.get_close_matches(start, self.folded, n=1)
-            self.hints[start] = f" Did you mean {excerpt(self.folded[near[0]])}?" if near else ""
-        return self.hints.get(start, "")
+        """Suggest a similar category in a sentence; may be empty."""
+        key = comparison_key(unknown)
+        if key not in self.hints and len(self.hints) < MAX_HINTS:
+            similar = difflib.get_close_matches(key, self.candidates, n=1)
+            self.hints[key] = f" Did you mean {excerpt(self.candidates[similar[0]])}?" if similar else ""
+        return self.hints.get(key, "")
 
     def category_id(self, value: Any) -> int:
         number = INT64.to_internal_value(value)
@@ -155,14 +151,14 @@ class Checker:
         return number
 
 
-def good_rows(records: Records, checker: Checker, report: Report) -> Iterator[list[Row]]:
-    """Check every record; yield the good rows in batches, the last of which may be empty."""
+def valid_batches(records: Records, checker: Checker, report: Report) -> Iterator[list[Row]]:
+    """Yield the valid rows in batches, the last of which may be empty."""
     rows: list[Row] = []
     try:
         for line, members in records:
-            checked = members if isinstance(members, Bad) else checker.check(members)
-            if isinstance(checked, Bad):
-                report.refuse(line, checked)
+            checked = members if isinstance(members, InvalidRecord) else checker.check(members)
+            if isinstance(checked, InvalidRecord):
+                report.add_problem(line, checked)
                 continue
             rows.append(checked)
             report.good += 1
@@ -172,5 +168,5 @@ def good_rows(records: Records, checker: Checker, report: Report) -> Iterator[li
     except UnreadableError as error:
         report.readable = False
         line, reason = error.args
-        report.refuse(line, Bad(reason))
+        report.add_problem(line, InvalidRecord(reason))
     yield rows

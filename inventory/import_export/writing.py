@@ -1,4 +1,4 @@
-"""Writing pets as CSV and JSON Lines, and a file that is whole or not there."""
+"""Writers of CSV and JSON Lines, and atomic creation of files."""
 
 import codecs
 import csv
@@ -15,15 +15,15 @@ from inventory.members import PET
 from petstore.backoffice.spreadsheets import escape_formula
 
 Exported = dict[str, Any]  # A pet's members, and the name of its category.
-# The category's name goes with it; in CSV it takes the place of the id, which means nothing elsewhere.
+# In CSV the category's name replaces its id, which other shops don't know; JSON Lines has both.
 CSV_COLUMNS = [member.columns[0] for member in PET]
 JSON_COLUMNS = [name for member in PET for name in reversed(member.columns)]
 
 
 def write(pets: Iterable[Exported], stream: BinaryIO, file_format: str, *, for_spreadsheets: bool) -> None:
-    """Write CSV (RFC 4180) in UTF-8, or a Pet and the name of its category in each line.
+    """Write CSV (RFC 4180) or JSON Lines in UTF-8.
 
-    `for_spreadsheets` is for CSV alone.
+    `for_spreadsheets` applies to CSV only: it escapes formulas and adds a byte order mark.
     """
     if file_format == "jsonl":
         for pet in pets:
@@ -33,22 +33,22 @@ def write(pets: Iterable[Exported], stream: BinaryIO, file_format: str, *, for_s
     rows: Iterable[list[Any]] = ([pet[column] for column in CSV_COLUMNS] for pet in pets)
     if for_spreadsheets:
         rows = ([escape_formula(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
-    # Its line ending is CRLF: with LF alone it would leave a CR inside a name without quotes.
+    # The default line ending, CRLF, makes the writer quote a CR inside a name.
     writer = csv.writer(codecs.getwriter("utf-8-sig" if for_spreadsheets else "utf-8")(stream))
     writer.writerow(CSV_COLUMNS)
     writer.writerows(rows)
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[BinaryIO]:
-    """Open a file that appears under its name, or replaces an older one, only once it is complete."""
+def atomic_file(path: Path) -> Iterator[BinaryIO]:
+    """Open a file that is created or replaced only once it is complete."""
     path = path.resolve()
-    if path.exists() and not path.is_file():  # A pipe, or /dev/null; opening a folder fails.
+    if path.exists() and not path.is_file():  # A pipe or device. Opening a directory fails.
         with path.open("wb") as stream:
             yield stream
         return
     if path.exists():
-        path.open("ab").close()  # Fails where writing is forbidden; replacing it would not.
+        path.open("ab").close()  # Fails if the file is read-only, unlike replace().
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     with part.open("xb") as stream:
         try:

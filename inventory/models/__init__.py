@@ -1,18 +1,25 @@
-"""What the shop keeps and sells: categories, pets and orders, with their legal moves."""
+"""Categories, pets, orders and their history."""
 
 from inventory.models.orders import Order, OrderEvent, OrderQuerySet
 from inventory.models.pets import Category, Pet, PetEvent, PetQuerySet, StockCount
 from inventory.models.uploads import PetUpload
-from inventory.status import LIVE, ORDER_MOVES, PET_MOVES, IllegalMoveError, OrderStatus, PetStatus, Stage
+from inventory.status import (
+    LIVE,
+    ORDER_TRANSITIONS,
+    PET_TRANSITIONS,
+    OrderStatus,
+    PetStatus,
+    Stage,
+    TransitionError,
+)
 from petstore.db.names import NAME_LENGTH
 
 __all__ = [
     "LIVE",
     "NAME_LENGTH",
-    "ORDER_MOVES",
-    "PET_MOVES",
+    "ORDER_TRANSITIONS",
+    "PET_TRANSITIONS",
     "Category",
-    "IllegalMoveError",
     "Order",
     "OrderEvent",
     "OrderQuerySet",
@@ -24,4 +31,5 @@ __all__ = [
     "PetUpload",
     "Stage",
     "StockCount",
+    "TransitionError",
 ]

@@ -1,4 +1,4 @@
-"""The pets and their kinds: what happened to them, and how many there are."""
+"""Categories, pets, their history and the stock count."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from django.utils import timezone
 from accounts.models import EventDraft, EventType
 from inventory import members
 from inventory.search import Folded
-from inventory.status import LIVE, PET_MOVES, IllegalMoveError, PetStatus
+from inventory.status import LIVE, PET_TRANSITIONS, PetStatus, TransitionError
 from petstore.db.keysets import OneFilterKey, TwoFilterKey
 from petstore.db.names import NAME_LENGTH, UniquelyNamed, visible_name
 from petstore.event_loop.compiled_writes import atomic, insert, refresh, update
 
-MOST_EVENTS = 1_000  # D41
+MAX_EVENTS = 1_000
 
 
 class Category(UniquelyNamed):
@@ -30,7 +30,7 @@ class Category(UniquelyNamed):
 
 
 class Event(models.Model):
-    """Who changed what, when, and why. Only ever added to."""
+    """An append-only history of status changes."""
 
     at = models.DateTimeField(default=timezone.now)
     from_status = models.CharField(max_length=9, blank=True)
@@ -47,42 +47,43 @@ class Event(models.Model):
 
 
 class PetEvent(Event):
-    """A change of a pet's status; by an order, or by hand."""
-
     pet = models.ForeignKey("inventory.Pet", on_delete=models.CASCADE, related_name="events")
-    order = models.ForeignKey(
+    order = models.ForeignKey(  # Null for a change by staff.
         "inventory.Order", on_delete=models.PROTECT, null=True, blank=True, related_name="+"
     )
 
 
 class PetQuerySet(QuerySet["Pet"]):
     def as_json(self) -> QuerySet[Pet, Any]:
-        """Return rows as the contract's Pet: the API needs no model instances."""
+        """Read the contract's Pet as dicts."""
         return members.PET.values(self)
 
     @atomic
     def add(self, **values: Any) -> Pet:
-        """Insert a pet and its event. Raises IntegrityError, at the commit, if its category is gone."""
+        """Insert a pet and its event. Raises IntegrityError at COMMIT if its category does not exist."""
         pet = insert(Pet(**values))
         insert(EventDraft.of(EventType.PET_CREATED, {"pet": pet.as_json()}), wait=False)
         return pet
 
     @transaction.atomic
     def add_all(self, batches: Iterable[Iterable[Pet]]) -> None:
-        """Insert the pets of all batches, or none. Up to 1,000 have an event each, more one for all."""
+        """Insert the pets of all batches, or none.
+
+        Writes an event for each pet, or above MAX_EVENTS a single one (D41).
+        """
         count = first_id = last_id = 0
-        few: list[EventDraft] = []
+        drafts: list[EventDraft] = []
         for batch in batches:
             if not (new := self.bulk_create(batch)):
                 continue
             first_id, last_id, count = first_id or new[0].pk, new[-1].pk, count + len(new)
-            if count <= MOST_EVENTS:
-                few.extend(EventDraft.of(EventType.PET_CREATED, {"pet": pet.as_json()}) for pet in new)
-        if count > MOST_EVENTS:
+            if count <= MAX_EVENTS:
+                drafts.extend(EventDraft.of(EventType.PET_CREATED, {"pet": pet.as_json()}) for pet in new)
+        if count > MAX_EVENTS:
             data = {"count": count, "firstId": first_id, "lastId": last_id}
             EventDraft.of(EventType.PETS_IMPORTED, data).save()
         else:
-            EventDraft.objects.bulk_create(few)
+            EventDraft.objects.bulk_create(drafts)
 
 
 class Pet(models.Model):
@@ -96,12 +97,12 @@ class Pet(models.Model):
 
     class Meta:
         ordering = ["id"]
-        # SQLite lists by the first one. PostgreSQL would rather walk the primary key and filter, which
-        # reads the whole table where the old stock is sold: the others are cheaper, and it takes them.
+        # SQLite uses the first index for lists. PostgreSQL prefers to filter along the primary key, which
+        # reads the whole table if old pets are sold, so it gets the partial indexes below.
         indexes = [
             models.Index(fields=["status", "id"], name="pet_by_status"),
             models.Index("category", OneFilterKey("id"), name="pet_of_category"),
-            # Counts by both read it alone.
+            # Serves index-only counts.
             models.Index("category", "status", TwoFilterKey("id"), name="pet_of_category_and_status"),
             models.Index(Folded("name"), "id", name="pet_by_name_in_nfc"),
             *(
@@ -118,43 +119,42 @@ class Pet(models.Model):
         return f"{visible_name(self.name)} ({self.pk})"
 
     def as_json(self) -> dict[str, Any]:
-        """Return the contract's Pet, as `PetQuerySet.as_json` reads it."""
         return members.PET.as_json(self)
 
     def save(self, *args: Any, **options: Any) -> None:
-        """Save, with the event of what others see of it; for staff, who set no status so."""
+        """Save with an event, unless no member changes. Status changes go through `change_status`."""
         with transaction.atomic(savepoint=False):
-            shown = Pet.objects.as_json()
-            before = shown.select_for_update().filter(pk=self.pk).first()
+            rows = Pet.objects.as_json()
+            before = rows.select_for_update().filter(pk=self.pk).first()
             super().save(*args, **options)
-            after = shown.get(pk=self.pk)
+            after = rows.get(pk=self.pk)
             if after != before:
                 kind = EventType.PET_UPDATED if before else EventType.PET_CREATED
                 EventDraft.of(kind, {"pet": after}).save()
 
     @transaction.atomic
-    def move(self, to: PetStatus, *, by: str, reason: str = "") -> None:
-        """Set the status by hand. Raises IllegalMoveError, also for a pet that a live order holds."""
+    def change_status(self, to: PetStatus, *, by: str, reason: str = "") -> None:
+        """Raise TransitionError, also for a pet that a live order holds."""
         refresh(self, lock=True)
-        self.check_free()
-        self.step(to, by=by, reason=reason)
+        self.check_not_held()
+        self.transition(to, by=by, reason=reason)
 
-    def check_free(self) -> None:
-        """Raise IllegalMoveError if a live order holds the pet."""
+    def check_not_held(self) -> None:
+        """Raise TransitionError if a live order holds the pet."""
         order = self.orders.filter(status__in=LIVE).first()
         if order is not None:
-            raise IllegalMoveError(f"Order {order.pk} holds pet {self.pk}. Cancel or deliver the order.")
+            raise TransitionError(f"Order {order.pk} holds pet {self.pk}. Cancel or deliver the order.")
 
-    def check_move(self, to: PetStatus, reason: str) -> None:
-        """Raise IllegalMoveError unless the step is legal."""
-        if to not in PET_MOVES[PetStatus(self.status)]:
-            raise IllegalMoveError(f"Pet {self.pk} is {self.status}; it can't become {to}.")
+    def check_transition(self, to: PetStatus, reason: str) -> None:
+        """Raise TransitionError unless the transition is allowed."""
+        if to not in PET_TRANSITIONS[PetStatus(self.status)]:
+            raise TransitionError(f"Pet {self.pk} is {self.status}; it can't become {to}.")
         if self.status == PetStatus.SOLD and not reason.strip():
-            raise IllegalMoveError(f"Pet {self.pk} is sold. To take it back, say why it was returned.")
+            raise TransitionError(f"Pet {self.pk} is sold. To return it to stock, enter a reason.")
 
-    def step(self, to: PetStatus, *, by: str, reason: str, order_id: Any = None) -> None:
-        """Take a legal step, and record it. The row must be locked. Raises IllegalMoveError."""
-        self.check_move(to, reason)
+    def transition(self, to: PetStatus, *, by: str, reason: str, order_id: Any = None) -> None:
+        """Change the status of the locked row, and record the change. Raises TransitionError."""
+        self.check_transition(to, reason)
         before, self.status, self.updated_at = self.status, to, timezone.now()
         update(Pet, {"pk": self.pk}, wait=False, status=to, updated_at=self.updated_at)
         self.record_change(before, by=by, reason=reason, order_id=order_id)
@@ -162,7 +162,7 @@ class Pet(models.Model):
     def record_change(
         self, from_status: str, *, by: str, reason: str = "", order_id: int | None = None
     ) -> None:
-        """Insert the history entry and the event of a change of status; in a transaction only."""
+        """Insert the history entry and the event. Requires a transaction."""
         change = {"from_status": from_status, "to_status": self.status, "by": by, "reason": reason[:255]}
         insert(PetEvent(pet_id=self.pk, order_id=order_id, **change), wait=False)
         insert(self.status_changed(), wait=False)
@@ -171,17 +171,17 @@ class Pet(models.Model):
         return EventDraft.of(EventType.PET_STATUS_CHANGED, {"pet": self.as_json()})
 
     def delete(self, *args: Any, **options: Any) -> tuple[int, dict[str, int]]:
-        """Delete it, and tell so, as it was last. Raises ProtectedError if it has orders."""
+        """Delete with an event. Raises ProtectedError if the pet has orders."""
         with transaction.atomic(savepoint=False):
             last = Pet.objects.as_json().select_for_update().filter(pk=self.pk).first()
             deleted = super().delete(*args, **options)
-            if last is not None:  # Once, however many delete it at the same time.
+            if last is not None:  # None for a concurrent duplicate.
                 EventDraft.of(EventType.PET_DELETED, {"pet": last}).save()
             return deleted
 
 
 class StockCount(models.Model):
-    """How many pets and waiting orders there were: one row, for everybody."""
+    """The latest stock count, in a single row."""
 
     due_at = models.DateTimeField(help_text="When the next count may begin. Who counts moves it first.")
     counted_at = models.DateTimeField(null=True)

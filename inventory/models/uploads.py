@@ -1,4 +1,4 @@
-"""The table of files that staff uploaded and have not confirmed yet."""
+"""Uploaded files that await confirmation by staff."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from django.conf import settings
 from django.db import models
 from django.utils import timezone
 
-KEPT = timedelta(hours=1)
+LIFETIME = timedelta(hours=1)
 
 
 class PetUploadManager(models.Manager["PetUpload"]):
-    """Keeps the table small: one file for each member of staff, and none for longer than KEPT."""
+    """Stores one file per member of staff, for at most LIFETIME."""
 
-    def keep(
+    def store(
         self, user_id: int, *, file_name: str, file_format: str, content: bytes, now: datetime | None = None
     ) -> PetUpload:
-        """Keep a file in place of the member's last one, and forget whatever is too old."""
+        """Replace the user's file, and delete expired ones."""
         now = now or timezone.now()
-        self.filter(made_at__lt=now - KEPT).delete()
+        self.filter(made_at__lt=now - LIFETIME).delete()
         upload, _ = self.update_or_create(
             user_id=user_id,
             defaults={
@@ -33,20 +33,20 @@ class PetUploadManager(models.Manager["PetUpload"]):
         )
         return upload
 
-    def waiting(self, user_id: int, token: str, now: datetime | None = None) -> models.QuerySet[PetUpload]:
-        """Return the member's file of this token, if it still waits; any text is safe."""
+    def pending(self, user_id: int, token: str, now: datetime | None = None) -> models.QuerySet[PetUpload]:
+        """Filter on the user's unexpired file with this token, which may be malformed."""
         try:
             number = uuid.UUID(token)
         except ValueError:
             return self.none()
-        return self.filter(user_id=user_id, token=number, made_at__gte=(now or timezone.now()) - KEPT)
+        return self.filter(user_id=user_id, token=number, made_at__gte=(now or timezone.now()) - LIFETIME)
 
 
 class PetUpload(models.Model):
-    """A checked file between its preview and its confirmation.
+    """A validated file between preview and confirmation.
 
-    In the database, since any worker on any machine may get the confirmation. Importing deletes the row in
-    the same transaction, so that a second click imports nothing.
+    Any worker on any machine may receive the confirmation. The import deletes the row in its transaction,
+    so a second click imports nothing.
     """
 
     user = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
@@ -59,7 +59,7 @@ class PetUpload(models.Model):
     objects = PetUploadManager()
 
     class Meta:
-        default_permissions = ()  # Nobody looks after these rows.
+        default_permissions = ()  # Not managed in the back office.
 
     def __str__(self) -> str:
         return self.file_name

@@ -22,7 +22,7 @@ from django.utils import timezone
 
 from inventory.admin import import_export
 from inventory.models import Category, Pet
-from inventory.models.uploads import KEPT, PetUpload
+from inventory.models.uploads import LIFETIME, PetUpload
 from tests.support.staff import clerk_who_may
 
 PETS = "/admin/inventory/pet/"
@@ -235,12 +235,12 @@ def test_file_of_somebody_else_can_not_be_confirmed(staff: Client) -> None:
 def test_file_waits_for_an_hour_and_is_then_forgotten(staff: Client, boss: User) -> None:
     token = token_in(upload(staff, GOOD))
     now = timezone.now()
-    waiting = PetUpload.objects.waiting
-    assert waiting(boss.pk, token, now + KEPT - timedelta(minutes=1)).exists()
-    assert not waiting(boss.pk, token, now + KEPT + timedelta(minutes=1)).exists()
+    waiting = PetUpload.objects.pending
+    assert waiting(boss.pk, token, now + LIFETIME - timedelta(minutes=1)).exists()
+    assert not waiting(boss.pk, token, now + LIFETIME + timedelta(minutes=1)).exists()
     other = User.objects.create(username="other")
-    later = now + KEPT + timedelta(minutes=1)
-    PetUpload.objects.keep(other.pk, file_name="new.csv", file_format="csv", content=GOOD, now=later)
+    later = now + LIFETIME + timedelta(minutes=1)
+    PetUpload.objects.store(other.pk, file_name="new.csv", file_format="csv", content=GOOD, now=later)
     assert [kept.file_name for kept in PetUpload.objects.all()] == ["new.csv"]
 
 

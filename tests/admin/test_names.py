@@ -13,7 +13,7 @@ from django.test import Client
 
 from accounts.models import Account, Actor, ApiKey
 from inventory.models import Category, Pet
-from inventory.search import starting_with
+from inventory.search import filter_by_prefix
 from petstore.db.names import nfc, visible_name
 
 ODD_NAMES = {
@@ -171,7 +171,7 @@ def test_a_search_finds_a_name_in_either_case_and_every_normal_form(
 def test_pets_are_found_by_whole_characters(category: Category, start: str, found: set[str]) -> None:
     for name in ("Caf\u00e9", "cafe\u0301", "CAFE", "cafes", "\u00c9lan", "E\u0301lan", "elan"):
         row_of("pet", category, name=name)
-    assert {pet.name for pet in starting_with(Pet.objects.all(), start)} == found
+    assert {pet.name for pet in filter_by_prefix(Pet.objects.all(), start)} == found
 
 
 @pytest.mark.parametrize("model", ["account", "category"])

@@ -333,7 +333,9 @@ def test_pet_moves_by_hand_with_a_history(staff: Client, pet: Pet) -> None:
 
 def test_return_needs_a_reason(staff: Client, pet: Pet) -> None:
     edit(staff, pet, status="sold")
-    assert "say why it was returned" in edit(staff, pet, status="available").text.replace("&#x27;", "'")
+    assert "To return it to stock, enter a reason." in edit(staff, pet, status="available").text.replace(
+        "&#x27;", "'"
+    )
     edit(staff, pet, status="available", reason="The buyer is allergic.")
     pet.refresh_from_db()
     assert pet.status == "available"

@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from accounts.models import Account
 from inventory import stock
 from inventory.models import Category, Order, Pet, PetEvent, PetStatus
-from inventory.search import starting_with
+from inventory.search import filter_by_prefix
 from petstore.backoffice.models import AuditEntry
 
 PETS = "/admin/inventory/pet/"
@@ -295,7 +295,7 @@ def plan_without_sorting(rows: Any) -> str:
 @pytest.mark.parametrize("start", ["pet 12", "\u00e9"])
 def test_search_by_the_start_of_a_name_reads_an_index_in_its_order(category: Category, start: str) -> None:
     Pet.objects.bulk_create(Pet(name=f"Pet {number}", category=category) for number in range(3000))
-    plan = plan_without_sorting(starting_with(Pet.objects.all(), start)[:51])
+    plan = plan_without_sorting(filter_by_prefix(Pet.objects.all(), start)[:51])
     assert "pet_by_name" in plan
     assert not re.search("Sort|TEMP B-TREE", plan)
 
@@ -313,7 +313,7 @@ def test_search_by_the_start_of_a_name_reads_an_index_in_its_order(category: Cat
 def test_start_of_a_name_is_taken_as_it_stands(category: Category, start: str, found: set[str]) -> None:
     for name in ("Rex", "REX II", "A rex", "100% cat", "1000 cats", "_", "Roy"):
         Pet.objects.create(name=name, category=category)
-    assert {pet.name for pet in starting_with(Pet.objects.all(), start)} == found
+    assert {pet.name for pet in filter_by_prefix(Pet.objects.all(), start)} == found
 
 
 def test_pets_are_filtered_by_a_category_that_is_searched_and_not_chosen_from_all(

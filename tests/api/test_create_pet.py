@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.db import OperationalError, connection
 
-from inventory.fields import seen_categories
+from inventory.fields import known_categories
 from inventory.models import Category, Pet
 from tests.conftest import COMMITTED, Api
 from tests.support.int64_texts import NOT_INT64_IN_JSON
@@ -43,7 +43,9 @@ def test_pet_is_added_and_returned(api: Api, category: Category) -> None:
         ("a\nb", "a\nb"),
     ],
 )
-def test_name_is_trimmed_and_otherwise_kept(api: Api, category: Category, sent: str, kept: str) -> None:
+def test_name_is_trimmed_and_otherwise_unchanged(
+    api: Api, category: Category, sent: str, kept: str
+) -> None:
     response = api.post("/pets", new(category, name=sent))
     assert (response.status_code, response.json().get("name")) == (201, kept)
     assert Pet.objects.get().name == kept
@@ -57,7 +59,7 @@ def test_name_must_be_a_string_of_1_to_255_characters(api: Api, category: Catego
 
 
 @pytest.mark.parametrize("written", ["1.0", "1e0", "10e-1", "1.000"])
-def test_number_with_an_integers_value_is_an_integer(api: Api, category: Category, written: str) -> None:
+def test_number_with_integral_value_is_accepted(api: Api, category: Category, written: str) -> None:
     assert category.id == 1 or Category.objects.filter(pk=1).exists()
     response = api.post("/pets", f'{{"name": "x", "categoryId": {written}}}'.encode())
     assert (response.status_code, response.json().get("categoryId")) == (201, 1)
@@ -82,7 +84,7 @@ def test_status_must_be_one_of_three_strings(api: Api, category: Category, statu
     assert (response.status_code, response.json()["code"]) == (400, "invalid_field")
 
 
-def test_every_problem_is_named_at_once(api: Api) -> None:
+def test_all_problems_are_reported_together(api: Api) -> None:
     sent = b'{"categoryId": 999999, "status": "lost"}'
     both = {"name": "missing_field", "categoryId": "missing_field"}
     all_three = {"name": "missing_field", "categoryId": "unknown_category", "status": "invalid_field"}
@@ -93,9 +95,7 @@ def test_every_problem_is_named_at_once(api: Api) -> None:
         assert all(detail["message"] for detail in error["details"])
 
 
-def test_unknown_members_and_a_sent_id_are_ignored_and_status_has_a_default(
-    api: Api, category: Category
-) -> None:
+def test_unknown_members_and_id_are_ignored_and_status_has_a_default(api: Api, category: Category) -> None:
     response = api.post("/pets", new(category, id=INT64_MAX, colour="red", created_at="1999-01-01"))
     assert (response.status_code, response.json()["status"]) == (201, "available")
     assert response.json()["id"] != INT64_MAX
@@ -134,7 +134,7 @@ def test_unknown_members_and_a_sent_id_are_ignored_and_status_has_a_default(
         b"1.5",
     ],
 )
-def test_malformed_json_is_refused(api: Api, body: bytes) -> None:
+def test_malformed_json_is_rejected(api: Api, body: bytes) -> None:
     response = api.post("/pets", body)
     assert (response.status_code, response.json()["code"]) == (400, "malformed_json")
     assert not Pet.objects.exists()
@@ -162,7 +162,7 @@ def test_surrogate_pair_is_one_character(api: Api, category: Category) -> None:
         "é",
     ],
 )
-def test_other_media_types_are_refused(api: Api, category: Category, content_type: str) -> None:
+def test_other_media_types_are_rejected(api: Api, category: Category, content_type: str) -> None:
     response = api.post("/pets", new(category), Content_Type=content_type)
     assert (response.status_code, response.json()["code"]) == (415, "unsupported_media_type")
 
@@ -177,12 +177,12 @@ def test_other_media_types_are_refused(api: Api, category: Category, content_typ
         'application/json; profile="charset=x"',
     ],
 )
-def test_json_in_utf8_is_taken(api: Api, category: Category, content_type: str) -> None:
+def test_json_in_utf8_is_accepted(api: Api, category: Category, content_type: str) -> None:
     assert api.post("/pets", new(category), Content_Type=content_type).status_code == 201
 
 
 @pytest.mark.parametrize("number", ["1e99999999999999999999", "-1e-99999999999999999999", "1e999999"])
-def test_number_that_nothing_can_hold_is_ignored_where_nobody_asked(
+def test_unrepresentable_number_in_unknown_member_is_ignored(
     api: Api, category: Category, number: str
 ) -> None:
     body = f'{{"name": "Rex", "categoryId": {category.id}, "weight": {number}}}'.encode()
@@ -192,7 +192,7 @@ def test_number_that_nothing_can_hold_is_ignored_where_nobody_asked(
     assert api.post("/pets", body).json()["code"] == "invalid_field"
 
 
-def test_body_of_64_kib_is_taken_and_one_byte_more_is_not(api: Api, category: Category) -> None:
+def test_body_limit_is_64_kib(api: Api, category: Category) -> None:
     body = json.dumps(new(category)).encode()
     full = body + b" " * (64 * 1024 - len(body))
     assert api.post("/pets", full).status_code == 201
@@ -201,20 +201,20 @@ def test_body_of_64_kib_is_taken_and_one_byte_more_is_not(api: Api, category: Ca
 
 
 @pytest.mark.parametrize("accept", ["text/html", "application/xml", "nonsense", "", "application/json;q=0"])
-def test_accept_decides_nothing(api: Api, category: Category, accept: str) -> None:
+def test_accept_header_is_ignored(api: Api, category: Category, accept: str) -> None:
     response = api.post("/pets", new(category), Accept=accept)
     assert (response.status_code, response.headers["Content-Type"]) == (201, "application/json")
 
 
 @COMMITTED
 @pytest.mark.parametrize("headers", [{}, {"Idempotency-Key": "one"}], ids=["alone", "in a transaction"])
-def test_category_deleted_meanwhile_is_unknown(
+def test_category_deleted_concurrently_is_unknown(
     api: Api, category: Category, headers: dict[str, str]
 ) -> None:
     """The check has passed when another transaction deletes the category: the database still knows."""
     gone = new(category, categoryId=999_999)
     unknown = api.post("/pets", gone)
-    seen_categories.add(999_999)
+    known_categories.add(999_999)
     response = api.post("/pets", gone, **headers)
     assert (response.status_code, response.json()["code"]) == (400, "unknown_category")
     assert response.json() == unknown.json()
@@ -233,7 +233,7 @@ def names_are_unique(transactional_db: None) -> Iterator[None]:
 
 @COMMITTED
 @pytest.mark.parametrize("headers", [{}, {"Idempotency-Key": "one"}], ids=["alone", "in a transaction"])
-def test_what_else_the_database_refuses_is_not_blamed_on_the_category(
+def test_other_integrity_error_is_not_reported_as_unknown_category(
     names_are_unique: None, api: Api, category: Category, headers: dict[str, str]
 ) -> None:
     assert api.post("/pets", new(category)).status_code == 201
@@ -243,17 +243,17 @@ def test_what_else_the_database_refuses_is_not_blamed_on_the_category(
 
 
 @COMMITTED
-def test_database_that_goes_while_it_is_asked_why_it_refused_gives_a_503(
+def test_database_failure_during_revalidation_gives_503(
     names_are_unique: None, api: Api, category: Category, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert api.post("/pets", new(category)).status_code == 201
 
     def gone(category_id: int) -> bool:
-        if category_id not in seen_categories:
+        if category_id not in known_categories:
             raise OperationalError("The server has gone.")
         return True
 
     monkeypatch.setattr("inventory.fields.category_exists", gone)
-    seen_categories.add(category.pk)
+    known_categories.add(category.pk)
     response = api.post("/pets", new(category))
     assert (response.status_code, response.json()["code"]) == (503, "service_unavailable")

@@ -18,7 +18,7 @@ from accounts.keys.scopes import SCOPES
 from accounts.models.api_keys import ROTATION_OVERLAP
 from accounts.quota import bans
 from accounts.quota.limits import HOUR, MINUTE, SECOND
-from inventory.status import ORDER_MOVES, OrderStatus
+from inventory.status import ORDER_TRANSITIONS, OrderStatus
 from petstore.api.errors import ErrorCode
 from petstore.api.openapi.views import document
 from petstore.site.docs import GUIDES
@@ -70,7 +70,7 @@ def test_guide_to_orders_has_every_status_and_transition(client: Client) -> None
     assert [status for status, _ in rows] == OrderStatus.values
     for status, row in rows:
         follows = re.findall(r"<code>(\w+)</code>", row.rpartition("<td>")[2])
-        assert set(follows) == ORDER_MOVES[status]
+        assert set(follows) == ORDER_TRANSITIONS[status]
 
 
 @pytest.mark.parametrize(("environment", "shown"), [("production", 2), ("staging", 1)])

@@ -122,7 +122,7 @@ def test_order_that_is_cancelled_is_an_event(api: Api, pet: Pet) -> None:
 
 
 def test_refused_order_leaves_no_event(api: Api, pet: Pet) -> None:
-    pet.move(PetStatus.PENDING, by="staff")
+    pet.change_status(PetStatus.PENDING, by="staff")
     before = told(api)
     assert api.post("/store/orders", {"petId": pet.pk}).status_code == 409
     assert told(api) == before

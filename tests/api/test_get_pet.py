@@ -13,19 +13,19 @@ REMOVAL = datetime(2030, 12, 5, tzinfo=UTC)
 
 
 @pytest.mark.parametrize("pet_id", [-(2**63), -1, 2**63 - 1])
-def test_pet_with_any_int64_for_an_id_is_returned(api: Api, category: Category, pet_id: int) -> None:
+def test_pet_with_any_int64_id_is_returned(api: Api, category: Category, pet_id: int) -> None:
     Pet.objects.create(pk=pet_id, name="Biscuit", category=category)
     response = api.get(f"/pets/{pet_id}")
     assert (response.status_code, response.json()["id"]) == (200, pet_id)
 
 
 @pytest.mark.parametrize("pet_id", NOTHING_IN_A_PATH)
-def test_id_that_names_nothing_is_not_found(api: Api, pet: Pet, pet_id: str) -> None:
+def test_unknown_or_malformed_id_is_not_found(api: Api, pet: Pet, pet_id: str) -> None:
     response = api.get(f"/pets/{pet_id}")
     assert (response.status_code, response.json()["code"]) == (404, "pet_not_found")
 
 
-def test_deprecation_is_announced_whatever_the_answer(api: Api, stranger: Api, pet: Pet) -> None:
+def test_every_response_announces_the_deprecation(api: Api, stranger: Api, pet: Pet) -> None:
     for response in (api.get(f"/pets/{pet.id}"), api.get("/pets/0"), stranger.get("/pets/1")):
         assert response.headers["Deprecation"] == "@1764892800"  # 5 December 2025
         assert response.headers["Sunset"] == "Thu, 05 Dec 2030 00:00:00 GMT"
@@ -37,7 +37,7 @@ def test_deprecation_is_announced_whatever_the_answer(api: Api, stranger: Api, p
     ("moment", "status"),
     [(REMOVAL - timedelta(microseconds=1), 200), (REMOVAL, 410), (REMOVAL + timedelta(days=400), 410)],
 )
-def test_operation_is_gone_from_its_removal_on(
+def test_operation_gives_410_after_its_removal_date(
     api: Api, pet: Pet, moment: datetime, status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(PetViewSet, "clock", lambda view: moment)

@@ -13,7 +13,7 @@ from django.db.migrations.recorder import MigrationRecorder
 from django.test import Client
 
 from petstore.health import checks
-from petstore.health.checks import FAILED, NO_ANSWER, Check
+from petstore.health.checks import FAILED, NO_RESPONSE, Check
 from petstore.server.shutdown import is_draining
 from tests.conftest import COMMITTED
 
@@ -25,7 +25,7 @@ def black_hole() -> Iterator[int]:
         yield listener.getsockname()[1]
 
 
-def test_healthz_touches_no_database(client: Client) -> None:
+def test_healthz_uses_no_database(client: Client) -> None:
     response = client.get("/healthz")  # Without the fixture `db`, a query would fail the test.
     assert (response.status_code, response.json()) == (200, {"status": "ok"})
 
@@ -39,7 +39,7 @@ def test_readyz_lists_healthy_checks(client: Client) -> None:
 
 
 @COMMITTED
-def test_readyz_is_503_while_a_migration_is_not_applied(client: Client) -> None:
+def test_readyz_is_503_while_a_migration_is_missing(client: Client) -> None:
     MigrationRecorder(connection).record_unapplied("inventory", "0001_initial")
     try:
         response = client.get("/readyz")
@@ -50,7 +50,7 @@ def test_readyz_is_503_while_a_migration_is_not_applied(client: Client) -> None:
 
 
 @COMMITTED
-def test_readyz_is_ready_on_a_database_that_is_ahead(client: Client) -> None:
+def test_readyz_accepts_a_database_with_newer_migrations(client: Client) -> None:
     MigrationRecorder(connection).record_applied("inventory", "9999_of_the_next_version")
     try:
         assert client.get("/readyz").status_code == 200
@@ -81,7 +81,7 @@ def test_readyz_times_out_on_a_silent_database(client: Client, monkeypatch: pyte
         response = client.get("/readyz")
         assert time.monotonic() - began < 2
     assert response.status_code == 503
-    assert response.json()["database"] == NO_ANSWER
+    assert response.json()["database"] == NO_RESPONSE
 
 
 def test_concurrent_probes_share_one_check() -> None:
@@ -95,12 +95,12 @@ def test_concurrent_probes_share_one_check() -> None:
 
     check = {"database": Check(hang)}
     with ThreadPoolExecutor(20) as pool:
-        states = list(pool.map(lambda _: checks.states(check, limit=0.05), range(60)))
-        assert states == [{"database": NO_ANSWER}] * 60
+        states = list(pool.map(lambda _: checks.states(check, timeout=0.05), range(60)))
+        assert states == [{"database": NO_RESPONSE}] * 60
         assert len(runs) == 1
         release.set()
     runs[0].join()
-    assert checks.states(check, limit=5) == {"database": "ok"}
+    assert checks.states(check, timeout=5) == {"database": "ok"}
     assert len(runs) == 2
 
 
@@ -112,7 +112,7 @@ def test_checks_run_concurrently() -> None:
         return "ok"
 
     both = {"one": Check(examine), "other": Check(examine)}
-    assert checks.states(both, limit=5) == {"one": "ok", "other": "ok"}
+    assert checks.states(both, timeout=5) == {"one": "ok", "other": "ok"}
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz"])

@@ -37,13 +37,13 @@ def pages(api: Api, path: str) -> Iterator[list[dict[str, Any]]]:
         following = next_url(response)
 
 
-def test_shop_without_pets_lists_none(api: Api) -> None:
+def test_empty_shop_has_an_empty_list(api: Api) -> None:
     response = api.get("/pets")
     assert (response.status_code, response.json(), next_url(response)) == (200, [], None)
 
 
 @pytest.mark.parametrize("limit", [1, 49, 50, 100])
-def test_limit_is_kept_and_the_last_page_has_no_next(api: Api, pets: list[Pet], limit: int) -> None:
+def test_limit_is_applied_and_the_last_page_has_no_next_link(api: Api, pets: list[Pet], limit: int) -> None:
     response = api.get(f"/pets?limit={limit}")
     assert response.json() == [pet.as_json() for pet in pets[:limit]]
     assert (next_url(response) is None) is (limit >= 50)
@@ -65,7 +65,7 @@ INVALID = {
 @pytest.mark.parametrize(
     ("name", "value"), [(name, value) for name, values in INVALID.items() for value in values]
 )
-def test_other_value_is_an_invalid_parameter(api: Api, name: str, value: str) -> None:
+def test_invalid_value_is_an_invalid_parameter(api: Api, name: str, value: str) -> None:
     response = api.get(f"/pets?{name}={value}")
     assert (response.status_code, response.json()["code"]) == (400, "invalid_parameter")
     assert f"`{name}`" in response.json()["message"]
@@ -83,7 +83,7 @@ def cat(pets: list[Pet]) -> Pet:
     return Pet.objects.create(name="Cat", category=Category.objects.latest("id"), status=PetStatus.SOLD)
 
 
-def test_category_filters_alone_and_with_a_status(api: Api, pets: list[Pet], cat: Pet) -> None:
+def test_category_filter_combines_with_status(api: Api, pets: list[Pet], cat: Pet) -> None:
     assert api.get(f"/pets?categoryId={cat.category_id}").json() == [cat.as_json()]
     assert api.get(f"/pets?categoryId={cat.category_id}&status=sold").json() == [cat.as_json()]
     assert api.get(f"/pets?categoryId={cat.category_id}&status=pending").json() == []
@@ -92,19 +92,17 @@ def test_category_filters_alone_and_with_a_status(api: Api, pets: list[Pet], cat
 
 
 @pytest.mark.parametrize("category_id", [999_999, 0, -1, 2**63 - 1, -(2**63)])
-def test_category_that_does_not_exist_has_an_empty_list(
-    api: Api, pets: list[Pet], category_id: int
-) -> None:
+def test_unknown_category_has_an_empty_list(api: Api, pets: list[Pet], category_id: int) -> None:
     response = api.get(f"/pets?categoryId={category_id}")
     assert (response.status_code, response.json(), next_url(response)) == (200, [], None)
 
 
-def test_category_is_no_filter_of_another_list(api: Api, category: Category) -> None:
+def test_category_filter_applies_to_pets_only(api: Api, category: Category) -> None:
     for path in ("/categories", "/store/orders"):
         assert api.get(f"{path}?categoryId=dogs").json() == api.get(path).json()
 
 
-def test_pages_keep_the_filters_and_the_limit_alone(api: Api, pets: list[Pet], cat: Pet) -> None:
+def test_next_link_repeats_only_filters_and_limit(api: Api, pets: list[Pet], cat: Pet) -> None:
     kept = {"limit": "4", "status": "available", "categoryId": str(pets[0].category_id)}
     path = f"/pets?colour=red&{urlencode(kept)}"
     url = next_url(api.get(path))
@@ -116,17 +114,17 @@ def test_pages_keep_the_filters_and_the_limit_alone(api: Api, pets: list[Pet], c
 
 
 @pytest.mark.parametrize("limit", [1, 7, 50])
-def test_pages_hold_every_pet_once_by_ascending_id(api: Api, pets: list[Pet], limit: int) -> None:
+def test_pages_have_every_pet_once_by_ascending_id(api: Api, pets: list[Pet], limit: int) -> None:
     listed = [pet["id"] for page in pages(api, f"/pets?limit={limit}") for pet in page]
     assert listed == [pet.id for pet in pets]
 
 
-def test_links_come_from_base_url_not_from_the_host(api: Api, pets: list[Pet]) -> None:
+def test_links_use_base_url_not_the_host_header(api: Api, pets: list[Pet]) -> None:
     response = api.get("/pets", Host="evil.example", X_Forwarded_Host="evil.example")
     assert "evil" not in response.headers["Link"]
 
 
-def test_rows_added_or_removed_meanwhile_neither_repeat_nor_hide_another(
+def test_concurrent_inserts_and_deletes_neither_repeat_nor_hide_rows(
     api: Api, pets: list[Pet], category: Category
 ) -> None:
     following = pages(api, "/pets?limit=10")
@@ -151,7 +149,7 @@ def test_rows_added_or_removed_meanwhile_neither_repeat_nor_hide_another(
         lambda c: "é",
     ],
 )
-def test_changed_cursor_is_an_invalid_parameter(api: Api, pets: list[Pet], change: Any) -> None:
+def test_tampered_cursor_is_an_invalid_parameter(api: Api, pets: list[Pet], change: Any) -> None:
     url = next_url(api.get("/pets"))
     assert url is not None
     cursor = dict(parse_qsl(urlsplit(url).query))["cursor"]
@@ -164,7 +162,7 @@ def test_cursor_of_another_list_is_an_invalid_parameter(api: Api, pets: list[Pet
     assert api.get(f"/pets?{urlsplit(url).query}").json()["code"] == "invalid_parameter"
 
 
-def test_list_costs_three_queries_quota_included(
+def test_list_uses_three_queries_including_quota(
     api: Api, pets: list[Pet], django_assert_num_queries: Any
 ) -> None:
     api.get("/pets?limit=20")  # Writes the key's last use, which happens once a minute.
@@ -176,7 +174,7 @@ def test_list_costs_three_queries_quota_included(
     assert "inventory_pet" in page
 
 
-def test_head_answers_as_get_without_a_body(api: Api, pets: list[Pet]) -> None:
+def test_head_responds_as_get_without_a_body(api: Api, pets: list[Pet]) -> None:
     got, head = api.get("/pets"), api("HEAD", "/pets")
     assert (head.status_code, head.content) == (200, b"")
     same = {"Content-Type", "Content-Length", "ETag", "Link"}

@@ -26,11 +26,11 @@ SENT_ORDER: dict[str, Any] = {"petId": 2}
 
 
 @pytest.mark.parametrize(("resource", "sent"), [(members.PET, SENT), (members.ORDER, SENT_ORDER)])
-def test_values_of_this_test_are_of_all_members_and_none_is_a_default(
+def test_sample_values_cover_all_writable_members_without_defaults(
     resource: members.Members, sent: dict[str, Any]
 ) -> None:
-    assert list(sent) == [member.name for member in resource.sent]
-    assert not [one.name for one in resource.sent if sent[one.name] in {one.default, one.example}]
+    assert list(sent) == [member.name for member in resource.writable]
+    assert not [one.name for one in resource.writable if sent[one.name] in {one.default, one.example}]
 
 
 def in_json(row: dict[str, Any]) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def test_response_list_read_instance_and_event_of_an_order_agree(api: Api, categ
 
 
 @pytest.mark.parametrize("file_format", ["csv", "jsonl"])
-def test_export_and_import_keep_them(api: Api, tmp_path: Path, file_format: str) -> None:
+def test_export_and_import_preserve_members(api: Api, tmp_path: Path, file_format: str) -> None:
     pet = api.post("/pets", SENT).json()
     file = str(tmp_path / f"pets.{file_format}")
     call_command("export_pets", file, stdout=StringIO())
@@ -83,7 +83,7 @@ def test_export_and_import_keep_them(api: Api, tmp_path: Path, file_format: str)
 
 @COMMITTED
 @NEEDS_POSTGRESQL
-def test_event_loop_writes_and_reads_what_threads_do(account: Any) -> None:
+def test_event_loop_and_threads_write_and_read_the_same(account: Any) -> None:
     category = Category.objects.get(pk=SENT["categoryId"])
     values = NewPetSerializer().run_validation(SENT)
     here = Pet.objects.add(**values)

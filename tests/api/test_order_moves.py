@@ -8,7 +8,7 @@ import pytest
 from django.db import IntegrityError, connection, transaction
 
 from accounts.models import Account, PlanCode
-from inventory.models import Category, IllegalMoveError, Order, OrderStatus, Pet, PetEvent, PetStatus
+from inventory.models import Category, Order, OrderStatus, Pet, PetEvent, PetStatus, TransitionError
 
 BUYER, STAFF = "key buyer", "staff ann"
 PLACED, APPROVED, DELIVERED, CANCELLED = OrderStatus
@@ -82,7 +82,7 @@ def known(request: pytest.FixtureRequest) -> bool:
 
 
 @pytest.mark.parametrize(("status", "verb"), LEGAL)
-def test_legal_move_takes_order_and_pet_together(
+def test_allowed_transition_changes_order_and_pet_together(
     place: Callable[..., Order], status: OrderStatus, verb: str, *, known: bool
 ) -> None:
     order = place(status, known=known)
@@ -91,12 +91,12 @@ def test_legal_move_takes_order_and_pet_together(
 
 
 @pytest.mark.parametrize(("status", "verb"), ILLEGAL)
-def test_illegal_move_is_refused_and_changes_nothing(
+def test_forbidden_transition_is_rejected_without_effect(
     place: Callable[..., Order], pet: Pet, status: OrderStatus, verb: str, *, known: bool
 ) -> None:
     order = place(status, known=known)
     before = stored(order), steps(order), pet_steps(pet)
-    with pytest.raises(IllegalMoveError) as refused:
+    with pytest.raises(TransitionError) as refused:
         VERBS[verb](order)
     assert status in refused.value.message
     order.refresh_from_db()
@@ -110,7 +110,7 @@ def test_staff_may_cancel_after_the_ship_date_is_set(place: Callable[..., Order]
     assert stored(order) == (CANCELLED, AVAILABLE)
 
 
-def test_ship_date_is_now_unless_another_is_given(place: Callable[..., Order]) -> None:
+def test_ship_date_defaults_to_now(place: Callable[..., Order]) -> None:
     order = place(APPROVED)
     before = datetime.now(UTC)
     order.ship(by=STAFF)
@@ -125,15 +125,15 @@ def test_ship_date_is_now_unless_another_is_given(place: Callable[..., Order]) -
 def test_pet_that_is_not_available_cannot_be_ordered(
     place: Callable[..., Order], pet: Pet, status: PetStatus
 ) -> None:
-    pet.move(status, by=STAFF)
+    pet.change_status(status, by=STAFF)
     before = pet_steps(pet)
-    with pytest.raises(IllegalMoveError, match="not available"):
+    with pytest.raises(TransitionError, match="not available"):
         place()
     assert not Order.objects.exists()
     assert pet_steps(pet) == before
 
 
-def test_failure_on_the_way_leaves_neither_order_nor_pending_pet(
+def test_failure_while_placing_leaves_neither_order_nor_pending_pet(
     place: Callable[..., Order], pet: Pet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(event: PetEvent, *args: Any, **kwargs: Any) -> None:
@@ -147,7 +147,7 @@ def test_failure_on_the_way_leaves_neither_order_nor_pending_pet(
 
 
 @pytest.mark.parametrize(("status", "verb"), [(APPROVED, "deliver"), (PLACED, "cancel")])
-def test_failure_on_the_way_moves_neither_order_nor_pet(
+def test_failure_during_transition_changes_neither_order_nor_pet(
     place: Callable[..., Order], monkeypatch: pytest.MonkeyPatch, status: OrderStatus, verb: str
 ) -> None:
     order = place(status)
@@ -174,12 +174,12 @@ PET_ILLEGAL = sorted({(start, to) for start in PetStatus for to in PetStatus} - 
 
 
 @pytest.mark.parametrize(("start", "to"), PET_ILLEGAL)
-def test_illegal_move_of_a_pet_is_refused_whatever_the_reason(
+def test_forbidden_transition_of_a_pet_is_rejected_for_any_reason(
     category: Category, start: PetStatus, to: PetStatus
 ) -> None:
     pet = Pet.objects.create(name="Biscuit", category=category, status=start)
-    with pytest.raises(IllegalMoveError):
-        pet.move(to, by=STAFF, reason="Because.")
+    with pytest.raises(TransitionError):
+        pet.change_status(to, by=STAFF, reason="Because.")
     assert Pet.objects.get().status == start
     assert pet_steps(pet) == []
 
@@ -187,19 +187,19 @@ def test_illegal_move_of_a_pet_is_refused_whatever_the_reason(
 @pytest.mark.parametrize("reason", ["", "   ", "\n"])
 def test_sold_pet_is_returned_only_with_a_reason(category: Category, reason: str) -> None:
     pet = Pet.objects.create(name="Biscuit", category=category, status=SOLD)
-    with pytest.raises(IllegalMoveError, match="To take it back"):
-        pet.move(AVAILABLE, by=STAFF, reason=reason)
+    with pytest.raises(TransitionError, match="To return it to stock"):
+        pet.change_status(AVAILABLE, by=STAFF, reason=reason)
     assert Pet.objects.get().status == SOLD
-    pet.move(AVAILABLE, by=STAFF, reason="The children are allergic.")
+    pet.change_status(AVAILABLE, by=STAFF, reason="The children are allergic.")
     assert Pet.objects.get().status == AVAILABLE
     assert pet_steps(pet) == [(SOLD, AVAILABLE, STAFF, "The children are allergic.", None)]
 
 
 @pytest.mark.parametrize(("start", "to"), sorted(PET_LEGAL - {(SOLD, AVAILABLE)}))
-def test_other_moves_need_no_reason(category: Category, start: PetStatus, to: PetStatus) -> None:
+def test_other_transitions_need_no_reason(category: Category, start: PetStatus, to: PetStatus) -> None:
     pet = Pet.objects.create(name="Biscuit", category=category, status=start)
     before = pet.updated_at
-    pet.move(to, by=STAFF)
+    pet.change_status(to, by=STAFF)
     assert pet.status == Pet.objects.get().status == to
     assert pet.updated_at > before
     assert pet_steps(pet) == [(start, to, STAFF, "", None)]
@@ -207,45 +207,45 @@ def test_other_moves_need_no_reason(category: Category, start: PetStatus, to: Pe
 
 @pytest.mark.parametrize("to", PetStatus)
 @pytest.mark.parametrize("status", [PLACED, APPROVED])
-def test_live_order_holds_its_pet_against_moves_by_hand(
+def test_pet_of_a_live_order_cannot_be_changed_by_staff(
     place: Callable[..., Order], pet: Pet, status: OrderStatus, to: PetStatus
 ) -> None:
     order = place(status)
     before = pet_steps(pet)
-    with pytest.raises(IllegalMoveError, match=f"Order {order.pk} holds pet {pet.pk}"):
-        pet.move(to, by=STAFF, reason="Because.")
+    with pytest.raises(TransitionError, match=f"Order {order.pk} holds pet {pet.pk}"):
+        pet.change_status(to, by=STAFF, reason="Because.")
     assert stored(order) == (status, PENDING)
     assert pet_steps(pet) == before
 
 
 @pytest.mark.parametrize(("status", "to"), [(CANCELLED, PENDING), (DELIVERED, AVAILABLE)])
-def test_order_that_is_over_holds_its_pet_no_longer(
+def test_finished_order_releases_its_pet(
     place: Callable[..., Order], pet: Pet, status: OrderStatus, to: PetStatus
 ) -> None:
     order = place(status)
-    pet.move(to, by=STAFF, reason="Because.")
+    pet.change_status(to, by=STAFF, reason="Because.")
     assert stored(order) == (status, to)
 
 
-def test_pet_is_judged_by_the_row_and_not_by_an_old_copy(category: Category) -> None:
+def test_transition_is_checked_against_the_row_not_a_stale_instance(category: Category) -> None:
     copy = Pet.objects.create(name="Biscuit", category=category)
-    Pet.objects.get().move(SOLD, by=STAFF)
-    with pytest.raises(IllegalMoveError):
-        copy.move(PENDING, by=STAFF)
+    Pet.objects.get().change_status(SOLD, by=STAFF)
+    with pytest.raises(TransitionError):
+        copy.change_status(PENDING, by=STAFF)
     assert Pet.objects.get().status == SOLD
 
 
-def test_move_saves_the_status_alone(category: Category) -> None:
+def test_transition_saves_only_the_status(category: Category) -> None:
     copy = Pet.objects.create(name="Biscuit", category=category)
     Pet.objects.update(name="Pickle")
-    copy.move(PENDING, by=STAFF)
+    copy.change_status(PENDING, by=STAFF)
     assert (copy.name, Pet.objects.get().name) == ("Pickle", "Pickle")
 
 
 # --- Histories ------------------------------------------------------------------------------------
 
 
-def test_history_tells_who_moved_the_order_from_where_to_where(place: Callable[..., Order]) -> None:
+def test_order_history_has_actor_and_statuses(place: Callable[..., Order]) -> None:
     order = place()
     order.approve(by=STAFF, reason="Paid.")
     order.ship(by=STAFF, ship_date=datetime(2027, 1, 2, 1, 0, tzinfo=timezone(timedelta(hours=2))))
@@ -258,11 +258,11 @@ def test_history_tells_who_moved_the_order_from_where_to_where(place: Callable[.
     ]
 
 
-def test_history_of_the_pet_names_the_order_that_moved_it(place: Callable[..., Order], pet: Pet) -> None:
+def test_pet_history_names_the_order(place: Callable[..., Order], pet: Pet) -> None:
     first = place()
     first.cancel(by=BUYER, reason="Too small.", only_placed=True)
     second = place(DELIVERED)
-    pet.move(AVAILABLE, by=STAFF, reason="Allergy.")
+    pet.change_status(AVAILABLE, by=STAFF, reason="Allergy.")
     assert pet_steps(pet) == [
         (AVAILABLE, PENDING, BUYER, "", first.pk),
         (PENDING, AVAILABLE, BUYER, "Too small.", first.pk),
@@ -272,7 +272,7 @@ def test_history_of_the_pet_names_the_order_that_moved_it(place: Callable[..., O
     ]
 
 
-def test_long_reason_is_cut_to_what_the_history_holds(place: Callable[..., Order], pet: Pet) -> None:
+def test_long_reason_is_truncated(place: Callable[..., Order], pet: Pet) -> None:
     place().cancel(by=STAFF, reason="é" * 300)
     assert {len(reason) for _, to, _, reason, _ in pet_steps(pet) if to == AVAILABLE} == {255}
 
@@ -295,9 +295,7 @@ def insert_order(account: Account, pet: Pet, status: str) -> None:
 
 
 @pytest.mark.parametrize("first", [PLACED, APPROVED])
-def test_pet_has_one_live_order_at_most_beside_many_that_are_over(
-    place: Callable[..., Order], pet: Pet, first: OrderStatus
-) -> None:
+def test_pet_has_at_most_one_live_order(place: Callable[..., Order], pet: Pet, first: OrderStatus) -> None:
     place(first)
     other = Account.objects.create(name="Other Pets", plan_id=PlanCode.FREE)
     for status in (DELIVERED, DELIVERED, CANCELLED, CANCELLED):
@@ -307,7 +305,7 @@ def test_pet_has_one_live_order_at_most_beside_many_that_are_over(
             insert_order(other, pet, status)
 
 
-def test_order_that_is_over_is_not_revived_beside_a_live_one(place: Callable[..., Order]) -> None:
+def test_finished_order_cannot_be_reopened_beside_a_live_one(place: Callable[..., Order]) -> None:
     over = place(CANCELLED)
     place()
     with pytest.raises(IntegrityError):

@@ -79,7 +79,7 @@ def test_order_is_placed_and_the_pet_is_pending(api: Api, pet: Pet, account: Acc
     ("body", "code"),
     [(b"", "missing_field"), (b'{"pet_id": 1}', "missing_field"), (b'{"petId": "1"}', "invalid_field")],
 )
-def test_body_without_a_sound_pet_id_names_it(api: Api, pet: Pet, body: bytes, code: str) -> None:
+def test_missing_or_invalid_pet_id_is_reported(api: Api, pet: Pet, body: bytes, code: str) -> None:
     response = api.post("/store/orders", body)
     assert answer(response) == (400, code)
     assert [(problem["field"], problem["code"]) for problem in response.json()["details"]] == [
@@ -99,7 +99,7 @@ def test_pet_must_exist(api: Api, pet: Pet, pet_id: int) -> None:
     assert answer(api.post("/store/orders", {"petId": pet_id})) == (404, "pet_not_found")
 
 
-def test_ordered_pet_cannot_be_ordered_again_by_anybody(api: Api, other: Api, pet: Pet) -> None:
+def test_ordered_pet_cannot_be_ordered_again(api: Api, other: Api, pet: Pet) -> None:
     place(api, pet)
     for client in (api, other):
         assert answer(client.post("/store/orders", {"petId": pet.id})) == (409, "pet_not_available")
@@ -122,7 +122,7 @@ def test_pet_of_any_order_cannot_be_deleted(api: Api, pet: Pet) -> None:
         (datetime(2026, 3, 1, 0, 30, tzinfo=timezone(timedelta(hours=2))), "2026-02-28T22:30:00Z"),
     ],
 )
-def test_order_is_fetched_and_listed_as_it_stands(
+def test_order_is_fetched_and_listed_in_its_current_state(
     api: Api, pet: Pet, moment: datetime, written: str
 ) -> None:
     order = place(api, pet)
@@ -140,7 +140,7 @@ def test_order_is_fetched_and_listed_as_it_stands(
 
 
 @pytest.mark.parametrize("order_id", NOTHING_IN_A_PATH)
-def test_id_that_names_no_order_is_not_found(api: Api, pet: Pet, order_id: str) -> None:
+def test_unknown_order_id_is_not_found(api: Api, pet: Pet, order_id: str) -> None:
     place(api, pet)
     for method in ("GET", "DELETE"):
         assert answer(api(method, f"/store/orders/{order_id}")) == (404, "order_not_found")
@@ -159,7 +159,7 @@ def test_order_of_another_account_is_not_found(api: Api, other: Api, pet: Pet, m
 # --- cancelOrder ----------------------------------------------------------------------------------
 
 
-def test_cancelled_order_gives_the_pet_free_once(api: Api, other: Api, pet: Pet) -> None:
+def test_cancellation_releases_the_pet_once(api: Api, other: Api, pet: Pet) -> None:
     order = place(api, pet)
     response = api("DELETE", path_of(order))
     assert (response.status_code, response.content) == (204, b"")
@@ -199,7 +199,7 @@ def pages(api: Api, path: str) -> Iterator[list[dict[str, Any]]]:
         following = found[1] if found else None
 
 
-def test_account_lists_its_own_orders_and_no_one_elses(api: Api, other: Api, pets: list[Pet]) -> None:
+def test_account_lists_only_its_own_orders(api: Api, other: Api, pets: list[Pet]) -> None:
     orders: dict[Api, list[int]] = {api: [], other: []}
     for number, pet in enumerate(pets):
         client = (api, other)[number % 2]
@@ -223,11 +223,11 @@ def test_status_filters_on_every_page(api: Api, other: Api, pets: list[Pet], sta
 
 
 @pytest.mark.parametrize("query", ["limit=0", "status=", "status=available", "cursor=1"])
-def test_bad_parameter_is_invalid(api: Api, query: str) -> None:
+def test_invalid_parameter_is_rejected(api: Api, query: str) -> None:
     assert answer(api.get(f"/store/orders?{query}")) == (400, "invalid_parameter")
 
 
-def test_cursor_opens_no_ones_orders_but_the_callers(api: Api, other: Api, pets: list[Pet]) -> None:
+def test_cursor_gives_no_access_to_orders_of_other_accounts(api: Api, other: Api, pets: list[Pet]) -> None:
     for pet in pets:
         place(api, pet)
     found = NEXT.fullmatch(api.get("/store/orders?limit=1").headers["Link"])
@@ -247,7 +247,7 @@ SCOPES = {"pets:read", "pets:write", "orders:read", "orders:write"}
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_operation_needs_its_scope_and_no_other(
+def test_operation_requires_exactly_its_scope(
     api: Api, issue: Callable[..., Any], pets: list[Pet], operation: tuple[str, str, str]
 ) -> None:
     method, path, scope = operation
@@ -268,7 +268,7 @@ def test_other_methods_are_not_allowed(api: Api, path: str, verb: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/store/orders", "/store/orders/{id}"])
-def test_version_that_the_client_has_is_not_sent_again(api: Api, pet: Pet, path: str) -> None:
+def test_current_etag_gives_304(api: Api, pet: Pet, path: str) -> None:
     order = place(api, pet)
     own = path.format(id=order.id)
     tag = api.get(own).headers["ETag"]

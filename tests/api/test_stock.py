@@ -21,7 +21,7 @@ def add(category: Category, status: str, number: int = 1) -> list[Pet]:
     )
 
 
-def test_stock_is_counted_by_category_and_status_with_the_waiting_orders(
+def test_stock_is_counted_by_category_and_status_with_open_orders(
     category: Category, account: Account
 ) -> None:
     other = Category.objects.exclude(pk=category.pk).earliest("pk")
@@ -46,7 +46,7 @@ def test_stock_is_counted_by_category_and_status_with_the_waiting_orders(
     assert before <= found.counted_at <= timezone.now()
 
 
-def test_page_reads_the_count_and_touches_no_pet(category: Category) -> None:
+def test_page_reads_the_stored_count_only(category: Category) -> None:
     stock.refresh()
     add(category, PetStatus.AVAILABLE)
     with CaptureQueriesContext(connection) as queries:
@@ -57,13 +57,13 @@ def test_page_reads_the_count_and_touches_no_pet(category: Category) -> None:
     assert not [query for query in queries if "inventory_pet" in query["sql"]]
 
 
-def test_shop_that_was_never_counted_is_counted_by_the_page_if_it_is_small(
+def test_small_uncounted_shop_is_counted_by_the_page(
     category: Category, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in (1, 2):  # Ids of their own: a shop whose newest id is low is small.
         Pet.objects.create(pk=number, name="Early", category=category)
     with monkeypatch.context() as patched:
-        patched.setattr(stock, "SMALL", 0)
+        patched.setattr(stock, "SMALL_SHOP", 0)
         assert stock.snapshot() is None
         assert not StockCount.objects.exists()
     found = stock.snapshot()
@@ -82,7 +82,7 @@ def test_count_is_made_at_most_once_a_minute(category: Category) -> None:
     assert found.pets("available") == 1
 
 
-def test_slow_count_waits_fifty_times_as_long(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_count_rests_fifty_times_its_duration(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
     times = iter([0.0, 4.0])
     monkeypatch.setattr(stock, "perf_counter", lambda: next(times))
     now = timezone.now()
@@ -92,9 +92,7 @@ def test_slow_count_waits_fifty_times_as_long(db: None, monkeypatch: pytest.Monk
     assert row.took_ms == 4_000
 
 
-def test_count_that_never_ended_is_left_to_others_after_a_while(
-    db: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_abandoned_count_is_taken_over_after_the_lease(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
     now = timezone.now()
 
     def die() -> float:
@@ -109,7 +107,7 @@ def test_count_that_never_ended_is_left_to_others_after_a_while(
 
 
 @COMMITTED
-def test_of_many_workers_one_counts() -> None:
+def test_one_of_many_workers_counts() -> None:
     start, counted = threading.Barrier(6), []
 
     def work() -> None:
@@ -128,13 +126,13 @@ def test_of_many_workers_one_counts() -> None:
 
 
 @COMMITTED
-def test_worker_looks_without_writing_and_survives_a_database_that_is_away(
+def test_worker_polls_without_writing_and_survives_a_database_failure(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    stock.look()
+    stock.refresh_if_due()
     first = StockCount.objects.get()
     with CaptureQueriesContext(connection) as queries:
-        stock.look()
+        stock.refresh_if_due()
     assert all(query["sql"].startswith("SELECT") for query in queries)
     assert StockCount.objects.get().due_at == first.due_at
     StockCount.objects.update(due_at=timezone.now())
@@ -143,8 +141,8 @@ def test_worker_looks_without_writing_and_survives_a_database_that_is_away(
         raise DatabaseError("away")
 
     monkeypatch.setattr(stock, "refresh", fail)
-    stock.look()
-    assert "could not be counted" in caplog.text
+    stock.refresh_if_due()
+    assert "The stock count failed" in caplog.text
 
 
 def test_stock_has_one_row(db: None) -> None:
@@ -152,7 +150,7 @@ def test_stock_has_one_row(db: None) -> None:
         StockCount.objects.create(pk=2, due_at=timezone.now())
 
 
-def test_count_needs_only_an_index(db: None) -> None:
+def test_count_is_an_index_only_scan(db: None) -> None:
     with CaptureQueriesContext(connection) as queries:
         stock.refresh()
     (count,) = [query["sql"] for query in queries if 'FROM "inventory_pet"' in query["sql"]]

@@ -46,14 +46,14 @@ def own_part(line: str, name: str) -> list[str]:
     return words[: min(ends, default=len(words))]
 
 
-def test_commands_are_found_and_listed_on_their_page() -> None:
+def test_commands_are_documented() -> None:
     assert {"issue_key", "import_pets", "serve", "conformance"} <= {name for _, name in OURS}
     page = (ROOT / "docs/commands.md").read_text()
     assert [name for _, name in OURS if f"\n| `{name}" not in page] == []
 
 
 @pytest.mark.parametrize(("app", "name"), OURS)
-def test_help_has_what_each_option_does_examples_and_exit_statuses(app: str, name: str) -> None:
+def test_help_describes_options_examples_and_exit_statuses(app: str, name: str) -> None:
     command = load(app, name)
     assert isinstance(command, DocumentedCommand)
     parser = command.create_parser("manage.py", name)
@@ -86,7 +86,7 @@ def hostile_key(account: Account, issue: Any) -> ApiKey:
     return ApiKey.objects.get(pk=key.pk)
 
 
-def test_names_control_no_terminal(hostile_key: ApiKey, tmp_path: Path) -> None:
+def test_names_cannot_control_the_terminal(hostile_key: ApiKey, tmp_path: Path) -> None:
     leak = tmp_path / HOSTILE
     leak.write_text(key_format.make("live", "a" * 8).text)
     ban = {"banned_at": 0, "banned_until": 4_000_000_000_000_000, "ban_level": 1}
@@ -115,7 +115,7 @@ def test_names_control_no_terminal(hostile_key: ApiKey, tmp_path: Path) -> None:
         ("import_pets", "x.csv", HOSTILE), ("export_pets", f"--{HOSTILE}"),
     ],
 )  # fmt: skip
-def test_refusals_control_no_terminal(
+def test_errors_cannot_control_the_terminal(
     db: None, capsys: pytest.CaptureFixture[str], command: tuple[str, ...]
 ) -> None:
     with pytest.raises(SystemExit):
@@ -126,7 +126,7 @@ def test_refusals_control_no_terminal(
     assert "\nb" not in said
 
 
-def test_json_has_names_as_they_are(hostile_key: ApiKey) -> None:
+def test_json_has_unescaped_names(hostile_key: ApiKey) -> None:
     assert {row["name"] for row in json.loads(run("list_keys", "--json"))} == {HOSTILE}
 
 
@@ -134,7 +134,7 @@ def test_json_has_names_as_they_are(hostile_key: ApiKey) -> None:
 
 
 @pytest.mark.django_db
-def test_clear_idempotency_keys_tells_programs_how_many_it_deleted(account: Account) -> None:
+def test_clear_idempotency_keys_prints_the_number_deleted_as_json(account: Account) -> None:
     for hours in (1, 25, 26):
         record = IdempotencyRecord.objects.create(account=account, key=f"{hours}", fingerprint="f")
         created_at = timezone.now() - timedelta(hours=hours)
@@ -143,7 +143,7 @@ def test_clear_idempotency_keys_tells_programs_how_many_it_deleted(account: Acco
 
 
 @pytest.mark.django_db
-def test_quickstart_tells_programs_the_key_and_the_password_once() -> None:
+def test_quickstart_prints_key_and_password_once_as_json() -> None:
     first = json.loads(run("quickstart", "--json"))
     assert first["key"].startswith("psk_live_")
     assert first["password"]
@@ -160,7 +160,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_bar_is_drawn_on_a_terminal_only_and_wiped_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_bar_is_drawn_on_terminals_only_and_erased(monkeypatch: pytest.MonkeyPatch) -> None:
     for stream, drawn in ((Terminal(), True), (io.StringIO(), False)):
         monkeypatch.setattr(sys, "stderr", stream)
         with JsonCommand().bar("Adding", 10, {"json": False}) as bar:
@@ -171,7 +171,7 @@ def test_bar_is_drawn_on_a_terminal_only_and_wiped_at_the_end(monkeypatch: pytes
 
 
 @pytest.mark.django_db
-def test_commands_with_json_draw_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_with_json_draw_no_progress_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     for options, drawn in (((), True), (("--json",), False)):
         terminal = Terminal()
         monkeypatch.setattr(sys, "stderr", terminal)

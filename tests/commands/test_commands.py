@@ -46,7 +46,7 @@ def refusal(*command: str) -> str:
 # --- issue_key -----------------------------------------------------------------------------------
 
 
-def test_issued_key_works_and_is_shown_with_its_id_and_its_account() -> None:
+def test_issued_key_works_and_is_printed_with_id_and_account() -> None:
     text, _, rest = run("issue_key", "--account", "Acme Pets", "--plan", "pro").partition("\n")
     key = ApiKey.objects.get()
     assert rest == f"\nKey {key.public_id} of Acme Pets (Pro). Copy it now: it can't be shown again.\n"
@@ -54,7 +54,7 @@ def test_issued_key_works_and_is_shown_with_its_id_and_its_account() -> None:
     assert AuditEntry.objects.get().actor_name.endswith(" (command)")
 
 
-def test_account_that_is_new_has_its_plan_from_the_beginning() -> None:
+def test_new_account_starts_on_its_plan() -> None:
     run("issue_key", "--account", "Acme Pets", "--plan", "pro")
     run("issue_key", "--account", "Big", "--plan", "enterprise", "--per-minute", "10", "--per-day", "100")
     assert set(EventDraft.objects.values_list("type", flat=True)) == {"key.issued"}
@@ -62,7 +62,7 @@ def test_account_that_is_new_has_its_plan_from_the_beginning() -> None:
     assert EventDraft.objects.filter(type="plan.changed").count() == 1
 
 
-def test_account_that_is_made_meanwhile_gets_a_key_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concurrently_created_account_gets_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
     check = Account.full_clean
 
     def made_meanwhile(account: Account, *args: Any, **kwargs: Any) -> None:
@@ -74,7 +74,7 @@ def test_account_that_is_made_meanwhile_gets_a_key_too(monkeypatch: pytest.Monke
     assert ApiKey.objects.get(public_id=key["id"]).account == Account.objects.get(name="Twin Pets")
 
 
-def test_issue_key_prints_one_object_for_programs() -> None:
+def test_issue_key_prints_one_json_object() -> None:
     made = run_json("issue_key", "--account", "Acme Pets", "--plan", "pro", "--name", "Till 3")
     key = ApiKey.objects.get()
     known = {
@@ -87,7 +87,7 @@ def test_issue_key_prints_one_object_for_programs() -> None:
     assert Api(made["key"]).get("/pets").status_code == 200
 
 
-def test_options_narrow_the_key() -> None:
+def test_options_restrict_the_key() -> None:
     before = timezone.now()
     made = run_json(
         "issue_key", "--account", "Acme Pets", "--scopes", "pets:read, orders:read",
@@ -99,7 +99,7 @@ def test_options_narrow_the_key() -> None:
     assert before <= end - timedelta(days=30) <= timezone.now()
 
 
-def test_account_keeps_its_plan_unless_told_otherwise(account: Account) -> None:
+def test_existing_account_keeps_its_plan_by_default(account: Account) -> None:
     assert "--account" in refusal("issue_key", "--plan", "free")
     assert run_json("issue_key", "--account", "New")["plan"] == "free"
     assert run_json("issue_key", "--account", f" {account.name} ")["plan"] == "business"
@@ -108,7 +108,7 @@ def test_account_keeps_its_plan_unless_told_otherwise(account: Account) -> None:
     assert (account.plan_id, account.keys.count()) == ("free", 2)
 
 
-def test_enterprise_account_keeps_its_numbers_or_gets_new_ones() -> None:
+def test_enterprise_account_keeps_or_replaces_its_limits() -> None:
     command = ("issue_key", "--account", "Big Pets", "--plan", "enterprise")
     run(*command, "--per-minute", "5000", "--per-day", "1000000")
     run(*command)
@@ -148,9 +148,7 @@ ENTERPRISE = ("--plan", "enterprise")
         ),
     ],
 )
-def test_wrong_option_is_refused_by_name_and_leaves_nothing(
-    options: tuple[str, ...], sentence: str
-) -> None:
+def test_invalid_option_is_named_and_has_no_effect(options: tuple[str, ...], sentence: str) -> None:
     assert sentence in refusal("issue_key", "--account", "Acme Pets", *options)
     assert not Account.objects.exists()
     assert not ApiKey.objects.exists()
@@ -159,7 +157,7 @@ def test_wrong_option_is_refused_by_name_and_leaves_nothing(
 # --- list_keys -----------------------------------------------------------------------------------
 
 
-def test_keys_are_listed_the_newest_first_and_without_their_secrets(issue: Issue) -> None:
+def test_keys_are_listed_newest_first_without_secrets(issue: Issue) -> None:
     assert run("list_keys") == "There are no keys. Issue one with issue_key.\n"
     assert run_json("list_keys") == []
     (old, text), (new, _) = issue(name="Till 3"), issue()
@@ -176,7 +174,7 @@ def test_keys_are_listed_the_newest_first_and_without_their_secrets(issue: Issue
     assert not ({"key", "digest"} & run_json("list_keys")[0].keys())
 
 
-def test_keys_of_one_account_are_listed(issue: Issue) -> None:
+def test_keys_are_filtered_by_account(issue: Issue) -> None:
     key, _ = issue()
     other = run_json("issue_key", "--account", "Other Pets")
     assert [row["id"] for row in run_json("list_keys")] == [other["id"], key.public_id]
@@ -188,7 +186,7 @@ def test_keys_of_one_account_are_listed(issue: Issue) -> None:
 # --- rotate_key ----------------------------------------------------------------------------------
 
 
-def test_rotated_key_gets_a_successor_and_an_end_in_24_hours(issue: Issue) -> None:
+def test_rotated_key_gets_a_replacement_and_expires_in_24_hours(issue: Issue) -> None:
     old, old_text = issue()
     before = timezone.now()
     printed = run("rotate_key", old.public_id)
@@ -201,7 +199,7 @@ def test_rotated_key_gets_a_successor_and_an_end_in_24_hours(issue: Issue) -> No
     assert Api(old_text).get("/pets").status_code == 200
 
 
-def test_rotate_key_prints_both_keys_for_programs(issue: Issue) -> None:
+def test_rotate_key_prints_both_keys_as_json(issue: Issue) -> None:
     old, old_text = issue()
     made = run_json("rotate_key", old.public_id, "--overlap-hours", "0")
     assert made["state"] == "active"
@@ -211,7 +209,7 @@ def test_rotate_key_prints_both_keys_for_programs(issue: Issue) -> None:
     assert Api(old_text).get("/pets").json()["code"] == "expired_api_key"
 
 
-def test_key_that_cannot_be_rotated_says_why(issue: Issue) -> None:
+def test_failed_rotation_gives_the_reason(issue: Issue) -> None:
     key, _ = issue()
     for hours in ("-1", "8761"):
         sentence = refusal("rotate_key", key.public_id, "--overlap-hours", hours)
@@ -223,7 +221,7 @@ def test_key_that_cannot_be_rotated_says_why(issue: Issue) -> None:
 # --- suspend_account -----------------------------------------------------------------------------
 
 
-def test_suspend_account_refuses_its_keys_until_it_is_lifted(issue: Issue) -> None:
+def test_suspended_account_is_rejected_until_lifted(issue: Issue) -> None:
     _, text = issue()
     assert "No account has the name 'Nobody'." in refusal("suspend_account", "Nobody", "--reason", "x")
     assert "not suspended" in refusal("suspend_account", "Acme Pets", "--lift", "--reason", "x")
@@ -239,7 +237,7 @@ def test_suspend_account_refuses_its_keys_until_it_is_lifted(issue: Issue) -> No
 # --- revoke_key ----------------------------------------------------------------------------------
 
 
-def test_revoked_key_is_refused_from_then_on(issue: Issue) -> None:
+def test_revoked_key_is_rejected(issue: Issue) -> None:
     key, text = issue()
     for options, sentence in (((), "--reason"), (("--reason", " "), "Say why the key is revoked.")):
         assert sentence in refusal("revoke_key", key.public_id, *options)
@@ -251,7 +249,7 @@ def test_revoked_key_is_refused_from_then_on(issue: Issue) -> None:
     assert key.revoked_reason == "Laptop stolen"
 
 
-def test_revoke_key_prints_one_object_for_programs_and_refuses_an_unknown_id(issue: Issue) -> None:
+def test_revoke_key_prints_one_json_object_and_rejects_an_unknown_id(issue: Issue) -> None:
     key, _ = issue()
     said = run_json("revoke_key", key.public_id, "--reason", "Lost")
     key.refresh_from_db()
@@ -265,7 +263,7 @@ def test_revoke_key_prints_one_object_for_programs_and_refuses_an_unknown_id(iss
 # --- seed_demo -----------------------------------------------------------------------------------
 
 
-def test_demo_pets_are_believable_and_the_same_of_each_number(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_demo_pets_are_deterministic_for_a_count(monkeypatch: pytest.MonkeyPatch) -> None:
     for batch in (5_000, 150):
         monkeypatch.setattr("inventory.management.commands.seed_demo.BATCH", batch)
         assert run("seed_demo", "--pets", "200") == "Done. Added 200 pets.\n"
@@ -275,23 +273,23 @@ def test_demo_pets_are_believable_and_the_same_of_each_number(monkeypatch: pytes
     assert {category_id for _, category_id, _ in pets} == {item.pk for item in Category.objects.all()}
 
 
-def test_shop_with_pets_may_be_left_alone() -> None:
+def test_seed_demo_skips_a_shop_with_pets() -> None:
     assert run_json("seed_demo", "--pets", "3", "--if-empty") == {"added": 3}
     assert run_json("seed_demo", "--if-empty") == {"added": 0}
-    assert run("seed_demo", "--pets", "3", "--if-empty") == "Done. The shop has pets already.\n"
+    assert run("seed_demo", "--pets", "3", "--if-empty") == "Done. Pets exist already.\n"
     assert Pet.objects.count() == 3
 
 
-def test_pets_need_a_category_and_a_number_of_them() -> None:
+def test_seed_demo_requires_a_category_and_a_valid_count() -> None:
     assert refusal("seed_demo", "--pets", "-1") == "--pets must be 0 or more."
     Category.objects.all().delete()
-    assert "There is no category to put pets in." in refusal("seed_demo")
+    assert "There are no categories." in refusal("seed_demo")
 
 
 # --- quickstart ----------------------------------------------------------------------------------
 
 
-def test_first_start_prints_a_call_that_works_and_a_login_that_works(client: Any) -> None:
+def test_first_start_prints_a_working_call_and_login(client: Any) -> None:
     printed = run("quickstart")
     key = printed.partition("API key     ")[2].split()[0]
     assert f"  curl -H 'Authorization: Bearer {key}' 'http://testserver/v1/pets?limit=3'\n" in printed
@@ -299,17 +297,17 @@ def test_first_start_prints_a_call_that_works_and_a_login_that_works(client: Any
     assert client.login(username="admin", password=printed.partition("   password ")[2].split()[0])
 
 
-def test_second_start_prints_no_secret_but_how_to_get_another_key() -> None:
+def test_second_start_prints_no_secret() -> None:
     run("quickstart")
     printed = run("quickstart")
     assert "psk_" not in printed
-    assert "password as before" in printed
+    assert "password unchanged" in printed
     assert (ApiKey.objects.count(), User.objects.count(), Pet.objects.count()) == (1, 1, 300)
     assert run_json("issue_key", *printed.partition("manage.py issue_key")[2].split())["account"] == "Demo"
 
 
 @pytest.mark.parametrize("person", [{"username": "ann", "is_staff": True}, {"username": "admin"}])
-def test_login_of_somebody_else_is_left_alone(person: dict[str, Any]) -> None:
+def test_existing_staff_login_is_unchanged(person: dict[str, Any]) -> None:
     User.objects.create_user(**person)
     run("quickstart")
     assert User.objects.count() == 1
@@ -331,7 +329,7 @@ def demo_key(tmp_path: Path, settings: Any) -> Callable[[], str]:
     return start
 
 
-def test_demo_key_can_only_read_pets_and_is_made_anew_when_it_has_ended(
+def test_demo_key_is_read_only_and_replaced_when_inactive(
     demo_key: Callable[[], str],
 ) -> None:
     first = demo_key()
@@ -347,13 +345,11 @@ def test_demo_key_can_only_read_pets_and_is_made_anew_when_it_has_ended(
 
 
 @pytest.mark.parametrize("content", ["SECRET_KEY=kept".encode("utf-16"), b"NAME=caf\xe9", None])
-def test_file_that_takes_no_demo_key_is_named_before_anything_is_made(
-    tmp_path: Path, content: bytes | None
-) -> None:
+def test_unwritable_demo_key_file_is_reported_first(tmp_path: Path, content: bytes | None) -> None:
     file = tmp_path / "missing" / ".env" if content is None else tmp_path / ".env"
     if content is not None:
         file.write_bytes(content)
-    assert f"DEMO_KEY can't be written to {file}: " in refusal("quickstart", "--demo-key-to", str(file))
+    assert f"Can't write DEMO_KEY to {file}: " in refusal("quickstart", "--demo-key-to", str(file))
     assert content is None or file.read_bytes() == content
     assert not User.objects.exists()
     assert not ApiKey.objects.exists()
@@ -368,13 +364,13 @@ def taken_port() -> Iterator[int]:
         yield listener.getsockname()[1]
 
 
-def test_port_that_is_taken_is_not_shared(taken_port: int) -> None:
+def test_port_in_use_is_rejected(taken_port: int) -> None:
     sentence = refusal("serve", "--port", str(taken_port))
     assert f"Can't listen on 127.0.0.1 port {taken_port}: " in sentence
     assert sentence.endswith("Choose another with --host, --port or PORT.")
 
 
-def test_name_of_two_addresses_stands_for_the_first_only(
+def test_host_name_with_two_addresses_uses_the_first(
     taken_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     addresses = [
@@ -387,18 +383,16 @@ def test_name_of_two_addresses_stands_for_the_first_only(
 
 
 @pytest.mark.parametrize("port", ["65536", "70000", "0", "-1"])
-def test_port_that_is_none_is_refused(port: str) -> None:
+def test_invalid_port_is_rejected(port: str) -> None:
     assert "a port is a number from 1 to 65535. Choose another" in refusal("serve", "--port", port)
 
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "", "[::1]", "a..b", "x" * 80, "fe80::1%lo"])
-def test_host_that_is_none_of_this_machine_is_refused(host: str) -> None:
+def test_foreign_host_is_rejected(host: str) -> None:
     assert f"Can't listen on {host or 'an empty host'} port " in refusal("serve", "--host", host)
 
 
-def test_service_needs_a_worker_a_thread_a_folder_and_a_port_for_its_metrics(
-    tmp_path: Path, settings: Any
-) -> None:
+def test_serve_validates_workers_threads_and_metrics_settings(tmp_path: Path, settings: Any) -> None:
     port = str(free_port())
     for options in (("--workers", "0"), ("--workers", "-1"), ("--threads", "0")):
         assert "must be 1 or more" in refusal("serve", "--port", port, *options)

@@ -65,9 +65,9 @@ def refusal(*arguments: str) -> str:
     return str(refused.value)
 
 
-def test_csv_has_a_header_and_a_line_for_each_pet(tmp_path: Path, category: Category) -> None:
+def test_csv_has_a_header_and_a_line_per_pet(tmp_path: Path, category: Category) -> None:
     file = tmp_path / "pets.csv"
-    assert run(file) == "Done. Wrote 0 pets.\n"
+    assert run(file) == "Done. Exported 0 pets.\n"
     assert file.read_bytes() == b"id,name,category,status\r\n"
     pet = Pet.objects.create(name="Rex, the First", category=category, status="sold")
     with CaptureQueriesContext(connection) as queries:
@@ -77,9 +77,7 @@ def test_csv_has_a_header_and_a_line_for_each_pet(tmp_path: Path, category: Cate
     assert file.read_bytes().decode() == f"id,name,category,status\r\n{line}"
 
 
-def test_json_lines_have_the_pet_of_the_api_and_its_category(
-    tmp_path: Path, pets: list[Pet], api: Api
-) -> None:
+def test_json_lines_have_the_api_pet_and_its_category(tmp_path: Path, pets: list[Pet], api: Api) -> None:
     run(tmp_path / "pets.jsonl")
     written = [json.loads(line) for line in (tmp_path / "pets.jsonl").read_text().split("\n") if line]
     names = dict(Category.objects.values_list("id", "name"))
@@ -117,7 +115,7 @@ def test_export_is_filtered(
     assert {(row["category"], row["status"]) for row in rows(tmp_path / "pets.csv")} == chosen
 
 
-def test_spreadsheet_never_finds_a_formula(tmp_path: Path, pets: list[Pet]) -> None:
+def test_export_for_spreadsheets_has_no_formula(tmp_path: Path, pets: list[Pet]) -> None:
     run(tmp_path / "pets.csv", "--for-spreadsheets")
     data = (tmp_path / "pets.csv").read_bytes()
     assert data.startswith(b"\xef\xbb\xbfid,")
@@ -138,7 +136,7 @@ def test_export_for_spreadsheets_can_be_imported(tmp_path: Path, pets: list[Pet]
     assert shop() == before
 
 
-def test_escape_leaves_no_formula_and_can_be_undone() -> None:
+def test_formula_escape_is_reversible() -> None:
     for length in range(1, 6):
         for name in map("".join, product("'\"=;\t a\uff1d\u200b", repeat=length)):
             cell = escape_formula(name)
@@ -147,7 +145,7 @@ def test_escape_leaves_no_formula_and_can_be_undone() -> None:
             assert not starts & {"=", "\uff1d"}, repr(name)
 
 
-def test_category_is_no_formula_either() -> None:
+def test_category_is_escaped_too() -> None:
     starts = ["=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20", " =", "\xa0=", '"=']
     written = io.BytesIO()
     write([PET | {"category": f"{start}1"} for start in starts], written, "csv", for_spreadsheets=True)
@@ -156,7 +154,7 @@ def test_category_is_no_formula_either() -> None:
         assert line["category"].startswith(f"'{start}")
 
 
-def test_standard_output_has_the_export_alone(
+def test_standard_output_has_only_the_export(
     pets: list[Pet], capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = io.BytesIO()
@@ -170,16 +168,16 @@ def test_standard_output_has_the_export_alone(
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("/nowhere/pets.csv",), "/nowhere/pets.csv can't be written: No such file or directory."),
-        (("/", "--format", "csv"), "/ can't be written: Is a directory."),
-        (("/dev/full", "--format", "csv"), "/dev/full can't be written: No space left on device."),
-        (("pets.xls",), "The file's name ends neither in .csv nor in .jsonl."),
+        (("/nowhere/pets.csv",), "Can't write /nowhere/pets.csv: No such file or directory."),
+        (("/", "--format", "csv"), "Can't write /: Is a directory."),
+        (("/dev/full", "--format", "csv"), "Can't write /dev/full: No space left on device."),
+        (("pets.xls",), "The file name does not end in .csv or .jsonl."),
         (("--status", "lost"), "invalid choice: 'lost'"),
         (("--category", "Dragons"), "No category has the name 'Dragons'."),
-        (("pets.jsonl", "--for-spreadsheets"), "--for-spreadsheets is for CSV."),
+        (("pets.jsonl", "--for-spreadsheets"), "--for-spreadsheets requires CSV."),
     ],
 )
-def test_command_refuses_with_a_sentence(
+def test_invalid_use_is_rejected_with_a_message(
     db: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], sentence: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -191,12 +189,12 @@ def test_command_refuses_with_a_sentence(
     ("error", "sentence", "status"),
     [
         (KeyboardInterrupt(), "Stopped. The export is not complete.", 130),
-        (OSError(28, "No space left on device"), "can't be written: No space left on device.", 1),
+        (OSError(28, "No space left on device"), ": No space left on device.", 1),
         (OperationalError("gone"), "The database failed. The export is not complete. gone", 1),
     ],
     ids=["Ctrl-C", "disk full", "database gone"],
 )
-def test_failure_midway_leaves_the_older_file(
+def test_failed_export_keeps_the_old_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, sentence: str, status: int
 ) -> None:
     def failing(*_: Any) -> Any:
@@ -213,7 +211,7 @@ def test_failure_midway_leaves_the_older_file(
     assert [entry.read_text() for entry in tmp_path.iterdir()] == ["older"]
 
 
-def test_older_file_is_replaced_and_keeps_its_mode(tmp_path: Path, pets: list[Pet]) -> None:
+def test_old_file_is_replaced_and_keeps_its_mode(tmp_path: Path, pets: list[Pet]) -> None:
     file, link = tmp_path / "pets.csv", tmp_path / "link.csv"
     file.write_text("older")
     file.chmod(0o640)
@@ -230,7 +228,7 @@ def rename() -> None:
 
 
 @COMMITTED
-def test_export_shows_one_moment(category: Category) -> None:
+def test_export_is_a_consistent_snapshot(category: Category) -> None:
     Pet.objects.bulk_create(Pet(name="Rex", category=category) for _ in range(2 * BATCH))
     with snapshot():
         exported = export(Pet.objects.all())
@@ -241,7 +239,7 @@ def test_export_shows_one_moment(category: Category) -> None:
     assert set(Pet.objects.values_list("name", flat=True)) == {"Tom"}
 
 
-def test_memory_does_not_grow_with_the_shop(
+def test_export_uses_constant_memory(
     tmp_path: Path, category: Category, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("inventory.import_export.BATCH", 500)

@@ -70,7 +70,7 @@ def indexes() -> dict[str, bool]:
         return dict(cursor.fetchall())
 
 
-def test_index_is_made_and_removed_in_both_directions(state: ProjectState) -> None:
+def test_index_is_created_and_removed_in_both_directions(state: ProjectState) -> None:
     made = after(state, AddIndexConcurrently("animal", INDEX))
     assert indexes() == {INDEX.name: True}
     remove = RemoveIndexConcurrently("animal", INDEX.name)
@@ -83,7 +83,7 @@ def test_index_is_made_and_removed_in_both_directions(state: ProjectState) -> No
 
 
 @NEEDS_POSTGRESQL  # On SQLite an index is made in a transaction: it is there or not.
-def test_index_that_gave_up_is_made_by_the_next_attempt(state: ProjectState) -> None:
+def test_failed_index_is_created_by_the_next_attempt(state: ProjectState) -> None:
     add = AddIndexConcurrently("animal", INDEX)
     execute("SET lock_timeout = '50ms'")
     try:
@@ -101,7 +101,7 @@ def test_index_that_gave_up_is_made_by_the_next_attempt(state: ProjectState) -> 
 
 
 @NEEDS_POSTGRESQL  # Nothing is dropped on SQLite.
-def test_index_of_the_same_name_on_another_table_is_left_alone(state: ProjectState) -> None:
+def test_index_of_the_same_name_on_another_table_is_kept(state: ProjectState) -> None:
     execute(f"CREATE SCHEMA elsewhere; CREATE TABLE elsewhere.{TABLE} (name text)")
     try:
         execute(f"CREATE INDEX {INDEX.name} ON elsewhere.{TABLE} (name)")
@@ -113,7 +113,7 @@ def test_index_of_the_same_name_on_another_table_is_left_alone(state: ProjectSta
         execute("DROP SCHEMA elsewhere CASCADE")
 
 
-def test_constraint_holds_for_new_rows_at_once_and_for_old_ones_once_validated(state: ProjectState) -> None:
+def test_constraint_holds_for_new_rows_before_validation(state: ProjectState) -> None:
     add, validate = AddConstraintNotValid("animal", CHECK), ValidateConstraint("animal", CHECK.name)
     without = state
     if connection.vendor == "postgresql":

@@ -53,7 +53,7 @@ def test_files_name_a_category_in_any_normal_form(tmp_path: Path, stored: str, t
     assert f"Rex,{stored}" in (tmp_path / "out.csv").read_text()
 
 
-def test_of_rows_that_share_a_name_the_one_spelled_so_is_meant_or_else_the_oldest() -> None:
+def test_ambiguous_name_means_the_exact_spelling_or_the_oldest_row() -> None:
     Account.objects.bulk_create(Account(name=name, plan_id="free") for name in (NFD, NFC))
     for name in SPELLINGS:
         run("issue_key", "--account", name)
@@ -64,7 +64,7 @@ def test_of_rows_that_share_a_name_the_one_spelled_so_is_meant_or_else_the_oldes
 
 
 @pytest.mark.parametrize("model", [Account, Category])
-def test_a_row_can_take_no_name_that_another_has_but_another_spelling_of_its_own(model: Any) -> None:
+def test_name_is_unique_up_to_normal_form(model: Any) -> None:
     plan = {"plan_id": "free"} if model is Account else {}
     first = model.objects.create(name=NFC, **plan)
     other = model.objects.create(name="Other", **plan)
@@ -93,7 +93,7 @@ def test_check_lists_the_rows_that_share_a_name() -> None:
     assert accounts.msg in out.getvalue()
 
 
-def test_a_name_that_nothing_has_is_not_found() -> None:
+def test_unknown_name_is_not_found() -> None:
     run("issue_key", "--account", NFC)
     for name in ("V\u00f6gel", NFC.upper(), "Vogel Cafe"):
         with pytest.raises(CommandError, match="No account has the name"):

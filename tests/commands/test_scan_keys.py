@@ -54,7 +54,7 @@ def test_key_is_found_in_any_surroundings(text: str, around: str) -> None:
     assert found(data) == [(text, 1 + around.partition("{}")[0].count("\n"))]
 
 
-def test_what_only_looks_like_a_key_is_not_found(text: str) -> None:
+def test_text_that_only_resembles_a_key_is_not_found(text: str) -> None:
     other = "1" if text[-1] != "1" else "2"
     lookalikes = [text[:-1] + other, text[:-1], f"x{text}", f"{text}x", text.upper()]
     assert found("\n".join([*lookalikes, text.replace("live", "prod")]).encode()) == []
@@ -84,7 +84,7 @@ def run(*arguments: str) -> list[dict[str, Any]]:
     return list(json.loads(out.getvalue()))
 
 
-def test_command_says_which_keys_are_live(issue: Issue, text: str, tmp_path: Path) -> None:
+def test_command_reports_live_keys(issue: Issue, text: str, tmp_path: Path) -> None:
     (live, live_text), (dead, dead_text) = issue(), issue()
     dead.revoke(reason="Old.", by=OPERATOR)
     forged = live_text[:24] + text[24:-6]
@@ -104,7 +104,7 @@ def test_command_says_which_keys_are_live(issue: Issue, text: str, tmp_path: Pat
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress, zipped, zlib_of_git])
-def test_file_that_cannot_be_searched_is_named_and_the_others_are_searched(
+def test_unsearchable_file_is_named_and_others_are_searched(
     issue: Issue, tmp_path: Path, pack: Callable[[bytes], bytes]
 ) -> None:
     key, text = issue()
@@ -119,20 +119,20 @@ def test_file_that_cannot_be_searched_is_named_and_the_others_are_searched(
     assert f"{tmp_path}/b:1: {key.public_id} revoked now\n" in out.getvalue()
 
 
-def test_compressed_input_is_not_called_clean(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compressed_input_is_not_reported_as_clean(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(gzip.compress(b"x"))))
     with pytest.raises(CommandError, match="standard input"):
         call_command("scan_keys", "-")
 
 
-def test_many_files_that_cannot_be_searched_are_counted(db: None, tmp_path: Path) -> None:
+def test_many_unsearchable_files_are_counted(db: None, tmp_path: Path) -> None:
     for number in range(MOST_NAMED + 5):
         (tmp_path / f"{number}.gz").write_bytes(gzip.compress(b""))
     with pytest.raises(CommandError, match="and 5 more"):
         call_command("scan_keys", str(tmp_path))
 
 
-def test_exit_status_says_whether_a_live_key_is_left(issue: Issue, tmp_path: Path) -> None:
+def test_exit_status_reports_remaining_live_keys(issue: Issue, tmp_path: Path) -> None:
     (tmp_path / "leak").write_text(issue()[1])
     with pytest.raises(SystemExit, match="1"):
         call_command("scan_keys", str(tmp_path))
@@ -156,12 +156,12 @@ def test_command_reads_standard_input(issue: Issue, monkeypatch: pytest.MonkeyPa
         (["-", "--revoke"], "--revoke needs a --reason"),
     ],
 )
-def test_command_refuses_with_a_sentence(db: None, arguments: list[str], sentence: str) -> None:
+def test_invalid_use_is_rejected_with_a_message(db: None, arguments: list[str], sentence: str) -> None:
     with pytest.raises(CommandError, match=sentence):
         call_command("scan_keys", *arguments)
 
 
-def test_printed_rule_is_one_that_scanners_read(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_printed_rule_is_valid_for_scanners(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     call_command("scan_keys", "--pattern")
     printed = capsys.readouterr().out
     assert printed.strip() == GITLEAKS

@@ -12,7 +12,7 @@ from accounts.models import ApiKey, Publication
 MIGRATION = import_module("accounts.migrations.0013_keys_with_all_scopes")
 
 
-def test_keys_with_all_scopes_get_the_new_one_and_redis_is_to_be_told(
+def test_keys_with_all_scopes_get_the_new_one_and_are_republished(
     issue: Callable[..., tuple[ApiKey, str]],
 ) -> None:
     full, _ = issue(key_scopes=MIGRATION.BEFORE.split())

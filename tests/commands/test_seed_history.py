@@ -38,7 +38,7 @@ def seed(*options: str) -> str:
     return out.getvalue()
 
 
-def test_year_fills_every_number_of_the_back_office() -> None:
+def test_year_fills_all_statistics_of_the_back_office() -> None:
     assert "Added 40 accounts with 365 days" in seed("--year")
     today = timezone.now().date()
     assert {account.plan_id for account in Account.objects.all()} == set(PlanCode.values)
@@ -59,7 +59,7 @@ def test_year_fills_every_number_of_the_back_office() -> None:
     assert Order.objects.filter(status=OrderStatus.APPROVED).exclude(ship_date=None).exists()
 
 
-def test_history_agrees_with_itself() -> None:
+def test_history_is_consistent() -> None:
     seed("--history-days", "60", "--accounts", "24")
     now = timezone.now()
     for order in Order.objects.prefetch_related("events", "pet__events"):
@@ -91,7 +91,7 @@ def test_history_agrees_with_itself() -> None:
         assert account.used_on(now.date()) == today.requests <= account.limits.per_day
 
 
-def test_same_numbers_give_the_same_history() -> None:
+def test_history_is_deterministic() -> None:
     def told() -> list[object]:
         with transaction.atomic():
             accounts = add_history(Random("a"), NOW, 30, 12)
@@ -109,23 +109,23 @@ def test_same_numbers_give_the_same_history() -> None:
     assert told() == told()
 
 
-def test_history_takes_few_statements_however_many_accounts() -> None:
+def test_history_uses_few_statements_for_any_number_of_accounts() -> None:
     with CaptureQueriesContext(connection) as queries, transaction.atomic():
         add_history(Random("a"), NOW, 90, 40)
     assert len(queries) < 50
 
 
-def test_history_is_never_mixed_with_customers_unawares() -> None:
+def test_history_is_not_added_beside_customers_without_force() -> None:
     Account.objects.create(name="Demo", plan_id=PlanCode.BUSINESS)  # Of quickstart: that is no customer.
     assert "Added 2 accounts" in seed("--pets", "0", "--history-days", "1", "--accounts", "2")
-    with pytest.raises(CommandError, match="There are customers already"):
+    with pytest.raises(CommandError, match="Customers exist already"):
         seed("--year")
     assert not Pet.objects.exists()
     assert "Added 4 accounts" in seed("--history-days", "3", "--accounts", "4", "--force")
     assert Account.objects.count() == 7
 
 
-def test_forced_twice_adds_others() -> None:
+def test_force_adds_further_customers() -> None:
     for _ in range(2):
         seed("--history-days", "2", "--accounts", "100", "--force")
     assert Account.objects.count() == 200
@@ -134,6 +134,6 @@ def test_forced_twice_adds_others() -> None:
 @pytest.mark.parametrize(
     "options", [("--history-days", "-1"), ("--history-days", "731"), ("--year", "--accounts", "0")]
 )
-def test_numbers_out_of_bounds_are_refused(options: tuple[str, ...]) -> None:
+def test_out_of_range_numbers_are_rejected(options: tuple[str, ...]) -> None:
     with pytest.raises(CommandError, match="--history-days must be 0 to 730"):
         seed(*options)

@@ -148,7 +148,7 @@ def test_characters_missing_from_the_output_encoding_cause_no_traceback(
 def test_option_that_is_not_utf8_is_rejected_with_a_message(service: Service) -> None:
     done = run_manage(service.environment, b"issue_key", b"--account", b"caf\xe9")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "CommandError: An option is not text in UTF-8.\n"
+    assert done.stderr == "CommandError: An option is not valid UTF-8.\n"
 
 
 def test_ctrl_c_while_the_file_is_read_imports_nothing(service: Service) -> None:
@@ -188,4 +188,4 @@ def test_closed_output_is_reported_with_a_message(
     done = run_manage(service.environment, *command.split(), stdout=writer)
     os.close(writer)
     assert done.returncode == 1
-    assert done.stderr == f"CommandError: Standard output can't be written: {reason}.\n"
+    assert done.stderr == f"CommandError: Can't write standard output: {reason}.\n"

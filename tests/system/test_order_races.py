@@ -15,7 +15,7 @@ import pytest
 from django.db import connection
 
 from accounts.models import Account
-from inventory.models import Category, IllegalMoveError, Order, Pet, PetStatus
+from inventory.models import Category, Order, Pet, PetStatus, TransitionError
 from tests.conftest import COMMITTED
 from tests.support.live import Service
 from tests.support.thorough import times
@@ -192,7 +192,7 @@ def at_once(*acts: Callable[[], Any]) -> list[bool]:
             connection.ensure_connection()
             ready.wait()
             act()
-        except IllegalMoveError:
+        except TransitionError:
             return False
         else:
             return True
@@ -238,7 +238,7 @@ def test_either_the_order_is_delivered_or_cancelled(account: Account, pet: Pet) 
         assert delivered != cancelled
         assert stored(order) == (("delivered", "sold") if delivered else ("cancelled", "available"))
         if delivered:
-            pet.move(PetStatus.AVAILABLE, by="staff", reason="Returned.")
+            pet.change_status(PetStatus.AVAILABLE, by="staff", reason="Returned.")
 
 
 @COMMITTED
@@ -246,7 +246,7 @@ def test_either_the_buyer_gets_the_pet_or_staff_move_it(account: Account, pet: P
     for _ in range(DUELS):
         placed, moved = at_once(
             partial(Order.objects.place, account_id=account.pk, pet_id=pet.pk, by="buyer"),
-            partial(Pet.objects.get(pk=pet.pk).move, PetStatus.SOLD, by="staff"),
+            partial(Pet.objects.get(pk=pet.pk).change_status, PetStatus.SOLD, by="staff"),
         )
         assert placed != moved
         pet.refresh_from_db()
@@ -255,7 +255,7 @@ def test_either_the_buyer_gets_the_pet_or_staff_move_it(account: Account, pet: P
         if placed:
             pet.orders.get(status="placed").cancel(by="staff")
         else:
-            pet.move(PetStatus.AVAILABLE, by="staff", reason="Not sold after all.")
+            pet.change_status(PetStatus.AVAILABLE, by="staff", reason="Not sold after all.")
 
 
 @COMMITTED

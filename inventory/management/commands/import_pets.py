@@ -1,4 +1,4 @@
-"""Add pets from a file."""
+"""Import pets from CSV or JSON Lines."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ import orjson
 from django.core.management.base import CommandError
 from django.db import IntegrityError
 
-from inventory.import_export import FORMATS, STREAM, add, checked, format_of
-from inventory.import_export.checking import IN_WORDS, Report, Row
+from inventory.import_export import FORMATS, STREAM, add, detect_format, read_valid_batches
+from inventory.import_export.checking import COLUMNS_HELP, Report, Row
 from petstore.management.base import INTERRUPTED, JsonCommand, visible
 
 if TYPE_CHECKING:
@@ -28,13 +28,13 @@ NOTHING = "Nothing was added."
 
 class Command(JsonCommand):
     help = (
-        "Add pets from a CSV or JSON Lines file: all of them, or none if a line is bad. Every bad line "
-        "is reported with its number. CSV has commas, semicolons or tabs, and is UTF-8 or else "
-        f"Windows-1252. Its first line names the columns, in any order: {IN_WORDS}. A "
-        "column id is ignored, so that an export can be imported again; any other column is refused. "
-        "JSON Lines has one object in each line, with members of these names; others are ignored, as by "
-        "the API. Where a category is named, categoryId is ignored: ids differ from shop to shop. Blank "
-        "lines are passed over."
+        "Import pets from a CSV or JSON Lines file: all of them, or none if a line is bad. Every bad line "
+        "is reported with its number. CSV is separated by commas, semicolons or tabs, and encoded in UTF-8 "
+        f"or Windows-1252. Its first line names the columns, in any order: {COLUMNS_HELP}. A column id is "
+        "ignored, so that an export can be imported again; any other column is rejected. JSON Lines has "
+        "one object per line, with members of these names; others are ignored, as by the API. A "
+        "category's name takes precedence over categoryId, since ids differ between shops. Blank "
+        "lines are skipped."
     )
     examples = """
         manage.py import_pets pets.csv --dry-run
@@ -42,52 +42,52 @@ class Command(JsonCommand):
         zcat pets.jsonl.gz | manage.py import_pets - --format jsonl --json
         """
     statuses = {
-        1: "A line was bad, or it could not be done; standard error says which and why.",
-        INTERRUPTED: "Stopped by Ctrl-C; the last line says whether anything was added.",
+        1: "A line was bad, or the import failed; see standard error.",
+        INTERRUPTED: "Interrupted by Ctrl-C; the last line says whether pets were added.",
     }
 
-    left = NOTHING
+    interrupted_note = NOTHING
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
-        parser.add_argument("file", metavar="FILE", help="The file, or - for standard input.")
-        text = "Default: as the file's name ends; CSV for standard input."
+        parser.add_argument("file", metavar="FILE", help="Input file, or - for standard input.")
+        text = "Default: by the file extension; CSV for standard input."
         parser.add_argument("--format", choices=FORMATS, help=text)
-        parser.add_argument("--skip-bad", action="store_true", help="Add the good lines, report the bad.")
-        parser.add_argument("--dry-run", action="store_true", help="Only check; add nothing.")
-        text = "Report at most so many bad lines; all are counted. Default 100."
+        parser.add_argument("--skip-bad", action="store_true", help="Import good lines, report bad ones.")
+        parser.add_argument("--dry-run", action="store_true", help="Check the file without importing it.")
+        text = "Report at most N bad lines; all are counted. Default 100."
         parser.add_argument("--max-errors", type=int, default=100, metavar="N", help=text)
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["max_errors"] < 0:
             raise CommandError("--max-errors must be 0 or more.")
         try:
-            file_format = format_of(options["file"], options["format"])
+            file_format = detect_format(options["file"], options["format"])
         except ValueError as error:
             raise CommandError(str(error)) from None
-        self.left = NOTHING
-        report = Report(room=options["max_errors"])
+        self.interrupted_note = NOTHING
+        report = Report(max_problems=options["max_errors"])
         try:
             added = self.run(file_format, report, options)
         except OSError as error:
-            name = "Standard input" if options["file"] == STREAM else visible(options["file"])
-            raise CommandError(f"{name} can't be read: {error.strerror}.") from None
+            name = "standard input" if options["file"] == STREAM else visible(options["file"])
+            raise CommandError(f"Can't read {name}: {error.strerror}.") from None
         except IntegrityError:
-            text = f"The database refused the pets. Was a category deleted meanwhile? {NOTHING}"
+            text = f"The database rejected the pets. Was a category deleted in the meantime? {NOTHING}"
             raise CommandError(text) from None
-        self.tell(file_format, report, added, options)
+        self.report_outcome(file_format, report, added, options)
 
     def run(self, file_format: str, report: Report, options: dict[str, Any]) -> int:
-        """Check the file, then add what is to be added; return how many that is.
+        """Check the file, then import it; return the number of pets added.
 
-        Good rows wait on the disk until all are checked: SQLite has one writer, and while a slow file kept
-        it busy, every request would wait.
+        Valid rows are spooled to disk until the whole file is checked, so that a slow input does not hold
+        SQLite's write lock.
         """
         file = options["file"]
         opened = nullcontext(sys.stdin.buffer) if file == STREAM else Path(file).open("rb")  # noqa: SIM115
         with opened as stream, tempfile.TemporaryFile() as spool:
             with self.bar("Checking", None, options) as bar:
-                for rows in checked(stream, file_format, report):
+                for rows in read_valid_batches(stream, file_format, report):
                     bar.update(len(rows))
                     if not options["dry_run"] and (options["skip_bad"] or not report.bad):
                         spool.write(orjson.dumps(rows) + b"\n")
@@ -95,27 +95,27 @@ class Command(JsonCommand):
                 return 0
             spool.seek(0)
             with self.bar("Adding", report.good, options) as bar:
-                add(self.sent(map(orjson.loads, spool), bar))
+                add(self.track(map(orjson.loads, spool), bar))
         return report.good
 
-    def sent(self, batches: Iterator[list[Row]], bar: tqdm[Any]) -> Iterator[list[Row]]:
-        """Pass the batches on to the database; when it has them all, the commit may come through."""
+    def track(self, batches: Iterator[list[Row]], bar: tqdm[Any]) -> Iterator[list[Row]]:
+        """Advance the bar. An interrupt after the last batch leaves the outcome of COMMIT unknown."""
         for rows in batches:
             yield rows
             bar.update(len(rows))
-        self.left = "It was just saving: look whether the pets are there before you try again."
+        self.interrupted_note = "It may have been committed: check whether the pets exist before you retry."
 
-    def tell(self, file_format: str, report: Report, added: int, options: dict[str, Any]) -> None:
-        """Print what happened. Raises CommandError, or with --json exits with 1, if a line was bad."""
+    def report_outcome(self, file_format: str, report: Report, added: int, options: dict[str, Any]) -> None:
+        """Raise CommandError if a line was bad, or exit with 1 with --json."""
         outcome = f"Added {added:,} pets." if added else NOTHING
         if options["json"]:
-            told = {name: options[name] for name in ("file", "dry_run")} | {
+            summary = {name: options[name] for name in ("file", "dry_run")} | {
                 "format": file_format,
                 "remark": report.remark,
             }
-            found = {"good": report.good, "bad": report.bad, "added": added}
+            counts = {"good": report.good, "bad": report.bad, "added": added}
             errors = {"errors": [asdict(problem) for problem in report.problems]}
-            self.stdout.write(json.dumps(told | found | errors))
+            self.stdout.write(json.dumps(summary | counts | errors))
             if report.bad:
                 sys.exit(1)
             return
@@ -124,9 +124,9 @@ class Command(JsonCommand):
         for problem in report.problems:
             self.stderr.write(f"Line {problem.line}: {problem.reason}")
         if more := report.bad - len(report.problems):
-            self.stderr.write(f"{more:,} more bad lines are not shown; see --max-errors.")
+            self.stderr.write(f"{more:,} more bad lines are not listed; see --max-errors.")
         if report.bad:
-            raise CommandError(f"Bad lines: {report.bad:,}; good ones: {report.good:,}. {outcome}")
+            raise CommandError(f"Bad lines: {report.bad:,}; good lines: {report.good:,}. {outcome}")
         if options["dry_run"]:
-            outcome = f"All {report.good:,} pets could be added; none was."
+            outcome = f"All {report.good:,} pets are valid; none was added."
         self.stdout.write(f"Done. {outcome}")
