@@ -1,15 +1,13 @@
-"""The app of accounts, keys, plans and quota."""
+"""Accounts, keys, plans, quota and events."""
 
 from django.apps import AppConfig
 
 
 class AccountsConfig(AppConfig):
-    """Who is calling, and how much they may do."""
-
     name = "accounts"
 
     def ready(self) -> None:
-        """Take the app's part at the gate, and register its checks and receivers."""
+        """Register the app's steps of the request pipeline, and its checks and receivers."""
         from accounts.keys import authentication
         from accounts.quota import headers, publication, throttle  # noqa: F401
         from accounts.usage import rejections
@@ -19,15 +17,15 @@ class AccountsConfig(AppConfig):
             check_key_format=authentication.read_key,
             authenticate=authentication.authenticate,
             throttle=throttle.throttle,
-            note_missing_scope=rejections.note_missing_scope,
+            record_missing_scope=rejections.record_missing_scope,
             quota_headers=headers.quota_headers,
             untouched_headers=headers.untouched_headers,
         )
 
     def start_worker(self) -> None:
-        """Write usage behind and number events from now on."""
+        """Start the threads that write usage and sequence events."""
         from accounts.events import sequencing
         from accounts.quota import publication
 
-        publication.begin()
-        sequencing.number_from_now_on()
+        publication.start()
+        sequencing.start_sequencing()

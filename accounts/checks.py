@@ -1,4 +1,4 @@
-"""System checks of what settings alone can't refuse."""
+"""Deployment checks of the peppers."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ MIN_PEPPER_BYTES = 32
 
 @register(Tags.security, deploy=True)
 def peppers_are_long(app_configs: Any, **kwargs: Any) -> list[checks.CheckMessage]:
-    """Warn of a pepper that could be guessed, or that is also SECRET_KEY."""
+    """Warn about short peppers and about SECRET_KEY as a pepper."""
     found: list[checks.CheckMessage] = []
     for number, secret in settings.API_KEY_PEPPERS.items():
         if len(secret) < MIN_PEPPER_BYTES:

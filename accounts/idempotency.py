@@ -1,4 +1,4 @@
-"""Requests that may be sent again: `Idempotency-Key` (D31).
+"""Idempotent requests with `Idempotency-Key` (D31).
 
 The record is inserted first, in the transaction of the request's own write, so a crash leaves both or
 neither. A concurrent duplicate waits for it at the unique index, then replays the stored response.
@@ -25,14 +25,14 @@ from petstore.db.identity import is_postgresql
 from petstore.event_loop.compiled_reads import Read
 from petstore.event_loop.compiled_writes import RawStatement, atomic, insert, update
 
-KEPT = timedelta(hours=24)
+RETENTION = timedelta(hours=24)
 WELL_FORMED = re.compile(r"[\x21-\x7e]{1,255}")
-DUPLICATE_WAIT = 2_000  # Milliseconds, of PostgreSQL's lock_timeout. SQLite has its own, of the connection.
-# The parser makes Decimals. No body has this name: 1.5 is neither the same as "1.5" nor as ["1.5"].
+DUPLICATE_WAIT = 2_000  # Milliseconds: lock_timeout on PostgreSQL. SQLite uses the connection's timeout.
+# The parser produces Decimals. The NUL member, impossible in a body, keeps 1.5 distinct from "1.5".
 CANONICAL_JSON = json.JSONEncoder(sort_keys=True, default=lambda number: {"\0": str(number)})
 
-# The wait ends before statement_timeout, which would look like a failing database. The request's own write
-# then has the timeout that it always has.
+# Wait less than statement_timeout, which would look like a failing database. The request's own writes then
+# use the original lock_timeout.
 LIMIT_LOCK_WAIT = RawStatement("""
 SELECT set_config('petstore.lock_timeout', current_setting('lock_timeout'), true),
     set_config('lock_timeout', (
@@ -58,13 +58,13 @@ Write = Callable[[], Response]
 
 
 class ConcurrentDuplicateError(Exception):
-    """Another request with the key has committed its record first."""
+    """Another request with the same key committed its record first."""
 
 
 def idempotent(create: Callable[..., Write]) -> Callable[..., Response]:
-    """Decorate a viewset's method that creates: with an Idempotency-Key it writes once.
+    """Decorate a viewset's create method, so that it writes once per Idempotency-Key.
 
-    The method checks the request and returns the function that writes and responds, in one transaction.
+    The method validates the request and returns a function that writes and responds, in one transaction.
     """
 
     @functools.wraps(create)
@@ -85,7 +85,7 @@ def idempotent(create: Callable[..., Write]) -> Callable[..., Response]:
             return write_once(write, claim, expired=stored)
         except ConcurrentDuplicateError:
             stored = look_up(claim)
-            if stored is None or not is_fresh(stored):  # Deleted again by a command.
+            if stored is None or not is_fresh(stored):  # A command deleted it meanwhile.
                 raise ApiError(ErrorCode.IDEMPOTENCY_KEY_IN_USE) from None
             return replay(stored, claim)
 
@@ -97,14 +97,13 @@ def look_up(claim: IdempotencyRecord) -> Stored | None:
 
 
 def is_fresh(stored: Stored) -> bool:
-    """Tell whether a record is younger than 24 hours."""
     made_at: Any = stored["created_at"]
-    return bool(made_at > timezone.now() - KEPT)
+    return bool(made_at > timezone.now() - RETENTION)
 
 
 @atomic
 def write_once(write: Write, claim: IdempotencyRecord, *, expired: Stored | None) -> Response:
-    """Claim the key, write, and store the response: all of it or, if anything raises, nothing.
+    """Claim the key, write, and store the response, atomically.
 
     Raises ConcurrentDuplicateError, and ApiError 409 after waiting DUPLICATE_WAIT for a duplicate.
     """
@@ -127,7 +126,7 @@ def write_once(write: Write, claim: IdempotencyRecord, *, expired: Stored | None
 
 
 def insert_claim(claim: IdempotencyRecord, expired: Stored | None) -> None:
-    """Insert the record, in place of an expired one, which a duplicate or a command may have deleted."""
+    """Insert the record, after deleting an expired one."""
     if is_postgresql():
         LIMIT_LOCK_WAIT.row(wait=False, wait_ms=DUPLICATE_WAIT)
     if expired is not None:
@@ -138,7 +137,7 @@ def insert_claim(claim: IdempotencyRecord, expired: Stored | None) -> None:
 
 
 def replay(stored: Stored, claim: IdempotencyRecord) -> Response:
-    """Return the stored response, byte for byte. Raises ApiError 422 for another request."""
+    """Repeat the stored response, byte for byte. Raises ApiError 422 if the fingerprint differs."""
     if stored["fingerprint"] != claim.fingerprint:
         raise ApiError(ErrorCode.IDEMPOTENCY_KEY_REUSED)
     headers = {"Location": stored["location"]} if stored["location"] else {}
@@ -147,6 +146,6 @@ def replay(stored: Stored, claim: IdempotencyRecord) -> Response:
 
 
 def fingerprint(request: Request) -> str:
-    """Return a hash of method, path, and the value of the body, not its spelling."""
+    """Hash method, path and the parsed body, independent of its formatting."""
     body = CANONICAL_JSON.encode(request.data)
     return hashlib.sha256(f"{request.method} {request.path}\n{body}".encode()).hexdigest()

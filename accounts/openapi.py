@@ -1,6 +1,6 @@
-"""What the OpenAPI document says of keys and accounts.
+"""The OpenAPI descriptions of keys, accounts and events.
 
-Loaded when the document is built, not with the service: drf-spectacular takes long to import.
+Imported only when the document is built, because drf-spectacular is slow to import.
 """
 
 from datetime import datetime
@@ -15,20 +15,17 @@ from rest_framework import serializers
 from accounts.events.views import TYPES
 from accounts.keys import key_format, scopes
 from accounts.models import EventType, PlanCode
-from accounts.quota.limits import LOOKS_PER_MINUTE
+from accounts.quota.limits import PEEKS_PER_MINUTE
 from petstore.api.errors import ErrorCode as Code
 from petstore.api.int64 import INT64_MAX
 from petstore.api.openapi.operations import describe, operation
 
 
 class BearerKeyScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
-    """The bearer scheme of the contract."""
-
     target_class = "accounts.keys.authentication.BearerKeyAuthentication"
     name = "apiKey"
 
     def get_security_definition(self, auto_schema: Any) -> dict[str, Any]:
-        """Return the security scheme object."""
         return {
             "type": "http",
             "scheme": "bearer",
@@ -109,7 +106,7 @@ WINDOWS = {
     "day": {"limit": 10_000, "used": 260, "remaining": 9_740, "resetsAt": "2026-11-24T00:00:00Z"},
 }
 USED_UP = {"limit": 300, "used": 300, "remaining": 0, "resetsAt": "2026-11-23T09:30:41Z"}
-ANSWER = {
+RESPONSE = {
     "account": {"id": "4fKq9TzB", "name": "Acme Pets", "plan": "pro", "createdAt": "2026-03-02T09:30:00Z"},
     "key": {
         "id": "4fKq9TzBx2Lm7W",
@@ -123,7 +120,7 @@ ANSWER = {
     "quota": WINDOWS,
     "ban": None,
 }
-BANNED = ANSWER | {
+BANNED = RESPONSE | {
     "quota": WINDOWS | {"minute": USED_UP},
     "ban": {"until": "2026-11-23T09:35:02Z"},
 }
@@ -137,16 +134,16 @@ describe(
             "Get your account and what is left",
             "Returns your account, the key that asks, both windows of the quota as they are, and a ban. "
             "It costs nothing, and is answered while the quota is used up and while the key is banned, so "
-            f"that you can see when to go on. A key may ask {LOOKS_PER_MINUTE} times a minute; beyond that "
+            f"that you can see when to go on. A key may ask {PEEKS_PER_MINUTE} times a minute; beyond that "
             "the answer is 429, which is no strike, and its headers show this limit.",
             response=(200, AccountOverview, "The account."),
-            examples={"Answer": ("An account.", ANSWER), "Banned": ("A banned key.", BANNED)},
+            examples={"Answer": ("An account.", RESPONSE), "Banned": ("A banned key.", BANNED)},
             extensions={
                 "x-rate-limit": {
                     "cost": 0,
                     "per": "key",
                     "windows": ["minute"],
-                    "limit": LOOKS_PER_MINUTE,
+                    "limit": PEEKS_PER_MINUTE,
                     "refused-cost": 0,
                 }
             },
@@ -169,7 +166,7 @@ class Event(Plain):
 
 OF_KEY = {"key": {"id": "4fKq9TzBx2Lm7W", "name": "Warehouse", "expiresAt": "2026-11-30T00:00:00Z"}}
 DATA: dict[EventType, dict[str, Any]] = {
-    EventType.PLAN_CHANGED: {"account": ANSWER["account"]},
+    EventType.PLAN_CHANGED: {"account": RESPONSE["account"]},
     EventType.QUOTA_REACHED: {"window": "day", "limit": 10_000, "used": 8_000, "threshold": 80},
 }
 EVENTS: list[dict[str, Any]] = [
@@ -184,7 +181,7 @@ EVENTS: list[dict[str, Any]] = [
 
 
 def add_event_examples(data: dict[EventType, dict[str, Any]]) -> None:
-    """Set the example data of another app's events."""
+    """For the events of another app."""
     for event in EVENTS:
         event["data"] = data.get(EventType(event["type"]), event["data"])
 
@@ -217,7 +214,7 @@ describe(
                     "event. A `+` in it is written as %2B. Not with `cursor`.",
                 ),
             ],
-            # One that never is from before the oldest event kept (D42).
+            # A time that is always after the oldest stored event (D42).
             extensions={"x-parameter-examples": {"type": "order", "since": "2099-01-01T00:00:00Z"}},
         )
     },

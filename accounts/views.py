@@ -9,40 +9,40 @@ from rest_framework.viewsets import ViewSetMixin
 from accounts.keys.identity import caller_of
 from accounts.keys.key_format import ACCOUNT_ID_LENGTH
 from accounts.keys.scopes import stored_form
-from accounts.quota.limits import SECOND, RateLimitDecision, Window, moment
+from accounts.quota.limits import SECOND, RateLimitDecision, Window, as_datetime
 from petstore.api.context import RequestContext
 from petstore.api.responses import Response
 from petstore.api.views import ApiView
 
 
 class AccountViewSet(ViewSetMixin, ApiView):
-    """What a key may know of its account and itself, and of what is left of the quota (D39)."""
+    """The caller's account, key and quota (D39)."""
 
     free_actions = {"retrieve"}
 
     def retrieve(self, request: Request) -> Response:
-        """Return what the store has seen when it proved the key: nothing else is asked."""
+        """All data comes from the quota store's peek, without another query."""
         caller = caller_of(request)
         decision = RequestContext.of(request._request).decision
-        facts = caller.facts
-        assert facts is not None
+        record = caller.record
+        assert record is not None
         assert isinstance(decision, RateLimitDecision)
         return Response(
             {
                 "account": {
                     "id": caller.public_id[:ACCOUNT_ID_LENGTH],
-                    "name": facts.account_name,
-                    "plan": facts.plan,
-                    "createdAt": moment(facts.account_created_at),
+                    "name": record.account_name,
+                    "plan": record.plan,
+                    "createdAt": as_datetime(record.account_created_at),
                 },
                 "key": {
                     "id": caller.public_id,
-                    "name": facts.name,
+                    "name": record.name,
                     "scopes": stored_form(caller.scopes).split(),
-                    "allowedNetworks": facts.networks,
-                    "createdAt": moment(facts.created_at),
-                    "expiresAt": moment_or_none(facts.expires_at),
-                    "lastUsedAt": moment_or_none(facts.last_used_at),
+                    "allowedNetworks": record.networks,
+                    "createdAt": as_datetime(record.created_at),
+                    "expiresAt": datetime_or_none(record.expires_at),
+                    "lastUsedAt": datetime_or_none(record.last_used_at),
                 },
                 "quota": {window.name: as_json(window) for window in decision.windows},
                 "ban": {"until": whole_second(decision.banned_until)} if decision.banned else None,
@@ -55,14 +55,14 @@ def as_json(window: Window) -> dict[str, Any]:
         "limit": window.limit,
         "used": window.used,
         "remaining": window.remaining,
-        "resetsAt": moment(window.reset * SECOND),
+        "resetsAt": as_datetime(window.reset * SECOND),
     }
 
 
 def whole_second(microseconds: int) -> datetime:
-    """Return the time rounded up, as X-RateLimit-Reset is: whoever waits for it is admitted."""
-    return moment(-(-microseconds // SECOND) * SECOND)
+    """Round up, as X-RateLimit-Reset does, so that a client that waits is admitted."""
+    return as_datetime(-(-microseconds // SECOND) * SECOND)
 
 
-def moment_or_none(microseconds: int) -> datetime | None:
-    return moment(microseconds) if microseconds else None
+def datetime_or_none(microseconds: int) -> datetime | None:
+    return as_datetime(microseconds) if microseconds else None

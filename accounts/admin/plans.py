@@ -14,7 +14,7 @@ from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldBooleanWidget
 from accounts.admin.badges import PLAN_COLOURS
 from accounts.admin.base import warn_if_unpublished
 from accounts.models import Account, ApiKey, Plan, PlanCode, active
-from accounts.models.plans import MOST_REQUESTS
+from accounts.models.plans import MAX_REQUESTS
 from accounts.quota.limits import Limits
 from accounts.usage import reports
 from petstore.backoffice.model_admin import PetstoreModelAdmin
@@ -27,7 +27,7 @@ DAYS = 30
 def number_field(label: str, *, required: bool = True) -> forms.IntegerField:
     widget = UnfoldAdminIntegerFieldWidget
     return forms.IntegerField(
-        label=label, required=required, min_value=1, max_value=MOST_REQUESTS, widget=widget
+        label=label, required=required, min_value=1, max_value=MAX_REQUESTS, widget=widget
     )
 
 
@@ -56,19 +56,19 @@ def what_if_view(self: PetstoreModelAdmin, request: HttpRequest, object_id: str)
 def rows(found: reports.WhatIf, other: Limits, limits: Limits | None) -> list[tuple[str, str, str]]:
     """Build the table. Without current `limits`, each account has its own."""
     minute, day = (f"{limits.per_minute:,}", f"{limits.per_day:,}") if limits else ("its own", "its own")
-    share = f"{found.refused / found.requests:.1%}" if found.requests else "0%"
+    share = f"{found.rejected / found.requests:.1%}" if found.requests else "0%"
     return [
         ("Requests per minute", minute, f"{other.per_minute:,}"),
         ("Requests per day", day, f"{other.per_day:,}"),
-        ("Refused", f"{found.refused_now:,}", f"{found.refused:,} ({share})"),
-        ("of these, by the minute limit", "", f"{found.refused_by_minute:,}"),
-        ("of these, by the daily limit", "", f"{found.refused_by_day:,}"),
-        ("Accounts refused at least once", "", f"{found.accounts_refused:,} of {found.accounts:,}"),
+        ("Refused", f"{found.rejected_now:,}", f"{found.rejected:,} ({share})"),
+        ("of these, by the minute limit", "", f"{found.rejected_by_minute:,}"),
+        ("of these, by the daily limit", "", f"{found.rejected_by_day:,}"),
+        ("Accounts refused at least once", "", f"{found.accounts_rejected:,} of {found.accounts:,}"),
     ]
 
 
 def describe_comparison(found: reports.WhatIf) -> str:
-    difference = found.refused - found.refused_now
+    difference = found.rejected - found.rejected_now
     if not found.requests:
         text = f"No requests were recorded in the last {found.days} days. "
         return f"{text}The last few seconds and requests during a ban are not included."

@@ -14,7 +14,7 @@ from django.utils import timezone
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
 from accounts.admin.badges import age, exact, state_badge
-from accounts.keys.authentication import REFUSALS
+from accounts.keys.authentication import KEY_ERRORS
 from accounts.models import Account, ApiKey, Refusal
 from petstore.api.errors import ErrorCode
 from petstore.backoffice.dashboard import list_url
@@ -28,7 +28,7 @@ MOST_ACCOUNTS = 50  # Accounts that a search by name follows.
 SHARED = "All keys of the account share the limit. If the account needs more, consider a larger plan."
 Rule = Refusal.Rule
 # Rules that are not named after their error code.
-ERROR_CODES = {refusal.value: code for refusal, (code, _) in REFUSALS.items()}
+ERROR_CODES = {refusal.value: code for refusal, (code, _) in KEY_ERRORS.items()}
 # The meaning of each rule, and advice.
 EXPLANATIONS = {
     Rule.MINUTE: (

@@ -1,1 +1,1 @@
-"""The feed of events (D40 to D42): numbering, reading, and warnings."""
+"""The event feed (D40 to D42): sequencing, reading, warnings."""

@@ -1,4 +1,4 @@
-"""Reads the feed: an account's own events and the public ones, by ascending id (D40)."""
+"""Reads the feed: public events and an account's own, by ascending sequence number (D40)."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from typing import Any, NamedTuple
 import orjson
 
 from accounts.models import EventType
-from accounts.quota.limits import moment
+from accounts.quota.limits import as_datetime
 from petstore.api.errors import ApiError, ErrorCode
 from petstore.api.pagination import MAX_LIMIT
 from petstore.event_loop.compiled_reads import RawRead
 
-# Each part is in the order of one index, and all have its expression as their `place`: PostgreSQL merges
-# them, and reads but a page of rows in all, however many events and types there are.
+# Each part follows one index whose expression is its `place`, so PostgreSQL merges the parts and reads
+# about a page of rows in total.
 ALL = "(id + 0)", "account_id = {account}"
 OF_TYPE = "(0 + id)", "account_id = {account} AND type = %({name})s"
 PART = """
 SELECT * FROM (SELECT {place} AS place, type, created_at, data, numbered_at FROM accounts_event
 WHERE {condition} AND {place} > %(after)s ORDER BY {place} LIMIT {limit}) AS part_{number}
 """
-# One statement sees one moment: all events up to `last_id`, and none beyond. The most that a part may read
-# is in its text, or PostgreSQL would plan for a tenth of all events, and so plan anew each time.
+# One statement has one snapshot: all events up to `last_id`, none beyond. The LIMIT of a part is a literal:
+# with a parameter, PostgreSQL would assume a tenth of all events and never use a generic plan.
 PAGE = """
 SELECT f.cleared_id, f.last_id, f.numbered_at, CASE WHEN f.cleared_id = %(after)s THEN f.cleared_at
     ELSE (SELECT numbered_at FROM accounts_event WHERE id = %(after)s) END,
     e.* FROM accounts_feed AS f
 LEFT JOIN (SELECT * FROM ({parts}) AS parts ORDER BY place LIMIT %(limit)s) AS e ON 1 = 1 ORDER BY e.place
 """
-# The last event that was numbered before a time, by bisection; then past those that happened before it and
-# were numbered after it, which are few.
+# Bisects for the last event sequenced before `since`, then skips the few that were created before it but
+# sequenced after it.
 SINCE = RawRead("""
 WITH RECURSIVE search (low, high) AS (
     SELECT cleared_id, last_id + 1 FROM accounts_feed
@@ -52,36 +52,35 @@ SELECT f.cleared_at, COALESCE((
 TIME_BITS = 53  # Of microseconds since the epoch, until the year 2255.
 
 
-class Place(NamedTuple):
-    """The place after an event, whose id may have been another's.
+class Position(NamedTuple):
+    """The position after an event.
 
-    So it was before a backup was restored, or before a standby that lacked the last events took over. When
-    the event was numbered tells which it is.
+    After a restored backup or a failover, an id may be assigned again to another event. The time of
+    sequencing tells them apart.
     """
 
     id: int
-    at: int | None = None  # None: nobody has been there before.
+    at: int | None = None  # None for a first call.
 
     @classmethod
-    def of_cursor(cls, number: int) -> Place:
+    def of_cursor(cls, number: int) -> Position:
         return cls(number >> TIME_BITS, number & (1 << TIME_BITS) - 1)
 
     @property
     def cursor(self) -> int:
-        """The number in a cursor."""
         assert self.at is not None
         return self.id << TIME_BITS | self.at
 
 
 class Page(NamedTuple):
     events: bytes  # As JSON: an array of the API's Event.
-    end: Place  # Where to go on: after the last event of a full page, else after the newest of all.
+    end: Position  # After the last event of a full page, else after the newest of the feed.
 
 
-def page(account_id: int, after: Place | None, limit: int, types: Collection[EventType] = ()) -> Page:
-    """Return events after a place, by default from the oldest that is kept, of these types or of all.
+def page(account_id: int, after: Position | None, limit: int, types: Collection[EventType] = ()) -> Page:
+    """Events after a position, by default from the oldest stored, of these types or of all.
 
-    Raises ApiError 410 if events after that place are gone, or it is none of this feed.
+    Raises ApiError 410 if the position is not in the feed (any more).
     """
     wanted = {f"type_{number}": kind.value for number, kind in enumerate(types)}
     own = tuple(not kind.is_public for kind in types)
@@ -91,14 +90,14 @@ def page(account_id: int, after: Place | None, limit: int, types: Collection[Eve
     if after is not None and (not cleared_id <= after.id <= last_id or after.at not in {None, after_at}):
         raise ApiError(ErrorCode.CURSOR_EXPIRED)
     found = [row[4:] for row in rows if row[4] is not None]
-    end = Place(found[-1][0], found[-1][4]) if len(found) == limit else Place(last_id, last_at)
+    end = Position(found[-1][0], found[-1][4]) if len(found) == limit else Position(last_id, last_at)
     return Page(orjson.dumps([as_json(row[:4]) for row in found], option=orjson.OPT_UTC_Z), end)
 
 
-def before(since: int) -> int:
-    """Return the id after which those events come that happened at a time (in microseconds) or later.
+def id_before(since: int) -> int:
+    """Find the id before the first event since a time, in microseconds since the epoch.
 
-    Raises ApiError 410 if some of them are gone.
+    Raises ApiError 410 if some of the events since then are pruned.
     """
     ((cleared_at, after),) = SINCE.rows(since=since)
     if since <= cleared_at:
@@ -107,14 +106,13 @@ def before(since: int) -> int:
 
 
 def as_json(row: tuple[Any, ...]) -> dict[str, Any]:
-    """Return the API's Event. Its data is JSON already."""
     number, kind, created_at, data = row
-    return {"id": number, "type": kind, "createdAt": moment(created_at), "data": orjson.Fragment(data)}
+    return {"id": number, "type": kind, "createdAt": as_datetime(created_at), "data": orjson.Fragment(data)}
 
 
 @cache
 def statement(own: tuple[bool, ...]) -> RawRead:
-    """Return the read of events of all types, or of these, each own or public."""
+    """Compile the query for all types, or for as many types as `own` has items: own or public ones."""
     if own:
         place, condition = OF_TYPE
         conditions = [

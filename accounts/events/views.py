@@ -24,7 +24,7 @@ from petstore.api.views import ApiView
 DATE_TIME = re.compile(
     r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII
 )  # RFC 3339
-# Each type, and what is before its dot, with the types that begin so: who follows `pet` hears of imports.
+# Filters: each type, and each prefix with its types; `pet` includes `pets.imported`.
 TYPES = {
     prefix: tuple(kind for kind in EventType if kind.value.startswith(prefix))
     for kind in EventType
@@ -33,13 +33,11 @@ TYPES = {
 
 
 class EventViewSet(ApiView, GenericViewSet[Event]):
-    """The feed: public events, and those of the caller's account."""
-
     queryset = Event.objects.all()
     required_scopes = {"list": EVENTS_READ}
 
     def list(self, request: Request) -> Response:
-        """Answer with a page, and always with where to ask next."""
+        """One page. Always has a link to the next one."""
         path, parameters = request.path_info, request.query_params
         kind, since = single(parameters, "type"), single(parameters, "since")
         if kind is not None and kind not in TYPES:
@@ -49,11 +47,11 @@ class EventViewSet(ApiView, GenericViewSet[Event]):
         cursor = cursor_in(parameters, path)
         if begins_at is not None and cursor is not None:
             raise invalid_parameter("`since` is for a first call. With `cursor` leave it out.")
-        after = None if cursor is None else feed.Place.of_cursor(cursor)
+        after = None if cursor is None else feed.Position.of_cursor(cursor)
         if begins_at is not None:
             if begins_at < microseconds(timezone.now() - timedelta(days=settings.EVENTS_KEPT_DAYS)):
                 raise ApiError(ErrorCode.CURSOR_EXPIRED)
-            after = feed.Place(feed.before(begins_at))
+            after = feed.Position(feed.id_before(begins_at))
         page = feed.page(caller_of(request).account_id, after, limit, TYPES[kind] if kind else ())
         filters = (("type", kind),) if kind else ()
         url = page_url(settings.BASE_URL, path, filters, limit, page.end.cursor)
@@ -61,7 +59,7 @@ class EventViewSet(ApiView, GenericViewSet[Event]):
 
 
 def time_in(text: str) -> int:
-    """Return the time in a date-time of RFC 3339, in whole microseconds. Raises ApiError 400."""
+    """Parse an RFC 3339 date-time to microseconds. Raises ApiError 400."""
     if " " in text and DATE_TIME.fullmatch(text.replace(" ", "+")):
         raise invalid_parameter(
             "`since` has a space where its offset begins: a `+` in a query means a space. Write it as %2B, "

@@ -1,4 +1,4 @@
-"""Who sends a request: what authentication proves and the rest of the request needs."""
+"""Key records and the authenticated caller."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from petstore.db import replicas
 
 
 @dataclass(frozen=True, slots=True)
-class KeyFacts:
-    """A key, its account's limits and its standing, as the database has them."""
+class KeyRecord:
+    """A key with its account's limits and its rate-limit state, as read from the database."""
 
     id: int
     account_id: int
@@ -22,20 +22,19 @@ class KeyFacts:
     digest: str
     pepper_number: int
     limits: Limits
-    # Goes up with every change of the rest, but for the counts and the last use: see Publication.
-    version: int
+    version: int  # Raised by every change, except of counters and last use: see Publication.
     scopes: str = ""
     networks: tuple[str, ...] = ()
     expires_at: int = 0  # Microseconds since the epoch; 0 for never.
     revoked: bool = False
-    suspended: bool = False  # The account is.
+    suspended: bool = False  # The account.
     banned_until: int = 0
     ban_level: int = 0
-    lifts: int = 0  # How often staff lifted a ban: what a store keeps of strikes and bans is void before.
-    day: int = 0  # What the database knows of a UTC day, for a store with its own count: see publish.lua.
+    lifts: int = 0  # Bans lifted by staff; each voids the strikes and bans that a store has cached.
+    day: int = 0  # This and the next five: see QuotaCounter.
     day_used: int = 0
     day_here: int = 0
-    minute_ends: int = 0  # With the two below what the database itself counts: see QuotaCounter.
+    minute_ends: int = 0
     minute_used: int = 0
     seen_at: int = 0
     account_name: str = ""
@@ -47,29 +46,25 @@ class KeyFacts:
 
     @property
     def caller(self) -> Caller:
-        """What the rest of the request needs."""
         return Caller(self.account_id, self.id, self.public_id, frozenset(self.scopes.split()))
 
 
 class Caller(NamedTuple):
-    """A valid key's holder."""
-
     account_id: int
     key_id: int
     public_id: str
     scopes: frozenset[str]
-    since_write: int = 0  # Microseconds since the account last may have written; 0 where that is not known.
+    since_write: int = 0  # Microseconds since the account's last possible write; 0 if unknown.
     is_authenticated: bool = True
-    facts: KeyFacts | None = None  # Of the key and its account: for operations that cost nothing (D39).
+    record: KeyRecord | None = None  # Only of a peek (D39).
 
     @property
     def database(self) -> str:
-        """The database that this request may read: one that shows what the account has written."""
+        """The alias to read from: the primary, or a replica that has the account's writes."""
         return replicas.alias_for_read(self.account_id, self.since_write)
 
 
 def caller_of(request: Request) -> Caller:
-    """Return who sent a request that has passed the gate."""
     caller = RequestContext.of(request._request).caller
     assert isinstance(caller, Caller)
     return caller

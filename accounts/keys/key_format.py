@@ -1,7 +1,7 @@
-"""The text of an API key: made, split, checked and digested. Pure: no model, no setting.
+"""The format of API keys. Pure: no model, no setting.
 
 psk_live_0Zl4dF9kQ2mXa7_<32 characters of secret><6 of checksum>
-|   |    |              what only the caller knows
+|   |    |              known to the key's holder only
 |   |    public id: 8 characters of the account, 6 of the key
 |   mode: live in production, test in staging
 prefix that secret scanners look for
@@ -28,14 +28,13 @@ FORM = re.compile(PATTERN, re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class KeyText:
-    """A key as its holder has it; never stored, never logged."""
+    """A parsed key. Never stored, never logged."""
 
     text: str
     mode: str
     public_id: str
 
     def __repr__(self) -> str:
-        """Show the public part only."""
         return f"KeyText({self.public_id})"
 
 
@@ -44,24 +43,24 @@ def random_base62(length: int) -> str:
 
 
 def new_account_id() -> str:
-    """Return a random public id for an account: what the public ids of its keys start with."""
+    """Generate an account's public id; the public ids of its keys start with it."""
     return random_base62(ACCOUNT_ID_LENGTH)
 
 
 def checksum(text: str) -> str:
-    """Return the CRC32 of the text in 6 characters of base62."""
+    """Encode the CRC32 in 6 characters of base62."""
     return b62_encode(zlib.crc32(text.encode())).rjust(CHECKSUM_LENGTH, "0")
 
 
 def make(mode: str, account_id: str) -> KeyText:
-    """Return a new random key for the account with this public id."""
+    """Generate a key for the account with this public id."""
     public_id = account_id + random_base62(PUBLIC_ID_LENGTH - ACCOUNT_ID_LENGTH)
     start = f"psk_{mode}_{public_id}_{random_base62(SECRET_LENGTH)}"
     return KeyText(start + checksum(start), mode, public_id)
 
 
 def split(text: str) -> KeyText | None:
-    """Return the parts of a key, or None if its form or its checksum is wrong."""
+    """Parse a key; None if its format or its checksum is wrong."""
     match = FORM.fullmatch(text)
     if match is None or checksum(text[:-CHECKSUM_LENGTH]) != match[4]:
         return None
@@ -69,10 +68,10 @@ def split(text: str) -> KeyText | None:
 
 
 def digest(key: KeyText, pepper: bytes) -> str:
-    """Return the HMAC-SHA256 of the key, in hexadecimal: what is stored of it."""
+    """Compute the HMAC-SHA256 in hexadecimal, as stored."""
     return hmac.new(pepper, key.text.encode(), "sha256").hexdigest()
 
 
 def match(key: KeyText, pepper: bytes, stored: str) -> bool:
-    """Tell, in constant time, whether the stored digest is this key's."""
+    """Compare in constant time."""
     return hmac.compare_digest(digest(key, pepper), stored)

@@ -12,7 +12,7 @@ MAPPED = IPv6Network("::ffff:0:0/96")  # RFC 4291 section 2.5.5.2.
 
 
 def normalise(networks: Iterable[str]) -> list[str]:
-    """Return each network in its canonical form. Raises ValidationError for one that is none."""
+    """Convert to canonical form. Raises ValidationError for an invalid network."""
     found = []
     for text in networks:
         try:
@@ -23,7 +23,7 @@ def normalise(networks: Iterable[str]) -> list[str]:
 
 
 def unmapped(network: Network) -> Network:
-    """Return the IPv4 network that an IPv4-mapped IPv6 one stands for: addresses come unmapped, too."""
+    """Unmap an IPv4-mapped IPv6 network, since client addresses are unmapped, too."""
     if isinstance(network, IPv6Network) and network.subnet_of(MAPPED):
         start = network.network_address.ipv4_mapped
         return IPv4Network((int(start or 0), network.prefixlen - MAPPED.prefixlen))
@@ -31,13 +31,13 @@ def unmapped(network: Network) -> Network:
 
 
 def allowed(address: Address, networks: Iterable[str]) -> bool:
-    """Tell whether the address lies in one of the networks; no network at all allows every one."""
+    """Whether the address is in one of the networks. An empty list allows every address."""
     networks = list(networks)
     return not networks or any(address in ip_network(network) for network in networks)
 
 
 def validate_networks(value: object) -> None:
-    """Refuse what is no list of CIDR texts; a model field's validator."""
+    """Validate a model field."""
     if not isinstance(value, list) or any(str(text) != str(text).strip() for text in value):
         raise ValidationError("The networks must be a list of CIDR texts, without blanks around them.")
     normalise(value)

@@ -1,4 +1,4 @@
-"""What a key may be allowed to do (D18)."""
+"""The scopes of API keys (D18)."""
 
 from collections.abc import Collection
 from itertools import combinations
@@ -22,15 +22,15 @@ SCOPES = (PETS_READ, PETS_WRITE, ORDERS_READ, ORDERS_WRITE, EVENTS_READ)
 ALL_SCOPES = " ".join(SCOPES)
 READING = tuple(scope for scope in SCOPES if scope.endswith(":read"))
 
-# Every way to store a set of scopes, for the database to check: in order, with blanks between,
-# as in OAuth (RFC 6749 section 3.3).
+# Every valid value of the column, for its CHECK constraint: in order and separated by spaces, as in OAuth
+# (RFC 6749 section 3.3).
 STORED_FORMS = tuple(
     " ".join(chosen) for size in range(1, len(SCOPES) + 1) for chosen in combinations(SCOPES, size)
 )
 
 
 def stored_form(scopes: Collection[str]) -> str:
-    """Return the scopes as they are stored. Raises ValidationError for none, or an unknown one."""
+    """Join scopes in the stored order. Raises ValidationError for none or an unknown one."""
     unknown = sorted(set(scopes) - set(SCOPES))
     if unknown or not scopes:
         raise ValidationError(

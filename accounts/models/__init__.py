@@ -1,4 +1,4 @@
-"""Plans, accounts and API keys, and what is counted for them."""
+"""Plans, accounts, API keys, events, and records about requests."""
 
 from accounts.models.api_keys import (
     MAX_LIFETIME,

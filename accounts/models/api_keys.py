@@ -1,4 +1,4 @@
-"""API keys: issued, rotated, revoked, banned."""
+"""API keys and their life cycle."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from petstore.backoffice.audit import Action, Actor, row_values
 from petstore.backoffice.models import AuditEntry, AuditQuerySet
 from petstore.db.names import visible_name
 
-MAX_LIFETIME = timedelta(days=36_525)  # So that no later end overflows the calendar.
+MAX_LIFETIME = timedelta(days=36_525)  # Keeps later dates within the calendar.
 ROTATION_OVERLAP = timedelta(hours=24)  # D19
 
 
@@ -31,18 +31,17 @@ def key_mode() -> str:
 
 
 def signing_pepper() -> int:
-    """Return the number of the pepper that keys are hashed with from now on."""
+    """Return the number of the pepper for new digests."""
     return settings.API_KEY_PEPPER_NUMBER or max(settings.API_KEY_PEPPERS)
 
 
 def validate_end(value: datetime) -> None:
-    """Refuse an end that is too far away; a field's validator."""
     if value > timezone.now() + MAX_LIFETIME:
         raise ValidationError("A key must end within 100 years.")
 
 
 def active(now: datetime) -> Q:
-    """Return the condition of the keys whose state is active."""
+    """Match keys that are neither revoked nor expired."""
     return Q(revoked_at=None) & (Q(expires_at=None) | Q(expires_at__gt=now))
 
 
@@ -58,9 +57,9 @@ class ApiKeyManager(models.Manager["ApiKey"]):
         by: Actor,
         rotated_from: ApiKey | None = None,
     ) -> tuple[ApiKey, str]:
-        """Create a key and return it with its text, which is nowhere else and can't be had again.
+        """Create a key; return it with its text, which is not stored and cannot be recovered.
 
-        Raises ValidationError for a bad scope, network or end.
+        Raises ValidationError for an invalid scope, network or expiry.
         """
         text = key_format.make(key_mode(), account.public_id)
         pepper_number = signing_pepper()
@@ -85,10 +84,10 @@ class ApiKeyManager(models.Manager["ApiKey"]):
 
 
 class ApiKey(Published):
-    """A credential of an account. Its text is shown once; only a digest is stored (D16)."""
+    """A credential of an account. Its text is displayed once; only a digest is stored (D16)."""
 
     class Mode(models.TextChoices):
-        """Which environment accepts the key (D20)."""
+        """The environment that accepts the key (D20)."""
 
         LIVE = "live"
         TEST = "test"
@@ -150,17 +149,17 @@ class ApiKey(Published):
         return "expired" if self.expires_at is not None and self.expires_at <= now else "active"
 
     def ban_end(self, now: datetime) -> datetime | None:
-        """Return when the key's ban ends, or None if it is not banned."""
-        standing: KeyStanding | None = getattr(self, "standing", None)
-        ends = datetime.fromtimestamp(standing.banned_until / 1_000_000, UTC) if standing else now
+        """Return the end of the ban, None if the key is not banned."""
+        state: KeyStanding | None = getattr(self, "standing", None)
+        ends = datetime.fromtimestamp(state.banned_until / 1_000_000, UTC) if state else now
         return ends if ends > now else None
 
     def locked(self) -> ApiKey:
-        """Return the row as it is now, locked until the transaction ends."""
+        """Fetch the row again, locked until the transaction ends."""
         return ApiKey.objects.select_for_update(of=("self",)).select_related("account").get(pk=self.pk)
 
     def revoke(self, *, reason: str, by: Actor) -> None:
-        """End the key at once, and for ever. Raises ValidationError without a reason, or a second time."""
+        """Revoke the key for good. Raises ValidationError without a reason, or if it is revoked already."""
         if not reason.strip():
             raise ValidationError("Say why the key is revoked.")
         with transaction.atomic():
@@ -175,10 +174,10 @@ class ApiKey(Published):
         self.refresh_from_db()
 
     def rotate(self, *, by: Actor, overlap: timedelta = ROTATION_OVERLAP) -> tuple[ApiKey, str]:
-        """Issue a successor with the same rights, and give this key an end (D19).
+        """Issue a replacement with the same rights; this key expires after the overlap (D19).
 
-        Returns the new key and its text. A key that ends earlier anyway keeps its end. Raises
-        ValidationError for a key that is not active, or was rotated before.
+        Returns the new key and its text. An earlier expiry stays. Raises ValidationError for a key that is
+        not active or was rotated before.
         """
         now = timezone.now()
         with transaction.atomic():
@@ -209,38 +208,33 @@ class ApiKey(Published):
         return new, text
 
     def unban(self, *, reason: str, by: Actor) -> None:
-        """Lift the key's ban, and take its step back. Raises ValidationError without a reason or a ban."""
+        """Lift the ban and lower its level. Raises ValidationError without a reason or a ban."""
         if not reason.strip():
             raise ValidationError("Say why the ban is lifted.")
         now = microseconds(timezone.now())
         with transaction.atomic():
-            standing = (
-                KeyStanding.objects.select_for_update().filter(key=self, banned_until__gt=now).first()
-            )
-            if standing is None:
+            state = KeyStanding.objects.select_for_update().filter(key=self, banned_until__gt=now).first()
+            if state is None:
                 raise ValidationError(f"Key {self.public_id} is not banned.")
-            standing.banned_until = max(now, standing.banned_at)
-            standing.ban_level = max(0, standing.ban_level - 1)
-            standing.lifts += 1
-            standing.strikes = standing.told_until = standing.refusing_until = 0
-            standing.save()
+            state.banned_until = max(now, state.banned_at)
+            state.ban_level = max(0, state.ban_level - 1)
+            state.lifts += 1
+            state.strikes = state.told_until = state.refusing_until = 0
+            state.save()
             audit.record(by, self, Action.UNBANNED, reason=reason)
-            self.tell_of_ban(standing.banned_at)  # Whoever found it may not have written it yet.
+            self.add_ban_event(state.banned_at)  # The process that banned it may not have written it yet.
             self.event(EventType.KEY_UNBANNED).save()
 
-    def tell_of_ban(self, began_at: int) -> bool:
-        """Write the event of a ban that began at this time, in microseconds since the epoch, once.
-
-        Tell whether it was not written before.
-        """
-        return self.event(EventType.KEY_BANNED).once(self.pk, 0, began_at)
+    def add_ban_event(self, began_at: int) -> bool:
+        """Add the event of a ban, once per `began_at`, in microseconds; return whether it is new."""
+        return self.event(EventType.KEY_BANNED).save_once(self.pk, 0, began_at)
 
     def event(self, kind: EventType) -> EventDraft:
-        """Return an event of the key, as its account may see it: without anything secret."""
-        shown = {"id": self.public_id, "name": self.name, "expiresAt": self.expires_at}
-        return EventDraft.of(kind, {"key": shown}, self.account_id)
+        """Build an unsaved event with the key's public data."""
+        data = {"id": self.public_id, "name": self.name, "expiresAt": self.expires_at}
+        return EventDraft.of(kind, {"key": data}, self.account_id)
 
     @property
     def events(self) -> AuditQuerySet:
-        """What was done to the key, the newest first."""
+        """The key's audit trail, the newest entry first."""
         return AuditEntry.objects.about(self)

@@ -1,10 +1,10 @@
-"""Events: what happened to pets, orders, keys and accounts, in the order of the feed (D40 to D42).
+"""Events of pets, orders, keys and accounts (D40 to D42).
 
-Whoever changes something writes an EventDraft in the same transaction. accounts/events numbers what is
-committed: ids that were taken before the commit would become visible out of order, and a reader that asks
-for what comes after the last one would miss some.
+A change writes an outbox entry (EventDraft) in its own transaction. accounts/events/sequencing.py numbers
+the entries after the commit. Ids assigned before the commit would become visible out of order, and a reader
+that continues after the last one would miss some.
 
-Times are whole microseconds since the epoch, so that one SQL text can compare them on every database.
+Times are microseconds since the epoch, so that the same SQL compares them on every database.
 """
 
 from __future__ import annotations
@@ -21,12 +21,10 @@ from accounts.models.records import Record
 from petstore.db.identity import is_postgresql
 from petstore.db.keysets import OneFilterKey, TwoFilterKey
 
-PUBLIC = 0  # Stands for the account in events that everybody sees.
+PUBLIC = 0  # The account_id of public events.
 
 
 class EventType(models.TextChoices):
-    """What happened (D41)."""
-
     PET_CREATED = "pet.created"
     PET_UPDATED = "pet.updated"
     PET_STATUS_CHANGED = "pet.status_changed"
@@ -48,7 +46,6 @@ class EventType(models.TextChoices):
 
     @property
     def is_public(self) -> bool:
-        """Whether every account sees such events."""
         return self.value.startswith("pet")
 
 
@@ -67,7 +64,7 @@ class EventFields(Record):
 
 
 class EventDraft(EventFields):
-    """An event that has no place in the feed yet: its transaction may still be open."""
+    """An outbox entry: an event without a sequence number. Its transaction may still be open."""
 
     class Meta:
         constraints = [
@@ -84,8 +81,8 @@ class EventDraft(EventFields):
         text = orjson.dumps(data, option=orjson.OPT_UTC_Z).decode()
         return cls(account_id=account_id, type=kind.value, data=text)
 
-    def once(self, subject_id: int, threshold: int, window: int) -> bool:
-        """Write a warning, once for a key or account, threshold and window; tell if it is the first."""
+    def save_once(self, subject_id: int, threshold: int, window: int) -> bool:
+        """Save the warning unless Warned has it; return whether it was saved."""
         with transaction.atomic():
             _, is_new = Warned.objects.get_or_create(
                 type=self.type,
@@ -100,7 +97,7 @@ class EventDraft(EventFields):
 
 
 class Event(EventFields):
-    """An event in its place. Only ever added to, in ascending ids without gaps, and cleared from below."""
+    """A sequenced event. Rows are added with ascending ids without gaps, and pruned from the oldest."""
 
     id = models.BigIntegerField(primary_key=True)
     numbered_at = models.BigIntegerField(help_text="Never falls from one id to the next.")
@@ -109,7 +106,7 @@ class Event(EventFields):
         indexes = [
             Index("account_id", OneFilterKey("id"), name="event_of_account"),
             Index("account_id", "type", TwoFilterKey("id"), name="event_of_account_and_type"),
-            # For staff, who look at the events of all accounts.
+            # For staff, who see the events of all accounts.
             Index(
                 "type", OneFilterKey("id"), name="private_event_of_type", condition=Q(account_id__gt=PUBLIC)
             ),
@@ -117,7 +114,7 @@ class Event(EventFields):
 
 
 class Feed(Record):
-    """How far the feed goes: one row. Whoever adds to it or clears it holds its lock."""
+    """The single row with the bounds of the feed. Sequencing and pruning lock it."""
 
     last_id = models.BigIntegerField(default=0, help_text="Of the newest event.")
     numbered_at = models.BigIntegerField(default=0, help_text="When that one was numbered.")
@@ -133,11 +130,8 @@ class Feed(Record):
         ]
 
     @classmethod
-    def held(cls) -> Feed:
-        """Return the feed, locked until the transaction ends.
-
-        A process that hangs loses it, with the transaction.
-        """
+    def locked(cls) -> Feed:
+        """Lock the row until the transaction ends. PostgreSQL ends an idle one after 5 seconds."""
         if is_postgresql():
             with connection.cursor() as cursor:
                 cursor.execute("SET LOCAL idle_in_transaction_session_timeout = '5s'")
@@ -145,7 +139,7 @@ class Feed(Record):
 
 
 class Warned(Record):
-    """An event that must come once: of this type, about this key or account, in this window."""
+    """A warning that was sent: of this type, about this key or account, in this window."""
 
     type = models.CharField(max_length=30)
     subject_id = models.BigIntegerField()

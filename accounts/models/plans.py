@@ -1,4 +1,4 @@
-"""Plans and accounts: who may send how much."""
+"""Plans and accounts, with their limits."""
 
 from collections.abc import Collection
 from datetime import date, datetime, timedelta
@@ -19,8 +19,8 @@ from petstore.backoffice.audit import Action, Actor, row_values
 from petstore.db.names import UniquelyNamed
 
 EPOCH = date(1970, 1, 1)
-MOST_REQUESTS = 10**12  # Far more than anybody sends; Redis counts exactly up to 2**53.
-WITHIN = [MinValueValidator(1), MaxValueValidator(MOST_REQUESTS)]
+MAX_REQUESTS = 10**12  # Redis counts exactly up to 2**53.
+WITHIN = [MinValueValidator(1), MaxValueValidator(MAX_REQUESTS)]
 AGREED = "Enterprise only: the number agreed with this customer."
 
 
@@ -32,15 +32,15 @@ class PlanCode(models.TextChoices):
 
 
 def both_or_neither(*, custom: Q) -> Q:
-    """Return the rule that exactly the custom plan has no numbers of its own, or has them."""
-    # The null tests are needed: a database takes a check that gives NULL as passed.
+    """Match rows that have both limits if `custom`, else neither."""
+    # The null tests are needed, since a CHECK that evaluates to NULL passes.
     both = Q(per_minute__isnull=False, per_minute__gte=1, per_day__isnull=False, per_day__gte=1)
     neither = Q(per_minute__isnull=True, per_day__isnull=True)
     return (custom & both) | (~custom & neither)
 
 
 class Plan(Published):
-    """How many requests an account may send. Enterprise has its numbers on the account."""
+    """A named set of limits. Enterprise has none: its limits are set per account."""
 
     code = models.CharField(primary_key=True, max_length=20, choices=PlanCode)
     per_minute = models.BigIntegerField("requests per minute", null=True, blank=True, validators=WITHIN)
@@ -61,12 +61,12 @@ class Plan(Published):
 
     @property
     def limits(self) -> Limits | None:
-        """What accounts on the plan may send; None if each has numbers of its own."""
+        """None for Enterprise."""
         return Limits(self.per_minute, self.per_day) if self.per_minute and self.per_day else None
 
 
 class Account(UniquelyNamed, Published):
-    """A customer: its keys share one quota, and its orders are its own."""
+    """A customer. Its keys share one quota."""
 
     public_id = models.CharField(
         max_length=key_format.ACCOUNT_ID_LENGTH,
@@ -116,7 +116,6 @@ class Account(UniquelyNamed, Published):
         ]
 
     def clean(self) -> None:
-        """Refuse an Enterprise account without its numbers, and others with them."""
         custom = self.plan_id == PlanCode.ENTERPRISE
         if custom and (self.per_minute is None or self.per_day is None):
             raise ValidationError("An Enterprise account needs both numbers, per minute and per day.")
@@ -124,36 +123,36 @@ class Account(UniquelyNamed, Published):
             raise ValidationError("Only an Enterprise account has numbers of its own. Leave both empty.")
 
     def validate_constraints(self, exclude: Collection[str] | None = None) -> None:
-        """Check all but the numbers, of which `clean` has more to say."""
+        """Skip the limits, for which `clean` has better messages."""
         super().validate_constraints({*(exclude or ()), "per_minute", "per_day"})
 
     def save(self, *args: Any, **options: Any) -> None:
-        """Save; another plan, or other numbers, are an event."""
+        """Also add an event if the plan or its limits change."""
         with transaction.atomic(savepoint=False):
-            facts = Account.objects.values_list("plan_id", "per_minute", "per_day")
-            before = facts.select_for_update().filter(pk=self.pk).first()
+            limits = Account.objects.values_list("plan_id", "per_minute", "per_day")
+            before = limits.select_for_update().filter(pk=self.pk).first()
             super().save(*args, **options)
-            if before is not None and before != facts.get(pk=self.pk):
-                shown = {
+            if before is not None and before != limits.get(pk=self.pk):
+                data = {
                     "id": self.public_id, "name": self.name, "plan": self.plan_id,
                     "createdAt": self.created_at,
                 }  # fmt: skip
-                EventDraft.of(EventType.PLAN_CHANGED, {"account": shown}, self.pk).save()
+                EventDraft.of(EventType.PLAN_CHANGED, {"account": data}, self.pk).save()
 
     def assign(self, plan: PlanCode, per_minute: int | None = None, per_day: int | None = None) -> None:
-        """Move to a plan; holds from the next request on, and keeps what was used (D27).
+        """Change the plan. Takes effect with the next request; usage so far still counts (D27).
 
-        Raises ValidationError unless Enterprise comes with both numbers and the others with none.
+        Raises ValidationError unless Enterprise has both limits and other plans have none.
         """
         self.plan_id, self.per_minute, self.per_day = plan, per_minute, per_day
         self.full_clean()
-        # Nothing else, or else an account that is suspended meanwhile would be free again.
+        # Other fields would overwrite concurrent changes, such as a suspension.
         self.save(update_fields=None if self._state.adding else ["plan", "per_minute", "per_day"])
 
     def change_plan(
         self, plan: PlanCode, per_minute: int | None, per_day: int | None, *, reason: str, by: Actor
     ) -> None:
-        """Do as `assign` does, and put it on record. Raises ValidationError if it changes nothing, too."""
+        """Like `assign`, with an audit entry. Also raises ValidationError if nothing changes."""
         with transaction.atomic():
             account = Account.objects.select_for_update(no_key=True).get(pk=self.pk)
             before = row_values(account)
@@ -166,16 +165,16 @@ class Account(UniquelyNamed, Published):
         self.refresh_from_db()
 
     def suspend(self, *, reason: str, by: Actor) -> None:
-        """Have all keys refused from the next request on, until it is lifted (D45).
+        """Reject all keys from the next request on, until the suspension is lifted (D45).
 
-        Raises ValidationError without a reason, or a second time.
+        Raises ValidationError without a reason, or if the account is suspended already.
         """
         if not reason.strip():
             raise ValidationError("Say why the account is suspended.")
         self._suspend_or_lift(timezone.now(), Action.SUSPENDED, reason, by)
 
     def lift_suspension(self, *, reason: str, by: Actor) -> None:
-        """Let the keys work again. Raises ValidationError without a reason, or if it is not suspended."""
+        """Raise ValidationError without a reason, or if the account is not suspended."""
         if not reason.strip():
             raise ValidationError("Say why the suspension is lifted.")
         self._suspend_or_lift(None, Action.SUSPENSION_LIFTED, reason, by)
@@ -192,10 +191,7 @@ class Account(UniquelyNamed, Published):
         self.refresh_from_db()
 
     def used_on(self, day: date) -> int:
-        """Return how many requests the account has sent on a UTC day, today or the last one it sent any.
-
-        With Redis it lags a few seconds behind.
-        """
+        """Return the requests of today or of the last day with any; with Redis, seconds late."""
         quota: QuotaCounter | None = getattr(self, "quota", None)
         return quota.day_used if quota and EPOCH + timedelta(days=quota.day) == day else 0
 

@@ -1,6 +1,6 @@
-"""What is kept about requests: quota, strikes and bans, what Redis was told, and what staff look up later.
+"""Quota counters, rate-limit state, publications, usage and the rejection log.
 
-What staff look up is written behind by accounts/usage, and kept for some time only.
+accounts/usage writes usage and rejections behind, and prunes them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from petstore.observability.request_ids import WELL_FORMED
 
-EXPLAINED_AT_MOST = 50
+MAX_EXPLAINED = 50
 
 
 class Record(models.Model):
@@ -25,26 +25,24 @@ class Record(models.Model):
 
 
 class Published(Record):
-    """A row of which the facts of keys are made: see Publication.
+    """A model whose changes are published to the key cache: see Publication.
 
-    A save is one transaction with what answers to its signals, also where the caller has opened none: that
-    Redis has to be told is stored with the change, or neither is.
+    Saving opens a transaction, so that the change and its Publication, raised by a signal, are atomic.
     """
 
     class Meta:
         abstract = True
 
     def save(self, *args: Any, **options: Any) -> None:
-        """Save, and put on record that Redis has to be told."""
         with transaction.atomic(savepoint=False):
             super().save(*args, **options)
 
 
 class QuotaCounter(Record):
-    """What an account has used of its two windows. Written by accounts/quota alone.
+    """The use of an account's windows. Written by accounts/quota only.
 
-    Times are whole microseconds since the epoch, days whole days, so that one SQL text can calculate with
-    them on every database.
+    Times are microseconds and days are numbered since the epoch, so that the same SQL works on every
+    database.
     """
 
     account = models.OneToOneField(
@@ -67,13 +65,10 @@ class QuotaCounter(Record):
 
 
 class KeyStanding(Published):
-    """A key's refusals, strikes and ban (D26). Written by accounts/quota alone, but for lifting a ban.
-
-    Times are whole microseconds since the epoch.
-    """
+    """The rate-limit state of a key: strikes and ban (D26), in microseconds since the epoch."""
 
     key = models.OneToOneField("accounts.ApiKey", models.CASCADE, primary_key=True, related_name="standing")
-    # These three are only for workers of the previous version, which count by them during an upgrade.
+    # The next three are only for workers of the previous version, during an upgrade.
     told_until = models.BigIntegerField(default=0, help_text="When the last Retry-After runs out.")
     strikes = models.BigIntegerField(default=0)
     strikes_end = models.BigIntegerField(default=0, help_text="When the strikes are forgotten.")
@@ -103,10 +98,10 @@ class KeyStanding(Published):
 
 
 class Publication(Record):
-    """What Redis must know of a key, and what it knows. Written by accounts/quota/publication.py alone.
+    """The current and the published version of a key record. Written by accounts/quota/publication.py only.
 
-    Whatever changes the facts of a key raises its version in the same transaction. So whoever read a lower
-    version read earlier, whatever any clock says; and what was not told stays on record until it is.
+    Every change of a record raises the version in its transaction. Versions therefore order all reads
+    independently of clocks, and a change that was not published remains visible as such.
     """
 
     key = models.OneToOneField(
@@ -114,7 +109,7 @@ class Publication(Record):
         models.CASCADE,
         primary_key=True,
         related_name="publication",
-        db_constraint=False,  # It holds no key back, and no change waits for another.
+        db_constraint=False,  # Neither blocks deleting a key nor locks its row.
     )
     version = models.BigIntegerField()
     told = models.BigIntegerField(help_text="The version that Redis was told last.")
@@ -124,7 +119,7 @@ class Publication(Record):
 
 
 class DailyUsage(Record):
-    """How many requests a key sent on one UTC day. Written behind, every few seconds."""
+    """Requests of a key per UTC day, written behind."""
 
     key = models.ForeignKey("accounts.ApiKey", models.CASCADE, related_name="usage")
     day = models.DateField()
@@ -141,7 +136,7 @@ class DailyUsage(Record):
 
 
 class IdempotencyRecord(Record):
-    """The first answer to a request that may be sent again (D31). Written with what the request wrote."""
+    """The first response to a request with an idempotency key (D31), stored with the request's writes."""
 
     account = models.ForeignKey("accounts.Account", models.CASCADE, related_name="+", db_index=False)
     key = models.CharField(max_length=255)
@@ -170,24 +165,24 @@ class RefusalRule(models.TextChoices):
 
 class RefusalQuerySet(QuerySet["Refusal"]):
     def of(self, rows: Q) -> RefusalQuerySet:
-        """Return the newest of these rows, at most 50, with what a list shows of them."""
-        return self.filter(rows).order_by("-id").select_related("account", "key")[:EXPLAINED_AT_MOST]
+        """Select the newest of these rows, at most MAX_EXPLAINED, with their relations."""
+        return self.filter(rows).order_by("-id").select_related("account", "key")[:MAX_EXPLAINED]
 
     def for_request(self, request_id: str) -> RefusalQuerySet:
-        """Return the refusals of this X-Request-Id, the newest first, at most 50: a client may reuse an id.
+        """Select the rejections with this X-Request-Id, the newest first; clients may reuse an id.
 
-        Any text may be asked for; what can't be a request id finds nothing.
+        An invalid id finds nothing.
         """
         if not WELL_FORMED.fullmatch(request_id.strip()):
             return self.none()
         found = self.filter(request_id=request_id.strip()).order_by("-id")
-        return found.select_related("account__plan", "key")[:EXPLAINED_AT_MOST]
+        return found.select_related("account__plan", "key")[:MAX_EXPLAINED]
 
 
 class Refusal(Record):
-    """A request of somebody who has a key that was answered with 401, 403 or 429.
+    """A rejected request (401, 403 or 429) of a client with a key's secret.
 
-    One that the quota refused (D24) has both windows as they were at that moment.
+    If the quota rejected it (D24), it has both windows as they were then.
     """
 
     Rule = RefusalRule
@@ -228,7 +223,7 @@ class Refusal(Record):
 
 
 class DeprecatedUse(Record):
-    """How often an account called a deprecated operation on one UTC day."""
+    """Calls of a deprecated operation by an account per UTC day."""
 
     account = models.ForeignKey(
         "accounts.Account", models.CASCADE, related_name="deprecated_uses", db_index=False
@@ -247,7 +242,7 @@ class DeprecatedUse(Record):
 
 
 class MinuteLoad(Record):
-    """How many requests an account sent in one UTC minute, until that is rolled up: see loads.py."""
+    """Requests of an account per UTC minute, until they are rolled up: see minute_counts.py."""
 
     account = models.ForeignKey("accounts.Account", models.CASCADE, related_name="+", db_index=False)
     minute = models.BigIntegerField(help_text="Whole minutes since the epoch.")
@@ -261,7 +256,7 @@ class MinuteLoad(Record):
 
 
 class AccountDayLoad(Record):
-    """In how many minutes of a UTC day an account sent how many requests."""
+    """A histogram of an account's requests per minute over a UTC day."""
 
     account = models.ForeignKey(
         "accounts.Account", models.CASCADE, related_name="day_loads", db_index=False

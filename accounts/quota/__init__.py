@@ -1,1 +1,1 @@
-"""How many requests an account may still send: the only place that counts."""
+"""Rate limits and quotas: the only package that counts requests against limits."""

@@ -1,4 +1,4 @@
-"""How many requests a client address may send without a valid key (D25), and what it costs to send more."""
+"""The rate limit of client addresses without a valid key (D25)."""
 
 import logging
 import sqlite3
@@ -14,17 +14,16 @@ from petstore.api.client_ip import Address, client_network, network_of
 logger = logging.getLogger(__name__)
 
 
-LOOKUPS_EACH_SECOND = 20  # For one worker.
-MOST_NETWORKS = 10_000  # Of some hundred bytes each; beyond it the oldest are forgiven.
+LOOKUPS_PER_SECOND = 20  # Per worker.
+MAX_NETWORKS = 10_000  # Of some hundred bytes each; beyond it the oldest are dropped.
 
 
 class Lookups:
-    """Which keys the database is asked about, so that a flood of invented keys is no flood of queries.
+    """Limits database lookups of unknown keys, so that a flood of invented keys is no flood of queries.
 
-    Redis remembers for a moment that there is no such key (see redis_store.py), but a flood repeats none.
-    So the addresses that have used up their requests without a valid key share a few lookups a second. A
-    valid key waits for one of them only where such an address sends it and nobody has used it for a minute:
-    Redis knows the others. Each worker decides for itself, from the 429s that it gave.
+    Redis caches unknown keys, but a flood repeats none of them. All networks over their anonymous limit
+    therefore share a few lookups per second and worker. This delays a valid key only if such a network
+    sends it and Redis has no record of it.
     """
 
     def __init__(self) -> None:
@@ -33,19 +32,18 @@ class Lookups:
         self._left = 0
 
     def restrict(self, network: str, until: int) -> None:
-        """Note a network that is over its limit until then, in microseconds since the epoch."""
-        self._over.pop(network, None)  # So that it comes last.
+        """`until`: when the network's limit resets, in microseconds since the epoch."""
+        self._over.pop(network, None)  # Reinsert as the newest.
         self._over[network] = until
-        if len(self._over) > MOST_NETWORKS:
+        if len(self._over) > MAX_NETWORKS:
             self._over.pop(next(iter(self._over)), None)
 
     def take(self, address: Address, now: int | None = None) -> bool:
-        """Tell whether the database may be asked about a key from this address."""
         now = time.time_ns() // 1000 if now is None else now
         if self._over.get(network_of(address), 0) <= now:
             return True
         if now // SECOND != self._second:
-            self._second, self._left = now // SECOND, LOOKUPS_EACH_SECOND
+            self._second, self._left = now // SECOND, LOOKUPS_PER_SECOND
         self._left -= 1
         return self._left >= 0
 
@@ -54,14 +52,14 @@ lookups = Lookups()
 
 
 def untouched() -> RateLimitDecision:
-    """Return what an address has before its first request: for answers that come before the counting."""
+    """Return a decision with a full window, for responses that precede counting."""
     now = time.time_ns() // 1000
     window = Window("minute", settings.ANONYMOUS_PER_MINUTE, 0, MINUTE, now + MINUTE)
     return RateLimitDecision(True, (window,), now)
 
 
 def peek(request: HttpRequest) -> RateLimitDecision:
-    """Return what is left of the address's window for a request that is not counted, and not refused."""
+    """Read the address's window without counting the request."""
     return take(request, counts=False)._replace(admitted=True)
 
 
@@ -73,12 +71,12 @@ def take(request: HttpRequest, *, counts: bool = True) -> RateLimitDecision:
         usage = get_usage(
             request, group="anonymous", key=lambda *_: network, rate=f"{limit}/m", increment=counts
         )
-    except sqlite3.Error:  # The counters are a convenience: losing them refuses nobody.
-        logger.exception("The counters of client addresses can't be reached.")
+    except sqlite3.Error:  # Fail open.
+        logger.exception("The counters of client addresses are unavailable.")
     else:
-        if usage["limit"]:  # 0: a counter ended, or Redis went, between the two steps of counting.
+        if usage["limit"]:  # 0 if the counter expired, or Redis failed, while counting.
             used, admitted = usage["count"], not usage["should_limit"]
-            # django-ratelimit still counts in the second it names as the end: the next one is free.
+            # django-ratelimit still counts during the second that it names as the end.
             ends_at = (int(time.time()) + usage["time_left"] + 1) * SECOND
         if counts and not admitted:
             lookups.restrict(network, ends_at)

@@ -1,4 +1,4 @@
-"""The quota store that needs nothing but the database; exact on PostgreSQL and on SQLite."""
+"""The quota store that counts in the database, PostgreSQL or SQLite. See limits.py for the rule's steps."""
 
 import time
 
@@ -6,7 +6,7 @@ from django.conf import settings
 
 from accounts.events.warnings import THRESHOLDS
 from accounts.keys import key_format, networks
-from accounts.keys.identity import KeyFacts
+from accounts.keys.identity import KeyRecord
 from accounts.keys.key_format import KeyText
 from accounts.quota import key_record
 from accounts.quota.admission import Admission
@@ -18,9 +18,9 @@ from accounts.quota.bans import (
     STRIKE_WINDOW,
     STRIKES_TO_BAN,
     Ban,
-    refusals_to_ban,
+    rejections_to_ban,
 )
-from accounts.quota.key_record import KeyRefusal
+from accounts.quota.key_record import KeyRejection
 from accounts.quota.limits import (
     DAY,
     HOUR,
@@ -30,21 +30,19 @@ from accounts.quota.limits import (
     RateLimitDecision,
     Window,
     account_windows,
-    look_verdict,
+    peek_decision,
 )
 from accounts.usage import write_behind
 from petstore.api.client_ip import Address
 from petstore.event_loop.compiled_writes import RawStatement
 
-# Clocks of machines, and of statements that waited for one row, differ a little: within this many
-# microseconds a time before the last one counts as the last one. A larger step back is a clock that was
-# set: then the windows keep what was used and end as if they had just begun. But within NIGHT_SKEW before
-# its midnight a day that has begun goes on: between two clocks its count would start anew each time.
+# Tolerated clock differences between machines (steps 1 and 2). Without NIGHT_SKEW, two clocks on either
+# side of midnight would reset the day's count with every request.
 SKEW = 5 * SECOND
 NIGHT_SKEW = HOUR
 
-# One statement decides and counts both windows, so nothing can come between. The inner SELECTs name the
-# steps: the time, the windows at that time, the decision.
+# Steps 1, 2, 4 and 5 in one atomic statement: `clock` is step 1, `ends` and `counts` are step 2, `decision`
+# is step 4. `first` is 0 for a banned key.
 TAKE = RawStatement(f"""
 INSERT INTO accounts_quotacounter AS q
     (account_id, minute_ends, minute_used, day, day_used, day_here, seen_at, admitted)
@@ -89,39 +87,39 @@ RETURNING minute_ends, minute_used, day, day_used, seen_at, admitted
 MAX_LEVEL = len(BAN_LENGTHS) - 1
 LEVELS = " ".join(f"WHEN {level} THEN {length}" for level, length in enumerate(BAN_LENGTHS))
 
-# A refusal: is it a strike, and does it ban (D26)? The strikes stay above zero only for the request that
-# triggers the ban: those that meet it find none. What was counted before the last ban is void, so that
-# lifting it forgets the strikes even if a worker of the previous version does so.
+# Step 6: `request` is 6a, `counts` is 6b, `decision` is 6c. window_strikes is above zero for the request
+# that triggers a ban and zero for those that find the key banned. Rejections from before the last ban do
+# not count, so the strikes are reset even if a worker of the previous version lifts the ban.
 STRIKE = RawStatement(f"""
 INSERT INTO accounts_keystanding AS s
     (key_id, told_until, strikes, strikes_end, banned_at, banned_until, ban_level,
     refusing_until, first_refusal_at, last_strike_at, window_refusals, window_strikes)
-VALUES (%(key)s, 0, 0, 0, 0, 0, 0, %(refusing_until)s, %(now)s, 0, 1, 0)
+VALUES (%(key)s, 0, 0, 0, 0, 0, 0, %(rejecting_until)s, %(now)s, 0, 1, 0)
 ON CONFLICT (key_id) DO UPDATE SET
     (refusing_until, first_refusal_at, last_strike_at, window_refusals, window_strikes,
     banned_at, banned_until, ban_level) = (
         SELECT
-            %(refusing_until)s,
+            %(rejecting_until)s,
             CASE WHEN running THEN s.first_refusal_at ELSE %(now)s END,
             CASE WHEN NOT running THEN 0 WHEN late THEN %(now)s ELSE s.last_strike_at END,
-            refusals,
+            rejections,
             CASE WHEN banned THEN 0 ELSE count END,
             CASE WHEN bans THEN %(now)s ELSE s.banned_at END,
             CASE WHEN bans THEN %(now)s + CASE level {LEVELS} END
                 ELSE s.banned_until END,
             CASE WHEN bans AND level < {MAX_LEVEL} THEN level + 1 WHEN bans THEN level ELSE s.ban_level END
         FROM (
-            SELECT running, late, banned, refusals, count, level,
-                NOT banned AND count >= {STRIKES_TO_BAN} AND refusals >= %(refusals_to_ban)s AS bans
+            SELECT running, late, banned, rejections, count, level,
+                NOT banned AND count >= {STRIKES_TO_BAN} AND rejections >= %(rejections_to_ban)s AS bans
             FROM (
                 SELECT running, late, banned,
-                    CASE WHEN running THEN s.window_refusals + 1 ELSE 1 END AS refusals,
+                    CASE WHEN running THEN s.window_refusals + 1 ELSE 1 END AS rejections,
                     CASE WHEN NOT running THEN 0 WHEN late THEN s.window_strikes + 1
                         ELSE s.window_strikes END AS count,
                     CASE WHEN clean_days >= s.ban_level THEN 0 ELSE s.ban_level - clean_days END AS level
                 FROM (
                     SELECT
-                        s.refusing_until = %(refusing_until)s AND s.first_refusal_at > s.banned_at
+                        s.refusing_until = %(rejecting_until)s AND s.first_refusal_at > s.banned_at
                             AND %(now)s < s.first_refusal_at + {STRIKE_WINDOW} AS running,
                         %(now)s >= s.first_refusal_at + {FIRST_STRIKE_AFTER}
                             AND %(now)s >= s.last_strike_at + {STRIKE_INTERVAL} AS late,
@@ -136,8 +134,8 @@ RETURNING window_strikes, window_refusals, banned_until, ban_level
 """)  # noqa: S608  Only constants are put in.
 
 
-# A look at the account. Those that are refused count as well: their minute ends all the same.
-LOOK = RawStatement(f"""
+# Rejected peeks count, too: their minute is a fixed window.
+PEEK = RawStatement(f"""
 INSERT INTO accounts_keystanding AS s
     (key_id, told_until, strikes, strikes_end, banned_at, banned_until, ban_level, looks, looks_end)
 VALUES (%(key)s, 0, 0, 0, 0, 0, 0, 1, %(now)s + {MINUTE})
@@ -154,109 +152,110 @@ RETURNING looks, looks_end
 
 
 class DatabaseQuotaStore:
-    """Counts in two tables: QuotaCounter, a row for each account, and KeyStanding, for refused keys."""
+    """Counts windows in QuotaCounter, strikes and bans in KeyStanding."""
 
     def admit(
         self, key: KeyText, address: Address, now: int | None = None, *, writes: bool = False
     ) -> Admission:
-        """Prove the key and count the request: see QuotaStore. Two queries; three for a refusal.
+        """See QuotaStore. Two queries, three for a rejected request.
 
-        When an account wrote is not kept, so all its reads are of the primary.
+        Does not record writes, so since_write stays 0 and all reads use the primary.
         """
         now = time.time_ns() // 1000 if now is None else now
-        facts = key_record.read(key.public_id) or key_record.absent(key.public_id)
-        if refusal := refuse(key, facts, address, now):
-            return Admission(refusal=refusal)
-        decision = take(facts, now)
+        record = key_record.read(key.public_id) or key_record.absent(key.public_id)
+        if rejection := check_key(key, record, address, now):
+            return Admission(rejection=rejection)
+        decision = take(record, now)
         if not decision.admitted and not decision.banned:
-            decision = strike(facts, decision)
-        write_behind.recorder.count(facts.caller, decision)
-        write_behind.recorder.rehash(key, facts.id, facts.pepper_number)
-        return Admission(caller=facts.caller, decision=decision)
+            decision = strike(record, decision)
+        write_behind.recorder.count(record.caller, decision)
+        write_behind.recorder.rehash(key, record.id, record.pepper_number)
+        return Admission(caller=record.caller, decision=decision)
 
-    def look(self, key: KeyText, address: Address, now: int | None = None) -> Admission:
-        """Prove the key and show what is left: see QuotaStore. Two queries."""
+    def peek(self, key: KeyText, address: Address, now: int | None = None) -> Admission:
+        """See QuotaStore. Two queries."""
         now = time.time_ns() // 1000 if now is None else now
-        facts = key_record.read(key.public_id) or key_record.absent(key.public_id)
-        if refusal := refuse(key, facts, address, now):
-            return Admission(refusal=refusal)
-        looks, looks_end = LOOK.row(key=facts.id, now=now)
-        windows, at = windows_now(facts, now)
-        decision = look_verdict(windows, at, facts.banned_until, looks=looks, looks_end=looks_end)
-        caller = facts.caller._replace(facts=facts)
-        write_behind.recorder.use(caller, at)
-        write_behind.recorder.rehash(key, facts.id, facts.pepper_number)
+        record = key_record.read(key.public_id) or key_record.absent(key.public_id)
+        if rejection := check_key(key, record, address, now):
+            return Admission(rejection=rejection)
+        peeks, peeks_end = PEEK.row(key=record.id, now=now)
+        windows, at = windows_now(record, now)
+        decision = peek_decision(windows, at, record.banned_until, peeks=peeks, peeks_end=peeks_end)
+        caller = record.caller._replace(record=record)
+        write_behind.recorder.record_use(caller, at)
+        write_behind.recorder.rehash(key, record.id, record.pepper_number)
         return Admission(caller=caller, decision=decision)
 
 
-def refuse(key: KeyText, facts: KeyFacts, address: Address, now: int) -> KeyRefusal | None:
-    # One digest, whatever is known of the key.
-    pepper = settings.API_KEY_PEPPERS.get(facts.pepper_number, b"")
-    if not (key_format.match(key, pepper, facts.digest) and pepper):
-        return KeyRefusal.UNKNOWN
-    if facts.revoked:
-        return KeyRefusal.REVOKED
-    if facts.expires_at and facts.expires_at <= now:
-        return KeyRefusal.EXPIRED
-    if not networks.allowed(address, facts.networks):
-        return KeyRefusal.ELSEWHERE
-    return KeyRefusal.SUSPENDED if facts.suspended else None
+def check_key(key: KeyText, record: KeyRecord, address: Address, now: int) -> KeyRejection | None:
+    # One digest in any case: the response time must not tell whether the key exists.
+    pepper = settings.API_KEY_PEPPERS.get(record.pepper_number, b"")
+    if not (key_format.match(key, pepper, record.digest) and pepper):
+        return KeyRejection.UNKNOWN
+    if record.revoked:
+        return KeyRejection.REVOKED
+    if record.expires_at and record.expires_at <= now:
+        return KeyRejection.EXPIRED
+    if not networks.allowed(address, record.networks):
+        return KeyRejection.ELSEWHERE
+    return KeyRejection.SUSPENDED if record.suspended else None
 
 
-def take(facts: KeyFacts, now: int) -> RateLimitDecision:
-    """Decide and count one request in both windows. A banned key's is refused whatever is left.
+def take(record: KeyRecord, now: int) -> RateLimitDecision:
+    """Decide on one request and count it.
 
-    What reaches a threshold is warned of before it counts: the process may die in between (D41).
+    Stores the warning of a threshold before it counts the request that reaches it, since the process may
+    die in between (D41).
     """
-    decision = try_to_take(facts, now)
+    decision = try_to_take(record, now)
     while not (decision.admitted or decision.banned) and all(
         window.remaining for window in decision.windows
     ):
         day = decision.windows[-1]
-        write_behind.recorder.warn_first(facts.account_id, decision.day, day.limit, day.used + 1)
-        decision = try_to_take(facts, now, warned=day.used + 1)
+        write_behind.recorder.warn_before(record.account_id, decision.day, day.limit, day.used + 1)
+        decision = try_to_take(record, now, warned=day.used + 1)
     return decision
 
 
-def try_to_take(facts: KeyFacts, now: int, warned: int = 0) -> RateLimitDecision:
-    """Do so unless it would reach a threshold beyond what the account was `warned` of.
+def try_to_take(record: KeyRecord, now: int, warned: int = 0) -> RateLimitDecision:
+    """Count the request unless it reaches a threshold above `warned`, the use that was warned of.
 
-    Such a request is not admitted although both windows have something left.
+    Such a request is not admitted although both windows have requests left.
     """
-    banned = facts.banned_until > now
-    marks = [-(-facts.limits.per_day * threshold // 100) for threshold in THRESHOLDS]
+    banned = record.banned_until > now
+    marks = [-(-record.limits.per_day * threshold // 100) for threshold in THRESHOLDS]
     mark_80, mark_100 = (mark if mark > warned else 0 for mark in marks)
     *counters, at, admitted = TAKE.row(
-        account=facts.account_id,
-        per_minute=facts.limits.per_minute,
-        per_day=facts.limits.per_day,
+        account=record.account_id,
+        per_minute=record.limits.per_minute,
+        per_day=record.limits.per_day,
         now=now,
         first=0 if banned else 1,
         mark_80=mark_80,
         mark_100=mark_100,
     )
-    windows = account_windows(facts.limits, Counters(*counters), at)
-    return RateLimitDecision(bool(admitted), windows, at, facts.banned_until if banned else 0)
+    windows = account_windows(record.limits, Counters(*counters), at)
+    return RateLimitDecision(bool(admitted), windows, at, record.banned_until if banned else 0)
 
 
-def windows_now(facts: KeyFacts, now: int) -> tuple[tuple[Window, Window], int]:
-    """Return both windows as TAKE would find them, and its time."""
-    at = facts.seen_at if facts.seen_at - SKEW <= now <= facts.seen_at else now
-    midnight = facts.day * DAY
-    today = facts.day if midnight - NIGHT_SKEW <= at <= midnight else at // DAY
-    day_used = 0 if today > facts.day else facts.day_used
-    counters = Counters(min(facts.minute_ends, at + MINUTE), facts.minute_used, today, day_used)
-    return account_windows(facts.limits, counters, at), at
+def windows_now(record: KeyRecord, now: int) -> tuple[tuple[Window, Window], int]:
+    """Take steps 1 and 2 as TAKE does; return the windows and the adjusted time."""
+    at = record.seen_at if record.seen_at - SKEW <= now <= record.seen_at else now
+    midnight = record.day * DAY
+    today = record.day if midnight - NIGHT_SKEW <= at <= midnight else at // DAY
+    day_used = 0 if today > record.day else record.day_used
+    counters = Counters(min(record.minute_ends, at + MINUTE), record.minute_used, today, day_used)
+    return account_windows(record.limits, counters, at), at
 
 
-def strike(facts: KeyFacts, decision: RateLimitDecision) -> RateLimitDecision:
-    """Note a refusal, and return the decision with the ban that it may have set off."""
-    strikes, refusals, banned_until, level = STRIKE.row(
-        key=facts.id,
+def strike(record: KeyRecord, decision: RateLimitDecision) -> RateLimitDecision:
+    """Record a rejection; return the decision with the ban that it may have triggered."""
+    strikes, rejections, banned_until, level = STRIKE.row(
+        key=record.id,
         now=decision.now,
-        refusing_until=decision.reported.ends_at,
-        refusals_to_ban=refusals_to_ban(facts.limits.per_minute),
+        rejecting_until=decision.reported.ends_at,
+        rejections_to_ban=rejections_to_ban(record.limits.per_minute),
     )
     if strikes and banned_until > decision.now:
-        write_behind.recorder.ban(Ban(facts.id, decision.now, banned_until, level, refusals))
+        write_behind.recorder.record_ban(Ban(record.id, decision.now, banned_until, level, rejections))
     return RateLimitDecision(False, decision.windows, decision.now, banned_until)

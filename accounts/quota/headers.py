@@ -1,4 +1,4 @@
-"""The one place that writes quota headers (D23, D28)."""
+"""The quota headers (D23, D28)."""
 
 from time import monotonic
 
@@ -11,29 +11,28 @@ from petstore.db import replicas
 
 
 def quota_headers(request: HttpRequest, context: RequestContext) -> dict[str, str]:
-    """Return those of an answer; what failed before any decision counts for its address.
+    """Build the quota headers. A request without a decision counts for its client address.
 
-    The last step of the gate: a write that took longer than replicas are kept from its account is noted
-    once more.
+    The last step of the request pipeline. Also records the end of a write that outlasted the account's
+    reads from the primary.
     """
     began, caller = context.write_began, context.caller
     if began is not None and caller is not None and monotonic() - began > replicas.WRITE_SECONDS:
-        store.note_write(caller.public_id)
+        store.record_write(caller.public_id)
     decision = context.decision or anonymous.take(request)
     assert isinstance(decision, RateLimitDecision)
     return headers_of(decision)
 
 
 def untouched_headers() -> dict[str, str]:
-    """Return those of an answer that was given before anybody counted."""
     return headers_of(anonymous.untouched())
 
 
 def headers_of(decision: RateLimitDecision) -> dict[str, str]:
-    """Return what is left: the contract's three headers, and the two of the IETF draft.
+    """Build X-RateLimit-* for the reported window, and RateLimit-* for all (D28).
 
-    `RateLimit-Policy: "minute";q=60;w=60` gives quota and window in seconds, `RateLimit:
-    "minute";r=59;t=60` what remains and the seconds until it resets
+    `RateLimit-Policy: "minute";q=60;w=60` has the quota and the window's seconds, `RateLimit:
+    "minute";r=59;t=60` the remaining requests and the seconds until the reset
     (draft-ietf-httpapi-ratelimit-headers, sections 3 and 4).
     """
     reported = decision.reported

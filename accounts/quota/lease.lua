@@ -1,10 +1,10 @@
--- Grants the right to publish what the database is about to be asked: facts that were read before a change
--- must not be stored after it, however long their reader stood still (D19). A change revokes the lease.
+-- Grants a lease to publish a key record that is about to be read from the database. A change of the key revokes
+-- the lease, so that a record read before the change cannot overwrite it, however late it arrives (D19).
 --
--- KEYS  the key's facts, its account's counters, the key's standing
--- ARGV  a random token, how long the lease lasts (ms)
+-- KEYS  the key record, the account's counters, the key's rate-limit state
+-- ARGV  a random token, the duration of the lease (ms)
 --
--- Answers the key's public id and the lease. Concurrent readers share one: each of them reads after it was granted.
+-- Returns the key's public id and the lease. Concurrent readers share it, since each reads after it was granted.
 
 local lease = redis.call('HGET', KEYS[1], 'lease')
 if lease then return {public_id(), lease} end

@@ -1,6 +1,32 @@
-"""What a quota store decides about one request. Pure: no model, no setting, no clock.
+"""The quota rule (D21 to D28, D39). Both stores implement it; their comments refer to the steps by number.
 
-Times are whole microseconds since the epoch.
+    1. Clock. If `now` is at most SKEW before the account's last request, use that request's time.
+    2. Windows.
+       a. Minute: it has ended if now >= minute_ends, then used = 0. A minute_ends more than MINUTE ahead
+          comes from a clock that was set back: lower it to now + MINUTE.
+       b. Day: the UTC day of `now`; a later day than the stored one starts with used = 0. If `now` is at
+          most NIGHT_SKEW before the stored day's midnight, stay in the stored day. If it is earlier still,
+          the day moves back but keeps its count.
+    3. Ban. The key is banned if now < banned_until.
+    4. Allow or reject. allowed = not banned and minute.used < per_minute and day.used < per_day. A request
+       whose day.used reaches a warning threshold stores the warning first (D41).
+    5. Count. If allowed, add 1 to both windows; if the minute had ended, minute_ends = now + MINUTE. A
+       rejected request counts in neither.
+    6. Strikes (D26), if rejected and not banned.
+       a. The end of the rejecting window identifies the strike window; if both windows reject, the later
+          end does. Start a new strike window, with rejections = strikes = 0, if that end changed, if
+          STRIKE_WINDOW has passed since the first rejection, or if a ban was set or lifted since.
+       b. rejections += 1. The rejection is a strike if it comes at least FIRST_STRIKE_AFTER after the first
+          rejection and at least STRIKE_INTERVAL after the last strike.
+       c. Ban if strikes >= STRIKES_TO_BAN and rejections >= rejections_to_ban(per_minute).
+          level = max(0, ban_level - whole STEP_BACK_AFTER periods since the last ban ended);
+          banned_until = now + BAN_LENGTHS[level]; ban_level = level + 1, at most the last level.
+    7. Remaining. max(0, limit - used) for each window, after step 5.
+    8. Reset. minute_ends, or now + MINUTE while no minute runs; the next UTC midnight; the end of the ban.
+       RateLimitDecision chooses the window that the headers report.
+
+A peek (D39) takes steps 1 to 3, 7 and 8 and has a limit of its own. Times are whole microseconds since the
+epoch. This module is pure: no model, no setting, no clock.
 """
 
 from datetime import UTC, datetime
@@ -12,7 +38,7 @@ SECOND = 1_000_000
 MINUTE = 60 * SECOND
 HOUR = 60 * MINUTE
 DAY = 86_400 * SECOND
-LOOKS_PER_MINUTE = 60  # Of a key at its account (D39).
+PEEKS_PER_MINUTE = 60  # GET /v1/account requests per key (D39).
 
 
 class Limits(NamedTuple):
@@ -21,7 +47,7 @@ class Limits(NamedTuple):
 
 
 class Counters(NamedTuple):
-    """What a store keeps of an account's windows; `day` counts days since the epoch."""
+    """The stored state of an account's windows; `day` counts days since the epoch."""
 
     minute_ends: int
     minute_used: int
@@ -38,22 +64,22 @@ class Window(NamedTuple):
 
     @property
     def remaining(self) -> int:
-        """Requests that the window still admits; 0 where a lowered limit lies under what was used."""
+        """Requests left; 0 if the limit was lowered below what is used."""
         return max(0, self.limit - self.used)
 
     @property
     def reset(self) -> int:
-        """The Unix time, in whole seconds, from which on the window admits again."""
+        """Unix time in whole seconds, rounded up, at which the window resets."""
         return -(-self.ends_at // SECOND)
 
 
 class RateLimitDecision(NamedTuple):
-    """The decision about one request, and the state of the windows after it."""
+    """The decision on one request, and the windows after it."""
 
     admitted: bool
     windows: tuple[Window, ...]  # The shorter first.
-    now: int  # By the clock that decided.
-    banned_until: int = 0  # When the key's ban ends; in the past or 0 where there is none.
+    now: int  # By the store's clock.
+    banned_until: int = 0  # 0 or a time in the past if the key is not banned.
 
     @property
     def banned(self) -> bool:
@@ -61,31 +87,31 @@ class RateLimitDecision(NamedTuple):
 
     @property
     def day(self) -> int:
-        """The day that an account's request counts for, since the epoch: the clock may be behind it."""
+        """The day, since the epoch, that the request counts for; `now` can be before it (step 2b)."""
         return self.windows[-1].ends_at // DAY - 1
 
     @property
     def reported(self) -> Window:
-        """The window that the headers speak of (D23).
+        """The window that the headers report (D23).
 
-        The one with the least remaining, on a tie the longer; of those that refuse, the one that resets
-        last. A ban refuses like a window that has nothing left.
+        If admitted, the one with the least remaining, on a tie the longer. If rejected, the rejecting
+        window that resets last; a ban counts as a window with nothing remaining.
         """
         if self.admitted:
             return min(reversed(self.windows), key=lambda window: window.remaining)
-        refusing = [window for window in self.windows if window.remaining == 0]
+        rejecting = [window for window in self.windows if window.remaining == 0]
         if self.banned:
             minute = self.windows[0]
-            refusing.append(Window("ban", minute.limit, minute.limit, 0, self.banned_until))
-        return max(refusing, key=lambda window: (window.ends_at, window.length))
+            rejecting.append(Window("ban", minute.limit, minute.limit, 0, self.banned_until))
+        return max(rejecting, key=lambda window: (window.ends_at, window.length))
 
     @property
     def retry_after(self) -> int:
-        """Whole seconds, at least 1, after which a refused request is admitted (D24)."""
+        """Seconds until a rejected request can succeed, at least 1 (D24)."""
         return max(1, self.seconds_left(self.reported))
 
     @property
-    def refusal(self) -> ErrorCode:
+    def rejection(self) -> ErrorCode:
         if self.banned:
             return ErrorCode.API_KEY_BANNED
         if self.reported.length == DAY:
@@ -93,13 +119,13 @@ class RateLimitDecision(NamedTuple):
         return ErrorCode.RATE_LIMIT_EXCEEDED
 
     def seconds_left(self, window: Window) -> int:
-        """Whole seconds, rounded up, until a window resets."""
+        """Seconds until a window resets, rounded up."""
         return max(0, -(-(window.ends_at - self.now) // SECOND))
 
 
 def account_windows(limits: Limits, counters: Counters, now: int) -> tuple[Window, Window]:
     minute_ends, minute_used, day, day_used = counters
-    if minute_ends <= now:  # No minute runs: the next admitted request starts one.
+    if minute_ends <= now:  # The next admitted request starts a minute.
         minute_ends, minute_used = now + MINUTE, 0
     return (
         Window("minute", limits.per_minute, minute_used, MINUTE, minute_ends),
@@ -107,24 +133,21 @@ def account_windows(limits: Limits, counters: Counters, now: int) -> tuple[Windo
     )
 
 
-def look_verdict(
-    windows: tuple[Window, Window], now: int, banned_until: int, *, looks: int, looks_end: int
+def peek_decision(
+    windows: tuple[Window, Window], now: int, banned_until: int, *, peeks: int, peeks_end: int
 ) -> RateLimitDecision:
-    """Return the decision on a request that counts in neither window (D39).
+    """Decide on a request that counts in neither window (D39).
 
-    `looks`: those of the key in the minute that ends at `looks_end`, with this one. One too many is refused
-    by this limit, and shows nothing else.
+    `peeks` includes this one. Beyond the limit, the decision has the peek limit as its only window.
     """
-    if looks <= LOOKS_PER_MINUTE:
+    if peeks <= PEEKS_PER_MINUTE:
         return RateLimitDecision(True, windows, now, banned_until)
-    return RateLimitDecision(False, (Window("minute", LOOKS_PER_MINUTE, looks, MINUTE, looks_end),), now)
+    return RateLimitDecision(False, (Window("minute", PEEKS_PER_MINUTE, peeks, MINUTE, peeks_end),), now)
 
 
-def moment(microseconds: int) -> datetime:
-    """Return the time for people and for Django's fields."""
+def as_datetime(microseconds: int) -> datetime:
     return datetime.fromtimestamp(microseconds / SECOND, UTC)
 
 
-def microseconds(moment: datetime) -> int:
-    """Return the time in microseconds since the epoch."""
-    return round(moment.timestamp() * SECOND)
+def microseconds(timestamp: datetime) -> int:
+    return round(timestamp.timestamp() * SECOND)

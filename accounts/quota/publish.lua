@@ -1,25 +1,24 @@
--- Stores what the database says of a key, unless a later version of it is there already. Where Redis knows no
--- facts of the key, only the holder of a lease stores them (see lease.lua): the version that would tell
--- whether they are outdated expires with the facts. Any other change leaves its version, and revokes the lease.
+-- Stores a key record unless a later version is stored. If none is cached, only the holder of a lease may store
+-- one (see lease.lua), because the version to compare with expired together with the record. Every other change
+-- stores its version only, and revokes the lease.
 --
--- KEYS  the key's facts, its account's counters, the key's standing
--- ARGV  the version, how long to keep the facts (ms), the day, the requests of that day that the database was
---       told of by others and those that it admitted itself, the lease ('' for a change), then pairs of a field
---       and its value
+-- KEYS  the key record, the account's counters, the key's rate-limit state
+-- ARGV  the version, the record's lifetime (ms), the day, that day's requests as counted by Redis and as counted
+--       by the database, the lease ('' for a change), then pairs of a field and its value
 --
--- Answers the key's public id, 1 if Redis took them, the version that is there now, and 1 if the account
--- had counters before.
+-- Returns the key's public id, 1 if stored, the version that is stored now, and 1 if the account had counters.
 
--- The day's count has two parts, each of which has one owner and only grows: what Redis admits, which the
--- database is told later, and what the database admits itself while Redis is away, which is told here. So the
--- greater number of each part is the later one, in whatever order they come, and their sum counts all. A
--- server that lost its counters takes up its own part again from what the database was told.
-local day, told, here = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+-- The day's count is the sum of two parts that only grow: what Redis admitted, which reaches the database with
+-- delay, and what the database admitted while Redis was unavailable. The greater value of each part is therefore
+-- the later one, in any order of arrival. A server that lost its counters restores its part from the database.
+local day, in_redis, in_database = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local own = redis.call('HMGET', KEYS[2], 'day', 'day_used', 'day_other')
 local own_day, own_used, own_other = tonumber(own[1]) or 0, tonumber(own[2]) or 0, tonumber(own[3]) or 0
-if day > own_day or (day == own_day and (told > own_used or here > own_other)) then
-    if day == own_day then told, here = math.max(told, own_used), math.max(here, own_other) end
-    redis.call('HSET', KEYS[2], 'day', day, 'day_used', told, 'day_other', here)
+if day > own_day or (day == own_day and (in_redis > own_used or in_database > own_other)) then
+    if day == own_day then
+        in_redis, in_database = math.max(in_redis, own_used), math.max(in_database, own_other)
+    end
+    redis.call('HSET', KEYS[2], 'day', day, 'day_used', in_redis, 'day_other', in_database)
     redis.call('PEXPIRE', KEYS[2], math.ceil((DAY + MINUTE + SKEW) / 1000))
 end
 

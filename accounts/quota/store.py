@@ -1,4 +1,4 @@
-"""The quota store that is in use: Redis where REDIS_URL names one, else the database."""
+"""The configured quota store: Redis if REDIS_URL is set, else the database."""
 
 import logging
 
@@ -17,20 +17,20 @@ redis = RedisQuotaStore(settings.REDIS_URL) if settings.REDIS_URL else None
 store: QuotaStore = FallbackQuotaStore(redis, database) if redis else database
 
 
-def note_write(public_id: str) -> None:
-    """Note that the key's account may have written just now; if Redis fails, the next requests notice."""
+def record_write(public_id: str) -> None:
+    """Record the end of a long write. Logs a failure of Redis."""
     if redis is not None:
         try:
-            redis.note_write(public_id)
+            redis.record_write(public_id)
         except RedisUnavailableError as error:
-            logger.warning("Redis could not be told of a write that took long: %s", error)
+            logger.warning("The end of a long write could not be recorded in Redis: %s", error)
 
 
-def redis_is_away() -> bool:
-    """Tell whether this process has found Redis, or a node of it, away."""
+def redis_is_unavailable() -> bool:
+    """Whether Redis, or a node of it, was unavailable to this process last."""
     return isinstance(store, FallbackQuotaStore) and store.state == "database"
 
 
 def state() -> str:
-    """Return where requests are counted: `redis`, or `database`."""
+    """Where requests are counted: `redis` or `database`."""
     return store.state if isinstance(store, FallbackQuotaStore) else "database"

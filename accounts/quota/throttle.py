@@ -1,4 +1,4 @@
-"""From a quota decision to a 429."""
+"""Turns a rate-limit decision into a 429."""
 
 from django.http import HttpRequest
 
@@ -12,37 +12,37 @@ from petstore.observability.metrics import decision_counter
 
 
 def throttle(request: HttpRequest, context: RequestContext) -> None:
-    """Refuse what is over the limit with ApiError 429; a step of the gate.
+    """Raise ApiError 429 for a request over its limit. A step of the request pipeline.
 
-    With a valid key the request was counted for its account when the key was proved; without one it counts
-    for its client's address now. One with a key that nobody could look up, because the database is away,
-    counts for nobody.
+    Authentication has already counted a request with a valid key. Without one, the request counts for its
+    client address here, unless the key could not be checked because the database is unavailable.
     """
     caller, decision = context.caller, context.decision
     if caller is None:
-        if decision is not None:  # The key's own failure is the answer.
+        if decision is not None:  # Authentication failed with an error of its own.
             return
         decision = context.decision = anonymous.take(request)
     assert isinstance(decision, RateLimitDecision)
     counts_for = "address" if caller is None else "key" if context.operation.free else "account"
-    decision_counter("admitted" if decision.admitted else decision.refusal.value, counts_for)()
+    decision_counter("admitted" if decision.admitted else decision.rejection.value, counts_for)()
     if not decision.admitted:
-        if caller is not None and counts_for == "account":  # Else it is no strike (D39).
-            rejections.note(request, context, caller.public_id, decision.refusal.value, decision=decision)
-        raise refusal(decision)
+        if caller is not None and counts_for == "account":  # Free requests are no strikes (D39).
+            rejections.record_rejection(
+                request, context, caller.public_id, decision.rejection.value, decision=decision
+            )
+        raise rate_limit_error(decision)
     deprecation = context.operation.deprecation
     if isinstance(caller, Caller) and counts_for == "account" and deprecation is not None:
-        write_behind.recorder.call_deprecated(caller, deprecation.operation, decision.now)
+        write_behind.recorder.record_deprecated_call(caller, deprecation.operation, decision.now)
 
 
-def refusal(decision: RateLimitDecision) -> ApiError:
-    """Return the 429: it names what refused, the limit, and the wait."""
+def rate_limit_error(decision: RateLimitDecision) -> ApiError:
     seconds = decision.retry_after
     wait = f"Try again in {seconds} {'second' if seconds == 1 else 'seconds'}."
-    if decision.refusal is ErrorCode.API_KEY_BANNED:
+    if decision.rejection is ErrorCode.API_KEY_BANNED:
         message = f"This API key is banned because it kept sending after 429. {wait}"
     else:
         reported = decision.reported
         window = "day (UTC)" if reported.length == DAY else reported.name
         message = f"The limit of {reported.limit} requests per {window} is used up. {wait}"
-    return ApiError(decision.refusal, message, headers={"Retry-After": str(seconds)})
+    return ApiError(decision.rejection, message, headers={"Retry-After": str(seconds)})

@@ -1,6 +1,6 @@
-"""What gathers in a process between two writes, and how the database gets it.
+"""The counts that a process collects between two writes, and the SQL that writes them.
 
-Days and minutes are whole ones since the epoch; times are microseconds since it.
+Days and minutes are numbered since the epoch; times are microseconds since the epoch.
 """
 
 import json
@@ -16,34 +16,33 @@ from django.db import connection, transaction
 from accounts.events.warnings import Reached
 from accounts.models import EPOCH, Actor, ApiKey, KeyStanding
 from accounts.quota.bans import Ban
-from accounts.quota.limits import MINUTE, moment
-from accounts.usage.rejection_log import KEPT_FOR_A_WRITE, Refused
+from accounts.quota.limits import MINUTE, as_datetime
+from accounts.usage.rejection_log import MAX_PER_WRITE, RejectedRequest
 from petstore.backoffice import audit
 from petstore.db.identity import is_postgresql
 from petstore.observability.metrics import BANS
 
-AT_ONCE = 5_000  # Rows of one statement: some 400 KB.
-LOADS_KEPT = 100_000  # Accounts' minutes that may wait for a database that is away; the oldest go first.
-LAST_USE_WRITTEN_EVERY = MINUTE  # It is for people.
+BATCH_SIZE = 5_000  # Rows of one statement: some 400 KB.
+MAX_MINUTES = 100_000  # Minute counts stored during an outage; the oldest are dropped.
+LAST_USED_PRECISION = MINUTE
 SERVICE = Actor("the service")
 
 
 class Statement(NamedTuple):
-    """SQL about thousands of rows that come with it, as JSON, which both databases read as a table.
+    """SQL with thousands of rows as one JSON parameter, which works on both databases.
 
-    It names them `{rows}`, a table expression called r. `{lock}` locks the rows of a table called k, in the
-    order of the query, before they are updated; SQLite has one writer anyway.
+    `{rows}` becomes a table expression r. `{lock}` locks the rows of table k in the order of the query,
+    before they are updated; SQLite has a single writer anyway.
     """
 
-    columns: dict[str, str]  # In order, with their types on PostgreSQL; SQLite takes them as they come.
+    columns: dict[str, str]  # Names and PostgreSQL types, in order.
     sql: str
 
     def run(self, rows: Iterable[tuple[Any, ...]]) -> None:
-        """Run it, in portions of AT_ONCE rows."""
         left = iter(rows)
         with connection.cursor() as cursor:
-            while portion := list(islice(left, AT_ONCE)):
-                cursor.execute(self._text(), [json.dumps(portion)])
+            while batch := list(islice(left, BATCH_SIZE)):
+                cursor.execute(self._text(), [json.dumps(batch)])
 
     def _text(self) -> str:
         if is_postgresql():
@@ -58,7 +57,7 @@ class Statement(NamedTuple):
         return self.sql.format(rows=rows, lock=lock)
 
 
-# A key or an account that was deleted meanwhile has no usage to keep.
+# The joins drop usage of keys and accounts that were deleted meanwhile.
 ADD_USAGE = Statement(
     {"key_id": "bigint", "day": "date", "requests": "bigint", "refusals": "bigint"},
     """
@@ -69,7 +68,7 @@ ADD_USAGE = Statement(
         requests = u.requests + excluded.requests, refusals = u.refusals + excluded.refusals
     """,
 )
-# What the database's own counter does not know yet, because another store counts: see QuotaStore.
+# Adds what Redis counted to the counter of the database.
 ADD_QUOTA = Statement(
     {"account_id": "bigint", "day": "bigint", "requests": "bigint"},
     """
@@ -84,16 +83,16 @@ ADD_QUOTA = Statement(
         day = CASE WHEN excluded.day > q.day THEN excluded.day ELSE q.day END
     """,
 )
-NOTE_USE = Statement(
+SET_LAST_USED = Statement(
     {"key_id": "bigint", "at": "timestamptz", "before": "timestamptz"},
     """
-    UPDATE accounts_apikey SET last_used_at = unnoted.at
+    UPDATE accounts_apikey SET last_used_at = stale.at
     FROM (
         SELECT k.id, r.at FROM {rows}, accounts_apikey AS k
         WHERE k.id = r.key_id AND (k.last_used_at IS NULL OR k.last_used_at <= r.before)
         ORDER BY k.id {lock}
-    ) AS unnoted
-    WHERE accounts_apikey.id = unnoted.id
+    ) AS stale
+    WHERE accounts_apikey.id = stale.id
     """,
 )
 ADD_LOAD = Statement(
@@ -128,69 +127,67 @@ ADD_CALLS = Statement(
 
 @dataclass(slots=True)
 class Batch:
-    """What one write takes."""
-
     requests: Counter[tuple[int, int]] = field(default_factory=Counter)  # Admitted, by key id and day.
-    refusals: Counter[tuple[int, int]] = field(default_factory=Counter)  # By key id and day.
+    rejections: Counter[tuple[int, int]] = field(default_factory=Counter)  # By key id and day.
     last_used: dict[int, int] = field(default_factory=dict)  # By key id.
-    # Of the requests, those that a store beside the database has counted; by account id and day.
-    elsewhere: Counter[tuple[int, int]] = field(default_factory=Counter)
-    # Requests by account id and minute: what "what if" is calculated from.
-    loads: Counter[tuple[int, int]] = field(default_factory=Counter)
-    # Calls of operations that will be removed, by account id, operation and day; and the last one.
-    calls: Counter[tuple[int, str, int]] = field(default_factory=Counter)
-    last_called: dict[tuple[int, str, int], int] = field(default_factory=dict)
-    # By key id, for keys under an older pepper: the number of the one that signs, and the digest with it.
+    # The requests that Redis counted, by account id and day.
+    in_redis: Counter[tuple[int, int]] = field(default_factory=Counter)
+    # By account id and minute, for what-if.
+    minutes: Counter[tuple[int, int]] = field(default_factory=Counter)
+    # By account id, operation and day.
+    deprecated_calls: Counter[tuple[int, str, int]] = field(default_factory=Counter)
+    last_deprecated_calls: dict[tuple[int, str, int], int] = field(default_factory=dict)
+    # For keys under an older pepper, by key id: the current pepper's number, and the digest with it.
     digests: dict[int, tuple[int, str]] = field(default_factory=dict)
     reached: Reached = field(default_factory=dict)
     bans: list[Ban] = field(default_factory=list)
-    refused: list[Refused] = field(default_factory=list)
-    dropped: int = 0  # Refusals that are not kept: there were too many.
+    rejected: list[RejectedRequest] = field(default_factory=list)
+    dropped: int = 0  # Rejections beyond the limits of the log.
 
     def add(self, newer: "Batch") -> None:
-        """Take in what has gathered since; of loads and refusals only so many, of digests the newer."""
+        """Merge a later batch. Minute counts and rejections stay bounded; only the newer digests stay."""
         self.requests.update(newer.requests)
-        self.refusals.update(newer.refusals)
+        self.rejections.update(newer.rejections)
         self.last_used |= newer.last_used
-        self.elsewhere.update(newer.elsewhere)
-        self.loads.update(newer.loads)
-        if len(self.loads) > LOADS_KEPT:
-            latest = sorted(self.loads, key=lambda place: place[1])[-LOADS_KEPT:]
-            self.loads = Counter({place: self.loads[place] for place in latest})
-        self.calls.update(newer.calls)
-        self.last_called |= newer.last_called
-        self.digests = newer.digests  # The others come again with the keys' next use.
+        self.in_redis.update(newer.in_redis)
+        self.minutes.update(newer.minutes)
+        if len(self.minutes) > MAX_MINUTES:
+            latest = sorted(self.minutes, key=lambda minute: minute[1])[-MAX_MINUTES:]
+            self.minutes = Counter({minute: self.minutes[minute] for minute in latest})
+        self.deprecated_calls.update(newer.deprecated_calls)
+        self.last_deprecated_calls |= newer.last_deprecated_calls
+        self.digests = newer.digests  # The next use of a key brings the others again.
         self.reached = newer.reached | self.reached
         self.bans += newer.bans
-        refused = self.refused + newer.refused
-        self.refused = refused[:KEPT_FOR_A_WRITE]
-        self.dropped += newer.dropped + len(refused) - len(self.refused)
+        rejected = self.rejected + newer.rejected
+        self.rejected = rejected[:MAX_PER_WRITE]
+        self.dropped += newer.dropped + len(rejected) - len(self.rejected)
 
     def write(self, now: int) -> None:
-        """Add all but bans, digests and refusals to the tables, in one order: nobody blocks another.
+        """Write everything except bans, warnings, digests and rejections. Call it in a transaction.
 
-        To be called in a transaction. Each table takes one statement for thousands of rows.
+        Rows are sorted, so that concurrent writers cannot deadlock.
         """
         adapt = connection.ops.adapt_datetimefield_value
 
         def time_text(at: int) -> str:
-            return str(adapt(moment(at)))
+            return str(adapt(as_datetime(at)))
 
         ADD_USAGE.run(
-            (key_id, day_text(day), self.requests[key_id, day], self.refusals[key_id, day])
-            for key_id, day in sorted(self.requests.keys() | self.refusals.keys())
+            (key_id, day_text(day), self.requests[key_id, day], self.rejections[key_id, day])
+            for key_id, day in sorted(self.requests.keys() | self.rejections.keys())
         )
-        # A counter has one day: what comes for an earlier one than its last changes nothing.
-        latest = dict(sorted(self.elsewhere))
-        ADD_QUOTA.run((*place, self.elsewhere[place]) for place in latest.items())
-        NOTE_USE.run(
-            (key_id, time_text(at), time_text(at - LAST_USE_WRITTEN_EVERY))
+        # A counter has one day, so only each account's latest day matters.
+        latest = dict(sorted(self.in_redis))
+        ADD_QUOTA.run((*account_day, self.in_redis[account_day]) for account_day in latest.items())
+        SET_LAST_USED.run(
+            (key_id, time_text(at), time_text(at - LAST_USED_PRECISION))
             for key_id, at in sorted(self.last_used.items())
         )
-        ADD_LOAD.run((*place, requests, now) for place, requests in sorted(self.loads.items()))
+        ADD_LOAD.run((*minute, requests, now) for minute, requests in sorted(self.minutes.items()))
         ADD_CALLS.run(
-            (*place[:2], day_text(place[2]), requests, time_text(self.last_called[place]))
-            for place, requests in sorted(self.calls.items())
+            (*call[:2], day_text(call[2]), requests, time_text(self.last_deprecated_calls[call]))
+            for call, requests in sorted(self.deprecated_calls.items())
         )
 
 
@@ -199,32 +196,32 @@ def day_text(day: int) -> str:
 
 
 def write_digests(digests: dict[int, tuple[int, str]]) -> None:
-    """Store the digests, each key's in a transaction of its own: whoever holds one row waits for no other.
+    """Store the digests, each in its own transaction, which prevents deadlocks.
 
-    A key that is further already stays there.
+    A key that already has this or a newer pepper stays as it is.
     """
     for pk, (number, digest) in digests.items():
         with transaction.atomic():
             key = ApiKey.objects.select_for_update().filter(pk=pk, pepper_number__lt=number).first()
             if key is not None:
                 key.pepper_number, key.digest = number, digest
-                key.save(update_fields=["pepper_number", "digest"])  # Which tells Redis: see publishing.py.
+                key.save(update_fields=["pepper_number", "digest"])  # Published by publication.py.
 
 
 def write_bans(bans: list[Ban]) -> None:
-    """Record bans: the key's standing, and an audit entry; in one order in every process."""
+    """Store bans in KeyStanding and the audit trail, sorted by key to prevent deadlocks."""
     for ban in sorted(bans, key=lambda ban: ban.key_id):
         key = ApiKey.objects.filter(pk=ban.key_id).first()
         if key is None:
             continue
-        # Locked before it is compared: staff may be lifting this ban.
-        standing, _ = KeyStanding.objects.select_for_update().get_or_create(key=key)
-        lifted = standing.banned_at == ban.began_at and standing.banned_until < ban.ends_at
-        if lifted or standing.banned_at > ban.began_at:
+        # Lock before comparing: staff may be lifting this ban.
+        state, _ = KeyStanding.objects.select_for_update().get_or_create(key=key)
+        lifted = state.banned_at == ban.began_at and state.banned_until < ban.ends_at
+        if lifted or state.banned_at > ban.began_at:
             continue
-        standing.banned_at, standing.banned_until, standing.ban_level = ban.began_at, ban.ends_at, ban.level
-        standing.save(update_fields=["banned_at", "banned_until", "ban_level"])
-        if not key.tell_of_ban(ban.began_at):  # Another process had to do with it, too.
+        state.banned_at, state.banned_until, state.ban_level = ban.began_at, ban.ends_at, ban.level
+        state.save(update_fields=["banned_at", "banned_until", "ban_level"])
+        if not key.add_ban_event(ban.began_at):  # Another process stored the same ban.
             continue
-        transaction.on_commit(BANS.inc)  # A write that failed comes again.
+        transaction.on_commit(BANS.inc)  # A failed write is retried.
         audit.record(SERVICE, key, audit.Action.BANNED, reason=ban.reason)

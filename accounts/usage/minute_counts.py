@@ -1,8 +1,8 @@
-"""How many requests came in each minute: what "what if" is calculated from.
+"""Requests per account and minute, the data of the what-if simulation.
 
-Every process adds its counts of a minute to a staging table, MinuteLoad. When a quarter of an hour is over,
-one process, whichever comes first, moves it to AccountDayLoad, a row for each account and day. So the
-staging table holds a few thousand rows, and a day's row is rewritten 96 times, not 1,440 times.
+Processes add their counts to a staging table, MinuteLoad. After each quarter of an hour, one process rolls
+it up into AccountDayLoad, which has a row for each account and day. This keeps the staging table small and
+rewrites a day's row 96 times instead of 1,440 times.
 """
 
 from collections import Counter, defaultdict
@@ -12,51 +12,48 @@ from django.db import transaction
 from django.db.models import Model
 
 from accounts.models import EPOCH, AccountDayLoad, DeprecatedUse, MinuteLoad
-from accounts.quota.limits import DAY, MINUTE, moment
+from accounts.quota.limits import DAY, MINUTE, as_datetime
 
 QUARTER = 15  # Minutes.
-# A minute is moved when nobody has written to it for so long: also after a time in which no process could
-# write, each has time to bring its share.
-QUIET = 2 * MINUTE
-MOVED_AT_ONCE = 10_000
+# A minute is rolled up only if it had no write for this long, so that after an outage every process can add
+# its counts first.
+QUIET_PERIOD = 2 * MINUTE
+ROLL_UP_BATCH_SIZE = 10_000
 KEPT_DAYS: dict[type[Model], int] = {
-    # "What if" looks back 30 days; a quarter leaves room for more. A year would be four times as much to
-    # keep, for a question about next month's numbers.
-    AccountDayLoad: 92,
-    DeprecatedUse: 400,  # Somebody who calls once a year is still found.
+    AccountDayLoad: 92,  # What-if looks back 30 days.
+    DeprecatedUse: 400,  # Finds yearly callers, too.
 }
 
 
 def roll_up(now: int) -> int:
-    """Move the finished quarters of an hour to the days' rows; return how many minutes were moved.
+    """Move finished quarters of an hour to AccountDayLoad; return the number of MinuteLoad rows moved.
 
-    Any number of processes may try at once: each takes rows that no other has (on SQLite there is one
-    writer anyway), adds them and deletes them in one transaction.
+    Safe to run concurrently: each process skips rows that another has locked.
     """
     ended = (now // MINUTE) // QUARTER * QUARTER
-    ready = MinuteLoad.objects.filter(minute__lt=ended, written_at__lte=now - QUIET)
-    if not ready.exists():  # On SQLite a transaction would lock out other writers.
+    ready = MinuteLoad.objects.filter(minute__lt=ended, written_at__lte=now - QUIET_PERIOD)
+    if not ready.exists():  # On SQLite, a transaction blocks other writers.
         return 0
     with transaction.atomic():
         in_order = ready.order_by("account_id", "minute").select_for_update(skip_locked=True)
-        rows = list(in_order[:MOVED_AT_ONCE])
+        rows = list(in_order[:ROLL_UP_BATCH_SIZE])
         add_to_days(rows)
         MinuteLoad.objects.filter(pk__in=[row.pk for row in rows]).delete()
     return len(rows)
 
 
 def add_to_days(rows: list[MinuteLoad]) -> None:
-    """Count these minutes in the rows of their days, which are locked until the transaction ends."""
     new: dict[tuple[int, date], Counter[str]] = defaultdict(Counter)
     for row in rows:
         day = EPOCH + timedelta(days=row.minute * MINUTE // DAY)
         new[row.account_id, day][str(row.requests)] += 1
-    places = sorted(new)
-    empty = (AccountDayLoad(account_id=account_id, day=day) for account_id, day in places)
+    account_days = sorted(new)
+    empty = (AccountDayLoad(account_id=account_id, day=day) for account_id, day in account_days)
     AccountDayLoad.objects.bulk_create(empty, ignore_conflicts=True)
     stored = (
         AccountDayLoad.objects.filter(
-            account_id__in={account_id for account_id, _ in places}, day__in={day for _, day in places}
+            account_id__in={account_id for account_id, _ in account_days},
+            day__in={day for _, day in account_days},
         )
         .order_by("account_id", "day")
         .select_for_update()
@@ -68,6 +65,6 @@ def add_to_days(rows: list[MinuteLoad]) -> None:
 
 
 def prune(now: int) -> None:
-    """Delete the days that are kept no longer. `now`: microseconds since the epoch."""
+    """Delete days past their retention. `now`: microseconds since the epoch."""
     for model, days in KEPT_DAYS.items():
-        model._default_manager.filter(day__lt=moment(now).date() - timedelta(days=days)).delete()
+        model._default_manager.filter(day__lt=as_datetime(now).date() - timedelta(days=days)).delete()

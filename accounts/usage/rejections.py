@@ -1,4 +1,4 @@
-"""What is noted of a request that is refused although its client has the secret of a key."""
+"""Records rejected requests of clients that have a key's secret."""
 
 import time
 
@@ -6,12 +6,12 @@ from django.http import HttpRequest
 
 from accounts.quota.limits import RateLimitDecision
 from accounts.usage import write_behind
-from accounts.usage.rejection_log import Refused
+from accounts.usage.rejection_log import RejectedRequest
 from petstore.api.client_ip import client_address
 from petstore.api.context import RequestContext
 
 
-def note(
+def record_rejection(
     request: HttpRequest,
     context: RequestContext,
     public_id: str,
@@ -20,9 +20,9 @@ def note(
     decision: RateLimitDecision | None = None,
     scope: str = "",
 ) -> None:
-    """Note what staff may want to know. `decision`: where the quota refused."""
+    """`decision`: if the quota rejected the request."""
     match = request.resolver_match
-    refused = Refused(
+    rejected = RejectedRequest(
         request_id=context.id,
         public_id=public_id,
         rule=rule,
@@ -33,10 +33,10 @@ def note(
         decision=decision,
         scope=scope,
     )
-    write_behind.recorder.refuse(refused)
+    write_behind.recorder.record_rejection(rejected)
 
 
-def note_missing_scope(request: HttpRequest, context: RequestContext, scope: str) -> None:
-    """Do so for a key that lacks the operation's scope; a step of the gate."""
+def record_missing_scope(request: HttpRequest, context: RequestContext, scope: str) -> None:
+    """Record a 403. A step of the request pipeline."""
     if context.caller is not None:
-        note(request, context, context.caller.public_id, "insufficient_scope", scope=scope)
+        record_rejection(request, context, context.caller.public_id, "insufficient_scope", scope=scope)

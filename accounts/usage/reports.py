@@ -1,6 +1,6 @@
-"""Numbers for the back office, each from one or two queries that read aggregates or a few rows by an index.
+"""Usage reports for the back office, each from one or two queries on aggregates or an index.
 
-Days are UTC days, the present one included. The numbers lag up to ten seconds behind the requests.
+Days are UTC days and include today. Write-behind delays the numbers by up to ten seconds.
 """
 
 from collections import Counter
@@ -36,12 +36,11 @@ from accounts.models import (
     PlanCode,
     QuotaCounter,
 )
-from accounts.quota.limits import MINUTE, Limits, microseconds, moment
+from accounts.quota.limits import MINUTE, Limits, as_datetime, microseconds
 from petstore.backoffice.models import AuditEntry
 
 
 def last_days(days: int, today: date | None) -> list[date]:
-    """Return that many days up to today, the oldest first."""
     end = today or timezone.now().date()
     return [end - timedelta(days=back) for back in reversed(range(days))]
 
@@ -56,35 +55,32 @@ class Day(NamedTuple):
 
 
 def requests_by_plan(days: int = 30, today: date | None = None) -> dict[PlanCode, list[Day]]:
-    """Return what the accounts of each plan sent, for every day, the oldest first.
-
-    An account counts for the plan that it has now, on days before it had it as well.
-    """
+    """Sum usage by plan, the oldest day first. An account counts for its present plan on all days."""
     wanted = last_days(days, today)
     found = sums(DailyUsage.objects.all(), wanted, "key__account__plan")
     return {plan: [Day(day, *found.get((day, plan), (0, 0))) for day in wanted] for plan in PlanCode}
 
 
 def usage_of(days: int = 30, today: date | None = None, **whose: Any) -> list[Day]:
-    """Return what a key sent, or an account with all its keys, for every day, the oldest first."""
+    """Sum the usage of a key or an account, as `whose` filters DailyUsage, the oldest day first."""
     wanted = last_days(days, today)
     found = sums(DailyUsage.objects.filter(**whose), wanted)
     return [Day(day, *found.get((day,), (0, 0))) for day in wanted]
 
 
 def sums(usage: QuerySet[DailyUsage], days: list[date], *by: str) -> dict[tuple[Any, ...], tuple[int, int]]:
-    """Return requests and refusals by day, and by whatever else."""
+    """Sum requests and rejections by day and the fields `by`."""
     rows = (
         usage.filter(day__range=(days[0], days[-1]))
         .order_by()
         .values_list("day", *by)
         .annotate(Sum("requests"), Sum("refusals"))
     )
-    return {tuple(place): (requests, refusals) for *place, requests, refusals in rows}
+    return {tuple(group): (requests, rejections) for *group, requests, rejections in rows}
 
 
 def top_accounts(limit: int = 10, today: date | None = None) -> list[QuotaCounter]:
-    """Return what accounts have used of today's limit, the largest share first."""
+    """Return today's counters, the largest share of the daily limit first."""
     day = ((today or timezone.now().date()) - EPOCH).days
     per_day = Coalesce("account__per_day", "account__plan__per_day")
     share = Cast("day_used", FloatField()) / Cast(per_day, FloatField())
@@ -93,7 +89,7 @@ def top_accounts(limit: int = 10, today: date | None = None) -> list[QuotaCounte
 
 
 def deprecated_callers(days: int = 30, limit: int = 20, today: date | None = None) -> list[Account]:
-    """Return who called `getPet` in these days, who most first, each with `calls` and `last_call_at`."""
+    """Find the accounts with most calls of `getPet`, annotated with `calls` and `last_call_at`."""
     wanted = last_days(days, today)
     callers = Account.objects.filter(
         deprecated_uses__operation="getPet", deprecated_uses__day__range=(wanted[0], wanted[-1])
@@ -109,7 +105,7 @@ def banned_now(now: datetime) -> Q:
 
 
 def banned_keys(limit: int = 20, now: datetime | None = None) -> tuple[int, list[ApiKey]]:
-    """Return how many keys are banned now and not revoked, and the first whose bans end."""
+    """Count the banned keys, without revoked ones; return the number and the first to be free."""
     found = (
         ApiKey.objects.filter(banned_now(now or timezone.now()))
         .annotate(total=Window(Count("pk")))
@@ -121,7 +117,7 @@ def banned_keys(limit: int = 20, now: datetime | None = None) -> tuple[int, list
 
 
 def with_ban_reason(keys: QuerySet[ApiKey]) -> QuerySet[ApiKey]:
-    """Return the keys, each with the `ban_reason` that its last ban had."""
+    """Annotate keys with the `ban_reason` of their last ban."""
     bans = AuditEntry.objects.filter(
         model=ApiKey._meta.label_lower,
         object_id=Cast(OuterRef("pk"), CharField()),
@@ -132,22 +128,20 @@ def with_ban_reason(keys: QuerySet[ApiKey]) -> QuerySet[ApiKey]:
 
 
 class ExpiringKeys(NamedTuple):
-    """How many end, replaced ones included, and the first few."""
-
-    in_7_days: int
+    in_7_days: int  # Including replaced keys.
     in_30_days: int
-    keys: list[ApiKey]  # `replaced`: by rotation, so that its account has the next key already.
-    to_replace_in_7_days: int  # Of those of 7 days, the ones that have no successor.
+    keys: list[ApiKey]  # Annotated with `replaced`: rotated already.
+    to_replace_in_7_days: int  # Without a replacement.
 
 
 def expiring_keys(limit: int = 20, now: datetime | None = None) -> ExpiringKeys:
-    """Return the keys that end within 30 days, those without a successor first, then the soonest."""
+    """Find keys that expire within 30 days; those without a replacement first, then the soonest."""
     now = now or timezone.now()
     week = Q(expires_at__lte=now + timedelta(days=7))
-    successor = ApiKey.objects.filter(rotated_from=OuterRef("pk"))
+    replacement = ApiKey.objects.filter(rotated_from=OuterRef("pk"))
     ending = ApiKey.objects.filter(
         revoked_at=None, expires_at__gt=now, expires_at__lte=now + timedelta(days=30)
-    ).annotate(replaced=Exists(successor))
+    ).annotate(replaced=Exists(replacement))
     counts = ending.aggregate(
         seven=Count("pk", filter=week),
         thirty=Count("pk"),
@@ -161,73 +155,67 @@ def expiring_keys(limit: int = 20, now: datetime | None = None) -> ExpiringKeys:
 
 
 class WhatIf(NamedTuple):
-    """What other numbers would have refused."""
-
     days: int
-    accounts: int  # That sent anything.
-    requests: int  # Wanted: admitted, or refused for the quota.
-    refused_by_minute: int
-    refused_by_day: int
-    refused_now: int  # By the numbers that hold today, reckoned in the same way: what to compare with.
-    accounts_refused: int  # That would have been refused at least once.
+    accounts: int  # With any requests.
+    requests: int  # Admitted, or rejected by the quota.
+    rejected_by_minute: int
+    rejected_by_day: int
+    rejected_now: int  # By today's limits, simulated in the same way for comparison.
+    accounts_rejected: int  # With at least one simulated rejection.
 
     @property
-    def refused(self) -> int:
-        """Requests that the other numbers would have refused."""
-        return self.refused_by_minute + self.refused_by_day
+    def rejected(self) -> int:
+        return self.rejected_by_minute + self.rejected_by_day
 
 
 def what_if(row: Plan | Account, limits: Limits, *, days: int = 30, today: date | None = None) -> WhatIf:
-    """Return how many requests of the last days these limits would have refused.
+    """Simulate limits on the recorded traffic of a plan's present accounts, or of one account.
 
-    For the accounts that are on a plan now, or for one account. The loads are exact; the answer is an
-    estimate. A real window begins with the first request after the last one, here minutes are the clock's:
-    a burst across two of them counts in each for a part, so the truth can be a little higher or lower. A
-    refused request counts as wanted each time it was tried again, so where much was refused the answer is
-    too high. Nobody knows what clients would have done instead. Requests during a ban are left out.
+    An estimate. It uses clock minutes, while real windows start with a request. Retries of rejected
+    requests count as requests, which overestimates rejections. Requests during a ban are not recorded.
     """
     period = last_days(days, today)
     whose = Q(account__plan=row) if isinstance(row, Plan) else Q(account=row)
-    requests = by_minute = by_day = refused_now = 0
+    requests = by_minute = by_day = rejected_now = 0
     accounts: set[int] = set()
-    touched: set[int] = set()
+    affected: set[int] = set()
     for account, load, limits_now in day_loads(whose, period):
         wanted = sum(sent * times for sent, times in load.items())
-        minute_refusals, day_refusals = refusals(load, wanted, limits)
+        minute_rejections, day_rejections = simulate(load, wanted, limits)
         requests += wanted
-        by_minute += minute_refusals
-        by_day += day_refusals
-        refused_now += sum(refusals(load, wanted, limits_now))
+        by_minute += minute_rejections
+        by_day += day_rejections
+        rejected_now += sum(simulate(load, wanted, limits_now))
         accounts.add(account)
-        if minute_refusals or day_refusals:
-            touched.add(account)
-    return WhatIf(days, len(accounts), requests, by_minute, by_day, refused_now, len(touched))
+        if minute_rejections or day_rejections:
+            affected.add(account)
+    return WhatIf(days, len(accounts), requests, by_minute, by_day, rejected_now, len(affected))
 
 
 def day_loads(whose: Q, days: list[date]) -> Iterator[tuple[int, Counter[int], Limits]]:
-    """Yield, for each account and day, how many minutes had how many requests, and today's limits."""
+    """Yield for each account and day a histogram {requests in a minute: minutes}, and today's limits."""
     limits = (
         Coalesce("account__per_minute", "account__plan__per_minute"),
         Coalesce("account__per_day", "account__plan__per_day"),
     )
-    # The minutes that are not in the days' rows yet: a few thousand at most.
-    waiting: dict[tuple[int, date], tuple[Counter[int], Limits]] = {}
+    # Not rolled up yet: a few thousand rows at most.
+    staged: dict[tuple[int, date], tuple[Counter[int], Limits]] = {}
     minutes_of = MinuteLoad.objects.filter(whose).values_list("account_id", "minute", "requests", *limits)
     for account, minute, sent, *now in minutes_of:
-        day = moment(minute * MINUTE).date()
-        waiting.setdefault((account, day), (Counter(), Limits(*now)))[0][sent] += 1
+        day = as_datetime(minute * MINUTE).date()
+        staged.setdefault((account, day), (Counter(), Limits(*now)))[0][sent] += 1
     rows = AccountDayLoad.objects.filter(whose, day__range=(days[0], days[-1]))
     for account, day, minutes, *now in rows.values_list("account_id", "day", "minutes", *limits).iterator():
-        more, _ = waiting.pop((account, day), (Counter[int](), None))
+        more, _ = staged.pop((account, day), (Counter[int](), None))
         yield account, Counter({int(sent): times for sent, times in minutes.items()}) + more, Limits(*now)
-    for (account, day), (load, limits_now) in waiting.items():
+    for (account, day), (load, limits_now) in staged.items():
         if days[0] <= day <= days[-1]:
             yield account, load, limits_now
 
 
-def refusals(load: Counter[int], wanted: int, limits: Limits) -> tuple[int, int]:
-    """Return what limits refuse of a day's load: for the minute, and of what is left for the day."""
-    of_minutes = sum(
+def simulate(load: Counter[int], wanted: int, limits: Limits) -> tuple[int, int]:
+    """Return the rejections of a day's requests by the minute limit, and of the rest by the daily limit."""
+    by_minute = sum(
         (sent - limits.per_minute) * times for sent, times in load.items() if sent > limits.per_minute
     )
-    return of_minutes, max(0, wanted - of_minutes - limits.per_day)
+    return by_minute, max(0, wanted - by_minute - limits.per_day)

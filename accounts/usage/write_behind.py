@@ -1,8 +1,8 @@
-"""What lasts of the counting: requests and refusals for each key and day, the last use, bans, and more.
+"""Persistent usage counters, written behind so that no request waits for them.
 
-Kept in the process and written behind, every few seconds and at the end, so that no request waits for it;
-a crash loses at most that much. A write adds what this process has counted, in one transaction, and what
-could not be written is kept for the next one: nothing is counted twice.
+The process collects counts, rejections, bans and warnings, and writes them every few seconds and at exit; a
+crash loses at most that much. Counts are written in one transaction. A failed batch is merged into the
+next, so nothing counts twice.
 """
 
 import atexit
@@ -17,7 +17,7 @@ from multiprocessing.util import Finalize
 from django.conf import settings
 from django.db import Error, connection, transaction
 
-from accounts.events.warnings import THRESHOLDS, sweep, thresholds_of, warn_of_use
+from accounts.events.warnings import THRESHOLDS, send_missed_warnings, thresholds_of, warn_of_use
 from accounts.keys import key_format
 from accounts.keys.identity import Caller
 from accounts.keys.key_format import KeyText
@@ -26,32 +26,32 @@ from accounts.quota.bans import Ban
 from accounts.quota.limits import DAY, HOUR, MINUTE, RateLimitDecision, Window
 from accounts.usage import minute_counts, rejection_log
 from accounts.usage.batch import Batch, write_bans, write_digests
-from accounts.usage.rejection_log import KEPT_FOR_A_WRITE, OTHERS_FOR_A_WRITE, Refused
+from accounts.usage.rejection_log import MAX_PER_WRITE, OTHERS_PER_WRITE, RejectedRequest
 from petstore.backoffice.models import FailedSignIn
 from petstore.event_loop.threads import in_thread
 from petstore.observability.metrics import REFUSALS_NOT_KEPT
 
 logger = logging.getLogger(__name__)
 
-WRITE_EVERY = 5  # Seconds; the promise is 10.
-TIDY_EVERY = 60  # Seconds.
-MOST_REHASHED = 500  # Keys in one write; the others come with their next use.
+WRITE_EVERY = 5  # Seconds; the documentation promises 10.
+CLEANUP_SECONDS = 60
+MAX_REHASHES = 500  # Keys in one write. The next use of a key brings the others again.
 
 
 class UsageRecorder:
     def __init__(self) -> None:
         self._batch = Batch()
         self._hour = 0
-        self._kept: Counter[str] = Counter()  # Refusals of this hour, by what they are a share of.
+        self._logged: Counter[str] = Counter()  # Logged rejections of this hour, by hourly limit.
         self._day = 0
-        self._reached: set[tuple[int, int, int]] = set()  # Account, day, and threshold.
+        self._reached: set[tuple[int, int, int]] = set()  # Account, day, threshold.
         self._lock = threading.Lock()
         self._writing = threading.Lock()
         self._stopping = threading.Event()
         self._wake = threading.Event()
 
-    def count(self, caller: Caller, decision: RateLimitDecision, *, elsewhere: bool = False) -> None:
-        """Note one request. `elsewhere`: counted by a store beside the database."""
+    def count(self, caller: Caller, decision: RateLimitDecision, *, in_redis: bool = False) -> None:
+        """Count a request. `in_redis`: the database counter does not include it yet."""
         key_day = (caller.key_id, decision.day)
         with self._lock:
             batch = self._batch
@@ -59,38 +59,37 @@ class UsageRecorder:
             day = decision.windows[-1]
             if day.used * 100 >= day.limit * THRESHOLDS[0]:
                 self._reach(caller.account_id, decision.day, day)
-            if not decision.banned:  # No other numbers would have admitted it.
-                batch.loads[caller.account_id, decision.now // MINUTE] += 1
+            if not decision.banned:  # What-if ignores bans.
+                batch.minutes[caller.account_id, decision.now // MINUTE] += 1
             if not decision.admitted:
-                batch.refusals[key_day] += 1
+                batch.rejections[key_day] += 1
                 return
             batch.requests[key_day] += 1
-            if elsewhere:
-                batch.elsewhere[caller.account_id, decision.day] += 1
+            if in_redis:
+                batch.in_redis[caller.account_id, decision.day] += 1
 
-    def use(self, caller: Caller, now: int) -> None:
-        """Note that a key was used, by a request that no statistics count."""
+    def record_use(self, caller: Caller, now: int) -> None:
+        """Record a use of the key that does not count as a request."""
         with self._lock:
             self._batch.last_used[caller.key_id] = now
 
     def _reach(self, account_id: int, day: int, window: Window) -> None:
-        """Note each threshold of the day's quota that this process sees passed for the first time."""
         if day != self._day:
             self._day, self._reached = day, set()
         reached = thresholds_of(account_id, day, window.limit, window.used)
-        if new := {place: facts for place, facts in reached.items() if place not in self._reached}:
+        if new := {place: use for place, use in reached.items() if place not in self._reached}:
             self._reached.update(new)
             self._batch.reached |= new
-            self.wake()  # Nobody else may send a request that shows it.
+            self.wake()
 
-    def warn_first(self, account_id: int, day: int, limit: int, used: int) -> bool:
-        """Warn of what a request is about to reach; tell whether that is in the database.
+    def warn_before(self, account_id: int, day: int, limit: int, used: int) -> bool:
+        """Store warnings of thresholds that a request is about to reach; return whether it succeeded.
 
-        Where it is not, `count` notes it for the next write.
+        If not, `count` adds them to the next write.
         """
         reached = thresholds_of(account_id, day, limit, used)
         with self._lock:
-            if max(reached) in self._batch.reached:  # The database was away a moment ago.
+            if max(reached) in self._batch.reached:  # The database was unavailable just now.
                 return False
         try:
             in_thread(warn_of_use, reached)
@@ -98,87 +97,83 @@ class UsageRecorder:
             return False
         return True
 
-    def owes(self, account_id: int) -> bool:
-        """Tell whether the database may lack requests of this account that another store has counted."""
+    def has_unwritten(self, account_id: int) -> bool:
+        """Whether the database may lack requests of this account that Redis counted."""
         with self._lock:
             return self._writing.locked() or any(
-                account_id == account for account, _ in self._batch.elsewhere
+                account_id == account for account, _ in self._batch.in_redis
             )
 
     def rehash(self, key: KeyText, key_id: int, pepper_number: int) -> None:
-        """Note a proven key under an older pepper, to be hashed with the one that signs now.
+        """Schedule a new digest with the current pepper, for an authenticated key under an older one.
 
-        Only when a key is used is it known. So an old pepper can leave API_KEY_PEPPERS when `list_peppers`
-        says that no key hangs on it.
+        This needs the key's text, which is only known while it is used. `list_peppers` shows which peppers
+        are still in use.
         """
         number = signing_pepper()
         if pepper_number < number:
             with self._lock:
                 digests = self._batch.digests
-                if key_id not in digests and len(digests) < MOST_REHASHED:
+                if key_id not in digests and len(digests) < MAX_REHASHES:
                     digests[key_id] = number, key_format.digest(key, settings.API_KEY_PEPPERS[number])
 
-    def refuse(self, refused: Refused) -> None:
-        """Keep a refusal for staff to look up, or count it if too many are kept already."""
-        hour, shares = refused.at // HOUR, refused.shares
-        most = KEPT_FOR_A_WRITE if refused.decision is not None else OTHERS_FOR_A_WRITE
+    def record_rejection(self, rejected: RejectedRequest) -> None:
+        """Log a rejection, or only count it if a limit of the log is reached."""
+        hour, limits = rejected.at // HOUR, rejected.hourly_limits
+        most = MAX_PER_WRITE if rejected.decision is not None else OTHERS_PER_WRITE
         with self._lock:
             if hour != self._hour:
-                self._hour, self._kept = hour, Counter()
+                self._hour, self._logged = hour, Counter()
             batch = self._batch
-            if len(batch.refused) < most and all(self._kept[name] < share for name, share in shares):
-                self._kept.update(name for name, _ in shares)
-                batch.refused.append(refused)
+            if len(batch.rejected) < most and all(self._logged[name] < limit for name, limit in limits):
+                self._logged.update(name for name, _ in limits)
+                batch.rejected.append(rejected)
             else:
                 batch.dropped += 1
 
-    def call_deprecated(self, caller: Caller, operation: str, now: int) -> None:
-        """Note an admitted call of a deprecated operation; `count` has counted it."""
+    def record_deprecated_call(self, caller: Caller, operation: str, now: int) -> None:
         with self._lock:
-            place = (caller.account_id, operation, now // DAY)
-            self._batch.calls[place] += 1
-            self._batch.last_called[place] = now
+            call = (caller.account_id, operation, now // DAY)
+            self._batch.deprecated_calls[call] += 1
+            self._batch.last_deprecated_calls[call] = now
 
-    def ban(self, ban: Ban) -> None:
-        """Record a ban now, for staff to see; if no thread or no database is free, with the next write."""
+    def record_ban(self, ban: Ban) -> None:
+        """Write a ban at once; after a failure, with the next write."""
         with self._lock:
             self._batch.bans.append(ban)
         with suppress(Error):
             in_thread(self.write)
-        self.wake()  # Redis is told there: who was banned need not wait for that.
+        self.wake()  # The thread publishes it to Redis.
 
-    def start(self, chore: Callable[[], object]) -> None:
-        """Write every few seconds from now on, in a thread of its own, and once more at the end.
-
-        `chore`: what else is to be done there each time. It may use the database.
-        """
-        threading.Thread(target=self._run, args=[chore], name="usage", daemon=True).start()
+    def start(self, task: Callable[[], object]) -> None:
+        """Start the thread that writes every few seconds and then runs `task`; write again at exit."""
+        threading.Thread(target=self._run, args=[task], name="usage", daemon=True).start()
         atexit.register(self.stop)
-        Finalize(None, self.stop, exitpriority=1)  # A worker process ends without atexit.
+        Finalize(None, self.stop, exitpriority=1)  # Worker processes skip atexit.
 
     def stop(self) -> None:
         self._stopping.set()
         self._wake.set()
         self.write()
 
-    def _run(self, chore: Callable[[], object]) -> None:
-        tidied = time.monotonic()
+    def _run(self, task: Callable[[], object]) -> None:
+        cleaned_up = time.monotonic()
         while not self._stopping.is_set():
             self._wake.wait(WRITE_EVERY)
             self._wake.clear()
-            do(self.write)
-            do(chore)
-            if time.monotonic() - tidied >= TIDY_EVERY:
-                tidied = time.monotonic()
-                do(tidy)
-                do(sweep)
+            run_safely(self.write)
+            run_safely(task)
+            if time.monotonic() - cleaned_up >= CLEANUP_SECONDS:
+                cleaned_up = time.monotonic()
+                run_safely(clean_up)
+                run_safely(send_missed_warnings)
 
     def wake(self) -> None:
-        """Write, and do the chore, now; in the thread that does so every few seconds."""
+        """Make the thread write and run its task now."""
         self._wake.set()
 
     def write(self) -> None:
-        """Write what has gathered; keep it if the database doesn't take it."""
+        """Write the batch; on a database error, merge it into the next."""
         with self._writing:
             with self._lock:
                 batch, self._batch = self._batch, Batch()
@@ -195,28 +190,28 @@ class UsageRecorder:
                 write_digests(batch.digests)
                 with transaction.atomic():
                     batch.write(time.time_ns() // 1000)
-                batch = Batch(refused=batch.refused)
-                rejection_log.store(batch.refused)
+                batch = Batch(rejected=batch.rejected)
+                rejection_log.store(batch.rejected)
             except Error:
-                logger.warning("Usage could not be written; it is kept for the next write.", exc_info=True)
+                logger.warning("Usage could not be written; the next write retries it.", exc_info=True)
                 with self._lock:
                     batch.add(self._batch)
                     self._batch = batch
 
 
-def do(step: Callable[[], object]) -> None:
-    """Do a step, whatever happens, on a connection of its own: one that broke would break them all."""
+def run_safely(step: Callable[[], object]) -> None:
+    """Run a step and log its failure; close its connection, so that a broken one fails no other step."""
     try:
         step()
     except Exception:
-        logger.exception("A step of what is written behind failed; it comes again.")
+        logger.exception("A step of the write-behind thread failed; it is retried.")
     finally:
         with suppress(Error):
             connection.close()
 
 
-def tidy(now: int | None = None) -> None:
-    """Roll up minutes, and delete what is kept no longer. `now`: microseconds since the epoch."""
+def clean_up(now: int | None = None) -> None:
+    """Roll up minutes, and delete records past their retention. `now`: microseconds since the epoch."""
     now = time.time_ns() // 1000 if now is None else now
     try:
         minute_counts.roll_up(now)
@@ -224,7 +219,7 @@ def tidy(now: int | None = None) -> None:
         rejection_log.prune(now)
         FailedSignIn.objects.prune()
     except Error:
-        logger.warning("Old records could not be tidied up; they will be in a minute.", exc_info=True)
+        logger.warning("Old records could not be cleaned up; it is retried in a minute.", exc_info=True)
 
 
 recorder = UsageRecorder()

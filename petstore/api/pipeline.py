@@ -35,7 +35,7 @@ class Steps(NamedTuple):
     check_key_format: Callable[[str], object]  # Takes the Authorization header; needs no store.
     authenticate: Callable[[HttpRequest, RequestContext], None]  # Sets the caller and counts the request.
     throttle: Callable[[HttpRequest, RequestContext], None]  # Rejects requests over a limit.
-    note_missing_scope: Callable[[HttpRequest, RequestContext, str], None]  # For staff to look up.
+    record_missing_scope: Callable[[HttpRequest, RequestContext, str], None]  # For staff to look up.
     quota_headers: Callable[[HttpRequest, RequestContext], Mapping[str, str]]  # On every response (D23).
     untouched_headers: Callable[[], Mapping[str, str]]  # Of an uncounted response.
 
@@ -101,7 +101,7 @@ class ApiPipeline:
 
     def _check_scope(self, scope: str | None, request: HttpRequest, context: RequestContext) -> None:
         if scope is not None and (context.caller is None or scope not in context.caller.scopes):
-            self.steps.note_missing_scope(request, context, scope)
+            self.steps.record_missing_scope(request, context, scope)
             message = f"The API key lacks the scope {scope}. Use a key that has it."
             raise ApiError(ErrorCode.INSUFFICIENT_SCOPE, message)
 

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from accounts.admin.accounts import KEYS_SHOWN
 from accounts.admin.timeline import TIMELINE_SHOWN
-from accounts.events.sequencing import number_all
+from accounts.events.sequencing import sequence_all
 from accounts.events.warnings import warn_of_use
 from accounts.models import Account, ApiKey, DailyUsage, KeyStanding
 from inventory.models import Category, Order, Pet
@@ -26,7 +26,7 @@ from tests.support.staff import clerk_who_may
 
 LIST = "/admin/accounts/account/"
 KEYS = "/admin/accounts/apikey/"
-WHY = "Kept sending after 429: 30 requests were refused within a minute. Banned for 5 minutes."
+WHY = "Kept sending after 429: 30 requests were rejected within a minute. Banned for 5 minutes."
 
 
 def page_of(row: Account | ApiKey, page: str = "change") -> str:
@@ -292,7 +292,7 @@ def test_nothing_on_the_page_is_unescaped(staff: Client, account: Account, issue
 
 def test_who_may_see_accounts_or_keys_alone_sees_nothing_else(account: Account, key: ApiKey) -> None:
     warn_of_use({(account.pk, 1, 80): (100, 80)})
-    number_all()
+    sequence_all()
     order_by(account)
     refuse(key)
     client = clerk_who_may("view_account")

@@ -13,7 +13,7 @@ from django.contrib.auth.models import Group, Permission
 from django.test import Client
 from django.utils import timezone
 
-from accounts.events.sequencing import number_all
+from accounts.events.sequencing import sequence_all
 from accounts.events.warnings import warn_of_use
 from accounts.models import Account, ApiKey, Event, EventDraft, EventType, Feed, PlanCode
 from accounts.quota.limits import microseconds
@@ -31,7 +31,7 @@ def order(account: Account, category: Category) -> Order:
     """An order of Biscuit; its events are in the feed."""
     pet = Pet.objects.create(name="Biscuit", category=category)
     order = Order.objects.place(account_id=account.pk, pet_id=pet.pk, by="tests")
-    number_all()
+    sequence_all()
     return order
 
 
@@ -54,7 +54,7 @@ def tell(count: int, account_id: int = 0, at: int | None = None) -> None:
         EventDraft.of(kind, {"number": number}, account_id).save()
     if at is not None:
         EventDraft.objects.update(created_at=at)
-    number_all()
+    sequence_all()
     if at is not None:
         Event.objects.filter(created_at=at).update(numbered_at=at)
         Feed.objects.update(numbered_at=at)
@@ -93,7 +93,7 @@ def test_events_are_found_by_account_key_and_number(
 ) -> None:
     key, secret = issue(name="Tills")
     issue(name="Others")
-    number_all()
+    sequence_all()
     for text in (account.public_id, "acme pets"):
         assert types(staff, q=text) == ["key.issued", "key.issued", "order.placed"], text
         assert types(staff, q=text, type="order.placed") == ["order.placed"]
@@ -132,7 +132,7 @@ def test_what_is_only_read_offers_no_history(staff: Client, order: Order, accoun
 
 
 def test_the_page_shows_the_event_as_clients_get_it(staff: Client, order: Order, api: Api) -> None:
-    number_all()
+    sequence_all()
     for told in api.get("/events").json():
         page = staff.get(f"{LIST}{told['id']}/change/")
         assert json.loads(page.context["json"]) == told
@@ -142,7 +142,7 @@ def test_the_page_shows_the_event_as_clients_get_it(staff: Client, order: Order,
 
 
 def test_the_page_leads_to_what_it_is_about(staff: Client, order: Order, key: ApiKey) -> None:
-    number_all()
+    sequence_all()
     account = f"/admin/accounts/account/{order.account_id}/change/"
     placed = f"/admin/inventory/order/{order.pk}/change/"
     pet = f"/admin/inventory/pet/{order.pet_id}/change/"
@@ -162,7 +162,7 @@ def test_what_is_gone_has_no_link_and_is_not_everybodys(
     staff: Client, account: Account, category: Category
 ) -> None:
     pet = Pet.objects.create(name="Biscuit", category=category)
-    number_all()
+    sequence_all()
     pet.delete()
     page = staff.get(page_of(Event.objects.earliest("pk")))
     assert (page.status_code, page.context["about"]) == (200, [])
@@ -180,7 +180,7 @@ def test_an_event_says_in_words_what_it_is_about(staff: Client, account: Account
     EventDraft.of(EventType.QUOTA_REACHED, reached, account.pk).save()
     nameless = {"key": {"id": "abc", "name": "", "expiresAt": None}}
     EventDraft.of(EventType.KEY_ISSUED, nameless, account.pk).save()
-    number_all()
+    sequence_all()
     text = unescape(staff.get(LIST).text)
     for words in ("1,200 pets, from 301", "80% of the day", "key abc"):
         assert words in text
@@ -198,7 +198,7 @@ def test_nothing_of_an_event_is_unescaped(staff: Client, account: Account, categ
     Account.objects.filter(pk=account.pk).update(name=evil)
     pet = Pet.objects.create(name=evil, category=category)
     Order.objects.place(account_id=account.pk, pet_id=pet.pk, by="tests")
-    number_all()
+    sequence_all()
     for path in (LIST, *map(page_of, Event.objects.all()), f"/admin/accounts/account/{account.pk}/change/"):
         assert evil not in staff.get(path).text
 
@@ -213,7 +213,7 @@ def test_an_account_has_its_warnings_in_its_timeline_and_leads_to_all_events(
     for of in (account, other):
         warn_of_use({(of.pk, 1, 80): (100, 80)})
     key.event(EventType.KEY_EXPIRING).save()
-    number_all()
+    sequence_all()
     page = staff.get(f"/admin/accounts/account/{account.pk}/change/")
     timeline = page.context["panels"]["timeline"]
     expected = [f"Expires soon: key {key.name or key.public_id}", "Reached 80% of the day's requests"]

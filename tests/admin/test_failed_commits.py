@@ -100,7 +100,7 @@ def counted() -> float:
 
 def test_a_ban_that_was_not_committed_is_counted_once_it_is(account: Account) -> None:
     key, _ = ApiKey.objects.issue(account, by=Actor("tests"))
-    ban = Ban(key.pk, began_at=1, ends_at=2, level=1, refusals=20)
+    ban = Ban(key.pk, began_at=1, ends_at=2, level=1, rejections=20)
     before = counted()
 
     def write() -> None:

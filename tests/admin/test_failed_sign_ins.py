@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 
-from accounts.usage.write_behind import tidy
+from accounts.usage.write_behind import clean_up
 from petstore.backoffice.models import AuditEntry, FailedSignIn
 from tests.support.staff import PASSWORD, member_of, signed_in
 
@@ -79,7 +79,7 @@ def test_failed_sign_ins_are_deleted_after_30_days_and_the_audit_trail_is_not(db
     for days in (0, 29, 31):
         failed(at=now - timedelta(days=days), username=f"{days}")
     AuditEntry.objects.create(action="signed_in", address="::1", at=now - timedelta(days=31))
-    tidy()
+    clean_up()
     assert {one.username for one in FailedSignIn.objects.all()} == {"0", "29"}
     assert AuditEntry.objects.count() == 1
 
@@ -90,7 +90,7 @@ def test_the_oldest_failed_sign_ins_are_deleted_beyond_a_number(
     monkeypatch.setattr(FailedSignIn, "KEPT_MOST", 3)
     for number in range(5):
         failed(username=f"{number}")
-    tidy()
+    clean_up()
     assert [one.username for one in FailedSignIn.objects.all()] == ["4", "3", "2"]
 
 

@@ -15,7 +15,7 @@ from django.test import Client, RequestFactory
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from accounts.events.sequencing import number_all
+from accounts.events.sequencing import sequence_all
 from accounts.models import Account, ApiKey, Plan, PlanCode
 from inventory.models import Category, Pet
 from petstore.backoffice.error_pages import reject_bad_input
@@ -40,7 +40,7 @@ def url(page: str, *arguments: Any) -> str:
 @pytest.fixture
 def rows(pet: Pet, key: ApiKey) -> None:
     """One row at least of every model."""
-    number_all()
+    sequence_all()
 
 
 # --- Any input -----------------------------------------------------------------------------------

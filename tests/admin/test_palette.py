@@ -12,7 +12,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from accounts.events.sequencing import number_all
+from accounts.events.sequencing import sequence_all
 from accounts.models import Account, ApiKey, Event, KeyStanding, PlanCode, Refusal
 from accounts.quota.limits import microseconds
 from inventory.models import Category, Order, Pet
@@ -131,7 +131,7 @@ def test_a_member_of_staff_is_found_by_the_start_of_the_user_name(staff: Client,
 
 
 def test_an_event_is_found_by_its_number(staff: Client, key: ApiKey) -> None:
-    number_all()
+    sequence_all()
     event = Event.objects.earliest("pk")
     for text in (f"event {event.pk}", f"Event #{event.pk}"):
         assert found(staff, text) == [(f"Event {event.pk}", f"/admin/accounts/event/{event.pk}/change/")]

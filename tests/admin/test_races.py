@@ -171,7 +171,7 @@ def test_usage_is_written_while_an_account_is_being_saved(by: str, monkeypatch: 
         with connection.cursor() as cursor:
             cursor.execute("SET lock_timeout = '2s'")
         requests, elsewhere = Counter([(key.pk, 20_000)]), Counter([(account.pk, 20_000)])
-        Batch(requests=requests, last_used={key.pk: 0}, elsewhere=elsewhere).write(0)
+        Batch(requests=requests, last_used={key.pk: 0}, in_redis=elsewhere).write(0)
 
     def save_meanwhile(self: Account, *args: Any, **options: Any) -> None:
         at_once(write_usage)

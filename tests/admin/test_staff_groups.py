@@ -15,7 +15,7 @@ from django.db.migrations.loader import MigrationLoader
 from django.test import Client
 
 from accounts.admin.staff import ROLES
-from accounts.events.sequencing import number_all
+from accounts.events.sequencing import sequence_all
 from accounts.models import Account, ApiKey, Event
 from inventory.models import Category, Order, Pet
 from petstore.backoffice.site import PetstoreAdminSite
@@ -66,7 +66,7 @@ def rows(account: Account, key: ApiKey, category: Category) -> dict[str, Any]:
     pet = Pet.objects.create(name="Rex", category=category)
     order = Order.objects.place(account_id=account.pk, pet_id=pet.pk, by="tests")
     clerk = User.objects.create(username="clerk", is_staff=True, is_active=False)
-    number_all()
+    sequence_all()
     entry = apps.get_model("backoffice", "AuditEntry").objects.create(action="added", address="192.0.2.1")
     return {
         "accounts/account": account.pk, "accounts/apikey": key.pk, "accounts/plan": "free",

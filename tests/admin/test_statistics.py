@@ -172,20 +172,20 @@ def test_what_if_counts_what_other_numbers_would_have_refused(account: Account, 
         days=30,
         accounts=1,
         requests=300,
-        refused_by_minute=80,  # 40 of each of the two busy minutes.
-        refused_by_day=50,  # Of the 200 that are left of that day.
-        refused_now=0,
-        accounts_refused=1,
+        rejected_by_minute=80,  # 40 of each of the two busy minutes.
+        rejected_by_day=50,  # Of the 200 that are left of that day.
+        rejected_now=0,
+        accounts_rejected=1,
     )
-    assert what_if(account, Limits(60, 150), today=TODAY).refused == 130
+    assert what_if(account, Limits(60, 150), today=TODAY).rejected == 130
 
 
 def test_what_if_with_the_present_numbers_is_what_they_refuse(free: Account, custom: Account) -> None:
     load(free, 0, {100: 1, 61: 2})
     load(custom, 0, {5_001: 1, 5_000: 3})
-    assert what_if(free.plan, Limits(60, 1_000), today=TODAY).refused == 42
+    assert what_if(free.plan, Limits(60, 1_000), today=TODAY).rejected == 42
     assert what_if(free.plan, Limits(100, 1_000), today=TODAY)[3:] == (0, 0, 42, 0)
-    assert what_if(custom, Limits(9_000, 90_000), today=TODAY).refused_now == 1
+    assert what_if(custom, Limits(9_000, 90_000), today=TODAY).rejected_now == 1
 
 
 # --- What they cost

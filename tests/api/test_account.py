@@ -15,8 +15,8 @@ from accounts.models import Account, ApiKey, DailyUsage, MinuteLoad, PlanCode, R
 from accounts.quota.admission import QuotaStore
 from accounts.quota.database_store import SKEW
 from accounts.quota.headers import headers_of
-from accounts.quota.key_record import KeyRefusal
-from accounts.quota.limits import DAY, HOUR, LOOKS_PER_MINUTE, MINUTE, SECOND, RateLimitDecision
+from accounts.quota.key_record import KeyRejection
+from accounts.quota.limits import DAY, HOUR, MINUTE, PEEKS_PER_MINUTE, SECOND, RateLimitDecision
 from accounts.usage import write_behind
 from tests.conftest import OPERATOR, Api
 from tests.support.quota import Desk, ban_by_now
@@ -41,7 +41,7 @@ def small(served: QuotaStore, db: None) -> Api:
 
 
 def seen(desk: Desk, key: int = 0) -> RateLimitDecision:
-    decision = desk.look(key).decision
+    decision = desk.peek(key).decision
     assert decision is not None
     return decision
 
@@ -144,8 +144,8 @@ def test_looks_change_nothing(store: QuotaStore, used: int | None) -> None:
             desk.get_banned()
         else:
             desk.admitted(used)
-    for _ in range(2 * LOOKS_PER_MINUTE):
-        looking.look()
+    for _ in range(2 * PEEKS_PER_MINUTE):
+        looking.peek()
     for _ in range(20):
         one, other = looking.send(), left_alone.send()
         assert (one.admitted, one.windows, one.banned_until) == (
@@ -223,7 +223,7 @@ def test_a_key_may_look_60_times_a_minute(store: QuotaStore) -> None:
 
 
 def test_the_61st_look_is_a_429_with_headers_of_its_own(small: Api) -> None:
-    for _ in range(LOOKS_PER_MINUTE):
+    for _ in range(PEEKS_PER_MINUTE):
         assert small.get("/account").status_code == 200
     refused = small.get("/account")
     assert (refused.status_code, refused.json()["code"]) == (429, "rate_limit_exceeded")
@@ -232,7 +232,7 @@ def test_the_61st_look_is_a_429_with_headers_of_its_own(small: Api) -> None:
 
 
 def test_looks_that_come_too_soon_are_no_strikes(small: Api) -> None:
-    for _ in range(LOOKS_PER_MINUTE + 50):
+    for _ in range(PEEKS_PER_MINUTE + 50):
         small.get("/account")
     assert [small.get("/pets").status_code for _ in range(4)] == [200, 200, 200, 429]
 
@@ -245,19 +245,22 @@ def test_a_look_proves_the_key_as_any_request(store: QuotaStore) -> None:
     for _ in range(3):
         desk.add_key()
     desk.keys[0].revoke(reason="Leaked.", by=OPERATOR)
-    assert desk.look(0).refusal is KeyRefusal.REVOKED
+    assert desk.peek(0).rejection is KeyRejection.REVOKED
     desk.keys[1].expires_at = timezone.now() + timedelta(hours=1)
     desk.keys[1].save()
     desk.wait(2 * 60 * 60)
-    assert desk.look(1).refusal is KeyRefusal.EXPIRED
+    assert desk.peek(1).rejection is KeyRejection.EXPIRED
     desk.keys[2].allowed_networks = ["203.0.113.0/24"]
     desk.keys[2].save()
-    assert desk.look(2).refusal is KeyRefusal.ELSEWHERE
+    assert desk.peek(2).rejection is KeyRejection.ELSEWHERE
     inside = key_format.split(desk.texts[2])
     assert inside is not None
-    assert store.look(inside, ipaddress.ip_address("203.0.113.7"), desk.now).refusal is None
+    assert store.peek(inside, ipaddress.ip_address("203.0.113.7"), desk.now).rejection is None
     stranger = key_format.make("live", desk.account.public_id)
-    assert store.look(stranger, ipaddress.ip_address("203.0.113.7"), desk.now).refusal is KeyRefusal.UNKNOWN
+    assert (
+        store.peek(stranger, ipaddress.ip_address("203.0.113.7"), desk.now).rejection
+        is KeyRejection.UNKNOWN
+    )
 
 
 # --- Changes hold at once -------------------------------------------------------------------------
@@ -275,11 +278,11 @@ def test_changes_of_staff_show_at_once(
     store: QuotaStore, change: Callable[[Desk], object], shown: Callable[[Any], bool]
 ) -> None:
     desk = Desk(store, per_minute=5, per_day=20)
-    desk.look()
+    desk.peek()
     change(desk)
-    caller = desk.look().caller
+    caller = desk.peek().caller
     assert caller is not None
-    assert shown(caller.facts)
+    assert shown(caller.record)
 
 
 def rename(row: Account | ApiKey) -> None:
@@ -291,7 +294,7 @@ def rename(row: Account | ApiKey) -> None:
 
 
 def test_staff_see_the_key_used_and_nothing_of_looks_in_the_usage(small: Api) -> None:
-    for _ in range(LOOKS_PER_MINUTE + 3):
+    for _ in range(PEEKS_PER_MINUTE + 3):
         small.get("/account")
     write_behind.recorder.write()
     assert ApiKey.objects.exclude(last_used_at=None).count() == 1

@@ -15,7 +15,7 @@ from accounts.models.events import EventDraft
 from accounts.quota.admission import QuotaStore
 from accounts.quota.bans import BAN_LENGTHS
 from accounts.quota.limits import DAY, MINUTE, SECOND, RateLimitDecision
-from accounts.quota.redis_store import RedisQuotaStore, names
+from accounts.quota.redis_store import RedisQuotaStore, redis_keys
 from accounts.usage import write_behind
 from petstore.api.errors import ErrorCode
 from petstore.backoffice.models import AuditEntry
@@ -65,9 +65,13 @@ def test_request_that_completes_twenty_strikes_says_that_the_key_is_banned(desk:
     acme = desk()
     assert refusals(acme, QUICKEST) == [False] * 20 + [True]
     decision = acme.send()
-    assert decision.refusal is ErrorCode.API_KEY_BANNED
+    assert decision.rejection is ErrorCode.API_KEY_BANNED
     assert (decision.retry_after, decision.reported.reset) == (300, NOON // SECOND + 21 + 300)
-    assert (decision.reported.name, decision.reported.limit, decision.reported.remaining) == ("ban", 1, 0)
+    assert (decision.reported.name, decision.reported.limit, decision.reported.remaining) == (
+        "ban",
+        1,
+        0,
+    )
 
 
 @pytest.mark.parametrize(
@@ -126,7 +130,7 @@ def test_strikes_of_one_window_do_not_count_in_another(desk: Make) -> None:
     assert not any(refusals(acme, QUICKEST[:-1]))
     acme.account.assign(PlanCode.ENTERPRISE, 1, 1)
     assert not any(refusals(acme, range(21, 42)[:-1]))
-    assert acme.send().refusal is ErrorCode.DAILY_QUOTA_EXCEEDED
+    assert acme.send().rejection is ErrorCode.DAILY_QUOTA_EXCEEDED
     assert refusals(acme, [41, 42]) == [False, True]
 
 
@@ -138,7 +142,7 @@ def test_strikes_of_one_day_do_not_count_on_the_next(store: QuotaStore) -> None:
         assert acme.send().admitted
         for second in QUICKEST[:-1]:
             acme.now = start + second * SECOND
-            assert acme.send().refusal is ErrorCode.DAILY_QUOTA_EXCEEDED
+            assert acme.send().rejection is ErrorCode.DAILY_QUOTA_EXCEEDED
 
 
 def test_strikes_are_of_the_key_not_of_the_account(desk: Make) -> None:
@@ -311,7 +315,7 @@ def test_ban_is_recorded_once_for_staff(desk: Make) -> None:
     event = acme.keys[0].events.get(action=AuditEntry.Action.BANNED)
     assert event.actor_name == "the service"
     assert event.reason == (
-        "Kept sending after 429: 43 requests were refused within a minute. Banned for 5 minutes."
+        "Kept sending after 429: 43 requests were rejected within a minute. Banned for 5 minutes."
     )
     assert KeyStanding.objects.get(key=acme.keys[0]).banned_until == ends == acme.now + BAN_LENGTHS[0]
 
@@ -384,7 +388,7 @@ def test_worker_of_the_previous_version_that_lifts_a_ban_forgets_the_strikes(
             "strikes": 0,
             "told_until": lifted.now,
         }
-        server.client.hset(names(lifted.keys[0].public_id)[2], mapping=fields)
+        server.client.hset(redis_keys(lifted.keys[0].public_id)[2], mapping=fields)
     lifted.wait(1)
     assert seconds_until_banned(lifted) == 21
 

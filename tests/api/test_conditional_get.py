@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from accounts.events.sequencing import number_all
+from accounts.events.sequencing import sequence_all
 from accounts.models import Account, EventDraft, EventType
 from inventory.models import Category, Order, Pet
 from tests.conftest import Api
@@ -60,7 +60,7 @@ def add_order(account: Account) -> None:
 
 def add_event(account: Account) -> None:
     EventDraft.of(EventType.ORDER_PLACED, {}, account.pk).save()
-    number_all()
+    sequence_all()
 
 
 LISTS = {"/pets": add_pet, "/categories": add_category, "/store/orders": add_order}
@@ -87,7 +87,7 @@ def test_feed_page_has_a_new_etag_once_its_link_moves(api: Api, account: Account
     add_event(account)
     before = api(method, "/events")
     EventDraft.of(EventType.ORDER_PLACED, {}, account.pk + 1).save()
-    number_all()
+    sequence_all()
     after = api(method, "/events", If_None_Match=before.headers["ETag"])
     assert (after.status_code, after.content) == (200, before.content)
     assert after.headers["Link"] != before.headers["Link"]

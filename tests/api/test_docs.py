@@ -13,7 +13,7 @@ from django.conf import settings
 from django.test import Client
 from django.utils.html import strip_tags
 
-from accounts.idempotency import KEPT
+from accounts.idempotency import RETENTION
 from accounts.keys.scopes import SCOPES
 from accounts.models.api_keys import ROTATION_OVERLAP
 from accounts.quota import bans
@@ -60,7 +60,7 @@ def test_guide_to_rate_limits_has_the_program_s_numbers(client: Client, settings
     assert f"at least {interval} second after the last strike" in page
     assert f"for {bans.STRIKE_WINDOW // SECOND} seconds from the first rejection" in page
     assert f"{bans.STRIKES_TO_BAN} strikes, and as many rejections in that time as half the limit" in page
-    assert f"but at least {bans.MIN_REFUSALS_TO_BAN}, ban the key for {minutes[0]} minutes" in page
+    assert f"but at least {bans.MIN_REJECTIONS_TO_BAN}, ban the key for {minutes[0]} minutes" in page
     assert f"banned {first + (bans.STRIKES_TO_BAN - 1) * interval} seconds after its first 429" in page
     assert f"{minutes[1]} minutes, then {hours[0]} hour, {hours[1]} hours and {hours[2]} hours;" in page
 
@@ -90,7 +90,7 @@ def hours(of: timedelta) -> str:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("retries", f"For {hours(KEPT)},"),
+        ("retries", f"For {hours(RETENTION)},"),
         ("authentication", f"both work for a while, {hours(ROTATION_OVERLAP)}"),
         ("deprecation", f"{settings.GET_PET_DEPRECATED_AT:%Y-%m-%d}"),
         ("deprecation", f"{settings.GET_PET_REMOVED_AT:%Y-%m-%d}"),

@@ -13,10 +13,10 @@ from django.db import IntegrityError, InterfaceError, transaction
 
 from accounts.events import sequencing
 from accounts.events.feed import statement
-from accounts.events.sequencing import number_all
+from accounts.events.sequencing import sequence_all
 from accounts.management.commands import clear_events
 from accounts.models import Account, Actor, ApiKey, Event, EventDraft, EventType, Feed, PlanCode
-from accounts.quota.limits import SECOND, moment
+from accounts.quota.limits import SECOND, as_datetime
 from inventory.import_export import add
 from inventory.models import Category, Order, Pet, PetStatus
 from tests.conftest import OPERATOR, Api
@@ -35,7 +35,7 @@ def next_path(answer: Any) -> str:
 
 def follow(api: Api, path: str = "/events?limit=3") -> Iterator[dict[str, Any]]:
     """Yield every event up to an empty page."""
-    number_all()
+    sequence_all()
     while events := (answer := api.get(path)).json():
         assert answer.status_code == 200
         yield from events
@@ -78,7 +78,7 @@ def test_event_has_an_id_a_type_a_time_and_data(api: Api, pet: Pet) -> None:
 
 @pytest.mark.parametrize("fraction", [0, 1, 1_000, 500_000, 999_999])
 def test_every_database_makes_the_same_json(api: Api, fraction: int) -> None:
-    number_all()
+    sequence_all()
     data = {"pet": {"name": 'A "quoted" \u00e9\u4f60 \\ one', "categoryId": None, "price": 1.5}}
     last, at = Feed.objects.get(), 1_795_400_000 * SECOND + fraction
     for number in (1, 2):
@@ -87,7 +87,7 @@ def test_every_database_makes_the_same_json(api: Api, fraction: int) -> None:
         Event.objects.create(id=last.last_id + number, created_at=at, numbered_at=at, **fields)
     Feed.objects.update(last_id=last.last_id + 2, numbered_at=at)
     wanted = [
-        {"id": last.last_id + number, "type": "pet.created", "createdAt": moment(at), "data": data}
+        {"id": last.last_id + number, "type": "pet.created", "createdAt": as_datetime(at), "data": data}
         for number in (1, 2)
     ]
     answer = api.get("/events?type=pet.created&limit=2")
@@ -218,16 +218,16 @@ def test_type_keeps_one_type_or_all_with_a_prefix(api: Api, account: Account) ->
 
 def test_since_begins_with_the_first_event_of_that_time(api: Api) -> None:
     draft(5)
-    number_all()
+    sequence_all()
     at = [one["createdAt"] for one in follow(api, "/events?type=pet")]
     for number, when in enumerate(at):
         assert [one["createdAt"] for one in follow(api, f"/events?type=pet&since={when}")] == at[number:]
-    late = moment(Event.objects.latest("id").created_at + 1)
+    late = as_datetime(Event.objects.latest("id").created_at + 1)
     assert list(follow(api, f"/events?since={late:%Y-%m-%dT%H:%M:%S.%fZ}")) == []
 
 
 def test_event_of_a_clock_that_is_ahead_has_happened_when_it_was_numbered(api: Api) -> None:
-    number_all()
+    sequence_all()
     began = datetime.now(UTC)
     ahead = round((began + timedelta(days=365)).timestamp() * SECOND)
     EventDraft(account_id=0, type=EventType.PET_CREATED, data="{}", created_at=ahead).save()
@@ -238,13 +238,13 @@ def test_event_of_a_clock_that_is_ahead_has_happened_when_it_was_numbered(api: A
     ]
     event = Event.objects.latest("created_at")
     assert event.created_at == event.numbered_at == Feed.objects.get().numbered_at
-    assert moment(event.numbered_at) - began < timedelta(minutes=1)
+    assert as_datetime(event.numbered_at) - began < timedelta(minutes=1)
 
 
 def number_an_hour_ahead() -> int:
     """Number an event by a clock that is ahead; return when, in microseconds since the epoch."""
     draft(1)
-    number_all()
+    sequence_all()
     ahead = round((datetime.now(UTC) + timedelta(hours=1)).timestamp() * SECOND)
     Event.objects.update(numbered_at=ahead)
     Feed.objects.update(numbered_at=ahead)
@@ -272,14 +272,14 @@ def test_numbering_goes_on_after_any_failure(monkeypatch: pytest.MonkeyPatch, er
             raise error
         raise SystemExit
 
-    monkeypatch.setattr(sequencing, "number_all", look)
+    monkeypatch.setattr(sequencing, "sequence_all", look)
     with pytest.raises(SystemExit):
-        sequencing.keep_numbering()
+        sequencing.run_sequencing()
     assert looks == [0, 1]
 
 
 def test_empty_page_says_where_to_ask_next_and_stays_304(api: Api, account: Account) -> None:
-    number_all()
+    sequence_all()
     answer = api.get("/events?type=order")
     assert answer.json() == []
     path = next_path(answer)
@@ -287,7 +287,7 @@ def test_empty_page_says_where_to_ask_next_and_stays_304(api: Api, account: Acco
     assert again.status_code == 304
     assert next_path(again) == path
     draft(1)
-    number_all()
+    sequence_all()
     moved = api.get(path, **{"If-None-Match": answer.headers["ETag"]})
     assert (moved.status_code, moved.content) == (304, b"")
     assert next_path(moved) != path
@@ -306,7 +306,7 @@ def test_reader_of_rare_events_stays_on_its_way_while_others_are_cleared(
     draft(1, account.pk)
     (event,) = follow(api, "/events?type=order")
     draft(5, other.pk)
-    number_all()
+    sequence_all()
     path = next_path(api.get("/events?type=order"))
     Feed.objects.update(cleared_id=Event.objects.latest("id").pk - 1)
     assert api.get(path).status_code == 200
@@ -324,17 +324,17 @@ def test_pet_that_was_deleted_has_a_last_event(api: Api, pet: Pet) -> None:
 
 def test_cursor_of_a_feed_that_was_restored_is_410_although_its_number_was_given_again(api: Api) -> None:
     draft(3)
-    number_all()
+    sequence_all()
     backup = Feed.objects.get()
     kept = next_path(api.get("/events"))
     draft(3)
-    number_all()
+    sequence_all()
     lost = [next_path(api.get(path)) for path in ("/events", f"/events?limit={backup.last_id + 1}")]
     Event.objects.filter(pk__gt=backup.last_id).delete()
     backup.save()
     assert {api.get(path).json()["code"] for path in lost} == {"cursor_expired"}
     draft(9)
-    number_all()
+    sequence_all()
     assert [api.get(path).json()["code"] for path in lost] == ["cursor_expired"] * 2
     assert len(list(follow(api, kept))) == 9
 
@@ -343,13 +343,13 @@ def test_number_that_was_given_again_is_known_although_the_clock_was_set_back(ap
     number_an_hour_ahead()
     backup = Feed.objects.get()
     draft(1)
-    number_all()
+    sequence_all()
     lost = next_path(api.get("/events"))
     Event.objects.filter(pk__gt=backup.last_id).delete()
     backup.numbered_at += 1  # Its last events were numbered by a clock that was still ahead.
     backup.save()
     draft(1)
-    number_all()
+    sequence_all()
     assert api.get(lost).json()["code"] == "cursor_expired"
 
 
@@ -357,7 +357,7 @@ def test_number_that_was_given_again_is_known_although_the_clock_was_set_back(ap
 def test_there_is_one_statement_however_many_limits_are_asked_for(api: Api, kind: str | None) -> None:
     statement.cache_clear()
     draft(101)
-    number_all()
+    sequence_all()
     for limit in (1, 7, 20, 21, 99, 100):
         page = api.get(f"/events?limit={limit}" + (f"&type={kind}" if kind else ""))
         assert len(page.json()) == (0 if kind == "order" else limit)
@@ -366,7 +366,7 @@ def test_there_is_one_statement_however_many_limits_are_asked_for(api: Api, kind
 
 def test_cursor_goes_on_where_all_before_it_was_cleared(api: Api) -> None:
     draft(3)
-    number_all()
+    sequence_all()
     path = next_path(api.get("/events"))
     Event.objects.all().update(numbered_at=1)
     Feed.objects.update(numbered_at=1)
@@ -382,10 +382,10 @@ def test_since_from_before_the_oldest_kept_is_410(api: Api) -> None:
     answer = api.get(f"/events?since={old:%Y-%m-%dT%H:%M:%SZ}")
     assert (answer.status_code, answer.json()["code"]) == (410, "cursor_expired")
     draft(2)
-    number_all()
+    sequence_all()
     at = Event.objects.latest("id").numbered_at
     Feed.objects.update(cleared_id=1, cleared_at=at)
-    answer = api.get(f"/events?since={moment(at - SECOND):%Y-%m-%dT%H:%M:%SZ}")
+    answer = api.get(f"/events?since={as_datetime(at - SECOND):%Y-%m-%dT%H:%M:%SZ}")
     assert answer.json()["code"] == "cursor_expired"
 
 
@@ -422,15 +422,15 @@ def test_key_without_the_scope_reads_no_events(issue: Callable[..., tuple[ApiKey
 
 
 def test_numbering_goes_on_where_it_ended(account: Account) -> None:
-    number_all()
+    sequence_all()
     first = Feed.objects.get().last_id
     draft(3)
     draft(2, account.pk)
-    assert number_all() == 5
+    assert sequence_all() == 5
     assert list(Event.objects.filter(pk__gt=first).order_by("pk").values_list("pk", flat=True)) == [
         first + number for number in range(1, 6)
     ]
-    assert (number_all(), Feed.objects.get().last_id, EventDraft.objects.count()) == (0, first + 5, 0)
+    assert (sequence_all(), Feed.objects.get().last_id, EventDraft.objects.count()) == (0, first + 5, 0)
 
 
 def test_events_are_cleared_after_30_days_and_the_feed_says_up_to_where(
@@ -438,7 +438,7 @@ def test_events_are_cleared_after_30_days_and_the_feed_says_up_to_where(
 ) -> None:
     monkeypatch.setattr(clear_events, "BATCH", 2)
     draft(8)
-    number_all()
+    sequence_all()
     path = next_path(api.get("/events?limit=1"))
     old = (datetime.now(UTC) - timedelta(days=settings.EVENTS_KEPT_DAYS, minutes=1)).timestamp() * SECOND
     Event.objects.filter(pk__lte=5).update(numbered_at=round(old))

@@ -112,7 +112,7 @@ def test_missing_key_is_refused_even_while_addresses_cannot_be_counted(
         }
     }
     assert_refused(stranger.get("/pets"), "missing_api_key")
-    assert "can't be reached" in caplog.text
+    assert "are unavailable" in caplog.text
 
 
 # --- What is stored ------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import orjson
 import pytest
 from django.core.management import call_command
 
-from accounts.events.sequencing import number_all
+from accounts.events.sequencing import sequence_all
 from accounts.models import Event
 from inventory import members
 from inventory.models import Category, Order, Pet
@@ -45,7 +45,7 @@ def without_id(pet: dict[str, Any]) -> dict[str, Any]:
 
 def last_event(kind: str) -> dict[str, Any]:
     """Return the pet or order of the last event that tells of one."""
-    number_all()
+    sequence_all()
     data: dict[str, Any] = json.loads(Event.objects.filter(type__startswith=kind).latest("id").data)[kind]
     return data
 

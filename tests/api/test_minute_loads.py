@@ -38,7 +38,7 @@ def fail(*_: Any) -> None:
 def put(minutes: dict[int, int], account: Account, written_at: int = NOON) -> None:
     """Write loads: requests by the number of the minute after NOON."""
     place = {(account.pk, NOON // MINUTE + minute): requests for minute, requests in minutes.items()}
-    Batch(loads=Counter(place)).write(written_at)
+    Batch(minutes=Counter(place)).write(written_at)
 
 
 def test_finished_quarter_becomes_a_histogram_of_its_day(account: Account) -> None:
@@ -105,7 +105,7 @@ def test_load_and_deprecated_calls_outlive_a_write_that_fails(
 
     def use(now: int) -> None:
         own_recorder.count(caller, decision(now))
-        own_recorder.call_deprecated(caller, "getPet", now)
+        own_recorder.record_deprecated_call(caller, "getPet", now)
 
     use(NOON)
     with monkeypatch.context() as patched:
@@ -122,7 +122,7 @@ def test_load_and_deprecated_calls_outlive_a_write_that_fails(
 def test_loads_that_wait_for_the_database_are_bounded(
     key: ApiKey, own_recorder: UsageRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batch, "LOADS_KEPT", 3)
+    monkeypatch.setattr(batch, "MAX_MINUTES", 3)
 
     with monkeypatch.context() as patched:
         patched.setattr(batch, "ADD_CALLS", SimpleNamespace(run=fail))
@@ -166,7 +166,7 @@ def test_deprecated_calls_of_processes_add_up_and_the_last_one_stays(account: Ac
     day = NOON // DAY
     for requests, at in ((2, NOON + 9), (5, NOON + 3)):
         call = (account.pk, "getPet", day)
-        Batch(calls=Counter({call: requests}), last_called={call: at}).write(NOON)
+        Batch(deprecated_calls=Counter({call: requests}), last_deprecated_calls={call: at}).write(NOON)
     used = DeprecatedUse.objects.get()
     assert (used.requests, used.last_call_at.microsecond) == (7, 9)
 
@@ -176,8 +176,8 @@ def test_tidying_up_does_it_all_and_survives_a_database_that_is_away(
 ) -> None:
     put({0: 3}, account)
     AccountDayLoad.objects.create(account=account, day=TODAY - timedelta(days=93))
-    write_behind.tidy(LATER)
+    write_behind.clean_up(LATER)
     assert AccountDayLoad.objects.get().day == TODAY
     monkeypatch.setattr(minute_counts, "roll_up", fail)
-    write_behind.tidy(LATER)
-    assert "could not be tidied up" in caplog.text
+    write_behind.clean_up(LATER)
+    assert "could not be cleaned up" in caplog.text

@@ -13,9 +13,9 @@ from django.urls import reverse
 
 from accounts.models import Plan, PlanCode, Publication
 from accounts.quota import key_record, publication
-from accounts.quota.key_record import KeyRefusal
+from accounts.quota.key_record import KeyRejection
 from accounts.quota.limits import MINUTE
-from accounts.quota.redis_store import LEASE, RedisQuotaStore, names
+from accounts.quota.redis_store import LEASE, RedisQuotaStore, redis_keys
 from accounts.usage import write_behind
 from tests.conftest import OPERATOR
 from tests.support.quota import Desk
@@ -54,7 +54,7 @@ def test_changes_hold_after_the_connection_was_cut(acme: Desk, way: TcpProxy) ->
     assert not acme.send().banned
     way.cut()
     acme.keys[0].revoke(reason="Leaked.", by=OPERATOR)
-    assert acme.admit().refusal is KeyRefusal.REVOKED
+    assert acme.admit().rejection is KeyRejection.REVOKED
 
 
 def test_what_could_not_be_told_is_told_later(acme: Desk, way: TcpProxy, redis: RedisServer) -> None:
@@ -63,10 +63,10 @@ def test_what_could_not_be_told_is_told_later(acme: Desk, way: TcpProxy, redis: 
     way.cut()
     acme.keys[0].revoke(reason="Leaked.", by=OPERATOR)
     assert acme.send().admitted  # Others still reach Redis, which does not know.
-    assert publication.warning(pk=acme.keys[0].pk) == publication.NOT_TOLD
+    assert publication.warning(pk=acme.keys[0].pk) == publication.UNPUBLISHED
     way.target = target
-    publication.tell_all()
-    assert acme.admit().refusal is KeyRefusal.REVOKED
+    publication.publish_unpublished()
+    assert acme.admit().rejection is KeyRejection.REVOKED
     assert publication.warning(pk=acme.keys[0].pk) == ""
 
 
@@ -85,8 +85,8 @@ def test_change_that_was_not_told_is_told_by_those_that_serve(
         elsewhere.setattr(name, value)
         acme.keys[0].revoke(reason="Leaked.", by=OPERATOR)
     assert acme.send().admitted
-    publication.tell_all()
-    assert acme.admit().refusal is KeyRefusal.REVOKED
+    publication.publish_unpublished()
+    assert acme.admit().rejection is KeyRejection.REVOKED
 
 
 def test_change_while_an_earlier_one_is_told_is_told_as_well(
@@ -104,10 +104,10 @@ def test_change_while_an_earlier_one_is_told_is_told_as_well(
     Publication.objects.update(told=0)
     monkeypatch.setattr(ON_COMMIT, lambda tell, robust=False: None)
     monkeypatch.setattr(RedisQuotaStore, "publish_all", change_meanwhile)
-    publication.tell_some(store, [acme.keys[0].pk], {})
-    assert publication.untold().exists()
-    publication.tell_all()
-    assert not publication.untold().exists()
+    publication.publish_batch(store, [acme.keys[0].pk], {})
+    assert publication.unpublished().exists()
+    publication.publish_unpublished()
+    assert not publication.unpublished().exists()
 
 
 # --- The order of what is told -------------------------------------------------------------------
@@ -122,7 +122,7 @@ def test_facts_of_before_a_change_never_win_whatever_the_clocks_say(
     acme.keys[0].revoke(reason="Leaked.", by=OPERATOR)
     assert isinstance(acme.store, RedisQuotaStore)
     acme.store.publish_all([early])
-    assert acme.admit().refusal is KeyRefusal.REVOKED
+    assert acme.admit().rejection is KeyRejection.REVOKED
 
 
 def test_lifted_ban_stays_lifted_whichever_publication_comes_last(
@@ -136,7 +136,7 @@ def test_lifted_ban_stays_lifted_whichever_publication_comes_last(
     acme.keys[0].unban(reason="Mended.", by=OPERATOR)
     publication.publish("pk", acme.keys[0].pk)  # Another change overtakes it.
     store.refresh(acme.keys[0].public_id)
-    publication.tell_all()
+    publication.publish_unpublished()
     assert not acme.send().banned
 
 
@@ -156,8 +156,8 @@ def test_standby_that_lacks_changes_is_believed_once_it_is_the_primary(acme: Des
     acme.send()
     Publication.objects.update(version=1, told=1)  # What was committed last never came to the standby.
     acme.keys[0].revoke(reason="Leaked.", by=OPERATOR)  # Which is version 2; Redis has 4.
-    publication.tell_all()
-    assert acme.admit().refusal is KeyRefusal.REVOKED
+    publication.publish_unpublished()
+    assert acme.admit().rejection is KeyRejection.REVOKED
 
 
 # --- A reader that stands still for longer than Redis remembers -----------------------------------
@@ -175,13 +175,13 @@ def delete(desk: Desk) -> None:
     desk.keys[0].delete()
 
 
-CHANGES = {KeyRefusal.REVOKED: revoke, KeyRefusal.SUSPENDED: suspend, KeyRefusal.UNKNOWN: delete}
+CHANGES = {KeyRejection.REVOKED: revoke, KeyRejection.SUSPENDED: suspend, KeyRejection.UNKNOWN: delete}
 LONG_PAUSE = pytest.mark.parametrize("others_ask", [False, True])
 
 
 def pass_a_minute(desk: Desk, redis: RedisServer) -> None:
     """Let Redis forget the key, as it does a minute after it heard of it."""
-    redis.client.delete(names(desk.keys[0].public_id)[0])
+    redis.client.delete(redis_keys(desk.keys[0].public_id)[0])
 
 
 @pytest.mark.parametrize("refusal", CHANGES)
@@ -190,7 +190,7 @@ def test_reader_that_stood_still_over_a_change_publishes_nothing(
     acme: Desk,
     redis: RedisServer,
     monkeypatch: pytest.MonkeyPatch,
-    refusal: KeyRefusal,
+    refusal: KeyRejection,
     others_ask: bool,
 ) -> None:
     def stand_still(asked: str) -> Any:
@@ -198,7 +198,7 @@ def test_reader_that_stood_still_over_a_change_publishes_nothing(
         late.undo()
         CHANGES[refusal](acme)
         if others_ask:
-            assert acme.admit().refusal is refusal
+            assert acme.admit().rejection is refusal
         pass_a_minute(acme, redis)
         return facts
 
@@ -208,15 +208,15 @@ def test_reader_that_stood_still_over_a_change_publishes_nothing(
     with monkeypatch.context() as late:
         late.setattr(key_record, "read", stand_still)
         store.refresh(acme.keys[0].public_id)
-    assert acme.admit().refusal is refusal
+    assert acme.admit().rejection is refusal
 
 
-@pytest.mark.parametrize("refusal", [KeyRefusal.REVOKED, KeyRefusal.SUSPENDED])
+@pytest.mark.parametrize("refusal", [KeyRejection.REVOKED, KeyRejection.SUSPENDED])
 @LONG_PAUSE
 def test_change_that_is_told_late_brings_no_later_one_back(
     acme: Desk,
     redis: RedisServer,
-    refusal: KeyRefusal,
+    refusal: KeyRejection,
     others_ask: bool,
 ) -> None:
     early = key_record.read(acme.keys[0].public_id)
@@ -224,10 +224,10 @@ def test_change_that_is_told_late_brings_no_later_one_back(
     CHANGES[refusal](acme)
     pass_a_minute(acme, redis)
     if others_ask:
-        assert acme.admit().refusal is refusal
+        assert acme.admit().rejection is refusal
     assert isinstance(acme.store, RedisQuotaStore)
     acme.store.publish_all([early])
-    assert acme.admit().refusal is refusal
+    assert acme.admit().rejection is refusal
 
 
 def test_lease_of_another_reader_lets_no_late_one_publish(
@@ -247,7 +247,7 @@ def test_lease_of_another_reader_lets_no_late_one_publish(
     with monkeypatch.context() as late:
         late.setattr(key_record, "read", stand_still)
         store.refresh(acme.keys[0].public_id)
-    assert acme.admit().refusal is KeyRefusal.REVOKED
+    assert acme.admit().rejection is KeyRejection.REVOKED
 
 
 def test_concurrent_readers_share_a_lease(acme: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -275,7 +275,7 @@ def test_new_numbers_of_a_plan_reach_its_keys_in_few_round_trips(
     acme.account.assign(PlanCode.FREE)
     for _ in range(20):
         acme.add_key()
-    monkeypatch.setattr(publication, "TOLD_AT_ONCE", 8)
+    monkeypatch.setattr(publication, "PUBLISH_BATCH_SIZE", 8)
     sent: list[int] = []
     publish_all = RedisQuotaStore.publish_all
 
@@ -296,9 +296,9 @@ def test_keys_of_a_plan_that_can_not_all_be_told_in_time_are_told_later(
     acme: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     acme.account.assign(PlanCode.FREE)
-    monkeypatch.setattr(publication, "TELLING_SECONDS", 0)
+    monkeypatch.setattr(publication, "PUBLISH_TIMEOUT", 0)
     Plan.objects.get(pk=PlanCode.FREE).save()
-    assert publication.warning(account__plan=PlanCode.FREE) == publication.NOT_TOLD
+    assert publication.warning(account__plan=PlanCode.FREE) == publication.UNPUBLISHED
     monkeypatch.undo()
 
 
@@ -306,7 +306,7 @@ def test_key_deleted_by_hand_leaves_nothing_to_tell(acme: Desk, monkeypatch: pyt
     Publication.objects.update(told=0)
     key = acme.keys[0]
     type(key).objects.filter(pk=key.pk)._raw_delete("default")
-    publication.tell_all()
+    publication.publish_unpublished()
     assert not Publication.objects.filter(pk=key.pk).exists()
 
 
@@ -325,7 +325,7 @@ def test_page_says_when_redis_could_not_be_told(acme: Desk, unreachable: TcpProx
     staff = signed_in(superuser())
     page = reverse("admin:accounts_apikey_revoke", args=[acme.keys[0].pk])
     answer = staff.post(page, {"reason": "Leaked."}, follow=True)
-    assert [str(message) for message in answer.context["messages"]][-1] == publication.NOT_TOLD
+    assert [str(message) for message in answer.context["messages"]][-1] == publication.UNPUBLISHED
 
 
 def test_form_says_when_redis_could_not_be_told(acme: Desk, unreachable: TcpProxy) -> None:
@@ -333,7 +333,7 @@ def test_form_says_when_redis_could_not_be_told(acme: Desk, unreachable: TcpProx
     page = reverse("admin:accounts_account_change", args=[acme.account.pk])
     form = {"name": "Acme", "plan": "enterprise", "per_minute": 7, "per_day": 100}
     answer = staff.post(page, edited(staff.get(page)) | form, follow=True)
-    assert publication.NOT_TOLD in [str(message) for message in answer.context["messages"]]
+    assert publication.UNPUBLISHED in [str(message) for message in answer.context["messages"]]
 
 
 def test_command_says_when_redis_could_not_be_told(acme: Desk, unreachable: TcpProxy) -> None:
@@ -341,7 +341,7 @@ def test_command_says_when_redis_could_not_be_told(acme: Desk, unreachable: TcpP
     told = ("--reason", "Leaked.", "--json")
     call_command("revoke_key", acme.keys[0].public_id, *told, stdout=out, stderr=err)
     assert json.loads(out.getvalue())["state"] == "revoked"
-    assert err.getvalue().strip() == publication.NOT_TOLD
+    assert err.getvalue().strip() == publication.UNPUBLISHED
 
 
 def edited(page: Any) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import pytest
 from accounts.keys.key_format import checksum
 from accounts.models import PlanCode
 from accounts.quota.admission import QuotaStore
-from accounts.quota.key_record import KeyRefusal
+from accounts.quota.key_record import KeyRejection
 from accounts.quota.limits import DAY, MINUTE, SECOND, RateLimitDecision
 from accounts.usage import write_behind
 from petstore.api.errors import ErrorCode
@@ -109,7 +109,7 @@ def test_refusing_window_that_resets_last_is_shown(desk: Callable[..., Desk]) ->
     busy.admitted(2)
     decision = busy.send()
     assert shown(decision) == ("minute", 2, 0)
-    assert decision.refusal is ErrorCode.RATE_LIMIT_EXCEEDED
+    assert decision.rejection is ErrorCode.RATE_LIMIT_EXCEEDED
 
 
 def at_reset(decision: RateLimitDecision) -> int:
@@ -207,7 +207,7 @@ def test_revoked_key_is_refused_and_costs_nothing(desk: Callable[..., Desk]) -> 
     acme.add_key()
     acme.send(0)
     acme.keys[0].revoke(reason="Leaked.", by=OPERATOR)
-    assert acme.admit(0).refusal is KeyRefusal.REVOKED
+    assert acme.admit(0).rejection is KeyRejection.REVOKED
     assert minute(acme.send(1)).used == 2
 
 
@@ -216,7 +216,7 @@ def test_wrong_secret_is_refused_and_costs_nothing(desk: Callable[..., Desk]) ->
     acme.send()
     stolen = acme.texts[0][:24] + other.texts[0][24:-6]
     acme.texts.append(stolen + checksum(stolen))
-    assert acme.admit(1).refusal is KeyRefusal.UNKNOWN
+    assert acme.admit(1).rejection is KeyRejection.UNKNOWN
     assert minute(acme.send()).used == 2
 
 

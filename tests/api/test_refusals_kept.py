@@ -19,18 +19,18 @@ from accounts.quota.limits import (
     Limits,
     RateLimitDecision,
     account_windows,
+    as_datetime,
     microseconds,
-    moment,
 )
 from accounts.usage import rejection_log
 from accounts.usage.rejection_log import (
-    KEPT_FOR_A_WRITE,
-    KEPT_OF_A_KEY_AND_HOUR,
-    OTHERS_FOR_A_WRITE,
-    OTHERS_OF_A_KEY,
-    OTHERS_OF_ALL,
-    OTHERS_OF_AN_ADDRESS,
-    Refused,
+    MAX_PER_KEY_AND_HOUR,
+    MAX_PER_WRITE,
+    OTHERS_PER_ADDRESS,
+    OTHERS_PER_HOUR,
+    OTHERS_PER_KEY,
+    OTHERS_PER_WRITE,
+    RejectedRequest,
 )
 from accounts.usage.write_behind import UsageRecorder
 from petstore.observability.metrics import REFUSALS_NOT_KEPT
@@ -43,11 +43,13 @@ def small(account: Account) -> None:
     account.assign(PlanCode.ENTERPRISE, 2, 100)
 
 
-def refused(key: ApiKey, *, now: int = NOON, request_id: str = "r", banned_until: int = 0) -> Refused:
+def refused(
+    key: ApiKey, *, now: int = NOON, request_id: str = "r", banned_until: int = 0
+) -> RejectedRequest:
     windows = account_windows(Limits(2, 100), Counters(now + MINUTE, 2, now // DAY, 2), now)
     decision = RateLimitDecision(False, windows, now, banned_until)
-    rule = decision.refusal.value
-    return Refused(request_id, key.public_id, rule, now, "GET", "v1/pets", ADDRESS, decision)
+    rule = decision.rejection.value
+    return RejectedRequest(request_id, key.public_id, rule, now, "GET", "v1/pets", ADDRESS, decision)
 
 
 def not_kept() -> float:
@@ -108,7 +110,7 @@ def test_ban_is_named_as_the_rule_with_its_end(
     refusal = Refusal.objects.for_request("n").get()
     assert (refusal.rule, refusal.route) == ("api_key_banned", rejection_log.NO_SUCH_PATH)
     assert refusal.ban_ends_at is not None
-    assert refusal.ban_ends_at == moment(key.standing.banned_until)
+    assert refusal.ban_ends_at == as_datetime(key.standing.banned_until)
     assert refusal.ban_ends_at - refusal.at <= timedelta(microseconds=BAN_LENGTHS[0])
 
 
@@ -129,22 +131,22 @@ def test_text_that_is_no_request_id_finds_nothing(db: None, text: str) -> None:
 
 def test_of_a_flood_of_one_key_so_many_an_hour_are_kept_and_the_others_counted(key: ApiKey) -> None:
     recorder, before = UsageRecorder(), not_kept()
-    for _ in range(KEPT_OF_A_KEY_AND_HOUR + 20):
-        recorder.refuse(refused(key))
+    for _ in range(MAX_PER_KEY_AND_HOUR + 20):
+        recorder.record_rejection(refused(key))
     recorder.write()
-    assert Refusal.objects.count() == KEPT_OF_A_KEY_AND_HOUR
-    recorder.refuse(refused(key, now=NOON + HOUR))
+    assert Refusal.objects.count() == MAX_PER_KEY_AND_HOUR
+    recorder.record_rejection(refused(key, now=NOON + HOUR))
     recorder.write()
-    assert Refusal.objects.count() == KEPT_OF_A_KEY_AND_HOUR + 1
+    assert Refusal.objects.count() == MAX_PER_KEY_AND_HOUR + 1
     assert not_kept() - before == 20
 
 
 def test_of_a_flood_of_many_keys_so_many_a_write_are_kept(key: ApiKey) -> None:
     recorder, before = UsageRecorder(), not_kept()
     one = refused(key)
-    for number in range(KEPT_FOR_A_WRITE + 7):
-        recorder.refuse(one._replace(public_id=f"{number}"))
-    assert len(recorder._batch.refused) == KEPT_FOR_A_WRITE
+    for number in range(MAX_PER_WRITE + 7):
+        recorder.record_rejection(one._replace(public_id=f"{number}"))
+    assert len(recorder._batch.rejected) == MAX_PER_WRITE
     recorder.write()
     assert not_kept() - before == 7
 
@@ -153,7 +155,7 @@ def test_write_that_fails_loses_nothing_within_the_bound(
     key: ApiKey, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     recorder = UsageRecorder()
-    recorder.refuse(refused(key, request_id="early"))
+    recorder.record_rejection(refused(key, request_id="early"))
 
     def fail(_: Any) -> None:
         raise DatabaseError("away")
@@ -161,18 +163,18 @@ def test_write_that_fails_loses_nothing_within_the_bound(
     with monkeypatch.context() as patched:
         patched.setattr(rejection_log, "store", fail)
         recorder.write()
-        recorder.refuse(refused(key, request_id="late"))
+        recorder.record_rejection(refused(key, request_id="late"))
         recorder.write()
     recorder.write()
     assert [refusal.request_id for refusal in Refusal.objects.order_by("id")] == ["early", "late"]
-    assert "kept for the next write" in caplog.text
+    assert "the next write retries it" in caplog.text
 
 
 def test_refusals_of_a_deleted_key_stop_no_others(key: ApiKey, issue: Any) -> None:
     other = issue()[0]
     recorder = UsageRecorder()
-    recorder.refuse(refused(key, request_id="gone"))
-    recorder.refuse(refused(other, request_id="stays"))
+    recorder.record_rejection(refused(key, request_id="gone"))
+    recorder.record_rejection(refused(other, request_id="stays"))
     ApiKey.objects.filter(pk=key.pk)._raw_delete("default")
     recorder.write()
     assert [refusal.request_id for refusal in Refusal.objects.all()] == ["stays"]
@@ -181,7 +183,7 @@ def test_refusals_of_a_deleted_key_stop_no_others(key: ApiKey, issue: Any) -> No
 def test_refusals_go_after_some_days(key: ApiKey, settings: Any) -> None:
     recorder = UsageRecorder()
     for days in (0, 6, 8):
-        recorder.refuse(refused(key, now=NOON - days * DAY, request_id=f"days-{days}"))
+        recorder.record_rejection(refused(key, now=NOON - days * DAY, request_id=f"days-{days}"))
     recorder.write()
     rejection_log.prune(NOON)
     assert {refusal.request_id for refusal in Refusal.objects.all()} == {"days-0", "days-6"}
@@ -194,7 +196,7 @@ def test_oldest_refusals_go_where_there_are_too_many(key: ApiKey, settings: Any)
     settings.REFUSALS_KEPT_MOST = 3
     recorder = UsageRecorder()
     for number in range(5):
-        recorder.refuse(refused(key, request_id=str(number)))
+        recorder.record_rejection(refused(key, request_id=str(number)))
     recorder.write()
     rejection_log.prune(NOON)
     assert [refusal.request_id for refusal in Refusal.objects.all()] == ["4", "3", "2"]
@@ -202,15 +204,15 @@ def test_oldest_refusals_go_where_there_are_too_many(key: ApiKey, settings: Any)
 
 def test_unknown_method_is_kept_as_other(key: ApiKey) -> None:
     recorder = UsageRecorder()
-    recorder.refuse(refused(key)._replace(method="X\0" * 99))
+    recorder.record_rejection(refused(key)._replace(method="X\0" * 99))
     recorder.write()
     assert Refusal.objects.get().method == "(other)"
 
 
 def test_refusal_goes_with_its_ban_end_only_while_banned(key: ApiKey) -> None:
     recorder = UsageRecorder()
-    recorder.refuse(refused(key, banned_until=NOON - 1))
-    recorder.refuse(refused(key, banned_until=NOON + 1))
+    recorder.record_rejection(refused(key, banned_until=NOON - 1))
+    recorder.record_rejection(refused(key, banned_until=NOON + 1))
     recorder.write()
     assert [refusal.rule for refusal in Refusal.objects.order_by("id")] == [
         "rate_limit_exceeded",
@@ -267,44 +269,44 @@ def test_who_has_no_secret_leaves_no_trace(
     assert not Refusal.objects.exists()
 
 
-def of_revoked(number: int, address: str = "192.0.2.1") -> Refused:
-    return Refused("r", f"key{number}", "revoked", NOON, "GET", "v1/pets", IPv4Address(address))
+def of_revoked(number: int, address: str = "192.0.2.1") -> RejectedRequest:
+    return RejectedRequest("r", f"key{number}", "revoked", NOON, "GET", "v1/pets", IPv4Address(address))
 
 
 def held(recorder: UsageRecorder) -> int:
-    return len(recorder._batch.refused)
+    return len(recorder._batch.rejected)
 
 
 def test_one_address_takes_its_share_of_refused_keys_alone() -> None:
     recorder = UsageRecorder()
-    for number in range(OTHERS_OF_AN_ADDRESS + 5):
-        recorder.refuse(of_revoked(number))
-    assert held(recorder) == OTHERS_OF_AN_ADDRESS
-    recorder.refuse(of_revoked(1, "192.0.2.2"))
-    assert held(recorder) == OTHERS_OF_AN_ADDRESS + 1
+    for number in range(OTHERS_PER_ADDRESS + 5):
+        recorder.record_rejection(of_revoked(number))
+    assert held(recorder) == OTHERS_PER_ADDRESS
+    recorder.record_rejection(of_revoked(1, "192.0.2.2"))
+    assert held(recorder) == OTHERS_PER_ADDRESS + 1
 
 
 def test_one_key_takes_its_share_from_however_many_addresses() -> None:
     recorder = UsageRecorder()
-    for number in range(OTHERS_OF_A_KEY + 5):
-        recorder.refuse(of_revoked(1, f"192.0.2.{number}"))
-    assert held(recorder) == OTHERS_OF_A_KEY
+    for number in range(OTHERS_PER_KEY + 5):
+        recorder.record_rejection(of_revoked(1, f"192.0.2.{number}"))
+    assert held(recorder) == OTHERS_PER_KEY
 
 
 def test_all_refused_keys_together_leave_room_for_the_quotas(key: ApiKey) -> None:
     recorder = UsageRecorder()
-    for number in range(2 * OTHERS_OF_ALL):
-        recorder.refuse(of_revoked(number, f"192.0.{number // 200}.{number % 200}"))
-    assert held(recorder) == OTHERS_OF_ALL <= OTHERS_FOR_A_WRITE < KEPT_FOR_A_WRITE
-    recorder.refuse(refused(key))
-    assert held(recorder) == OTHERS_OF_ALL + 1
+    for number in range(2 * OTHERS_PER_HOUR):
+        recorder.record_rejection(of_revoked(number, f"192.0.{number // 200}.{number % 200}"))
+    assert held(recorder) == OTHERS_PER_HOUR <= OTHERS_PER_WRITE < MAX_PER_WRITE
+    recorder.record_rejection(refused(key))
+    assert held(recorder) == OTHERS_PER_HOUR + 1
 
 
 def test_refused_keys_take_nothing_of_the_share_of_the_same_keys_quota(key: ApiKey) -> None:
     recorder = UsageRecorder()
-    for number in range(OTHERS_OF_A_KEY):
+    for number in range(OTHERS_PER_KEY):
         one = of_revoked(1, f"192.0.2.{number}")
-        recorder.refuse(one._replace(public_id=key.public_id))
-    for _ in range(KEPT_OF_A_KEY_AND_HOUR):
-        recorder.refuse(refused(key))
-    assert held(recorder) == OTHERS_OF_A_KEY + KEPT_OF_A_KEY_AND_HOUR
+        recorder.record_rejection(one._replace(public_id=key.public_id))
+    for _ in range(MAX_PER_KEY_AND_HOUR):
+        recorder.record_rejection(refused(key))
+    assert held(recorder) == OTHERS_PER_KEY + MAX_PER_KEY_AND_HOUR

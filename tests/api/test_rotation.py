@@ -13,7 +13,7 @@ from django.utils import timezone
 from accounts.keys import key_format
 from accounts.models import ApiKey
 from accounts.quota.admission import QuotaStore
-from accounts.quota.key_record import KeyRefusal
+from accounts.quota.key_record import KeyRejection
 from accounts.usage import write_behind
 from tests.conftest import OPERATOR
 from tests.support.quota import ADDRESS
@@ -33,11 +33,11 @@ def old_key(issue: Issue, settings: Any) -> tuple[ApiKey, str]:
     return made
 
 
-def use(store: QuotaStore, text: str) -> KeyRefusal | None:
+def use(store: QuotaStore, text: str) -> KeyRejection | None:
     """Send one request with the key, and have what it leaves to be written written."""
     key = key_format.split(text)
     assert key is not None
-    refusal = store.admit(key, ADDRESS).refusal
+    refusal = store.admit(key, ADDRESS).rejection
     write_behind.recorder.write()
     return refusal
 
@@ -61,13 +61,13 @@ def test_key_that_nobody_used_stays_and_is_refused_without_its_pepper(
 ) -> None:
     _, text = old_key(issue, settings)
     settings.API_KEY_PEPPERS = {2: BOTH[2]}
-    assert use(store, text) is KeyRefusal.UNKNOWN
+    assert use(store, text) is KeyRejection.UNKNOWN
 
 
 def test_wrong_secret_moves_no_key(issue: Issue, store: QuotaStore, settings: Any) -> None:
     key, text = old_key(issue, settings)
     start = text[: text.rindex("_") + 1] + "x" * key_format.SECRET_LENGTH
-    assert use(store, start + key_format.checksum(start)) is KeyRefusal.UNKNOWN
+    assert use(store, start + key_format.checksum(start)) is KeyRejection.UNKNOWN
     key.refresh_from_db()
     assert key.pepper_number == 1
 
@@ -94,7 +94,7 @@ def test_older_pepper_signs_while_the_newer_one_is_made_known(
 def test_one_write_moves_so_many_keys_and_the_others_with_their_next_use(
     issue: Issue, store: QuotaStore, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(write_behind, "MOST_REHASHED", 2)
+    monkeypatch.setattr(write_behind, "MAX_REHASHES", 2)
     made = [old_key(issue, settings)[1] for _ in range(3)]
     for left in (1, 0):
         for text in made:

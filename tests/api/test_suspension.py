@@ -14,9 +14,9 @@ from accounts.keys import key_format
 from accounts.models import Account, ApiKey, DailyUsage, KeyStanding, QuotaCounter
 from accounts.quota import key_record
 from accounts.quota.admission import QuotaStore
-from accounts.quota.key_record import KeyRefusal
+from accounts.quota.key_record import KeyRejection
 from accounts.quota.limits import SECOND
-from accounts.quota.redis_store import RedisQuotaStore, names, publication
+from accounts.quota.redis_store import RedisQuotaStore, publication, redis_keys
 from accounts.usage import write_behind
 from petstore.backoffice.models import AuditEntry
 from tests.conftest import OPERATOR, Api
@@ -107,9 +107,9 @@ def test_it_holds_on_the_next_request_and_is_lifted_on_the_next(store: QuotaStor
     assert minute(desk.send()).used == 1
     desk.account.suspend(reason="Unpaid", by=OPERATOR)
     for key in (0, 1):
-        assert desk.admit(key).refusal is desk.look(key).refusal is KeyRefusal.SUSPENDED
+        assert desk.admit(key).rejection is desk.peek(key).rejection is KeyRejection.SUSPENDED
     desk.account.lift_suspension(reason="Paid", by=OPERATOR)
-    assert desk.look(1).refusal is None
+    assert desk.peek(1).rejection is None
     assert minute(desk.send()).used == 2
 
 
@@ -117,14 +117,14 @@ def test_a_key_that_is_issued_meanwhile_is_refused_as_well(store: QuotaStore) ->
     desk = Desk(store, per_minute=5, per_day=20)
     desk.account.suspend(reason="Unpaid", by=OPERATOR)
     desk.add_key()
-    assert desk.admit(1).refusal is KeyRefusal.SUSPENDED
+    assert desk.admit(1).rejection is KeyRejection.SUSPENDED
 
 
 def test_a_wrong_secret_is_told_nothing(store: QuotaStore) -> None:
     desk = Desk(store, per_minute=5, per_day=20)
     desk.account.suspend(reason="Unpaid", by=OPERATOR)
     desk.texts.append(key_format.make("live", desk.account.public_id).text)
-    assert desk.admit(1).refusal is KeyRefusal.UNKNOWN
+    assert desk.admit(1).rejection is KeyRejection.UNKNOWN
 
 
 def test_what_is_wrong_with_the_key_itself_comes_first(store: QuotaStore) -> None:
@@ -135,8 +135,8 @@ def test_what_is_wrong_with_the_key_itself_comes_first(store: QuotaStore) -> Non
     desk.keys[1].expires_at = timezone.now() + timedelta(hours=1)
     desk.keys[1].save()
     desk.wait(2 * 60 * 60)
-    assert desk.admit(0).refusal is KeyRefusal.REVOKED
-    assert desk.admit(1).refusal is KeyRefusal.EXPIRED
+    assert desk.admit(0).rejection is KeyRejection.REVOKED
+    assert desk.admit(1).rejection is KeyRejection.EXPIRED
 
 
 def test_it_holds_after_the_connection_to_redis_was_cut(
@@ -150,7 +150,7 @@ def test_it_holds_after_the_connection_to_redis_was_cut(
         desk.send()
         way.cut()
         desk.account.suspend(reason="Unpaid", by=OPERATOR)
-        assert desk.admit().refusal is KeyRefusal.SUSPENDED
+        assert desk.admit().rejection is KeyRejection.SUSPENDED
 
 
 def test_facts_that_a_process_of_the_version_before_published_are_read_anew(
@@ -161,8 +161,8 @@ def test_facts_that_a_process_of_the_version_before_published_are_read_anew(
     Account.objects.update(suspended_at=timezone.now(), suspended_reason="Unpaid")
     desk.admit()
     public_id = desk.keys[0].public_id
-    assert redis.client.hdel(names(public_id)[0], "suspended") == 1
-    assert desk.admit().refusal is desk.look().refusal is KeyRefusal.SUSPENDED
+    assert redis.client.hdel(redis_keys(public_id)[0], "suspended") == 1
+    assert desk.admit().rejection is desk.peek().rejection is KeyRejection.SUSPENDED
     facts = key_record.read(public_id)
     assert facts is not None
     assert facts.suspended

@@ -19,8 +19,8 @@ from accounts.keys.key_format import KeyText
 from accounts.models import Account, ApiKey
 from accounts.quota import anonymous, key_record
 from accounts.quota.admission import QuotaStore
-from accounts.quota.anonymous import LOOKUPS_EACH_SECOND, Lookups
-from accounts.quota.key_record import KeyRefusal
+from accounts.quota.anonymous import LOOKUPS_PER_SECOND, Lookups
+from accounts.quota.key_record import KeyRejection
 from accounts.quota.limits import MINUTE, SECOND
 from accounts.quota.redis_store import RedisQuotaStore
 from petstore.cache.machine import MachineCounters
@@ -109,7 +109,7 @@ def work(monkeypatch: pytest.MonkeyPatch, store: QuotaStore) -> Callable[[KeyTex
     def work(key: KeyText) -> Work:
         counts.update(scripts=0, digests=0)
         with CaptureQueriesContext(connection) as queries:
-            assert store.admit(key, ADDRESS).refusal is not None
+            assert store.admit(key, ADDRESS).rejection is not None
         asked = [query["sql"].replace(key.public_id, "ID") for query in queries.captured_queries]
         return Work(asked, counts["scripts"], counts["digests"])
 
@@ -182,10 +182,10 @@ def test_key_issued_after_it_was_unknown_works_at_once(
     account: Account, store: QuotaStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     coming = key_format.make("live", account.public_id)
-    assert store.admit(coming, ADDRESS).refusal is KeyRefusal.UNKNOWN
+    assert store.admit(coming, ADDRESS).rejection is KeyRejection.UNKNOWN
     monkeypatch.setattr(key_format, "make", lambda mode, account_id: coming)
     ApiKey.objects.issue(account, by=OPERATOR)
-    assert store.admit(coming, ADDRESS).refusal is None
+    assert store.admit(coming, ADDRESS).rejection is None
 
 
 def test_unknown_key_never_replaces_a_cached_record(issue: Issue, in_redis: RedisQuotaStore) -> None:
@@ -193,7 +193,7 @@ def test_unknown_key_never_replaces_a_cached_record(issue: Issue, in_redis: Redi
     key, text = issue()
     in_redis.refresh(key.public_id)
     in_redis.publish_all([key_record.absent(key.public_id)])
-    assert in_redis.admit(parsed(text), ADDRESS).refusal is None
+    assert in_redis.admit(parsed(text), ADDRESS).rejection is None
 
 
 # --- A flood of keys that nobody has -------------------------------------------------------------
@@ -220,7 +220,7 @@ def test_addresses_over_their_limit_share_a_lookup_budget() -> None:
     for last in range(5):
         lookups.restrict(f"192.0.2.{last}/32", NOW + MINUTE)
     taken = sum(lookups.take(IPv4Address(f"192.0.2.{number % 5}"), NOW) for number in range(500))
-    assert taken == LOOKUPS_EACH_SECOND
+    assert taken == LOOKUPS_PER_SECOND
     assert not lookups.take(IPv4Address("192.0.2.1"), NOW + SECOND - 1)
     assert lookups.take(IPv4Address("192.0.2.1"), NOW + SECOND)
     assert lookups.take(IPv4Address("203.0.113.1"), NOW)
@@ -230,18 +230,18 @@ def test_ipv6_addresses_of_one_network_count_together() -> None:
     lookups = Lookups()
     lookups.restrict("2001:db8::/64", NOW + MINUTE)
     taken = sum(lookups.take(IPv6Address(f"2001:db8::{number:x}"), NOW) for number in range(100))
-    assert taken == LOOKUPS_EACH_SECOND
+    assert taken == LOOKUPS_PER_SECOND
 
 
 def test_table_of_addresses_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(anonymous, "MOST_NETWORKS", 3)
+    monkeypatch.setattr(anonymous, "MAX_NETWORKS", 3)
     lookups = Lookups()
     for last in (1, 2, 3, 1, 4):
         lookups.restrict(f"192.0.2.{last}/32", NOW + MINUTE)
     asked = {
         last: sum(lookups.take(IPv4Address(f"192.0.2.{last}"), NOW) for _ in range(50)) for last in (1, 2)
     }
-    assert asked[1] <= LOOKUPS_EACH_SECOND
+    assert asked[1] <= LOOKUPS_PER_SECOND
     assert asked[2] == 50
 
 
@@ -253,7 +253,7 @@ def test_flood_of_unknown_keys_gets_429_without_queries(
     django_assert_num_queries: DjangoAssertNumQueries,
 ) -> None:
     settings.ANONYMOUS_PER_MINUTE = 5
-    monkeypatch.setattr(anonymous, "LOOKUPS_EACH_SECOND", 0)
+    monkeypatch.setattr(anonymous, "LOOKUPS_PER_SECOND", 0)
     flood = [Api(key_format.make("live", "00000000").text) for _ in range(30)]
     with django_assert_num_queries(6):  # The last of them before the first 429.
         statuses = [api.get("/pets").status_code for api in flood]

@@ -11,7 +11,7 @@ import pytest
 from django.db import connection, transaction
 
 from accounts.models import Account, ApiKey, DailyUsage, DeprecatedUse, MinuteLoad, PlanCode, QuotaCounter
-from accounts.quota.limits import DAY, MINUTE, moment
+from accounts.quota.limits import DAY, MINUTE, as_datetime
 from accounts.usage import batch
 from accounts.usage.batch import Batch, write_digests
 from tests.conftest import COMMITTED
@@ -46,12 +46,12 @@ def used(some: list[ApiKey], now: int = NOON) -> Batch:
     calls = [(key.account_id, "getPet", now // DAY) for key in some]
     return Batch(
         requests=Counter((key.pk, now // DAY) for key in some),
-        refusals=Counter((key.pk, now // DAY) for key in some),
+        rejections=Counter((key.pk, now // DAY) for key in some),
         last_used={key.pk: now for key in some},
-        elsewhere=Counter((key.account_id, now // DAY) for key in some),
-        loads=Counter((key.account_id, now // MINUTE) for key in some),
-        calls=Counter(calls),
-        last_called=dict.fromkeys(calls, now),
+        in_redis=Counter((key.account_id, now // DAY) for key in some),
+        minutes=Counter((key.account_id, now // MINUTE) for key in some),
+        deprecated_calls=Counter(calls),
+        last_deprecated_calls=dict.fromkeys(calls, now),
     )
 
 
@@ -76,11 +76,11 @@ def test_thousands_of_keys_take_a_few_statements(db: None) -> None:
     assert DailyUsage.objects.filter(requests=1, refusals=1).count() == MANY
     assert QuotaCounter.objects.filter(day=TODAY, day_used=1).count() == MANY
     assert MinuteLoad.objects.filter(requests=1).count() == MANY
-    assert ApiKey.objects.filter(last_used_at=moment(NOON)).count() == MANY
+    assert ApiKey.objects.filter(last_used_at=as_datetime(NOON)).count() == MANY
 
 
 def test_a_statement_takes_a_bounded_number_of_rows(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batch, "AT_ONCE", 2)
+    monkeypatch.setattr(batch, "BATCH_SIZE", 2)
     some = many_keys(5)
     with counted_statements() as told:
         used(some).write(NOON)
@@ -119,7 +119,7 @@ def test_a_batch_over_midnight_leaves_the_count_of_the_later_day(db: None, known
         facts = {"minute_ends": 0, "minute_used": 0, "seen_at": 0, "admitted": True}
         QuotaCounter.objects.create(account=key.account, day=known, day_used=10, day_here=4, **facts)
     counts = {(key.account_id, TODAY): 2, (key.account_id, TODAY - 1): 3}
-    Batch(elsewhere=Counter(counts)).write(NOON)
+    Batch(in_redis=Counter(counts)).write(NOON)
     quota = QuotaCounter.objects.get()
     if known is None or known < TODAY:
         assert (quota.day, quota.day_used, quota.day_here) == (TODAY, 2, 0)
@@ -130,12 +130,12 @@ def test_a_batch_over_midnight_leaves_the_count_of_the_later_day(db: None, known
 def test_last_uses_of_many_keys_are_each_written_at_most_once_a_minute(db: None) -> None:
     new, just_now, earlier = many_keys(3)
     for key, seconds in ((just_now, 59), (earlier, 60)):
-        ApiKey.objects.filter(pk=key.pk).update(last_used_at=moment(NOON) - timedelta(seconds=seconds))
+        ApiKey.objects.filter(pk=key.pk).update(last_used_at=as_datetime(NOON) - timedelta(seconds=seconds))
     used([new, just_now, earlier]).write(NOON)
     assert list(ApiKey.objects.order_by("pk").values_list("last_used_at", flat=True)) == [
-        moment(NOON),
-        moment(NOON) - timedelta(seconds=59),
-        moment(NOON),
+        as_datetime(NOON),
+        as_datetime(NOON) - timedelta(seconds=59),
+        as_datetime(NOON),
     ]
 
 

@@ -12,7 +12,7 @@ from django.core.exceptions import ValidationError
 from django.db import OperationalError
 from django.utils import timezone
 
-from accounts.events.warnings import sweep, warn_of_use
+from accounts.events.warnings import send_missed_warnings, warn_of_use
 from accounts.models import (
     Account,
     ApiKey,
@@ -23,7 +23,7 @@ from accounts.models import (
     PlanCode,
     QuotaCounter,
 )
-from accounts.models.plans import MOST_REQUESTS
+from accounts.models.plans import MAX_REQUESTS
 from accounts.quota.admission import QuotaStore
 from accounts.quota.bans import Ban
 from accounts.quota.limits import DAY, MINUTE, microseconds
@@ -40,9 +40,9 @@ def told(kind: EventType) -> list[Any]:
     return [orjson.loads(row.data) for row in EventDraft.objects.filter(type=kind).order_by("pk")]
 
 
-def sweep_again() -> None:
+def warn_again() -> None:
     Feed.objects.update(swept_at=0)
-    assert sweep()
+    assert send_missed_warnings()
 
 
 def test_account_is_told_once_that_80_and_100_per_cent_of_its_day_are_used(
@@ -52,7 +52,7 @@ def test_account_is_told_once_that_80_and_100_per_cent_of_its_day_are_used(
     for _ in range(12):
         api.get("/pets?limit=1")
         write_behind.recorder.write()
-    sweep_again()
+    warn_again()
     common = {"window": "day", "limit": 10}
     assert told(EventType.QUOTA_REACHED) == [
         common | {"used": 8, "threshold": 80},
@@ -66,7 +66,7 @@ def test_sweep_tells_what_a_process_that_died_did_not(account: Account) -> None:
     unused = {"minute_ends": 0, "minute_used": 0, "seen_at": 0, "admitted": True}
     QuotaCounter.objects.create(account=account, day=today, day_used=9, **unused)
     for _ in range(2):
-        sweep_again()
+        warn_again()
     assert told(EventType.QUOTA_REACHED) == [{"window": "day", "limit": 10, "used": 9, "threshold": 80}]
 
 
@@ -77,11 +77,11 @@ def test_key_that_ends_is_told_of_7_days_and_1_day_before(
     issue(name="Later", expires_at=now + timedelta(days=8))
     issue(name="Soon", expires_at=now + timedelta(days=6))
     for _ in range(2):
-        sweep_again()
+        warn_again()
     assert [data["key"]["name"] for data in told(EventType.KEY_EXPIRING)] == ["Soon"]
     for _ in range(2):
         Feed.objects.update(swept_at=0)
-        sweep(now + timedelta(days=5, hours=1))
+        send_missed_warnings(now + timedelta(days=5, hours=1))
     names = [data["key"]["name"] for data in told(EventType.KEY_EXPIRING)]
     assert sorted(names) == ["Later", "Soon", "Soon"]
 
@@ -89,7 +89,7 @@ def test_key_that_ends_is_told_of_7_days_and_1_day_before(
 def test_key_that_is_revoked_is_not_told_of(issue: Callable[..., tuple[ApiKey, str]]) -> None:
     key, _ = issue(expires_at=timezone.now() + timedelta(hours=3))
     key.revoke(reason="Lost.", by=OPERATOR)
-    sweep_again()
+    warn_again()
     assert told(EventType.KEY_EXPIRING) == []
 
 
@@ -104,7 +104,7 @@ def dying(store: QuotaStore, monkeypatch: pytest.MonkeyPatch) -> QuotaStore:
     def die(*_: Any, **__: Any) -> None:
         raise Died
 
-    monkeypatch.setattr("accounts.quota.redis_store.read_reply", die)
+    monkeypatch.setattr("accounts.quota.redis_store.parse_admission", die)
     monkeypatch.setattr("accounts.quota.database_store.Ban", die)
     monkeypatch.setattr(write_behind.recorder, "count", die)
     return store
@@ -123,7 +123,7 @@ def test_thresholds_are_told_of_if_the_process_dies_with_the_request_that_reache
     send(desk, 10)
     desk.wait(86_400)
     send(desk, 1)  # Nothing is left that shows the use of the day before.
-    sweep_again()
+    warn_again()
     common = {"window": "day", "limit": 10}
     assert told(EventType.QUOTA_REACHED) == [
         common | {"used": 8, "threshold": 80},
@@ -137,7 +137,7 @@ def test_ban_is_told_of_if_the_process_dies_with_the_request_that_sets_it_off(dy
         send(desk, 2)
         desk.wait(1)
     Feed.objects.update(swept_at=0)
-    assert sweep(timezone.now() + timedelta(hours=1))
+    assert send_missed_warnings(timezone.now() + timedelta(hours=1))
     assert [data["key"]["id"] for data in told(EventType.KEY_BANNED)] == [desk.keys[0].public_id]
 
 
@@ -151,7 +151,7 @@ def test_thresholds_are_told_of_after_the_limit_was_lowered(store: QuotaStore) -
 
 
 def test_largest_limit_that_staff_can_set_is_counted_to(store: QuotaStore) -> None:
-    most = MOST_REQUESTS
+    most = MAX_REQUESTS
     desk = Desk(store, per_minute=most, per_day=most)
     assert desk.send().admitted
     with pytest.raises(ValidationError, match=str(most)):
@@ -167,7 +167,7 @@ def test_limit_that_was_set_before_there_was_a_largest_keeps_nobody_from_warning
         QuotaCounter.objects.create(
             account=one, minute_ends=0, minute_used=0, day=day, day_used=used, seen_at=0, admitted=True
         )
-    sweep_again()
+    warn_again()
     assert {row.account_id for row in EventDraft.objects.filter(type=EventType.QUOTA_REACHED)} == {
         account.pk
     }
@@ -176,9 +176,9 @@ def test_limit_that_was_set_before_there_was_a_largest_keeps_nobody_from_warning
 def test_sweep_by_a_clock_that_was_ahead_keeps_nobody_from_sweeping() -> None:
     now = timezone.now()
     Feed.objects.update(swept_at=microseconds(now + timedelta(days=365)))
-    assert sweep(now)
-    assert not sweep(now)  # One process in a minute sweeps.
-    assert sweep(now + timedelta(minutes=1))
+    assert send_missed_warnings(now)
+    assert not send_missed_warnings(now)  # One process in a minute sweeps.
+    assert send_missed_warnings(now + timedelta(minutes=1))
 
 
 def test_request_counts_although_its_warning_cannot_be_written(
@@ -197,8 +197,8 @@ def test_request_counts_although_its_warning_cannot_be_written(
 def test_ban_is_told_of_once(key: ApiKey) -> None:
     began = round(timezone.now().timestamp()) * 1_000_000
     for _ in range(2):
-        write_behind.recorder.ban(Ban(key.pk, began, began + 5 * MINUTE, 1, 10))
-    sweep_again()
+        write_behind.recorder.record_ban(Ban(key.pk, began, began + 5 * MINUTE, 1, 10))
+    warn_again()
     assert [data["key"]["id"] for data in told(EventType.KEY_BANNED)] == [key.public_id]
 
 
@@ -216,7 +216,7 @@ def test_ban_that_is_lifted_before_it_is_written_is_told_all_the_same(key: ApiKe
     KeyStanding.objects.create(key=key, banned_at=began, banned_until=ban.ends_at, ban_level=1)
     key.unban(reason="A mistake.", by=OPERATOR)
     write_bans([ban])
-    sweep_again()
+    warn_again()
     kinds = EventDraft.objects.filter(type__startswith="key.").order_by("pk").values_list("type", flat=True)
     assert list(kinds)[-2:] == [EventType.KEY_BANNED, EventType.KEY_UNBANNED]
     assert len(told(EventType.KEY_BANNED)) == 1
@@ -228,6 +228,6 @@ def test_ban_for_which_no_thread_is_free_is_recorded_with_the_next_write(
     began = round(timezone.now().timestamp() * 1_000_000)
     with monkeypatch.context() as busy:
         busy.setattr(write_behind, "in_thread", Mock(side_effect=OperationalError("Busy.")))
-        write_behind.recorder.ban(Ban(key.pk, began, began + 5 * MINUTE, 1, 10))
+        write_behind.recorder.record_ban(Ban(key.pk, began, began + 5 * MINUTE, 1, 10))
     write_behind.recorder.write()
     assert KeyStanding.objects.get().key == key

@@ -54,7 +54,7 @@ def test_year_fills_all_statistics_of_the_back_office() -> None:
     by_quota = {Refusal.Rule.MINUTE, Refusal.Rule.DAY, Refusal.Rule.BAN}
     assert {refusal.rule for refusal in Refusal.objects.all()} == by_quota
     free = reports.what_if(Plan.objects.get(pk=PlanCode.FREE), Limits(30, 500))
-    assert free.refused > free.refused_now > 0
+    assert free.rejected > free.rejected_now > 0
     assert {order.status for order in Order.objects.all()} == set(OrderStatus.values)
     assert Order.objects.filter(status=OrderStatus.APPROVED).exclude(ship_date=None).exists()
 

@@ -55,11 +55,11 @@ class Desk:
         assert text is not None
         return self.store.admit(text, ADDRESS, self.now)
 
-    def look(self, key: int = 0) -> Admission:
+    def peek(self, key: int = 0) -> Admission:
         """Look at the account with its key of this number."""
         text = key_format.split(self.texts[key])
         assert text is not None
-        return self.store.look(text, ADDRESS, self.now)
+        return self.store.peek(text, ADDRESS, self.now)
 
     def send(self, key: int = 0) -> RateLimitDecision:
         """Send one request with the account's key of this index."""

@@ -8,7 +8,7 @@ from django.db import transaction
 from django.db.models import Max
 from django.utils import timezone
 
-from accounts.events.sequencing import number_all
+from accounts.events.sequencing import sequence_all
 from accounts.models import Event, Feed
 from accounts.quota.limits import microseconds
 from petstore.management.base import JsonCommand
@@ -27,7 +27,7 @@ class Command(JsonCommand):
         deleted = 0
         with self.bar("Deleting", None, options) as bar:
             while count := clear_batch():
-                number_all()  # The usual sequencers rarely get the lock meanwhile.
+                sequence_all()  # The usual sequencers rarely get the lock meanwhile.
                 deleted += count
                 bar.update(count)
         self.write_result(options, {"deleted": deleted}, f"Done. Deleted {deleted} events.")
@@ -40,7 +40,7 @@ def clear_batch() -> int:
     """
     kept_since = timezone.now() - timedelta(days=settings.EVENTS_KEPT_DAYS)
     with transaction.atomic():
-        feed = Feed.held()
+        feed = Feed.locked()
         oldest = Event.objects.filter(pk__gt=feed.cleared_id, pk__lte=feed.cleared_id + BATCH)
         old = oldest.filter(numbered_at__lt=microseconds(kept_since))
         last = old.aggregate(id=Max("id"), at=Max("numbered_at"))

@@ -4,7 +4,7 @@ from typing import Any
 
 from django.utils import timezone
 
-from accounts.idempotency import KEPT
+from accounts.idempotency import RETENTION
 from accounts.models import IdempotencyRecord
 from petstore.management.base import JsonCommand
 
@@ -19,7 +19,7 @@ class Command(JsonCommand):
         """
 
     def handle(self, *args: Any, **options: Any) -> None:
-        old = IdempotencyRecord.objects.filter(created_at__lte=timezone.now() - KEPT)
+        old = IdempotencyRecord.objects.filter(created_at__lte=timezone.now() - RETENTION)
         deleted = 0
         with self.bar("Deleting", None, options) as bar:
             while batch := list(old.values_list("pk", flat=True)[:BATCH]):

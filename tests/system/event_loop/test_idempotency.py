@@ -11,7 +11,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.test import RequestFactory
 from django.utils import timezone
 
-from accounts.idempotency import KEPT
+from accounts.idempotency import RETENTION
 from accounts.keys.identity import Caller
 from accounts.models import Account, IdempotencyRecord
 from inventory.fields import known_categories
@@ -113,12 +113,12 @@ def test_rejected_request_with_a_key_fails_no_other(account: Account, category: 
 
 
 def test_expired_key_is_renewed_by_one_of_many(creation: Creation) -> None:
-    creation.record(timezone.now() - KEPT)
+    creation.record(timezone.now() - RETENTION)
     check_one(creation, serve(*[creation.send] * MANY))
 
 
 def test_expired_key_that_is_concurrently_pruned_is_like_new(creation: Creation) -> None:
-    creation.record(timezone.now() - KEPT)
+    creation.record(timezone.now() - RETENTION)
     connection.ensure_connection()
     clearing = connection.connection  # Without Django, which asks nothing on a loop.
     waiting = "SELECT FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY (pg_blocking_pids(pid))"
@@ -147,7 +147,7 @@ def test_running_request_is_a_conflict_for_duplicates(impatient: None, creation:
 def test_request_that_renews_a_key_is_a_conflict_for_duplicates(
     impatient: None, creation: Creation
 ) -> None:
-    creation.record(timezone.now() - KEPT)
+    creation.record(timezone.now() - RETENTION)
     with uncommitted(IdempotencyRecord.objects.all().delete):
         assert told(serve(*[creation.send] * MANY)) == {IN_USE}
     check_one(creation, serve(creation.send))

@@ -28,8 +28,8 @@ def test_step_that_loses_its_connection_does_not_affect_the_next() -> None:
             cursor.execute("SELECT 1")
             done.append(cursor.fetchone())
 
-    write_behind.do(lose)
-    write_behind.do(look)
+    write_behind.run_safely(lose)
+    write_behind.run_safely(look)
     assert done == [(1,)]
 
 

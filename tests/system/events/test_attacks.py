@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from django.db import Error, connection, transaction
 
-from accounts.events.sequencing import MOST, MOVE, number_all
+from accounts.events.sequencing import BATCH_SIZE, MOVE, sequence_all
 from accounts.models import Account, Event, EventDraft, EventType, Feed, IdempotencyRecord
 from inventory.models import Category, Pet
 from petstore.event_loop.compiled_writes import atomic, insert
@@ -59,7 +59,7 @@ def test_each_pet_that_was_added_has_one_event_whatever_fails_beside_it(
 
     names = ["duplicate" if number in {3, 30} else f"pet {number}" for number in range(MANY)]
     done = serve(*(adding(name, 999_999 if name == "pet 7" else category.pk) for name in names))
-    number_all()
+    sequence_all()
     assert len([one for one in done if isinstance(one, Exception)]) == 2
     assert sorted((one["pet"]["id"], one["pet"]["name"]) for one in in_feed()) == sorted(
         Pet.objects.values_list("pk", "name")
@@ -96,14 +96,14 @@ def test_numberer_that_is_killed_in_the_middle_leaves_nothing_half_done() -> Non
         draft(number)
     with ThreadPoolExecutor(1) as pool, transaction.atomic():
         EventDraft.objects.select_for_update().latest("pk")  # So numbering can't delete it yet.
-        numbering = pool.submit(in_other_thread, number_all)
+        numbering = pool.submit(in_other_thread, sequence_all)
         process = numberer_that_waits()
-        assert in_other_thread(number_all) == 0  # Nobody waits for the one that does.
+        assert in_other_thread(sequence_all) == 0  # Nobody waits for the one that does.
         terminate_backend(process)
         with pytest.raises(Error):
             numbering.result()
     assert in_feed() == []
-    assert number_all() == 3
+    assert sequence_all() == 3
     assert [one["number"] for one in in_feed()] == [0, 1, 2]
 
 
@@ -133,12 +133,12 @@ def test_numberer_whose_view_is_old_goes_on_where_another_has_ended_meanwhile() 
         with gate_closed():
             numbering = pool.submit(in_other_thread, lambda: moved_by(late))
             numberer_that_waits()
-            assert in_other_thread(lambda: moved_by(MOVE.replace(f"LIMIT {MOST}", "LIMIT 2"))) == 2
+            assert in_other_thread(lambda: moved_by(MOVE.replace(f"LIMIT {BATCH_SIZE}", "LIMIT 2"))) == 2
             ahead = Feed.objects.get().numbered_at + 60_000_000
             Feed.objects.update(numbered_at=ahead, swept_at=5)
             draft(3)
         assert numbering.result() == 1
-    assert number_all() == 1
+    assert sequence_all() == 1
     assert [one["number"] for one in in_feed()] == [0, 1, 2, 3]
     feed = Feed.objects.get()
     assert (feed.numbered_at, feed.swept_at) == (ahead + 2, 5)  # Two moves, each with a time of its own.
@@ -157,7 +157,7 @@ def test_many_numberers_give_each_event_one_number_while_others_write() -> None:
     def number_meanwhile() -> int:
         numbered = 0
         while not left.acquire(blocking=False):
-            numbered += number_all()
+            numbered += sequence_all()
         return numbered
 
     with ThreadPoolExecutor(writers + numberers) as pool:
@@ -166,7 +166,7 @@ def test_many_numberers_give_each_event_one_number_while_others_write() -> None:
         for one in writing:
             one.result()
         numbered = sum(one.result() for one in numbering)
-    assert numbered + number_all() == writers * each
+    assert numbered + sequence_all() == writers * each
     assert sorted(one["number"] for one in in_feed()) == list(range(writers * each))
 
 
@@ -174,18 +174,18 @@ def test_transaction_that_stays_open_delays_its_own_events_alone() -> None:
     with transaction.atomic():
         draft(1)
         in_other_thread(lambda: draft(2))
-        in_other_thread(number_all)
+        in_other_thread(sequence_all)
         assert [one["number"] for one in in_other_thread(in_feed)] == [2]
-    number_all()
+    sequence_all()
     assert [one["number"] for one in in_feed()] == [2, 1]
 
 
 def test_numberer_that_hangs_makes_no_other_wait() -> None:
     draft(1)
     with transaction.atomic():
-        Feed.held()
-        assert in_other_thread(number_all) == 0
+        Feed.locked()
+        assert in_other_thread(sequence_all) == 0
         with connection.cursor() as cursor:
             cursor.execute("SHOW idle_in_transaction_session_timeout")
             assert cursor.fetchone() == ("5s",)
-    assert number_all() == 1
+    assert sequence_all() == 1

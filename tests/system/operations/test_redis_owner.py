@@ -227,7 +227,7 @@ def test_machine_counts_anonymous_requests_by_itself_and_logs_it_once(
 def test_database_counts_and_logs_it_once_until_redis_is_claimed_back(
     redis: RedisServer, db: None, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("accounts.quota.fallback.PROBE_EVERY", 0.01)
+    monkeypatch.setattr("accounts.quota.fallback.PROBE_SECONDS", 0.01)
     store = FallbackQuotaStore(RedisQuotaStore(redis.url), DatabaseQuotaStore())
     acme = Desk(store, per_minute=5, per_day=100)
     redis.client.set(OWNER, "another")

@@ -22,8 +22,8 @@ from accounts.quota.redis_store import (
     ForeignReplyError,
     RedisQuotaStore,
     RedisUndecidedError,
-    names,
-    read_reply,
+    parse_admission,
+    redis_keys,
 )
 from accounts.usage import write_behind
 from accounts.usage.write_behind import UsageRecorder
@@ -38,7 +38,7 @@ from tests.support.tcp_proxy import tcp_proxy
 @pytest.fixture
 def own_redis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RedisServer]:
     """A Redis that the test may stop, and workers that soon notice when it is back."""
-    monkeypatch.setattr("accounts.quota.fallback.PROBE_EVERY", 0.01)
+    monkeypatch.setattr("accounts.quota.fallback.PROBE_SECONDS", 0.01)
     with redis_server(tmp_path) as server:
         yield server
 
@@ -139,13 +139,13 @@ def test_request_that_redis_has_yet_to_answer_when_it_is_left_is_passed_on_at_on
     admitted = acme.admitted(5)
 
     def fail_meanwhile(*reply: Any) -> Admission:
-        monkeypatch.setattr(redis_store, "read_reply", read_reply)
+        monkeypatch.setattr(redis_store, "parse_admission", parse_admission)
         own_redis.stop()
         assert acme.send().admitted
         assert store.state == "database"
-        return read_reply(*reply)
+        return parse_admission(*reply)
 
-    monkeypatch.setattr(redis_store, "read_reply", fail_meanwhile)
+    monkeypatch.setattr(redis_store, "parse_admission", fail_meanwhile)
     admitted += 1 + acme.admitted(1)
     assert own_recorder._wake.is_set()
     own_recorder.write()  # As the thread does that is woken.
@@ -200,7 +200,7 @@ class Asked:
         self.events.append("asked")
         return Admission()
 
-    look = admit
+    peek = admit
 
 
 def test_nobody_asks_the_database_before_its_worker_has_written_what_it_counted(
@@ -215,7 +215,7 @@ def test_nobody_asks_the_database_before_its_worker_has_written_what_it_counted(
         events.append("written")
 
     monkeypatch.setattr(own_recorder, "write", write)
-    monkeypatch.setattr("accounts.quota.fallback.WRITE_SECONDS", 30)
+    monkeypatch.setattr("accounts.quota.fallback.FLUSH_TIMEOUT", 30)
     store = FallbackQuotaStore(RedisQuotaStore("redis://127.0.0.1:1"), Asked(events))
     key = key_format.make("live", "Account1")
     first, second = (threading.Thread(target=store.admit, args=[key, ADDRESS]) for _ in range(2))
@@ -283,7 +283,7 @@ def end_facts(desk: Desk, server: RedisServer, monkeypatch: pytest.MonkeyPatch, 
         reply = run(scripts, script, of, arguments)
         steps[0] += 1
         if steps[0] in after:
-            server.client.delete(names(desk.keys[0].public_id)[0])
+            server.client.delete(redis_keys(desk.keys[0].public_id)[0])
         return reply
 
     monkeypatch.setattr(Scripts, "run", run_and_end)
@@ -303,13 +303,13 @@ def test_reply_for_another_key_is_refused_and_counted_and_ends_its_connection(
     acme, other = Desk(store, per_minute=5, per_day=100), Desk(store, per_minute=5, per_day=100)
     acme.send()
     connection = store._scripts._client._connection()  # type: ignore[union-attr]
-    hashes = names(other.keys[0].public_id)
+    hashes = redis_keys(other.keys[0].public_id)
     connection.send_command(
         "EVALSHA", ADMIT.sha, 3, *hashes, "", "", 0, "", "", ""
     )  # Its reply waits for the next.
     counted = foreign_replies()
     with pytest.raises(ForeignReplyError, match=acme.keys[0].public_id):
-        store._own(acme.keys[0].public_id, connection.read_response())
+        store._check_reply(acme.keys[0].public_id, connection.read_response())
     assert foreign_replies() == counted + 1
     assert connection._sock is None
     assert acme.send().admitted

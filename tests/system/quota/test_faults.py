@@ -15,9 +15,9 @@ import httpx
 import pytest
 
 from accounts.models import ApiKey
-from accounts.quota.key_record import KeyRefusal
+from accounts.quota.key_record import KeyRejection
 from accounts.quota.limits import DAY, MINUTE
-from accounts.quota.redis_store import RedisQuotaStore, names
+from accounts.quota.redis_store import RedisQuotaStore, redis_keys
 from accounts.usage.write_behind import UsageRecorder
 from petstore.event_loop.redis_client import RedisClient
 from petstore.event_loop.redis_scripts import script
@@ -78,7 +78,7 @@ def test_requests_return_to_redis_by_themselves(
     db: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
-    monkeypatch.setattr("accounts.quota.fallback.PROBE_EVERY", 0.01)
+    monkeypatch.setattr("accounts.quota.fallback.PROBE_SECONDS", 0.01)
     with redis_server(tmp_path) as server:
         store = fallback_store(server.url)
         acme = Desk(store, per_minute=100, per_day=1_000)
@@ -107,17 +107,17 @@ def test_key_that_vanished_from_the_database_ends_with_its_facts(
     key = acme.keys[0]
     ApiKey.objects.filter(pk=key.pk)._raw_delete("default")
     own_recorder.write()  # Its usage has no place any more, and stops nothing.
-    left = redis.client.pttl(names(key.public_id)[0])
+    left = redis.client.pttl(redis_keys(key.public_id)[0])
     assert 0 < left <= 60_000
-    redis.client.delete(names(key.public_id)[0])
-    assert acme.admit().refusal is KeyRefusal.UNKNOWN
+    redis.client.delete(redis_keys(key.public_id)[0])
+    assert acme.admit().rejection is KeyRejection.UNKNOWN
 
 
 def test_redis_keeps_under_1_kib_for_a_key_and_gives_it_back(redis: RedisServer, db: None) -> None:
     redis.client.flushall()
     acme = Desk(RedisQuotaStore(redis.url), per_minute=5, per_day=100)
     acme.admitted(9)
-    hashes = names(acme.keys[0].public_id)
+    hashes = redis_keys(acme.keys[0].public_id)
     assert sum(redis.client.memory_usage(name) or 0 for name in hashes) < 1_024
     until_midnight = (DAY - acme.now % DAY + 2 * MINUTE) // 1_000
     lives = [int(str(redis.client.pttl(name))) for name in hashes]
@@ -200,7 +200,7 @@ def test_no_request_fails_while_redis_is_killed_and_comes_back(
             sender.result()
     assert answers.keys() == {200}
     assert answers.total() > 100
-    for text in ("Redis fails, so the database counts requests", "Redis answers again"):
+    for text in ("Redis is unavailable; the database counts requests", "Redis is available again"):
         wait_until(lambda text=text: text in service.log())  # type: ignore[misc]
 
 

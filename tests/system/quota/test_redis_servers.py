@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from accounts.quota.redis_store import RedisQuotaStore, names
+from accounts.quota.redis_store import RedisQuotaStore, redis_keys
 from petstore.event_loop.redis_scripts import RedisUnavailableError
 from tests.support.event_loop import run, run_request
 from tests.support.quota import Desk, day, fallback_store, is_back
@@ -21,7 +21,7 @@ from tests.support.tcp_proxy import tcp_proxy
 @pytest.fixture
 def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[RedisServer, RedisServer]]:
     """A primary and its replica."""
-    monkeypatch.setattr("accounts.quota.fallback.PROBE_EVERY", 0.01)
+    monkeypatch.setattr("accounts.quota.fallback.PROBE_SECONDS", 0.01)
     for name in "ab":
         (tmp_path / name).mkdir()
     with ExitStack() as stack:
@@ -61,7 +61,7 @@ def test_planned_failover_behind_one_address_is_followed(
         used = [day(acme.send()).used for _ in range(5)]
         assert store.state == "redis"
         assert used == [3, 4, 5, 6, 7]
-        assert int(second.client.hget(names(acme.keys[0].public_id)[1], "day_used") or 0) == 6
+        assert int(second.client.hget(redis_keys(acme.keys[0].public_id)[1], "day_used") or 0) == 6
 
 
 def test_planned_failover_behind_one_address_is_followed_on_the_loop(
@@ -90,7 +90,7 @@ def test_planned_failover_behind_one_address_is_followed_on_the_loop(
 def test_accounts_of_living_nodes_stay_while_one_node_is_dead(
     db: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("accounts.quota.fallback.PROBE_EVERY", 0.01)
+    monkeypatch.setattr("accounts.quota.fallback.PROBE_SECONDS", 0.01)
     with cluster(tmp_path, 3) as nodes:
         store = fallback_store(nodes[0].url)
         desks: list[Desk] = []
@@ -106,7 +106,9 @@ def test_accounts_of_living_nodes_stay_while_one_node_is_dead(
         dead.stop()
         for _ in range(3):
             admitted = [before + desk.admitted(5) for before, desk in zip(admitted, desks, strict=True)]
-        flips = [record for record in caplog.records if "fails, so the database counts" in record.message]
+        flips = [
+            record for record in caplog.records if "unavailable; the database counts" in record.message
+        ]
         assert len(flips) == 1
         for number, desk in enumerate(desks):
             counted = admitted[number] + desk.admitted(70)

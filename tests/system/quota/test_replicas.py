@@ -89,7 +89,7 @@ def test_write_that_took_long_is_noted_again(desk: Desk) -> None:
     assert isinstance(desk.store, RedisQuotaStore)
     desk.now = time.time_ns() // 1000 - 3_600 * SECOND  # Redis notes at its own time.
     since_write(desk, writes=True)
-    desk.store.note_write(desk.keys[0].public_id)
+    desk.store.record_write(desk.keys[0].public_id)
     desk.wait(3_600)
     assert since_write(desk) < 60 * SECOND
 
@@ -108,12 +108,12 @@ def test_writes_are_forgotten_for_a_while_when_redis_is_back(desk: Desk) -> None
     desk.wait(3_600)
     before = set(threading.enumerate())  # Other tests may have left theirs.
     store._shards[""] = shard = Shard("")
-    store._leave(shard, desk.keys[0].public_id, RedisUnavailableError())
+    store._fail_over(shard, desk.keys[0].public_id, RedisUnavailableError())
     (probe,) = (one for one in set(threading.enumerate()) - before if one.name == "redis-probe")
     probe.join(10)
     assert store.state == "redis"
     assert since_write(desk) == 0
-    shard.knows_writes_from = 0
+    shard.writes_known_from = 0
     assert since_write(desk) == 3_600 * SECOND
 
 
@@ -212,7 +212,7 @@ def test_write_that_took_long_is_noted_before_its_answer(
     api: Any, category: Any, two_replicas: list[Server], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     noted: list[str] = []
-    monkeypatch.setattr("accounts.quota.store.note_write", noted.append)
+    monkeypatch.setattr("accounts.quota.store.record_write", noted.append)
     body = {"name": "Rex", "categoryId": category.id}
     assert api.post("/pets", body).status_code == 201
     assert noted == []

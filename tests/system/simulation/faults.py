@@ -61,8 +61,8 @@ real_enqueue = Connection._enqueue
 real_resolve_next = Connection._resolve_next
 real_rows = PostgresqlConnection.rows
 real_forget = PostgresqlConnection.forget
-real_look = RedisQuotaStore.look
-real_read_reply = redis_store.read_reply
+real_peek = RedisQuotaStore.peek
+real_parse_admission = redis_store.parse_admission
 
 
 async def open_with_inherited_queue(self: SharedRedisConnection) -> RedisConnection:
@@ -89,14 +89,14 @@ async def with_timeout_by_the_clock(seconds: float, awaitable: Any) -> Any:
 
 
 def admit_anything(key: Any, reply: Any) -> Any:
-    found = real_read_reply(key, reply)
+    found = real_parse_admission(key, reply)
     decision = found.decision
     return found if decision is None else found._replace(decision=decision._replace(admitted=True))
 
 
-def look_and_count(self: RedisQuotaStore, key: Any, *arguments: Any) -> Any:
+def peek_and_count(self: RedisQuotaStore, key: Any, *arguments: Any) -> Any:
     self.admit(key, *arguments)
-    return real_look(self, key, *arguments)
+    return real_peek(self, key, *arguments)
 
 
 def first_usable(self: ConnectionPool) -> PostgresqlConnection | None:
@@ -166,17 +166,17 @@ FAULTS: dict[str, Fault] = {
     "a reply to another request is accepted": Fault(
         "quota",
         *INHERITED_QUEUE,
-        Patch(RedisQuotaStore, "_own", lambda self, public_id, reply: reply[1:]),
+        Patch(RedisQuotaStore, "_check_reply", lambda self, public_id, reply: reply[1:]),
     ),
-    "a rejected request is admitted": Fault("quota", Patch(redis_store, "read_reply", admit_anything)),
+    "a rejected request is admitted": Fault("quota", Patch(redis_store, "parse_admission", admit_anything)),
     "a request reaches a threshold before the warning is recorded": Fault(
-        "quota", Patch(Recorder, "warn_first", lambda *_: False)
+        "quota", Patch(Recorder, "warn_before", lambda *_: False)
     ),
-    "a ban starts before it is recorded": Fault("quota", Patch(Recorder, "ban", nothing)),
+    "a ban starts before it is recorded": Fault("quota", Patch(Recorder, "record_ban", nothing)),
     "reading the account counts as a request": Fault(
-        "quota", Patch(RedisQuotaStore, "look", look_and_count)
+        "quota", Patch(RedisQuotaStore, "peek", peek_and_count)
     ),
-    "Redis is never used again": Fault("quota", Patch(FallbackQuotaStore, "_return", nothing)),
+    "Redis is never used again": Fault("quota", Patch(FallbackQuotaStore, "_probe", nothing)),
     "a commit is acknowledged before the server confirms it": Fault(
         "writes", Patch(Transaction, "commit", lambda self: self.send(COMMIT))
     ),

@@ -39,11 +39,11 @@ SENDER = IPv4Address("127.0.0.1")
 ALLOWED = ("127.0.0.0/8",)
 MOST_FACTS_END = 3
 # A scenario lasts some seconds: every refusal is a strike, and ten ban a key.
-HASTY_BANS = "FIRST_STRIKE_AFTER, STRIKE_INTERVAL, STRIKES_TO_BAN, MIN_REFUSALS_TO_BAN = 0, 0, 10, 10\n"
+HASTY_BANS = "FIRST_STRIKE_AFTER, STRIKE_INTERVAL, STRIKES_TO_BAN, MIN_REJECTIONS_TO_BAN = 0, 0, 10, 10\n"
 SILENT = logging.getLogger("simulation")
 SILENT.disabled = True
 with mock.patch.object(redis_store, "CONSTANTS", redis_store.CONSTANTS + HASTY_BANS):
-    HASTY_ADMIT = redis_store.from_files("known.lua", "admit.lua", idempotent=False)
+    HASTY_ADMIT = redis_store.from_files("verify_key.lua", "admit.lua", idempotent=False)
 
 
 class QuotaScenario(Scenario):
@@ -125,9 +125,9 @@ class QuotaScenario(Scenario):
 
         def ask() -> Admission:
             if looks:
-                return self.store.look(key, SENDER)
+                return self.store.peek(key, SENDER)
             before = self._history(key)
-            seen = self.store.look(key, SENDER) if before and kind > 1 - COMPARES else None
+            seen = self.store.peek(key, SENDER) if before and kind > 1 - COMPARES else None
             self.sent[key.public_id] += 1
             admission = self.store.admit(key, SENDER)
             self.answered[key.public_id] += 1
@@ -140,7 +140,7 @@ class QuotaScenario(Scenario):
             ask,
             lambda admission: self._wrong_look(key, admission) if looks else self._wrong(key, admission),
             (),
-            STEPS * 2 * answer_bound(TIMEOUT) + fallback.WRITE_SECONDS,
+            STEPS * 2 * answer_bound(TIMEOUT) + fallback.FLUSH_TIMEOUT,
         )
 
     def _history(self, key: KeyText, own: int = 0) -> tuple[int, ...] | None:
@@ -162,7 +162,7 @@ class QuotaScenario(Scenario):
         wrong = self._not_its_own(key, admission)
         if wrong or admission.caller is None or admission.decision is None:
             return wrong
-        facts = admission.caller.facts
+        facts = admission.caller.record
         if facts is None or facts.account_name != self.database.keys[key.public_id].account_name:
             return f"is shown the account {facts}"
         used = max(window.used for window in admission.decision.windows)
@@ -188,7 +188,7 @@ class QuotaScenario(Scenario):
     def _not_its_own(self, key: KeyText, admission: Admission) -> str | None:
         caller, decision = admission.caller, admission.decision
         if caller is None or decision is None:
-            return f"was refused: {admission.refusal}"
+            return f"was refused: {admission.rejection}"
         if caller.public_id != key.public_id:
             return f"is taken for {caller.public_id}"
         limits = self.database.keys[key.public_id].limits

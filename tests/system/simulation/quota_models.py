@@ -12,7 +12,7 @@ from django.conf import settings
 
 from accounts.events.warnings import thresholds_of
 from accounts.keys import key_format
-from accounts.keys.identity import Caller, KeyFacts
+from accounts.keys.identity import Caller, KeyRecord
 from accounts.keys.key_format import KeyText
 from accounts.quota import key_record
 from accounts.quota.admission import Admission
@@ -42,7 +42,7 @@ class DatabaseModel:
 
     def __init__(self, scenario: Scenario) -> None:
         self._scenario = scenario
-        self.keys: dict[str, KeyFacts] = {}
+        self.keys: dict[str, KeyRecord] = {}
         self.counters: dict[int, Row] = {}
         self.warned: set[tuple[int, int, int]] = set()  # Account, day, threshold.
         self.bans: dict[int, set[int]] = defaultdict(set)  # When they began, by the key's id.
@@ -62,7 +62,7 @@ class DatabaseModel:
         )
         self.counters[number] = Row()
 
-    def read(self, public_id: str) -> KeyFacts:
+    def read(self, public_id: str) -> KeyRecord:
         self.take_time()
         facts = self.keys[public_id]
         counters = self.counters[facts.account_id]
@@ -93,7 +93,7 @@ class DatabaseModel:
         self.take_time()
         return Admission(caller=facts.caller, decision=RateLimitDecision(admitted, windows, now))
 
-    def look(self, key: KeyText, address: Any, now: int | None = None) -> Admission:
+    def peek(self, key: KeyText, address: Any, now: int | None = None) -> Admission:
         """Read like DatabaseQuotaStore."""
         facts = self.read(key.public_id)
         now = microseconds(self._scenario.world)
@@ -102,7 +102,7 @@ class DatabaseModel:
         shown = counters.shown._replace(day=now // DAY, day_used=day_used)
         windows = account_windows(facts.limits, shown, now)
         self.take_time()
-        caller = facts.caller._replace(facts=facts)
+        caller = facts.caller._replace(record=facts)
         return Admission(caller=caller, decision=RateLimitDecision(True, windows, now))
 
     def add_elsewhere(self, account: int, requests: int) -> None:
@@ -133,13 +133,13 @@ class Recorder:
         self._counted: Counter[int] = Counter()
         self._is_writing = False
 
-    def count(self, caller: Caller, decision: RateLimitDecision, *, elsewhere: bool = False) -> None:
-        self._counted[caller.account_id] += decision.admitted and elsewhere
+    def count(self, caller: Caller, decision: RateLimitDecision, *, in_redis: bool = False) -> None:
+        self._counted[caller.account_id] += decision.admitted and in_redis
 
-    def use(self, *_: Any) -> None:
+    def record_use(self, *_: Any) -> None:
         """Ignore the last use."""
 
-    def owes(self, account: int) -> bool:
+    def has_unwritten(self, account: int) -> bool:
         return self._is_writing or self._counted[account] > 0
 
     def write(self) -> None:
@@ -157,13 +157,13 @@ class Recorder:
     def rehash(self, *_: Any) -> None:
         """All keys have the newest pepper."""
 
-    def warn_first(self, account: int, day: int, limit: int, used: int) -> bool:
+    def warn_before(self, account: int, day: int, limit: int, used: int) -> bool:
         """Record the warnings; the database is always available."""
         self._database.take_time()
         self._database.warned |= thresholds_of(account, day, limit, used).keys()
         return True
 
-    def ban(self, ban: Ban) -> None:
+    def record_ban(self, ban: Ban) -> None:
         """Record it without publishing it: Redis must know its own decision."""
         self._database.take_time()
         self._database.bans[ban.key_id].add(ban.began_at)

@@ -1,13 +1,12 @@
--- Begins admit.lua and look.lua: proves a key, and finds its account's windows and its ban as they are.
+-- The first part of admit.lua and peek.lua: authenticates a key, then takes steps 1 to 3 of limits.py.
 --
--- KEYS  the key's facts, its account's counters, the key's standing: hashes, in one cluster slot
+-- KEYS  hashes in one cluster slot: the key record, the account's counters, the key's rate-limit state
 -- ARGV  the time ('' for this server's clock), the networks that the caller has checked, '1' if the request
---       may write, the day ('' before, '-' not to ask) and the use that the account was warned of, '1' if a ban
---       is on record, then pairs of a pepper's number and the key's digest with it
+--       may write, the day ('' if none, '-' to skip warnings) and the use that the account was warned of, '1' if
+--       the ban is stored, then pairs of a pepper's number and the key's digest with it
 --
--- Answers the key's public id, then 'miss', or 'refused' and why, or 'networks' and their list, or goes on.
--- Times are microseconds since the epoch. The rules are those of database_store.py; the constants, and
--- public_id(), come from Python.
+-- Returns the key's public id and 'miss', 'refused' and the reason, or 'networks' and their list; else continues.
+-- Times are microseconds since the epoch. The constants and public_id() come from redis_store.py.
 
 local function numbers(key, ...)
     local values = redis.call('HMGET', key, ...)
@@ -20,7 +19,7 @@ local pepper, digest, revoked, suspended, networks, id, account_id, scopes, expi
     'pepper_number', 'digest', 'revoked', 'suspended', 'networks', 'id', 'account_id', 'scopes', 'expires_at',
     'per_minute', 'per_day', 'banned_until', 'ban_level', 'lifts'))
 local asked = public_id()
--- Without `suspended` the facts are of a version of the service that published less.
+-- Without `suspended` a previous version of the service published the record.
 if not (pepper and suspended) then return {asked, 'miss'} end
 expires_at, per_minute, per_day = tonumber(expires_at), tonumber(per_minute), tonumber(per_day)
 banned_until, ban_level = tonumber(banned_until), tonumber(ban_level)
@@ -32,7 +31,7 @@ if not now then
     now = time[1] * SECOND + time[2]
 end
 
--- The key.
+-- Authenticate the key.
 local proven = false
 for index = 7, #ARGV, 2 do
     if ARGV[index] == pepper then proven = ARGV[index + 1] == digest end
@@ -43,7 +42,7 @@ if expires_at > 0 and expires_at <= now then return {asked, 'refused', 'expired'
 if networks ~= '' and networks ~= ARGV[2] then return {asked, 'networks', networks} end
 if suspended == '1' then return {asked, 'refused', 'suspended'} end
 
--- The windows.
+-- Steps 1 and 2.
 local minute_ends, minute_used, day, day_used, day_other, seen_at, wrote_at, warned_day, warned = numbers(KEYS[2],
     'minute_ends', 'minute_used', 'day', 'day_used', 'day_other', 'seen_at', 'wrote_at', 'warned_day', 'warned')
 if now < seen_at and now >= seen_at - SKEW then now = seen_at end
@@ -53,8 +52,7 @@ if now >= minute_ends then minute_used = 0 end
 if now < day * DAY and now >= day * DAY - NIGHT_SKEW then today = day end
 if today > day then day_used, day_other = 0, 0 end
 
--- The ban: what this server knows, or what the database knew, whichever is later.
--- What it knew before staff lifted a ban is void.
+-- Step 3. The later ban counts, of Redis's own state and the record. Staff lifting a ban voids the own state.
 local own_ban, own_level, own_lifts = numbers(KEYS[3], 'banned_until', 'ban_level', 'lifts')
 if own_lifts < lifts then own_ban, own_level = 0, 0 end
 if own_ban > banned_until then banned_until, ban_level = own_ban, own_level end
