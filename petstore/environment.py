@@ -64,7 +64,6 @@ def text(name: str, default: str | None = None) -> str:
 
 
 def flag(name: str, default: bool) -> bool:
-    """Get a boolean: 1/0, true/false, yes/no or on/off."""
     value = text(name, str(default)).lower()
     require(value in TRUE | FALSE, name, f"must be true or false, not {value!r}.")
     return value in TRUE
@@ -85,7 +84,6 @@ def choice(name: str, default: str, choices: tuple[str, ...]) -> str:
 
 
 def words(name: str, default: str = "") -> list[str]:
-    """Get the items of a comma-separated list, stripped."""
     return [word.strip() for word in text(name, default).split(",") if word.strip()]
 
 
@@ -123,7 +121,6 @@ def api_url(name: str, default: str) -> str:
 
 
 def is_api_url(value: str) -> bool:
-    """Match http(s)://HOST[:PORT][/PATH]/v1."""
     return is_page_url(value) and bool(re.fullmatch(r"(?i:https?)://[^/?#@]+[^?#@]*/v1", value))
 
 
@@ -137,7 +134,6 @@ def parts_of(url: str) -> SplitResult | None:
 
 
 def page_url(name: str) -> str:
-    """Get the absolute http(s) URL of a page; may be empty."""
     value = text(name, "")
     valid = not value or is_page_url(value)
     require(valid, name, f"must be an absolute http(s) URL, not {value!r}.")
@@ -151,7 +147,6 @@ def is_page_url(value: str) -> bool:
 
 
 def email(name: str) -> str:
-    """Get an email address; may be empty."""
     value = text(name, "")
     require(not value or is_email(value), name, f"must be an email address, not {value!r}.")
     return value
@@ -221,7 +216,6 @@ def peppers(name: str, default: str | None) -> dict[int, bytes]:
 
 
 def pepper_number(name: str, among: dict[int, bytes]) -> int | None:
-    """Get the number of one of the peppers, or None."""
     number = integer(name, 0, 0, 9999)
     valid = not number or number in among
     require(valid, name, f"must be the number of one of API_KEY_PEPPERS, not {number}.")

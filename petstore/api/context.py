@@ -17,8 +17,6 @@ from petstore.observability.request_ids import request_id
 
 
 class Operation(NamedTuple):
-    """What a view declares about one of its actions."""
-
     scope: str | None = None
     deprecation: Deprecation | None = None
     free: bool = False  # Not counted, and allowed after the quota is used up (D39).
@@ -29,7 +27,6 @@ NO_OPERATION = Operation()
 
 @lru_cache(maxsize=256)  # Clients may send any method.
 def operation_of(view: Callable[..., Any], method: str | None) -> Operation:
-    """Return what the view declares about this method."""
     action = getattr(view, "actions", {}).get("get" if method == "HEAD" else (method or "").lower())
     if action is None:
         return NO_OPERATION
@@ -42,8 +39,6 @@ def operation_of(view: Callable[..., Any], method: str | None) -> Operation:
 
 
 class Caller(instrumentation.Caller, Protocol):
-    """The sender of a request with a valid key."""
-
     @property
     def scopes(self) -> frozenset[str]: ...
 
@@ -61,7 +56,6 @@ class RequestContext:
 
     @classmethod
     def start(cls, request: HttpRequest) -> RequestContext:
-        """Create the context of a request and attach it."""
         meta = request.META
         # Without a proxy there is nothing to parse.
         address = (

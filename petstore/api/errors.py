@@ -23,15 +23,12 @@ RETRY_SECONDS = 2  # Retry-After of a 503.
 
 
 class ErrorCode(Enum):
-    """Each code with its HTTP status and a sentence: what happened, and what to do next."""
-
     def __init__(self, status: int, sentence: str) -> None:
         self.status = status
         self.sentence = sentence
 
     @property
     def value(self) -> str:
-        """The name in lower case."""
         return self.name.lower()
 
     MISSING_API_KEY = 401, "No API key was sent. Send it as `Authorization: Bearer <key>`."
@@ -90,8 +87,6 @@ class Detail(TypedDict):
 
 
 class ApiError(exceptions.APIException):
-    """An error response, with its code and optional headers and details."""
-
     def __init__(
         self,
         code: ErrorCode,
@@ -111,18 +106,15 @@ class ApiError(exceptions.APIException):
 
 
 def error_body(code: ErrorCode, message: str = "", details: Sequence[Detail] = ()) -> dict[str, Any]:
-    """Build the contract's Error."""
     body = {"code": code.value, "message": message or code.sentence, "status": code.status}
     return body | ({"details": list(details)} if details else {})
 
 
 def help_link(code: ErrorCode) -> str:
-    """Build the Link header to the documentation of a code."""
     return link(page_url(f"docs/errors#{code.value}"), "help")
 
 
 def error_response(exc: Exception) -> Response:
-    """Convert an exception to an Error response."""
     error = exc if isinstance(exc, ApiError) else as_api_error(exc)
     if error.error.status >= 500:
         log_failure(exc, error.error)
@@ -185,7 +177,6 @@ DETAIL_CODES = {"required": ErrorCode.MISSING_FIELD, "unknown_category": ErrorCo
 
 
 def validation_error(exc: exceptions.ValidationError) -> ApiError:
-    """Convert a serializer's errors to one Error that lists all of them."""
     found = exc.get_full_details()
     if not isinstance(found, dict) or "non_field_errors" in found:
         return ApiError(ErrorCode.MALFORMED_JSON, "The body must be a JSON object.")

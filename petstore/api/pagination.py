@@ -22,8 +22,6 @@ MAX_CACHED_QUERY = 250  # Characters of a query string.
 
 
 class PageQuery(NamedTuple):
-    """A parsed query string."""
-
     where: dict[str, Any]  # Conditions of a `Read`.
     limit: int
     filters: tuple[tuple[str, str], ...]  # As the next page's URL repeats them.
@@ -38,7 +36,6 @@ class KeysetPagination(BasePagination):
     next_url: str | None = None
 
     def __init__(self, using: str = DEFAULT_DB_ALIAS) -> None:
-        """Read from the database with this alias."""
         self._using = using
 
     def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list[Any]:
@@ -112,7 +109,6 @@ def cursor_in(parameters: QueryDict, path: str) -> int | None:
 
 @lru_cache(maxsize=1024)  # Signing is slow, and first pages are requested most.
 def page_url(base: str, path: str, filters: tuple[tuple[str, str], ...], limit: int, last_id: int) -> str:
-    """Build the URL of the page after an id."""
     query = [*filters, ("limit", str(limit)), ("cursor", cursor_after(path, last_id))]
     return f"{base}{path.removeprefix('/v1')}?{urlencode(query)}"
 

@@ -27,7 +27,6 @@ def unique_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def reject_constant(name: str) -> None:
-    """Reject NaN and the infinities, which Python's parser accepts."""
     raise malformed(f"{name} is not JSON")
 
 
@@ -45,7 +44,6 @@ def number(text: str) -> Decimal:
 
 
 def strings(value: Any) -> Iterator[str]:
-    """Yield every string in a JSON value, including member names."""
     stack = [value]
     while stack:
         value = stack.pop()
@@ -93,8 +91,6 @@ def parse_json(body: bytes) -> Any:
 
 
 class StrictJSONParser(BaseParser):
-    """Accepts `application/json` in UTF-8, up to 64 KiB."""
-
     media_type = "application/json"
 
     def parse(
@@ -103,7 +99,7 @@ class StrictJSONParser(BaseParser):
         media_type: str | None = None,
         parser_context: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Return the body's value. Raises ApiError 400, 413 or 415."""
+        """Raise ApiError 400, 413 or 415."""
         request = (parser_context or {})["request"]
         if (request.content_params or {}).get("charset", "utf-8").lower() not in {"utf-8", "utf8"}:
             raise UnsupportedMediaType(request.META["CONTENT_TYPE"])

@@ -45,8 +45,6 @@ def is_api_path(path: str) -> bool:
 
 
 class ApiPipeline:
-    """Middleware that serves requests under /v1 and passes on all others."""
-
     steps: ClassVar[Steps]
 
     def __init__(self, get_response: GetResponse) -> None:
@@ -66,7 +64,6 @@ class ApiPipeline:
         return self._measured(request, context)  # Also writes the log line and metrics.
 
     def _respond(self, request: HttpRequest) -> Response:
-        """Build the complete response: the view's or an Error, plus the common headers."""
         context = RequestContext.of(request)
         try:
             match, parameters = find_view(request.path_info)

@@ -49,7 +49,6 @@ class Filter:
     choices: type[TextChoices] | None = None  # The accepted words; None for any int64.
 
     def read(self, text: str) -> Any:
-        """Parse the value. Raises ApiError 400."""
         value: Any
         if self.choices is None:
             value, wanted = int64.int64(text), "a whole number from -2^63 to 2^63 - 1"

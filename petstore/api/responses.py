@@ -31,7 +31,6 @@ class Response:
 
     @classmethod
     def of_bytes(cls, body: bytes, status: int, headers: Mapping[str, str]) -> Response:
-        """Create a response from an encoded JSON body."""
         response = cls(None, status, headers)
         response.headers["Content-Type"] = "application/json"
         response.content = body

@@ -54,7 +54,6 @@ class ApiView(APIView):
             vars(self).clear()
 
     def initialize_request(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Request:
-        """Reuse the parsers, authenticators and negotiator of the class."""
         return JsonRequest(
             request,
             parsers=self.parsers,
@@ -82,5 +81,4 @@ class UnknownPathView(ApiView):
     """Responds with 404 to every other path under /v1, after the key was checked (D17)."""
 
     def http_method_not_allowed(self, request: Any, *args: Any, **kwargs: Any) -> NoReturn:
-        """Raise 404 for every method."""
         raise ApiError(ErrorCode.RESOURCE_NOT_FOUND)

@@ -31,8 +31,6 @@ finished = count()
 
 
 class Caller(Protocol):
-    """The owner of a valid key."""
-
     @property
     def account_id(self) -> int: ...
 
@@ -41,8 +39,6 @@ class Caller(Protocol):
 
 
 class RequestContext(Protocol):
-    """The part of a request's context that its log line shows."""
-
     id: str
     client: str
 
@@ -52,8 +48,6 @@ class RequestContext(Protocol):
 
 
 class HasStatus(Protocol):
-    """A response, Django's or the API's."""
-
     status_code: int
 
 
@@ -70,8 +64,6 @@ _metrics: dict[tuple[str | None, str | None, int], RequestMetrics] = {}
 
 
 class InstrumentedHandler(Generic[ResponseT]):
-    """Wraps a handler to log, count and time its requests."""
-
     def __init__(self, get_response: Callable[[HttpRequest], ResponseT]) -> None:
         self._get_response = get_response
         self._write = WRITE_REQUEST[settings.LOG_FORMAT] if settings.ACCESS_LOG else None
@@ -136,7 +128,6 @@ def metrics_of(request: HttpRequest, status: int) -> RequestMetrics:
 
 
 def make_metrics(pattern: str | None, method: str, status: int) -> RequestMetrics:
-    """Look up the labelled metrics once."""
     route = route_of(pattern)
     counter, timer = REQUESTS.labels(route, method, str(status)), REQUEST_SECONDS.labels(route, method)
 

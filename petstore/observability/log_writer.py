@@ -93,8 +93,6 @@ log_writer = LogWriter(2)
 
 
 class QueuedHandler(logging.Handler):
-    """Passes the records of loggers to the process's log writer."""
-
     def emit(self, record: logging.LogRecord) -> None:
         try:
             line = self.format(record).encode(errors="replace") + b"\n"

@@ -86,12 +86,10 @@ class DeferredUpdates:
         self._max_queued = max_queued
 
     def stop(self) -> None:
-        """Flush, and apply updates immediately from now on."""
         self._max_queued = 0
         self.flush()
 
     def add(self, update: Callable[[float], None], amount: float = 1) -> None:
-        """Call `update` with the amount, now or at the next flush."""
         if len(self._queue) < self._max_queued:
             self._queue.append((update, amount))
         else:

@@ -37,14 +37,10 @@ class AllWorkers(CollectorRegistry):
 
 
 class SixServer(ThreadingWSGIServer):
-    """An IPv6 server."""
-
     address_family = socket.AF_INET6
 
 
 class QuietHandler(WSGIRequestHandler):
-    """Logs no requests, and closes silent connections after 5 s."""
-
     timeout = 5
 
     def log_message(self, *args: Any) -> None: ...

@@ -29,7 +29,6 @@ RULES: tuple[tuple[re.Pattern[str], str], ...] = (
 
 
 def redact(text: str) -> str:
-    """Replace passwords, tokens, cookies and keys with `***`."""
     for rule, replacement in RULES:
         text = rule.sub(replacement, text)
     return text

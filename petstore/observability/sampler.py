@@ -21,8 +21,6 @@ FLUSHES_PER_SAMPLE = 5
 
 
 class Connections:
-    """Counts the open database connections of this process."""
-
     def __init__(self) -> None:
         self._opened: WeakSet[BaseDatabaseWrapper] = WeakSet()
         self._lock = threading.Lock()  # A set must not change during iteration.
@@ -46,7 +44,6 @@ connections = Connections()
 
 
 def start() -> None:
-    """Start the log writer and the sampling thread."""
     log_writer.start(descriptor=1)
     deferred_updates.start()
     Finalize(None, deferred_updates.stop, exitpriority=0)  # Workers don't run atexit handlers.

@@ -40,8 +40,6 @@ probes = ThreadPoolExecutor(1, thread_name_prefix="probe")  # Hanging pages must
 
 
 class Application:
-    """The callable that granian runs for each request."""
-
     def __init__(self) -> None:
         self._under_way = 0
         self._on_loop = settings.SERVE_MODE == "loop"
@@ -75,7 +73,6 @@ class Application:
             await bodies.discard(parts, body.error)
 
     async def _serve(self, scope: Any, exchange: Exchange, body: Body) -> None:
-        """Serve a request to the API, or respond with 503 above MAX_CONCURRENT_REQUESTS."""
         if self._under_way >= MAX_CONCURRENT_REQUESTS:
             SHED.inc()
             exchange.protocol.response_bytes(503, *overload_response(scope))
@@ -177,7 +174,6 @@ def overload_response(scope: Any) -> tuple[Headers, bytes]:
 
 
 def respond_in_thread(scope: Any, exchange: Exchange, body: Body, loop: asyncio.AbstractEventLoop) -> None:
-    """Get Django's response and send it from the loop, as Django's WSGI handler would."""
     request = ServedRequest(scope, body)
     request.META.pop("HTTP_RANGE", None)  # Files are sent whole (RFC 9110 section 14.2).
     request_started.send(sender=WSGIHandler, environ=request.META)

@@ -35,8 +35,6 @@ CLOSE = {"Connection": "close"}  # RFC 9110 section 15.5.9.
 
 
 class Body(NamedTuple):
-    """A request body, or the error that reading it raises."""
-
     content: bytes
     error: ApiError | None = None
 
@@ -172,7 +170,6 @@ async def discard(parts: Parts, error: ApiError, limit: int = MAX_DISCARDED) -> 
 
 
 def plain_error(scope: Any, error: ApiError) -> tuple[int, list[tuple[str, str]], str]:
-    """Build the plain-text response to a body that failed to arrive."""
     headers = [("content-type", "text/plain"), ("connection", "close")]
     headers.append(("x-request-id", request_id(scope.headers.get("x-request-id", ""))))
     return error.status_code, headers, f"{PAGE_ERRORS[error.error]}\n"

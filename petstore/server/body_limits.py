@@ -10,7 +10,7 @@ from django.conf import settings
 MAX_BODY_MEMORY = 8 * 1024 * 1024  # Bytes of bodies in transit, in a worker.
 MAX_UPLOAD_MEMORY = 32 * 1024 * 1024  # The same for uploads of staff.
 QUEUE_SECONDS = 60  # For a share of the budget.
-SHUTDOWN_SECONDS = 3  # For clients that are still sending when the worker stops.
+SHUTDOWN_SECONDS = 3  # For clients that still send when the worker stops; less than STOP_SECONDS.
 
 
 class BodyTimeouts:
@@ -55,8 +55,8 @@ class MemoryBudget:
     first.
     """
 
-    def __init__(self, most: int, seconds: float) -> None:
-        self._free = most
+    def __init__(self, size: int, seconds: float) -> None:
+        self._free = size
         self._seconds = seconds
         # Bytes, and since when by the loop's clock; in order of arrival.
         self._held: dict[asyncio.Timeout, tuple[int, float]] = {}
@@ -97,7 +97,6 @@ class MemoryBudget:
             self._next = asyncio.get_running_loop().call_at(since + self._seconds, self._expire_oldest)
 
     def _expire_oldest(self) -> None:
-        """Expire enough of the oldest bodies for the first in the queue."""
         self._next = None
         now = asyncio.get_running_loop().time()
         needed = next(iter(self._waiting.values()))[0] - self._free if self._waiting else 0

@@ -61,7 +61,6 @@ class ServedRequest(WSGIRequest):
 
     @property
     def body(self) -> bytes:
-        """Raises ApiError for a body that failed to arrive."""
         return self._sent.read()
 
     @cached_property

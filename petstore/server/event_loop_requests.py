@@ -44,7 +44,6 @@ def run(get_response: Callable[[], Any], future: "asyncio.Future[Any]") -> None:
 
 
 def send(exchange: Exchange, response: Any) -> None:
-    """Send a response, or 500 if that fails."""
     try:
         send_response(exchange, response)
     except Exception:
@@ -53,7 +52,6 @@ def send(exchange: Exchange, response: Any) -> None:
 
 
 def send_response(exchange: Exchange, response: Any) -> None:
-    """Send a complete response. The API sets no cookies."""
     headers = [(name.lower(), value) for name, value in response.headers.items()]
     if settings.DRAIN_SECONDS:
         close_while_draining(headers)

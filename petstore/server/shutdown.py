@@ -31,7 +31,6 @@ def is_draining() -> bool:
 
 
 def start_worker_process() -> None:
-    """Let SIGTERM end this new worker."""
     Process.is_worker = True
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGTERM)
@@ -44,5 +43,4 @@ def block_sigterm() -> None:
 
 
 def unblock_sigterm() -> None:
-    """Unblock SIGTERM in the main thread."""
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGTERM)

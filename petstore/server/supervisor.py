@@ -71,7 +71,6 @@ class DrainingServer(MPServer):
         return worker
 
     def signal_handler_interrupt(self, *args: Any, **options: Any) -> None:
-        """Start draining, or stop. The first argument is the signal's number."""
         if args[:1] != (signal.SIGTERM,) or shutdown.is_draining() or not self.drain_seconds:
             super().signal_handler_interrupt()  # type: ignore[no-untyped-call]
             return
@@ -112,7 +111,6 @@ def max_connections() -> int:
 
 
 def announce(host: str, port: int, workers: int) -> None:
-    """Print the address once the service responds."""
     while not is_alive(port, host):
         time.sleep(0.05)
     name = f"[{host}]" if ":" in host else host

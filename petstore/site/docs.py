@@ -90,7 +90,6 @@ def contents(page: str) -> dict[str, Any]:
 
 
 def event_examples() -> list[dict[str, Any]]:
-    """Group the event types with the same members of `data`; each group shows its first example."""
     response = document()["paths"]["/events"]["get"]["responses"]["200"]
     examples = response["content"]["application/json"]["examples"]["Page"]["value"]
     groups = [list(events) for _, events in groupby(examples, key=lambda event: list(event["data"]))]

@@ -35,7 +35,6 @@ def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
 
 
 def error_page(request: HttpRequest, exception: Exception | None = None, *, status: int) -> HttpResponse:
-    """Respond with an Error under /v1, and with a page elsewhere."""
     code, text = RESPONSES[status]
     if is_api_path(request.path_info):  # The pipeline itself failed.
         return error_response(ApiError(code)).as_django()

@@ -24,7 +24,6 @@ class Home(TemplateView):
     clock: Callable[[], datetime] = staticmethod(timezone.now)
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        """Without the database, the page has no plans."""
         ready, plans = self.readiness().get("status") == "ok", []
         with suppress(DatabaseError):
             plans = list(self.plans()) if ready else []

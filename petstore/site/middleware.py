@@ -80,8 +80,6 @@ class ProbesMiddleware(MiddlewareMixin):
 
 
 class PermissionsPolicyMiddleware(MiddlewareMixin):
-    """Denies browser features that no page uses (W3C Permissions Policy)."""
-
     def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
         response["Permissions-Policy"] = settings.PERMISSIONS_POLICY
         return response

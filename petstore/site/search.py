@@ -32,7 +32,6 @@ class SearchResult(NamedTuple):
 
 @require_safe
 def search(request: HttpRequest) -> HttpResponse:
-    """Render the results for the query parameter `q`."""
     query = request.GET.get("q", "").strip()[:MAX_QUERY_LENGTH]
     found = search_results(query, index()) if query else []
     page = context("") | {"title": "Search", "query": query, "results": found[:MAX_RESULTS]}
@@ -53,7 +52,6 @@ def search_results(query: str, entries: tuple[SearchResult, ...]) -> list[Search
 
 
 def excerpt(text: str, word: str) -> str:
-    """Return a part of the text around the word."""
     at = max(search_key(text).find(word) - EXCERPT_LENGTH // 2, 0)
     start = text.find(" ", at) + 1 if at else 0
     part = text[start : start + EXCERPT_LENGTH]
@@ -63,7 +61,6 @@ def excerpt(text: str, word: str) -> str:
 
 @cache
 def index() -> tuple[SearchResult, ...]:
-    """Return all entries, built once per process."""
     templates = ((name, f"docs/{name}.html") for name in GUIDES)
     pages = ((name, render_to_string(file, contents(name), HttpRequest())) for name, file in templates)
     sections = (one for name, page in pages for one in sections_of(name, page))
@@ -71,7 +68,6 @@ def index() -> tuple[SearchResult, ...]:
 
 
 def operations() -> list[SearchResult]:
-    """Return the operations of the OpenAPI document, linked to the reference."""
     return [
         SearchResult(
             "Operation",
@@ -86,7 +82,6 @@ def operations() -> list[SearchResult]:
 
 
 def sections_of(name: str, page: str) -> list[SearchResult]:
-    """Split a guide into sections with anchors."""
     content = page.partition("<main")[2].partition('<nav class="neighbours"')[0].partition("</main>")[0]
     _, *parts = HEADING.split(content)
     found = []

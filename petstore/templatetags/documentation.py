@@ -58,7 +58,6 @@ def filled_in(name: str) -> str:
 @register.filter
 @cache
 def highlighted(text: str, language: str) -> SafeString:
-    """Highlight code in one of LANGUAGES."""
     from pygments import lex  # Slow to import.
     from pygments.lexers import get_lexer_by_name
 

@@ -150,7 +150,6 @@ def idempotency_key(operation_id: str) -> Schema:
 
 
 def complete_operation(path: str, method: str, operation: Schema) -> None:
-    """Add formats, error responses, headers and links to one operation."""
     parameters = operation.get("parameters", [])
     names = {parameter["name"] for parameter in parameters}
     pages = ("NextEvents" if "since" in names else "NextPage") if "limit" in names else ""
@@ -186,7 +185,6 @@ def complete_operation(path: str, method: str, operation: Schema) -> None:
 
 
 def response_object(codes: list[Code], examples: dict[Code, Schema]) -> Schema:
-    """Build the response object of one status, with an example of each code."""
     described = {
         code.value: {
             "summary": code.sentence.partition(". ")[0].rstrip(".") + ".",

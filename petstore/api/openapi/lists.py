@@ -10,16 +10,12 @@ PAGING_PARAMETERS = {"limit", "cursor"}
 
 
 class ListFilter(NamedTuple):
-    """A query parameter that filters a list."""
-
     name: str
     sentence: str
     words: tuple[str, ...]  # Accepted values; empty for any int64.
 
 
 class List(NamedTuple):
-    """An operation that returns pages."""
-
     operation_id: str
     path: str  # Under {base_url}.
     filters: tuple[ListFilter, ...]

@@ -61,7 +61,6 @@ def as_examples(found: Examples) -> list[OpenApiExample]:
 
 
 def problems(*found: tuple[Code, str, str]) -> dict[Code, Any]:
-    """Build an example for each validation error from its code, field and message."""
     return {
         code: {"details": [{"field": field, "code": code.value, "message": message}]}
         for code, field, message in found
@@ -69,7 +68,6 @@ def problems(*found: tuple[Code, str, str]) -> dict[Code, Any]:
 
 
 def links(**found: dict[str, Any]) -> dict[str, Any]:
-    """Build the links of a 201 response, by operation."""
     return {"201": {name: {"operationId": name, **link} for name, link in found.items()}}
 
 
