@@ -19,7 +19,7 @@ class AccountsConfig(AppConfig):
             throttle=throttle.throttle,
             record_missing_scope=rejections.record_missing_scope,
             quota_headers=headers.quota_headers,
-            untouched_headers=headers.untouched_headers,
+            unused_quota_headers=headers.unused_quota_headers,
         )
 
     def start_worker(self) -> None:

@@ -24,7 +24,7 @@ def quota_headers(request: HttpRequest, context: RequestContext) -> dict[str, st
     return headers_of(decision)
 
 
-def untouched_headers() -> dict[str, str]:
+def unused_quota_headers() -> dict[str, str]:
     return headers_of(anonymous.untouched())
 
 

@@ -37,7 +37,7 @@ class Steps(NamedTuple):
     throttle: Callable[[HttpRequest, RequestContext], None]  # Rejects requests over a limit.
     record_missing_scope: Callable[[HttpRequest, RequestContext, str], None]  # For staff to look up.
     quota_headers: Callable[[HttpRequest, RequestContext], Mapping[str, str]]  # On every response (D23).
-    untouched_headers: Callable[[], Mapping[str, str]]  # Of an uncounted response.
+    unused_quota_headers: Callable[[], Mapping[str, str]]  # Of an uncounted response.
 
 
 def is_api_path(path: str) -> bool:
@@ -49,7 +49,7 @@ class ApiPipeline:
 
     def __init__(self, get_response: GetResponse) -> None:
         self._get_response = get_response
-        self._measured = InstrumentedHandler(tracing.traced(self._respond))
+        self._instrumented = InstrumentedHandler(tracing.traced(self._respond))
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         return (
@@ -61,7 +61,7 @@ class ApiPipeline:
     def respond(self, request: HttpRequest) -> Response:
         """Serve a request under /v1. The event loop calls this, bypassing Django's handler."""
         context = RequestContext.start(request)
-        return self._measured(request, context)  # Also writes the log line and metrics.
+        return self._instrumented(request, context)  # Also writes the log line and metrics.
 
     def _respond(self, request: HttpRequest) -> Response:
         context = RequestContext.of(request)
@@ -108,7 +108,7 @@ class ApiPipeline:
             return self.steps.quota_headers(request, context)
         except Exception:
             logger.exception("The quota headers of a response failed; it shows an unused limit.")
-            return self.steps.untouched_headers()
+            return self.steps.unused_quota_headers()
 
 
 @lru_cache(maxsize=256)

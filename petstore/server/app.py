@@ -41,7 +41,7 @@ probes = ThreadPoolExecutor(1, thread_name_prefix="probe")  # Hanging pages must
 
 class Application:
     def __init__(self) -> None:
-        self._under_way = 0
+        self._in_progress = 0
         self._on_loop = settings.SERVE_MODE == "loop"
         self._serve_api = (
             partial(serve_on_loop, get_response=pipeline.respond) if self._on_loop else serve_in_thread
@@ -73,15 +73,15 @@ class Application:
             await bodies.discard(parts, body.error)
 
     async def _serve(self, scope: Any, exchange: Exchange, body: Body) -> None:
-        if self._under_way >= MAX_CONCURRENT_REQUESTS:
+        if self._in_progress >= MAX_CONCURRENT_REQUESTS:
             SHED.inc()
             exchange.protocol.response_bytes(503, *overload_response(scope))
         else:
-            self._under_way += 1
+            self._in_progress += 1
             try:
                 await self._serve_api(scope, exchange, body)
             finally:
-                self._under_way -= 1
+                self._in_progress -= 1
 
 
 async def serve_in_thread(scope: Any, exchange: Exchange, body: Body, executor: Executor = pages) -> None:
@@ -169,7 +169,7 @@ def service_unavailable() -> tuple[Headers, bytes]:
 def overload_response(scope: Any) -> tuple[Headers, bytes]:
     headers, body = service_unavailable()
     sent = scope.headers.get("x-request-id", "")
-    quota = [(name.lower(), value) for name, value in ApiPipeline.steps.untouched_headers().items()]
+    quota = [(name.lower(), value) for name, value in ApiPipeline.steps.unused_quota_headers().items()]
     return [*headers, ("x-request-id", request_id(sent)), *quota], body
 
 

@@ -103,11 +103,11 @@ def max_connections() -> int:
     granian accepts no connection beyond it, idle or not. Its default of 512 would let idle clients lock
     others out; the application limits concurrent requests itself.
     """
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    if most == resource.RLIM_INFINITY:
+    _, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard_limit, hard_limit))
+    if hard_limit == resource.RLIM_INFINITY:
         return MAX_CONNECTIONS
-    return min(MAX_CONNECTIONS, max(most - RESERVED_FILES, RESERVED_FILES))
+    return min(MAX_CONNECTIONS, max(hard_limit - RESERVED_FILES, RESERVED_FILES))
 
 
 def announce(host: str, port: int, workers: int) -> None:

@@ -26,11 +26,11 @@ class MeasuringMiddleware:
     """Sets the request id (D29), and logs, counts, times and traces each request."""
 
     def __init__(self, get_response: GetResponse) -> None:
-        self._measured = InstrumentedHandler(tracing.traced(get_response))
+        self._instrumented = InstrumentedHandler(tracing.traced(get_response))
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         context = RequestContext.start(request)
-        response = self._measured(request, context)
+        response = self._instrumented(request, context)
         response["X-Request-Id"] = context.id
         return response
 
