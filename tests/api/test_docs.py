@@ -1,4 +1,4 @@
-"""The guides tell the truth: every code has its anchor, every number is the program's."""
+"""The guides match the program: codes have anchors, numbers are the program's."""
 
 import html
 import json

@@ -1,4 +1,4 @@
-"""One Error shape for every response of 400 and up under /v1, whoever raised it: D1, D17, D29, D30."""
+"""Every response of 400 and above under /v1 is an Error (D1, D17, D29, D30)."""
 
 from typing import Any, NoReturn
 

@@ -1,4 +1,4 @@
-"""/healthz says that the process lives, /readyz whether it can serve, and neither ever hangs."""
+"""Liveness and readiness, which never hang."""
 
 import threading
 import time
@@ -20,7 +20,7 @@ from tests.conftest import COMMITTED
 
 @contextmanager
 def black_hole() -> Iterator[int]:
-    """A port that takes connections and never says a word."""
+    """A port that accepts connections and never responds."""
     with create_server(("127.0.0.1", 0)) as listener:
         yield listener.getsockname()[1]
 

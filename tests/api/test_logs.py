@@ -1,4 +1,4 @@
-"""Log lines: one for each request, in JSON, without a secret, and nobody waits for it."""
+"""Request lines and other log lines: JSON, redacted, written without blocking."""
 
 import json
 import logging
@@ -27,7 +27,7 @@ Lines = Callable[[], list[dict[str, Any]]]
 
 @pytest.fixture
 def lines(capfd: pytest.CaptureFixture[str]) -> Lines:
-    """Returns what the log got since it was last asked."""
+    """Returns the lines since the last call."""
     return lambda: [json.loads(line) for line in capfd.readouterr().err.splitlines()]
 
 
@@ -129,7 +129,6 @@ def test_key_is_never_logged(
 
 
 def secret_of(key: str) -> str:
-    """Return what only a key's holder knows."""
     return key.rpartition("_")[2][: key_format.SECRET_LENGTH]
 
 
@@ -194,7 +193,7 @@ def test_libraries_log_the_same_form(lines: Lines) -> None:
 
 
 def output_handler() -> logging.Handler:
-    """Return the handler that writes the lines; what is given to it alone, pytest needn't report."""
+    """Return the process's log handler, detached from pytest's."""
     (handler,) = (found for found in logging.getLogger().handlers if isinstance(found, QueuedHandler))
     return handler
 
@@ -227,12 +226,11 @@ def test_supervisor_logs_the_same_format() -> None:
     assert line == {"level": "error", "event": "worker-1 ended", "logger": "_granian"}
 
 
-# --- What a worker does with its lines -----------------------------------------------------------
+# --- The log writer ------------------------------------------------------------------------------
 
 
 @contextmanager
 def pipe() -> Iterator[tuple[int, int]]:
-    """Yield both ends of a pipe."""
     ends = os.pipe()
     try:
         yield ends
@@ -242,12 +240,10 @@ def pipe() -> Iterator[tuple[int, int]]:
 
 
 def dropped() -> float:
-    """Return how many lines were lost so far."""
     return REGISTRY.get_sample_value("petstore_log_lines_dropped_total") or 0
 
 
 def read_lines(end: int, number: int) -> list[bytes]:
-    """Read that many lines from a pipe."""
     with os.fdopen(os.dup(end), "rb") as file:
         return [file.readline() for _ in range(number)]
 
@@ -258,7 +254,7 @@ def test_full_pipe_drops_lines_without_blocking() -> None:
     with pipe() as (reading, writing):
         output = LogWriter(2)
         output.start(writing)
-        for number in range(offered):  # Far more than a pipe takes, and nobody reads.
+        for number in range(offered):  # Far more than an unread pipe holds.
             output.write(b"%0100d\n" % number)
         lost = int(dropped() - before)
         assert 0 < lost < offered - MAX_QUEUED + 1

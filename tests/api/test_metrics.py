@@ -1,4 +1,4 @@
-"""What the service counts of itself: the page /metrics, who may see it, and what its numbers mean."""
+"""The page /metrics: access and metrics."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ DECISIONS = "petstore_quota_decisions_total"
 
 
 def value(name: str, **labels: str) -> float:
-    """Return a number of this process; 0 where nothing was counted yet."""
+    """Return a metric of this process; 0 if it is missing."""
     return REGISTRY.get_sample_value(name, labels) or 0
 
 
@@ -40,7 +40,7 @@ def test_metrics_networks_are_configurable(client: Any, settings: Any) -> None:
     assert client.get("/metrics", REMOTE_ADDR="127.0.0.1").status_code == 404
 
 
-# --- A port of its own ---------------------------------------------------------------------------
+# --- METRICS_PORT --------------------------------------------------------------------------------
 
 
 def test_metrics_port_disables_the_page(client: Any, settings: Any) -> None:
@@ -79,7 +79,6 @@ def test_route_is_the_pattern_as_the_documentation_writes_it(pattern: str | None
 
 
 def request_series() -> set[tuple[str, str, str]]:
-    """Return the kinds of requests that are counted."""
     (family,) = (found for found in REGISTRY.collect() if found.name == "petstore_http_requests")
     labels = [sample.labels for sample in family.samples if sample.name.endswith("_total")]
     return {(found["route"], found["method"], found["status"]) for found in labels}
@@ -119,13 +118,13 @@ def test_deferred_updates_are_applied_by_flush() -> None:
         counted[0] += amount
 
     deferred_updates.add(add)
-    assert counted == [1]  # At once, where nobody catches up.
+    assert counted == [1]  # Immediately: not started.
     deferred_updates.start(max_queued=2)
     deferred_updates.add(add, 10)
     deferred_updates.add(add, 10)
     assert counted == [1]
     deferred_updates.add(add, 100)
-    assert counted == [101]  # At once, where too many wait.
+    assert counted == [101]  # Immediately: the queue is full.
     deferred_updates.flush()
     assert counted == [121]
     deferred_updates.add(add, 10)
@@ -155,7 +154,7 @@ def test_open_connections_are_counted() -> None:
     counted = Connections()
     other = connections.create_connection("default")
     counted.add(other)
-    assert counted.count()["default"] == 0  # It is not open yet.
+    assert counted.count()["default"] == 0  # Not open yet.
     other.connect()
     assert counted.count()["default"] == 1
     other.close()

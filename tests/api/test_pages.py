@@ -1,4 +1,4 @@
-"""The pages for people: what they show, what they weigh, and that they answer whatever happens."""
+"""Pages: content, weight, and behaviour during failures."""
 
 import html
 import re
@@ -23,14 +23,13 @@ MOST_BYTES = 50_000
 
 
 def size(address: str) -> int:
-    """Return the bytes of a static file."""
     found = finders.find(address.removeprefix(settings.STATIC_URL))
     assert isinstance(found, str)
     return Path(found).stat().st_size
 
 
 def rendered(view: Any) -> str:
-    """Return the page that a view makes, which Django renders later."""
+    """Render a view's TemplateResponse."""
     return str(view(RequestFactory().get("/")).render().content.decode())
 
 

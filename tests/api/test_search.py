@@ -1,4 +1,4 @@
-"""The search over the documentation finds guides, errors and operations, and only those."""
+"""The search over guides, errors and operations."""
 
 import html
 import re
@@ -14,7 +14,7 @@ FOUND = re.compile(r'<li><a href="([^"]*)">([^<]*)</a> <span class="kind">(\w+)<
 
 
 def search(client: Client, question: str) -> list[tuple[str, ...]]:
-    """Return address, title and kind of each finding."""
+    """Return address, title and kind of each result."""
     page = client.get("/docs/search", {"q": question}).text
     return [tuple(map(html.unescape, found)) for found in FOUND.findall(page)]
 

@@ -1,4 +1,4 @@
-"""The status for people: ready or not, what does not answer, what is slow."""
+"""The status page: readiness, failing and slow checks."""
 
 import re
 from typing import Any

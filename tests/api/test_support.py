@@ -1,4 +1,4 @@
-"""Whom a reader asks for a key or for help stands wherever it is needed."""
+"""The support contacts appear wherever they are needed."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""Spans for OpenTelemetry: one for each request, in the caller's trace, without a secret."""
+"""Spans: one per request, in the client's trace, without secrets."""
 
 from collections.abc import Iterator
 from typing import Any

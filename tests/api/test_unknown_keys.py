@@ -82,7 +82,7 @@ def of_a_lost_pepper(issue: Issue) -> str:
 
 
 BAD = [unknown, unknown_of_a_known_account, with_another_secret, revoked, expired, of_a_lost_pepper]
-TOLD_APART = {expired: "expired_api_key"}  # To who has the secret (D17).
+TOLD_APART = {expired: "expired_api_key"}  # For holders of the secret (D17).
 
 
 @pytest.fixture
@@ -118,14 +118,14 @@ def work(monkeypatch: pytest.MonkeyPatch, store: QuotaStore) -> Callable[[KeyTex
 
 @pytest.fixture
 def served(store: QuotaStore, monkeypatch: pytest.MonkeyPatch) -> QuotaStore:
-    """Each store in turn, as the one that requests are counted by."""
+    """The store that counts requests, each in turn."""
     monkeypatch.setattr("accounts.keys.authentication.store", store)
     return store
 
 
 @pytest.fixture
 def in_redis(redis: RedisServer, monkeypatch: pytest.MonkeyPatch, db: None) -> RedisQuotaStore:
-    """The store in Redis, as the one that requests are counted by."""
+    """The store in Redis, as the one that counts requests."""
     redis.client.flushall()
     store = RedisQuotaStore(redis.url)
     monkeypatch.setattr("accounts.keys.authentication.store", store)
@@ -133,7 +133,7 @@ def in_redis(redis: RedisServer, monkeypatch: pytest.MonkeyPatch, db: None) -> R
 
 
 def forget(store: QuotaStore, key: KeyText) -> None:
-    """Have Redis forget what it knows of a key, as after a minute."""
+    """Delete the cached key record, as its expiry would."""
     if isinstance(store, RedisQuotaStore):
         store.forget(key.public_id)
 
@@ -189,19 +189,19 @@ def test_key_issued_after_it_was_unknown_works_at_once(
 
 
 def test_unknown_key_never_replaces_a_cached_record(issue: Issue, in_redis: RedisQuotaStore) -> None:
-    # One worker found no key, then the key was issued and told, then the first one tells its finding.
+    # One worker finds no key, the key is issued and published, then the worker stores its result.
     key, text = issue()
     in_redis.refresh(key.public_id)
     in_redis.publish_all([key_record.absent(key.public_id)])
     assert in_redis.admit(parsed(text), ADDRESS).rejection is None
 
 
-# --- A flood of keys that nobody has -------------------------------------------------------------
+# --- A flood of unknown keys ---------------------------------------------------------------------
 
 
 @pytest.fixture
 def own_lookups(monkeypatch: pytest.MonkeyPatch) -> Lookups:
-    """Give the test a memory of addresses of its own."""
+    """Give the test its own table of addresses."""
     own = Lookups()
     monkeypatch.setattr("accounts.quota.redis_store.lookups", own)
     monkeypatch.setattr("accounts.quota.anonymous.lookups", own)
@@ -255,7 +255,7 @@ def test_flood_of_unknown_keys_gets_429_without_queries(
     settings.ANONYMOUS_PER_MINUTE = 5
     monkeypatch.setattr(anonymous, "LOOKUPS_PER_SECOND", 0)
     flood = [Api(key_format.make("live", "00000000").text) for _ in range(30)]
-    with django_assert_num_queries(6):  # The last of them before the first 429.
+    with django_assert_num_queries(6):  # The last queries before the first 429.
         statuses = [api.get("/pets").status_code for api in flood]
     assert statuses == [401] * 5 + [429] * 25
 

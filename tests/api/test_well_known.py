@@ -1,4 +1,4 @@
-"""What programs look for at fixed addresses, and the guides as Markdown."""
+"""Documents at well-known addresses, and the guides as Markdown."""
 
 import re
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""Whose address counts as the client's (D25)."""
+"""The client's address behind proxies (D25)."""
 
 from ipaddress import ip_address
 from typing import Any

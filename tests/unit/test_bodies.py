@@ -1,4 +1,4 @@
-"""What bodies may take up while they come, and in how many parts they may come."""
+"""Limits of request bodies: the memory budget and the number of parts."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -10,79 +10,77 @@ from petstore.server.bodies import SMALL_BODY, Exchange, Parts, collect, discard
 from petstore.server.body_limits import MemoryBudget, body_timeouts
 
 
-async def held(budget: MemoryBudget, go_on: asyncio.Event, size: int) -> str:
-    """Hold budget for a body that is coming until told; return what became of it."""
+async def held(budget: MemoryBudget, event: asyncio.Event, size: int) -> str:
+    """Hold memory for a body until the event is set; return the outcome."""
     try:
         async with body_timeouts.start() as deadline:
             try:
                 await budget.acquire(deadline, size)
-                await go_on.wait()
+                await event.wait()
             finally:
                 budget.release(deadline)
     except TimeoutError:
-        return "given up"
-    return "whole"
+        return "expired"
+    return "complete"
 
 
 def test_fast_bodies_queue_for_the_budget_without_expiring() -> None:
     async def four() -> list[str]:
-        budget, go_on = MemoryBudget(100, seconds=60), asyncio.Event()
-        tasks = [asyncio.create_task(held(budget, go_on, 60)) for _ in range(4)]
+        budget, event = MemoryBudget(100, seconds=60), asyncio.Event()
+        tasks = [asyncio.create_task(held(budget, event, 60)) for _ in range(4)]
         await asyncio.sleep(0)
-        go_on.set()
+        event.set()
         return await asyncio.gather(*tasks)
 
-    assert asyncio.run(four()) == ["whole"] * 4
+    assert asyncio.run(four()) == ["complete"] * 4
 
 
 def test_oldest_body_expires_when_others_wait() -> None:
     async def three() -> list[str]:
-        budget, go_on, at_once = MemoryBudget(100, seconds=0.01), asyncio.Event(), asyncio.Event()
-        at_once.set()
-        older = [asyncio.create_task(held(budget, go_on, 40)) for _ in range(2)]
+        budget, event, ready = MemoryBudget(100, seconds=0.01), asyncio.Event(), asyncio.Event()
+        ready.set()
+        older = [asyncio.create_task(held(budget, event, 40)) for _ in range(2)]
         await asyncio.sleep(0)
-        found = [await held(budget, at_once, 60), await older[0]]
-        go_on.set()
+        found = [await held(budget, ready, 60), await older[0]]
+        event.set()
         return [*found, await older[1]]
 
-    assert asyncio.run(three()) == ["whole", "given up", "whole"]
+    assert asyncio.run(three()) == ["complete", "expired", "complete"]
 
 
 def test_complete_body_does_not_expire(monkeypatch: pytest.MonkeyPatch) -> None:
     async def two() -> list[str]:
-        budget, go_on, at_once = MemoryBudget(100, seconds=0.01), asyncio.Event(), asyncio.Event()
-        at_once.set()
+        budget, event, ready = MemoryBudget(100, seconds=0.01), asyncio.Event(), asyncio.Event()
+        ready.set()
         expire = budget._expire_oldest
 
         def at_the_last_moment() -> None:
-            go_on.set()
+            event.set()
             expire()
 
         monkeypatch.setattr(budget, "_expire_oldest", at_the_last_moment)
-        older = asyncio.create_task(held(budget, go_on, 60))
+        older = asyncio.create_task(held(budget, event, 60))
         await asyncio.sleep(0)
-        return [await held(budget, at_once, 60), await older]
+        return [await held(budget, ready, 60), await older]
 
-    assert asyncio.run(two()) == ["whole", "whole"]
+    assert asyncio.run(two()) == ["complete", "complete"]
 
 
 def test_cancelled_bodies_release_their_budget() -> None:
     async def many() -> str:
-        budget, never, at_once = MemoryBudget(100, seconds=60), asyncio.Event(), asyncio.Event()
-        at_once.set()
+        budget, never, ready = MemoryBudget(100, seconds=60), asyncio.Event(), asyncio.Event()
+        ready.set()
         tasks = [asyncio.create_task(held(budget, never, 60)) for _ in range(4)]
         await asyncio.sleep(0)
-        for task in tasks[::-1]:  # Those who wait, first.
+        for task in tasks[::-1]:  # Waiting bodies first.
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        return await held(budget, at_once, 100)
+        return await held(budget, ready, 100)
 
-    assert asyncio.run(many()) == "whole"
+    assert asyncio.run(many()) == "complete"
 
 
 def arriving(*parts: bytes) -> Parts:
-    """Return the parts of a body as granian would let them come."""
-
     async def protocol() -> AsyncIterator[bytes]:
         for part in [*parts, b""]:
             yield part

@@ -1,4 +1,4 @@
-"""No change of the API breaks a client of the released one (D34), and each rule finds what it is for."""
+"""No change of the API breaks clients of the released one (D34), and every rule detects its violation."""
 
 import copy
 from typing import Any
@@ -14,7 +14,7 @@ RELEASED: dict[str, Any] = yaml.safe_load((ROOT / "tests/released.openapi.yaml")
 
 
 def changed(where: str, change: Any) -> dict[str, Any]:
-    """Change the part at these names: a dict updates, a list extends, a text removes what it names."""
+    """Change the part at this path: a dict updates, a list extends, a string removes that name."""
     mutant = copy.deepcopy(RELEASED)
     part: Any = mutant["paths"] if where.startswith("/") else mutant
     if where[:1].isupper():
@@ -37,7 +37,7 @@ def named(parameters: list[Any], name: str) -> Any:
 
 
 def without_new_codes(spec: dict[str, Any]) -> dict[str, Any]:
-    """Leave out error codes that are new: a client that doesn't know a code goes by the status (D42)."""
+    """Remove new error codes: clients treat an unknown code by its status (D42)."""
     spec = copy.deepcopy(spec)
     known, code = (of["components"]["schemas"]["Error"]["properties"]["code"] for of in (RELEASED, spec))
     code["enum"] = [value for value in code["enum"] if value in known["enum"]]
@@ -54,7 +54,7 @@ def test_document_breaks_no_client_of_the_released_one() -> None:
 
 NEW_PARAMETER = {"in": "query", "name": "colour", "required": True, "schema": {"type": "string"}}
 LIMIT = "/pets get parameters limit"
-# One of each kind: of paths, operations, parameters, requests, answers, codes, headers and security.
+# One of each kind: paths, operations, parameters, requests, responses, codes, headers and security.
 BREAKING: list[tuple[str, str, Any]] = [
     ("/categories: the path was removed.", "paths", "/categories"),
     ("POST /pets: the operation was removed.", "/pets", "post"),

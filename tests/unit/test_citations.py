@@ -1,4 +1,4 @@
-"""Every decision and every section of the contract that is cited anywhere stands in docs/."""
+"""Every cited decision and section of the contract exists in docs/."""
 
 import os
 import re
@@ -12,7 +12,7 @@ from petstore.conformance.session import Check
 
 ROOT = Path(__file__).resolve().parents[2]
 KINDS = {".py", ".md", ".html", ".yaml", ".lua"}
-NOT_OURS = {"node_modules", "var", "build"}  # Besides all that is hidden.
+NOT_OURS = {"node_modules", "var", "build"}  # Besides hidden folders.
 # A number such as D9, or a range, D2-D5. Not the digits of %D9 in a URL, nor ruff's D205.
 DECISION = re.compile(r"(?<![%\w])D(\d{1,2})(?:-D(\d{1,2}))?\b")
 SECTION = re.compile(r"""contract(?:,|:|'s)\s+"(\w[^"]*)\"""", re.IGNORECASE)
@@ -27,7 +27,7 @@ SECTIONS = headings("contract.md", r"^##+ (.+)$")
 
 
 def without_entry(text: str) -> list[str]:
-    """Return what a text cites and docs/ doesn't have."""
+    """Return the citations in a text that docs/ lacks."""
     cited = [
         number
         for first, last in DECISION.findall(text)
@@ -41,7 +41,7 @@ def files() -> Iterator[Path]:
     for folder, folders, names in os.walk(ROOT):
         folders[:] = [name for name in folders if not name.startswith(".") and name not in NOT_OURS]
         paths = [Path(folder, name) for name in names if Path(name).suffix in KINDS]
-        yield from (path for path in paths if path != Path(__file__))  # Which cites what isn't there.
+        yield from (path for path in paths if path != Path(__file__))  # Contains wrong citations.
 
 
 def test_every_citation_has_an_entry() -> None:

@@ -1,4 +1,4 @@
-"""The counters that every process of one machine shares: exact, with an end, and swept."""
+"""The counters shared by the processes of one machine."""
 
 import gc
 import sqlite3
@@ -11,13 +11,13 @@ import pytest
 
 from petstore.cache.machine import CLEANUP_EVERY, MachineCounters
 
-ENDED = -1  # Seconds: a counter with this end never ran.
+ENDED = -1  # Seconds: expired from the start.
 WORKERS = 8
 TIMES = 50
 
 
 def count_together(pool: Executor, folder: Path) -> list[int]:
-    """Count in each worker of the pool; return all the numbers that were reached."""
+    """Count in every worker of the pool; return all results."""
     with pool:
         return sorted(number for part in pool.map(count, [str(folder)] * WORKERS) for number in part)
 
@@ -33,7 +33,7 @@ def rows(folder: Path) -> int:
 
 
 def count(folder: str) -> list[int]:
-    """Count as a request does: start the counter or add to it; return each number that was reached."""
+    """Start the counter or increment it, like a request; return each result."""
     counters = MachineCounters(folder, {})
     return [1 if counters.add("requests", 1, 60) else counters.incr("requests") for _ in range(TIMES)]
 
@@ -55,7 +55,7 @@ def test_concurrent_first_use_creates_the_file_once(tmp_path: Path) -> None:
         for round_ in range(30):
             assert sum(workers.map(start, [tmp_path / str(round_)] * WORKERS)) == 1
             if round_ % 10 == 0:
-                gc.collect()  # Only this closes their files: a connection to SQLite refers to itself.
+                gc.collect()  # Closes their files: SQLite connections are in a reference cycle.
 
 
 def test_counters_are_thread_safe(counters: MachineCounters) -> None:

@@ -1,4 +1,4 @@
-"""The dashboard and the alerts ask for what the service exposes; the runbooks cover each alert."""
+"""Dashboard and alerts use exported metrics, and every alert has a runbook."""
 
 import json
 import re
@@ -28,9 +28,9 @@ ADDED_BY_PROMETHEUS = {"job", "instance"}
 
 
 def exposed() -> dict[str, set[str]]:
-    """Return the labels of each series that the service exposes, by its name."""
+    """Return the labels of each exported series by name."""
     import_module("petstore.urls")
-    import_module("petstore.db.replicas")  # These define theirs where they are used.
+    import_module("petstore.db.replicas")  # Defines its own metrics.
     import_module("petstore.observability.log_writer")
     found: dict[str, set[str]] = {}
     for family in REGISTRY.collect():

@@ -1,4 +1,4 @@
-"""Dates are written in one way on every page."""
+"""Dates have one format on every page."""
 
 import re
 from datetime import UTC, datetime

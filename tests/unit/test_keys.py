@@ -1,4 +1,4 @@
-"""The text of an API key (D16): its form, its strength, its checksum, and what shows of it."""
+"""The text of an API key (D16): format, entropy, checksum and display."""
 
 import hashlib
 import hmac

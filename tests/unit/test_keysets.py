@@ -1,4 +1,4 @@
-"""The order of a filtered list is that of an index made for it, and a list without one is refused."""
+"""A filtered list is ordered by the index of its filters; a list without an index is rejected."""
 
 import pytest
 from django.db.models import F

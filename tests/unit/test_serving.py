@@ -1,4 +1,4 @@
-"""How requests are made from what the server tells, and their answers sent."""
+"""Requests built from granian's scope, and their responses."""
 
 import asyncio
 import subprocess
@@ -55,7 +55,7 @@ def scope_of(headers: Headers | None = None, **other: Any) -> Any:
 
 
 def problem(*lines: tuple[str, str], **other: Any) -> ErrorCode | None:
-    """Return the code of what is wrong with a head."""
+    """Return the error code of a malformed head."""
     found = meta_of(scope_of(Headers(*lines), **other)).get(PROBLEM)
     return found and found[0]
 
@@ -192,13 +192,13 @@ class Healthy(BaseHTTPRequestHandler):
 
 
 def test_announcing_thread_imports_nothing() -> None:
-    """A worker that is forked meanwhile would wait for ever for the lock of the import."""
+    """A worker that is forked during an import would wait forever for the import lock."""
     script = """
 import sys
-from petstore.server.supervisor import lives
-lives(1)  # As `main` does before the first fork.
+from petstore.server.supervisor import is_alive
+is_alive(1)  # As `main` does before the first fork.
 loaded = set(sys.modules)
-print(lives(int(sys.argv[1])), *set(sys.modules) - loaded)
+print(is_alive(int(sys.argv[1])), *set(sys.modules) - loaded)
 """
     with HTTPServer(("127.0.0.1", 0), Healthy) as server:
         threading.Thread(target=server.handle_request, daemon=True).start()

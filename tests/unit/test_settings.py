@@ -1,4 +1,4 @@
-"""The variables that configure the service (D35): a sentence names the one that is wrong or missing."""
+"""The settings from the environment (D35): errors name the invalid or missing variable."""
 
 import os
 import runpy
@@ -29,7 +29,7 @@ ENOUGH = {"SECRET_KEY": "a secret key", "API_KEY_PEPPERS": "1:a pepper"}
 
 
 def load(**variables: str) -> Any:
-    """Load the settings with only these variables of the service; empty ones hide what .env may say."""
+    """Load the settings with only these variables; empty ones hide those of .env."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in (dict.fromkeys(READ_BY_SETTINGS, "") | ENOUGH | variables).items():
             patch.setenv(name, value)
@@ -37,7 +37,7 @@ def load(**variables: str) -> Any:
 
 
 def setting(expression: str, **variables: str) -> str:
-    """Return how the settings `s` print that are loaded with these variables."""
+    """Return what the settings `s` print with these variables."""
     return str(eval(expression, {"s": load(**variables)}))
 
 
@@ -209,7 +209,7 @@ def test_debug_logs_text(form: str, debug: str, read: str) -> None:
 
 @pytest.fixture
 def database(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Reads a database's URL as the settings do."""
+    """Parses a database URL as the settings do."""
 
     def read(url: str) -> dict[str, Any]:
         monkeypatch.setenv("DATABASE_URL", url)
@@ -329,7 +329,7 @@ def env_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def set_now() -> dict[str, str]:
-    """Return the variables but for pytest's own."""
+    """Return the environment without pytest's own variables."""
     return {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
 
 
