@@ -64,7 +64,7 @@ def banned(key: ApiKey) -> ApiKey:
 # --- The list ------------------------------------------------------------------------------------
 
 
-def test_the_list_has_plan_and_todays_use(staff: Client, account: Account) -> None:
+def test_list_shows_plan_and_usage_today(staff: Client, account: Account) -> None:
     use(account, 85_000)
     use(Account.objects.create(name="Full", plan_id="free"), 2_500)
     use(Account.objects.create(name="Yesterday", plan_id="pro"), 500, days_ago=1)
@@ -77,7 +77,7 @@ def test_the_list_has_plan_and_todays_use(staff: Client, account: Account) -> No
         assert shown in text, shown
 
 
-def test_the_list_has_state_keys_and_last_use(
+def test_list_shows_state_keys_and_last_use(
     staff: Client, account: Account, banned: ApiKey, issue: Any
 ) -> None:
     revoked, _ = issue()
@@ -93,9 +93,7 @@ def test_the_list_has_state_keys_and_last_use(
     assert "3\xa0hours ago" in page.text
 
 
-def test_accounts_are_found_by_name_by_public_ids_and_by_plan(
-    staff: Client, account: Account, key: Any
-) -> None:
+def test_accounts_are_found_by_name_public_id_and_plan(staff: Client, account: Account, key: Any) -> None:
     other = Account.objects.create(name="Other", plan_id="free")
     for text in ("acme p", account.public_id, account.public_id[:6], key.public_id, key.public_id[:10]):
         assert found(staff, q=text) == [account], text
@@ -105,16 +103,14 @@ def test_accounts_are_found_by_name_by_public_ids_and_by_plan(
     assert found(staff, plan__code__exact="free") == [other]
 
 
-def test_the_list_leads_to_a_new_key_and_another_plan(staff: Client, account: Account) -> None:
+def test_list_links_to_issue_a_key_and_change_the_plan(staff: Client, account: Account) -> None:
     links = (f"{KEYS}add/?account={account.pk}", page_of(account, "change_plan"))
     assert all(f'href="{link}"' in staff.get(LIST).text for link in links)
     viewer = clerk_who_may("view_account").get(LIST).text
     assert not any(f'href="{link}"' in viewer for link in links)
 
 
-def test_a_list_of_accounts_asks_no_more_for_more_of_them(
-    staff: Client, account: Account, issue: Any
-) -> None:
+def test_account_list_has_a_constant_number_of_queries(staff: Client, account: Account, issue: Any) -> None:
     def queries() -> list[int]:
         return [queries_of(lambda: staff.get(LIST)), queries_of(lambda: staff.get(LIST, {"q": "c"}))]
 
@@ -138,11 +134,13 @@ def test_a_list_of_accounts_asks_no_more_for_more_of_them(
         ("/admin/auth/user/", "Staff"),
     ],
 )
-def test_a_list_is_named_by_what_it_lists(staff: Client, path: str, title: str) -> None:
+def test_title_of_a_list_names_its_rows(staff: Client, path: str, title: str) -> None:
     assert re.search(rf"<title>\s*{title} \| Pet Store\s*</title>", staff.get(path).text)
 
 
-def test_see_why_leads_to_reason_and_end_of_each_ban(staff: Client, banned: ApiKey, issue: Any) -> None:
+def test_list_of_banned_keys_shows_reason_and_end_of_each_ban(
+    staff: Client, banned: ApiKey, issue: Any
+) -> None:
     issue()
     home = staff.get("/admin/")
     (step,) = [step for step in home.context["steps"] if step.verb == "See why"]
@@ -159,7 +157,7 @@ def test_see_why_leads_to_reason_and_end_of_each_ban(staff: Client, banned: ApiK
 # --- The page ------------------------------------------------------------------------------------
 
 
-def test_the_page_shows_plan_use_keys_bans_orders_and_refusals(
+def test_page_shows_plan_usage_keys_bans_orders_and_refusals(
     staff: Client, account: Account, banned: ApiKey, issue: Any
 ) -> None:
     other, _ = issue()
@@ -193,7 +191,7 @@ def test_the_page_shows_plan_use_keys_bans_orders_and_refusals(
     assert re.search(r"<td>\s*4,321\s*</td>", text)
 
 
-def test_an_account_that_did_nothing_has_a_page(staff: Client, account: Account) -> None:
+def test_page_of_an_unused_account(staff: Client, account: Account) -> None:
     text = staff.get(page_of(account)).text
     for sentence in (
         "No keys yet.", "No requests in the last 30 days.", "No orders yet.", "None on record.",
@@ -202,7 +200,7 @@ def test_an_account_that_did_nothing_has_a_page(staff: Client, account: Account)
         assert sentence in text
 
 
-def test_the_page_asks_no_more_for_more_rows_and_names_every_ban(
+def test_page_has_a_constant_number_of_queries_and_lists_every_ban(
     staff: Client, account: Account, key: ApiKey, issue: Any
 ) -> None:
     order_by(account)
@@ -226,7 +224,7 @@ def test_the_page_asks_no_more_for_more_rows_and_names_every_ban(
     assert f"/admin/accounts/apikey/?q={account.public_id}" in page.text
 
 
-def test_the_timeline_has_keys_plans_and_orders_the_newest_first(
+def test_timeline_has_keys_plans_and_orders_newest_first(
     staff: Client, account: Account, key: ApiKey
 ) -> None:
     sent = {"reason": "Agreed", "choice": "enterprise", "per_minute": 5_000, "per_day": 200_000}
@@ -248,7 +246,7 @@ def test_the_timeline_has_keys_plans_and_orders_the_newest_first(
     ]
 
 
-def test_other_accounts_are_not_on_the_page(
+def test_page_shows_nothing_of_other_accounts(
     staff: Client, account: Account, key: ApiKey, issue: Any
 ) -> None:
     other = Account.objects.create(name="Other", plan_id="free")
@@ -264,9 +262,7 @@ def test_other_accounts_are_not_on_the_page(
     assert len(panels["timeline"]) == 1
 
 
-def test_the_form_changes_no_plan_and_a_mistake_nothing_that_the_page_says(
-    staff: Client, account: Account
-) -> None:
+def test_form_ignores_the_plan_and_an_invalid_form_changes_nothing(staff: Client, account: Account) -> None:
     sent = {"name": "Renamed", "plan": "free", "per_minute": "7", "per_day": "8"}
     page = staff.post(page_of(account), sent | {"name": ""})
     assert page.status_code == 200
@@ -276,7 +272,7 @@ def test_the_form_changes_no_plan_and_a_mistake_nothing_that_the_page_says(
     assert (account.name, account.plan_id, account.per_day) == ("Renamed", "business", None)
 
 
-def test_nothing_on_the_page_is_unescaped(staff: Client, account: Account, issue: Any) -> None:
+def test_page_is_escaped(staff: Client, account: Account, issue: Any) -> None:
     evil = "<script>alert(1)</script>"
     Account.objects.filter(pk=account.pk).update(name=evil)
     key, _ = issue(name=evil)
@@ -290,7 +286,7 @@ def test_nothing_on_the_page_is_unescaped(staff: Client, account: Account, issue
         assert "&lt;script&gt;alert(1)" in text
 
 
-def test_who_may_see_accounts_or_keys_alone_sees_nothing_else(account: Account, key: ApiKey) -> None:
+def test_panels_need_the_permission_for_their_rows(account: Account, key: ApiKey) -> None:
     warn_of_use({(account.pk, 1, 80): (100, 80)})
     sequence_all()
     order_by(account)
@@ -306,7 +302,7 @@ def test_who_may_see_accounts_or_keys_alone_sees_nothing_else(account: Account, 
     assert "req-1" not in clerk_who_may("view_apikey").get(page_of(key)).text
 
 
-def test_a_contact_and_notes_are_kept_for_staff_alone(staff: Client, account: Account, api: Api) -> None:
+def test_contact_and_notes_are_visible_to_staff_only(staff: Client, account: Account, api: Api) -> None:
     form = {"name": account.name, "plan": "business", "contact_email": "Ann", "notes": "Calls Ann"}
     page = staff.post(page_of(account), form)
     assert page.context["adminform"].form.errors.keys() == {"contact_email"}
@@ -323,7 +319,7 @@ def test_a_contact_and_notes_are_kept_for_staff_alone(staff: Client, account: Ac
 # --- The page of a key ---------------------------------------------------------------------------
 
 
-def test_the_page_of_a_key_has_its_own_use_ban_and_refusals_before_its_form(
+def test_key_page_shows_usage_ban_and_refusals_before_the_form(
     staff: Client, banned: ApiKey, issue: Any
 ) -> None:
     other, _ = issue()
@@ -340,7 +336,7 @@ def test_the_page_of_a_key_has_its_own_use_ban_and_refusals_before_its_form(
     assert "of-another" not in text
 
 
-def test_the_page_of_a_key_leads_to_its_successor(staff: Client, key: ApiKey) -> None:
+def test_key_page_links_to_the_replacement(staff: Client, key: ApiKey) -> None:
     new, _ = key.rotate(by=OPERATOR)
     assert f'replaced by <a class="office-link" href="{page_of(new)}"' in staff.get(page_of(key)).text
     assert page_of(key) in staff.get(page_of(new)).text
@@ -349,7 +345,7 @@ def test_the_page_of_a_key_leads_to_its_successor(staff: Client, key: ApiKey) ->
 # --- Another plan --------------------------------------------------------------------------------
 
 
-def test_another_plan_holds_at_once_and_is_on_record_with_its_reason(
+def test_change_of_plan_takes_effect_at_once_and_is_audited_with_its_reason(
     staff: Client, boss: User, account: Account, api: Api
 ) -> None:
     assert api.get("/pets")["X-RateLimit-Limit"] == "1000"
@@ -362,7 +358,7 @@ def test_another_plan_holds_at_once_and_is_on_record_with_its_reason(
     assert (entry.before, entry.after) == ({"plan": "business"}, {"plan": "pro"})
 
 
-def test_enterprise_takes_its_numbers(staff: Client, account: Account) -> None:
+def test_enterprise_takes_custom_limits(staff: Client, account: Account) -> None:
     sent = {"reason": "Agreed", "choice": "enterprise", "per_minute": "7", "per_day": "8"}
     for per_day in ("8", "9"):
         page = staff.post(page_of(account, "change_plan"), sent | {"per_day": per_day})
@@ -382,7 +378,7 @@ def test_enterprise_takes_its_numbers(staff: Client, account: Account) -> None:
         ({"choice": "enterprise", "reason": "x", "per_minute": "0", "per_day": "9" * 30}, "less than or"),
     ],
 )
-def test_a_plan_with_a_mistake_changes_nothing(
+def test_invalid_change_of_plan_changes_nothing(
     staff: Client, account: Account, sent: dict[str, str], sentence: str
 ) -> None:
     page = staff.post(page_of(account, "change_plan"), sent)
@@ -393,7 +389,7 @@ def test_a_plan_with_a_mistake_changes_nothing(
     assert not AuditEntry.objects.about(account).exists()
 
 
-def test_the_return_key_chooses_no_plan(staff: Client, account: Account) -> None:
+def test_return_key_selects_no_plan(staff: Client, account: Account) -> None:
     """Browsers press a form's first button then, unless it is disabled (HTML, implicit submission)."""
     text = staff.get(page_of(account, "change_plan")).text
     form = text[text.index('id="confirm-form"') :]
@@ -404,7 +400,7 @@ def test_the_return_key_chooses_no_plan(staff: Client, account: Account) -> None
 # --- Suspension ----------------------------------------------------------------------------------
 
 
-def test_its_keys_are_refused_from_the_next_request_on_until_it_is_lifted(
+def test_keys_of_a_suspended_account_are_refused_until_it_is_lifted(
     staff: Client, boss: User, account: Account, api: Api
 ) -> None:
     question = staff.get(page_of(account, "suspend"))
@@ -425,7 +421,9 @@ def test_its_keys_are_refused_from_the_next_request_on_until_it_is_lifted(
     ]
 
 
-def test_it_shows_on_the_page_the_list_and_the_keys(staff: Client, account: Account, key: ApiKey) -> None:
+def test_suspension_is_shown_on_the_page_the_list_and_the_keys(
+    staff: Client, account: Account, key: ApiKey
+) -> None:
     assert re.search(r"Suspend\s*</a>", staff.get(page_of(account)).text)
     Account.objects.create(name="Other", plan_id="free")
     account.suspend(reason="Unpaid", by=OPERATOR)
@@ -438,7 +436,7 @@ def test_it_shows_on_the_page_the_list_and_the_keys(staff: Client, account: Acco
     assert "Account suspended" in staff.get(KEYS).text
 
 
-def test_the_palette_suspends_and_lifts(staff: Client, account: Account) -> None:
+def test_palette_offers_to_suspend_and_to_lift(staff: Client, account: Account) -> None:
     assert titles(staff, "suspend acme") == ["Suspend Acme Pets"]
     assert titles(staff, "lift suspension acme") == []
     account.suspend(reason="Unpaid", by=OPERATOR)
@@ -448,7 +446,7 @@ def test_the_palette_suspends_and_lifts(staff: Client, account: Account) -> None
     assert result.link == page_of(account, "lift_suspension")
 
 
-def test_no_key_is_issued_to_a_suspended_account_and_a_rotated_one_says_so(
+def test_suspended_account_gets_no_new_key_and_rotation_warns(
     staff: Client, account: Account, key: ApiKey
 ) -> None:
     account.suspend(reason="Unpaid", by=OPERATOR)

@@ -63,7 +63,7 @@ def tell(count: int, account_id: int = 0, at: int | None = None) -> None:
 # --- The list ------------------------------------------------------------------------------------
 
 
-def test_the_list_has_the_newest_first_with_what_and_whose(staff: Client, order: Order) -> None:
+def test_list_shows_events_newest_first_with_subject_and_account(staff: Client, order: Order) -> None:
     text = unescape(staff.get(LIST).text)
     kinds = ["pet.status_changed", "order.placed", "pet.created"]
     assert types(staff) == types(staff, type="nothing") == kinds
@@ -106,7 +106,7 @@ def test_events_are_found_by_account_key_and_number(
 
 
 @pytest.mark.parametrize("filters", [{}, {"type": "order.placed"}, {"days": "1"}, {"q": "Acme Pets"}])
-def test_pages_have_each_event_once(staff: Client, account: Account, filters: dict[str, str]) -> None:
+def test_pagination_shows_each_event_once(staff: Client, account: Account, filters: dict[str, str]) -> None:
     tell(120, account.pk)
     seen: list[int] = []
     after: dict[str, Any] = {}
@@ -120,7 +120,7 @@ def test_pages_have_each_event_once(staff: Client, account: Account, filters: di
     assert [event.pk for event in back] == seen[:50]
 
 
-def test_what_is_only_read_offers_no_history(staff: Client, order: Order, account: Account) -> None:
+def test_read_only_pages_have_no_history(staff: Client, order: Order, account: Account) -> None:
     event, entry = Event.objects.latest("pk"), AuditEntry.objects.latest("pk")
     only_read = [page_of(event), f"/admin/backoffice/auditentry/{entry.pk}/change/"]
     for path in (*only_read, f"/admin/accounts/account/{account.pk}/change/"):
@@ -131,7 +131,7 @@ def test_what_is_only_read_offers_no_history(staff: Client, order: Order, accoun
 # --- The page ------------------------------------------------------------------------------------
 
 
-def test_the_page_shows_the_event_as_clients_get_it(staff: Client, order: Order, api: Api) -> None:
+def test_page_shows_the_event_as_clients_receive_it(staff: Client, order: Order, api: Api) -> None:
     sequence_all()
     for told in api.get("/events").json():
         page = staff.get(f"{LIST}{told['id']}/change/")
@@ -141,7 +141,7 @@ def test_the_page_shows_the_event_as_clients_get_it(staff: Client, order: Order,
         assert 'data-copy="event-json"' in page.text
 
 
-def test_the_page_leads_to_what_it_is_about(staff: Client, order: Order, key: ApiKey) -> None:
+def test_page_links_to_the_subjects(staff: Client, order: Order, key: ApiKey) -> None:
     sequence_all()
     account = f"/admin/accounts/account/{order.account_id}/change/"
     placed = f"/admin/inventory/order/{order.pk}/change/"
@@ -158,9 +158,7 @@ def test_the_page_leads_to_what_it_is_about(staff: Client, order: Order, key: Ap
         assert all(f'href="{link}"' in page.text for link in links)
 
 
-def test_what_is_gone_has_no_link_and_is_not_everybodys(
-    staff: Client, account: Account, category: Category
-) -> None:
+def test_deleted_subjects_have_no_link(staff: Client, account: Account, category: Category) -> None:
     pet = Pet.objects.create(name="Biscuit", category=category)
     sequence_all()
     pet.delete()
@@ -173,7 +171,7 @@ def test_what_is_gone_has_no_link_and_is_not_everybodys(
     assert "every account" not in text
 
 
-def test_an_event_says_in_words_what_it_is_about(staff: Client, account: Account) -> None:
+def test_event_is_described(staff: Client, account: Account) -> None:
     imported = {"count": 1_200, "firstId": 301, "lastId": 1_500}
     EventDraft.of(EventType.PETS_IMPORTED, imported).save()
     reached = {"window": "day", "limit": 9, "used": 8, "threshold": 80}
@@ -186,14 +184,14 @@ def test_an_event_says_in_words_what_it_is_about(staff: Client, account: Account
         assert words in text
 
 
-def test_who_may_see_events_alone_gets_no_links(order: Order) -> None:
+def test_links_need_the_permission_for_the_subject(order: Order) -> None:
     page = clerk_who_may("view_event").get(page_of(Event.objects.get(type="order.placed")))
     assert page.status_code == 200
     assert page.context["about"] == []
     assert f"/admin/accounts/account/{order.account_id}/" not in page.text
 
 
-def test_nothing_of_an_event_is_unescaped(staff: Client, account: Account, category: Category) -> None:
+def test_event_is_escaped(staff: Client, account: Account, category: Category) -> None:
     evil = "<script>alert(1)</script>"
     Account.objects.filter(pk=account.pk).update(name=evil)
     pet = Pet.objects.create(name=evil, category=category)
@@ -206,7 +204,7 @@ def test_nothing_of_an_event_is_unescaped(staff: Client, account: Account, categ
 # --- The page of an account ----------------------------------------------------------------------
 
 
-def test_an_account_has_its_warnings_in_its_timeline_and_leads_to_all_events(
+def test_account_timeline_has_warnings_and_links_to_all_events(
     staff: Client, key: ApiKey, account: Account
 ) -> None:
     other = Account.objects.create(name="Other", plan_id=PlanCode.PRO)
@@ -228,7 +226,7 @@ def test_an_account_has_its_warnings_in_its_timeline_and_leads_to_all_events(
 # --- Who may -------------------------------------------------------------------------------------
 
 
-def test_an_upgrade_lets_groups_see_events_that_saw_all_they_are_about(db: None) -> None:
+def test_migration_grants_event_access_to_groups_that_see_the_subjects(db: None) -> None:
     migration = import_module("petstore.backoffice.migrations.0007_groups_that_see_events")
     event = Permission.objects.get(codename="view_event")
     auditors, clerks = (Group.objects.create(name=name) for name in ("Auditors", "Clerks"))
@@ -240,7 +238,7 @@ def test_an_upgrade_lets_groups_see_events_that_saw_all_they_are_about(db: None)
     assert list(groups) == ["Auditors", "Owner", "Support", "Viewer"]
 
 
-def test_the_list_asks_no_more_for_more_events(staff: Client, order: Order, account: Account) -> None:
+def test_event_list_has_a_constant_number_of_queries(staff: Client, order: Order, account: Account) -> None:
     staff.get(LIST)
     few = queries_of(lambda: staff.get(LIST))
     tell(40, account.pk)

@@ -52,7 +52,7 @@ def confirm(staff: Client, token: str) -> str:
 # --- Import --------------------------------------------------------------------------------------
 
 
-def test_good_file_is_shown_first_and_imported_once_it_is_confirmed(staff: Client) -> None:
+def test_valid_file_is_previewed_and_imported_after_confirmation(staff: Client) -> None:
     page = upload(staff, GOOD)
     assert "2 pets to import" in page.text
     assert Pet.objects.count() == 0
@@ -62,7 +62,7 @@ def test_good_file_is_shown_first_and_imported_once_it_is_confirmed(staff: Clien
     assert not PetUpload.objects.exists()
 
 
-def test_each_bad_line_is_shown_with_its_number_and_nothing_can_be_imported(staff: Client) -> None:
+def test_bad_lines_are_listed_and_block_the_import(staff: Client) -> None:
     page = upload(staff, THREE_BAD)
     lines = re.findall(r"<tr><td>(\d+)</td><td>([^<]+)</td><td>([^<]+)</td></tr>", page.text)
     assert [(int(number), unescape(value)) for number, value, _ in lines] == [
@@ -94,7 +94,7 @@ FILES = {
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_file_gets_the_verdict_of_the_command(
+def test_file_gets_the_same_report_as_from_the_command(
     staff: Client, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / name
@@ -111,7 +111,7 @@ def test_file_gets_the_verdict_of_the_command(
     assert bool(token_in(response)) == (decision["good"] > 0 and decision["bad"] == 0)
 
 
-def test_preview_shows_nothing_unescaped(staff: Client) -> None:
+def test_preview_is_escaped(staff: Client) -> None:
     for content in (
         b"name,category\n<script>alert(1)</script>,<img src=x>\n",
         b"name,category\n<script>alert(1)</script>,Dogs\n",
@@ -123,9 +123,7 @@ def test_preview_shows_nothing_unescaped(staff: Client) -> None:
         assert "<b>.csv" not in page
 
 
-def test_at_most_so_many_pets_and_bytes_are_imported(
-    staff: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_import_is_limited_in_pets_and_bytes(staff: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(import_export, "MOST_PETS", 20)
     most = b"name,category\n" + b"Rex,Dogs\n" * 20
     for content in (most + b"Rex,Dogs\n", b"name,category\n" + b" " * 2 * 1024 * 1024):
@@ -137,7 +135,7 @@ def test_at_most_so_many_pets_and_bytes_are_imported(
     assert Pet.objects.count() == 20
 
 
-def test_of_very_many_bad_lines_some_are_shown_and_all_are_counted(staff: Client) -> None:
+def test_report_of_many_bad_lines_is_truncated(staff: Client) -> None:
     page = upload(staff, b"name,category\n" + b",Dogs\n" * 500).text
     assert "500 bad lines" in page
     assert "300 more bad lines are not shown" in page
@@ -153,16 +151,14 @@ def test_of_very_many_bad_lines_some_are_shown_and_all_are_counted(staff: Client
         (f"{'x' * 300}.csv", {}, "2 pets to import"),
     ],
 )
-def test_any_name_of_a_file_is_borne(
-    staff: Client, name: str, fields: dict[str, str], sentence: str
-) -> None:
+def test_any_file_name_is_accepted(staff: Client, name: str, fields: dict[str, str], sentence: str) -> None:
     assert sentence in upload(staff, GOOD, name, **fields).text
 
 
 @pytest.mark.parametrize(
     "sent", [{}, {"import_file": "text"}, {"import_file": ""}, {"format": "csv"}, {"pasted": " \r\n\t"}]
 )
-def test_form_without_pets_is_shown_again(staff: Client, sent: dict[str, str]) -> None:
+def test_form_without_pets_is_rejected(staff: Client, sent: dict[str, str]) -> None:
     response = staff.post(IMPORT, sent)
     assert response.status_code == 200
     assert "Paste pets or choose a file." in response.text
@@ -182,41 +178,41 @@ def test_pasted_json_lines_are_imported(staff: Client) -> None:
     assert "1 pet imported" in confirm(staff, token_in(page))
 
 
-def test_pasted_pets_are_bounded_and_stay_in_the_box(staff: Client) -> None:
+def test_pasted_pets_are_limited_and_stay_in_the_form(staff: Client) -> None:
     big = "name,category\n" + " " * 2 * 1024 * 1024
     for pasted in (big, big * 2):
         assert "manage.py import_pets" in staff.post(IMPORT, {"pasted": pasted}).text
     assert "Rex,Dragons</textarea>" in staff.post(IMPORT, {"pasted": "name,category\nRex,Dragons"}).text
 
 
-def test_what_is_pasted_besides_a_file_is_not_forgotten(staff: Client) -> None:
+def test_pasted_text_besides_a_file_is_rejected(staff: Client) -> None:
     page = upload(staff, GOOD, pasted="name,category\nRex,Dogs")
     assert "You pasted pets and chose a file." in page.text
     assert token_in(page) == ""
 
 
-def test_template_is_a_file_that_can_be_imported(staff: Client) -> None:
+def test_template_can_be_imported(staff: Client) -> None:
     template = staff.get(f"{IMPORT}template/")
     assert 'filename="pets.csv"' in template["Content-Disposition"]
     assert "1 pet to import" in upload(staff, template.getvalue()).text
     assert f"{IMPORT}template/" in staff.get(IMPORT).text
 
 
-def test_empty_file_is_refused(staff: Client) -> None:
+def test_empty_file_is_rejected(staff: Client) -> None:
     assert "The submitted file is empty" in upload(staff, b"").text
 
 
 # --- Between preview and confirmation ------------------------------------------------------------
 
 
-def test_second_click_imports_nothing(staff: Client) -> None:
+def test_second_confirmation_imports_nothing(staff: Client) -> None:
     token = token_in(upload(staff, GOOD))
     confirm(staff, token)
     assert "This preview is no longer stored" in confirm(staff, token)
     assert Pet.objects.count() == 2
 
 
-def test_newer_file_takes_the_place_of_the_older(staff: Client) -> None:
+def test_newer_file_replaces_the_older(staff: Client) -> None:
     older = token_in(upload(staff, GOOD))
     newer = token_in(upload(staff, b"name,category\nLuna,Cats\n"))
     assert "no longer stored" in confirm(staff, older)
@@ -224,7 +220,7 @@ def test_newer_file_takes_the_place_of_the_older(staff: Client) -> None:
     assert PetUpload.objects.count() == 0
 
 
-def test_file_of_somebody_else_can_not_be_confirmed(staff: Client) -> None:
+def test_file_of_a_colleague_cannot_be_confirmed(staff: Client) -> None:
     token = token_in(upload(staff, GOOD))
     other = Client()
     other.force_login(User.objects.create(username="other", is_staff=True, is_superuser=True))
@@ -232,7 +228,7 @@ def test_file_of_somebody_else_can_not_be_confirmed(staff: Client) -> None:
     assert Pet.objects.count() == 0
 
 
-def test_file_waits_for_an_hour_and_is_then_forgotten(staff: Client, boss: User) -> None:
+def test_file_expires_after_an_hour(staff: Client, boss: User) -> None:
     token = token_in(upload(staff, GOOD))
     now = timezone.now()
     waiting = PetUpload.objects.pending
@@ -249,7 +245,7 @@ def test_any_token_gives_a_message(staff: Client, token: str) -> None:
     assert "no longer stored" in confirm(staff, token)
 
 
-def test_category_that_goes_before_the_confirmation_stops_the_import(staff: Client) -> None:
+def test_category_deleted_before_confirmation_stops_the_import(staff: Client) -> None:
     category = Category.objects.create(name="Newts")
     token = token_in(upload(staff, b"name,category\nRex,Dogs\nNeo,Newts\n"))
     category.delete()
@@ -257,9 +253,7 @@ def test_category_that_goes_before_the_confirmation_stops_the_import(staff: Clie
     assert Pet.objects.count() == 0
 
 
-def test_what_the_database_refuses_is_not_blamed_on_a_category(
-    staff: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_database_error_is_not_blamed_on_a_category(staff: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(batches: Any) -> None:
         raise IntegrityError("new row violates a check constraint")
 
@@ -271,7 +265,7 @@ def test_what_the_database_refuses_is_not_blamed_on_a_category(
     assert Pet.objects.count() == 0
 
 
-def test_confirmation_is_sent_by_a_form_of_ours_only(boss: User) -> None:
+def test_confirmation_needs_a_csrf_token(boss: User) -> None:
     strict = Client(enforce_csrf_checks=True)
     strict.force_login(boss)
     assert strict.post(CONFIRM, {"upload": "x"}).status_code == 403
@@ -299,7 +293,7 @@ def test_export_has_the_pets_of_the_filtered_list(staff: Client, category: Categ
 
 
 @pytest.mark.parametrize("sign", ["=", "\t"])
-def test_formulas_are_disarmed_in_csv(staff: Client, sign: str) -> None:
+def test_formulas_are_escaped_in_csv(staff: Client, sign: str) -> None:
     kind = Category.objects.create(name=f"{sign}kind")
     Pet.objects.create(name=f"{sign}cmd|' /C calc'!A0", category=kind)
     text = export(staff).getvalue().decode("utf-8-sig")
@@ -308,7 +302,7 @@ def test_formulas_are_disarmed_in_csv(staff: Client, sign: str) -> None:
     assert row["category"].startswith(f"'{sign}")
 
 
-def test_json_lines_come_back_as_they_were(staff: Client, category: Category) -> None:
+def test_json_lines_round_trip(staff: Client, category: Category) -> None:
     Pet.objects.create(name='=1+1 <b>"quoted"</b>', category=category)
     content = export(staff, "jsonl").getvalue()
     confirm(staff, token_in(upload(staff, content, "pets.jsonl")))
@@ -316,7 +310,7 @@ def test_json_lines_come_back_as_they_were(staff: Client, category: Category) ->
     assert Pet.objects.count() == 2
 
 
-def test_too_big_an_export_is_refused_with_a_way_out(
+def test_export_that_is_too_large_is_rejected(
     staff: Client, category: Category, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(import_export, "MAX_EXPORTED", 3)
@@ -329,7 +323,7 @@ def test_too_big_an_export_is_refused_with_a_way_out(
 @pytest.mark.parametrize(
     "query", [{"category__id__exact": "abc"}, {"status__exact": "\0"}, {"q": "x" * 251}, {"nothing": "1"}]
 )
-def test_no_filter_breaks_the_export(staff: Client, query: dict[str, str]) -> None:
+def test_invalid_filter_does_not_break_the_export(staff: Client, query: dict[str, str]) -> None:
     for response in (staff.get(EXPORT, query), staff.post(EXPORT, {"format": "csv"}, query_params=query)):
         assert response.status_code in {302, 400}
     assert "Select a valid choice" in staff.post(EXPORT, {"format": "xlsx"}).text
@@ -338,7 +332,7 @@ def test_no_filter_breaks_the_export(staff: Client, query: dict[str, str]) -> No
 # --- Who may, and what ---------------------------------------------------------------------------
 
 
-def test_import_is_for_those_who_may_add_pets(db: None) -> None:
+def test_import_needs_the_add_permission(db: None) -> None:
     client = clerk_who_may("view_pet")
     assert client.get(IMPORT).status_code == 403
     assert client.post(CONFIRM, {"upload": "x"}).status_code == 403
@@ -347,13 +341,13 @@ def test_import_is_for_those_who_may_add_pets(db: None) -> None:
     assert IMPORT not in client.get(PETS).text
 
 
-def test_export_is_for_those_who_may_see_pets(db: None) -> None:
+def test_export_needs_the_view_permission(db: None) -> None:
     client = clerk_who_may("view_order")
     assert client.get(EXPORT).status_code == 403
     assert client.post(EXPORT, {"format": "csv"}).status_code == 403
 
 
-def test_pets_alone_go_by_file_and_keys_never(db: None) -> None:
+def test_only_pets_have_import_and_export(db: None) -> None:
     pages = [page for each in admin.site.urls[0] for page in getattr(each, "url_patterns", [each])]
     exchanging = {page.name for page in pages if re.search("import|export", page.name or "")}
     pets = {f"inventory_pet_{page}" for page in ("import", "import_template", "process_import", "export")}

@@ -59,7 +59,7 @@ def found(staff: Client, **query: str) -> list[ApiKey]:
 
 
 @pytest.mark.parametrize("days", [30, 90, 365])
-def test_a_key_ends_after_the_chosen_span(staff: Client, form: dict[str, Any], days: int) -> None:
+def test_key_expires_after_the_chosen_period(staff: Client, form: dict[str, Any], days: int) -> None:
     before = timezone.now()
     assert staff.post(ADD, form | {"ends": str(days)}).status_code == 200
     end = ApiKey.objects.get().expires_at
@@ -67,7 +67,7 @@ def test_a_key_ends_after_the_chosen_span(staff: Client, form: dict[str, Any], d
     assert timedelta(0) <= end - before - timedelta(days=days) < timedelta(minutes=5)
 
 
-def test_the_form_says_what_each_scope_allows_and_begins_with_what_only_reads(staff: Client) -> None:
+def test_form_explains_scopes_and_preselects_read_scopes(staff: Client) -> None:
     page = unescape(staff.get(ADD).text)
     for scope in scopes.SCOPES:
         assert f"{scope}: {scopes.MEANINGS[scope]}" in page
@@ -75,7 +75,7 @@ def test_the_form_says_what_each_scope_allows_and_begins_with_what_only_reads(st
     assert ticked == ["pets:read", "orders:read", "events:read"]
 
 
-def test_a_key_is_issued_as_the_form_says(
+def test_key_is_issued_with_the_data_of_the_form(
     staff: Client, boss: User, account: Account, form: dict[str, Any]
 ) -> None:
     form |= {"scopes": ["pets:write", "pets:read"], "allowed_networks": "127.0.0.0/8\n\n 2001:db8::/32\n"}
@@ -91,7 +91,7 @@ def test_a_key_is_issued_as_the_form_says(
     assert (event.action, event.actor_id, event.actor_name) == ("issued", boss.pk, "boss")
 
 
-def test_the_text_of_a_key_shows_on_one_page_and_is_kept_nowhere(
+def test_key_text_is_shown_once_and_never_stored(
     staff: Client, form: dict[str, Any], caplog: pytest.LogCaptureFixture, settings: Any
 ) -> None:
     page = staff.post(ADD, form)
@@ -115,18 +115,14 @@ def test_the_text_of_a_key_shows_on_one_page_and_is_kept_nowhere(
         assert secret not in staff.get(path).text
 
 
-def test_the_form_of_a_new_key_knows_the_account_that_somebody_comes_from(
-    staff: Client, account: Account
-) -> None:
+def test_form_preselects_the_account_in_the_query(staff: Client, account: Account) -> None:
     page = staff.get(ADD, {"account": account.pk})
     assert page.context["adminform"].form.initial["account"] == account.pk
     for unsound in ("9" * 19, "abc", "-1", "\u0663", "1_0"):
         assert "account" not in staff.get(ADD, {"account": unsound}).context["adminform"].form.initial
 
 
-def test_a_form_that_is_sent_again_issues_one_key_and_another_form_another(
-    staff: Client, opened: dict[str, Any]
-) -> None:
+def test_resubmitted_form_issues_one_key(staff: Client, opened: dict[str, Any]) -> None:
     staff.post(ADD, opened)
     for _ in range(2):
         assert "This key has already been issued." in staff.post(ADD, opened).text
@@ -141,7 +137,7 @@ def test_a_form_that_is_sent_again_issues_one_key_and_another_form_another(
     [{"allowed_networks": "home"}, {"expires_at_0": "2300-01-01", "expires_at_1": "00:00"}],
     ids=["seen by the form", "seen by the model"],
 )
-def test_a_form_with_a_mistake_can_be_sent_again(
+def test_invalid_form_can_be_resubmitted(
     staff: Client, opened: dict[str, Any], mistake: dict[str, str]
 ) -> None:
     assert staff.post(ADD, opened | mistake).context["errors"]
@@ -168,7 +164,7 @@ def test_a_form_with_a_mistake_can_be_sent_again(
         ("ends", {"ends": "x"}, "Select a valid choice"),
     ],
 )
-def test_a_key_with_a_mistake_is_not_issued(
+def test_invalid_key_is_not_issued(
     staff: Client, form: dict[str, Any], field: str, sent: dict[str, Any], sentence: str
 ) -> None:
     response = staff.post(ADD, form | sent)
@@ -180,7 +176,7 @@ def test_a_key_with_a_mistake_is_not_issued(
 # --- Looking -------------------------------------------------------------------------------------
 
 
-def test_digest_and_pepper_are_on_no_page_and_order_no_list(staff: Client, key: ApiKey) -> None:
+def test_digest_and_pepper_are_neither_shown_nor_sortable(staff: Client, key: ApiKey) -> None:
     for path in (page_of(key), LIST, page_of(key, "history")):
         text = staff.get(path).text
         assert key.digest not in text
@@ -197,13 +193,11 @@ def test_digest_and_pepper_are_on_no_page_and_order_no_list(staff: Client, key: 
     "query",
     [{"digest__startswith": "a"}, {"digest": "a"}, {"pepper_number": "1"}, {"account__plan__code": "free"}],
 )
-def test_a_list_is_filtered_by_nothing_but_its_filters(
-    staff: Client, key: ApiKey, query: dict[str, str]
-) -> None:
+def test_list_accepts_only_its_own_lookups(staff: Client, key: ApiKey, query: dict[str, str]) -> None:
     assert staff.get(LIST, query).status_code == 400
 
 
-def test_a_key_is_found_by_its_public_id_its_name_and_its_accounts(staff: Client, issue: Any) -> None:
+def test_key_is_found_by_public_id_name_and_account(staff: Client, issue: Any) -> None:
     key, _ = issue(name="Till 3")
     issue(of=Account.objects.create(name="Other", plan_id="free"), name="Desk")
     ids = [
@@ -215,7 +209,7 @@ def test_a_key_is_found_by_its_public_id_its_name_and_its_accounts(staff: Client
         assert found(staff, q=text) == [], text
 
 
-def test_a_pasted_key_is_looked_for_by_its_public_id_and_never_shown(staff: Client, key: Any) -> None:
+def test_pasted_key_is_searched_by_public_id_and_never_shown(staff: Client, key: Any) -> None:
     secret = key.text.removeprefix(f"psk_live_{key.public_id}_")
     for pasted in (key.text, f" Bearer {key.text}\t", key.text[:-7]):
         response = staff.get(LIST, {"q": pasted, "state": "active"})
@@ -225,7 +219,7 @@ def test_a_pasted_key_is_looked_for_by_its_public_id_and_never_shown(staff: Clie
         assert list(staff.get(response["Location"]).context["cl"].result_list) == [key]
 
 
-def test_a_list_has_each_state_in_words_and_is_filtered_by_it_by_mode_plan_and_ban(
+def test_list_shows_states_and_filters_by_state_mode_plan_and_ban(
     staff: Client, key: ApiKey, issue: Any
 ) -> None:
     now = timezone.now()
@@ -253,7 +247,7 @@ def test_a_list_has_each_state_in_words_and_is_filtered_by_it_by_mode_plan_and_b
     assert len(found(staff, state="nothing", expires="9999", plan="\ufffd")) == 6
 
 
-def test_last_use_and_todays_requests_are_in_the_list(staff: Client, key: ApiKey) -> None:
+def test_list_shows_last_use_and_requests_today(staff: Client, key: ApiKey) -> None:
     used = timezone.now() - timedelta(minutes=3, seconds=5)
     ApiKey.objects.filter(pk=key.pk).update(last_used_at=used)
     DailyUsage.objects.create(key=key, day=timezone.now().date(), requests=25_000)
@@ -264,7 +258,7 @@ def test_last_use_and_todays_requests_are_in_the_list(staff: Client, key: ApiKey
         assert "width: 25.0%" in text
 
 
-def test_a_list_of_keys_asks_no_more_for_more_of_them(staff: Client, key: ApiKey, issue: Any) -> None:
+def test_key_list_has_a_constant_number_of_queries(staff: Client, key: ApiKey, issue: Any) -> None:
     staff.get(LIST)
     few = queries_of(lambda: staff.get(LIST))
     for number in range(30):
@@ -277,7 +271,7 @@ def test_a_list_of_keys_asks_no_more_for_more_of_them(staff: Client, key: ApiKey
 # --- Changing ------------------------------------------------------------------------------------
 
 
-def test_a_revoked_key_cannot_be_changed_at_all(staff: Client, key: ApiKey) -> None:
+def test_revoked_key_is_read_only(staff: Client, key: ApiKey) -> None:
     assert all(page_of(key, verb) in staff.get(page_of(key)).text for verb in ("revoke", "rotate"))
     key.revoke(reason="Leaked", by=OPERATOR)
     before = ApiKey.objects.filter(pk=key.pk).values().get()
@@ -290,7 +284,7 @@ def test_a_revoked_key_cannot_be_changed_at_all(staff: Client, key: ApiKey) -> N
     assert ApiKey.objects.filter(pk=key.pk).values().get() == before
 
 
-def test_only_the_name_of_a_key_can_be_changed(staff: Client, account: Account, key: ApiKey) -> None:
+def test_only_the_name_can_be_changed(staff: Client, account: Account, key: ApiKey) -> None:
     before = ApiKey.objects.filter(pk=key.pk).values().get()
     other = Account.objects.create(name="Other", plan_id="free")
     sent = {
@@ -302,7 +296,7 @@ def test_only_the_name_of_a_key_can_be_changed(staff: Client, account: Account, 
     assert ApiKey.objects.filter(pk=key.pk).values().get() == before | {"name": "Renamed"}
 
 
-def test_renaming_a_key_never_undoes_its_revoking(
+def test_rename_does_not_undo_a_concurrent_revocation(
     staff: Client, key: ApiKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     save = ApiKey.save
@@ -318,7 +312,7 @@ def test_renaming_a_key_never_undoes_its_revoking(
     assert key.revoked_at is not None
 
 
-def test_the_history_of_a_key_is_shown_and_cannot_be_changed(staff: Client, key: ApiKey) -> None:
+def test_history_is_shown_and_read_only(staff: Client, key: ApiKey) -> None:
     page = staff.get(page_of(key))
     assert "Issued" in page.text
     event = key.events.get()
@@ -330,7 +324,7 @@ def test_the_history_of_a_key_is_shown_and_cannot_be_changed(staff: Client, key:
     assert key.events.get().reason == ""
 
 
-def test_keys_are_not_deleted_from_their_list(staff: Client, key: ApiKey) -> None:
+def test_keys_cannot_be_deleted_in_bulk(staff: Client, key: ApiKey) -> None:
     staff.post(LIST, {"action": "delete_selected", "_selected_action": key.pk, "post": "yes"})
     assert ApiKey.objects.exists()
 
@@ -338,7 +332,7 @@ def test_keys_are_not_deleted_from_their_list(staff: Client, key: ApiKey) -> Non
 # --- Revoking ------------------------------------------------------------------------------------
 
 
-def test_a_revoked_key_is_refused_on_the_next_request(
+def test_revoked_key_is_refused_with_the_next_request(
     staff: Client, boss: User, key: ApiKey, api: Api
 ) -> None:
     assert api.get("/pets").status_code == 200
@@ -349,7 +343,7 @@ def test_a_revoked_key_is_refused_on_the_next_request(
     assert (event.action, event.actor_id, event.reason) == ("revoked", boss.pk, "Leaked")
 
 
-def test_the_question_says_what_stops_working(
+def test_confirmation_page_explains_the_consequences(
     staff: Client, account: Account, key: ApiKey, issue: Any
 ) -> None:
     today = timezone.now().date()
@@ -375,7 +369,7 @@ def test_the_question_says_what_stops_working(
     assert staff.get(page_of(key, "revoke")).context["facts"]["Other active keys of the account"] == 1
 
 
-def test_what_cannot_be_audited_is_not_done(
+def test_action_is_rolled_back_if_the_audit_entry_fails(
     staff: Client, key: ApiKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*args: Any, **kwargs: Any) -> None:
@@ -388,14 +382,14 @@ def test_what_cannot_be_audited_is_not_done(
 
 
 @pytest.mark.parametrize("verb", ["revoke", "rotate"])
-def test_looking_at_the_question_ends_no_key(staff: Client, key: ApiKey, verb: str) -> None:
+def test_get_of_a_confirmation_page_changes_nothing(staff: Client, key: ApiKey, verb: str) -> None:
     assert staff.get(page_of(key, verb)).status_code == 200
     key.refresh_from_db()
     assert (key.revoked_at, key.expires_at, ApiKey.objects.count()) == (None, None, 1)
 
 
 @pytest.mark.parametrize("reason", ["", "   ", "x" * 256])
-def test_revoking_needs_a_reason(staff: Client, key: ApiKey, reason: str) -> None:
+def test_revocation_needs_a_reason(staff: Client, key: ApiKey, reason: str) -> None:
     response = staff.post(page_of(key, "revoke"), {"reason": reason})
     assert response.context["form"].errors.keys() == {"reason"}
     key.refresh_from_db()
@@ -405,7 +399,7 @@ def test_revoking_needs_a_reason(staff: Client, key: ApiKey, reason: str) -> Non
 # --- Rotating ------------------------------------------------------------------------------------
 
 
-def test_rotating_shows_the_new_text_and_gives_the_old_key_an_end_once(
+def test_rotation_shows_the_new_text_and_sets_the_expiry_of_the_old_key_once(
     staff: Client, key: ApiKey, api: Api
 ) -> None:
     before = timezone.now()
@@ -423,7 +417,7 @@ def test_rotating_shows_the_new_text_and_gives_the_old_key_an_end_once(
 
 
 @pytest.mark.parametrize(("hours", "shown"), [("0", "has expired"), ("720", "works until")])
-def test_the_old_key_works_as_long_as_was_chosen(
+def test_old_key_works_for_the_chosen_overlap(
     staff: Client, key: ApiKey, api: Api, hours: str, shown: str
 ) -> None:
     ApiKey.objects.filter(pk=key.pk).update(created_at=timezone.now() - timedelta(days=1))
@@ -437,7 +431,7 @@ def test_the_old_key_works_as_long_as_was_chosen(
 
 
 @pytest.mark.parametrize("hours", ["-1", "721", "abc", "1.5", "9" * 30])
-def test_no_other_overlap_is_taken(staff: Client, key: ApiKey, hours: str) -> None:
+def test_invalid_overlap_is_rejected(staff: Client, key: ApiKey, hours: str) -> None:
     page = staff.post(page_of(key, "rotate"), {"overlap_hours": hours})
     assert page.context["form"].errors.keys() == {"overlap_hours"}
     assert ApiKey.objects.count() == 1
@@ -446,7 +440,7 @@ def test_no_other_overlap_is_taken(staff: Client, key: ApiKey, hours: str) -> No
 # --- Who may: tests/admin/test_staff_groups.py has who may send what ------------------------------
 
 
-def test_who_may_only_look_is_offered_no_verb(key: ApiKey) -> None:
+def test_viewer_is_offered_no_action(key: ApiKey) -> None:
     client = clerk_who_may("view_apikey")
     text = client.get(page_of(key)).text
     for verb in ("revoke", "rotate"):
@@ -454,20 +448,20 @@ def test_who_may_only_look_is_offered_no_verb(key: ApiKey) -> None:
         assert page_of(key, verb) not in text
 
 
-def test_rotating_needs_the_right_to_issue(key: ApiKey) -> None:
+def test_rotation_needs_the_add_permission(key: ApiKey) -> None:
     client = clerk_who_may("view_apikey", "change_apikey")
     assert client.post(page_of(key, "rotate")).status_code == 403
     assert client.post(page_of(key, "revoke"), {"reason": "Leaked"}).status_code == 302
 
 
-def test_who_may_issue_may_not_look(account: Account, form: dict[str, Any]) -> None:
+def test_add_permission_does_not_include_viewing(account: Account, form: dict[str, Any]) -> None:
     client = clerk_who_may("add_apikey", "view_account")
     assert FORM.search(client.post(ADD, form).text)
     assert client.get(page_of(ApiKey.objects.get())).status_code == 403
 
 
 @pytest.mark.parametrize("verb", ["revoke", "rotate"])
-def test_another_site_cannot_end_a_key(boss: User, key: ApiKey, verb: str) -> None:
+def test_actions_need_a_csrf_token(boss: User, key: ApiKey, verb: str) -> None:
     client = signed_in(boss, enforce_csrf_checks=True)
     assert client.post(page_of(key, verb), {"reason": "Leaked"}).status_code == 403
     key.refresh_from_db()
@@ -477,9 +471,7 @@ def test_another_site_cannot_end_a_key(boss: User, key: ApiKey, verb: str) -> No
 # --- Bans ----------------------------------------------------------------------------------------
 
 
-def test_a_ban_is_lifted_once_with_a_reason_and_the_key_works_at_once(
-    staff: Client, key: ApiKey, api: Api
-) -> None:
+def test_lifted_ban_takes_effect_with_the_next_request(staff: Client, key: ApiKey, api: Api) -> None:
     assert page_of(key, "unban") not in staff.get(page_of(key)).text
     ban(key)
     assert api.get("/pets").json()["code"] == "api_key_banned"
@@ -495,7 +487,7 @@ def test_a_ban_is_lifted_once_with_a_reason_and_the_key_works_at_once(
 # --- Secrets in reasons --------------------------------------------------------------------------
 
 
-def test_key_that_was_pasted_into_a_reason_is_not_kept(staff: Client, key: ApiKey) -> None:
+def test_key_pasted_into_a_reason_is_redacted(staff: Client, key: ApiKey) -> None:
     secret = f"psk_live_{key.public_id}_{'x' * 40}"
     staff.post(page_of(key, "revoke"), {"reason": f"Leaked: {secret}"})
     key.refresh_from_db()
@@ -504,7 +496,7 @@ def test_key_that_was_pasted_into_a_reason_is_not_kept(staff: Client, key: ApiKe
     assert not [reason for reason in reasons if "xxxx" in reason]
 
 
-def test_reason_that_grows_by_what_is_cut_still_fits(staff: Client, key: ApiKey) -> None:
+def test_redacted_reason_still_fits(staff: Client, key: ApiKey) -> None:
     sent = f"{'x' * 244} password:x"
     assert len(sent) == 255
     assert staff.post(page_of(key, "revoke"), {"reason": sent}, follow=True).status_code == 200

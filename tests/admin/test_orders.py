@@ -56,7 +56,7 @@ def status_of(order: Order) -> str:
 CONFIRMED = {"confirmed": "1"}
 
 
-def test_order_goes_its_way_and_the_pet_is_sold(staff: Client, order: Order, pet: Pet) -> None:
+def test_delivered_order_sells_the_pet(staff: Client, order: Order, pet: Pet) -> None:
     assert f"Order {order.pk} is approved." in act(staff, "approve", order)
     assert f"Order {order.pk} is shipped." in act(staff, "ship", order)
     assert f"Order {order.pk} is delivered." in act(staff, "deliver", order, **CONFIRMED)
@@ -68,7 +68,7 @@ def test_order_goes_its_way_and_the_pet_is_sold(staff: Client, order: Order, pet
     assert by == {"staff boss"}
 
 
-def test_cancelled_order_gives_the_pet_free(staff: Client, order: Order, pet: Pet) -> None:
+def test_cancelled_order_releases_the_pet(staff: Client, order: Order, pet: Pet) -> None:
     act(staff, "approve", order)
     act(staff, "cancel", order, reason="The buyer moved away.", **CONFIRMED)
     pet.refresh_from_db()
@@ -77,7 +77,7 @@ def test_cancelled_order_gives_the_pet_free(staff: Client, order: Order, pet: Pe
 
 
 @pytest.mark.parametrize(("action", "done"), [("ship", "shipped"), ("deliver", "delivered")])
-def test_order_that_does_not_allow_it_is_skipped_and_the_reason_given(
+def test_illegal_action_is_skipped_with_a_reason(
     staff: Client, order: Order, action: str, done: str
 ) -> None:
     page = act(staff, action, order, **CONFIRMED)
@@ -85,7 +85,7 @@ def test_order_that_does_not_allow_it_is_skipped_and_the_reason_given(
     assert status_of(order) == "placed"
 
 
-def test_what_was_skipped_is_grouped_by_why(staff: Client, orders: list[Order]) -> None:
+def test_skipped_orders_are_grouped_by_reason(staff: Client, orders: list[Order]) -> None:
     placed, approved, delivered, cancelled = orders
     page = act(staff, "cancel", *orders, reason="Closing down.", **CONFIRMED)
     assert "2 orders cancelled." in page
@@ -95,7 +95,7 @@ def test_what_was_skipped_is_grouped_by_why(staff: Client, orders: list[Order]) 
 
 
 @pytest.mark.parametrize("action", ["deliver", "cancel", "ship_later"])
-def test_what_is_final_or_needs_to_know_more_is_asked_first(
+def test_final_actions_and_actions_with_a_form_need_confirmation(
     staff: Client, orders: list[Order], action: str
 ) -> None:
     approved = orders[1]
@@ -105,7 +105,7 @@ def test_what_is_final_or_needs_to_know_more_is_asked_first(
     assert (status_of(approved), approved.ship_date) == ("approved", None)
 
 
-def test_cancelling_needs_a_reason(staff: Client, orders: list[Order]) -> None:
+def test_cancellation_needs_a_reason(staff: Client, orders: list[Order]) -> None:
     assert "This field is required" in act(staff, "cancel", orders[0], **CONFIRMED)
     assert "This field is required" in press(staff, orders[0], "cancel", reason=" ", **CONFIRMED)
     assert status_of(orders[0]) == "placed"
@@ -115,7 +115,7 @@ def test_cancelling_needs_a_reason(staff: Client, orders: list[Order]) -> None:
     ("place", "verbs"),
     [(0, {"approve", "cancel"}), (1, {"ship", "ship_later", "deliver", "cancel"}), (2, set()), (3, set())],
 )
-def test_page_of_an_order_offers_what_is_legal_now_and_nothing_else(
+def test_order_page_offers_exactly_the_legal_actions(
     staff: Client, orders: list[Order], place: int, verbs: set[str]
 ) -> None:
     page = staff.get(f"{ORDERS}{orders[place].pk}/change/").text
@@ -124,7 +124,7 @@ def test_page_of_an_order_offers_what_is_legal_now_and_nothing_else(
     assert 'name="_save"' not in page
 
 
-def test_buttons_of_an_order_do_what_they_say(staff: Client, order: Order, pet: Pet) -> None:
+def test_buttons_of_the_order_page_perform_their_actions(staff: Client, order: Order, pet: Pet) -> None:
     assert f"Order {order.pk} is approved." in press(staff, order, "approve")
     press(staff, order, "ship")
     assert "is delivered" in press(staff, order, "deliver", **CONFIRMED)
@@ -150,7 +150,7 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> Callable[[Order], None]:
     return fail_at
 
 
-def test_where_the_database_fails_midway_staff_read_what_was_done_and_what_was_not(
+def test_database_failure_reports_changed_and_unchanged_orders(
     staff: Client, account: Account, category: Category, failing: Callable[[Order], None]
 ) -> None:
     pets = [Pet.objects.create(name=f"Pet {number}", category=category) for number in range(4)]
@@ -164,7 +164,7 @@ def test_where_the_database_fails_midway_staff_read_what_was_done_and_what_was_n
     assert [status_of(order) for order in orders] == ["placed", "placed", "placed", "approved"]
 
 
-def test_where_the_database_fails_at_one_order_its_page_says_so(
+def test_database_failure_on_one_order_is_reported(
     staff: Client, order: Order, failing: Callable[[Order], None]
 ) -> None:
     failing(order)
@@ -172,7 +172,7 @@ def test_where_the_database_fails_at_one_order_its_page_says_so(
     assert status_of(order) == "placed"
 
 
-def test_looking_at_a_verb_does_nothing(staff: Client, order: Order) -> None:
+def test_get_of_an_action_changes_nothing(staff: Client, order: Order) -> None:
     for verb in ("approve", "ship", "deliver", "cancel"):
         assert staff.get(f"{ORDERS}{order.pk}/act/{verb}/").status_code == 200
     assert status_of(order) == "placed"
@@ -186,7 +186,7 @@ def test_order_ships_on_a_date(staff: Client, orders: list[Order]) -> None:
     assert orders[1].ship_date == day
 
 
-def test_ship_date_of_a_shipped_order_changes_on_purpose_only(staff: Client, order: Order) -> None:
+def test_ship_date_of_a_shipped_order_changes_only_by_its_own_action(staff: Client, order: Order) -> None:
     act(staff, "approve", order)
     press(staff, order, "ship")
     order.refresh_from_db()
@@ -207,18 +207,18 @@ def test_ship_date_of_a_shipped_order_changes_on_purpose_only(staff: Client, ord
 
 
 @pytest.mark.parametrize("date", ["", "soon", "0001-01-01T00:00", "9999-12-31T23:59", "2026-13-45T99:99"])
-def test_impossible_ship_date_is_refused(staff: Client, orders: list[Order], date: str) -> None:
+def test_invalid_ship_date_is_rejected(staff: Client, orders: list[Order], date: str) -> None:
     press(staff, orders[1], "ship_later", ship_date=date, **CONFIRMED)
     orders[1].refresh_from_db()
     assert orders[1].ship_date is None
 
 
-def test_saving_the_page_of_an_order_changes_nothing(staff: Client, order: Order) -> None:
+def test_saving_the_order_form_changes_nothing(staff: Client, order: Order) -> None:
     staff.post(f"{ORDERS}{order.pk}/change/", {"status": "delivered", "ship_date": "2026-01-01"})
     assert status_of(order) == "placed"
 
 
-def test_who_may_only_look_sees_no_buttons_and_can_not_press_them(order: Order) -> None:
+def test_viewer_has_no_actions(order: Order) -> None:
     client = clerk_who_may("view_order")
     page = client.get(f"{ORDERS}{order.pk}/change/")
     assert page.status_code == 200
@@ -247,7 +247,7 @@ def tabs_of(page: str) -> list[tuple[str, ...]]:
     return re.findall(tab, page)[:5]
 
 
-def test_tabs_show_what_is_next_for_orders(staff: Client, orders: list[Order]) -> None:
+def test_tabs_show_the_stages_of_orders(staff: Client, orders: list[Order]) -> None:
     placed, approved, delivered, cancelled = orders
     shown = {stage: listed(staff, stage=stage) for stage in ("to_approve", "to_ship", "shipped", "done")}
     assert shown == {
@@ -265,14 +265,14 @@ def test_tabs_show_what_is_next_for_orders(staff: Client, orders: list[Order]) -
     assert listed(staff, stage="shipped") == [approved]
 
 
-def test_tabs_and_home_follow_what_one_has_just_done(staff: Client, orders: list[Order]) -> None:
+def test_tabs_and_home_show_current_numbers(staff: Client, orders: list[Order]) -> None:
     assert stock.refresh()
     staff.post(f"{ORDERS}{orders[0].pk}/act/approve/")
     assert [number for _, _, number in tabs_of(staff.get(ORDERS).text)] == ["", "0", "2", "0", "2"]
     assert "2 orders wait to be shipped." in staff.get("/admin/").text
 
 
-def test_more_orders_than_a_page_counts_are_those_of_the_last_count(
+def test_large_stages_show_the_last_count(
     staff: Client, orders: list[Order], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(status_tabs, "MOST_COUNTED", 1)
@@ -288,7 +288,7 @@ def test_orders_are_filtered_by_status_and_time(staff: Client, orders: list[Orde
     assert listed(staff, placed="nonsense", stage="perhaps") == orders[::-1]
 
 
-def test_list_of_orders_costs_the_same_queries_however_many_they_are(
+def test_order_list_has_a_constant_number_of_queries(
     staff: Client, account: Account, orders: list[Order]
 ) -> None:
     assert stock.refresh()  # Once a minute at most; pages read what it found.
@@ -305,7 +305,7 @@ def test_list_of_orders_costs_the_same_queries_however_many_they_are(
     assert costs[1] == costs[2]
 
 
-def test_history_of_a_busy_order_is_shown_in_part(staff: Client, order: Order) -> None:
+def test_long_history_is_truncated(staff: Client, order: Order) -> None:
     for number in range(150):
         order.events.create(to_status="placed", by="tests", reason=f"Step {number}.")
     page = staff.get(f"{ORDERS}{order.pk}/change/").text
@@ -314,7 +314,7 @@ def test_history_of_a_busy_order_is_shown_in_part(staff: Client, order: Order) -
 
 
 @pytest.mark.parametrize("page", ["add/", "{order}/delete/"])
-def test_orders_are_neither_added_nor_deleted_by_staff(staff: Client, order: Order, page: str) -> None:
+def test_staff_can_neither_add_nor_delete_orders(staff: Client, order: Order, page: str) -> None:
     assert staff.get(ORDERS + page.format(order=order.pk)).status_code == 403
 
 
@@ -323,7 +323,7 @@ def edit(staff: Client, pet: Pet, **changes: Any) -> Any:
     return staff.post(f"/admin/inventory/pet/{pet.pk}/change/", form | changes)
 
 
-def test_pet_moves_by_hand_with_a_history(staff: Client, pet: Pet) -> None:
+def test_manual_change_of_status_is_in_the_history(staff: Client, pet: Pet) -> None:
     assert edit(staff, pet, status="sold", name="Rex II").status_code == 302
     pet.refresh_from_db()
     assert (pet.status, pet.name) == ("sold", "Rex II")
@@ -342,14 +342,14 @@ def test_return_needs_a_reason(staff: Client, pet: Pet) -> None:
     assert pet.events.latest("id").reason == "The buyer is allergic."
 
 
-def test_pet_on_a_live_order_can_not_be_moved_by_hand(staff: Client, order: Order, pet: Pet) -> None:
+def test_pet_with_a_live_order_cannot_be_changed_manually(staff: Client, order: Order, pet: Pet) -> None:
     pet.refresh_from_db()
     assert f"Order {order.pk} holds pet" in edit(staff, pet, status="available").text
     pet.refresh_from_db()
     assert pet.status == "pending"
 
 
-def test_order_cancelled_by_its_client_meanwhile_is_skipped(
+def test_order_cancelled_concurrently_is_skipped(
     staff: Client, order: Order, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refresh = Order.refresh_from_db
@@ -374,7 +374,7 @@ def test_order_cancelled_by_its_client_meanwhile_is_skipped(
         ("done", set()),
     ],
 )
-def test_a_tab_offers_what_suits_its_orders(
+def test_tab_offers_the_actions_of_its_orders(
     staff: Client, order: Order, stage: str, offered: set[str]
 ) -> None:
     page = staff.get(ORDERS, {"stage": stage} if stage else {})
@@ -382,7 +382,7 @@ def test_a_tab_offers_what_suits_its_orders(
     assert {name for name in ACTIONS if f'<option value="{name}"' in page.text} == offered
 
 
-def test_a_ship_date_is_told_as_one(staff: Client, order: Order) -> None:
+def test_change_of_ship_date_is_described(staff: Client, order: Order) -> None:
     order.approve(by="tests")
     order.ship(by="tests")
     for path in (f"{ORDERS}{order.pk}/change/", f"/admin/accounts/account/{order.account_id}/change/"):

@@ -52,7 +52,7 @@ def refuse(key: ApiKey, request_id: str) -> None:
 # --- What it finds -------------------------------------------------------------------------------
 
 
-def test_an_account_is_found_by_its_name_with_a_key_to_issue_to_it(staff: Client, account: Account) -> None:
+def test_account_is_found_by_name_with_issue_a_key(staff: Client, account: Account) -> None:
     assert found(staff, "acme") == [
         ("Acme Pets", f"/admin/accounts/account/{account.pk}/change/"),
         ("Issue a key for Acme Pets", f"/admin/accounts/apikey/add/?account={account.pk}"),
@@ -73,29 +73,31 @@ def test_a_banned_key_is_found_to_lift_its_ban(staff: Client, key: ApiKey, text:
 
 
 @pytest.mark.parametrize("text", ["lift", "lift the susp", "lift the suspension", "lift acme"])
-def test_a_suspended_account_is_found_to_lift_that(staff: Client, account: Account, text: str) -> None:
+def test_suspended_account_is_found_to_lift_the_suspension(
+    staff: Client, account: Account, text: str
+) -> None:
     account.suspend(reason="Unpaid", by=OPERATOR)
     assert "Lift the suspension of Acme Pets" in titles(staff, text)
 
 
 @pytest.mark.parametrize("text", ["app", "approve", "approve orders"])
-def test_orders_that_wait_are_found_by_what_they_wait_for(staff: Client, order: Order, text: str) -> None:
+def test_waiting_orders_are_found_by_their_next_action(staff: Client, order: Order, text: str) -> None:
     assert titles(staff, text)[:2] == ["Orders to approve", f"Approve order {order.pk}"]
     assert titles(signed_in(member_of("Viewer")), text) == []
 
 
 @pytest.mark.parametrize("text", ["issue key", "issue a key f", "issue a key for acme", "Issue acme pets"])
-def test_what_to_do_is_found_by_its_words(staff: Client, account: Account, text: str) -> None:
+def test_action_is_found_by_its_words(staff: Client, account: Account, text: str) -> None:
     assert "Issue a key for Acme Pets" in titles(staff, text)
 
 
-def test_a_key_is_found_by_its_public_id_and_by_its_whole_text(staff: Client, key: Any) -> None:
+def test_key_is_found_by_public_id_and_by_its_text(staff: Client, key: Any) -> None:
     page = f"/admin/accounts/apikey/{key.pk}/change/"
     for text in (key.public_id, key.text, f"  Authorization: Bearer {key.text} ", key.public_id[:10]):
         assert (key.public_id, page) in found(staff, text), text
 
 
-def test_an_order_is_found_by_its_id_with_what_may_be_done_now(staff: Client, order: Order) -> None:
+def test_order_is_found_by_id_with_its_legal_actions(staff: Client, order: Order) -> None:
     page = f"/admin/inventory/order/{order.pk}/change/"
     for text in (f"order {order.pk}", f"Order #{order.pk}"):
         assert found(staff, text) == [
@@ -110,14 +112,14 @@ def test_an_order_is_found_by_its_id_with_what_may_be_done_now(staff: Client, or
     assert titles(staff, f"ship {order.pk}") == [f"Ship order {order.pk}"]
 
 
-def test_a_pet_is_found_by_its_id_and_by_the_start_of_its_name(staff: Client, pet: Pet) -> None:
+def test_pet_is_found_by_id_and_by_prefix_of_its_name(staff: Client, pet: Pet) -> None:
     page = f"/admin/inventory/pet/{pet.pk}/change/"
     for text in ("rex", str(pet.pk), f"pet {pet.pk}", f"Pet #{pet.pk}"):
         assert (f"Rex ({pet.pk})", page) in found(staff, text), text
     assert titles(staff, "ex") == ["Export pets"]
 
 
-def test_a_request_id_leads_to_why_it_was_refused_and_to_what_staff_did(staff: Client, key: ApiKey) -> None:
+def test_request_id_finds_refusal_and_audit_entries(staff: Client, key: ApiKey) -> None:
     refuse(key, "a-request.1")
     AuditEntry.objects.create(action="changed", address="127.0.0.1", request_id="a-request.1")
     assert [link for _, link in found(staff, "a-request.1")] == [
@@ -126,7 +128,7 @@ def test_a_request_id_leads_to_why_it_was_refused_and_to_what_staff_did(staff: C
     ]
 
 
-def test_a_member_of_staff_is_found_by_the_start_of_the_user_name(staff: Client, boss: User) -> None:
+def test_member_of_staff_is_found_by_prefix_of_the_user_name(staff: Client, boss: User) -> None:
     assert found(staff, "bo") == [("boss", f"/admin/auth/user/{boss.pk}/change/")]
 
 
@@ -139,7 +141,7 @@ def test_an_event_is_found_by_its_number(staff: Client, key: ApiKey) -> None:
     assert found(staff, f"event {HUGE}") == []
 
 
-def test_pages_and_what_there_is_to_do_are_found_by_the_starts_of_their_words(staff: Client) -> None:
+def test_pages_and_actions_are_found_by_prefixes_of_their_words(staff: Client) -> None:
     assert titles(staff, "orders") == ["Orders"]
     assert titles(staff, "imp pe") == ["Import pets"]
     assert titles(staff, "refused") == ["Why refused?"]
@@ -147,22 +149,20 @@ def test_pages_and_what_there_is_to_do_are_found_by_the_starts_of_their_words(st
     assert {"Two-factor sign-in", "Add a pet", "Audit trail", "Issue a key"} <= set(titles(staff, ""))
 
 
-def test_every_link_leads_to_a_page_that_is_there(
-    staff: Client, order: Order, key: ApiKey, pet: Pet
-) -> None:
+def test_every_link_leads_to_an_existing_page(staff: Client, order: Order, key: ApiKey, pet: Pet) -> None:
     for text in ("", "acme", str(order.pk), str(pet.pk), key.public_id, "boss"):
         for title, link in found(staff, text):
             assert staff.get(link).status_code == 200, title
 
 
-def test_where_nothing_is_found_a_sentence_says_so(staff: Client) -> None:
+def test_empty_result_has_a_message(staff: Client) -> None:
     assert "Nothing was found." in search(staff, "zebra").text
 
 
 # --- Who finds what ------------------------------------------------------------------------------
 
 
-def test_nobody_finds_what_they_may_not_see(order: Order, key: ApiKey, pet: Pet) -> None:
+def test_results_need_the_view_permission(order: Order, key: ApiKey, pet: Pet) -> None:
     refuse(key, "a-request")
     nobody = clerk_who_may()
     for text in ("acme", key.public_id, str(order.pk), "rex", "a-request", "clerk"):
@@ -188,7 +188,7 @@ def test_each_group_finds_its_own_part(order: Order, group: str, text: str, seen
     assert titles(client, text.format(order=order.pk)) == expected
 
 
-def test_what_may_not_be_seen_is_not_asked_for(order: Order) -> None:
+def test_forbidden_rows_are_not_queried(order: Order) -> None:
     client = clerk_who_may("view_pet")
     with CaptureQueriesContext(connection) as queries:
         assert search(client, "17").status_code == 200
@@ -209,7 +209,7 @@ def test_what_may_not_be_seen_is_not_asked_for(order: Order) -> None:
         "\U0010ffff", "\ud800".encode("utf-8", "surrogatepass"), "=1+1", "<b>", " ",
     ],
 )  # fmt: skip
-def test_no_text_breaks_it(staff: Client, order: Order, key: ApiKey, text: Any) -> None:
+def test_any_text_gives_a_page(staff: Client, order: Order, key: ApiKey, text: Any) -> None:
     assert search(staff, text).status_code in {200, 400}
 
 
@@ -223,7 +223,7 @@ def test_names_are_escaped(staff: Client, db: None) -> None:
 # --- What is kept, and what it costs -------------------------------------------------------------
 
 
-def test_what_is_searched_for_is_kept_nowhere(
+def test_search_terms_are_never_stored(
     staff: Client, account: Account, capfd: pytest.CaptureFixture[str]
 ) -> None:
     response = search(staff, "acme")
@@ -242,7 +242,7 @@ def test_no_query_has_the_secret_of_a_key(staff: Client, key: Any) -> None:
     assert key.text[25:] not in asked
 
 
-def test_it_reads_a_few_rows_of_each_kind_however_many_there_are(
+def test_search_reads_a_bounded_number_of_rows(
     staff: Client, account: Account, issue: Callable[..., Any], category: Category
 ) -> None:
     def queries_of(text: str) -> int:
@@ -265,7 +265,7 @@ def test_it_reads_a_few_rows_of_each_kind_however_many_there_are(
 
 
 @READS_PLANS
-def test_no_search_reads_through_a_big_table(staff: Client, category: Category) -> None:
+def test_no_search_scans_a_large_table(staff: Client, category: Category) -> None:
     fill_shop()
     with CaptureQueriesContext(connection) as queries:
         for text in (

@@ -44,7 +44,7 @@ def listed(staff: Client, **query: Any) -> list[Pet]:
 # --- Bulk moves ----------------------------------------------------------------------------------
 
 
-def test_bulk_move_moves_what_may_and_says_why_the_rest_stayed(staff: Client, pets: dict[str, Pet]) -> None:
+def test_bulk_action_reports_changed_and_skipped_pets(staff: Client, pets: dict[str, Pet]) -> None:
     page = act(staff, "make_available", *pets.values())
     assert "1 pet made available." in page
     available, sold = pets["available"], pets["sold"]
@@ -60,21 +60,21 @@ def test_bulk_move_moves_what_may_and_says_why_the_rest_stayed(staff: Client, pe
         ("mark_sold", ["sold", "sold", "sold"]),
     ],
 )
-def test_bulk_moves_obey_the_legal_moves(
+def test_bulk_actions_obey_the_allowed_transitions(
     staff: Client, pets: dict[str, Pet], action: str, after: list[str]
 ) -> None:
     act(staff, action, *pets.values())
     assert statuses(*pets.values()) == after
 
 
-def test_bulk_move_is_in_the_history_and_the_log(staff: Client, pets: dict[str, Pet]) -> None:
+def test_bulk_action_is_in_the_history_and_the_audit_trail(staff: Client, pets: dict[str, Pet]) -> None:
     act(staff, "mark_sold", pets["available"], pets["pending"])
     events = PetEvent.objects.order_by("pet").values_list("from_status", "to_status", "by")
     assert list(events) == [("available", "sold", "staff boss"), ("pending", "sold", "staff boss")]
     assert AuditEntry.objects.filter(action="changed", reason="Marked sold.").count() == 2
 
 
-def test_return_to_stock_asks_for_the_reason_and_keeps_it(staff: Client, pets: dict[str, Pet]) -> None:
+def test_return_to_stock_asks_for_a_reason_and_stores_it(staff: Client, pets: dict[str, Pet]) -> None:
     page = act(staff, "return_to_stock", *pets.values())
     assert "Return to stock" in page
     assert statuses(pets["sold"]) == ["sold"]
@@ -86,7 +86,7 @@ def test_return_to_stock_asks_for_the_reason_and_keeps_it(staff: Client, pets: d
 
 
 @pytest.mark.parametrize("reason", ["", "  ", "x" * 256])
-def test_return_without_a_sound_reason_is_asked_again(
+def test_return_without_a_valid_reason_is_rejected(
     staff: Client, pets: dict[str, Pet], reason: str
 ) -> None:
     page = act(staff, "return_to_stock", pets["sold"], reason=reason, **CONFIRMED)
@@ -94,9 +94,7 @@ def test_return_without_a_sound_reason_is_asked_again(
     assert statuses(pets["sold"]) == ["sold"]
 
 
-def test_pet_that_a_waiting_order_holds_is_skipped(
-    staff: Client, account: Account, pets: dict[str, Pet]
-) -> None:
+def test_pet_with_an_open_order_is_skipped(staff: Client, account: Account, pets: dict[str, Pet]) -> None:
     pet = pets["available"]
     order = Order.objects.place(account_id=account.pk, pet_id=pet.pk, by="tests")
     page = act(staff, "make_available", pet)
@@ -105,7 +103,7 @@ def test_pet_that_a_waiting_order_holds_is_skipped(
     assert statuses(pet) == ["pending"]
 
 
-def test_names_of_skipped_pets_are_escaped_and_few(staff: Client, category: Category) -> None:
+def test_names_of_skipped_pets_are_escaped_and_abbreviated(staff: Client, category: Category) -> None:
     pets = [
         Pet.objects.create(name=f"<b>{number}" + "x" * 200, category=category, status="sold")
         for number in range(8)
@@ -116,7 +114,7 @@ def test_names_of_skipped_pets_are_escaped_and_few(staff: Client, category: Cate
     assert " and 3 more: " in page
 
 
-def test_pet_that_went_meanwhile_is_named(
+def test_pet_deleted_concurrently_is_reported(
     staff: Client, pets: dict[str, Pet], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def gone(*args: Any, **options: Any) -> None:
@@ -127,7 +125,7 @@ def test_pet_that_went_meanwhile_is_named(
     assert f"1 skipped, pet {pets['available'].pk}: they no longer exist." in page
 
 
-def test_bulk_move_costs_few_queries_for_each_pet(staff: Client, category: Category) -> None:
+def test_bulk_action_costs_few_queries_per_pet(staff: Client, category: Category) -> None:
     pets = [Pet.objects.create(name=f"Pet {number}", category=category) for number in range(12)]
     costs = []
     for chosen in (pets[:1], pets[1:]):
@@ -151,7 +149,7 @@ def test_bulk_move_costs_few_queries_for_each_pet(staff: Client, category: Categ
         {"index": "x" * 99, "_selected_action": ["999999999"]},
     ],
 )
-def test_no_forged_choice_breaks_an_action_or_reaches_other_rows(
+def test_forged_selection_reaches_no_other_rows(
     staff: Client, pets: dict[str, Pet], sent: dict[str, Any]
 ) -> None:
     before = statuses(*pets.values())
@@ -160,9 +158,7 @@ def test_no_forged_choice_breaks_an_action_or_reaches_other_rows(
     assert statuses(*pets.values()) == before
 
 
-def test_more_than_a_page_is_chosen_at_once_and_shown_before_it_is_moved(
-    staff: Client, category: Category
-) -> None:
+def test_selection_across_pages_is_confirmed_first(staff: Client, category: Category) -> None:
     Pet.objects.bulk_create(Pet(name=f"Pet {number}", category=category) for number in range(210))
     Pet.objects.bulk_create(Pet(name="Sold", category=category, status="sold") for _ in range(3))
     page = staff.get(PETS, {"status__exact": "available"})
@@ -178,7 +174,7 @@ def test_more_than_a_page_is_chosen_at_once_and_shown_before_it_is_moved(
     assert "Select up to" not in staff.get(PETS, {"status__exact": "available"}).text
 
 
-def test_pets_are_not_deleted_in_bulk(staff: Client, pets: dict[str, Pet]) -> None:
+def test_pets_cannot_be_deleted_in_bulk(staff: Client, pets: dict[str, Pet]) -> None:
     act(staff, "delete_selected", *pets.values(), post="yes")
     assert Pet.objects.count() == 3
 
@@ -199,7 +195,7 @@ def test_save_and_add_another_keeps_the_category(staff: Client, category: Catego
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "x", "9" * 30, "\u0661"])
-def test_no_category_in_the_address_breaks_the_form(staff: Client, value: str) -> None:
+def test_invalid_category_in_the_query_is_ignored(staff: Client, value: str) -> None:
     page = staff.get(f"{PETS}add/", {"category": value})
     assert (page.status_code, page.context["adminform"].form["category"].value()) == (200, None)
 
@@ -239,7 +235,7 @@ def walk(staff: Client, way: str, query: str, path: str = PETS) -> list[list[Any
         ("?status__exact=available", lambda pet: -pet.pk),
     ],
 )
-def test_pages_show_every_pet_once_and_in_order_both_ways(
+def test_pagination_shows_every_pet_once_in_both_directions(
     staff: Client, many: list[Pet], query: str, order: Any
 ) -> None:
     wanted = sorted(many, key=order)
@@ -253,7 +249,7 @@ def test_pages_show_every_pet_once_and_in_order_both_ways(
 
 @pytest.mark.parametrize("edge", ["abc", "-1", "", "9" * 200, "\u0661"])
 @pytest.mark.parametrize("search", ["", "pet"])
-def test_any_edge_of_a_page_gives_a_page(staff: Client, many: list[Pet], edge: str, search: str) -> None:
+def test_any_cursor_gives_a_page(staff: Client, many: list[Pet], edge: str, search: str) -> None:
     for name in ("after", "before"):
         assert staff.get(PETS, {name: edge, "q": search}).status_code == 200
 
@@ -266,9 +262,7 @@ def test_any_edge_of_a_page_gives_a_page(staff: Client, many: list[Pet], edge: s
         {"q": "pet", "after": "60", "status__exact": "available"},
     ],
 )
-def test_list_neither_counts_nor_skips_and_its_queries_do_not_grow(
-    staff: Client, many: list[Pet], query: dict[str, str]
-) -> None:
+def test_list_uses_neither_count_nor_offset(staff: Client, many: list[Pet], query: dict[str, str]) -> None:
     costs = []
     for _ in range(3):
         with CaptureQueriesContext(connection) as queries:
@@ -293,7 +287,7 @@ def plan_without_sorting(rows: Any) -> str:
 
 
 @pytest.mark.parametrize("start", ["pet 12", "\u00e9"])
-def test_search_by_the_start_of_a_name_reads_an_index_in_its_order(category: Category, start: str) -> None:
+def test_search_by_prefix_reads_an_index_in_order(category: Category, start: str) -> None:
     Pet.objects.bulk_create(Pet(name=f"Pet {number}", category=category) for number in range(3000))
     plan = plan_without_sorting(filter_by_prefix(Pet.objects.all(), start)[:51])
     assert "pet_by_name" in plan
@@ -310,15 +304,13 @@ def test_search_by_the_start_of_a_name_reads_an_index_in_its_order(category: Cat
         ("\\", set()),
     ],
 )
-def test_start_of_a_name_is_taken_as_it_stands(category: Category, start: str, found: set[str]) -> None:
+def test_prefix_is_taken_literally(category: Category, start: str, found: set[str]) -> None:
     for name in ("Rex", "REX II", "A rex", "100% cat", "1000 cats", "_", "Roy"):
         Pet.objects.create(name=name, category=category)
     assert {pet.name for pet in filter_by_prefix(Pet.objects.all(), start)} == found
 
 
-def test_pets_are_filtered_by_a_category_that_is_searched_and_not_chosen_from_all(
-    staff: Client, pets: dict[str, Pet]
-) -> None:
+def test_category_filter_uses_autocomplete(staff: Client, pets: dict[str, Pet]) -> None:
     other = Category.objects.create(name="Unchosen kind")
     newt = Pet.objects.create(name="Newt", category=other)
     assert listed(staff, category__id__exact=other.pk) == [newt]
@@ -330,7 +322,7 @@ def test_pets_are_filtered_by_a_category_that_is_searched_and_not_chosen_from_al
 
 
 @pytest.mark.parametrize("value", ["abc", "", "9" * 30, "-1", "1,2", "<b>"])
-def test_any_category_in_the_address_gives_a_page(staff: Client, pets: dict[str, Pet], value: str) -> None:
+def test_any_category_in_the_query_gives_a_page(staff: Client, pets: dict[str, Pet], value: str) -> None:
     response = staff.get(PETS, {"category__id__exact": value}, follow=True)
     assert response.status_code == 200
     assert "<b>" not in response.text
@@ -339,7 +331,7 @@ def test_any_category_in_the_address_gives_a_page(staff: Client, pets: dict[str,
 # --- Categories ----------------------------------------------------------------------------------
 
 
-def test_category_shows_how_many_pets_it_has_and_leads_to_them(
+def test_category_shows_its_number_of_pets_and_links_to_them(
     staff: Client, category: Category, pets: dict[str, Pet]
 ) -> None:
     stock.refresh()
@@ -348,7 +340,7 @@ def test_category_shows_how_many_pets_it_has_and_leads_to_them(
     assert link in staff.get(f"/admin/inventory/category/{category.pk}/change/").text
 
 
-def test_every_page_of_the_categories_is_reached_by_its_links(staff: Client) -> None:
+def test_category_pagination_reaches_every_page(staff: Client) -> None:
     Category.objects.bulk_create(Category(name=f"Kind {number:03}") for number in range(120))
     pages = walk(staff, "next", "", "/admin/inventory/category/")
     assert [category.name for page in pages for category in page] == sorted(
@@ -358,7 +350,7 @@ def test_every_page_of_the_categories_is_reached_by_its_links(staff: Client) -> 
 
 @pytest.mark.parametrize("order", ["4", "-5", "9", "x"])
 @pytest.mark.parametrize("page", ["pet", "order", "category"])
-def test_no_column_without_an_index_sorts_a_list(staff: Client, pets: Any, page: str, order: str) -> None:
+def test_only_indexed_columns_are_sortable(staff: Client, pets: Any, page: str, order: str) -> None:
     response = staff.get(f"/admin/inventory/{page}/?o={order}&after=1")
     assert response.status_code in {200, 302}
     if response.status_code == 200:

@@ -27,7 +27,7 @@ def what_if_of(account: Account) -> str:
 # --- Changing ------------------------------------------------------------------------------------
 
 
-def test_a_plan_says_how_many_accounts_and_active_keys_it_has(
+def test_plan_shows_its_numbers_of_accounts_and_active_keys(
     staff: Client, account: Account, key: ApiKey, issue: Any
 ) -> None:
     issue()[0].revoke(reason="Leaked", by=OPERATOR)
@@ -41,9 +41,7 @@ def test_a_plan_says_how_many_accounts_and_active_keys_it_has(
     assert numbers == {"free": 1, "pro": 0, "business": 2, "enterprise": 0}
 
 
-def test_a_change_that_touches_accounts_has_to_be_confirmed(
-    staff: Client, account: Account, api: Api
-) -> None:
+def test_change_that_affects_accounts_needs_confirmation(staff: Client, account: Account, api: Api) -> None:
     numbers = {"per_minute": 900, "per_day": 100_000}
     page = staff.post(page_of("business"), numbers)
     assert "This changes the limits of 1 account with 1 active key." in page.text
@@ -54,9 +52,7 @@ def test_a_change_that_touches_accounts_has_to_be_confirmed(
     assert api.get("/pets")["X-RateLimit-Limit"] == "900"
 
 
-def test_nothing_is_asked_where_nothing_changes_or_the_numbers_are_bad(
-    staff: Client, account: Account
-) -> None:
+def test_unchanged_or_invalid_limits_need_no_confirmation(staff: Client, account: Account) -> None:
     page = staff.post(page_of("business"), {"per_minute": 0, "per_day": "", "confirmed": "on"})
     assert set(page.context["adminform"].form.errors) == {"per_minute", "per_day"}
     assert Plan.objects.get(pk="business").per_day == 100_000
@@ -64,7 +60,7 @@ def test_nothing_is_asked_where_nothing_changes_or_the_numbers_are_bad(
     assert staff.post(page_of("business"), same).status_code == 302
 
 
-def test_enterprise_shows_its_accounts_and_asks_nothing(staff: Client) -> None:
+def test_enterprise_shows_its_accounts_and_is_read_only(staff: Client) -> None:
     big = Account.objects.create(name="Big", plan_id="enterprise", per_minute=70, per_day=80)
     text = staff.get(page_of("enterprise")).text
     assert "1 account with 0 active keys" in text
@@ -75,7 +71,7 @@ def test_enterprise_shows_its_accounts_and_asks_nothing(staff: Client) -> None:
     assert cells(page)["Refused"] == ("20", "0 (0.0%)")
 
 
-def test_who_may_only_look_changes_no_plan_and_asks_for_no_account(account: Account) -> None:
+def test_viewer_cannot_change_plans(account: Account) -> None:
     clerk, numbers = clerk_who_may("view_plan"), {"per_minute": 5, "per_day": 6, "confirmed": "on"}
     assert 'name="confirmed"' not in clerk.get(page_of("business")).text
     assert clerk.post(page_of("business"), numbers).status_code == 403
@@ -103,7 +99,7 @@ def cells(page: Any) -> dict[str, tuple[str, str]]:
     return {name: (today, other) for name, today, other in page.context["rows"]}
 
 
-def test_other_numbers_are_compared_with_todays(staff: Client, loads: None, path: str) -> None:
+def test_other_limits_are_compared_with_the_current_ones(staff: Client, loads: None, path: str) -> None:
     page = staff.get(path, {"per_minute": 100, "per_day": 1_100})
     assert cells(page) == {
         "Requests per minute": ("1,000", "100"),
@@ -116,7 +112,7 @@ def test_other_numbers_are_compared_with_todays(staff: Client, loads: None, path
     assert "These limits would have refused 1,900 more requests than the current ones." in page.text
 
 
-def test_the_summary_is_a_sentence(staff: Client, loads: None) -> None:
+def test_summary_is_a_sentence(staff: Client, loads: None) -> None:
     for per_minute, summary in (
         (2_000, "refused 1,000 fewer requests than the current ones"),
         (1_000, "refused as many requests as the current ones"),
@@ -125,7 +121,7 @@ def test_the_summary_is_a_sentence(staff: Client, loads: None) -> None:
         assert summary in page.context["summary"]
 
 
-def test_the_form_starts_with_the_numbers_that_hold_and_nothing_refused(staff: Client, path: str) -> None:
+def test_form_starts_with_the_current_limits(staff: Client, path: str) -> None:
     text = staff.get(path).text
     assert re.search(r'name="per_minute" value="1000"', text)
     assert re.search(r'name="per_day" value="100000"', text)
@@ -135,9 +131,7 @@ def test_the_form_starts_with_the_numbers_that_hold_and_nothing_refused(staff: C
     assert "would have been refused" not in page.text
 
 
-def test_minutes_that_just_ended_count_and_join_their_day(
-    staff: Client, account: Account, path: str
-) -> None:
+def test_recent_minutes_are_counted_and_join_their_day(staff: Client, account: Account, path: str) -> None:
     """Nobody has moved them to the row of the day yet."""
     now = timezone.now()
     minute = microseconds(now) // MINUTE
@@ -160,7 +154,7 @@ def test_minutes_that_just_ended_count_and_join_their_day(
         {"per_minute": "\U0010ffff", "per_day": "=1+1"},
     ],
 )
-def test_any_other_input_gets_a_message(staff: Client, query: dict[str, str]) -> None:
+def test_invalid_limits_get_a_message(staff: Client, query: dict[str, str]) -> None:
     page = staff.get(page_of("business", "what_if"), query)
     assert page.status_code == 200
     assert page.context["form"].errors
@@ -169,12 +163,12 @@ def test_any_other_input_gets_a_message(staff: Client, query: dict[str, str]) ->
 
 
 @pytest.mark.parametrize("value", ["\0", "x" * 100_000])
-def test_unusable_input_is_refused_with_a_page(staff: Client, value: str) -> None:
+def test_malformed_input_is_rejected(staff: Client, value: str) -> None:
     page = staff.get(page_of("business", "what_if"), {"per_minute": value, "per_day": value})
     assert page.status_code == 400
 
 
-def test_nothing_is_asked_of_the_database_for_each_account(staff: Client, loads: None) -> None:
+def test_what_if_has_a_constant_number_of_queries(staff: Client, loads: None) -> None:
     def queries() -> int:
         numbers = {"per_minute": 5, "per_day": 50}
         return queries_of(lambda: staff.get(page_of("business", "what_if"), numbers))
@@ -187,6 +181,6 @@ def test_nothing_is_asked_of_the_database_for_each_account(staff: Client, loads:
 
 
 @pytest.mark.parametrize("object_id", ["nothing", "%00", "9" * 30, "x" * 3000])
-def test_no_id_breaks_the_page(staff: Client, object_id: str) -> None:
+def test_unknown_id_does_not_break_the_page(staff: Client, object_id: str) -> None:
     for model in ("plan", "account"):
         assert staff.get(f"/admin/accounts/{model}/{object_id}/what-if/").status_code in {302, 400, 404}

@@ -38,7 +38,7 @@ def refuse(key: ApiKey, **values: Any) -> Refusal:
     return customers.refuse(key, **known | values)
 
 
-def test_a_refused_request_is_explained_from_the_id_of_its_answer(
+def test_refusal_is_explained_by_request_id(
     staff: Client, account: Account, key: Any, own_recorder: UsageRecorder
 ) -> None:
     account.assign(PlanCode.ENTERPRISE, per_minute=1, per_day=500)
@@ -58,7 +58,7 @@ def test_a_refused_request_is_explained_from_the_id_of_its_answer(
         assert shown in unescape(page.text)
 
 
-def test_a_ban_that_was_lifted_is_no_longer_said_to_hold(staff: Client, key: ApiKey) -> None:
+def test_lifted_ban_is_shown_as_lifted(staff: Client, key: ApiKey) -> None:
     now = timezone.now()
     end = now + timedelta(minutes=5)
     refuse(key, rule="api_key_banned", at=now - timedelta(minutes=1), ban_ends_at=end)
@@ -70,9 +70,7 @@ def test_a_ban_that_was_lifted_is_no_longer_said_to_hold(staff: Client, key: Api
     assert re.fullmatch(r"Lifted [\d-]+ [\d:]+ UTC by boss", item["ban"])
 
 
-def test_both_windows_of_each_refusal_are_shown_with_their_bounds_the_newest_first(
-    staff: Client, key: ApiKey
-) -> None:
+def test_both_windows_are_shown_with_their_bounds_newest_first(staff: Client, key: ApiKey) -> None:
     refuse(key)
     refuse(key, rule="daily_quota_exceeded")
     page = staff.get(PAGE, {"q": " req-1 "})
@@ -98,7 +96,7 @@ def test_both_windows_of_each_refusal_are_shown_with_their_bounds_the_newest_fir
         ("insufficient_scope", "403 <code>insufficient_scope</code>", "Use a key that has the scope"),
     ],
 )
-def test_each_rule_is_explained_with_what_to_do_and_where_it_came_from(
+def test_each_rule_is_explained_with_advice_and_address(
     staff: Client, issue: Any, rule: str, answer: str, advice: str
 ) -> None:
     key, _ = issue(allowed_networks=["203.0.113.0/24"])
@@ -115,7 +113,7 @@ def test_each_rule_is_explained_with_what_to_do_and_where_it_came_from(
     assert ("Window at that time" in text) == by_quota
 
 
-def test_where_nothing_is_kept_the_page_says_why_that_can_be(staff: Client, settings: Any) -> None:
+def test_unknown_request_id_gets_possible_reasons(staff: Client, settings: Any) -> None:
     settings.REFUSALS_KEPT_DAYS = 3
     text = unescape(staff.get(PAGE, {"q": "req-unknown"}).text)
     for sentence in (
@@ -132,7 +130,7 @@ def test_where_nothing_is_kept_the_page_says_why_that_can_be(staff: Client, sett
     "text",
     ["a b", "<script>alert(1)</script>", "'; DROP TABLE", "=cmd()", "\U0010ffff", "x" * 129, "%", "_"],
 )
-def test_any_other_text_finds_nothing(staff: Client, key: ApiKey, text: str) -> None:
+def test_other_text_finds_nothing(staff: Client, key: ApiKey, text: str) -> None:
     refuse(key)
     page = staff.get(PAGE, {"q": text})
     assert page.status_code == 200
@@ -142,7 +140,7 @@ def test_any_other_text_finds_nothing(staff: Client, key: ApiKey, text: str) -> 
 
 
 @pytest.mark.parametrize("text", ["\0", "x" * 100_000, "\ud800".encode("utf-8", "surrogatepass")])
-def test_unusable_text_is_refused_with_a_page(staff: Client, text: Any) -> None:
+def test_malformed_text_is_rejected(staff: Client, text: Any) -> None:
     assert staff.get(PAGE, {"q": text}).status_code in {200, 400}
 
 
@@ -166,7 +164,7 @@ def several(key: ApiKey, issue: Any) -> ApiKey:
     return key
 
 
-def test_the_newest_are_listed_and_found_by_key_account_and_time(staff: Client, several: ApiKey) -> None:
+def test_latest_refusals_are_filtered_by_key_account_and_time(staff: Client, several: ApiKey) -> None:
     assert listed(staff) == ["strange", "beside", "recent", "old"]
     assert 'href="?q=recent"' in staff.get(PAGE).text
     assert listed(staff, q=several.public_id) == ["recent", "old"]
@@ -177,7 +175,7 @@ def test_the_newest_are_listed_and_found_by_key_account_and_time(staff: Client, 
     assert listed(staff, q=several.public_id, hours="24") == ["recent"]
 
 
-def test_a_whole_key_finds_its_refusals_without_its_secret(staff: Client, several: Any) -> None:
+def test_pasted_key_finds_its_refusals_without_the_secret(staff: Client, several: Any) -> None:
     response = staff.get(PAGE, {"q": f"Bearer {several.text}", "hours": "24"})
     assert response["Location"] == f"{PAGE}?q={several.public_id}&hours=24"
     assert several.text not in response.text
@@ -186,13 +184,13 @@ def test_a_whole_key_finds_its_refusals_without_its_secret(staff: Client, severa
 
 
 @pytest.mark.parametrize("hours", ["2", "x", "9" * 30, "-1"])
-def test_no_other_time_is_taken(staff: Client, several: ApiKey, hours: str) -> None:
+def test_invalid_period_is_rejected(staff: Client, several: ApiKey, hours: str) -> None:
     page = staff.get(PAGE, {"hours": hours})
     assert page.status_code == 200
     assert page.context["form"].errors.keys() == {"hours"}
 
 
-def test_many_refusals_ask_no_more(staff: Client, several: ApiKey, issue: Any) -> None:
+def test_refusal_list_has_a_constant_number_of_queries(staff: Client, several: ApiKey, issue: Any) -> None:
     def queries() -> list[int]:
         asked = ("", "acme", several.public_id, "old")
         return [queries_of(partial(staff.get, PAGE, {"q": text} if text else {})) for text in asked]
@@ -210,7 +208,7 @@ def test_many_refusals_ask_no_more(staff: Client, several: ApiKey, issue: Any) -
 
 
 @READS_PLANS
-def test_a_keys_and_an_accounts_newest_are_read_by_an_index(key: ApiKey) -> None:
+def test_latest_refusals_of_a_key_or_account_use_an_index(key: ApiKey) -> None:
     one = refuse(
         ApiKey.objects.issue(Account.objects.create(name="Others", plan=key.account.plan), by=OPERATOR)[0]
     )
@@ -225,7 +223,7 @@ def test_a_keys_and_an_accounts_newest_are_read_by_an_index(key: ApiKey) -> None
         assert index in Refusal.objects.of(rows).explain()
 
 
-def test_refusals_are_only_read(staff: Client, key: ApiKey) -> None:
+def test_refusals_are_read_only(staff: Client, key: ApiKey) -> None:
     refusal = refuse(key)
     assert staff.get(f"{PAGE}add/").status_code == 403
     for page in ("change", "delete"):
@@ -238,7 +236,7 @@ def test_refusals_are_only_read(staff: Client, key: ApiKey) -> None:
 
 
 @pytest.mark.parametrize(("codename", "status"), [("view_refusal", 200), ("view_account", 403)])
-def test_who_may_see_refusals_may_ask(key: ApiKey, codename: str, status: int) -> None:
+def test_page_needs_the_view_permission(key: ApiKey, codename: str, status: int) -> None:
     refuse(key)
     page = clerk_who_may(codename).get(PAGE, {"q": "req-1"})
     assert page.status_code == status

@@ -81,7 +81,7 @@ def path_of(page: str, rows: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("group", GROUPS)
-def test_a_group_sees_its_lists_and_uses_its_verbs_and_no_others(rows: dict[str, Any], group: str) -> None:
+def test_group_has_exactly_its_pages_and_actions(rows: dict[str, Any], group: str) -> None:
     client = signed_in(member_of(group))
     statuses = {model: client.get(f"/admin/{model}/").status_code for model in LISTS}
     assert statuses == {model: 200 if model in SEES[group] else 403 for model in LISTS}
@@ -92,7 +92,7 @@ def test_a_group_sees_its_lists_and_uses_its_verbs_and_no_others(rows: dict[str,
         assert status in ({200, 302} if group in groups else {403}), (group, page, status)
 
 
-def test_nobody_without_a_group_sees_or_does_anything(rows: dict[str, Any]) -> None:
+def test_staff_without_a_group_have_no_access(rows: dict[str, Any]) -> None:
     client = signed_in(User.objects.create(username="nobody", is_staff=True))
     assert {client.get(f"/admin/{model}/").status_code for model in LISTS} == {403}
     assert {client.post(path_of(page, rows), {}).status_code for page in VERBS} == {403}
@@ -110,7 +110,7 @@ def test_only_stock_and_owners_approve_orders(rows: dict[str, Any]) -> None:
 # --- The groups themselves -----------------------------------------------------------------------
 
 
-def test_making_the_groups_again_changes_nothing_that_was_edited(db: None) -> None:
+def test_recreating_the_groups_keeps_edits(db: None) -> None:
     assert set(Group.objects.values_list("name", flat=True)) == set(GROUPS)
     viewer = Group.objects.get(name="Viewer")
     viewer.permissions.set(Permission.objects.filter(codename="view_pet"))
@@ -137,7 +137,7 @@ def edit(client: Client, user: User, **fields: Any) -> Any:
     )
 
 
-def test_an_owner_hires_a_clerk_for_a_group_until_they_leave(db: None) -> None:
+def test_owner_adds_and_deactivates_a_colleague(db: None) -> None:
     clerk, client = User.objects.create(username="clerk"), signed_in(member_of("Owner"))
     page = client.get(f"/admin/auth/user/{clerk.pk}/change/")
     assert page.context["adminform"].form["is_active"].value() is False  # Active, but no member of staff.
@@ -158,14 +158,14 @@ def test_an_owner_hires_a_clerk_for_a_group_until_they_leave(db: None) -> None:
     assert not User.objects.filter(pk=clerk.pk).exists()
 
 
-def test_a_superuser_makes_a_superuser(db: None) -> None:
+def test_superuser_makes_a_superuser(db: None) -> None:
     clerk = User.objects.create(username="clerk", is_staff=True)
     edit(signed_in(superuser()), clerk, is_superuser="on")
     clerk.refresh_from_db()
     assert clerk.is_superuser
 
 
-def test_a_new_colleague_has_one_of_the_roles_that_the_form_explains(db: None) -> None:
+def test_new_colleague_needs_one_of_the_explained_roles(db: None) -> None:
     client = signed_in(member_of("Owner"))
     page = client.get("/admin/auth/user/add/").text
     assert "After you" not in page
@@ -175,7 +175,7 @@ def test_a_new_colleague_has_one_of_the_roles_that_the_form_explains(db: None) -
     assert not User.objects.filter(username="kim").exists()
 
 
-def test_who_has_several_groups_keeps_them_until_another_role_is_chosen(db: None) -> None:
+def test_several_groups_are_kept_until_another_role_is_chosen(db: None) -> None:
     clerk = member_of("Support", "Stock", name="clerk")
     client = signed_in(superuser())
     assert "Support and Stock" in client.get(f"/admin/auth/user/{clerk.pk}/change/").text
@@ -185,14 +185,14 @@ def test_who_has_several_groups_keeps_them_until_another_role_is_chosen(db: None
     assert [group.name for group in clerk.groups.all()] == ["Viewer"]
 
 
-def test_no_role_that_is_not_there_is_taken(db: None) -> None:
+def test_unknown_role_is_rejected(db: None) -> None:
     clerk, client = member_of("Viewer"), signed_in(superuser())
     for sent in ("x", "1,x", "9" * 30, "-1", "\u0661"):
         assert edit(client, clerk, groups=sent).status_code in {200, 400}
         assert [group.name for group in clerk.groups.all()] == ["Viewer"]
 
 
-def test_the_list_of_staff_costs_the_same_for_any_number_of_them(db: None) -> None:
+def test_staff_list_has_a_constant_number_of_queries(db: None) -> None:
     client = signed_in(superuser())
     costs = []
     for number in range(2):
@@ -209,7 +209,7 @@ def test_the_list_of_staff_costs_the_same_for_any_number_of_them(db: None) -> No
 
 
 @pytest.mark.parametrize("page", ["change", "password", "delete", "two-factor"])
-def test_an_owner_does_not_touch_a_superuser(db: None, page: str) -> None:
+def test_owner_cannot_change_a_superuser(db: None, page: str) -> None:
     boss = superuser()
     before = User.objects.filter(pk=boss.pk).values().get()
     sent = {"username": "taken", "password1": "new-pass-123", "password2": "new-pass-123", "post": "yes"}
@@ -227,7 +227,7 @@ def personnel() -> User:
     return clerk
 
 
-def test_nobody_gives_permissions_or_a_group_that_they_lack(db: None) -> None:
+def test_staff_cannot_grant_permissions_or_groups_they_lack(db: None) -> None:
     clerk = User.objects.create(username="clerk", is_staff=True)
     wanted = Permission.objects.get(codename="change_plan")
     owned = Permission.objects.get(codename="view_pet")
@@ -245,7 +245,7 @@ def test_nobody_gives_permissions_or_a_group_that_they_lack(db: None) -> None:
     assert not own.permissions.exists()
 
 
-def test_nobody_edits_somebody_or_a_group_that_may_do_more_than_they(db: None) -> None:
+def test_staff_cannot_edit_colleagues_or_groups_above_them(db: None) -> None:
     client, owner = signed_in(personnel()), member_of("Owner", is_active=False)
     assert edit(client, owner, username="taken").status_code == 403
     assert User.objects.filter(username="owner").exists()
@@ -255,7 +255,7 @@ def test_nobody_edits_somebody_or_a_group_that_may_do_more_than_they(db: None) -
 
 
 @pytest.mark.parametrize("who", ["owner", "superuser"])
-def test_nobody_takes_away_their_own_rights(db: None, who: str) -> None:
+def test_staff_cannot_drop_their_own_permissions(db: None, who: str) -> None:
     user = superuser() if who == "superuser" else member_of("Owner")
     client = signed_in(user)
     edit(client, user, is_active="", is_staff="", is_superuser="", groups="", first_name="Kim")
@@ -268,7 +268,7 @@ def test_nobody_takes_away_their_own_rights(db: None, who: str) -> None:
     assert User.objects.filter(pk=user.pk).exists()
 
 
-def test_the_page_of_a_colleague_is_in_plain_words(db: None) -> None:
+def test_page_of_a_colleague_is_in_plain_words(db: None) -> None:
     clerk = member_of("Viewer", last_login=datetime(2026, 11, 23, 7, 35, 26, 976639, UTC))
     client = signed_in(superuser())
     change = client.get(f"/admin/auth/user/{clerk.pk}/change/").text
@@ -278,7 +278,7 @@ def test_the_page_of_a_colleague_is_in_plain_words(db: None) -> None:
         assert not re.search(r"Designates|or fewer|[Aa]dd user|26\.97", page)
 
 
-def test_who_has_just_lost_their_rights_takes_nobody_elses(
+def test_staff_who_lost_permissions_concurrently_cannot_edit_others(
     db: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     boss, rival = superuser(), superuser("rival")
@@ -294,7 +294,7 @@ def test_who_has_just_lost_their_rights_takes_nobody_elses(
     assert rival.is_staff
 
 
-def test_a_role_shows_what_its_pages_let_do_in_plain_words_and_keeps_the_rest(db: None) -> None:
+def test_role_form_offers_page_permissions_and_keeps_others(db: None) -> None:
     client, viewer = signed_in(superuser()), Group.objects.get(name="Viewer")
     page = client.get(f"/admin/auth/group/{viewer.pk}/change/").text
     words = [
@@ -316,7 +316,7 @@ def test_a_role_shows_what_its_pages_let_do_in_plain_words_and_keeps_the_rest(db
     assert not viewer.permissions.filter(codename="view_pet").exists()
 
 
-def test_owners_do_not_take_rights_from_their_own_group(db: None) -> None:
+def test_owners_cannot_change_their_own_group(db: None) -> None:
     client = signed_in(member_of("Owner"))
     owners = Group.objects.get(name="Owner")
     before = owners.permissions.count()
