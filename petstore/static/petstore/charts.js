@@ -1,7 +1,5 @@
-/* Colours the charts for the light and the dark look, and makes their bars lead to the lists behind them.
- *
- * Unfold reads its colours once, when the page has loaded; these follow the look when it is switched. Every link
- * is in the table and the legend under the chart as well.
+/* Charts: theme colours that follow a switch between light and dark, and links on the bars. The legend and the table
+ * below a chart have the same links.
  */
 "use strict";
 
@@ -26,7 +24,7 @@
     }
   }
 
-  /* The address behind the bar under the pointer, if there is one. */
+  /* The URL of the bar under the pointer. */
   function target(chart, event) {
     const [hit] = chart.getElementsAtEventForMode(event, "nearest", { intersect: true }, true);
     return hit && chart.data.datasets[hit.datasetIndex].links?.[hit.index];

@@ -1,7 +1,7 @@
-// Buttons that copy a text: <button data-copy="id of the text" data-said="id of the live region">.
+// Copy buttons: <button data-copy="ID of the text" data-said="ID of the live region">.
 "use strict";
 
-// Without a secure connection there is no clipboard to write to, but a selection can be copied.
+// The Clipboard API needs a secure context; execCommand works without.
 function copySelected(element) {
   const range = document.createRange();
   range.selectNodeContents(element);
@@ -25,8 +25,8 @@ document.addEventListener("click", async (event) => {
   if (!button) return;
   const done = await copy(document.getElementById(button.dataset.copy));
   const said = document.getElementById(button.dataset.said);
-  said.textContent = "";  // So that a second copy is announced as well.
+  said.textContent = "";  // Otherwise screen readers do not announce a second copy.
   requestAnimationFrame(() => {
-    said.textContent = done ? "Copied" : "Not copied. The text is selected: press Ctrl+C.";
+    said.textContent = done ? "Copied" : "Could not copy. The text is selected: press Ctrl+C.";
   });
 });

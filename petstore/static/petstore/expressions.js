@@ -1,15 +1,13 @@
-/* Evaluates the expressions in the back office's attributes without eval().
+/* An evaluator for Alpine expressions that works without eval(), which the Content-Security-Policy forbids.
  *
- * Alpine's own evaluator makes functions out of text, which the Content-Security-Policy forbids. This one reads
- * the part of JavaScript that the pages use and walks its tree: literals, members, calls, operators,
- * assignments, arrow functions of one expression, and if/else. Names come from the page's own scopes, LENT and
- * APP, and no text ever becomes code.
+ * It supports the subset of JavaScript that the pages use: literals, members, calls, operators, assignments, arrow
+ * functions with an expression body, and if/else. Names resolve to Alpine's scopes, GLOBALS and APP.
  */
 "use strict";
 
 (() => {
-  // What the browser lends, and the functions of unfold's app.js. Of the window, only where it is.
-  const LENT = { Date, window: { location: window.location }, get localStorage() { return window.localStorage; } };
+  // Browser globals and functions of Unfold's app.js that expressions may use. Of `window`, only the location.
+  const GLOBALS = { Date, window: { location: window.location }, get localStorage() { return window.localStorage; } };
   const APP = new Set(["getCurrentTab", "searchCommand", "searchDropdown", "searchForm", "theme"]);
   const FORBIDDEN = new Set(["__proto__", "constructor", "prototype"]);
   const CONSTANTS = { true: true, false: false, null: null, undefined: undefined };
@@ -31,10 +29,10 @@
     "%": (a, b) => a % b,
   };
 
-  /* The object that has a name: the scope itself, so that its methods get it as `this`, or the browser. */
+  /* The object that a name belongs to: the scope, so that its methods get it as `this`, or the globals. */
   function holder(scope, name) {
     if (name in scope) return scope;
-    if (Object.hasOwn(LENT, name)) return LENT;
+    if (Object.hasOwn(GLOBALS, name)) return GLOBALS;
     if (APP.has(name)) return globalThis;
     throw new ReferenceError(`${name} is not defined`);
   }
@@ -55,8 +53,7 @@
     return tokens;
   }
 
-  /* Each parsing function returns a function from a scope to a value; what can be assigned to has `set`, what
-     can be called as a method has `owner`. */
+  /* Parsing functions return functions from a scope to a value. Assignable ones have `set`, members `owner`. */
   function parse(text) {
     const tokens = tokenize(text);
     let next = 0;
@@ -228,7 +225,7 @@
       return Object.hasOwn(CONSTANTS, wanted) ? () => CONSTANTS[wanted] : variable(wanted);
     }
 
-    // A text that begins with a brace is an object, as in x-data, and never a block.
+    // A leading brace starts an object, as in x-data, not a block.
     const program = is("{") ? expression() : statements();
     if (next < tokens.length) throw new SyntaxError(`Can't read the rest of: ${text}`);
     return program;

@@ -1,4 +1,4 @@
-/* A key that is pasted into a search box loses its secret before it is sent: an address is kept in histories. */
+/* Removes the secret of a key pasted into a search field, since browser histories and logs store URLs. */
 "use strict";
 
 function withoutSecret(input) {
@@ -7,7 +7,7 @@ function withoutSecret(input) {
 }
 
 document.addEventListener("input", ({ target, inputType }) => {
-  if (target.type === "search" && inputType?.startsWith("insertFrom")) withoutSecret(target); // Pasted: sent as it is typed.
+  if (target.type === "search" && inputType?.startsWith("insertFrom")) withoutSecret(target); // Pasted or dropped.
 }, true);
 
 document.addEventListener("submit", (event) => {

@@ -1,5 +1,5 @@
-/* Lets the keyboard press what unfold made for the mouse alone: elements with a click but no button. What one of
- * them opens (filters, menus) gets the focus, and Escape or leaving it closes it again.
+/* Keyboard access to Unfold's clickable elements that are not buttons. The panels that they open (filters, menus) get
+ * the focus, and close on Escape or when the focus leaves them.
  */
 "use strict";
 
@@ -7,12 +7,12 @@
   const CLICKABLE = "[x-on\\:click]:not(a[href], button, input, select, textarea, label, summary)";
   const CONTROLS = "a[href], button, input:not([type=hidden]), select, textarea, [role=button]";
   const OPENING = /^(\w+) = (true|!\1)$/;
-  const LISTS = ".select2-container"; // They hang below the body, whatever box they belong to.
-  const WORDS = { dock_to_right: "Menu" }; // Of icons that stand alone.
+  const LISTS = ".select2-container"; // Appended to the body.
+  const LABELS = { dock_to_right: "Menu" }; // Of icons without text.
 
   const isShown = (element) => element.getClientRects().length > 0;
 
-  /* What a click on the element opens, if a click beside that closes it; else null. */
+  /* The panel that the element opens, if a click outside closes it; else null. */
   function panelOf(element) {
     const [, name] = OPENING.exec(element.getAttribute("x-on:click")) ?? [];
     if (!name) return null;
@@ -39,7 +39,7 @@
       opener.setAttribute("aria-expanded", String(opened));
       if (!changed || !byKeyboard) return;
       if (opened) [...panel.querySelectorAll(CONTROLS)].find(isShown)?.focus();
-      else setTimeout(leadBack); // After select2, which moves the focus when its list closes.
+      else setTimeout(leadBack); // After select2, which moves the focus when it closes.
     }).observe(panel, { attributes: true });
 
     function leadBack() {
@@ -63,23 +63,23 @@
   document.addEventListener("DOMContentLoaded", () => {
     for (const element of document.querySelectorAll(CLICKABLE)) {
       const text = element.textContent.trim();
-      if (!text || element.querySelector("a, button, input")) continue; // Without text: what lies behind a panel.
+      if (!text || element.querySelector("a, button, input")) continue; // No text: a backdrop.
       element.setAttribute("role", "button");
       element.setAttribute("tabindex", "0");
-      if (WORDS[text]) element.setAttribute("aria-label", WORDS[text]);
+      if (LABELS[text]) element.setAttribute("aria-label", LABELS[text]);
     }
     for (const opener of document.querySelectorAll("[x-on\\:click]")) {
       const panel = panelOf(opener);
       if (panel) letOpen(opener, panel);
     }
-    document.querySelector("#content [autofocus]")?.focus(); // Browsers give up while unfold makes up the page.
+    document.querySelector("#content [autofocus]")?.focus(); // Unfold builds the page too late for the browser.
   });
 
-  /* The menu of a narrow screen has no panel that shows: Escape presses its own cross. */
+  /* The mobile menu has no x-show panel: Escape clicks its close button. */
   document.addEventListener("keydown", ({ key }) => {
-    const [cross, opener] = document.querySelectorAll('[x-on\\:click^="sidebarMobileOpen"]');
-    if (key !== "Escape" || !opener || !isShown(cross) || document.querySelector("dialog[open]")) return;
-    cross.click();
+    const [closer, opener] = document.querySelectorAll('[x-on\\:click^="sidebarMobileOpen"]');
+    if (key !== "Escape" || !opener || !isShown(closer) || document.querySelector("dialog[open]")) return;
+    closer.click();
     opener.focus();
   });
 

@@ -1,6 +1,4 @@
-/* Gives each select2 box the words of its label: select2 itself leaves it without a name. In front of the values of
- * a list on a narrow screen, the first word of their name has a capital.
- */
+/* Accessible names for select2, which ignores the field's label; and capitalized column names on narrow screens. */
 "use strict";
 
 (() => {
@@ -22,7 +20,7 @@
     }
   });
 
-  // Boxes come when the page is ready, and with each row that is added.
+  // Selects are added on load and with each inline row.
   new MutationObserver(() => document.querySelectorAll(SELECTION).forEach(name)).observe(document, {
     childList: true,
     subtree: true,

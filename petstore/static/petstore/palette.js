@@ -1,5 +1,5 @@
-/* The palette: Ctrl+K opens it on every page, typing searches, Enter follows the first result, and the arrow keys
- * lead to the others. What is typed is sent in the body of a request, and kept nowhere.
+/* The command palette. Ctrl+K opens it, typing searches, Enter follows the first result, arrow keys move. Terms are
+ * sent by POST and stored nowhere.
  */
 "use strict";
 
@@ -9,25 +9,25 @@ document.addEventListener("DOMContentLoaded", () => {
   const [form, list, status] = ["form", "ul", "[role=status]"].map((one) => dialog.querySelector(one));
   const input = form.elements.s;
   const openers = [...document.querySelectorAll(".palette-opener")];
-  const PAUSE = 150; // Milliseconds without a key, after which a search is sent.
-  const FAILED = "The search failed. Try again, or reload the page.";
-  let before; // What had the focus.
+  const PAUSE = 150; // Debounce, in milliseconds.
+  const FAILED = "The search failed. Try again or reload the page.";
+  let before; // The element to return the focus to.
   let timer;
-  let last = 0; // The search that was sent last: answers to earlier ones come too late.
+  let last = 0; // Sequence of the latest search; earlier responses are discarded.
   let searching = Promise.resolve();
 
-  function show(items, words) {
+  function show(items, message) {
     list.replaceChildren(...items);
-    status.textContent = words;
+    status.textContent = message;
   }
 
   async function search() {
     const number = ++last;
     try {
       const response = await fetch(form.action, { method: "POST", body: new URLSearchParams(new FormData(form)) });
-      if (!response.ok || response.redirected) throw new Error(FAILED); // Redirected: to the sign-in.
-      const answer = new DOMParser().parseFromString(await response.text(), "text/html");
-      if (number === last) show(answer.querySelectorAll("li"), answer.querySelector("p").textContent);
+      if (!response.ok || response.redirected) throw new Error(FAILED); // A redirect leads to the sign-in.
+      const page = new DOMParser().parseFromString(await response.text(), "text/html");
+      if (number === last) show(page.querySelectorAll("li"), page.querySelector("p").textContent);
     } catch {
       if (number === last) show([], FAILED);
     }
@@ -51,7 +51,7 @@ document.addEventListener("DOMContentLoaded", () => {
     last++;
     form.reset();
     show([], "");
-    // The browser leads back to where somebody was, but to nowhere if that was nowhere.
+    // The browser restores the focus unless no element had it.
     if (before === document.body) openers.find((opener) => opener.checkVisibility())?.focus();
   });
 

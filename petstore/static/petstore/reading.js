@@ -1,5 +1,5 @@
-// Examples as tabs, the language of which is remembered, with a button that copies; and links to headings.
-// Without this script, all languages stand one below the other.
+// Tabs for examples with a stored choice of language, copy buttons, and links to headings. Without this script, the
+// examples in all languages are listed one below the other.
 "use strict";
 
 const LANGUAGE = "language";
@@ -8,7 +8,7 @@ function remembered() {
   try {
     return localStorage.getItem(LANGUAGE);
   } catch {
-    return null;  // The reader lets no page store anything.
+    return null;  // Storage is disabled.
   }
 }
 
@@ -16,11 +16,11 @@ function remember(language) {
   try {
     localStorage.setItem(LANGUAGE, language);
   } catch {
-    // Then it holds for this page.
+    // Then the choice lasts for this page.
   }
 }
 
-// Where a group does not have the language, it shows its first.
+// A group without the language shows its first tab.
 function show(language) {
   for (const group of document.querySelectorAll(".examples")) {
     const tabs = [...group.querySelectorAll("[role=tab]")];
@@ -38,10 +38,10 @@ function choose(tab) {
   remember(tab.textContent);
   show(tab.textContent);
   tab.focus();
-  scrollBy(0, tab.getBoundingClientRect().top - before);  // What changed above must not move it away.
+  scrollBy(0, tab.getBoundingClientRect().top - before);  // Keep the tab in place when content above changes.
 }
 
-// The keys of tabs, as WAI-ARIA's authoring practices have them.
+// Keyboard support as in the WAI-ARIA Authoring Practices.
 function onKey(event) {
   const tabs = [...event.currentTarget.children];
   const at = tabs.indexOf(event.target);
@@ -74,7 +74,7 @@ function makeTabs(group) {
   group.prepend(list);
 }
 
-// copy.js does what the button says.
+// See copy.js.
 function addCopyButton(code) {
   const said = newElement("span", { id: `${code.id}-said` }, { role: "status" });
   const button = newElement("button", { type: "button", textContent: "Copy" }, {

@@ -1,12 +1,12 @@
-// Swagger UI over the OpenAPI document. The page's policy forbids scripts in the page, so it starts here.
+// Starts Swagger UI; the CSP forbids inline scripts.
 "use strict";
 
-// Try it out must reach the service that serves the page; the policy lets it reach no other.
+// "Try it out" must call the service that serves the page; the CSP allows no other.
 function ownServer(server) {
   return { ...server, url: location.origin + new URL(server.url, location.href).pathname };
 }
 
-// Swagger UI would send an example that nobody chose: one Idempotency-Key for all, one ETag.
+// Swagger UI would prefill optional parameters with their examples: one Idempotency-Key for all, one ETag.
 function withoutExamples(spec) {
   for (const path of Object.values(spec.paths)) {
     for (const { parameters = [] } of Object.values(path)) {
@@ -19,7 +19,7 @@ function withoutExamples(spec) {
   return spec;
 }
 
-// The page has samples of all operations. One is beside its operation while that is open.
+// The page contains a sample for each operation; move it beside its operation while that is open.
 const samples = document.getElementById("samples");
 const Sample = ({ React, operation }) => {
   const place = React.useCallback((box) => {
@@ -28,11 +28,11 @@ const Sample = ({ React, operation }) => {
   return React.createElement("div", { className: "sample", ref: place });
 };
 
-// Left out: what the page says itself, and the choice of a server, of which there is one. An operation's name
-// is no link, for it stands in a button; opening it still puts its address into the location.
+// Leaves out the title, which the page has, and the choice among servers, as there is one. An operation's name is no
+// link, since it is inside a button; opening it still updates the location.
 const fitIn = ({ React }) => ({
   components: {
-    // As BaseLayout, whose <main> would stand in this page's.
+    // BaseLayout without its <main>, since the page has one.
     InPage: ({ getComponent }) => {
       const part = (name) => React.createElement(getComponent(name, name !== "SvgAssets"));
       const box = (className, ...parts) => React.createElement("div", { className }, ...parts);
@@ -51,7 +51,7 @@ const fitIn = ({ React }) => ({
     InfoContainer: () => () => null,
     ServersContainer: () => () => null,
     DeepLink: () => ({ text }) => React.createElement("span", null, text),
-    // They are many, and nearly the same for each answer.
+    // Collapsed: they are nearly the same for each response.
     headers: (Headers) => (props) =>
       props.headers?.size
         ? React.createElement("details", null, React.createElement("summary", null, "Headers"), React.createElement(Headers, props))
@@ -65,7 +65,7 @@ const fitIn = ({ React }) => ({
 
 async function start(element) {
   const response = await fetch(element.dataset.document);
-  if (!response.ok) throw new Error(`The document answers ${response.status}.`);
+  if (!response.ok) throw new Error(`The document could not be loaded: ${response.status}.`);
   const spec = withoutExamples(await response.json());
   spec.servers = [ownServer(spec.servers[0])];
   SwaggerUIBundle({
@@ -83,26 +83,26 @@ const follow = () => document.documentElement.classList.toggle("dark-mode", dark
 dark.addEventListener("change", follow);
 follow();
 
-// Controls that Swagger UI leaves without a name, and the name that a screen reader shall read.
+// Accessible names for controls that have none in Swagger UI.
 const NAMES = [
   [".examples-select-element", () => "Examples"],
   [".parameters-col_description select", (list) => list.closest("tr").dataset.paramName],
-  [".body-param textarea", () => "Body of the request"],
+  [".body-param textarea", () => "Request body"],
   [".close-modal", () => "Close"],
 ];
 
-function mend() {
+function addNames() {
   for (const [selector, name] of NAMES) {
     for (const control of document.querySelectorAll(selector)) {
       if (!control.hasAttribute("aria-label")) control.setAttribute("aria-label", name(control));
     }
   }
-  // A long example scrolls: the keyboard must reach it to do so.
+  // Keyboard users must be able to scroll long examples.
   for (const example of document.querySelectorAll(".microlight:not([tabindex])")) example.tabIndex = 0;
 }
 
 const element = document.getElementById("reference");
-new MutationObserver(mend).observe(element, { childList: true, subtree: true });
+new MutationObserver(addNames).observe(element, { childList: true, subtree: true });
 start(element).catch((error) => {
   element.textContent = `The reference could not be loaded. Reload the page to try again. (${error.message})`;
 });

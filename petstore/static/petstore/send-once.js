@@ -1,22 +1,22 @@
-/* Lets a second click on a button that sends a form do nothing while the first is being answered: its own answer,
- * "done already", would take the place of the one that shows the new key.
+/* Ignores a second submit of a form while the first is in progress: its response, "done already", would replace
+ * the page that shows the new key.
  */
 "use strict";
 
 (() => {
-  const PATIENCE = 10_000; // Milliseconds after which somebody may try again.
-  let sent = new WeakMap(); // When each form was sent.
+  const TIMEOUT = 10_000; // Milliseconds after which the form may be submitted again.
+  let sent = new WeakMap(); // Form: time of submission.
 
   document.addEventListener("submit", (event) => {
     const form = event.target;
     if (event.defaultPrevented || form.getAttribute("method") !== "post") return;
-    if (form.matches("[data-downloads-file]")) return; // The page stays, and may ask again at once.
+    if (form.matches("[data-downloads-file]")) return; // The page stays open and may be submitted again at once.
     const { timeStamp: now } = event;
-    if (now - (sent.get(form) ?? -PATIENCE) < PATIENCE) event.preventDefault();
+    if (now - (sent.get(form) ?? -TIMEOUT) < TIMEOUT) event.preventDefault();
     else sent.set(form, now);
   });
 
   addEventListener("pageshow", ({ persisted }) => {
-    if (persisted) sent = new WeakMap(); // Somebody came back to this page.
+    if (persisted) sent = new WeakMap(); // Restored from the back/forward cache.
   });
 })();
