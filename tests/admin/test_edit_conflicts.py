@@ -14,7 +14,7 @@ from inventory.models import Category, Pet
 from tests.support.staff import signed_in, superuser
 
 HIDDEN = re.compile(r'name="_version" value="([0-9a-f]{64})"')
-TOLD = "while you had it open, so nothing was saved."
+CONFLICT = "while you had it open. Your changes were not saved."
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_the_second_is_told_who_was_faster_and_what_is_stored(
     response = bob.post(page_of(category), {"name": "Bob's", "description": "His."} | his)
     assert response.status_code == 200
     text = response.text.replace("&#x27;", "'")
-    assert f"ann changed this {TOLD}" in text
+    assert f"ann changed this {CONFLICT}" in text
     assert "Name: Ann's" in text
     assert 'value="Bob\'s"' in text
     assert "His." in text
@@ -68,7 +68,7 @@ def test_who_was_told_can_save_again(ann: Client, bob: Client, category: Categor
 def test_the_same_member_of_staff_in_two_tabs_is_told_too(ann: Client, category: Category) -> None:
     first, second = opened(ann, category), opened(ann, category)
     ann.post(page_of(category), {"name": "First"} | first)
-    assert TOLD in ann.post(page_of(category), {"name": "Second"} | second).text
+    assert CONFLICT in ann.post(page_of(category), {"name": "Second"} | second).text
 
 
 def test_a_form_with_a_mistake_keeps_its_version(ann: Client, bob: Client, category: Category) -> None:
@@ -88,7 +88,7 @@ def test_a_forged_version_saves_nothing_and_breaks_nothing(
     ann: Client, category: Category, version: str
 ) -> None:
     response = ann.post(page_of(category), {"name": "Hers", "_version": version})
-    assert TOLD in response.text
+    assert CONFLICT in response.text
     category.refresh_from_db()
     assert category.name != "Hers"
 
@@ -126,7 +126,7 @@ def test_every_form_of_ours_tells_of_it(ann: Client, model: str, request: pytest
     hers = opened(ann, row)
     type(row).objects.filter(pk=row.pk).update(**theirs)
     response = ann.post(page_of(row), form | hers)
-    assert f"Somebody changed this {TOLD}" in response.text
+    assert f"Somebody changed this {CONFLICT}" in response.text
     assert type(row).objects.filter(pk=row.pk, **theirs).exists()
 
 
@@ -135,5 +135,5 @@ def test_a_group_whose_permissions_changed_is_a_conflict(ann: Client, db: None) 
     hers = opened(ann, group)
     group.permissions.remove(group.permissions.earliest("pk"))
     kept = set(group.permissions.values_list("pk", flat=True))
-    assert TOLD in ann.post(page_of(group), {"name": "Viewer"} | hers).text
+    assert CONFLICT in ann.post(page_of(group), {"name": "Viewer"} | hers).text
     assert set(group.permissions.values_list("pk", flat=True)) == kept

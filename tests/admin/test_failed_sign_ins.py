@@ -34,13 +34,13 @@ def test_a_wrong_password_is_stored_with_whose_and_from_where(boss: User) -> Non
     fail(**{"X-Request-Id": "try-1"})
     one = FailedSignIn.objects.get()
     assert (one.user_id, one.username, one.address) == (boss.pk, "boss", "198.51.100.4")
-    assert (one.reason, one.request_id) == ("Wrong password, or not allowed in.", "try-1")
+    assert (one.reason, one.request_id) == ("Wrong password or no access.", "try-1")
 
 
 def test_a_password_typed_as_a_name_is_not_stored(db: None) -> None:
     fail(PASSWORD, "oops")
     one = FailedSignIn.objects.values().get()
-    assert one["reason"] == "Nobody has this name."
+    assert one["reason"] == "Unknown name."
     assert PASSWORD not in repr(one)
 
 

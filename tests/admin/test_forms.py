@@ -18,7 +18,7 @@ from petstore.backoffice.sessions import SEEN
 from tests.support.staff import PASSWORD, signed_in
 
 LOGIN, LIST = "/admin/login/", "/admin/inventory/pet/"
-WARNING = "The form that you sent while you were signed out was not saved."
+WARNING = "You were signed out, so your form was not saved."
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_a_form_that_is_too_large_is_refused_in_the_frame_of_the_back_office(
 ) -> None:
     page = staff.post(page_of(account), **form)
     assert page.status_code == 413
-    assert "Nothing was saved: you sent more than this page takes." in page.text
+    assert "The form is too large and was not saved." in page.text
     assert 'href="/admin/inventory/pet/"' in page.text  # The navigation.
     assert not AuditEntry.objects.filter(action="changed").exists()
 
@@ -80,7 +80,7 @@ def test_a_form_that_is_too_large_is_refused_in_the_frame_of_the_back_office(
 def test_a_form_of_a_stranger_that_is_too_large_is_refused_with_a_page(db: None, path: str) -> None:
     page = Client().post(path, **TOO_LARGE["bytes"])
     assert page.status_code == 413
-    assert "Nothing was saved: you sent more than this page takes." in page.text
+    assert "The form is too large and was not saved." in page.text
 
 
 def test_a_text_that_is_too_long_gets_the_sentence_of_its_form(staff: Client, account: Account) -> None:
@@ -101,7 +101,7 @@ def end(client: Client) -> None:
 def sign_in(client: Client, response: Any) -> Any:
     """Sign in where a redirect leads; return the page that it leads back to."""
     assert response.status_code == 302
-    assert "was not saved. Sign in to get back to it." in client.get(response.url).text
+    assert "was not saved. Sign in to return to it." in client.get(response.url).text
     back: Any = client.post(response.url, {"username": "boss", "password": PASSWORD})
     return client.get(back.url, follow=True)
 

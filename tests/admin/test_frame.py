@@ -119,7 +119,7 @@ def test_pages_say_which_service_they_are_of(
         ("accounts/apikey/add/", "Roles that can: Owner, Support."),
         ("inventory/pet/import/", "Roles that can: Owner, Stock."),
         ("auth/user/", "Roles that can: Owner."),
-        ("accounts/plan/add/", "Nobody can do this in the back office."),
+        ("accounts/plan/add/", "This is not possible in the back office."),
     ],
 )
 def test_who_may_not_open_a_page_is_told_in_the_frame_who_can(db: None, path: str, text: str) -> None:
@@ -131,14 +131,14 @@ def test_who_may_not_open_a_page_is_told_in_the_frame_who_can(db: None, path: st
 
 def test_what_nobody_may_do_is_refused_to_a_superuser_with_that_reason(staff: Client, key: ApiKey) -> None:
     page = staff.get(f"/admin/accounts/apikey/{key.pk}/delete/")
-    assert (page.status_code, "Nobody can do this in the back office." in page.text) == (403, True)
+    assert (page.status_code, "This is not possible in the back office." in page.text) == (403, True)
 
 
 @pytest.mark.parametrize("path", ["nothing/", "inventory/pet/999/history/", "inventory/order/1/act/eat/"])
 def test_a_page_that_is_not_there_says_so_in_the_frame(staff: Client, path: str) -> None:
     page = staff.get(f"/admin/{path}")
     assert page.status_code == 404
-    assert "There is no such page" in page.text
+    assert "This page does not exist" in page.text
     assert 'id="nav-sidebar"' in page.text
 
 

@@ -243,7 +243,7 @@ def test_before_the_first_count_the_page_says_that_it_is_being_counted(
     monkeypatch.setattr(stock, "SMALL", 0)
     Pet.objects.create(name="Rex", category=category)
     text = staff.get("/admin/").text
-    assert "The pets are being counted" in text
+    assert "Pets are being counted" in text
 
 
 # --- Who sees what -------------------------------------------------------------------------------
@@ -299,7 +299,7 @@ def test_who_may_only_look_is_asked_to_do_nothing(busy: None) -> None:
     may_look = ("view_order", "view_apikey", "view_account")
     page = clerk_who_may(*may_look).get("/admin/")
     assert steps(page) == []
-    assert "All done. Nothing is waiting for you." in page.text
+    assert "Nothing needs your attention." in page.text
 
 
 # --- What it costs -------------------------------------------------------------------------------

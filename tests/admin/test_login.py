@@ -45,7 +45,7 @@ def attempt(name: str = "boss", password: str = "wrong", address: str = "192.0.2
 def test_a_failed_sign_in_says_why_once_and_keeps_the_name() -> None:
     page = attempt().text
     assert page.count("errornote") == 1
-    assert "That name and password do not match an account." in page
+    assert "Wrong username or password." in page
     assert '<input type="text" name="username" value="boss"' in page
 
 
@@ -91,14 +91,14 @@ def test_ten_attempts_a_minute_from_an_address_are_looked_at_and_no_more(clock: 
     assert 'id="login-form"' in response.text
     wait = int(response["Retry-After"])
     assert 1 <= wait <= 60
-    assert f"Too many attempts to sign in. Try again in {wait} second" in response.text
+    assert f"Too many sign-in attempts. Try again in {wait} second" in response.text
 
 
 def test_ten_attempts_in_five_minutes_for_a_name_are_looked_at_from_wherever(clock: Clock) -> None:
     answers = [attempt(address=f"192.0.2.{number}") for number in range(12)]
     assert [answer.status_code for answer in answers] == [200] * 10 + [429] * 2
     assert 1 <= int(answers[-1]["Retry-After"]) <= 300
-    assert "Too many attempts to sign in. Try again in " in answers[-1].text
+    assert "Too many sign-in attempts. Try again in " in answers[-1].text
     assert attempt(name="other", address="192.0.2.99").status_code == 200
 
 
@@ -167,7 +167,7 @@ def test_staff_can_sign_in_while_the_counters_are_away(
 
     monkeypatch.setattr("petstore.backoffice.login.get_usage", away)
     assert attempt(password=PASSWORD).status_code == 302
-    assert "The counters of attempts to sign in can't be reached." in caplog.text
+    assert "The counters of sign-in attempts are unavailable." in caplog.text
 
 
 @pytest.mark.parametrize(

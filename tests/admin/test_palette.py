@@ -156,7 +156,7 @@ def test_every_link_leads_to_an_existing_page(staff: Client, order: Order, key: 
 
 
 def test_empty_result_has_a_message(staff: Client) -> None:
-    assert "Nothing was found." in search(staff, "zebra").text
+    assert "No results." in search(staff, "zebra").text
 
 
 # --- Who finds what ------------------------------------------------------------------------------

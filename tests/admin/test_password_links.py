@@ -126,7 +126,7 @@ def test_a_link_that_has_ended_sets_no_password(
         browser.post(page, {"new_password1": PASSWORD, "new_password2": PASSWORD}),
     ):
         assert answer.status_code == 410
-        assert "This link has ended" in answer.text
+        assert "This link is no longer valid" in answer.text
     assert User.objects.get(pk=clerk.pk).password == before
 
 

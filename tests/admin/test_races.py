@@ -213,7 +213,7 @@ def test_of_many_sessions_that_set_up_two_factor_at_once_one_confirms_its_device
             for client, code in zip(clients, codes, strict=True)
         )
     )
-    winners = [place for place, answer in enumerate(answers) if "Keep your recovery codes" in answer.text]
+    winners = [place for place, answer in enumerate(answers) if "Save your recovery codes" in answer.text]
     assert len(winners) == 1
     assert TOTPDevice.objects.filter(confirmed=True).count() == 1
     assert set(re.findall(r"<li><code>(\w+)", answers[winners[0]].text)) == set(

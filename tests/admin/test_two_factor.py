@@ -155,7 +155,7 @@ def test_a_code_is_taken_once(app: TOTPDevice) -> None:
     assert gave_password().post(CODE, {"code": code}).status_code == 302
     again = gave_password()
     response = again.post(CODE, {"code": code})
-    assert "wrong, or was used before" in response.text
+    assert "wrong or has been used before" in response.text
     assert not is_in(again)
 
 
@@ -274,7 +274,7 @@ def test_a_thief_with_the_password_never_sees_the_secret_that_is_confirmed(boss:
     thief, victim = gave_password(), gave_password()
     seen, own = secret_on(thief.get(PAGE)), secret_on(victim.get(PAGE))
     assert own != seen
-    assert "Keep your recovery codes" in victim.post(PAGE, {"code": code_of(own)}).text
+    assert "Save your recovery codes" in victim.post(PAGE, {"code": code_of(own)}).text
     [device] = TOTPDevice.objects.all()
     assert (b32encode(device.bin_key).decode(), device.confirmed) == (own, True)
     forgive(device)

@@ -237,9 +237,9 @@ def test_recovery_codes_are_copied_and_downloaded(shop: Service, open_page: Open
     page.get_by_label(re.compile("code", re.I)).first.fill(f"{totp(secret, t0=0):06}")
     page.keyboard.press("Enter")
     codes = page.get_by_role("list", name="Recovery codes").inner_text().split()
-    press(page, "Copy the codes")
+    press(page, "Copy codes")
     expect(page.get_by_text("Copied", exact=True)).to_be_visible()
     assert page.evaluate("navigator.clipboard.readText()").split() == codes
     with page.expect_download() as download:
-        page.get_by_role("link", name="Download the codes").click()
+        page.get_by_role("link", name="Download codes").click()
     assert download.value.path().read_text().split() == codes

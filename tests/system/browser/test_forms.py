@@ -22,7 +22,7 @@ def test_file_that_is_too_large_gets_a_page(open_page: Open, tmp_path: Path) -> 
     page = open_page("/admin/inventory/pet/import/", as_="root")
     page.get_by_label("Or choose a file").set_input_files(file)
     page.get_by_role("button", name="Check").click()
-    page.get_by_text("Nothing was saved: you sent more than this page takes").wait_for()
+    page.get_by_text("The form is too large and was not saved").wait_for()
 
 
 def test_form_sent_after_the_session_ended_opens_again_with_a_warning(open_page: Open) -> None:
@@ -30,12 +30,12 @@ def test_form_sent_after_the_session_ended_opens_again_with_a_warning(open_page:
     page.get_by_label("Name").fill("Newts")
     page.context.clear_cookies(name="sessionid")
     page.get_by_role("button", name="Save", exact=True).click()
-    page.get_by_text("so the form that you sent was not saved").wait_for()
+    page.get_by_text("so your form was not saved").wait_for()
     page.get_by_label("Username").fill("stock")
     page.get_by_label("Password").fill(PASSWORD)
     page.get_by_role("button", name="Sign in").click()
     page.wait_for_url("**/admin/inventory/category/add/")
-    page.get_by_text("The form that you sent while you were signed out was not saved").wait_for()
+    page.get_by_text("You were signed out, so your form was not saved").wait_for()
     page.get_by_label("Name").fill("Newts")
     page.get_by_role("button", name="Save", exact=True).click()
     page.wait_for_url("**/admin/inventory/category/")

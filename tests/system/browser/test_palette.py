@@ -114,7 +114,7 @@ def test_it_says_how_many_results_there_are_and_where_there_is_none(open_page: O
     search(page, "palette pets")
     expect(palette(page).get_by_role("status")).to_have_text("2 results")
     page.keyboard.insert_text(" of the north")
-    expect(palette(page).get_by_role("status")).to_contain_text("Nothing was found.")
+    expect(palette(page).get_by_role("status")).to_contain_text("No results.")
     expect(results(page)).to_have_count(0)
     page.keyboard.press("Enter")
     expect(palette(page)).to_be_visible()
@@ -125,7 +125,7 @@ def test_it_says_when_the_search_fails(open_page: Open) -> None:
     page.route("**/admin/search/", lambda route: route.fulfill(status=403))
     search(page, "orders")
     expect(palette(page).get_by_role("status")).to_have_text(
-        "The search failed. Try again, or reload the page."
+        "The search failed. Try again or reload the page."
     )
 
 

@@ -226,7 +226,7 @@ def test_anonymous_form_is_bounded(service: Service, cookies: dict[str, str]) ->
     login = f"{service.url}/admin/login/"
     refused = httpx.post(login, content=b"a" * 5_000, headers=cookies)
     assert (refused.status_code, refused.headers["content-type"]) == (413, "text/html; charset=utf-8")
-    assert "you sent more than this page takes" in refused.text
+    assert "The form is too large and was not saved" in refused.text
     assert httpx.post(login, content=b"a" * 4_000, headers=cookies).status_code == 403  # CSRF
 
 
@@ -242,7 +242,7 @@ def test_form_of_staff_gets_a_page_if_it_is_too_large_and_the_sign_in_if_the_ses
         for large in ({"data": {"pasted": "x" * 9_000_000}}, {"files": {"import_file": b"x" * 9_000_000}}):
             refused = browser.post(page, **large)
             assert refused.status_code == 413
-            assert "Nothing was saved: you sent more than this page takes" in refused.text
+            assert "The form is too large and was not saved" in refused.text
             assert name in refused.text  # In the layout of the back office.
         [token] = set(re.findall(r'name="csrfmiddlewaretoken" value="(\w+)"', browser.get(page).text))
         browser.cookies.set("sessionid", "0123456789abcdefghijklmnopqrstuv", domain="127.0.0.1")
