@@ -52,7 +52,7 @@ class EventTimeFilter(TimeFilter, DropdownFilter):
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Event]) -> QuerySet[Event]:
         chosen, rows = self.value(), queryset.alias(position=ordering_key(request) or F("id"))
-        if chosen not in dict(self.offered):
+        if chosen not in dict(self.options):
             return queryset
         try:
             days = timedelta(days=7 if chosen == "older" else int(chosen))

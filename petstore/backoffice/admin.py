@@ -191,7 +191,7 @@ class AuditEntryAdmin(RecordAdmin):
         entries = self.get_changelist_instance(request).get_queryset(request)
         if entries[MAX_EXPORTED : MAX_EXPORTED + 1].exists():
             self.message_user(request, TOO_MANY, messages.WARNING)
-            return HttpResponseRedirect(f"{self.list_address()}?{request.GET.urlencode()}")
+            return HttpResponseRedirect(f"{self.list_url()}?{request.GET.urlencode()}")
         rows = chain([COLUMNS], map(export_row, entries.iterator()))
         return send_export(request, AuditEntry, "audit-trail.csv", partial(spreadsheets.write, rows))
 

@@ -219,7 +219,7 @@ class PetstoreModelAdmin(ModelAdmin):
         try:
             response: HttpResponseBase = getattr(self, f"{name}_view")(request)
         except IncorrectLookupParameters:
-            return HttpResponseRedirect(f"{self.list_address()}?e=1")
+            return HttpResponseRedirect(f"{self.list_url()}?e=1")
         return response
 
     def list_url(self) -> str:

@@ -56,7 +56,7 @@ def find(request: HttpRequest, text: str) -> list[SearchResult]:
 def action_results(request: HttpRequest, term: str) -> Iterator[SearchResult]:
     for model, model_admin in admin.site._registry.items():
         app, name = model._meta.app_label, model._meta.model_name
-        for icon, title, page, permission in getattr(model_admin, "offers", ()):
+        for icon, title, page, permission in getattr(model_admin, "palette_commands", ()):
             rank = match_rank(term, title)
             if rank and request.user.has_perm(f"{app}.{permission}_{name}"):
                 yield SearchResult(rank, icon, title, "", reverse(f"admin:{app}_{name}_{page}"))

@@ -1,4 +1,4 @@
-"""Pages of the back office, in this process."""
+"""Fixtures for the back office, in-process."""
 
 import pytest
 from django.contrib.auth.models import User
@@ -11,7 +11,7 @@ from tests.support.staff import PASSWORD, signed_in
 
 @pytest.fixture(autouse=True)
 def each_test(apart: None) -> None:
-    """Leave nothing to the next one."""
+    """Isolate each test."""
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def boss(db: None) -> User:
 
 @pytest.fixture
 def staff(boss: User) -> Client:
-    """The boss's client, which gets a 500 as a browser does."""
+    """The boss's client; it returns a 500 instead of raising."""
     return signed_in(boss)
 
 
@@ -33,5 +33,5 @@ def pet(category: Category) -> Pet:
 
 @pytest.fixture
 def order(account: Account, pet: Pet) -> Order:
-    """An order for the pet, which waits for approval."""
+    """An order for the pet that awaits approval."""
     return Order.objects.place(account_id=account.pk, pet_id=pet.pk, by="tests")

@@ -1,4 +1,4 @@
-"""The audit trail: every change by staff is on record, with old and new values; nothing takes it back."""
+"""The audit trail records every change by staff with old and new values, and is append-only."""
 
 from __future__ import annotations
 
@@ -40,17 +40,15 @@ def last() -> AuditEntry:
 # --- What is recorded ----------------------------------------------------------------------------
 
 
-def test_each_change_is_recorded_once_with_who_from_where_and_what_differs(
-    staff: Client, boss: User
-) -> None:
+def test_each_change_is_recorded_once_with_actor_address_and_difference(staff: Client, boss: User) -> None:
     lists = "/admin/inventory/category/"
     staff.post(f"{lists}add/", {"name": "Newts", "description": ""})
     entry, pk = last(), str(Category.objects.get(name="Newts").pk)
     assert (entry.action, entry.before, entry.after["name"]) == ("added", {}, "Newts")
     assert "description" not in entry.after
-    for _ in range(2):  # The second time, nothing changes.
+    for _ in range(2):  # The second time without a change.
         staff.post(f"{lists}{pk}/change/", {"name": "Olms"})
-    staff.post(f"{lists}{pk}/change/", {"name": ""})  # Which is refused.
+    staff.post(f"{lists}{pk}/change/", {"name": ""})  # Invalid.
     entry = last()
     assert (entry.actor_id, entry.actor_name, entry.action) == (boss.pk, "boss", "changed")
     assert (entry.model, entry.object_id, entry.object_text) == ("inventory.category", pk, "Olms")
@@ -62,7 +60,7 @@ def test_each_change_is_recorded_once_with_who_from_where_and_what_differs(
     assert AuditEntry.objects.filter(model="inventory.category").count() == 3
 
 
-def test_a_verb_is_recorded_with_its_reason_and_its_effect(staff: Client, key: ApiKey) -> None:
+def test_row_page_action_is_recorded_with_reason_and_effect(staff: Client, key: ApiKey) -> None:
     staff.post(f"/admin/accounts/apikey/{key.pk}/revoke/", {"reason": "Leaked"})
     entry = last()
     assert (entry.action, entry.reason, entry.address) == ("revoked", "Leaked", "192.0.2.7")
@@ -70,7 +68,7 @@ def test_a_verb_is_recorded_with_its_reason_and_its_effect(staff: Client, key: A
     assert entry.after["revoked_reason"] == "Leaked"
 
 
-def test_an_action_on_a_list_is_recorded_for_each_row_with_both_values(
+def test_list_action_is_recorded_per_row_with_old_and_new_values(
     staff: Client, account: Account, category: Category
 ) -> None:
     pets = [Pet.objects.create(name=f"Pet {number}", category=category) for number in range(2)]
@@ -82,7 +80,7 @@ def test_an_action_on_a_list_is_recorded_for_each_row_with_both_values(
         assert (entry.before["status"], entry.after["status"]) == ("placed", "approved")
 
 
-def test_the_reason_of_a_form_is_recorded(staff: Client, category: Category) -> None:
+def test_reason_of_a_form_is_recorded(staff: Client, category: Category) -> None:
     pet = Pet.objects.create(name="Rex", category=category, status="sold")
     sent = {"name": "Rex", "category": category.pk, "status": "available", "reason": "Allergic child."}
     staff.post(f"/admin/inventory/pet/{pet.pk}/change/", sent)
@@ -91,7 +89,7 @@ def test_the_reason_of_a_form_is_recorded(staff: Client, category: Category) -> 
     assert entry.reason == "Allergic child."
 
 
-def test_new_groups_of_a_member_of_staff_are_recorded_by_name(staff: Client) -> None:
+def test_changed_groups_are_recorded_by_name(staff: Client) -> None:
     clerk = User.objects.create(username="clerk", is_active=True)
     stock = Group.objects.get(name="Stock")
     sent = {"username": "clerk", "is_active": "on", "groups": stock.pk}
@@ -102,7 +100,7 @@ def test_new_groups_of_a_member_of_staff_are_recorded_by_name(staff: Client) -> 
 # --- Secrets -------------------------------------------------------------------------------------
 
 
-def test_no_secret_gets_into_the_trail(staff: Client, account: Account) -> None:
+def test_audit_trail_contains_no_secrets(staff: Client, account: Account) -> None:
     text = staff.post("/admin/accounts/apikey/add/", {"account": account.pk, "scopes": ["pets:read"]}).text
     key = ApiKey.objects.get()
     secret = re.search(rf"psk_live_{key.public_id}_(\w+)", text)
@@ -133,7 +131,7 @@ def attempt(name: str, password: str) -> Client:
     return client
 
 
-def test_sign_ins_and_sign_outs_are_recorded_and_failed_ones_elsewhere(db: None) -> None:
+def test_sign_ins_and_sign_outs_are_recorded_and_failed_sign_ins_stored_separately(db: None) -> None:
     User.objects.create_superuser("boss", password=PASSWORD)
     attempt("boss", "wrong")
     client = attempt("boss", PASSWORD)
@@ -145,14 +143,14 @@ def test_sign_ins_and_sign_outs_are_recorded_and_failed_ones_elsewhere(db: None)
     ]
 
 
-def test_a_change_of_ones_own_password_is_recorded(db: None) -> None:
+def test_own_password_change_is_recorded(db: None) -> None:
     User.objects.create_superuser("boss", password=PASSWORD)
     client, new = attempt("boss", PASSWORD), "another horse, another battery"
     sent = {"old_password": "wrong", "new_password1": new, "new_password2": new}
     client.post("/admin/password_change/", sent)
     assert last().action == "signed_in"
     client.post("/admin/password_change/", sent | {"old_password": PASSWORD})
-    assert (last().action, last().actor_name, last().reason) == ("changed", "boss", "Their own password.")
+    assert (last().action, last().actor_name, last().reason) == ("changed", "boss", "Own password.")
 
 
 # --- Append-only ---------------------------------------------------------------------------------
@@ -172,7 +170,7 @@ def entry(db: None) -> AuditEntry:
         "TRUNCATE auth_user, backoffice_auditentry CASCADE",
     ],
 )
-def test_the_database_refuses_to_change_or_delete(entry: AuditEntry, statement: str) -> None:
+def test_database_rejects_update_and_delete(entry: AuditEntry, statement: str) -> None:
     if "TRUNCATE" in statement and connection.vendor != "postgresql":
         pytest.skip("SQLite has no TRUNCATE.")
     with pytest.raises(DatabaseError, match="append-only"), transaction.atomic():
@@ -180,14 +178,14 @@ def test_the_database_refuses_to_change_or_delete(entry: AuditEntry, statement: 
     assert AuditEntry.objects.get().reason == ""
 
 
-def test_no_page_changes_or_deletes(staff: Client, entry: AuditEntry) -> None:
+def test_no_page_changes_or_deletes_entries(staff: Client, entry: AuditEntry) -> None:
     for page in ("add/", f"{entry.pk}/change/", f"{entry.pk}/delete/"):
         assert staff.post(LIST + page, {"reason": "x", "post": "yes"}).status_code == 403
     staff.post(LIST, {"action": "delete_selected", "_selected_action": entry.pk, "post": "yes"})
     assert AuditEntry.objects.filter(pk=entry.pk, reason="").exists()
 
 
-def test_an_entry_outlives_whom_and_what_it_is_about(staff: Client) -> None:
+def test_entry_outlives_its_actor_and_object(staff: Client) -> None:
     clerk = User.objects.create(username="clerk", is_staff=True)
     signed_in(clerk)
     User.objects.filter(pk=clerk.pk).update(is_active=False)
@@ -220,7 +218,7 @@ def entries(boss: User) -> None:
         )  # fmt: skip
 
 
-def test_entries_are_shown_the_last_first_and_found_by_staff_kind_action_object_and_request(
+def test_entries_are_listed_newest_first_and_filtered_by_staff_kind_action_object_and_request(
     entries: None, staff: Client, boss: User
 ) -> None:
     assert shown(staff) == ["thing 2", "thing 1", "thing 0"]
@@ -233,7 +231,7 @@ def test_entries_are_shown_the_last_first_and_found_by_staff_kind_action_object_
     assert shown(staff, staff=boss.pk, kind="auth.group", action__exact="changed") == ["thing 2"]
 
 
-def test_sign_ins_are_folded_away_until_they_are_asked_for(entries: None, staff: Client) -> None:
+def test_sign_ins_are_hidden_unless_selected(entries: None, staff: Client) -> None:
     everything = ["boss", "thing 2", "thing 1", "thing 0"]
     assert shown(staff, sign_ins="shown") == everything
     assert shown(staff, action__exact="signed_in") == ["boss"]
@@ -241,7 +239,7 @@ def test_sign_ins_are_folded_away_until_they_are_asked_for(entries: None, staff:
     assert 'href="?sign_ins=shown"' in staff.get(LIST).text
 
 
-def test_an_entry_links_who_did_it_and_what_it_was_done_to(staff: Client, boss: User) -> None:
+def test_entry_links_actor_and_object(staff: Client, boss: User) -> None:
     kind = Category.objects.create(name="Newts")
     page = f"/admin/inventory/category/{kind.pk}/"
     staff.post(f"{page}change/", {"name": "Olms"})
@@ -255,7 +253,7 @@ def test_an_entry_links_who_did_it_and_what_it_was_done_to(staff: Client, boss: 
     assert f'href="{page}change/"' not in staff.get(LIST, {"action__exact": "deleted"}).text
 
 
-def test_entries_about_what_has_no_page_are_shown(staff: Client) -> None:
+def test_entries_about_objects_without_page_are_listed(staff: Client) -> None:
     for model in ("", "x", "inventory.petupload", "a.b.c", "no.such"):
         AuditEntry.objects.create(
             action="added", model=model, object_id="1", object_text="x", address="::1"
@@ -269,7 +267,7 @@ def exported(client: Client, **query: Any) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(response.getvalue().decode("utf-8-sig"), newline="")))
 
 
-def test_the_trail_is_exported_as_it_is_filtered(entries: None, staff: Client, boss: User) -> None:
+def test_export_follows_the_filters(entries: None, staff: Client, boss: User) -> None:
     assert [row["object"] for row in exported(staff)] == ["thing 2", "thing 1", "thing 0"]
     rows = exported(staff, staff=boss.pk, p="0", sign_ins="shown")
     assert [row["object"] for row in rows] == ["audit trail entries", "boss", "thing 2", "thing 0"]
@@ -279,9 +277,7 @@ def test_the_trail_is_exported_as_it_is_filtered(entries: None, staff: Client, b
     assert json.loads(row["new values"])["name"] == "=1+1"
 
 
-def test_an_export_is_recorded_with_its_filters_but_not_with_what_was_searched_for(
-    staff: Client, category: Category
-) -> None:
+def test_export_is_recorded_with_filters_and_masked_search_term(staff: Client, category: Category) -> None:
     exported(staff, action__exact="added", q="Rex")
     assert (last().action, last().object_text) == ("exported", "audit trail entries")
     assert last().after == {"filters": "action__exact=added&q=(not shown)"}
@@ -291,7 +287,7 @@ def test_an_export_is_recorded_with_its_filters_but_not_with_what_was_searched_f
     assert "filters: status__exact=sold" in staff.get(LIST).text
 
 
-def test_the_trail_tells_in_plain_words_what_was_set_and_changed(staff: Client, account: Account) -> None:
+def test_changes_are_described_in_plain_words(staff: Client, account: Account) -> None:
     staff.post("/admin/auth/user/add/", {"username": "kim", "groups": Group.objects.get(name="Viewer").pk})
     text = staff.get(LIST).text
     assert "role: Viewer" in text
@@ -309,7 +305,7 @@ def test_the_trail_tells_in_plain_words_what_was_set_and_changed(staff: Client, 
     assert "updated at" not in text
 
 
-def test_the_trail_names_the_key_and_its_account_at_the_same_cost_for_any_number(
+def test_list_names_keys_and_accounts_with_a_constant_number_of_queries(
     staff: Client, account: Account
 ) -> None:
     costs = []
@@ -323,7 +319,7 @@ def test_the_trail_names_the_key_and_its_account_at_the_same_cost_for_any_number
     assert costs[0] == costs[1]
 
 
-def test_too_long_an_export_is_refused_with_a_way_out(
+def test_too_large_export_is_rejected_with_advice(
     entries: None, staff: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("petstore.backoffice.admin.MAX_EXPORTED", 2)
@@ -333,12 +329,12 @@ def test_too_long_an_export_is_refused_with_a_way_out(
     assert len(exported(staff, kind="inventory.pet")) == 2
 
 
-def test_no_filter_breaks_the_export(staff: Client) -> None:
+def test_invalid_filter_does_not_break_the_export(staff: Client) -> None:
     for query in ({"nothing": "1"}, {"action__exact": "\0"}, {"q": "x" * 251}):
         assert staff.get(f"{LIST}export/", query).status_code in {302, 400}
 
 
-def test_values_are_shown_escaped(staff: Client) -> None:
+def test_values_are_escaped(staff: Client) -> None:
     staff.post("/admin/inventory/category/add/", {"name": "<script>alert(1)</script>"})
     for path in (LIST, f"{LIST}{last().pk}/change/"):
         text = staff.get(path).text
@@ -346,7 +342,7 @@ def test_values_are_shown_escaped(staff: Client) -> None:
         assert "&lt;script&gt;alert(1)" in text
 
 
-def test_a_long_trail_is_leafed_through_without_counting_it(staff: Client, boss: User) -> None:
+def test_long_trail_is_paginated_without_count(staff: Client, boss: User) -> None:
     AuditEntry.objects.bulk_create(
         AuditEntry(actor_id=boss.pk, action="changed", address="192.0.2.1", object_text=f"{number}")
         for number in range(1200)
@@ -361,18 +357,20 @@ def test_a_long_trail_is_leafed_through_without_counting_it(staff: Client, boss:
     assert all("LIMIT" in sql for sql in about)
 
 
-def test_only_owners_see_the_trail(db: None) -> None:
+def test_only_owners_view_the_audit_trail(db: None) -> None:
     groups = ("Viewer", "Support", "Stock", "Owner")
     for page in (LIST, f"{LIST}export/"):
-        answers = [signed_in(member_of(group, name=group + page)).get(page) for group in groups]
-        assert [answer.status_code for answer in answers] == [403, 403, 403, 200]
-        answers[-1].getvalue()  # Or a file stays open.
+        responses = [signed_in(member_of(group, name=group + page)).get(page) for group in groups]
+        assert [response.status_code for response in responses] == [403, 403, 403, 200]
+        responses[-1].getvalue()  # Closes the file.
 
 
 # --- One history ---------------------------------------------------------------------------------
 
 
-def test_one_act_is_recorded_once(staff: Client, account: Account, key: ApiKey, category: Category) -> None:
+def test_one_action_is_recorded_once(
+    staff: Client, account: Account, key: ApiKey, category: Category
+) -> None:
     pet = Pet.objects.create(name="Rex", category=category)
     order = Order.objects.place(account_id=account.pk, pet_id=pet.pk, by="x")
     acts: list[tuple[str, dict[str, Any]]] = [
@@ -385,14 +383,12 @@ def test_one_act_is_recorded_once(staff: Client, account: Account, key: ApiKey, 
     for path, sent in acts:
         before = AuditEntry.objects.count()
         assert staff.post(f"/admin/{path}", sent).status_code < 400
-        issued = path.endswith("rotate/")  # A second act: the successor.
+        issued = path.endswith("rotate/")  # A second action: the replacement.
         assert AuditEntry.objects.count() == before + 1 + issued, path
     assert not LogEntry.objects.exists()
 
 
-def test_the_history_button_of_an_object_shows_who_changed_what_and_why(
-    staff: Client, key: ApiKey, account: Account
-) -> None:
+def test_object_history_shows_actor_change_and_reason(staff: Client, key: ApiKey, account: Account) -> None:
     sent = {"reason": "They shrink", "choice": "free"}
     staff.post(f"/admin/accounts/account/{account.pk}/change-plan/", sent)
     staff.post(f"/admin/accounts/apikey/{key.pk}/revoke/", {"reason": "Leaked"})
@@ -407,17 +403,17 @@ def test_the_history_button_of_an_object_shows_who_changed_what_and_why(
     assert f"revoked at: none → {timezone.now():%Y-%m-%d}" in history
 
 
-def test_the_history_of_an_object_is_for_who_may_see_the_object(key: ApiKey) -> None:
+def test_object_history_requires_permission_to_view_the_object(key: ApiKey) -> None:
     path = f"/admin/accounts/apikey/{key.pk}/history/"
     assert signed_in(member_of("Viewer")).get(path).status_code == 200
     assert signed_in(member_of("Stock")).get(path).status_code == 403
 
 
-# --- Key events of the version before ------------------------------------------------------------
+# --- Key events of the previous version ----------------------------------------------------------
 
 
 def old_event(key: ApiKey, action: str, at: str) -> None:
-    """Write a key event as the version before this one does."""
+    """Write a key event as the previous version does."""
     with connection.cursor() as cursor:
         cursor.execute(
             "INSERT INTO accounts_keyevent (key_id, action, at, actor_id, actor_name, reason)"
@@ -426,7 +422,7 @@ def old_event(key: ApiKey, action: str, at: str) -> None:
         )
 
 
-def test_what_the_version_before_writes_during_an_upgrade_is_in_the_trail(key: ApiKey) -> None:
+def test_entries_of_the_previous_version_appear_in_the_trail_during_an_upgrade(key: ApiKey) -> None:
     old_event(key, "banned", "2026-11-22 10:00:00+00:00")
     entry = key.events.latest("id")
     found = (entry.action, entry.actor_name, entry.reason, entry.object_text, f"{entry.at:%H:%M}")

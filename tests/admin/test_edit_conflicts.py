@@ -1,4 +1,4 @@
-"""Two staff edit the same row: the second is told, sees what is stored now, and keeps what they typed."""
+"""A conflicting edit is rejected, shows the stored values and keeps the input."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def page_of(row: Any) -> str:
 
 
 def opened(client: Client, row: Any) -> dict[str, str]:
-    """Open the form and return what it carries."""
+    """Open the form and return its hidden version field."""
     found = HIDDEN.search(client.get(page_of(row)).text)
     assert found
     return {"_version": found[1]}
 
 
-def test_the_second_is_told_who_was_faster_and_what_is_stored(
+def test_conflict_names_the_other_user_and_the_stored_values(
     ann: Client, bob: Client, category: Category
 ) -> None:
     his, hers = opened(bob, category), opened(ann, category)
@@ -54,7 +54,7 @@ def test_the_second_is_told_who_was_faster_and_what_is_stored(
     assert (category.name, category.description) == ("Ann's", "")
 
 
-def test_who_was_told_can_save_again(ann: Client, bob: Client, category: Category) -> None:
+def test_second_save_after_a_conflict_succeeds(ann: Client, bob: Client, category: Category) -> None:
     his = opened(bob, category)
     ann.post(page_of(category), {"name": "Hers"} | opened(ann, category))
     told = bob.post(page_of(category), {"name": "His"} | his)
@@ -65,45 +65,43 @@ def test_who_was_told_can_save_again(ann: Client, bob: Client, category: Categor
     assert category.name == "His"
 
 
-def test_the_same_member_of_staff_in_two_tabs_is_told_too(ann: Client, category: Category) -> None:
+def test_two_tabs_of_one_user_conflict(ann: Client, category: Category) -> None:
     first, second = opened(ann, category), opened(ann, category)
     ann.post(page_of(category), {"name": "First"} | first)
     assert CONFLICT in ann.post(page_of(category), {"name": "Second"} | second).text
 
 
-def test_a_form_with_a_mistake_keeps_its_version(ann: Client, bob: Client, category: Category) -> None:
+def test_invalid_form_keeps_its_version(ann: Client, bob: Client, category: Category) -> None:
     his = opened(bob, category)
     mistaken = bob.post(page_of(category), {"name": ""} | his)
     assert HIDDEN.findall(mistaken.text) == [his["_version"]]
 
 
-def test_what_the_form_does_not_offer_is_no_conflict(ann: Client, key: ApiKey) -> None:
+def test_change_of_a_field_outside_the_form_is_no_conflict(ann: Client, key: ApiKey) -> None:
     hers = opened(ann, key)
     ApiKey.objects.filter(pk=key.pk).update(last_used_at="2026-01-01T00:00:00Z")
     assert ann.post(page_of(key), {"name": "Till"} | hers).status_code == 302
 
 
 @pytest.mark.parametrize("version", ["", "x", "0" * 64, "\u00e9", "x" * 100_000])
-def test_a_forged_version_saves_nothing_and_breaks_nothing(
-    ann: Client, category: Category, version: str
-) -> None:
+def test_forged_version_is_rejected(ann: Client, category: Category, version: str) -> None:
     response = ann.post(page_of(category), {"name": "Hers", "_version": version})
     assert CONFLICT in response.text
     category.refresh_from_db()
     assert category.name != "Hers"
 
 
-def test_a_row_that_was_deleted_meanwhile_is_said_to_be_gone(ann: Client, db: None) -> None:
+def test_concurrently_deleted_row_is_reported_missing(ann: Client, db: None) -> None:
     kind = Category.objects.create(name="Newts")
     hers, path = opened(ann, kind), page_of(kind)
     kind.delete()
     response: Any = ann.post(path, {"name": "Olms"} | hers)
     assert response.status_code == 404
-    assert "what it showed was deleted" in response.text
+    assert "its subject was deleted" in response.text
 
 
 def changes(model: str, request: pytest.FixtureRequest) -> tuple[Any, dict[str, Any], dict[str, Any]]:
-    """Return a row of the model, what somebody else changes of it, and the form of the second."""
+    """Return a row, the change of another user, and the form of the second."""
     category = Category.objects.earliest("id")
     if model == "account":
         row: Any = request.getfixturevalue("account")
@@ -121,16 +119,18 @@ def changes(model: str, request: pytest.FixtureRequest) -> tuple[Any, dict[str, 
 
 
 @pytest.mark.parametrize("model", ["account", "key", "plan", "pet", "user", "group"])
-def test_every_form_of_ours_tells_of_it(ann: Client, model: str, request: pytest.FixtureRequest) -> None:
+def test_every_change_form_detects_conflicts(
+    ann: Client, model: str, request: pytest.FixtureRequest
+) -> None:
     row, theirs, form = changes(model, request)
     hers = opened(ann, row)
     type(row).objects.filter(pk=row.pk).update(**theirs)
     response = ann.post(page_of(row), form | hers)
-    assert f"Somebody changed this {CONFLICT}" in response.text
+    assert f"Another user changed this {CONFLICT}" in response.text
     assert type(row).objects.filter(pk=row.pk, **theirs).exists()
 
 
-def test_a_group_whose_permissions_changed_is_a_conflict(ann: Client, db: None) -> None:
+def test_changed_permissions_of_a_group_are_a_conflict(ann: Client, db: None) -> None:
     group = Group.objects.get(name="Viewer")
     hers = opened(ann, group)
     group.permissions.remove(group.permissions.earliest("pk"))

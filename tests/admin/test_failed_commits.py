@@ -1,4 +1,4 @@
-"""What a transaction did is reported as done once it is committed, and not before."""
+"""Effects of a transaction are reported only after its commit."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,7 +26,7 @@ ADD_KEY = "/admin/accounts/apikey/add/"
 
 @contextmanager
 def failing_commit(model: type[models.Model]) -> Iterator[None]:
-    """Have each transaction that saves such a row fail at its commit, by a deferred constraint."""
+    """Make transactions that save such a row fail at COMMIT, by a deferred constraint."""
 
     def add_orphan(**kwargs: Any) -> None:
         PetEvent.objects.create(pet_id=0, to_status="sold", by="tests")
@@ -53,7 +53,7 @@ def form_of(staff: Client, account: Account) -> dict[str, Any]:
     return {"account": account.pk, "name": "Nightly job", "scopes": ["pets:read"], "form_id": form_id}
 
 
-def test_a_form_whose_key_was_not_committed_can_be_sent_again(staff: Client, account: Account) -> None:
+def test_key_form_can_be_resent_after_a_failed_commit(staff: Client, account: Account) -> None:
     form = form_of(staff, account)
     with failing_commit(ApiKey):
         assert staff.post(ADD_KEY, form).status_code == 409
@@ -65,7 +65,7 @@ def test_a_form_whose_key_was_not_committed_can_be_sent_again(staff: Client, acc
 
 
 @pytest.mark.parametrize("kind", [Category, Plan, Account])
-def test_a_change_that_was_not_committed_is_not_reported_by_the_next_page(
+def test_failed_commit_is_not_reported_as_success_on_the_next_page(
     staff: Client, account: Account, kind: type[models.Model]
 ) -> None:
     pages: dict[type[models.Model], tuple[str, dict[str, Any]]] = {
@@ -85,7 +85,7 @@ def test_a_change_that_was_not_committed_is_not_reported_by_the_next_page(
     assert [str(message) for message in staff.get("/admin/").context["messages"]]
 
 
-def test_the_command_prints_no_key_that_was_not_committed() -> None:
+def test_command_prints_no_uncommitted_key() -> None:
     out = StringIO()
     with failing_commit(ApiKey), pytest.raises(IntegrityError):
         call_command("issue_key", "--account", "Acme Pets", "--plan", "pro", stdout=out)
@@ -98,7 +98,7 @@ def counted() -> float:
     return metric.samples[0].value
 
 
-def test_a_ban_that_was_not_committed_is_counted_once_it_is(account: Account) -> None:
+def test_ban_is_counted_only_after_its_commit(account: Account) -> None:
     key, _ = ApiKey.objects.issue(account, by=Actor("tests"))
     ban = Ban(key.pk, began_at=1, ends_at=2, level=1, rejections=20)
     before = counted()

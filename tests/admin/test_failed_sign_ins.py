@@ -1,4 +1,4 @@
-"""Failed sign-ins are visible to staff for a while, and are all that anonymous clients can add rows to."""
+"""Failed sign-ins are stored for a limited time, apart from the audit trail."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def failed(**values: Any) -> FailedSignIn:
 # --- What is stored ------------------------------------------------------------------------------
 
 
-def test_a_wrong_password_is_stored_with_whose_and_from_where(boss: User) -> None:
+def test_wrong_password_is_stored_with_user_and_address(boss: User) -> None:
     fail(**{"X-Request-Id": "try-1"})
     one = FailedSignIn.objects.get()
     assert (one.user_id, one.username, one.address) == (boss.pk, "boss", "198.51.100.4")
     assert (one.reason, one.request_id) == ("Wrong password or no access.", "try-1")
 
 
-def test_a_password_typed_as_a_name_is_not_stored(db: None) -> None:
+def test_password_typed_as_username_is_not_stored(db: None) -> None:
     fail(PASSWORD, "oops")
     one = FailedSignIn.objects.values().get()
     assert one["reason"] == "Unknown name."
@@ -48,7 +48,7 @@ def row_counts() -> dict[str, int]:
     return {model._meta.label: model._base_manager.count() for model in apps.get_models()}
 
 
-def test_anonymous_clients_add_rows_to_failed_sign_ins_only(boss: User, api: Any) -> None:
+def test_anonymous_clients_add_rows_only_to_failed_sign_ins(boss: User, api: Any) -> None:
     before = row_counts()
     client = Client(raise_request_exception=False)
     for path in ("", "docs", "status", "no-such-page"):
@@ -84,7 +84,7 @@ def test_failed_sign_ins_are_deleted_after_30_days_and_the_audit_trail_is_not(db
     assert AuditEntry.objects.count() == 1
 
 
-def test_the_oldest_failed_sign_ins_are_deleted_beyond_a_number(
+def test_oldest_failed_sign_ins_are_deleted_beyond_the_maximum(
     db: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(FailedSignIn, "KEPT_MOST", 3)
@@ -97,7 +97,7 @@ def test_the_oldest_failed_sign_ins_are_deleted_beyond_a_number(
 # --- Who sees it, and where ----------------------------------------------------------------------
 
 
-def test_they_are_listed_only_for_staff_who_see_the_audit_trail(boss: User) -> None:
+def test_list_requires_permission_to_view_the_audit_trail(boss: User) -> None:
     row = failed(user_id=boss.pk, username="boss")
     for group in ("Viewer", "Support", "Stock"):
         client = signed_in(member_of(group))
@@ -110,7 +110,7 @@ def test_they_are_listed_only_for_staff_who_see_the_audit_trail(boss: User) -> N
         assert owner.post(f"{LIST}{page}", {"post": "yes"}).status_code == 403
 
 
-def test_they_are_found_by_name_request_and_time(staff: Client) -> None:
+def test_failed_sign_ins_are_found_by_name_request_and_time(staff: Client) -> None:
     failed(username="ann", request_id="try-1")
     failed(username="bob", request_id="try-2", at=timezone.now() - timedelta(days=2))
 
@@ -122,7 +122,7 @@ def test_they_are_found_by_name_request_and_time(staff: Client) -> None:
     assert 'q=try-2"' in staff.post("/admin/search/", {"s": "try-2"}).text
 
 
-def test_the_history_of_a_colleague_has_a_few_in_order(staff: Client, boss: User) -> None:
+def test_history_of_a_user_includes_recent_failed_sign_ins_in_order(staff: Client, boss: User) -> None:
     def shown() -> list[str]:
         page = staff.get(f"/admin/auth/user/{boss.pk}/history/")
         return [entry.what for entry in page.context["history"]]

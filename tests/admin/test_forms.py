@@ -1,4 +1,4 @@
-"""Forms count as browsers do, say when they are too large, and tell what a session's end has cost."""
+"""Forms: line breaks, size limits, and forms posted after session expiry."""
 
 from __future__ import annotations
 
@@ -34,15 +34,13 @@ def page_of(row: Account | Category) -> str:
 
 
 def lines(length: int, number: int = 50) -> str:
-    """Return text of this length as a browser counts it, in so many lines."""
+    """Return text of this length as browsers count it."""
     text = "\n".join("x" * (length // number - 1) for _ in range(number))
     return text + "x" * (length - len(text))
 
 
 @pytest.mark.parametrize("sent_as", ["\r\n", "\n", "\r"], ids=["CRLF", "LF", "CR"])
-def test_a_line_break_counts_once_and_is_stored_as_lf(
-    staff: Client, account: Account, sent_as: str
-) -> None:
+def test_line_break_counts_once_and_is_stored_as_lf(staff: Client, account: Account, sent_as: str) -> None:
     for length, status in ((5000, 302), (5001, 200)):
         text = lines(length)
         sent = {"name": account.name, "notes": text.replace("\n", sent_as)}
@@ -66,7 +64,7 @@ TOO_LARGE: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("form", TOO_LARGE.values(), ids=TOO_LARGE)
-def test_a_form_that_is_too_large_is_refused_in_the_frame_of_the_back_office(
+def test_too_large_form_gets_an_error_page_with_navigation(
     staff: Client, account: Account, form: dict[str, Any]
 ) -> None:
     page = staff.post(page_of(account), **form)
@@ -77,29 +75,29 @@ def test_a_form_that_is_too_large_is_refused_in_the_frame_of_the_back_office(
 
 
 @pytest.mark.parametrize("path", [LOGIN, "/admin/new-password/MQ/choose/", "/"])
-def test_a_form_of_a_stranger_that_is_too_large_is_refused_with_a_page(db: None, path: str) -> None:
+def test_too_large_anonymous_form_gets_an_error_page(db: None, path: str) -> None:
     page = Client().post(path, **TOO_LARGE["bytes"])
     assert page.status_code == 413
     assert "The form is too large and was not saved." in page.text
 
 
-def test_a_text_that_is_too_long_gets_the_sentence_of_its_form(staff: Client, account: Account) -> None:
+def test_too_long_text_is_a_form_error(staff: Client, account: Account) -> None:
     page = staff.post(page_of(account), {"name": "Acme Pets", "notes": "x" * 4_000_000})
     assert "at most 5000 characters" in page.text
 
 
-# --- The end of a session ------------------------------------------------------------------------
+# --- Session expiry ------------------------------------------------------------------------------
 
 
 def end(client: Client) -> None:
-    """End the session as an idle hour does."""
+    """Let the session expire by idling."""
     found = client.session
     found[SEEN] -= 3600
     found.save()
 
 
 def sign_in(client: Client, response: Any) -> Any:
-    """Sign in where a redirect leads; return the page that it leads back to."""
+    """Follow a redirect to the sign-in; return the page after it."""
     assert response.status_code == 302
     assert "was not saved. Sign in to return to it." in client.get(response.url).text
     back: Any = client.post(response.url, {"username": "boss", "password": PASSWORD})
@@ -107,7 +105,7 @@ def sign_in(client: Client, response: Any) -> Any:
 
 
 @pytest.mark.parametrize("size", [10, 4_000, 9_000_000])
-def test_who_typed_while_the_session_ended_is_told_that_nothing_was_saved(
+def test_form_posted_after_session_expiry_warns_that_it_was_not_saved(
     staff: Client, account: Account, size: int
 ) -> None:
     end(staff)
@@ -119,7 +117,9 @@ def test_who_typed_while_the_session_ended_is_told_that_nothing_was_saved(
     assert account.name == "Acme Pets"
 
 
-def test_with_two_factor_it_is_told_after_the_code(staff: Client, boss: User, account: Account) -> None:
+def test_unsaved_form_warning_follows_the_two_factor_code(
+    staff: Client, boss: User, account: Account
+) -> None:
     device = TOTPDevice.objects.create(user=boss, name="Phone")
     end(staff)
     page = sign_in(staff, staff.post(page_of(account), {"name": "New"}))
@@ -129,7 +129,7 @@ def test_with_two_factor_it_is_told_after_the_code(staff: Client, boss: User, ac
     assert WARNING in staff.post("/admin/two-factor/code/", sent, follow=True).text
 
 
-def test_an_address_that_takes_forms_only_leads_back_to_the_page_with_the_form(staff: Client) -> None:
+def test_post_only_url_leads_back_to_the_page_with_the_form(staff: Client) -> None:
     form = "/admin/inventory/pet/import/"
     end(staff)
     response = staff.post(
@@ -143,38 +143,38 @@ def test_an_address_that_takes_forms_only_leads_back_to_the_page_with_the_form(s
 @pytest.mark.parametrize(
     "referer", ["https://elsewhere.example/x", "//elsewhere.example/x", "javascript:1", ""]
 )
-def test_another_site_leads_nobody_away(staff: Client, referer: str) -> None:
+def test_foreign_referer_is_not_a_redirect_target(staff: Client, referer: str) -> None:
     end(staff)
     response: Any = staff.post(LIST, {}, headers={"Referer": referer})
     assert response.url == f"{LOGIN}?next={LIST}"
 
 
-def test_a_search_of_the_palette_is_no_form(staff: Client) -> None:
+def test_palette_search_does_not_count_as_a_lost_form(staff: Client) -> None:
     end(staff)
     response = staff.post("/admin/search/", {"s": "x"}, headers={"Sec-Fetch-Mode": "cors"})
     assert response.status_code == 302
     assert "not_saved" not in response.cookies
 
 
-def test_a_search_of_a_list_is_no_form(staff: Client) -> None:
+def test_list_search_does_not_count_as_a_lost_form(staff: Client) -> None:
     end(staff)
     response: Any = staff.post(LIST, {"q": "Bella"})
     assert response.url == f"{LOGIN}?next={LIST}"
     assert "not_saved" not in response.cookies
 
 
-def test_reading_while_signed_out_warns_of_nothing(staff: Client) -> None:
+def test_signed_out_get_causes_no_warning(staff: Client) -> None:
     end(staff)
     response: Any = staff.get(LIST)
     assert response.url == f"{LOGIN}?next={LIST}"
     assert "was not saved" not in staff.get(response.url).text
 
 
-def test_forms_of_strangers_add_no_sessions(db: None) -> None:
+def test_anonymous_forms_create_no_sessions(db: None) -> None:
     assert Client().post(LIST, {"name": "x"}).status_code == 302
     assert not Session.objects.exists()
 
 
-def test_a_form_from_before_a_sign_in_says_that_it_was_not_saved(staff: Client, boss: User) -> None:
+def test_form_loaded_before_sign_in_is_reported_as_not_saved(staff: Client, boss: User) -> None:
     browser = signed_in(boss, enforce_csrf_checks=True)
     assert "Nothing was saved, because this page is too old" in browser.post(LIST, {}).text

@@ -1,4 +1,4 @@
-"""The frame of every page of the back office: its landmarks and headings, and how lists are filtered."""
+"""What all pages of the back office share: landmarks, headings, filters and error pages."""
 
 import re
 from html import unescape
@@ -20,7 +20,7 @@ PAGES = [
 
 
 def heading(page: Any) -> str:
-    """Return the words of the page's first heading, without its icons."""
+    """Return the text of the first heading, without icons."""
     found = re.search(r"<h1.*?</h1>", page.text, re.DOTALL)
     assert found is not None
     words = re.sub(r'<span class="material-symbols-outlined.*?</span>', " / ", found[0], flags=re.DOTALL)
@@ -34,7 +34,7 @@ def test_every_page_has_one_main_landmark(staff: Client, page: str) -> None:
     assert response.text.count("<main") == response.text.count("</main>") == 1
 
 
-def test_the_first_link_leads_past_the_navigation(staff: Client) -> None:
+def test_first_link_skips_the_navigation(staff: Client) -> None:
     text = staff.get("/admin/inventory/pet/").text
     body = text[text.index("<body") :]
     first = re.search(r"<(?:a|button)\b[^>]*>[^<]*", body)
@@ -43,7 +43,7 @@ def test_the_first_link_leads_past_the_navigation(staff: Client) -> None:
     assert re.search(r'<div id="content" tabindex="-1"', body)
 
 
-def test_headings_have_names_as_they_are_written(staff: Client, boss: User, key: ApiKey) -> None:
+def test_headings_keep_the_case_of_names(staff: Client, boss: User, key: ApiKey) -> None:
     account = Account.objects.create(name="acme pets", plan_id=PlanCode.FREE)
     pet = Pet.objects.create(name="rex", category=Category.objects.earliest("id"))
     order = Order.objects.place(account_id=account.pk, pet_id=pet.pk, by="tests")
@@ -72,9 +72,7 @@ def test_headings_have_names_as_they_are_written(staff: Client, boss: User, key:
         ("backoffice/auditentry/", "Audit trail", "Audit trail entries"),
     ],
 )
-def test_pages_are_called_what_the_navigation_calls_them(
-    staff: Client, path: str, title: str, way: str
-) -> None:
+def test_page_titles_match_the_navigation(staff: Client, path: str, title: str, way: str) -> None:
     page = staff.get(f"/admin/{path}")
     found = re.search(r"<title>(.*?)</title>", page.text, re.DOTALL)
     assert found is not None
@@ -82,14 +80,14 @@ def test_pages_are_called_what_the_navigation_calls_them(
     assert heading(page).startswith(f"Home / {way}")
 
 
-def test_a_plus_is_on_lists_alone(staff: Client) -> None:
+def test_only_lists_have_an_add_button(staff: Client) -> None:
     assert "addlink" in staff.get("/admin/accounts/account/").text
     for page in ("accounts/account/add/", "auth/group/1/change/", "auth/user/add/"):
         assert "addlink" not in staff.get(f"/admin/{page}").text
 
 
 @pytest.mark.parametrize("path", ["inventory/order", "inventory/pet", "accounts/apikey", "auth/user"])
-def test_no_list_has_a_button_that_applies_its_filters(staff: Client, path: str) -> None:
+def test_lists_have_no_apply_button_for_filters(staff: Client, path: str) -> None:
     text = staff.get(f"/admin/{path}/").text
     assert "By status" in text or "filterOpen" in text
     assert "Apply" not in text
@@ -100,7 +98,7 @@ def test_no_list_has_a_button_that_applies_its_filters(staff: Client, path: str)
     ("https", "environment", "label"),
     [(False, "production", "Local"), (True, "production", "Production"), (True, "staging", "Staging")],
 )
-def test_pages_say_which_service_they_are_of(
+def test_pages_show_the_environment_label(
     staff: Client, settings: Any, https: bool, environment: str, label: str
 ) -> None:
     settings.HTTPS, settings.ENVIRONMENT = https, environment
@@ -110,7 +108,7 @@ def test_pages_say_which_service_they_are_of(
     ] == [label]
 
 
-# --- Pages that are not there, or not for everybody ----------------------------------------------
+# --- 403 and 404 ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -122,20 +120,20 @@ def test_pages_say_which_service_they_are_of(
         ("accounts/plan/add/", "This is not possible in the back office."),
     ],
 )
-def test_who_may_not_open_a_page_is_told_in_the_frame_who_can(db: None, path: str, text: str) -> None:
+def test_denied_page_names_the_roles_that_can_open_it(db: None, path: str, text: str) -> None:
     page = signed_in(member_of("Viewer")).get(f"/admin/{path}")
     assert page.status_code == 403
     assert text in page.text
     assert 'id="nav-sidebar"' in page.text
 
 
-def test_what_nobody_may_do_is_refused_to_a_superuser_with_that_reason(staff: Client, key: ApiKey) -> None:
+def test_disabled_operation_is_denied_to_superusers(staff: Client, key: ApiKey) -> None:
     page = staff.get(f"/admin/accounts/apikey/{key.pk}/delete/")
     assert (page.status_code, "This is not possible in the back office." in page.text) == (403, True)
 
 
 @pytest.mark.parametrize("path", ["nothing/", "inventory/pet/999/history/", "inventory/order/1/act/eat/"])
-def test_a_page_that_is_not_there_says_so_in_the_frame(staff: Client, path: str) -> None:
+def test_unknown_page_is_404_with_navigation(staff: Client, path: str) -> None:
     page = staff.get(f"/admin/{path}")
     assert page.status_code == 404
     assert "This page does not exist" in page.text
@@ -143,7 +141,7 @@ def test_a_page_that_is_not_there_says_so_in_the_frame(staff: Client, path: str)
 
 
 @pytest.mark.parametrize("page", ["account/99999/change/", "account/99999/suspend/", "apikey/x/change/"])
-def test_a_row_that_is_not_there_is_404_and_leads_back(staff: Client, page: str) -> None:
+def test_missing_row_is_404_with_a_link_to_the_list(staff: Client, page: str) -> None:
     response = staff.get(f"/admin/accounts/{page}")
     assert response.status_code == 404
     listing = f"/admin/accounts/{page.split('/', maxsplit=1)[0]}/"
@@ -151,18 +149,18 @@ def test_a_row_that_is_not_there_is_404_and_leads_back(staff: Client, page: str)
     assert [link for link in (listing, "/admin/") if f'href="{link}"' in body] == [listing, "/admin/"]
 
 
-def test_an_empty_list_says_what_to_do_next(staff: Client) -> None:
+def test_empty_list_suggests_the_next_step(staff: Client) -> None:
     accounts = staff.get("/admin/accounts/account/").text
     assert "There are no accounts yet." in accounts
     assert "Add the first one" in accounts
     searched = staff.get("/admin/accounts/account/?q=zebra").text
-    assert "Nothing matches this search. Check the spelling, or type less." in searched
+    assert "No accounts match this search. Check the spelling or shorten it." in searched
     assert "Show all accounts" in searched
     filtered = staff.get("/admin/inventory/order/?status__exact=placed").text
-    assert "Nothing matches these filters." in filtered
+    assert "match these filters." in filtered
     assert "Add the first one" not in filtered
 
 
-def test_no_form_offers_to_delete_what_is_chosen(staff: Client) -> None:
+def test_forms_have_no_delete_link_for_related_objects(staff: Client) -> None:
     for page in ("accounts/apikey/add/", "inventory/pet/add/", "accounts/account/add/"):
         assert "Delete selected" not in staff.get(f"/admin/{page}").text

@@ -1,4 +1,4 @@
-"""The home page says how the shop stands and what to do next: to each what they may see."""
+"""The home page shows next steps and statistics, as far as the user may view them."""
 
 import json
 import re
@@ -37,12 +37,12 @@ Issue = Callable[..., tuple[ApiKey, str]]
 
 
 def today() -> int:
-    """Return the UTC day, as the counters have it."""
+    """Return the UTC day as the counters store it."""
     return (datetime.now(UTC).date() - EPOCH).days
 
 
 def use(account: Account, requests: int) -> None:
-    """Let an account have used so much of today's quota."""
+    """Set the requests of today."""
     QuotaCounter.objects.create(
         account=account,
         minute_ends=0,
@@ -55,20 +55,18 @@ def use(account: Account, requests: int) -> None:
 
 
 def ban(key: ApiKey, until: datetime) -> None:
-    """Let a key be banned."""
     KeyStanding.objects.create(
         key=key, banned_at=microseconds(timezone.now()), banned_until=microseconds(until)
     )
 
 
 def count_stock() -> None:
-    """Count the stock, as a worker does."""
     assert stock.refresh()
 
 
 @pytest.fixture
 def busy(account: Account, key: ApiKey, issue: Issue, category: Category) -> None:
-    """A shop with some of everything."""
+    """A shop with rows of every kind."""
     now = timezone.now()
     small = Account.objects.create(name="<b>Tiny</b> & Co", plan_id=PlanCode.FREE)
     DailyUsage.objects.create(key=key, day=now.date(), requests=1200, refusals=34)
@@ -89,12 +87,12 @@ def busy(account: Account, key: ApiKey, issue: Issue, category: Category) -> Non
 
 
 def steps(page: Any) -> list[tuple[str, str, str]]:
-    """Return what the page says is to be done: text, verb and link."""
+    """Return the steps as (text, verb, link)."""
     return [(step.text, step.verb, step.link) for step in page.context["steps"]]
 
 
 def links(page: Any) -> set[str]:
-    """Return the addresses in the page's own part, and those behind the bars of its charts."""
+    """Return the URLs in the content, those of chart bars included."""
     body = page.text[page.text.index('class="home"') :]
     found = set(re.findall(r'href="(/admin/[^"]*)"', body))
     for data in re.findall(r'data-value="([^"]*)"', body):
@@ -103,10 +101,10 @@ def links(page: Any) -> set[str]:
     return {unescape(link) for link in found}
 
 
-# --- What it says --------------------------------------------------------------------------------
+# --- Content -------------------------------------------------------------------------------------
 
 
-def test_the_next_actions_come_first_with_links(staff: Client, busy: None) -> None:
+def test_next_steps_come_first_with_links(staff: Client, busy: None) -> None:
     assert steps(staff.get("/admin/")) == [
         ("2 orders wait for approval.", "Approve", "/admin/inventory/order/?stage=to_approve"),
         ("1 order waits to be shipped.", "Ship", "/admin/inventory/order/?stage=to_ship"),
@@ -124,9 +122,7 @@ def test_the_next_actions_come_first_with_links(staff: Client, busy: None) -> No
     ]
 
 
-def test_keys_without_a_replacement_are_listed_however_many_keys_were_rotated(
-    staff: Client, issue: Issue
-) -> None:
+def test_unreplaced_expiring_keys_are_listed_despite_many_rotated_keys(staff: Client, issue: Issue) -> None:
     for number in range(6):
         customer = Account.objects.create(name=f"Rotates {number}", plan_id=PlanCode.FREE)
         issue(customer)[0].rotate(by=OPERATOR)
@@ -140,7 +136,7 @@ def test_keys_without_a_replacement_are_listed_however_many_keys_were_rotated(
     assert all(key.replaced for key in others)
 
 
-def test_all_customers_who_reached_80_percent_are_one_click_away(staff: Client) -> None:
+def test_step_links_all_accounts_that_reached_80_percent(staff: Client) -> None:
     for number in range(12):
         use(Account.objects.create(name=f"Busy {number}", plan_id=PlanCode.FREE), 800 + number)
     use(Account.objects.create(name="Calm", plan_id=PlanCode.FREE), 799)
@@ -159,7 +155,9 @@ def test_all_customers_who_reached_80_percent_are_one_click_away(staff: Client) 
 @pytest.mark.parametrize(
     ("asked", "shown"), [("7", 7), ("90", 90), ("", 30), ("8", 30), ("x", 30), ("1e9", 30)]
 )
-def test_charts_show_the_days_that_are_asked_for(staff: Client, busy: None, asked: str, shown: int) -> None:
+def test_charts_show_the_requested_number_of_days(
+    staff: Client, busy: None, asked: str, shown: int
+) -> None:
     text = staff.get("/admin/", {"days": asked}).text
     assert f"Requests per day, last {shown} days: 1,200 requests." in text
     assert re.search(rf'aria-current="page">Last {shown} days</a>', text)
@@ -167,9 +165,7 @@ def test_charts_show_the_days_that_are_asked_for(staff: Client, busy: None, aske
     assert f"{datetime.now(UTC):%Y-%m-%d}" in text
 
 
-def test_charts_have_the_numbers_in_words_and_in_a_table(
-    staff: Client, busy: None, category: Category
-) -> None:
+def test_charts_have_an_accessible_name_and_a_table(staff: Client, busy: None, category: Category) -> None:
     text = staff.get("/admin/").text
     assert "Requests per day, last 30 days: 1,200 requests. Free 0, Pro 0, Business 1,200," in text
     assert "Refusals per day, last 30 days: 34 refusals." in text
@@ -179,7 +175,7 @@ def test_charts_have_the_numbers_in_words_and_in_a_table(
     assert "<td>1,200</td>" in text
 
 
-def test_accounts_are_ranked_by_their_share_of_the_day(staff: Client, busy: None, account: Account) -> None:
+def test_accounts_are_ranked_by_share_of_daily_quota(staff: Client, busy: None, account: Account) -> None:
     page = staff.get("/admin/")
     top = page.context["cards"]["quota"].facts["top"]
     assert [(line["percent"], line["text"]) for line in top] == [
@@ -190,15 +186,17 @@ def test_accounts_are_ranked_by_their_share_of_the_day(staff: Client, busy: None
     assert top[1]["account"] == account
 
 
-def test_callers_of_get_pet_are_named_with_its_end(staff: Client, busy: None, settings: Any) -> None:
+def test_callers_of_get_pet_are_listed_with_the_removal_date(
+    staff: Client, busy: None, settings: Any
+) -> None:
     text = staff.get("/admin/").text
     assert "4,321" in text
-    assert "ends on 2030-12-05: in " in text
+    assert "will be removed on 2030-12-05, in " in text
     settings.GET_PET_REMOVED_AT = datetime(2025, 1, 1, tzinfo=UTC)
     assert "was removed on 2025-01-01" in staff.get("/admin/").text
 
 
-def test_filtered_lists_show_what_was_counted(staff: Client, busy: None, category: Category) -> None:
+def test_linked_lists_contain_the_counted_rows(staff: Client, busy: None, category: Category) -> None:
     for path, number in [
         ("inventory/order/?stage=to_approve", 2),
         (f"inventory/pet/?category__id__exact={category.pk}&status__exact=pending", 3),
@@ -220,7 +218,7 @@ def test_names_are_escaped(staff: Client, busy: None) -> None:
 # --- An empty shop -------------------------------------------------------------------------------
 
 
-def test_an_empty_shop_says_what_to_do_first(staff: Client) -> None:
+def test_empty_shop_suggests_first_steps(staff: Client) -> None:
     page = staff.get("/admin/")
     assert steps(page) == [
         ("There are no accounts yet.", "Add the first account", "/admin/accounts/account/add/"),
@@ -231,13 +229,13 @@ def test_an_empty_shop_says_what_to_do_first(staff: Client) -> None:
         assert staff.get(path).status_code == 200, path
 
 
-def test_quiet_accounts_are_not_called_none(staff: Client, account: Account) -> None:
+def test_accounts_without_requests_are_not_reported_as_missing(staff: Client, account: Account) -> None:
     text = staff.get("/admin/").text
-    assert "No requests came in during the last 30 days" in text
+    assert "There were no requests in the last 30 days" in text
     assert "no accounts yet" not in text
 
 
-def test_before_the_first_count_the_page_says_that_it_is_being_counted(
+def test_page_reports_a_pending_stock_count(
     staff: Client, category: Category, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stock, "SMALL", 0)
@@ -246,7 +244,7 @@ def test_before_the_first_count_the_page_says_that_it_is_being_counted(
     assert "Pets are being counted" in text
 
 
-# --- Who sees what -------------------------------------------------------------------------------
+# --- Permissions ---------------------------------------------------------------------------------
 
 SECTIONS = {"orders", "pets", "keys", "traffic", "quota", "deprecated"}
 
@@ -262,7 +260,7 @@ SECTIONS = {"orders", "pets", "keys", "traffic", "quota", "deprecated"}
         ([], set()),
     ],
 )
-def test_sections_are_for_who_may_see_them(busy: None, permissions: list[str], seen: set[str]) -> None:
+def test_sections_require_their_permissions(busy: None, permissions: list[str], seen: set[str]) -> None:
     page: Any = clerk_who_may(*permissions).get("/admin/")
     assert set(page.context["cards"]) == seen
     if not seen:
@@ -278,7 +276,7 @@ def test_sections_are_for_who_may_see_them(busy: None, permissions: list[str], s
         ("Owner", SECTIONS),
     ],
 )
-def test_each_group_sees_its_own_part(busy: None, group: str, seen: set[str]) -> None:
+def test_each_group_sees_its_own_sections(busy: None, group: str, seen: set[str]) -> None:
     client = signed_in(member_of(group))
     page: Any = client.get("/admin/")
     assert set(page.context["cards"]) == seen
@@ -286,7 +284,7 @@ def test_each_group_sees_its_own_part(busy: None, group: str, seen: set[str]) ->
         assert client.get(path).status_code == 200, path
 
 
-def test_what_is_not_shown_is_not_asked_for(busy: None) -> None:
+def test_hidden_sections_cause_no_queries(busy: None) -> None:
     client = clerk_who_may("view_pet", "view_order")
     with CaptureQueriesContext(connection) as queries:
         assert client.get("/admin/").status_code == 200
@@ -295,25 +293,25 @@ def test_what_is_not_shown_is_not_asked_for(busy: None) -> None:
     assert "accounts_" not in asked
 
 
-def test_who_may_only_look_is_asked_to_do_nothing(busy: None) -> None:
+def test_viewer_gets_no_next_steps(busy: None) -> None:
     may_look = ("view_order", "view_apikey", "view_account")
     page = clerk_who_may(*may_look).get("/admin/")
     assert steps(page) == []
     assert "Nothing needs your attention." in page.text
 
 
-# --- What it costs -------------------------------------------------------------------------------
+# --- Queries -------------------------------------------------------------------------------------
 
 
 def home_queries(client: Client) -> list[str]:
-    """Return the SQL of the home page; all of it, sessions and permissions included."""
+    """Return all SQL of the home page, sessions and permissions included."""
     client.get("/admin/")
     with CaptureQueriesContext(connection) as queries:
         assert client.get("/admin/").status_code == 200
     return [query["sql"] for query in queries]
 
 
-def test_the_page_makes_few_queries_and_no_more_for_more_rows(
+def test_query_count_does_not_grow_with_rows(
     staff: Client, busy: None, issue: Issue, category: Category
 ) -> None:
     verbs, shop, customers = ("view", "change", "add"), ("pet", "order"), ("account", "apikey")
@@ -331,7 +329,7 @@ def test_the_page_makes_few_queries_and_no_more_for_more_rows(
 
 
 @READS_PLANS
-def test_no_query_of_the_page_scans_a_big_table(staff: Client, busy: None) -> None:
+def test_no_query_scans_a_large_table(staff: Client, busy: None) -> None:
     fill_shop()
     queries = home_queries(staff)
     assert len(queries) <= MOST_QUERIES, queries
@@ -344,7 +342,7 @@ def test_no_query_of_the_page_scans_a_big_table(staff: Client, busy: None) -> No
 # --- The charts ----------------------------------------------------------------------------------
 
 
-def test_a_chart_gives_each_bar_its_own_list() -> None:
+def test_chart_links_each_bar_to_its_own_list() -> None:
     chart = BarChart(
         "Pets", "pets", "Category", ["A category with a very long name", "Cats"],
         [Series("Available", "--chart-1", [3, 0], "/all", ["/first", "/second"])],

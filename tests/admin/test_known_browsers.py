@@ -1,4 +1,4 @@
-"""A browser that has signed in before has its own budget of attempts; its cookie gives nothing else."""
+"""A known browser has its own limit of sign-in attempts; its cookie gives nothing else."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def attempt(
 
 
 def browser_that_signed_in(name: str = "boss", password: str = PASSWORD) -> Client:
-    """Return one whose session has ended; it came from elsewhere than the others."""
+    """Return a client with the cookie but without a session, at an address of its own."""
     browser = Client()
     assert attempt(browser, password, name, "198.51.100.1") == 302
     browser.post("/admin/logout/")
@@ -44,7 +44,7 @@ def browser_that_signed_in(name: str = "boss", password: str = PASSWORD) -> Clie
 
 
 def lock_out(name: str = "boss") -> None:
-    """Use up what strangers have, for the name and for one address."""
+    """Use up the limits of the name and of one address."""
     for _ in range(12):
         attempt(name=name, address="192.0.2.1")
     assert attempt(password=PASSWORD, name=name, address="203.0.113.7") == 429
@@ -55,19 +55,19 @@ def is_recognized(browser: Client) -> bool:
     return attempt(browser, PASSWORD, address="203.0.113.7") == 302
 
 
-# --- Its own budget ------------------------------------------------------------------------------
+# --- Limits of its own ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("address", "name"), [("192.0.2.1", "boss"), ("203.0.113.7", " boss "), ("192.0.2.1", "\uff42oss")]
 )
-def test_wrong_passwords_of_strangers_do_not_lock_out_a_known_browser(address: str, name: str) -> None:
+def test_wrong_passwords_from_elsewhere_do_not_lock_out_a_known_browser(address: str, name: str) -> None:
     browser = browser_that_signed_in()
     lock_out()
     assert attempt(browser, PASSWORD, name, address) == 302
 
 
-def test_ten_attempts_in_five_minutes_of_a_known_browser_are_checked(clock: Clock) -> None:
+def test_known_browser_has_ten_attempts_in_five_minutes(clock: Clock) -> None:
     browser, other = browser_that_signed_in(), browser_that_signed_in()
     assert [attempt(browser) for _ in range(12)] == [200] * 10 + [429] * 2
     assert attempt(browser, PASSWORD, address="203.0.113.7") == 429
@@ -83,12 +83,12 @@ def test_attempts_of_a_known_browser_do_not_count_for_the_name() -> None:
     assert attempt(password=PASSWORD) == 302
 
 
-def test_a_known_browser_is_known_for_one_user() -> None:
+def test_known_browser_is_known_for_one_user() -> None:
     User.objects.create_user("rival", password=PASSWORD, is_staff=True)
     assert not is_recognized(browser_that_signed_in("rival"))
 
 
-def test_colleagues_who_share_a_browser_are_each_known_there() -> None:
+def test_shared_browser_is_known_for_each_user() -> None:
     User.objects.create_user("rival", password=PASSWORD, is_staff=True)
     browser = browser_that_signed_in()
     assert attempt(browser, PASSWORD, "rival", "198.51.100.1") == 302
@@ -97,16 +97,16 @@ def test_colleagues_who_share_a_browser_are_each_known_there() -> None:
 
 
 @pytest.mark.parametrize("value", ["", "a:b:c", "\xff:\xff:\xff", ":" * 4000])
-def test_an_invented_cookie_is_ignored(boss: User, value: str) -> None:
+def test_forged_cookie_is_ignored(boss: User, value: str) -> None:
     browser = Client()
     browser.cookies[cookie_name(boss)] = value
     assert not is_recognized(browser)
 
 
-# --- What ends it, and what gives it --------------------------------------------------------------
+# --- The cookie ----------------------------------------------------------------------------------
 
 
-def test_the_browser_that_chose_the_new_password_stays_known() -> None:
+def test_browser_that_changed_the_password_stays_known() -> None:
     browser, other = Client(), browser_that_signed_in()
     attempt(browser, PASSWORD)
     sent = {"old_password": PASSWORD, "new_password1": NEW, "new_password2": NEW}
@@ -117,7 +117,7 @@ def test_the_browser_that_chose_the_new_password_stays_known() -> None:
 
 
 @pytest.mark.parametrize(("seconds_late", "known"), [(0, True), (1, False)])
-def test_it_ends_after_a_year(
+def test_known_browser_expires_after_a_year(
     clock: Clock, monkeypatch: pytest.MonkeyPatch, seconds_late: int, known: bool
 ) -> None:
     monkeypatch.setattr(signing, "time", clock)
@@ -126,20 +126,20 @@ def test_it_ends_after_a_year(
     assert is_recognized(browser) == known
 
 
-def test_it_gives_no_session() -> None:
+def test_known_browser_cookie_gives_no_session() -> None:
     browser = browser_that_signed_in()
     assert browser.get("/admin/").status_code == 302
     assert attempt(browser, "wrong") == 200
 
 
-def test_no_other_script_or_site_gets_the_cookie(boss: User) -> None:
+def test_cookie_is_hidden_from_scripts_and_other_sites(boss: User) -> None:
     cookie = browser_that_signed_in().cookies[cookie_name(boss)]
     assert cookie["httponly"]
     assert (cookie["samesite"], cookie["path"], cookie["domain"]) == ("Lax", "/", "")
     assert PASSWORD not in cookie.value
 
 
-def test_a_failed_sign_in_or_a_password_link_makes_no_known_browser(boss: User) -> None:
+def test_failed_sign_in_and_password_link_set_no_cookie(boss: User) -> None:
     browser = Client()
     attempt(browser)
     page: Any = browser.get(create_link(boss, by=boss).removeprefix(page_url("")[:-1]), follow=True)
@@ -164,7 +164,7 @@ def give_code(browser: Client, code: str) -> int:
     return browser.post(CODE, {"code": code}).status_code
 
 
-def test_the_password_alone_makes_no_known_browser(boss: User, recovery: StaticDevice) -> None:
+def test_password_without_code_sets_no_cookie(boss: User, recovery: StaticDevice) -> None:
     browser = Client()
     assert attempt(browser, PASSWORD) == 302
     assert cookie_name(boss) not in browser.cookies
@@ -178,7 +178,7 @@ def set_up_app(browser: Client, user: User) -> None:
     assert browser.post(TWO_FACTOR, {"code": f"{totp(device.bin_key):06}"}).status_code == 200
 
 
-def test_cookies_from_before_a_second_factor_give_no_codes_to_try(boss: User) -> None:
+def test_cookies_set_before_a_second_factor_are_void(boss: User) -> None:
     thieves, victim = [browser_that_signed_in() for _ in range(3)], Client()
     attempt(victim, PASSWORD, address="198.51.100.2")
     set_up_app(victim, boss)
@@ -186,7 +186,7 @@ def test_cookies_from_before_a_second_factor_give_no_codes_to_try(boss: User) ->
     assert [attempt(thief, PASSWORD) for thief in thieves] == [429] * 3
 
 
-def test_the_browser_that_set_up_a_second_factor_is_known(boss: User, settings: Any) -> None:
+def test_browser_that_set_up_a_second_factor_is_known(boss: User, settings: Any) -> None:
     settings.STAFF_TWO_FACTOR = "required"
     browser = Client()
     attempt(browser, PASSWORD, address="198.51.100.1")
@@ -211,7 +211,7 @@ def test_wrong_codes_after_a_stolen_password_do_not_lock_out_a_known_browser(
     assert give_code(browser, "b") == 302
 
 
-def test_a_known_browser_may_try_ten_codes(recovery: StaticDevice) -> None:
+def test_known_browser_has_ten_code_attempts(recovery: StaticDevice) -> None:
     browser = Client()
     attempt(browser, PASSWORD)
     give_code(browser, "a")
@@ -221,11 +221,11 @@ def test_a_known_browser_may_try_ten_codes(recovery: StaticDevice) -> None:
     assert give_code(browser, "b") == 429
 
 
-# --- Operators -----------------------------------------------------------------------------------
+# --- The unlock command --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["boss", "\uff42\uff4f\uff53\uff53"])
-def test_an_operator_lifts_a_lockout(name: str) -> None:
+def test_unlock_command_lifts_a_lockout(name: str) -> None:
     browser = browser_that_signed_in()
     for _ in range(12):
         attempt(browser)
@@ -235,7 +235,7 @@ def test_an_operator_lifts_a_lockout(name: str) -> None:
     assert attempt(browser, PASSWORD) == 302
 
 
-def test_an_operator_lets_codes_be_tried_again(recovery: StaticDevice) -> None:
+def test_unlock_command_resets_the_delay_of_codes(recovery: StaticDevice) -> None:
     browser = Client()
     attempt(browser, PASSWORD)
     for _ in range(12):
@@ -245,6 +245,6 @@ def test_an_operator_lets_codes_be_tried_again(recovery: StaticDevice) -> None:
     assert give_code(browser, "a") == 302
 
 
-def test_an_operator_is_told_of_a_wrong_name() -> None:
+def test_unlock_command_reports_an_unknown_name() -> None:
     with pytest.raises(CommandError, match=r"'Boss'\. Names are case-sensitive"):
         call_command("unlock_sign_in", "Boss")

@@ -1,4 +1,4 @@
-"""The login of the back office bears guessing: so many attempts from an address, so many for a name."""
+"""The sign-in page limits attempts per address and per name."""
 
 import sqlite3
 import zlib
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("boss")
 
 
 class Clock:
-    """Stands for the module `time`; tests move it."""
+    """A fake `time` module."""
 
     def __init__(self) -> None:
         self.now = 1_900_000_000.0
@@ -42,14 +42,14 @@ def attempt(name: str = "boss", password: str = "wrong", address: str = "192.0.2
     return client.post(LOGIN, {"username": name, "password": password, "next": "/admin/"}, headers=headers)
 
 
-def test_a_failed_sign_in_says_why_once_and_keeps_the_name() -> None:
+def test_failed_sign_in_shows_one_error_and_keeps_the_name() -> None:
     page = attempt().text
     assert page.count("errornote") == 1
     assert "Wrong username or password." in page
     assert '<input type="text" name="username" value="boss"' in page
 
 
-def test_form_of_a_tab_from_before_the_sign_in_is_refused_in_plain_words(boss: User) -> None:
+def test_form_loaded_before_sign_in_is_rejected_with_an_explanation(boss: User) -> None:
     browser = Client(enforce_csrf_checks=True)
     browser.get(LOGIN)
     token = browser.cookies["csrftoken"].value
@@ -61,7 +61,7 @@ def test_form_of_a_tab_from_before_the_sign_in_is_refused_in_plain_words(boss: U
     assert "<style" not in page.text
 
 
-def test_pages_say_sign_in_and_sign_out(boss: User) -> None:
+def test_pages_use_the_terms_sign_in_and_sign_out(boss: User) -> None:
     staff = Client()
     assert "Sign in" in staff.get(LOGIN).text
     staff.force_login(boss)
@@ -72,19 +72,19 @@ def test_pages_say_sign_in_and_sign_out(boss: User) -> None:
         assert "Log out" not in page
 
 
-def test_who_can_not_sign_in_finds_out_whom_to_ask() -> None:
+def test_sign_in_help_names_who_to_ask() -> None:
     stranger = Client()
     assert 'href="/admin/sign-in-help/"' in stranger.get(LOGIN).text
     page = stranger.get("/admin/sign-in-help/")
     assert page.status_code == 200
     assert "Ask an Owner" in page.text
-    assert "manage.py" not in page.text  # It is for operators: anybody may read this page.
+    assert "manage.py" not in page.text  # Commands are for operators; this page is public.
     assert 'id="nav-sidebar"' not in page.text
 
 
-def test_ten_attempts_a_minute_from_an_address_are_looked_at_and_no_more(clock: Clock) -> None:
-    answers = [attempt(name=f"user {number}").status_code for number in range(12)]
-    assert answers == [200] * 10 + [429] * 2
+def test_eleventh_attempt_of_an_address_in_a_minute_is_rejected(clock: Clock) -> None:
+    responses = [attempt(name=f"user {number}").status_code for number in range(12)]
+    assert responses == [200] * 10 + [429] * 2
     response = attempt(password=PASSWORD)
     assert response.status_code == 429
     assert "sessionid" not in response.cookies
@@ -94,28 +94,28 @@ def test_ten_attempts_a_minute_from_an_address_are_looked_at_and_no_more(clock: 
     assert f"Too many sign-in attempts. Try again in {wait} second" in response.text
 
 
-def test_ten_attempts_in_five_minutes_for_a_name_are_looked_at_from_wherever(clock: Clock) -> None:
-    answers = [attempt(address=f"192.0.2.{number}") for number in range(12)]
-    assert [answer.status_code for answer in answers] == [200] * 10 + [429] * 2
-    assert 1 <= int(answers[-1]["Retry-After"]) <= 300
-    assert "Too many sign-in attempts. Try again in " in answers[-1].text
+def test_eleventh_attempt_for_a_name_in_five_minutes_is_rejected_from_any_address(clock: Clock) -> None:
+    responses = [attempt(address=f"192.0.2.{number}") for number in range(12)]
+    assert [response.status_code for response in responses] == [200] * 10 + [429] * 2
+    assert 1 <= int(responses[-1]["Retry-After"]) <= 300
+    assert "Too many sign-in attempts. Try again in " in responses[-1].text
     assert attempt(name="other", address="192.0.2.99").status_code == 200
 
 
-def test_a_wait_is_said_as_people_say_it() -> None:
+def test_wait_is_described_in_seconds_or_minutes() -> None:
     waits = [describe_wait(seconds) for seconds in (2, 90, 91, 120, 121, 300)]
     assert waits == [*(f"{n} seconds" for n in (2, 90)), *(f"{n} minutes" for n in (2, 2, 3, 5))]
 
 
 @pytest.mark.parametrize("spelling", ["boss", " boss ", "\uff42\uff4f\uff53\uff53"])
-def test_a_name_counts_in_every_spelling_that_signs_in(clock: Clock, spelling: str) -> None:
+def test_all_accepted_spellings_of_a_name_share_a_counter(clock: Clock, spelling: str) -> None:
     assert attempt(name=spelling, password=PASSWORD).status_code == 302
     for number in range(9):
         attempt(address=f"192.0.2.{number + 2}")
     assert attempt(name=spelling, address="192.0.2.99").status_code == 429
 
 
-def test_attempts_refused_for_their_address_do_not_lock_the_name(clock: Clock) -> None:
+def test_attempts_rejected_by_address_do_not_count_for_the_name(clock: Clock) -> None:
     for _ in range(30):
         attempt(name="flooder")
     for _ in range(30):
@@ -123,43 +123,41 @@ def test_attempts_refused_for_their_address_do_not_lock_the_name(clock: Clock) -
     assert attempt(address="192.0.2.2", password=PASSWORD).status_code == 302
 
 
-def test_an_ipv6_client_counts_by_its_64(clock: Clock) -> None:
-    answers = [attempt(name=f"user {n}", address=f"2001:db8::{n:x}").status_code for n in range(1, 12)]
-    assert answers == [200] * 10 + [429]
+def test_ipv6_clients_are_counted_per_64_prefix(clock: Clock) -> None:
+    responses = [attempt(name=f"user {n}", address=f"2001:db8::{n:x}").status_code for n in range(1, 12)]
+    assert responses == [200] * 10 + [429]
     assert attempt(address="2001:db8:0:1::1").status_code == 200
 
 
 @pytest.mark.parametrize(("proxies", "eleventh"), [(0, 429), (1, 200)])
-def test_a_forwarded_address_counts_behind_our_proxy_only(
+def test_forwarded_address_counts_only_behind_our_proxy(
     clock: Clock, settings: Any, proxies: int, eleventh: int
 ) -> None:
     settings.TRUSTED_PROXY_COUNT = proxies
     headers = [{"X-Forwarded-For": f"203.0.113.{number}"} for number in range(11)]
-    answers = [attempt(name=f"user {n}", **sent).status_code for n, sent in enumerate(headers)]
-    assert answers[-1] == eleventh
+    responses = [attempt(name=f"user {n}", **sent).status_code for n, sent in enumerate(headers)]
+    assert responses[-1] == eleventh
 
 
 @pytest.mark.parametrize("offset", [0, 0.5, 29, 59, 59.5])
-def test_who_waits_as_told_is_let_in_and_who_comes_a_second_early_is_not(
-    clock: Clock, offset: float
-) -> None:
+def test_sign_in_succeeds_after_retry_after_and_not_a_second_earlier(clock: Clock, offset: float) -> None:
     period = 60
-    clock.now += zlib.crc32(b"192.0.2.1/32") % period + offset  # Wherever in its window somebody starts.
-    answers = [attempt(name=f"user {number}") for number in range(11)]
-    wait = int(answers[-1]["Retry-After"])
+    clock.now += zlib.crc32(b"192.0.2.1/32") % period + offset  # At any offset in the window.
+    responses = [attempt(name=f"user {number}") for number in range(11)]
+    wait = int(responses[-1]["Retry-After"])
     clock.now += wait - 1.01
     assert attempt().status_code == 429
     clock.now += 1.01
     assert attempt(password=PASSWORD).status_code == 302
 
 
-def test_looking_at_the_login_costs_nothing(clock: Clock) -> None:
+def test_viewing_the_login_page_counts_no_attempt(clock: Clock) -> None:
     client = Client(REMOTE_ADDR="192.0.2.1")
     assert {client.get(LOGIN).status_code for _ in range(30)} == {200}
     assert attempt(password=PASSWORD).status_code == 302
 
 
-def test_staff_can_sign_in_while_the_counters_are_away(
+def test_staff_can_sign_in_while_the_counters_are_unavailable(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def away(*arguments: Any, **options: Any) -> None:
@@ -173,13 +171,13 @@ def test_staff_can_sign_in_while_the_counters_are_away(
 @pytest.mark.parametrize(
     "name", ["\0", "x" * 100_000, "", "\udcff".encode("utf-8", "surrogatepass"), "9" * 30]
 )
-def test_no_name_breaks_the_login(name: str) -> None:
+def test_login_accepts_any_name_without_error(name: str) -> None:
     assert attempt(name=name).status_code in {200, 400}
     assert attempt(password=name).status_code in {200, 400}
 
 
 @pytest.mark.parametrize("next_page", ["\0", "x" * 100_000, "//elsewhere.example/", "javascript:alert(1)"])
-def test_no_next_page_leads_astray(next_page: str) -> None:
+def test_next_does_not_redirect_to_other_sites(next_page: str) -> None:
     client = Client(raise_request_exception=False)
     assert client.get(LOGIN, {"next": next_page}).status_code in {200, 400}
     response = client.post(LOGIN, {"username": "boss", "password": PASSWORD, "next": next_page})

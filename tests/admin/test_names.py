@@ -1,4 +1,4 @@
-"""Names in the back office: untouched text keeps its bytes, every name can be seen and found."""
+"""Names in the back office: bytes, visibility and search."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ INVISIBLE = [
 
 
 def row_of(model: str, category: Category, **texts: str) -> Any:
-    """Store a row with these texts as they are, past every check."""
+    """Store a row with these texts, bypassing validation."""
     name = texts["name"]
     if model == "pet":
         return Pet.objects.bulk_create([Pet(name=name, category=category)])[0]
@@ -59,7 +59,7 @@ def page_of(row: Any) -> str:
 
 
 def browsers_form(page: str) -> dict[str, str]:
-    """Return what a browser would send of a page's form (HTML 13.2.3.5, 13.2.5.1, 4.10.5.1.2, 4.10.11)."""
+    """Return a page's form as a browser submits it (HTML 13.2.3.5, 13.2.5.1, 4.10.5.1.2, 4.10.11)."""
     page = page.replace("\r\n", "\n").replace("\r", "\n")
     sent = {}
     for tag in re.findall(r"<input\b[^>]*>", page):
@@ -77,9 +77,7 @@ def browsers_form(page: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("name", ODD_NAMES.values(), ids=ODD_NAMES)
 @pytest.mark.parametrize("model", ["pet", "category", "account", "key"])
-def test_text_that_staff_leave_alone_stays_byte_for_byte(
-    staff: Client, category: Category, model: str, name: str
-) -> None:
+def test_untouched_text_keeps_its_bytes(staff: Client, category: Category, model: str, name: str) -> None:
     row = row_of(model, category, name=name, text=f"\n\n{name}\n")
     other = Category.objects.latest("id")
     sent = browsers_form(staff.get(page_of(row)).text)
@@ -94,7 +92,7 @@ def test_text_that_staff_leave_alone_stays_byte_for_byte(
     assert model != "pet" or stored.category == other
 
 
-def test_text_that_staff_edit_is_stored_as_they_typed_it(staff: Client, category: Category) -> None:
+def test_edited_text_is_stored_as_typed(staff: Client, category: Category) -> None:
     account = row_of("account", category, name="Line1\nLine2", text="one\ntwo")
     sent = browsers_form(staff.get(page_of(account)).text)
     assert (
@@ -105,7 +103,7 @@ def test_text_that_staff_edit_is_stored_as_they_typed_it(staff: Client, category
 
 
 @pytest.mark.parametrize("name", INVISIBLE, ids=ascii)
-def test_a_name_that_draws_nothing_has_a_stand_in_in_every_link(
+def test_invisible_name_has_a_placeholder_in_every_link(
     staff: Client, category: Category, name: str
 ) -> None:
     rows = [row_of(model, category, name=name, text="") for model in ("pet", "category", "account", "key")]
@@ -123,11 +121,11 @@ def test_a_name_that_draws_nothing_has_a_stand_in_in_every_link(
 @pytest.mark.parametrize(
     "name", ["Rex", "\u2028Rex", "\u05e9\u05dc\u05d5\u05dd", "\U0001f436", "e\u0301", "0"]
 )
-def test_a_name_that_can_be_seen_is_shown_as_it_is(name: str) -> None:
+def test_visible_name_is_unchanged(name: str) -> None:
     assert visible_name(name) == name
 
 
-def test_directional_controls_of_a_name_reach_no_page(staff: Client, category: Category) -> None:
+def test_bidi_controls_in_names_are_not_rendered(staff: Client, category: Category) -> None:
     pet = row_of("pet", category, name="\u202eRex\u2066\u2069\u2069\u202e", text="")
     assert str(pet) == f"Rex ({pet.pk})"
     key = row_of("key", category, name="\u202eTill")
@@ -143,7 +141,7 @@ def test_directional_controls_of_a_name_reach_no_page(staff: Client, category: C
 
 @pytest.mark.parametrize("stored", [NFC, NFD])
 @pytest.mark.parametrize("term", ["\u00e9lan v\u00f6", "e\u0301LAN VO\u0308", NFC, NFD])
-def test_a_search_finds_a_name_in_either_case_and_every_normal_form(
+def test_search_ignores_case_and_normal_form(
     staff: Client, category: Category, stored: str, term: str
 ) -> None:
     pet, kind, account = (
@@ -168,14 +166,14 @@ def test_a_search_finds_a_name_in_either_case_and_every_normal_form(
         ("e", {"elan"}),
     ],
 )
-def test_pets_are_found_by_whole_characters(category: Category, start: str, found: set[str]) -> None:
+def test_pet_search_matches_whole_characters(category: Category, start: str, found: set[str]) -> None:
     for name in ("Caf\u00e9", "cafe\u0301", "CAFE", "cafes", "\u00c9lan", "E\u0301lan", "elan"):
         row_of("pet", category, name=name)
     assert {pet.name for pet in filter_by_prefix(Pet.objects.all(), start)} == found
 
 
 @pytest.mark.parametrize("model", ["account", "category"])
-def test_a_name_that_exists_in_another_normal_form_is_refused_but_old_ones_can_be_edited(
+def test_duplicate_name_in_another_normal_form_is_rejected_but_existing_ones_can_be_edited(
     staff: Client, category: Category, model: str
 ) -> None:
     row = row_of(model, category, name=NFD, text="")
@@ -191,7 +189,7 @@ def test_a_name_that_exists_in_another_normal_form_is_refused_but_old_ones_can_b
     assert (row.name, getattr(row, text)) == (NFD, "New.")
 
 
-def test_names_of_roles_and_people_stay_as_they_are_stored(staff: Client, boss: User) -> None:
+def test_names_of_roles_and_users_keep_their_stored_form(staff: Client, boss: User) -> None:
     colleague = User.objects.create(username="ann", is_staff=True, first_name=" Zoe\u0308 ")
     sent = browsers_form(staff.get(f"/admin/auth/user/{colleague.pk}/change/").text)
     role = str(Group.objects.get(name="Viewer").pk)

@@ -1,4 +1,4 @@
-"""The back office bears any input, and shows what it should of plans, accounts, pets and categories."""
+"""The back office handles any input; pages of plans, accounts, pets and categories."""
 
 import re
 from collections.abc import Callable
@@ -39,7 +39,7 @@ def url(page: str, *arguments: Any) -> str:
 
 @pytest.fixture
 def rows(pet: Pet, key: ApiKey) -> None:
-    """One row at least of every model."""
+    """At least one row of every model."""
     sequence_all()
 
 
@@ -72,14 +72,14 @@ def assert_bears(response: Any, what: Any) -> None:
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_no_query_breaks_a_list(staff: Client, rows: None, model: str) -> None:
+def test_lists_accept_any_query_without_error(staff: Client, rows: None, model: str) -> None:
     queries = [{name: value} for name, values in QUERIES.items() for value in values]
     for query in some(queries[MODELS.index(model) % 3 :], 3):
         assert_bears(staff.get(f"/admin/{model}/", query), query)
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_no_id_breaks_a_page(staff: Client, rows: None, model: str) -> None:
+def test_pages_accept_any_id_without_error(staff: Client, rows: None, model: str) -> None:
     pages = ("", "change/", "delete/", "history/", "revoke/", "rotate/", "password/")
     for object_id, page in some([*product(IDS, pages)], 4):
         assert_bears(staff.get(f"/admin/{model}/{object_id}/{page}"), (object_id, page))
@@ -87,7 +87,7 @@ def test_no_id_breaks_a_page(staff: Client, rows: None, model: str) -> None:
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_no_form_breaks_a_page(staff: Client, rows: None, model: str) -> None:
+def test_pages_accept_any_form_without_error(staff: Client, rows: None, model: str) -> None:
     pages = next(found for kind, found in admin.site._registry.items() if path_of(kind) == model)
     names = [field.name for field in pages.model._meta.fields]
     names += "events-TOTAL_FORMS events-INITIAL_FORMS events-0-id form_id expires_at_0 expires_at_1".split()
@@ -104,7 +104,7 @@ def test_no_form_breaks_a_page(staff: Client, rows: None, model: str) -> None:
     "query",
     [{"term": "\0"}, {"term": LONG}, {"term": HUGE}, {"page": HUGE}, {"page": "abc"}, {"page": "\0"}],
 )
-def test_no_input_breaks_the_choice_of_a_category(
+def test_category_autocomplete_accepts_any_input_without_error(
     staff: Client, category: Category, query: dict[str, Any]
 ) -> None:
     field = {"app_label": "inventory", "model_name": "pet", "field_name": "category"}
@@ -114,11 +114,11 @@ def test_no_input_breaks_the_choice_of_a_category(
 @pytest.mark.parametrize(
     "path", ["nothing", "inventory", "r/999/1/", f"r/{HUGE}/{HUGE}/", "%00/", "jsi18n/", "x" * 9000]
 )
-def test_no_path_breaks_the_site(staff: Client, path: str) -> None:
+def test_site_accepts_any_path_without_error(staff: Client, path: str) -> None:
     assert staff.get(f"/admin/{path}").status_code < 500
 
 
-def test_what_the_database_refuses_while_a_page_is_shown_is_refused_with_a_page(rf: RequestFactory) -> None:
+def test_data_error_during_rendering_gets_an_error_page(rf: RequestFactory) -> None:
     def rows() -> None:
         raise DataError("out of range")
 
@@ -130,7 +130,7 @@ def test_what_the_database_refuses_while_a_page_is_shown_is_refused_with_a_page(
     assert "out of range" in response.text
 
 
-def test_a_lone_surrogate_in_another_encoding_is_refused(staff: Client) -> None:
+def test_lone_surrogate_in_another_encoding_is_rejected(staff: Client) -> None:
     response = staff.get(
         "/admin/inventory/pet/?q=%2B2AA-", headers={"Content-Type": "text/plain; charset=utf-7"}
     )
@@ -138,25 +138,25 @@ def test_a_lone_surrogate_in_another_encoding_is_refused(staff: Client) -> None:
 
 
 @pytest.mark.parametrize("page", ["admin/", "admin/login/", "admin/inventory/pet/"])
-def test_a_session_id_that_cannot_be_stored_is_refused(db: None, page: str) -> None:
+def test_session_id_that_cannot_be_stored_is_rejected(db: None, page: str) -> None:
     client = Client(raise_request_exception=False)
     response = client.get(f"/{page}", headers={"Cookie": r'sessionid="\000aaaaaaaaaaaa"'})
     assert response.status_code == 400
 
 
-def test_what_cannot_be_used_is_explained(staff: Client) -> None:
+def test_rejected_input_is_explained(staff: Client) -> None:
     assert "characters that can&#x27;t be stored" in staff.get("/admin/inventory/pet/", {"q": "\0"}).text
     assert "too long" in staff.get("/admin/inventory/pet/", {"q": "x" * 251}).text
     assert staff.get("/admin/inventory/pet/", {"q": "x" * 250}).status_code == 200
 
 
-def test_filters_of_the_list_survive_a_visit_to_a_pet(staff: Client, pet: Pet) -> None:
+def test_list_filters_survive_a_visit_to_a_pet(staff: Client, pet: Pet) -> None:
     filters = "q=" + "%F0%9F%90%B6" * 250
     page = staff.get(url("inventory_pet_change", pet.pk), {"_changelist_filters": filters})
     assert page.status_code == 200
 
 
-def test_a_change_that_meets_another_one_is_refused_with_a_page(
+def test_integrity_error_gets_a_409_page(
     staff: Client, pet: Pet, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def too_late(*args: Any, **kwargs: Any) -> None:
@@ -165,11 +165,11 @@ def test_a_change_that_meets_another_one_is_refused_with_a_page(
     monkeypatch.setattr(Category, "save", too_late)
     response = staff.post(url("inventory_category_add"), {"name": "Newts"})
     assert response.status_code == 409
-    assert "Somebody changed the same thing" in response.text
+    assert "Another user has just changed the same data" in response.text
     assert "duplicate key" in caplog.text
 
 
-def test_only_the_filters_of_a_list_may_filter_it(staff: Client, key: ApiKey) -> None:
+def test_lookups_outside_the_filters_of_a_list_are_rejected(staff: Client, key: ApiKey) -> None:
     for lookup in (
         "digest__startswith",
         "digest",
@@ -184,7 +184,7 @@ def test_only_the_filters_of_a_list_may_filter_it(staff: Client, key: ApiKey) ->
     assert filtered.status_code == 200
 
 
-def test_a_stranger_sees_the_login_and_nothing_else(db: None) -> None:
+def test_anonymous_users_only_see_the_login(db: None) -> None:
     for path in ("", "inventory/pet/", "accounts/apikey/add/", "accounts/apikey/1/revoke/", "nothing"):
         response: Any = Client().get(f"/admin/{path}")
         assert (response.status_code, response.url.split("?")[0]) == (302, "/admin/login/")
@@ -193,7 +193,7 @@ def test_a_stranger_sees_the_login_and_nothing_else(db: None) -> None:
 # --- Plans ---------------------------------------------------------------------------------------
 
 
-def test_the_plans_are_four_for_good(staff: Client) -> None:
+def test_plans_cannot_be_added_or_deleted(staff: Client) -> None:
     assert staff.get(url("accounts_plan_add")).status_code == 403
     assert staff.post(url("accounts_plan_delete", "free"), {"post": "yes"}).status_code == 403
     staff.post(url("accounts_plan_change", "free"), {"code": "gratis", "per_minute": 5, "per_day": 6})
@@ -201,13 +201,13 @@ def test_the_plans_are_four_for_good(staff: Client) -> None:
 
 
 @pytest.mark.parametrize("number", ["", "0", "-1", HUGE, "1.5"])
-def test_a_plan_without_a_sound_number_is_refused(staff: Client, number: Any) -> None:
+def test_plan_with_an_invalid_limit_is_rejected(staff: Client, number: Any) -> None:
     response = staff.post(url("accounts_plan_change", "free"), {"per_minute": 5, "per_day": number})
     assert response.context["errors"]
     assert Plan.objects.get(code="free").per_day == 1000
 
 
-def test_enterprise_gets_no_numbers_of_its_own(staff: Client) -> None:
+def test_enterprise_plan_has_no_limits_of_its_own(staff: Client) -> None:
     assert staff.get(url("accounts_plan_change", "enterprise")).status_code == 200
     assert (
         staff.post(url("accounts_plan_change", "enterprise"), {"per_minute": 5, "per_day": 6}).status_code
@@ -227,7 +227,7 @@ def test_enterprise_gets_no_numbers_of_its_own(staff: Client) -> None:
         ("free", {"per_minute": 5, "per_day": 6}, "Only an Enterprise account has numbers of its own"),
     ],
 )
-def test_numbers_go_with_enterprise_and_with_no_other_plan(
+def test_only_enterprise_accounts_have_limits_of_their_own(
     staff: Client, plan: str, numbers: dict[str, int], sentence: str
 ) -> None:
     response = staff.post(url("accounts_account_add"), {"name": "New", "plan": plan} | numbers)
@@ -236,7 +236,7 @@ def test_numbers_go_with_enterprise_and_with_no_other_plan(
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_no_list_asks_more_for_more_rows(
+def test_list_query_count_does_not_grow_with_rows(
     staff: Client, rows: None, model: str, issue: Callable[..., Any]
 ) -> None:
     def add_rows(number: Any) -> None:
@@ -255,23 +255,23 @@ def test_no_list_asks_more_for_more_rows(
     assert counts[1] == counts[2]
 
 
-def test_an_account_without_keys_can_be_deleted(staff: Client, account: Account) -> None:
+def test_account_without_keys_can_be_deleted(staff: Client, account: Account) -> None:
     assert staff.post(url("accounts_account_delete", account.pk), {"post": "yes"}).status_code == 302
     assert not Account.objects.exists()
 
 
-def test_an_account_with_keys_stays_and_the_page_says_why(
+def test_account_with_keys_is_not_deleted_and_the_page_says_why(
     staff: Client, account: Account, key: ApiKey
 ) -> None:
     path = url("accounts_account_delete", account.pk)
     for response in (staff.get(path, follow=True), staff.post(path, {"post": "yes"}, follow=True)):
-        assert "because it has a history" in response.text
+        assert "because other records refer to it" in response.text
         assert f"Api key: {key.public_id}" in response.text
         assert "Suspend it instead: its keys stop working." in response.text
     assert Account.objects.exists()
 
 
-def test_only_what_has_no_history_shows_a_way_to_delete_it(
+def test_delete_link_is_hidden_for_protected_rows(
     staff: Client, account: Account, issue: Callable[..., tuple[ApiKey, str]]
 ) -> None:
     path, delete = url("accounts_account_change", account.pk), url("accounts_account_delete", account.pk)
@@ -280,7 +280,7 @@ def test_only_what_has_no_history_shows_a_way_to_delete_it(
     assert delete not in staff.get(path).text
 
 
-def test_a_form_for_something_new_shows_nothing_that_is_not_there_yet(staff: Client) -> None:
+def test_add_form_shows_no_panels_of_existing_rows(staff: Client) -> None:
     for page in ("accounts/account", "inventory/pet", "inventory/category"):
         text = staff.get(f"/admin/{page}/add/").text
         for name in ("public_id", "created_at", "updated_at", "reason", "History"):
@@ -303,7 +303,7 @@ def test_a_form_for_something_new_shows_nothing_that_is_not_there_yet(staff: Cli
         ("{tom} ", ["Tom"]),
     ],
 )
-def test_pets_are_found_by_the_start_of_the_name_or_the_id(
+def test_pets_are_found_by_name_prefix_or_id(
     staff: Client, pet: Pet, category: Category, search: str, found: list[str]
 ) -> None:
     _, tom = (Pet.objects.create(name=name, category=category) for name in ("Rex Junior", "Tom"))
@@ -311,16 +311,14 @@ def test_pets_are_found_by_the_start_of_the_name_or_the_id(
     assert sorted(pet.name for pet in response.context["cl"].result_list) == found
 
 
-def test_the_category_of_a_pet_is_chosen_by_search_and_not_from_a_list_of_all(
-    staff: Client, pet: Pet
-) -> None:
+def test_category_of_a_pet_is_an_autocomplete_field(staff: Client, pet: Pet) -> None:
     Category.objects.create(name="Unchosen kind")
     page = staff.get(url("inventory_pet_change", pet.pk))
     assert "admin-autocomplete" in page.text
     assert "Unchosen kind" not in page.text
 
 
-def test_a_used_category_stays_and_only_some_of_its_pets_are_listed(
+def test_used_category_is_not_deleted_and_a_few_of_its_pets_are_named(
     staff: Client, category: Category
 ) -> None:
     Pet.objects.bulk_create(Pet(name=f"Pet {number}", category=category) for number in range(15))
@@ -337,7 +335,7 @@ SEARCHED = [path_of(model) for model, its in admin.site._registry.items() if its
 
 @pytest.mark.parametrize("path", [*SEARCHED, "accounts/refusal"])
 @pytest.mark.parametrize("text", ["Bearer {}", "{}", "x {}"])
-def test_key_that_staff_search_for_is_sent_in_a_body_and_kept_in_no_address(
+def test_searched_key_is_sent_by_post_and_removed_from_the_url(
     staff: Client, key: Any, path: str, text: str
 ) -> None:
     page = f"/admin/{path}/"
@@ -346,11 +344,11 @@ def test_key_that_staff_search_for_is_sent_in_a_body_and_kept_in_no_address(
     )
     assert form
     assert "csrfmiddlewaretoken" in form[0]
-    answer = staff.post(page, {"q": text.format(key.text), "state": "active"})
-    assert answer["Location"] == f"{page}?q={key.public_id}&state=active"
+    response = staff.post(page, {"q": text.format(key.text), "state": "active"})
+    assert response["Location"] == f"{page}?q={key.public_id}&state=active"
 
 
 @pytest.mark.parametrize("path", SEARCHED)
-def test_posted_search_shows_what_its_address_shows(staff: Client, rows: None, path: str) -> None:
+def test_posted_search_and_its_url_have_the_same_results(staff: Client, rows: None, path: str) -> None:
     page = staff.post(f"/admin/{path}/", {"q": "e", "name": ["é&", "b"]}, follow=True)
     assert page.redirect_chain == [(f"/admin/{path}/?q=e&name=%C3%A9%26&name=b", 302)]

@@ -1,4 +1,4 @@
-"""Staff choose their own passwords, with a link that an Owner hands them: it works once, and for a day."""
+"""One-time password links: use, expiry and invalidation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ADD = "/admin/auth/user/add/"
 
 
 def link_in(page: str) -> str:
-    """Return the link that a page shows, without scheme and host."""
+    """Return the link on a page, without scheme and host."""
     [link] = re.findall(r'<code id="link"[^>]*>([^<]+)</code>', unescape(page))
     assert link.startswith(page_url("admin/new-password/"))
     return str(link).removeprefix(page_url("")[:-1])
@@ -32,7 +32,7 @@ def reset(owner: Client, user: User) -> str:
 
 
 def choose(link: str, password: str = PASSWORD, client: Client | None = None) -> Client:
-    """Open a link and send a password with its form, if there is one. Return the browser that did."""
+    """Open a link and submit its form, if there is one. Return the client."""
     browser = client or Client()
     page = browser.get(link, follow=True)
     sent = {"new_password1": password, "new_password2": password}
@@ -58,7 +58,7 @@ def clerk(db: None) -> User:
     return user
 
 
-def test_a_new_colleague_chooses_their_password_and_has_their_role(owner: Client) -> None:
+def test_new_user_chooses_a_password_and_has_a_role(owner: Client) -> None:
     assert "password" not in unescape(owner.get(ADD).text).split('id="user_form"')[1].split("</form>")[0]
     page = owner.post(ADD, {"username": "kim", "groups": Group.objects.get(name="Stock").pk}).text
     kim = User.objects.get(username="kim")
@@ -69,13 +69,11 @@ def test_a_new_colleague_chooses_their_password_and_has_their_role(owner: Client
     assert colleague.get("/admin/accounts/account/").status_code == 403
 
 
-def test_a_link_replaces_a_password_only_once_it_is_used_and_ends_the_sessions_before(
-    owner: Client, clerk: User
-) -> None:
+def test_used_link_replaces_the_password_and_ends_earlier_sessions(owner: Client, clerk: User) -> None:
     link = reset(owner, clerk)
     assert may_sign_in(clerk, "the old pass phrase")
     thief = signed_in(clerk)
-    link = reset(owner, clerk)  # The sign-ins have ended the first.
+    link = reset(owner, clerk)  # The sign-ins have invalidated the first.
     choose(link)
     assert thief.get("/admin/").status_code == 302
     assert may_sign_in(clerk)
@@ -87,7 +85,7 @@ def of_issuer() -> User:
 
 
 def change_password_of_issuer(link: str, clerk: User) -> None:
-    """The issuer may have been a thief in the Owner's session."""
+    """An attacker in the Owner's session may have issued the link."""
     issuer = of_issuer()
     issuer.set_password("what no thief knows")
     issuer.save()
@@ -114,23 +112,23 @@ ENDS: dict[str, Callable[[str, User], Any]] = {
 
 @pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
 @pytest.mark.parametrize("opened", [False, True], ids=["before it is opened", "after it is opened"])
-def test_a_link_that_has_ended_sets_no_password(
+def test_invalid_link_sets_no_password(
     owner: Client, clerk: User, end: Callable[[str, User], Any], *, opened: bool
 ) -> None:
     link, browser = reset(owner, clerk), Client()
     page = browser.get(link, follow=True).request["PATH_INFO"] if opened else link
     end(link, clerk)
     before = User.objects.get(pk=clerk.pk).password
-    for answer in (
+    for response in (
         browser.get(page),
         browser.post(page, {"new_password1": PASSWORD, "new_password2": PASSWORD}),
     ):
-        assert answer.status_code == 410
-        assert "This link is no longer valid" in answer.text
+        assert response.status_code == 410
+        assert "This link is no longer valid" in response.text
     assert User.objects.get(pk=clerk.pk).password == before
 
 
-def test_a_link_of_another_person_issuer_or_token_is_none(owner: Client, clerk: User) -> None:
+def test_link_with_another_user_issuer_or_token_is_invalid(owner: Client, clerk: User) -> None:
     boss = superuser()
     *start, uid, token, end = reset(owner, clerk).split("/")
     assert urlsafe_base64_decode(uid).decode().startswith(f"{clerk.pk}.")
@@ -141,7 +139,7 @@ def test_a_link_of_another_person_issuer_or_token_is_none(owner: Client, clerk: 
         assert Client().get("/".join([*start, *parts, end]), follow=True).status_code in {400, 410}
 
 
-def test_a_link_outlives_changes_that_grant_nothing(owner: Client, clerk: User) -> None:
+def test_link_survives_changes_that_grant_no_permissions(owner: Client, clerk: User) -> None:
     link = reset(owner, clerk)
     User.objects.filter(pk=clerk.pk).update(first_name="Kim")
     owner.post("/admin/logout/")
@@ -149,22 +147,22 @@ def test_a_link_outlives_changes_that_grant_nothing(owner: Client, clerk: User) 
     assert may_sign_in(clerk)
 
 
-def test_a_link_ends_after_a_day(owner: Client, clerk: User, settings: Any) -> None:
+def test_link_expires_after_a_day(owner: Client, clerk: User, settings: Any) -> None:
     assert settings.PASSWORD_RESET_TIMEOUT == 24 * 60 * 60
     link = reset(owner, clerk)
-    settings.PASSWORD_RESET_TIMEOUT = -1  # As if the time were over.
+    settings.PASSWORD_RESET_TIMEOUT = -1  # Expired.
     assert Client().get(link).status_code == 410
 
 
-def test_of_two_who_opened_a_link_one_sets_a_password(owner: Client, clerk: User) -> None:
+def test_link_opened_twice_sets_one_password(owner: Client, clerk: User) -> None:
     link, browsers = reset(owner, clerk), [Client(), Client()]
     pages = [browser.get(link, follow=True).request["PATH_INFO"] for browser in browsers]
     sent = {"new_password1": PASSWORD, "new_password2": PASSWORD}
-    answers = [browser.post(page, sent) for browser, page in zip(browsers, pages, strict=True)]
-    assert [answer.status_code for answer in answers] == [302, 410]
+    responses = [browser.post(page, sent) for browser, page in zip(browsers, pages, strict=True)]
+    assert [response.status_code for response in responses] == [302, 410]
 
 
-def test_a_weak_password_is_refused_and_the_link_still_works(owner: Client, clerk: User) -> None:
+def test_weak_password_is_rejected_and_the_link_stays_valid(owner: Client, clerk: User) -> None:
     link = reset(owner, clerk)
     browser = choose(link, "12345678")
     assert not may_sign_in(clerk, "12345678")
@@ -172,7 +170,7 @@ def test_a_weak_password_is_refused_and_the_link_still_works(owner: Client, cler
     assert may_sign_in(clerk)
 
 
-def test_nobody_makes_a_link_for_themselves_or_for_who_may_not_sign_in(clerk: User) -> None:
+def test_no_link_is_created_for_oneself_or_an_inactive_user(clerk: User) -> None:
     boss = member_of("Owner")
     client = signed_in(boss)
     assert client.post(f"/admin/auth/user/{boss.pk}/password/", {"reason": "x"}).status_code == 403
@@ -183,14 +181,14 @@ def test_nobody_makes_a_link_for_themselves_or_for_who_may_not_sign_in(clerk: Us
     assert "new-password" not in page
 
 
-def test_the_trail_says_who_made_a_link_and_that_it_was_used_but_not_the_link(
+def test_audit_trail_records_issuer_and_use_of_a_link_without_the_link(
     owner: Client, clerk: User, capfd: pytest.CaptureFixture[str]
 ) -> None:
     link = reset(owner, clerk)
     made = AuditEntry.objects.get(action="issued", model="auth.user")
     assert (made.actor_name, made.object_text, made.reason) == ("owner", "clerk", "Forgot it")
     choose(link)
-    choose(link)  # Refusals are logged, too.
+    choose(link)  # Rejections are logged, too.
     chosen = AuditEntry.objects.filter(action="changed").latest("pk")
     assert (chosen.actor_name, chosen.object_text) == ("clerk", "clerk")
     token = link.split("/")[-2]
@@ -199,7 +197,7 @@ def test_the_trail_says_who_made_a_link_and_that_it_was_used_but_not_the_link(
     assert token not in capfd.readouterr().err
 
 
-def test_two_factor_is_set_up_after_a_password_was_chosen(
+def test_two_factor_set_up_follows_the_choice_of_a_password(
     owner: Client, clerk: User, settings: Any
 ) -> None:
     link = reset(owner, clerk)
@@ -212,15 +210,15 @@ def test_two_factor_is_set_up_after_a_password_was_chosen(
     assert "Set up two-factor sign-in" in page.text
 
 
-def test_pages_with_a_link_are_not_kept_and_tell_no_other_site_of_it(owner: Client, clerk: User) -> None:
+def test_pages_with_a_link_are_not_cached_and_send_no_referrer(owner: Client, clerk: User) -> None:
     link = reset(owner, clerk)
     page = owner.post(f"/admin/auth/user/{clerk.pk}/password/", {"reason": "x"})
-    for answer in (page, Client().get(link), Client().get(link, follow=True)):
-        assert "no-store" in answer["Cache-Control"]
-        assert answer["Referrer-Policy"] in {"same-origin", "no-referrer"}
+    for response in (page, Client().get(link), Client().get(link, follow=True)):
+        assert "no-store" in response["Cache-Control"]
+        assert response["Referrer-Policy"] in {"same-origin", "no-referrer"}
 
 
-def test_a_password_is_chosen_with_the_token_of_the_form_only(owner: Client, clerk: User) -> None:
+def test_password_choice_requires_the_csrf_token(owner: Client, clerk: User) -> None:
     browser = Client(enforce_csrf_checks=True)
     page = browser.get(reset(owner, clerk), follow=True).request["PATH_INFO"]
     sent = {"new_password1": PASSWORD, "new_password2": PASSWORD}

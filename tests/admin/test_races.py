@@ -1,4 +1,4 @@
-"""Staff and operators who do the same thing at the same instant: it is done once."""
+"""Concurrent actions of staff and operators take effect once."""
 
 import json
 import re
@@ -33,23 +33,22 @@ pytestmark = COMMITTED
 STAFF = 8
 
 
-def at_once(*acts: Callable[[], Any]) -> list[Any]:
-    """Do all of it at the same instant, each in a thread with a connection of its own."""
-    start = threading.Barrier(len(acts))
+def concurrently(*actions: Callable[[], Any]) -> list[Any]:
+    """Run all at once, each in a thread with its own connection."""
+    start = threading.Barrier(len(actions))
 
-    def run(act: Callable[[], Any]) -> Any:
+    def run(action: Callable[[], Any]) -> Any:
         start.wait(timeout=30)
         try:
-            return act()
+            return action()
         finally:
             connection.close()
 
-    with ThreadPoolExecutor(len(acts)) as pool:
-        return list(pool.map(run, acts))
+    with ThreadPoolExecutor(len(actions)) as pool:
+        return list(pool.map(run, actions))
 
 
 def superuser_in(browsers: int) -> list[Client]:
-    """Return clients in which one superuser is signed in."""
     boss = superuser()
     return [signed_in(boss) for _ in range(browsers)]
 
@@ -58,17 +57,17 @@ def sell(client: Client, ids: list[int]) -> None:
     client.post("/admin/inventory/pet/", {"action": "mark_sold", "_selected_action": ids})
 
 
-def test_pets_that_many_sell_at_once_are_sold_once_each() -> None:
+def test_concurrently_sold_pets_are_sold_once_each() -> None:
     category = Category.objects.earliest("id")
     pets = [Pet.objects.create(name=f"Pet {number}", category=category) for number in range(20)]
     ids = [pet.pk for pet in pets]
     clients = superuser_in(STAFF)
-    at_once(*(lambda client=client: sell(client, ids) for client in clients))
+    concurrently(*(lambda client=client: sell(client, ids) for client in clients))
     assert not Pet.objects.exclude(status=PetStatus.SOLD).exists()
     assert PetEvent.objects.count() == len(ids)
 
 
-def test_pets_are_ordered_or_moved_by_hand_and_never_both() -> None:
+def test_concurrent_order_and_manual_move_of_a_pet_exclude_each_other() -> None:
     category = Category.objects.earliest("id")
     account = Account.objects.create(name="Acme Pets", plan_id="business")
     ids = [Pet.objects.create(name=f"Pet {number}", category=category).pk for number in range(10)]
@@ -81,27 +80,27 @@ def test_pets_are_ordered_or_moved_by_hand_and_never_both() -> None:
                 continue
 
     [boss] = superuser_in(1)
-    at_once(buy, lambda: sell(boss, ids), buy)
+    concurrently(buy, lambda: sell(boss, ids), buy)
     ordered = set(Order.objects.filter(status=OrderStatus.PLACED).values_list("pet_id", flat=True))
     for pet in Pet.objects.filter(pk__in=ids):
         assert pet.status == ("pending" if pet.pk in ordered else "sold")
         assert pet.events.count() == 1
 
 
-def test_file_that_is_confirmed_many_times_at_once_is_imported_once() -> None:
+def test_concurrently_confirmed_file_is_imported_once() -> None:
     clients = superuser_in(STAFF)
     file = SimpleUploadedFile("pets.csv", b"name,category\nRex,Dogs\nTom,Cats\n")
     page = clients[0].post("/admin/inventory/pet/import/", {"import_file": file})
     token = re.findall(r'name="upload" value="([^"]+)"', page.text)[0]
     sent = {"upload": token}
     imports = "/admin/inventory/pet/process_import/"
-    answers = at_once(*(lambda client=client: client.post(imports, sent) for client in clients))
-    assert {answer.status_code for answer in answers} == {302}
+    responses = concurrently(*(lambda client=client: client.post(imports, sent) for client in clients))
+    assert {response.status_code for response in responses} == {302}
     assert Pet.objects.count() == 2
 
 
 def run(*command: str) -> Any:
-    """Run a command; return what it answers, or the CommandError that it ends with."""
+    """Run a command; return its output or its CommandError."""
     out = StringIO()
     try:
         call_command(*command, "--json", stdout=out)
@@ -111,58 +110,60 @@ def run(*command: str) -> Any:
 
 
 @pytest.mark.parametrize("plan", [[], ["--plan", "pro"]], ids=["no plan", "a plan"])
-def test_keys_for_one_new_account_that_are_issued_at_once_are_all_its_own(plan: list[str]) -> None:
+def test_keys_issued_concurrently_for_a_new_account_share_one_account(plan: list[str]) -> None:
     for number in range(5):
         names = [unicodedata.normalize(form, f"Caf\u00e9 {number}") for form in ("NFC", "NFD")]
         commands = [lambda name=name: run("issue_key", "--account", name, *plan) for name in names]
-        issued = at_once(*commands * (STAFF // 2))
+        issued = concurrently(*commands * (STAFF // 2))
         assert {key["plan"] for key in issued} == {"pro" if plan else "free"}
         account = Account.objects.get(name__in=names)
         assert {key["id"] for key in issued} == set(account.keys.values_list("public_id", flat=True))
         assert ApiKey.objects.filter(account=account).count() == STAFF
 
 
-def test_staff_login_that_two_first_starts_make_at_once_is_made_once() -> None:
+def test_concurrent_first_starts_create_one_staff_login() -> None:
     for _ in range(5):
-        passwords = [one for one in at_once(*[staff_login] * 4) if one is not None]
+        passwords = [one for one in concurrently(*[staff_login] * 4) if one is not None]
         user = User.objects.get()
         assert [user.check_password(one) for one in passwords] == [True]
         user.delete()
 
 
-def test_history_that_is_added_twice_at_once_is_added_once_or_the_loser_is_told_why() -> None:
+def test_concurrently_seeded_history_is_added_once_or_rejected_with_a_reason() -> None:
     command = ("seed_demo", "--pets", "0", "--history-days", "1", "--accounts", "3", "--force")
-    answers = at_once(*[lambda: run(*command)] * 3)
-    told = [str(answer) for answer in answers if isinstance(answer, CommandError)]
+    responses = concurrently(*[lambda: run(*command)] * 3)
+    told = [str(response) for response in responses if isinstance(response, CommandError)]
     assert len(told) < 3
     assert all("No customers were added" in text for text in told)
     assert Account.objects.count() == 3 * (3 - len(told))
 
 
-def test_account_that_many_staff_add_at_once_is_added_once_and_the_others_are_told() -> None:
+def test_concurrently_added_account_is_added_once_and_reported_to_the_others() -> None:
     clients = superuser_in(STAFF)
     page = "/admin/accounts/account/add/"
     forms = [
         {"name": name, "plan": "free", "per_minute": "", "per_day": ""}
         for name in ("Caf\u00e9", "Cafe\u0301")
     ]
-    answers = at_once(
+    responses = concurrently(
         *(
             lambda client=client, form=form: client.post(page, form)
             for client, form in zip(clients, forms * (STAFF // 2), strict=True)
         )
     )
-    told = [answer.text for answer in answers if answer.status_code != 302]
+    told = [response.text for response in responses if response.status_code != 302]
     assert len(told) == STAFF - 1
-    sentences = ("already exists", "has this name already", "Somebody changed the same")
+    sentences = ("already exists", "has this name already", "Another user has just changed")
     assert all(any(sentence in text for sentence in sentences) for text in told)
     assert Account.objects.count() == 1
 
 
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has one writer at a time.")
 @pytest.mark.parametrize("by", ["form", "command"])
-def test_usage_is_written_while_an_account_is_being_saved(by: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Or else the writer, which may hold keys that the save is about to publish, would wait for it."""
+def test_usage_writes_are_not_blocked_by_a_save_of_the_account(
+    by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise they deadlock: the writer may hold keys that the save is about to publish."""
     account = Account.objects.create(name="Acme Pets", plan_id="free")
     key, _ = ApiKey.objects.issue(account, by=Actor("tests"))
     save = Account.save
@@ -174,7 +175,7 @@ def test_usage_is_written_while_an_account_is_being_saved(by: str, monkeypatch: 
         Batch(requests=requests, last_used={key.pk: 0}, in_redis=elsewhere).write(0)
 
     def save_meanwhile(self: Account, *args: Any, **options: Any) -> None:
-        at_once(write_usage)
+        concurrently(write_usage)
         save(self, *args, **options)
 
     monkeypatch.setattr(Account, "save", save_meanwhile)
@@ -188,42 +189,44 @@ def test_usage_is_written_while_an_account_is_being_saved(by: str, monkeypatch: 
     assert Account.objects.get().plan_id == "pro"
 
 
-def test_form_for_a_key_that_is_sent_many_times_at_once_issues_one_key() -> None:
+def test_concurrent_submits_of_a_key_form_issue_one_key() -> None:
     account = Account.objects.create(name="Acme Pets", plan_id="free")
     clients = superuser_in(STAFF)
     page, form = "/admin/accounts/apikey/add/", {"account": account.pk, "scopes": ["pets:read"]}
     form["form_id"] = clients[0].get(page).context["adminform"].form["form_id"].value()
-    answers = at_once(*(lambda client=client: client.post(page, form) for client in clients))
-    assert Counter("This key has already been issued." in answer.text for answer in answers) == {
+    responses = concurrently(*(lambda client=client: client.post(page, form) for client in clients))
+    assert Counter("This key has already been issued." in response.text for response in responses) == {
         True: STAFF - 1,
         False: 1,
     }
     assert ApiKey.objects.count() == 1
 
 
-def test_of_many_sessions_that_set_up_two_factor_at_once_one_confirms_its_device() -> None:
+def test_concurrent_two_factor_set_ups_confirm_one_device() -> None:
     page, clients, codes = "/admin/two-factor/", superuser_in(STAFF), []
     for client in clients:
         client.get(page)
         codes.append(f"{totp(TOTPDevice.objects.latest('pk').bin_key):06}")
     assert TOTPDevice.objects.count() == STAFF
-    answers = at_once(
+    responses = concurrently(
         *(
             lambda client=client, code=code: client.post(page, {"code": code})
             for client, code in zip(clients, codes, strict=True)
         )
     )
-    winners = [place for place, answer in enumerate(answers) if "Save your recovery codes" in answer.text]
+    winners = [
+        place for place, response in enumerate(responses) if "Save your recovery codes" in response.text
+    ]
     assert len(winners) == 1
     assert TOTPDevice.objects.filter(confirmed=True).count() == 1
-    assert set(re.findall(r"<li><code>(\w+)", answers[winners[0]].text)) == set(
+    assert set(re.findall(r"<li><code>(\w+)", responses[winners[0]].text)) == set(
         StaticToken.objects.values_list("token", flat=True)
     )
     inside = [client.get("/admin/").status_code == 200 for client in clients]
     assert [place for place, each in enumerate(inside) if each] == winners
 
 
-def test_of_many_who_use_a_link_to_a_password_at_once_one_sets_theirs() -> None:
+def test_concurrent_uses_of_a_password_link_set_one_password() -> None:
     clerk = User.objects.create(username="clerk", is_staff=True)
     link = create_link(clerk, by=superuser()).removeprefix(page_url("")[:-1])
     browsers = [Client() for _ in range(STAFF)]
@@ -233,5 +236,5 @@ def test_of_many_who_use_a_link_to_a_password_at_once_one_sets_theirs() -> None:
         sent = dict.fromkeys(("new_password1", "new_password2"), f"pass phrase number {number}")
         return browsers[number].post(pages[number], sent).status_code
 
-    statuses = at_once(*(lambda number=number: choose(number) for number in range(STAFF)))
+    statuses = concurrently(*(lambda number=number: choose(number) for number in range(STAFF)))
     assert Counter(statuses) == {302: 1, 410: STAFF - 1}

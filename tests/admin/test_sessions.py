@@ -1,4 +1,4 @@
-"""Sessions of staff: when they end, what their cookies look like, and who can end them."""
+"""Sessions of staff: expiry, sign-out and cookies."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def login() -> Client:
     return client
 
 
-def is_in(client: Client) -> bool:
+def is_signed_in(client: Client) -> bool:
     return client.get(LIST).status_code == 200
 
 
@@ -36,7 +36,7 @@ def session(**times: float) -> SessionBase:
     return found
 
 
-# --- Ends ----------------------------------------------------------------------------------------
+# --- Expiry --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -48,17 +48,17 @@ def session(**times: float) -> SessionBase:
         (0, 12 * HOUR - 1, 12 * HOUR, True),
     ],
 )
-def test_a_session_ends_after_an_idle_hour_and_after_12_hours(
+def test_session_expires_after_an_idle_hour_and_after_12_hours(
     started: float, seen: float, now: float, ended: bool
 ) -> None:
     assert has_expired(session(started=started, seen=seen), now) is ended
 
 
-def test_a_session_that_does_not_say_when_it_began_is_over() -> None:
+def test_session_without_start_time_is_expired() -> None:
     assert has_expired(SessionBase(), time.time())
 
 
-def test_a_session_is_written_once_a_minute_at_most() -> None:
+def test_session_is_written_at_most_once_a_minute() -> None:
     found = session(started=0, seen=0)
     found.modified = False
     touch(found, 59)
@@ -68,9 +68,9 @@ def test_a_session_is_written_once_a_minute_at_most() -> None:
 
 
 @pytest.mark.parametrize("name", [STARTED, SEEN])
-def test_who_comes_back_after_the_end_must_sign_in_again(name: str) -> None:
+def test_expired_session_requires_a_new_sign_in(name: str) -> None:
     client = login()
-    assert is_in(client)
+    assert is_signed_in(client)
     found = client.session
     found[name] -= 13 * HOUR
     found.save()
@@ -79,51 +79,51 @@ def test_who_comes_back_after_the_end_must_sign_in_again(name: str) -> None:
     assert not client.session.get("_auth_user_id")
 
 
-def test_a_request_keeps_the_session_from_idling(boss: User) -> None:
+def test_request_extends_an_idle_session(boss: User) -> None:
     client = login()
     found = client.session
     found[SEEN] -= HOUR / 2
     found.save()
-    assert is_in(client)
+    assert is_signed_in(client)
     assert time.time() - client.session[SEEN] < HOUR / 4
 
 
 # --- Signing out, and passwords ------------------------------------------------------------------
 
 
-def test_signing_out_takes_a_post() -> None:
+def test_signing_out_requires_post() -> None:
     client = login()
     assert client.get("/admin/logout/").status_code == 405
-    assert is_in(client)
+    assert is_signed_in(client)
     assert "You are signed out" in client.post("/admin/logout/").text
-    assert not is_in(client)
+    assert not is_signed_in(client)
 
 
-def test_another_site_signs_nobody_out(boss: User) -> None:
+def test_cross_site_request_does_not_sign_out(boss: User) -> None:
     client = signed_in(boss, enforce_csrf_checks=True)
     assert client.post("/admin/logout/").status_code == 403
-    assert is_in(client)
+    assert is_signed_in(client)
 
 
-def test_changing_the_password_ends_the_other_sessions() -> None:
+def test_password_change_ends_other_sessions() -> None:
     client, other = login(), login()
     new = "another horse, another battery"
     sent = {"old_password": PASSWORD, "new_password1": new, "new_password2": new}
     assert client.post("/admin/password_change/", sent).status_code == 302
-    assert is_in(client)
-    assert not is_in(other)
+    assert is_signed_in(client)
+    assert not is_signed_in(other)
 
 
-def test_who_is_no_longer_staff_is_out_at_once(boss: User) -> None:
+def test_removed_staff_status_takes_effect_at_once(boss: User) -> None:
     client = login()
     User.objects.update(is_staff=False)
-    assert not is_in(client)
+    assert not is_signed_in(client)
 
 
 # --- Cookies -------------------------------------------------------------------------------------
 
 
-def test_the_session_cookie_ends_with_the_browser_and_no_script_reads_it() -> None:
+def test_session_cookie_is_httponly_and_ends_with_the_browser() -> None:
     client = login()
     cookie = client.cookies["sessionid"]
     assert (cookie["expires"], cookie["max-age"]) == ("", "")
@@ -134,7 +134,7 @@ def test_the_session_cookie_ends_with_the_browser_and_no_script_reads_it() -> No
     assert client.cookies["csrftoken"]["samesite"] == "Strict"
 
 
-def test_over_https_cookies_are_bound_to_this_very_host() -> None:
+def test_https_cookies_have_the_host_prefix() -> None:
     """RFC 6265bis, section 4.1.3.2: such a name needs Secure, the path / and no Domain."""
     names = "(s.SESSION_COOKIE_NAME, s.CSRF_COOKIE_NAME, s.SESSION_COOKIE_SECURE, s.CSRF_COOKIE_SECURE)"
     https = setting(names, BASE_URL="https://api.example.com/v1")
@@ -142,7 +142,7 @@ def test_over_https_cookies_are_bound_to_this_very_host() -> None:
     assert setting(names, BASE_URL="http://localhost/v1") == "('sessionid', 'csrftoken', False, False)"
 
 
-def test_over_https_the_cookie_is_sent_as_its_name_promises(settings: Any) -> None:
+def test_https_cookie_meets_the_rules_of_its_prefix(settings: Any) -> None:
     settings.SESSION_COOKIE_NAME, settings.SESSION_COOKIE_SECURE = "__Host-sessionid", True
     cookies: SimpleCookie = login().cookies
     cookie = cookies["__Host-sessionid"]

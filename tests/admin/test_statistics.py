@@ -1,4 +1,4 @@
-"""The numbers of the back office, what they cost, and "what if"."""
+"""Statistics of the back office, their queries, and the what-if simulation."""
 
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
@@ -57,7 +57,7 @@ def test_requests_are_summed_for_each_day_and_plan_with_zeros_between(
     use(key, 0, 10, 1)
     use(second, 0, 5)
     use(small, 2, 7, 7)
-    use(small, 3, 99)  # Too long ago.
+    use(small, 3, 99)  # Too old.
     idle = [(ago(2), 0, 0), (ago(1), 0, 0), (ago(0), 0, 0)]
     assert reports.requests_by_plan(days=3, today=TODAY) == {
         PlanCode.FREE: [(ago(2), 7, 7), *idle[1:]],
@@ -67,9 +67,7 @@ def test_requests_are_summed_for_each_day_and_plan_with_zeros_between(
     }
 
 
-def test_usage_of_an_account_takes_in_all_its_keys_and_no_other(
-    key: ApiKey, issue: Any, free: Account
-) -> None:
+def test_usage_of_an_account_includes_exactly_its_own_keys(key: ApiKey, issue: Any, free: Account) -> None:
     use(key, 1, 10, 1)
     use(issue()[0], 1, 5)
     use(issue(free)[0], 1, 1_000)
@@ -79,7 +77,7 @@ def test_usage_of_an_account_takes_in_all_its_keys_and_no_other(
     ]
 
 
-def test_top_accounts_come_by_the_share_of_their_own_daily_limit(
+def test_top_accounts_are_ordered_by_share_of_their_daily_limit(
     account: Account, free: Account, custom: Account
 ) -> None:
     idle = Account.objects.create(name="Idle", plan_id=PlanCode.PRO)
@@ -91,13 +89,13 @@ def test_top_accounts_come_by_the_share_of_their_own_daily_limit(
         QuotaCounter.objects.create(account=who, day=day, day_used=used, **spent)
     assert [(used.account, used.day_used) for used in reports.top_accounts(today=TODAY)] == [
         (custom, 45_000),  # Of 50,000.
-        (free, 900),  # Of 1,000: the same share, and a later name.
+        (free, 900),  # Of 1,000: the same share, ordered by name.
         (account, 1_000),  # Of 100,000.
     ]
     assert len(reports.top_accounts(limit=1, today=TODAY)) == 1
 
 
-def test_callers_of_a_deprecated_operation_come_with_count_and_last_call(
+def test_callers_of_a_deprecated_operation_have_count_and_last_call(
     account: Account, free: Account
 ) -> None:
     def call(who: Account, days_ago: int, requests: int, operation: str = "getPet") -> None:
@@ -108,7 +106,7 @@ def test_callers_of_a_deprecated_operation_come_with_count_and_last_call(
 
     call(account, 29, 2)
     call(account, 1, 3)
-    call(account, 30, 1_000)  # Too long ago.
+    call(account, 30, 1_000)  # Too old.
     call(free, 0, 9)
     call(free, 0, 9, operation="somethingElse")
     callers: list[Any] = reports.deprecated_callers(today=TODAY)
@@ -121,7 +119,7 @@ def test_callers_of_a_deprecated_operation_come_with_count_and_last_call(
 # --- Keys
 
 
-def test_banned_keys_are_those_whose_ban_runs_now(key: ApiKey, issue: Any) -> None:
+def test_banned_keys_are_those_with_a_current_ban(key: ApiKey, issue: Any) -> None:
     assert reports.banned_keys(now=NOW) == (0, [])
     now = microseconds(NOW)
     others = [issue()[0] for _ in range(3)]
@@ -133,7 +131,7 @@ def test_banned_keys_are_those_whose_ban_runs_now(key: ApiKey, issue: Any) -> No
     assert reports.banned_keys(limit=1, now=NOW) == (2, [key])
 
 
-def test_expiring_keys_are_counted_and_the_replaced_ones_marked(issue: Any) -> None:
+def test_expiring_keys_are_counted_and_replaced_ones_marked(issue: Any) -> None:
     def ending(days: float) -> ApiKey:
         key: ApiKey = issue()[0]
         end = NOW + timedelta(days)
@@ -141,7 +139,7 @@ def test_expiring_keys_are_counted_and_the_replaced_ones_marked(issue: Any) -> N
         return key
 
     _, soon, week, month, late, revoked = map(ending, (0, 1, 7, 30, 30.1, 2))
-    issue()  # Never ends.
+    issue()  # Never expires.
     revoked.revoke(reason="Leaked.", by=OPERATOR)
     ApiKey.objects.filter(pk=late.pk).update(rotated_from=soon)
     found = reports.expiring_keys(now=NOW)
@@ -162,11 +160,11 @@ def load(account: Account, days_ago: int, minutes: dict[int, int]) -> None:
     AccountDayLoad.objects.create(account=account, day=ago(days_ago), minutes=stored)
 
 
-def test_what_if_counts_what_other_numbers_would_have_refused(account: Account, free: Account) -> None:
+def test_what_if_counts_rejections_under_other_limits(account: Account, free: Account) -> None:
     assert what_if(account.plan, Limits(1, 1), today=TODAY) == (30, 0, 0, 0, 0, 0, 0)
     load(account, 0, {10: 3, 100: 2, 1: 50})  # 280 requests: 30 + 200 + 50.
     load(account, 1, {20: 1})
-    load(account, 30, {1_000: 1})  # Too long ago.
+    load(account, 30, {1_000: 1})  # Too old.
     load(free, 0, {1_000: 9})  # Not of this plan.
     assert what_if(account.plan, Limits(60, 150), today=TODAY) == WhatIf(
         days=30,
@@ -180,7 +178,7 @@ def test_what_if_counts_what_other_numbers_would_have_refused(account: Account, 
     assert what_if(account, Limits(60, 150), today=TODAY).rejected == 130
 
 
-def test_what_if_with_the_present_numbers_is_what_they_refuse(free: Account, custom: Account) -> None:
+def test_what_if_with_current_limits_matches_actual_rejections(free: Account, custom: Account) -> None:
     load(free, 0, {100: 1, 61: 2})
     load(custom, 0, {5_001: 1, 5_000: 3})
     assert what_if(free.plan, Limits(60, 1_000), today=TODAY).rejected == 42
@@ -188,10 +186,10 @@ def test_what_if_with_the_present_numbers_is_what_they_refuse(free: Account, cus
     assert what_if(custom, Limits(9_000, 90_000), today=TODAY).rejected_now == 1
 
 
-# --- What they cost
+# --- Queries
 
 
-def test_each_number_takes_one_or_two_queries_however_many_rows(key: ApiKey, issue: Any) -> None:
+def test_each_statistic_takes_one_or_two_queries(key: ApiKey, issue: Any) -> None:
     for number in range(5):
         use(issue()[0], number, 1)
         load(key.account, number, {1: 1})

@@ -65,7 +65,7 @@ const fitIn = ({ React }) => ({
 
 async function start(element) {
   const response = await fetch(element.dataset.document);
-  if (!response.ok) throw new Error(`The document could not be loaded: ${response.status}.`);
+  if (!response.ok) throw new Error(`Status ${response.status}.`);
   const spec = withoutExamples(await response.json());
   spec.servers = [ownServer(spec.servers[0])];
   SwaggerUIBundle({

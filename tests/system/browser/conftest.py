@@ -1,4 +1,4 @@
-"""A browser, and the shop that it looks at."""
+"""A browser and a running service with demo data."""
 
 import os
 import shutil
@@ -12,10 +12,10 @@ from tests.support.live import Service, live_service
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 WIDE: ViewportSize = {"width": 1280, "height": 900}
 NARROW: ViewportSize = {"width": 390, "height": 844}
-PATIENCE = 15_000  # Milliseconds that a step may take on a busy machine.
+TIMEOUT = 15_000  # Milliseconds per step, on a busy machine.
 PASSWORD = "a long pass phrase of the tests"
-DEMO_KEY = "psk_live_demo"  # Nobody's.
-QUIET = "/healthz"  # A page of the shop on which nothing happens.
+DEMO_KEY = "psk_live_demo"  # An unknown key.
+QUIET = "/healthz"  # A page without scripts.
 GROUPS = ("Viewer", "Support", "Stock", "Owner")
 
 MAKE_STAFF = f"""
@@ -31,7 +31,7 @@ Open = Callable[..., Page]
 
 @pytest.fixture(scope="package")
 def chromium() -> Iterator[Browser]:
-    """A headless Chromium; while Playwright runs, the thread of the tests can run no other event loop."""
+    """A headless Chromium. Playwright occupies the event loop of the test thread."""
     if CHROMIUM is None:
         assert os.environ.get("CI") != "true", "CI must test in a browser: install chromium."
         pytest.skip("No Chromium is installed, so nothing was tested in a browser.")
@@ -45,7 +45,7 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture(scope="package")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """A running service with demo data and a member of each group of staff."""
+    """A service with demo data and a user in each group of staff."""
     with live_service(tmp_path_factory.mktemp("shop"), workers=2, DEMO_KEY=DEMO_KEY) as service:
         service.manage("seed_demo", "--pets", "300")
         service.manage("shell", "--no-imports", "-c", MAKE_STAFF)
@@ -53,7 +53,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 
 class Profiles:
-    """A browser profile for each member of staff, and one for strangers, each with one page.
+    """A browser profile per member of staff and one for anonymous users, each with one page.
 
     They stay from test to test: a new profile has to start a process, fetch every file and sign in, which
     costs more than what most tests do.
@@ -66,12 +66,12 @@ class Profiles:
         self.problems: list[str] = []
 
     def page(self, name: str) -> Page:
-        """Return somebody's page; without a name, a stranger's."""
+        """Return the page of a user; without a name, the anonymous one."""
         if name not in self.pages:
             context = self.chromium.new_context(
                 base_url=self.url, permissions=["clipboard-read", "clipboard-write"]
             )
-            context.set_default_timeout(PATIENCE)
+            context.set_default_timeout(TIMEOUT)
             context.on("console", self.note)
             context.on("weberror", lambda error: self.problems.append(f"exception: {error.error}"))
             context.on("response", self.check)
@@ -81,7 +81,7 @@ class Profiles:
         return self.pages[name]
 
     def note(self, message: ConsoleMessage) -> None:
-        # The browser reports a 4xx as an error too; a page may well answer one.
+        # The browser also logs a 4xx as an error, which a page may expect.
         if message.type in {"error", "warning"} and "Failed to load resource" not in message.text:
             self.problems.append(f"{message.type}: {message.text}")
 
@@ -90,7 +90,7 @@ class Profiles:
             self.problems.append(f"{response.status}: {response.url}")
 
     def leave(self) -> list[str]:
-        """Forget what the pages kept, and what a test did to them; return the problems that came up."""
+        """Reset storage and pages; return the problems that occurred."""
         for name, page in self.pages.items():
             page.unroute_all()
             if not name:
@@ -104,13 +104,12 @@ class Profiles:
 
 @pytest.fixture(scope="package")
 def profiles(chromium: Browser, shop: Service) -> Profiles:
-    """The profiles of all tests."""
     return Profiles(chromium, shop.url)
 
 
 @pytest.fixture
 def open_page(profiles: Profiles) -> Iterator[Open]:
-    """Opens pages of the shop, as a member of staff or as a stranger; no page may report a problem.
+    """Opens pages as a member of staff or anonymously. No page may report a problem.
 
     A problem is an error or warning on the console (a violation of the Content-Security-Policy is one), an
     exception in a script, or a 5xx.
@@ -130,7 +129,6 @@ def open_page(profiles: Profiles) -> Iterator[Open]:
 
 
 def sign_in(page: Page, name: str) -> None:
-    """Sign in as a member of staff."""
     page.goto("/admin/login/")
     page.get_by_label("Username").fill(name)
     page.get_by_label("Password").fill(PASSWORD)

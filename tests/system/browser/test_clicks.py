@@ -1,4 +1,4 @@
-"""How many clicks from the home page the daily work takes. What is typed needs none: the page awaits it."""
+"""The number of clicks that daily tasks take from the home page."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ COUNT = (
 
 @pytest.fixture
 def home(open_page: Open) -> Iterator[Callable[[], Page]]:
-    """Opens the home page of somebody in Support, in a browser that counts presses of the mouse."""
+    """Opens the home page of Support in a browser that counts clicks."""
     with open_page(as_="support").add_init_script(COUNT):
         yield lambda: open_page("/admin/", as_="support")
 
@@ -26,7 +26,7 @@ def clicks(page: Page) -> int:
     return int(page.evaluate("sessionStorage.clicks"))
 
 
-def test_a_ban_is_lifted_with_two(shop: Service, home: Callable[[], Page]) -> None:
+def test_ban_is_lifted_with_two_clicks(shop: Service, home: Callable[[], Page]) -> None:
     issued = shop.issue("Two Clicks", "free")
     shop.manage("shell", "--no-imports", "-c", BAN.format(public_id=issued["id"]))
     page = home()
@@ -39,7 +39,7 @@ def test_a_ban_is_lifted_with_two(shop: Service, home: Callable[[], Page]) -> No
     assert clicks(page) == 2
 
 
-def test_a_refusal_is_found_without_its_id_with_two(shop: Service, home: Callable[[], Page]) -> None:
+def test_rejection_is_found_without_its_id_with_two_clicks(shop: Service, home: Callable[[], Page]) -> None:
     issued = shop.issue("Curious Clicks", "free")
     shop.manage("revoke_key", issued["id"], "--reason", "Leaked")
     refused = get(shop, issued["key"])
@@ -56,7 +56,7 @@ def test_a_refusal_is_found_without_its_id_with_two(shop: Service, home: Callabl
     assert clicks(page) == 2
 
 
-def test_a_key_is_issued_with_three(shop: Service, home: Callable[[], Page]) -> None:
+def test_key_is_issued_with_three_clicks(shop: Service, home: Callable[[], Page]) -> None:
     shop.issue("Three Clicks", "free")
     page = home()
     page.get_by_role("link", name=re.compile("Accounts$")).first.click()
@@ -67,7 +67,7 @@ def test_a_key_is_issued_with_three(shop: Service, home: Callable[[], Page]) -> 
     assert clicks(page) == 3
 
 
-def test_a_plan_is_changed_with_three_and_a_reason(shop: Service, home: Callable[[], Page]) -> None:
+def test_plan_is_changed_with_three_clicks_and_a_reason(shop: Service, home: Callable[[], Page]) -> None:
     issued = shop.issue("Larger Plan", "free")
     page = home()
     page.get_by_role("link", name=re.compile("Accounts$")).first.click()

@@ -1,4 +1,4 @@
-"""What each group of staff does all day, in a browser, and what a client of the API sees of it at once."""
+"""Daily tasks of each group of staff in a browser, and their immediate effect on API clients."""
 
 import base64
 import json
@@ -41,39 +41,38 @@ user.groups.add(Group.objects.get(name="Viewer"))
 
 
 def get(shop: Service, key: str) -> httpx.Response:
-    """Send a request with the key."""
     with shop.client(key) as client:
         return client.get("/pets?limit=1")
 
 
 def wait_for_record(shop: Service, refused: httpx.Response) -> None:
-    """Return once the refusal is on record, which takes it some seconds."""
+    """Wait until the rejection log contains it, which takes seconds."""
     shop.manage("shell", "--no-imports", "-c", KEPT.format(request_id=refused.headers["X-Request-Id"]))
 
 
 def press(page: Page, name: str) -> None:
-    """Press the button, or follow the link, of this name in the page's own part."""
+    """Click the button or link of this name in the content."""
     words = re.compile(rf"(^|\s){re.escape(name)}$")  # Some have an icon before it.
     button, link = (page.get_by_role(role, name=words) for role in ("button", "link"))
     button.or_(link).last.click()
 
 
 def choose(page: Page, label: str, words: str) -> None:
-    """Choose from a box that searches."""
+    """Select from an autocomplete field."""
     page.get_by_role("combobox", name=label).click()
     page.get_by_role("searchbox").fill(words)
     page.get_by_role("option", name=words).first.click()
 
 
 def key_page(page: Page, public_id: str) -> None:
-    """Find a key by its public id and open it."""
+    """Search for a key by its public ID and open it."""
     page.goto("/admin/accounts/apikey/")
     page.get_by_placeholder(re.compile("public id")).fill(public_id)
     page.keyboard.press("Enter")
     page.get_by_role("link", name=public_id).click()
 
 
-def test_support_issues_a_key_which_is_copied_and_used(shop: Service, open_page: Open) -> None:
+def test_key_is_issued_copied_and_used(shop: Service, open_page: Open) -> None:
     shop.issue("Corner Pets", "free")
     page = open_page("/admin/accounts/apikey/add/", as_="support")
     choose(page, "Account", "Corner Pets")
@@ -97,7 +96,7 @@ def test_two_clicks_issue_one_key(shop: Service, open_page: Open) -> None:
     assert len(json.loads(shop.manage("list_keys", "--account", "Twice Pets", "--json"))) == 2
 
 
-def test_click_while_an_answer_is_awaited_does_not_lose_it(shop: Service, open_page: Open) -> None:
+def test_click_during_a_pending_response_does_not_lose_it(shop: Service, open_page: Open) -> None:
     issued = shop.issue("Impatient Pets", "free")
     page = open_page(as_="support")
     key_page(page, issued["id"])
@@ -127,9 +126,7 @@ def test_click_while_an_answer_is_awaited_does_not_lose_it(shop: Service, open_p
         "../docs/quickstart",
     ],
 )
-def test_key_that_is_pasted_into_a_search_gets_into_no_address(
-    shop: Service, open_page: Open, path: str
-) -> None:
+def test_key_pasted_into_a_search_reaches_no_url(shop: Service, open_page: Open, path: str) -> None:
     key = shop.issue("Pasting Pets", "pro")["key"]
     asked: list[str] = []
     page = open_page(f"/admin/{path}", as_="owner")
@@ -138,7 +135,7 @@ def test_key_that_is_pasted_into_a_search_gets_into_no_address(
     page.locator("body > textarea").fill(key)
     page.keyboard.press("Control+a")
     page.keyboard.press("Control+x")
-    if path.endswith("add/"):  # Searches while somebody types.
+    if path.endswith("add/"):  # Searches while typing.
         page.get_by_role("combobox", name="Account").click()
     page.locator(".select2-search__field, [role=search] input:not([type=hidden])").last.click()
     page.keyboard.press("Control+v")
@@ -184,7 +181,7 @@ def test_stock_adds_twenty_pets_with_four_clicks(open_page: Open) -> None:
         assert page.evaluate("sessionStorage.clicks") == "xxxx"
 
 
-# --- Now and then
+# --- Occasional tasks
 
 
 def stage(page: Page, name: str) -> None:
@@ -200,7 +197,7 @@ def open_order(page: Page, number: int) -> None:
     page.wait_for_url(f"**/order/{number}/change/**")
 
 
-def test_an_order_goes_from_tab_to_tab_until_it_is_done(shop: Service, open_page: Open) -> None:
+def test_order_moves_from_tab_to_tab_until_it_is_done(shop: Service, open_page: Open) -> None:
     issued = shop.issue("Tabbed Pets", "pro")
     with shop.client(issued["key"]) as client:
         pet = client.get("/pets?status=available&limit=1").json()[0]["id"]

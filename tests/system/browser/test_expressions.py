@@ -1,4 +1,4 @@
-"""The interpreter of the pages' expressions: the part of JavaScript that it reads, and what it refuses."""
+"""The expression evaluator: the supported subset of JavaScript, and what it rejects."""
 
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, Page
 
 SCRIPT = Path("petstore/static/petstore/expressions.js").read_text()
 
-# As much of Alpine as the interpreter uses.
+# The part of Alpine that the evaluator uses.
 ALPINE = """
 window.Alpine = {
   setEvaluator: (evaluator) => (window.evaluator = evaluator),
@@ -79,7 +79,9 @@ def errors(page: Page) -> list[str]:
         ("", None),
     ],
 )
-def test_expression_has_its_value(page: Page, errors: list[str], expression: str, value: Any) -> None:
+def test_expression_evaluates_to_its_value(
+    page: Page, errors: list[str], expression: str, value: Any
+) -> None:
     data = {"open": False, "number": 2, "words": ["a", "b"], "theme_": "dark"}
     assert page.evaluate(RUN, [data, expression])[0] == value
     assert not errors
@@ -122,6 +124,8 @@ def test_statement_changes_its_scope(
         "a => { b }; }",
     ],
 )
-def test_what_is_outside_is_refused_and_reported(page: Page, errors: list[str], expression: str) -> None:
+def test_unsupported_expression_is_rejected_and_reported(
+    page: Page, errors: list[str], expression: str
+) -> None:
     assert page.evaluate(RUN, [{"words": ["a"]}, expression])[0] is None
     assert errors

@@ -1,11 +1,11 @@
-"""What staff type reaches the database, or a page tells them that it did not."""
+"""Input of staff is saved, or a page says that it was not."""
 
 from pathlib import Path
 
 from tests.system.browser.conftest import PASSWORD, Open
 
 
-def test_text_that_fills_its_box_is_saved(open_page: Open) -> None:
+def test_text_of_maximum_length_is_saved(open_page: Open) -> None:
     page = open_page("/admin/accounts/account/add/", as_="root")
     page.get_by_label("Name").fill("Full notes")
     notes = page.get_by_label("Notes")
@@ -16,7 +16,7 @@ def test_text_that_fills_its_box_is_saved(open_page: Open) -> None:
     page.wait_for_url("**/admin/accounts/account/")
 
 
-def test_file_that_is_too_large_gets_a_page(open_page: Open, tmp_path: Path) -> None:
+def test_too_large_file_gets_an_error_page(open_page: Open, tmp_path: Path) -> None:
     file = tmp_path / "film.csv"
     file.write_bytes(b"x" * 20_000_000)
     page = open_page("/admin/inventory/pet/import/", as_="root")
@@ -25,7 +25,7 @@ def test_file_that_is_too_large_gets_a_page(open_page: Open, tmp_path: Path) -> 
     page.get_by_text("The form is too large and was not saved").wait_for()
 
 
-def test_form_sent_after_the_session_ended_opens_again_with_a_warning(open_page: Open) -> None:
+def test_form_posted_after_session_expiry_reopens_with_a_warning(open_page: Open) -> None:
     page = open_page("/admin/inventory/category/add/", as_="stock")
     page.get_by_label("Name").fill("Newts")
     page.context.clear_cookies(name="sessionid")

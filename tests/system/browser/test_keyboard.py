@@ -1,4 +1,4 @@
-"""The back office by keyboard alone: what opens, where the focus goes, and what closes it again."""
+"""The back office by keyboard: panels, focus and Escape."""
 
 import re
 
@@ -9,7 +9,7 @@ from tests.support.live import Service
 from tests.system.browser.conftest import Open
 
 
-def test_everything_is_reached_by_keyboard_alone(shop: Service, open_page: Open) -> None:
+def test_all_controls_are_reachable_by_keyboard(shop: Service, open_page: Open) -> None:
     page = open_page("/admin/", as_="owner")
     reached = set()
     for _ in range(60):
@@ -19,7 +19,7 @@ def test_everything_is_reached_by_keyboard_alone(shop: Service, open_page: Open)
         assert any(name in words for words in reached), name
 
 
-def test_the_menu_of_a_narrow_screen_opens_by_keyboard(open_page: Open) -> None:
+def test_mobile_menu_opens_by_keyboard(open_page: Open) -> None:
     page = open_page("/admin/", as_="owner", narrow=True)
     orders = page.get_by_role("link", name="Orders", exact=False).first
     opener, menu = page.get_by_role("button", name="Menu").last, page.locator("#nav-sidebar-inner")
@@ -35,7 +35,7 @@ def test_the_menu_of_a_narrow_screen_opens_by_keyboard(open_page: Open) -> None:
 
 
 def open_filters(page: Page) -> tuple[Locator, Locator]:
-    """Open the filters of a list by keyboard; return their button and their sheet."""
+    """Open the filters of a list by keyboard; return button and panel."""
     opener, sheet = (
         page.get_by_role("button", name="Filters filter_list"),
         page.locator("#changelist-filter"),
@@ -47,7 +47,6 @@ def open_filters(page: Page) -> tuple[Locator, Locator]:
 
 
 def expect_focus_in(panel: Locator) -> None:
-    """Expect the focus on something in the panel."""
     expect(panel.locator(":focus")).to_have_count(1)
 
 
@@ -70,10 +69,10 @@ def test_filters_open_and_close_by_keyboard(open_page: Open, key: str) -> None:
     expect(filters).to_have_attribute("aria-expanded", "false")
 
 
-def test_filters_close_when_the_focus_leaves_them_and_not_before(open_page: Open) -> None:
+def test_filters_close_only_when_the_focus_leaves_them(open_page: Open) -> None:
     page = open_page("/admin/inventory/pet/", as_="owner")
     _, sheet = open_filters(page)
-    page.keyboard.press("Enter")  # The list of a box opens, and takes the focus out of the sheet.
+    page.keyboard.press("Enter")  # Opens a select2 list, which takes the focus out of the panel.
     expect(page.locator(".select2-container--open").first).to_be_visible()
     expect(sheet).to_be_visible()
     page.keyboard.press("Enter")
@@ -83,7 +82,7 @@ def test_filters_close_when_the_focus_leaves_them_and_not_before(open_page: Open
     expect(sheet).to_be_hidden()
 
 
-def test_escape_in_a_list_of_the_filters_leads_back_to_their_button(open_page: Open) -> None:
+def test_escape_in_a_filter_list_returns_the_focus_to_the_button(open_page: Open) -> None:
     page = open_page("/admin/inventory/pet/", as_="owner")
     filters, sheet = open_filters(page)
     page.keyboard.press("Enter")
@@ -93,7 +92,7 @@ def test_escape_in_a_list_of_the_filters_leads_back_to_their_button(open_page: O
     expect(filters).to_be_focused()
 
 
-def test_filter_that_is_a_box_applies_once_something_is_chosen(open_page: Open) -> None:
+def test_dropdown_filter_applies_on_change(open_page: Open) -> None:
     page = open_page("/admin/inventory/pet/", as_="owner")
     filters, _ = open_filters(page)
     page.keyboard.press("Enter")
@@ -106,7 +105,7 @@ def test_filter_that_is_a_box_applies_once_something_is_chosen(open_page: Open) 
     page.wait_for_url(re.compile(r"/pet/\??$"))
 
 
-def test_an_account_is_renamed_by_keyboard_in_a_few_steps(shop: Service, open_page: Open) -> None:
+def test_account_is_renamed_by_keyboard_in_a_few_steps(shop: Service, open_page: Open) -> None:
     shop.issue("Before", "free")
     page = open_page("/admin/accounts/account/?q=Before", as_="owner")
     page.get_by_role("link", name="Before", exact=True).click()

@@ -1,4 +1,4 @@
-"""What a real browser does to names and notes: it sends them back changed."""
+"""Browsers change names and notes in a round trip; untouched text stays as stored."""
 
 from collections.abc import Iterator
 
@@ -25,9 +25,7 @@ def api(shop: Service) -> Iterator[httpx.Client]:
 
 
 @pytest.mark.parametrize("name", TEXTS, ids=ascii)
-def test_a_form_that_a_browser_sends_keeps_a_name_that_nobody_edited(
-    api: httpx.Client, open_page: Open, name: str
-) -> None:
+def test_submitted_form_keeps_an_untouched_name(api: httpx.Client, open_page: Open, name: str) -> None:
     pet = api.post("/pets", json={"name": name, "categoryId": 1}).json()
     page = open_page(f"/admin/inventory/pet/{pet['id']}/change/", as_="stock")
     page.get_by_role("button", name="Save", exact=True).click()
@@ -36,7 +34,7 @@ def test_a_form_that_a_browser_sends_keeps_a_name_that_nobody_edited(
 
 
 @pytest.mark.parametrize("text", [*TEXTS, "\n\nOne\n\nTwo \n"], ids=ascii)
-def test_a_form_that_a_browser_sends_keeps_notes_that_nobody_edited(
+def test_submitted_form_keeps_untouched_notes(
     shop: Service, api: httpx.Client, open_page: Open, text: str
 ) -> None:
     shop.manage("shell", "--no-imports", "-c", STORE.format(text))

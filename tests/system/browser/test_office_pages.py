@@ -1,4 +1,4 @@
-"""Every main page of the back office passes axe-core and the Content-Security-Policy, in each look."""
+"""The main pages of the back office pass axe-core and the CSP, in every theme and width."""
 
 import json
 from urllib.parse import urlsplit
@@ -24,8 +24,7 @@ PAGES = [
 ]  # fmt: skip
 SERIOUS = {"serious", "critical"}
 CONTRAST = "color-contrast"
-# A long page has thousands of words in a few colours, and axe takes most of its time for them. One of each
-# look stands for all; what is not visible stands for none.
+# axe spends most of its time on the colour contrast of text. Check one visible element of each style.
 LOOK = """async (contrast) => {
     const fills = new Map();
     const filled = (element) => {
@@ -59,7 +58,7 @@ LOOK = """async (contrast) => {
 
 
 def serious_findings(page: Page) -> list[str]:
-    """Return what axe-core finds on a page that keeps people out."""
+    """Return the serious findings of axe-core."""
     page.evaluate(AXE_SCRIPT)
     return [
         f"{one['id']}: {json.dumps([node['target'] for node in one['nodes']][:5])} {one['help']}"
@@ -79,7 +78,7 @@ def customer(shop: Service) -> None:
     [({}, some(PAGES, 2)), ({"narrow": True, "dark": True}, some([*PAGES[1:], PAGES[0]], 2))],
     ids=["wide light", "narrow dark"],
 )
-def test_no_page_has_a_serious_finding_or_breaks_the_policy(
+def test_no_page_has_a_serious_finding_or_violates_the_csp(
     open_page: Open, look: dict[str, bool], pages: list[str]
 ) -> None:
     page = open_page(as_="root", **look)
@@ -97,7 +96,7 @@ def test_no_page_has_a_serious_finding_or_breaks_the_policy(
 
 
 @pytest.mark.parametrize("narrow", [False, True], ids=["wide", "narrow"])
-def test_a_long_name_is_cut_in_the_heading_and_nothing_else_is(
+def test_long_name_is_truncated_in_the_heading_only(
     shop: Service, open_page: Open, *, narrow: bool
 ) -> None:
     name = f"{'The Society for Rabbits, ' * 8}Hamsters"
@@ -113,7 +112,7 @@ def test_a_long_name_is_cut_in_the_heading_and_nothing_else_is(
     expect(page.get_by_role("heading", name=name).last).to_be_in_viewport()
 
 
-def test_a_narrow_list_shows_long_values_whole(shop: Service, open_page: Open) -> None:
+def test_narrow_list_shows_long_values_in_full(shop: Service, open_page: Open) -> None:
     shop.issue("The Society for Rabbits, " * 8 + "Mice", "free")
     page = open_page("/admin/accounts/account/?q=Mice", as_="root", narrow=True)
     cells = page.locator("#result_list [data-label]")
@@ -124,7 +123,7 @@ def test_a_narrow_list_shows_long_values_whole(shop: Service, open_page: Open) -
     ]
 
 
-def test_a_colleague_chooses_a_password_with_the_link_that_an_owner_copies(open_page: Open) -> None:
+def test_user_chooses_a_password_with_a_link_copied_by_an_owner(open_page: Open) -> None:
     name, password, look = "kim", "a pass phrase that they chose", {"narrow": True, "dark": True}
     owner = open_page("/admin/auth/user/add/", as_="owner", **look)
     owner.get_by_label("Username").fill(name)

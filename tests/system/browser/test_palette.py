@@ -1,4 +1,4 @@
-"""Ctrl+K leads from every page to anything, by keyboard alone."""
+"""The command palette by keyboard."""
 
 import re
 from typing import Any
@@ -27,7 +27,6 @@ def results(page: Page) -> Locator:
 
 
 def search(page: Page, text: str) -> None:
-    """Open the palette and type."""
     page.keyboard.press("Control+k")
     expect(palette(page).get_by_role("searchbox")).to_be_focused()
     page.keyboard.insert_text(text)
@@ -40,7 +39,7 @@ PATHS = [
 
 
 @pytest.mark.parametrize("path", some(PATHS, 3))
-def test_it_opens_and_closes_on_every_page(open_page: Open, path: str) -> None:
+def test_palette_opens_and_closes_on_every_page(open_page: Open, path: str) -> None:
     page = open_page(f"/admin/{path}", as_="owner")
     for close in ("Escape", "Control+k"):
         search(page, "pets")
@@ -49,7 +48,7 @@ def test_it_opens_and_closes_on_every_page(open_page: Open, path: str) -> None:
         expect(palette(page)).to_be_hidden()
 
 
-def test_it_opens_while_somebody_types_and_leads_back_to_the_field(open_page: Open) -> None:
+def test_palette_opens_while_typing_and_returns_the_focus(open_page: Open) -> None:
     page = open_page("/admin/inventory/pet/add/", as_="owner")
     page.get_by_label("Name").focus()
     search(page, "orders")
@@ -57,14 +56,14 @@ def test_it_opens_while_somebody_types_and_leads_back_to_the_field(open_page: Op
     expect(page.get_by_label("Name")).to_be_focused()
 
 
-def test_enter_follows_the_first_result_before_it_is_shown(open_page: Open) -> None:
+def test_enter_follows_the_first_result_before_it_is_displayed(open_page: Open) -> None:
     page = open_page("/admin/", as_="owner")
     search(page, "palette pets")
     page.keyboard.press("Enter")
     page.wait_for_url(re.compile(r"/admin/accounts/account/\d+/change/"))
 
 
-def test_arrows_lead_to_the_other_results(open_page: Open) -> None:
+def test_arrow_keys_move_through_the_results(open_page: Open) -> None:
     page = open_page("/admin/", as_="support")
     search(page, "palette pets")
     expect(results(page)).to_have_count(2)
@@ -82,7 +81,7 @@ def test_arrows_lead_to_the_other_results(open_page: Open) -> None:
     expect(page.get_by_role("combobox", name="Account")).to_contain_text("Palette Pets")
 
 
-def test_typing_on_a_result_goes_on_with_the_search(open_page: Open) -> None:
+def test_typing_on_a_result_continues_the_search(open_page: Open) -> None:
     page = open_page("/admin/", as_="owner")
     search(page, "order")
     expect(results(page).first).to_be_visible()
@@ -91,10 +90,10 @@ def test_typing_on_a_result_goes_on_with_the_search(open_page: Open) -> None:
     page.keyboard.type("s")
     expect(palette(page).get_by_role("searchbox")).to_have_value("orders")
     page.keyboard.press("Escape")
-    expect(page.locator(".palette-opener:focus")).to_have_count(1)  # Nothing had the focus before.
+    expect(page.locator(".palette-opener:focus")).to_have_count(1)  # No element had the focus before.
 
 
-def test_a_key_that_is_pasted_is_cut_before_it_is_sent(open_page: Open, customer: dict[str, Any]) -> None:
+def test_pasted_key_is_cut_before_it_is_sent(open_page: Open, customer: dict[str, Any]) -> None:
     page = open_page("/admin/", as_="owner")
     sent: list[Request] = []
     page.on("request", lambda request: sent.append(request))  # noqa: PLW0108  Built-in methods won't do.
@@ -109,7 +108,7 @@ def test_a_key_that_is_pasted_is_cut_before_it_is_sent(open_page: Open, customer
     assert page.evaluate("JSON.stringify(localStorage)").find(customer["id"]) < 0
 
 
-def test_it_says_how_many_results_there_are_and_where_there_is_none(open_page: Open) -> None:
+def test_palette_announces_the_number_of_results(open_page: Open) -> None:
     page = open_page("/admin/", as_="owner")
     search(page, "palette pets")
     expect(palette(page).get_by_role("status")).to_have_text("2 results")
@@ -120,7 +119,7 @@ def test_it_says_how_many_results_there_are_and_where_there_is_none(open_page: O
     expect(palette(page)).to_be_visible()
 
 
-def test_it_says_when_the_search_fails(open_page: Open) -> None:
+def test_palette_reports_a_failed_search(open_page: Open) -> None:
     page = open_page("/admin/", as_="owner")
     page.route("**/admin/search/", lambda route: route.fulfill(status=403))
     search(page, "orders")
@@ -130,9 +129,7 @@ def test_it_says_when_the_search_fails(open_page: Open) -> None:
 
 
 @pytest.mark.parametrize("look", [{}, {"narrow": True, "dark": True}], ids=["wide light", "narrow dark"])
-def test_it_has_no_serious_finding_and_a_button_that_opens_it(
-    open_page: Open, look: dict[str, bool]
-) -> None:
+def test_palette_has_no_serious_finding_and_a_button(open_page: Open, look: dict[str, bool]) -> None:
     page = open_page("/admin/", as_="owner", **look)
     if look:
         page.get_by_role("button", name="Menu").last.click()
@@ -143,7 +140,7 @@ def test_it_has_no_serious_finding_and_a_button_that_opens_it(
     assert not page.evaluate("document.documentElement.scrollWidth > innerWidth")
 
 
-def test_there_is_none_for_who_is_not_signed_in(open_page: Open) -> None:
+def test_palette_is_absent_for_anonymous_users(open_page: Open) -> None:
     page = open_page("/admin/login/")
     page.keyboard.press("Control+k")
     expect(palette(page)).to_have_count(0)

@@ -1,4 +1,4 @@
-"""The home page, the guides and the reference: used as a reader would, and looked at by axe-core."""
+"""The home page, the guides and the reference: use and accessibility."""
 
 import json
 import re
@@ -23,7 +23,7 @@ LOOKS = [
 
 
 def faults(page: Page) -> list[str]:
-    """Return what keeps people from a page."""
+    """Return the accessibility problems of a page."""
     found = serious_findings(page)
     if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
         found.append("The page scrolls sideways.")
@@ -31,7 +31,7 @@ def faults(page: Page) -> list[str]:
 
 
 def change(page: Page, path: str, old: str, new: str) -> None:
-    """From now on, give the browser this page with another text in it, and its headers as they are."""
+    """Replace a text in the body of this page from now on; keep its headers."""
 
     def changed(route: Route) -> None:
         answer = route.fetch()
@@ -44,19 +44,19 @@ def change(page: Page, path: str, old: str, new: str) -> None:
 def test_no_page_has_a_serious_finding(open_page: Open, look: dict[str, bool]) -> None:
     page = open_page(**look)
     findings = {}
-    for path in some(PAGES[look["dark"] :] + PAGES[: look["dark"]], 2):  # Outside CI each in one look.
+    for path in some(PAGES[look["dark"] :] + PAGES[: look["dark"]], 2):  # Outside CI, each in one theme.
         page.goto(path)
         if found := faults(page):
             findings[path] = found
     assert not findings, json.dumps(findings, indent=1)
 
 
-@pytest.mark.parametrize("look", some([LOOKS[3], LOOKS[0]], 2))  # A long page: axe takes its time.
+@pytest.mark.parametrize("look", some([LOOKS[3], LOOKS[0]], 2))  # A long page, slow to check.
 def test_reference_has_no_serious_finding_with_every_operation_open(
     open_page: Open, look: dict[str, bool]
 ) -> None:
     page = open_page(**look)
-    # One click after the other would draw what is open already again and again.
+    # Opening one after the other would render the open ones again each time.
     closed, opened = (
         "{&quot;deepLinking&quot;",
         "{&quot;docExpansion&quot;: &quot;full&quot;, &quot;deepLinking&quot;",
@@ -72,7 +72,7 @@ def test_reference_has_no_serious_finding_with_every_operation_open(
     assert not faults(page)
 
 
-def test_menu_is_folded_on_a_narrow_page_and_stays_in_view_on_a_wide_one(open_page: Open) -> None:
+def test_menu_is_collapsed_on_narrow_pages_and_sticky_on_wide_ones(open_page: Open) -> None:
     for narrow in (True, False):
         page = open_page("/docs/orders", narrow=narrow)
         link = page.get_by_role("link", name="Rate limits", exact=True).first
@@ -86,11 +86,11 @@ def test_menu_is_folded_on_a_narrow_page_and_stays_in_view_on_a_wide_one(open_pa
         expect(page).to_have_title("Rate limits · Pet Store")
 
 
-def test_reference_shows_a_sample_beside_each_operation_before_it_is_tried(open_page: Open) -> None:
+def test_reference_shows_a_sample_beside_each_open_operation(open_page: Open) -> None:
     page = open_page("/docs")
     expect(page.locator(".opblock-tag").first).to_contain_text("pets")
     expect(page.locator("#reference")).not_to_contain_text("is loading")
-    assert page.locator(".model-container").count() == 0  # The schemas come last, and are closed.
+    assert page.locator(".model-container").count() == 0  # The schemas come last, collapsed.
     add, order = (page.locator(f"[id$='-{name}']") for name in ("createPet", "placeOrder"))
     for opened in (add, order, add, add):  # The last but one closes it.
         opened.locator(".opblock-summary-control").click()
@@ -108,7 +108,7 @@ def test_reference_shows_a_sample_beside_each_operation_before_it_is_tried(open_
     expect(page.locator("#samples")).to_be_hidden()
 
 
-def test_home_page_of_a_demo_shows_the_answer_of_the_first_call(open_page: Open, shop: Service) -> None:
+def test_demo_home_page_shows_the_response_of_the_first_call(open_page: Open, shop: Service) -> None:
     key = str(shop.issue("Demo", "free", "--scopes", "pets:read")["key"])
     page = open_page("/")
     shown = page.get_by_role("region", name="The response")
@@ -122,7 +122,7 @@ def test_home_page_of_a_demo_shows_the_answer_of_the_first_call(open_page: Open,
 
 
 def authorize(page: Page, key: str) -> None:
-    """Give the reference a key, as a reader does."""
+    """Enter the key in the reference."""
     dialog = open_dialog(page)
     dialog.locator("input").fill(key)
     dialog.get_by_role("button", name="Apply credentials").click()
@@ -130,7 +130,6 @@ def authorize(page: Page, key: str) -> None:
 
 
 def open_dialog(page: Page) -> Locator:
-    """Open the reference's dialog for the key."""
     page.get_by_role("button", name="Authorize").click()
     return page.locator(".dialog-ux")
 
@@ -140,7 +139,7 @@ def close(dialog: Locator) -> None:
 
 
 def execute(page: Page, operation: str, body: dict[str, Any] | None = None) -> Locator:
-    """Try an operation, and return its block with the answer."""
+    """Try an operation; return its block with the response."""
     block = page.locator(f"[id$='-{operation}']")
     block.locator(".opblock-summary-control").click()
     block.get_by_role("button", name="Try it out").click()
@@ -152,7 +151,7 @@ def execute(page: Page, operation: str, body: dict[str, Any] | None = None) -> L
 
 
 def answer(block: Locator) -> tuple[str, Any]:
-    """Return status and body of the answer that the reference shows."""
+    """Return status and body of the displayed response."""
     live = block.locator(".live-responses-table")
     status = live.locator("tbody td.response-col_status").inner_text().split()[0]
     return status, json.loads(live.locator(".highlight-code code").first.inner_text())
@@ -182,10 +181,10 @@ def test_reference_authorizes_and_tries_operations(open_page: Open, shop: Servic
     expect(block.locator(".live-responses-table")).to_contain_text("Waffles")
     assert answer(block)[0] == "201"
     posts = [request.headers for request in sent if request.method == "POST"]
-    assert ["idempotency-key" in headers for headers in posts] == [False] * 2  # Examples are not chosen.
+    assert ["idempotency-key" in headers for headers in posts] == [False] * 2  # Examples are not prefilled.
 
 
-def test_reference_forgets_the_key_when_it_is_left(open_page: Open, shop: Service) -> None:
+def test_reference_forgets_the_key_on_leaving(open_page: Open, shop: Service) -> None:
     page = open_page("/docs")
     authorize(page, str(shop.issue("Forgotten", "free")["key"]))
     page.reload()
@@ -194,16 +193,14 @@ def test_reference_forgets_the_key_when_it_is_left(open_page: Open, shop: Servic
     assert page.evaluate("localStorage.length + sessionStorage.length") == 0
 
 
-def test_reference_says_what_to_do_when_the_document_is_missing(open_page: Open) -> None:
+def test_reference_reports_a_missing_document(open_page: Open) -> None:
     page = open_page()
     page.route("**/openapi.json", lambda route: route.fulfill(status=404))
     page.goto("/docs")
-    expect(page.locator("#reference")).to_contain_text(
-        "Reload the page to try again. (The document answers 404.)"
-    )
+    expect(page.locator("#reference")).to_contain_text("Reload the page to try again. (Status 404.)")
 
 
-def test_keyboard_reaches_the_content_at_once(open_page: Open) -> None:
+def test_first_tab_stop_skips_to_the_content(open_page: Open) -> None:
     page = open_page("/docs/errors")
     page.keyboard.press("Tab")
     expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
@@ -211,7 +208,7 @@ def test_keyboard_reaches_the_content_at_once(open_page: Open) -> None:
     assert page.url.endswith("/docs/errors#content")
 
 
-def test_examples_are_tabs_and_the_language_is_remembered(open_page: Open) -> None:
+def test_examples_are_tabs_with_a_stored_language(open_page: Open) -> None:
     page = open_page("/docs/quickstart")
     group = page.locator(".examples").first
     expect(group.get_by_role("tab", name="curl")).to_have_attribute("aria-selected", "true")
@@ -226,7 +223,7 @@ def test_examples_are_tabs_and_the_language_is_remembered(open_page: Open) -> No
     expect(page.get_by_role("tabpanel")).to_have_attribute("id", "retries.mjs-example")
 
 
-def test_example_is_copied_as_it_stands(open_page: Open) -> None:
+def test_example_is_copied_unchanged(open_page: Open) -> None:
     page = open_page("/docs/orders")
     panel = page.get_by_role("tabpanel")
     panel.get_by_role("button", name="Copy").click()
@@ -235,7 +232,7 @@ def test_example_is_copied_as_it_stands(open_page: Open) -> None:
     assert copied == panel.locator("code").first.text_content()
 
 
-def test_without_scripts_every_language_is_there(chromium: Browser, shop: Service) -> None:
+def test_all_languages_are_visible_without_scripts(chromium: Browser, shop: Service) -> None:
     context = chromium.new_context(java_script_enabled=False)
     page = context.new_page()
     page.goto(f"{shop.url}/docs/orders")
