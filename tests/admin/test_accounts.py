@@ -1,4 +1,4 @@
-"""Accounts in the back office: the list, the page, another plan, suspension; whom it shows what."""
+"""Admin of accounts: list, page, change of plan, suspension, permissions."""
 
 import re
 from datetime import timedelta
@@ -186,7 +186,7 @@ def test_page_shows_plan_usage_keys_bans_orders_and_refusals(
     assert day.label == f"{today - timedelta(days=3)}"
     assert [cell.value for cell in day.cells] == ["4,321", "7"]
     assert len(page.context["panels"]["usage"].rows) == 30
-    # The numbers of the chart are in words and a table as well.
+    # Assistive technology gets the numbers of the chart as a label and a table.
     assert re.search(r'<canvas class="chart" role="img" aria-label="[^"]*4,321', text)
     assert re.search(r"<td>\s*4,321\s*</td>", text)
 

@@ -1,4 +1,4 @@
-"""Staff look up what clients were told: in the list of events, on a page of each, on that of an account."""
+"""Admin of events: list, page, and the timeline of an account."""
 
 import json
 from collections.abc import Callable
@@ -48,7 +48,7 @@ def types(staff: Client, **query: Any) -> list[str]:
 
 
 def tell(count: int, account_id: int = 0, at: int | None = None) -> None:
-    """Add events to the feed, which happened now or at this time."""
+    """Append events to the feed, at a given time or now."""
     kind = EventType.ORDER_PLACED if account_id else EventType.PET_CREATED
     for number in range(count):
         EventDraft.of(kind, {"number": number}, account_id).save()

@@ -1,4 +1,4 @@
-"""Pets by file in the back office: one decision with import_pets, nothing by halves, nothing unescaped."""
+"""Import and export of pets in the back office."""
 
 import csv
 import io

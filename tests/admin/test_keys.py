@@ -1,4 +1,4 @@
-"""Staff issue, rename, rotate and revoke keys; the text of a key shows once."""
+"""Staff issue, rename, rotate and revoke keys."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -35,13 +35,13 @@ def page_of(key: ApiKey, page: str = "change") -> str:
 
 @pytest.fixture
 def form(account: Account) -> dict[str, Any]:
-    """What staff fill in to issue a key."""
+    """Valid data of the form that issues a key."""
     return {"account": account.pk, "name": "Shop", "scopes": list(scopes.SCOPES)}
 
 
 @pytest.fixture
 def opened(staff: Client, form: dict[str, Any]) -> dict[str, Any]:
-    """The same, with the id of a form that was opened."""
+    """The same, with the form ID of an opened form."""
     return form | {"form_id": staff.get(ADD).context["adminform"].form["form_id"].value()}
 
 
@@ -173,7 +173,7 @@ def test_invalid_key_is_not_issued(
     assert not ApiKey.objects.exists()
 
 
-# --- Looking -------------------------------------------------------------------------------------
+# --- List ----------------------------------------------------------------------------------------
 
 
 def test_digest_and_pepper_are_neither_shown_nor_sortable(staff: Client, key: ApiKey) -> None:

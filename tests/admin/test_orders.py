@@ -1,4 +1,4 @@
-"""Orders and the moves of pets in the back office: D15."""
+"""Admin of orders, and manual changes of the status of pets (D15)."""
 
 import re
 from collections.abc import Callable
@@ -37,13 +37,13 @@ def orders(account: Account, category: Category) -> list[Order]:
 
 
 def act(staff: Client, action: str, *orders: Order, **answer: Any) -> str:
-    """Choose orders in the list and do something; `answer` is what the page that asks is told."""
+    """Perform a bulk action; `answer` is the data of the confirmation page."""
     chosen = {"action": action, "_selected_action": [order.pk for order in orders]}
     return str(staff.post(ORDERS, chosen | answer, follow=True).text.replace("&#x27;", "'"))
 
 
 def press(staff: Client, order: Order, verb: str, **answer: Any) -> str:
-    """Press a button on the order's page, or on the page that it leads to."""
+    """Press a button on the page of an order, or on its confirmation page."""
     page = staff.post(f"{ORDERS}{order.pk}/act/{verb}/", answer, follow=True)
     return str(page.text.replace("&#x27;", "'"))
 
@@ -136,7 +136,7 @@ def test_buttons_of_the_order_page_perform_their_actions(staff: Client, order: O
 
 @pytest.fixture
 def failing(monkeypatch: pytest.MonkeyPatch) -> Callable[[Order], None]:
-    """Lets the database fail when an order is approved."""
+    """Make the database fail when this order is approved."""
     approve = Order.approve
 
     def fail_at(bad: Order) -> None:

@@ -1,4 +1,4 @@
-"""The palette finds what each member of staff may see, bears any text, and keeps none."""
+"""The command palette: results, permissions, hostile input, privacy, cost."""
 
 import re
 from collections.abc import Callable
@@ -30,7 +30,6 @@ def search(client: Client, text: Any) -> Any:
 
 
 def found(client: Client, text: str) -> list[tuple[str, str]]:
-    """Return title and link of what is found."""
     response = search(client, text)
     assert response.status_code == 200
     return [(result.title, result.link) for result in response.context["results"]]
@@ -49,7 +48,7 @@ def refuse(key: ApiKey, request_id: str) -> None:
     )  # fmt: skip
 
 
-# --- What it finds -------------------------------------------------------------------------------
+# --- Results -------------------------------------------------------------------------------------
 
 
 def test_account_is_found_by_name_with_issue_a_key(staff: Client, account: Account) -> None:
@@ -159,7 +158,7 @@ def test_empty_result_has_a_message(staff: Client) -> None:
     assert "No results." in search(staff, "zebra").text
 
 
-# --- Who finds what ------------------------------------------------------------------------------
+# --- Permissions ---------------------------------------------------------------------------------
 
 
 def test_results_need_the_view_permission(order: Order, key: ApiKey, pet: Pet) -> None:
@@ -198,7 +197,7 @@ def test_forbidden_rows_are_not_queried(order: Order) -> None:
     assert "inventory_order" not in asked
 
 
-# --- Any text ------------------------------------------------------------------------------------
+# --- Hostile input -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -220,7 +219,7 @@ def test_names_are_escaped(staff: Client, db: None) -> None:
     assert "&lt;b&gt;Tiny&lt;/b&gt;" in text
 
 
-# --- What is kept, and what it costs -------------------------------------------------------------
+# --- Privacy and cost ----------------------------------------------------------------------------
 
 
 def test_search_terms_are_never_stored(

@@ -1,4 +1,4 @@
-"""Pets and categories in the back office: bulk moves, and lists that stay fast with a million of them."""
+"""Admin of pets and categories: bulk actions, and lists that scale to a million rows."""
 
 import re
 from typing import Any
@@ -28,7 +28,7 @@ def pets(category: Category) -> dict[str, Pet]:
 
 
 def act(staff: Client, action: str, *pets: Pet, **answer: Any) -> str:
-    """Choose pets in the list and do something; `answer` is what the page that asks is told."""
+    """Perform a bulk action; `answer` is the data of the confirmation page."""
     chosen = {"action": action, "_selected_action": [pet.pk for pet in pets]}
     return str(staff.post(PETS, chosen | answer, follow=True).text.replace("&#x27;", "'"))
 
@@ -41,7 +41,7 @@ def listed(staff: Client, **query: Any) -> list[Pet]:
     return list(staff.get(PETS, query).context["cl"].result_list)
 
 
-# --- Bulk moves ----------------------------------------------------------------------------------
+# --- Bulk actions --------------------------------------------------------------------------------
 
 
 def test_bulk_action_reports_changed_and_skipped_pets(staff: Client, pets: dict[str, Pet]) -> None:
@@ -216,7 +216,7 @@ def many(category: Category) -> list[Pet]:
 
 
 def walk(staff: Client, way: str, query: str, path: str = PETS) -> list[list[Any]]:
-    """Return the pages from this one on, as the links lead."""
+    """Follow the links to the end, and return the pages."""
     found = []
     while True:
         changelist = staff.get(f"{path}{query}").context["cl"]

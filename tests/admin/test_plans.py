@@ -1,4 +1,4 @@
-"""A change of a plan says whom it touches and asks; other numbers can be tried on the past."""
+"""Changes of plans need confirmation; what-if simulates other limits."""
 
 import re
 from datetime import timedelta
@@ -132,7 +132,7 @@ def test_form_starts_with_the_current_limits(staff: Client, path: str) -> None:
 
 
 def test_recent_minutes_are_counted_and_join_their_day(staff: Client, account: Account, path: str) -> None:
-    """Nobody has moved them to the row of the day yet."""
+    """Recent minutes are not yet merged into the row of the day."""
     now = timezone.now()
     minute = microseconds(now) // MINUTE
     MinuteLoad.objects.create(account=account, minute=minute, requests=61, written_at=0)

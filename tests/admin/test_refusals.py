@@ -1,4 +1,4 @@
-"""Staff paste a request id and read why the request was refused."""
+"""The page that explains refusals."""
 
 import re
 from copy import copy
@@ -144,11 +144,10 @@ def test_malformed_text_is_rejected(staff: Client, text: Any) -> None:
     assert staff.get(PAGE, {"q": text}).status_code in {200, 400}
 
 
-# --- Without an id --------------------------------------------------------------------------------
+# --- List ----------------------------------------------------------------------------------------
 
 
 def listed(client: Client, **query: str) -> list[str]:
-    """Return the ids of the requests that are listed."""
     return [refusal.request_id for refusal in client.get(PAGE, query).context["listed"]]
 
 

@@ -1,4 +1,4 @@
-"""What each group of staff may do and may not, over HTTP; and that nobody raises themselves."""
+"""Permissions of each group of staff over HTTP, and protection against escalation."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ VERBS = {page: groups for groups, pages in USERS_OF.items() for page in pages.sp
 
 @pytest.fixture
 def rows(account: Account, key: ApiKey, category: Category) -> dict[str, Any]:
-    """The id of a row of each model."""
+    """The ID of a row of each model."""
     pet = Pet.objects.create(name="Rex", category=category)
     order = Order.objects.place(account_id=account.pk, pet_id=pet.pk, by="tests")
     clerk = User.objects.create(username="clerk", is_staff=True, is_active=False)
@@ -121,11 +121,11 @@ def test_recreating_the_groups_keeps_edits(db: None) -> None:
     assert Group.objects.get(name="Stock").permissions.filter(codename="change_pet").exists()
 
 
-# --- Nobody raises themselves --------------------------------------------------------------------
+# --- Escalation ----------------------------------------------------------------------------------
 
 
 def edit(client: Client, user: User, **fields: Any) -> Any:
-    """Send the form of a member of staff, as it stands but for some fields."""
+    """Submit the form of a member of staff with some fields changed."""
     sent: dict[str, Any] = {
         "username": user.username, "is_active": "on",
         "groups": ",".join(str(group.pk) for group in user.groups.order_by("pk")),
@@ -220,7 +220,7 @@ def test_owner_cannot_change_a_superuser(db: None, page: str) -> None:
 
 
 def personnel() -> User:
-    """Return somebody who may edit staff and groups, and see pets."""
+    """A clerk who may edit staff and groups, and view pets."""
     clerk = User.objects.create(username="personnel", is_staff=True)
     names = "view_user add_user change_user delete_user view_group add_group change_group view_pet".split()
     clerk.user_permissions.set(Permission.objects.filter(codename__in=names))
