@@ -1,13 +1,12 @@
-"""Breaks the service's ways to Redis and PostgreSQL, again and again, and checks every answer meanwhile.
+"""Repeatedly breaks the service's connections to Redis and PostgreSQL, and checks every response.
 
     python -m tests.system.chaos --seconds 600
     python -m tests.system.chaos --seed 17 --serve-mode threads
 
-A proxy before each closes connections (at accept, after the greeting, at a random byte), resets, delays,
-freezes and swallows them, and leads to another Redis after a planned failover. Eight accounts send
-meanwhile, and staff revoke keys and lift bans. The seed decides what happens when; the same seed has the
-same faults in the same order. Exit status 1 if an answer, or what is left, was not as it must be:
-CONTRIBUTING.md says what each kind of violation means.
+A proxy before each of them closes connections (when accepted, after the handshake, at a random byte),
+resets, delays, freezes and drops them, and switches to another Redis in a planned failover. Meanwhile eight
+accounts send requests, and staff revoke keys and lift bans. A seed determines the faults and their order.
+The exit status is 1 if a response or the final state is wrong; CONTRIBUTING.md explains the violations.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""What must hold of every answer, and the names of what does not.
+"""The checks of every response, and the kinds of violation.
 
 Nothing here sends or waits: an answer and what its asker knows go in, violations come out.
 """
@@ -10,19 +10,19 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from tests.system.chaos.client import LOST, PATIENCE, SILENT, Reply
+from tests.system.chaos.client import LOST, SILENT, TIMEOUT, Reply
 from tests.system.chaos.journal import Journal
 
 MINUTE = 60  # Seconds: a window of the minute limit.
 
-# How often an account can use up its minute limit in one minute. Redis and the database each admit exactly;
-# while they take turns, what one has counted of the running minute the other does not know. Each of the two
-# can so admit the limit once, however often they change (accounts/quota/fallback.py, docs/runbooks.md).
+# How often an account can use up its limit in one minute. Redis and the database are each exact, but while
+# they alternate, neither knows the other's counts of the current minute. So each can admit the limit once
+# (accounts/quota/fallback.py, docs/runbooks.md).
 MINUTES_OF_TWO_STORES = 2
-# What the day has used is carried over at each change, except what is in flight (docs/operating.md): one
-# request on each connection of the account.
+# The day's count is carried over at each change, except requests in flight (docs/operating.md): one per
+# connection of the account.
 MISSED_OF_A_DAY = 2
-# A request that meets the failure of a store is counted by the one and then by the other.
+# A request during the failure of a store may be counted by both.
 CHARGES = 2
 
 LOOK = "get account"  # Free, with a limit of its own (D39).
@@ -34,7 +34,7 @@ EACH_HAS = ("x-request-id", LIMIT, "x-ratelimit-remaining", RESET)  # D23, D29.
 
 
 class Kind(StrEnum):
-    """What can be wrong."""
+    """The kinds of violation."""
 
     FOREIGN = "foreign answer"
     HANG = "no answer in 10 s"
@@ -56,7 +56,7 @@ class Kind(StrEnum):
 
 
 class Violation(NamedTuple):
-    """Something that must not be."""
+    """One violation."""
 
     kind: Kind
     request_id: str
@@ -64,17 +64,17 @@ class Violation(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """A request, and what its asker expects of a success."""
+    """A request, and what a successful response must contain."""
 
     operation: str
     success: int
-    explained: frozenset[str] = frozenset()  # Codes of refusals that what went before explains.
-    name: str = ""  # Of the pet to be made.
+    explained: frozenset[str] = frozenset()  # Error codes that earlier requests explain.
+    name: str = ""  # Of the new pet.
     pet: int = 0
     order: int = 0
     limit: int = 0  # Of a list.
     filtered: str = ""  # By this status.
-    full: bool = False  # Whether the shop has more than the list may show.
+    full: bool = False  # Whether there are more rows than the list may show.
 
 
 def check(asked: Asked, reply: Reply, journal: Journal) -> Iterator[Violation]:
@@ -82,7 +82,7 @@ def check(asked: Asked, reply: Reply, journal: Journal) -> Iterator[Violation]:
     def violation(kind: Kind, detail: str) -> Violation:
         return Violation(kind, reply.request_id, f"{journal.account.name}, {asked.operation}: {detail}")
 
-    if reply.status == SILENT or reply.took > PATIENCE:
+    if reply.status == SILENT or reply.took > TIMEOUT:
         yield violation(Kind.HANG, f"{reply.took:.1f} s")
     if reply.status == LOST:
         yield violation(Kind.CUT, f"after {reply.took:.2f} s: {reply.body.decode()}")
@@ -97,7 +97,7 @@ def check(asked: Asked, reply: Reply, journal: Journal) -> Iterator[Violation]:
 
 
 def of_headers(reply: Reply, journal: Journal) -> Iterator[tuple[Kind, str]]:
-    """Check that an answer has what each has, and that it is its asker's."""
+    """Check the headers of every response, and that it is the sender's."""
     missing = [name for name in EACH_HAS if name not in reply.headers]
     if missing:
         yield Kind.INCOMPLETE, f"{reply.status} {reply.code} without {', '.join(missing)}"
@@ -110,7 +110,7 @@ def of_headers(reply: Reply, journal: Journal) -> Iterator[tuple[Kind, str]]:
 
 
 def of_status(asked: Asked, reply: Reply, journal: Journal) -> Iterator[tuple[Kind, str]]:
-    """Check that the contract allows the status here, and that an Error is complete."""
+    """Check that the contract allows the status, and that an Error is complete."""
     if reply.status == asked.success:
         return
     error = reply.json
@@ -127,7 +127,7 @@ def of_status(asked: Asked, reply: Reply, journal: Journal) -> Iterator[tuple[Ki
 
 
 def of_refusal(reply: Reply, journal: Journal) -> Iterator[tuple[Kind, str]]:
-    """Check that a refused account has sent what its limit allows."""
+    """Check that a rejected account has used up its limit."""
     account = journal.account
     since, limit, code = {
         "minute": (reply.sent - MINUTE, account.per_minute, "rate_limit_exceeded"),
@@ -141,7 +141,7 @@ def of_refusal(reply: Reply, journal: Journal) -> Iterator[tuple[Kind, str]]:
 
 
 def of_refused_look(reply: Reply, journal: Journal) -> Iterator[tuple[Kind, str]]:
-    """Check that whoever may not look has looked too often: neither quota nor ban refuses that."""
+    """Check that reading the account is rejected only for its own limit, not for quota or a ban."""
     looked = len(journal.looked) - bisect_left(journal.looked, reply.sent - MINUTE)
     if reply.code != "rate_limit_exceeded" or reply.headers.get(LIMIT) != str(LOOKS):
         yield Kind.STATUS, f"429 {reply.code} with a limit of {reply.headers.get(LIMIT)}"
@@ -150,7 +150,7 @@ def of_refused_look(reply: Reply, journal: Journal) -> Iterator[tuple[Kind, str]
 
 
 def of_body(asked: Asked, body: Any, journal: Journal) -> Iterator[tuple[Kind, str]]:
-    """Check that what came is what was asked for."""
+    """Check the body."""
     match asked.operation:
         case "list pets":
             yield from of_pets(asked, body)
@@ -187,7 +187,7 @@ def of_order(asked: Asked, body: Any, journal: Journal) -> Iterator[tuple[Kind, 
 
 
 def of_orders(body: Any, journal: Journal) -> Iterator[tuple[Kind, str]]:
-    """Check that a list has nothing but the account's own orders."""
+    """Check that a list has only the account's own orders."""
     if not isinstance(body, list):
         yield Kind.FOREIGN, f"no list: {str(body)[:80]}"
         return
@@ -203,7 +203,7 @@ def of_orders(body: Any, journal: Journal) -> Iterator[tuple[Kind, str]]:
 
 
 def of_account(body: Any, journal: Journal) -> Iterator[tuple[Kind, str]]:
-    """Check that an account is shown its own name and limits, and no ban: it has waited as told."""
+    """Check that the account has its own name and limits, and no ban, since it obeys Retry-After."""
     account = journal.account
     try:
         shown = body["account"]["name"], *(body["quota"][name]["limit"] for name in ("minute", "day"))
@@ -218,7 +218,7 @@ def of_account(body: Any, journal: Journal) -> Iterator[tuple[Kind, str]]:
 
 
 def charge(reply: Reply, journal: Journal) -> None:
-    """Note an answer that was surely admitted, under the window whose numbers it shows."""
+    """Record a certainly admitted request under the window in its headers."""
     if reply.status in {LOST, SILENT, 401, 429, 503} or not reply.headers.get(RESET, "").isdigit():
         return
     end, limit = int(reply.headers[RESET]), reply.headers.get(LIMIT)
@@ -229,7 +229,7 @@ def charge(reply: Reply, journal: Journal) -> None:
 
 
 def of_limits(journal: Journal, *, changed: bool) -> Iterator[Violation]:
-    """Check what was admitted in all. `changed`: whether the stores took turns meanwhile.
+    """Check the total of admitted requests. `changed`: whether the stores alternated.
 
     Two windows that one store has counted end a minute apart or more, so of those that end within one
     minute each store has one at most.

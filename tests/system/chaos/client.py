@@ -1,4 +1,4 @@
-"""An HTTP/1.1 client on the event loop: one connection, one request at a time, nothing sent twice."""
+"""An asyncio HTTP/1.1 client: one connection, one request at a time, no retries."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import json
 from time import monotonic
 from typing import Any, NamedTuple
 
-PATIENCE = 10.0  # Seconds: whoever waits longer was forgotten.
-IDLE = 5.0  # Seconds after which a connection is not used again: the service may just be closing it.
+TIMEOUT = 10.0  # Seconds: the service has lost a request that takes longer.
+IDLE = 5.0  # Seconds after which a connection is not reused: the service may be closing it.
 
 
 class Reply(NamedTuple):
-    """What became of a request; times by the monotonic clock, in seconds."""
+    """The outcome of a request; times are seconds of the monotonic clock."""
 
     request_id: str
     sent: float
     took: float
-    status: int  # 0: the connection was lost; -1: no answer in time.
+    status: int  # 0: the connection was closed; -1: timeout.
     headers: dict[str, str]  # Names in lower case.
     body: bytes
 
@@ -45,7 +45,7 @@ class Client:
     numbers = itertools.count(1)
 
     def __init__(self, port: int, key: str, run: str) -> None:
-        """`run`: what the ids of this run's requests begin with."""
+        """`run`: the prefix of this run's request IDs."""
         self._port = port
         self._key = key
         self._run = run
@@ -66,7 +66,7 @@ class Client:
         if sent - self._used > IDLE:
             self.close()
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 status, headers, answer = await self._exchange(message)
         except TimeoutError:
             status, headers, answer = SILENT, {}, b""

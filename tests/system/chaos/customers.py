@@ -1,4 +1,4 @@
-"""Accounts that list, make, order and cancel without end, each over several connections."""
+"""Accounts that continuously list, create, order and cancel, each over several connections."""
 
 from __future__ import annotations
 
@@ -15,18 +15,16 @@ from tests.system.chaos.checks import LOOK, Asked, Violation, charge, check
 from tests.system.chaos.client import Client, Reply
 from tests.system.chaos.journal import Account, Journal, Order, OrderState
 
-CONNECTIONS = (
-    6  # Of an account with room; the more wait at once for a connection, the more there is to find.
-)
-FEW = 2  # Of one with a limit to reach.
-SHOWN = 100  # Pets at most in a list; the shop has more of them. Long ones keep the loop busy.
+CONNECTIONS = 6  # Of an account with high limits: contention finds more faults.
+FEW = 2  # Of an account that reaches a limit.
+SHOWN = 100  # The most pets in a list, of more in the shop: long lists keep the loop busy.
 OPERATIONS = ("list pets", "create pet", "place order", "list orders", "get order", "cancel order", LOOK)
 WEIGHTS = (30, 20, 15, 15, 8, 10, 2)
-CONTESTED = 0.1  # Of the pets are wanted by two accounts.
-PACE = 0.1  # Seconds between two requests of a connection whose account has a limit to reach.
-REFUSED_PAUSE = 1.0  # Seconds between two looks at whether a refused account is still refused; see D26.
-REST = 0.1  # Seconds between two requests of the others while staff are at work: their commands start soon.
-HURRY = times(0, 10) / 1000  # The same while faults happen: in CI they leave the machine no rest.
+CONTESTED = 0.1  # The share of pets that two accounts order.
+PACE = 0.1  # Seconds between requests of a connection whose account reaches a limit.
+REFUSED_PAUSE = 1.0  # Seconds between retries of a rejected account; see D26.
+REST = 0.1  # Seconds between requests of the others while staff work, so that commands start soon.
+HURRY = times(0, 10) / 1000  # The same during faults; none in CI.
 TAKEN = frozenset({"pet_not_available"})
 PATHS = {
     LOOK: "/account",
@@ -36,14 +34,14 @@ PATHS = {
 
 
 class Told(NamedTuple):
-    """A violation, and when it was found, in seconds since the beginning."""
+    """A violation, and the seconds from the start until it was found."""
 
     at: float
     violation: Violation
 
 
 class Shop:
-    """All customers, and what was found."""
+    """All customers and their findings."""
 
     def __init__(self, port: int, accounts: Iterable[Account], run: str) -> None:
         self.port = port
@@ -52,11 +50,11 @@ class Shop:
         self.journals = [Journal(account) for account in accounts]
         self.replies: Counter[tuple[str, int]] = Counter()  # By operation and status.
         self.slowest = 0.0
-        self.last_failure = 0.0  # When the last request was sent that got 503.
+        self.last_failure = 0.0  # When the last request with a 503 was sent.
         self.told: list[Told] = []
-        self.made: dict[str, tuple[Account, int]] = {}  # Pets by name; 0: nobody knows whether it is there.
+        self.made: dict[str, tuple[Account, int]] = {}  # Pets by name; 0: unknown whether it exists.
         self.contested: list[int] = []
-        self.hurried = True  # Whether customers leave the machine no rest.
+        self.hurried = True  # Whether customers send without pauses.
         self._names = count(1)
         self._stopping = asyncio.Event()
 
@@ -65,7 +63,7 @@ class Shop:
         self.told += [Told(now, violation) for violation in violations]
 
     async def keep_busy(self, seed: int, *others: Customer) -> None:
-        """Send until `stop`, and return when the last answers are there."""
+        """Send until `stop`, and wait for the last responses."""
         async with asyncio.TaskGroup() as group:
             for customer in others:
                 group.create_task(customer.shop(self._stopping))
@@ -100,7 +98,7 @@ class Customer:
         self._client.close()
 
     async def act(self, operation: str) -> Reply:
-        """Do one thing; list pets where there is nothing to do it to."""
+        """Perform one operation, or list pets if it has no object."""
         journal = self._journal
         if operation == "create pet":
             return await self.create()
@@ -117,7 +115,7 @@ class Customer:
         return await self.ask(asked, "GET", PATHS["list pets"].format(limit))
 
     async def ask(self, asked: Asked, method: str, path: str, body: object = None) -> Reply:
-        """Send, and check the answer."""
+        """Send a request and check the response."""
         shop, journal = self._shop, self._journal
         looks = asked.operation == LOOK
         (journal.looked if looks else journal.sent).append(monotonic())
@@ -148,7 +146,7 @@ class Customer:
         return reply
 
     async def place(self) -> Reply:
-        """Order a pet: its own, or one that somebody else wants as well."""
+        """Order a pet of its own, or a contested one."""
         shop, journal = self._shop, self._journal
         contested = bool(shop.contested)
         pet = shop.contested.pop() if contested else journal.free_pets.popleft()
@@ -159,11 +157,11 @@ class Customer:
             number = int(reply.json["id"])
             journal.orders[number] = Order(number, pet, journal.account)
         elif reply.status == 429 and not contested:
-            journal.free_pets.append(pet)  # Nothing was done.
+            journal.free_pets.append(pet)  # No effect.
         return reply
 
     async def get(self, order: Order) -> Reply:
-        """Look at an order; what was acknowledged before must show, unless it changes meanwhile."""
+        """Read an order, which must show what was acknowledged unless it is changing."""
         before = order.state
         asked = Asked("get order", 200, pet=order.pet, order=order.number)
         if before is OrderState.CANCELLED:
@@ -171,7 +169,7 @@ class Customer:
         return await self.ask(asked, "GET", f"/store/orders/{order.number}")
 
     async def cancel(self, order: Order) -> Reply:
-        """Cancel an order; the pet is free again, and nobody else knows of it."""
+        """Cancel an order; the pet can be ordered again by this account only."""
         order.state = OrderState.UNKNOWN
         asked = Asked("cancel order", 204, pet=order.pet, order=order.number)
         reply = await self.ask(asked, "DELETE", f"/store/orders/{order.number}")

@@ -1,4 +1,4 @@
-"""What may happen to the connections of a service, and a plan of it that a seed repeats."""
+"""Faults of connections, and their seeded schedule."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import random
 from enum import StrEnum
 from typing import NamedTuple
 
-FAULTY_SECONDS = 7.0  # In each cycle; then all is well for as long as staff work and the customers recover.
+FAULTY_SECONDS = 7.0  # Of each cycle; then the service recovers while staff work.
 BRIEF = (0.1, 0.5, 1.0, 2.0)  # Seconds.
-LONG = (0.5, 1.0, 3.0)  # Of what the other side can't tell from being slow.
+LONG = (0.5, 1.0, 3.0)  # For faults that look like slowness.
 NO_TIME = (0.0,)
 PAUSE = (0.05, 0.3)  # Seconds between two faults.
 BACKENDS = ("redis", "postgresql")
@@ -32,21 +32,19 @@ SLOW = {Kind.DELAY, Kind.FREEZE, Kind.BLACK_HOLE}
 
 
 class Fault(NamedTuple):
-    """Something that happens to one backend for a while."""
+    """A temporary fault of one backend."""
 
     pause: float  # Seconds before it.
     backend: str
     kind: Kind
     seconds: float
-    seed: int  # Of what it does to each connection.
+    seed: int  # Of its effect on each connection.
 
     def __str__(self) -> str:
         return f"{self.backend}: {self.kind} for {self.seconds:.2g} s"
 
 
 class Choice(NamedTuple):
-    """What may happen at all."""
-
     backends: frozenset[str] = frozenset(BACKENDS)
     kinds: frozenset[Kind] = frozenset(Kind)
 
@@ -62,7 +60,7 @@ def plan(seed: int, cycle: int, choice: Choice) -> list[list[Fault]]:
 
 
 def row(dice: random.Random, backend: str, choice: Choice) -> list[Fault]:
-    """Return one backend's faults: each kind comes once before any comes again."""
+    """Schedule one backend's faults: each kind occurs once before any is repeated."""
     possible = [
         kind for kind in Kind if kind in choice.kinds and (backend == "redis" or kind is not Kind.FAILOVER)
     ]

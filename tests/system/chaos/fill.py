@@ -1,9 +1,9 @@
-"""Fills the migrated database that DATABASE_URL names for the chaos run, and prints what it made as JSON.
+"""Creates the rows of a chaos run in the migrated database of DATABASE_URL, and prints them as JSON.
 
     python -m tests.system.chaos.fill NAMES
 
-NAMES is a JSON object: `accounts` as {name: [requests a minute, a day]}, `spare` keys of one more account,
-`banned` accounts that staff let go again, `pets` that nobody orders.
+NAMES is a JSON object: `accounts` as {name: [requests per minute, per day]}, `spare` keys of another
+account, `banned` accounts whose bans staff lift, `pets` that are not ordered.
 """
 
 import json

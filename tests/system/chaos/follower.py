@@ -1,4 +1,4 @@
-"""An account that follows the feed of events, and what it must have heard in the end."""
+"""An account that follows the event feed, and the check of what it received."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tests.system.chaos.journal import Journal
 from tests.system.chaos.records import Records
 
 LINK = re.compile(r'<.*?/v1(/events\?[^>]*)>; rel="next"')
-READ_SECONDS = 60.0  # In which it reads what is left.
-PAUSE = 0.2  # Seconds until it asks again after an empty page.
+READ_SECONDS = 60.0  # For reading the remaining events.
+PAUSE = 0.2  # Seconds between polls after an empty page.
 
 
 class Follower(Customer):
-    """Begins with the oldest event, and goes by the links; where there is no answer, it asks again."""
+    """Follows the links from the oldest event, and retries."""
 
     def __init__(self, shop: Shop, journal: Journal) -> None:
         super().__init__(shop, journal, random.Random())
@@ -31,20 +31,20 @@ class Follower(Customer):
         self._path = "/events?limit=100"
 
     async def shop(self, stopping: asyncio.Event) -> None:
-        """Follow until the others stop."""
+        """Follow until the customers stop."""
         while not stopping.is_set():
             if not await self.read():
                 await asyncio.sleep(PAUSE)
 
     async def read_all(self) -> None:
-        """Read what is left, when nobody writes any more and every event has its place."""
+        """Read the rest after the last write, once all events have positions."""
         async with asyncio.timeout(READ_SECONDS):
             while await self.read():
                 pass
         self._client.close()
 
     async def read(self) -> bool:
-        """Read a page; tell whether it had anything, or did not come."""
+        """Read a page. True if it had events or failed."""
         reply = await self.ask(Asked("list events", 200), "GET", self._path)
         link = LINK.fullmatch(reply.headers.get("link", ""))
         if reply.status != 200 or link is None or not isinstance(reply.json, list):
@@ -62,7 +62,7 @@ def every_event_has_its_place(database: str) -> None:
 
 
 def of_feed(heard: list[dict[str, Any]], account: str, run: str, records: Records) -> Iterator[Violation]:
-    """Check that an account has heard of what was written, once each, in order, and of nothing else."""
+    """Check that the account received each event once, in order, and no others."""
     ids = [event["id"] for event in heard]
     if wrong := [pair for pair in pairwise(ids) if pair[0] >= pair[1]]:
         yield Violation(Kind.FEED, "", f"{account}: event {wrong[0][1]} came after {wrong[0][0]}")

@@ -1,4 +1,4 @@
-"""What the customers sent, and what they were told: the other side of every check."""
+"""What the customers sent and what was acknowledged."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Account(NamedTuple):
-    """A customer of the service. No two have the same numbers, so that headers tell whose they are."""
+    """A customer. Limits are unique, so that headers identify the account."""
 
     name: str
     key: str
@@ -19,21 +19,21 @@ class Account(NamedTuple):
 
     @property
     def numbers(self) -> set[str]:
-        """Return its limits as headers say them."""
+        """Format its limits as in headers."""
         return {str(self.per_minute), str(self.per_day)}
 
 
 class OrderState(StrEnum):
-    """What the service has acknowledged of an order."""
+    """The acknowledged status of an order."""
 
     PLACED = "placed"
     CANCELLED = "cancelled"
-    UNKNOWN = "placed or cancelled"  # A request to cancel it is under way, or nobody knows what it did.
+    UNKNOWN = "placed or cancelled"  # A cancellation is pending, or its outcome unknown.
 
 
 @dataclass
 class Order:
-    """An order that the service has acknowledged."""
+    """An acknowledged order."""
 
     number: int
     pet: int
@@ -43,15 +43,15 @@ class Order:
 
 @dataclass
 class Journal:
-    """What one account knows."""
+    """The records of one account."""
 
     account: Account
-    ordered_pets: Counter[int] = field(default_factory=Counter)  # How often it tried to order each.
+    ordered_pets: Counter[int] = field(default_factory=Counter)  # Attempts to order each.
     orders: dict[int, Order] = field(default_factory=dict)
-    own_pets: set[int] = field(default_factory=set)  # That nobody else orders.
+    own_pets: set[int] = field(default_factory=set)  # Not ordered by others.
     free_pets: deque[int] = field(default_factory=deque)  # Of these, the ones that can be ordered.
     sent: deque[float] = field(default_factory=deque)  # When each request was sent.
-    looked: deque[float] = field(default_factory=deque)  # When it looked at the account: not among `sent`.
+    looked: deque[float] = field(default_factory=deque)  # When it read the account; not in `sent`.
     charged: Counter[tuple[str, int]] = field(default_factory=Counter)  # Admitted, by window and its end.
 
     def open_orders(self) -> list[Order]:

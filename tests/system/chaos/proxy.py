@@ -1,4 +1,4 @@
-"""A TCP proxy that does to the connections through it what networks, proxies and restarts do."""
+"""A TCP proxy that simulates failures of networks, proxies and servers."""
 
 from __future__ import annotations
 
@@ -16,43 +16,43 @@ from typing import Any
 from tests.system.chaos.faults import Fault, Kind
 
 CHUNK = 1 << 16
-# Seconds for which a connection lives that may not. Many end while their owner is just beginning to use
-# them, on whatever scale that is; the others are in use by then.
-MOST_TURNS = 30  # Of the proxy's loop: from nothing to a few milliseconds.
+# Lifetimes of doomed connections in seconds. Many end while they are opened, on any time scale; the others
+# are in use by then.
+MAX_ITERATIONS = 30  # Of the proxy's loop: up to a few milliseconds.
 SOON = (0.001, 0.02)
 LATER = (0.05, 0.5)
 HALF = 0.5
 DELAYS = (0.005, 0.3)  # Seconds, each piece.
-REACH = (20, 400, 5_000)  # Bytes: how far a connection may come that is closed at one of them.
+REACH = (20, 400, 5_000)  # Bytes after which a connection may be closed.
 READY_FOR_QUERY = b"Z\x00\x00\x00\x05"  # PostgreSQL's manual, "Message Formats".
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)  # socket(7): SO_LINGER.
 
 
 class Way(Enum):
-    """Where bytes go."""
+    """The direction of bytes."""
 
     UP = "to the backend"
     DOWN = "to the client"
 
 
 class Link:
-    """One connection of a client, and the one to the backend that belongs to it."""
+    """A client's connection and its counterpart to the backend."""
 
     def __init__(self, client: asyncio.StreamWriter) -> None:
         self.client = client
         self.backend: asyncio.StreamWriter | None = None
-        self.swallowed = False  # Whether bytes went into a black hole: then nobody can go on with it.
+        self.swallowed = False  # Whether bytes were dropped, which makes it unusable.
         self.greeted = False
         self.closing_way = Way.UP  # Where it is cut, and after how many bytes more.
         self.bytes_left = 0
 
     def aim(self, dice: random.Random) -> None:
-        """Choose the byte at which it will be cut."""
+        """Choose the byte at which it breaks."""
         self.closing_way = dice.choice(list(Way))
         self.bytes_left = dice.randint(0, dice.choice(REACH))
 
     def close(self, *, reset: bool = False) -> None:
-        """Close both sides; what was written still goes out, unless they are reset."""
+        """Close both sides after sending the rest, or reset them."""
         for writer in (self.client, self.backend):
             if writer is None:
                 continue
@@ -66,8 +66,6 @@ class Link:
 
 
 class Proxy:
-    """Listens on a port of its own for connections to another one."""
-
     def __init__(self, backend: int, greeting: bytes = b"") -> None:
         """Take the backend's port, and what ends its greeting; nothing: its first bytes are all of it."""
         self.backend = backend
@@ -95,7 +93,7 @@ class Proxy:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def strike(self, fault: Fault) -> None:
-        """Begin a fault; it lasts until `mend`."""
+        """Start a fault, which lasts until `mend`."""
         self._fault, self._dice = fault, random.Random(fault.seed)
         if fault.kind is Kind.FREEZE:
             self._calm.clear()
@@ -106,7 +104,7 @@ class Proxy:
             link.aim(self._dice)
 
     def mend(self) -> None:
-        """Let all be well again, but for connections of which bytes are missing."""
+        """End the fault. Connections that lost bytes stay unusable."""
         self._fault = None
         self._calm.set()
         for link in list(self._links):
@@ -158,7 +156,7 @@ class Proxy:
     async def _pump(
         self, link: Link, source: asyncio.StreamReader, sink: asyncio.StreamWriter, way: Way
     ) -> None:
-        """Pass on what comes, as the fault of the moment allows; return to end the connection."""
+        """Forward data as the current fault allows, until the connection ends."""
         while data := await source.read(CHUNK):
             if (fault := self._fault) is not None:
                 self.struck[fault.kind] += 1
@@ -182,16 +180,16 @@ class Proxy:
                     self._begin(self._close_soon(link))
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do something beside the connections; it ends with the proxy."""
+        """Start a task that ends with the proxy."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def _close_soon(self, link: Link, *, reset: bool = False) -> None:
-        """Close a connection that may not live, after a while or at once."""
-        match self._dice.choice(["turns", "soon", "later", "later"]):
-            case "turns":  # Finer than the loop's clock.
-                for _ in range(self._dice.randint(0, MOST_TURNS)):
+        """Close a doomed connection, now or later."""
+        match self._dice.choice(["iterations", "soon", "later", "later"]):
+            case "iterations":  # Finer than the loop's clock.
+                for _ in range(self._dice.randint(0, MAX_ITERATIONS)):
                     await asyncio.sleep(0)
             case "soon":
                 await asyncio.sleep(exp(self._dice.uniform(log(SOON[0]), log(SOON[1]))))

@@ -1,4 +1,4 @@
-"""What the database says afterwards, compared with what the service has acknowledged."""
+"""Compares the database with what the service has acknowledged."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LIVE = {"placed", "approved"}
 
 
 class PetRow(NamedTuple):
-    """A pet, as the database has it."""
+    """A pet's row."""
 
     id: int
     name: str
@@ -27,7 +27,7 @@ class PetRow(NamedTuple):
 
 
 class OrderRow(NamedTuple):
-    """An order, as the database has it."""
+    """An order's row."""
 
     id: int
     pet: int
@@ -36,7 +36,7 @@ class OrderRow(NamedTuple):
 
 
 class Records(NamedTuple):
-    """The rows that the run has made."""
+    """The rows of this run."""
 
     pets: list[PetRow]
     orders: list[OrderRow]
@@ -58,7 +58,7 @@ def of_records(shop: Shop, records: Records) -> Iterator[Violation]:
 
 
 def of_pets(shop: Shop, records: Records) -> Iterator[Violation]:
-    """Check the pets: those that were acknowledged are there, and none is there twice."""
+    """Check that acknowledged pets exist, and none twice."""
     rows = {row.id: row for row in records.pets}
     for name, (account, pet) in shop.made.items():
         row = rows.get(pet)
@@ -79,7 +79,7 @@ def of_order(order: Order, row: OrderRow | None) -> Iterator[Violation]:
 
 
 def of_pairs(shop: Shop, records: Records) -> Iterator[Violation]:
-    """Check that a pet is pending while it has an order that lives, of which it has one at most."""
+    """Check that pending pets have exactly one open order."""
     tries = sum((journal.ordered_pets for journal in shop.journals), Counter[int]())
     orders_of = Counter(row.pet for row in records.orders)
     live: dict[int, list[int]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""What a run says at its end."""
+"""The report of a run."""
 
 from __future__ import annotations
 
@@ -50,6 +50,6 @@ def report(outcome: Outcome) -> Iterator[str]:
 
 
 def seen_before(seen: Counter[str], kind: str) -> int:
-    """Return how many of a kind came before, so that the first of each kind come first."""
+    """Number findings by kind, so that the first of each kind are shown first."""
     seen[kind] += 1
     return seen[kind]

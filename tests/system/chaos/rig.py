@@ -1,4 +1,4 @@
-"""A service whose ways to Redis and to PostgreSQL lead through proxies of ours."""
+"""A service that reaches Redis and PostgreSQL through chaos proxies."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ START_SECONDS = 90.0  # The proxies share the machine with the rest, and with ot
 
 
 class RedisPair:
-    """Two Redis servers, one of which is the other's read-only replica; they can change places."""
+    """A Redis server and its read-only replica, which can swap roles."""
 
     def __init__(self, primary: RedisServer, replica: RedisServer) -> None:
         self.primary, self.replica = primary, replica
@@ -35,7 +35,7 @@ class RedisPair:
             client.replicaof("127.0.0.1", primary.port)
 
     def fail_over(self) -> int:
-        """Let them change places, without losing anything; return the new primary's port."""
+        """Swap roles without losing data; returns the new primary's port."""
         old, new = self.primary, self.replica
 
         def in_sync() -> bool:
@@ -54,7 +54,7 @@ class RedisPair:
         return new.port
 
     def scripts_run(self) -> int:
-        """Return how many scripts the primary has run."""
+        """Count the scripts that the primary has run."""
         with self.primary.client as client:
             found: dict[str, Any] = client.info("commandstats")
         return sum(
@@ -65,20 +65,20 @@ class RedisPair:
 
 
 class Usage(NamedTuple):
-    """What the service's processes hold."""
+    """Resources of the service's processes."""
 
     mib: float
     sockets: int
 
 
 class Rig:
-    """The service, the proxies, and what is behind them."""
+    """The service, the proxies and the backends."""
 
     def __init__(
         self, service: Service, database: str, proxies: dict[str, Proxy], redis: RedisPair
     ) -> None:
         self.service = service
-        self.database = database  # The URL past the proxy.
+        self.database = database  # The URL without the proxy.
         self.proxies = proxies
         self.redis = redis
         self.injected: Counter[tuple[str, Kind]] = Counter()
@@ -88,7 +88,7 @@ class Rig:
         return int(self.service.environment["PORT"])
 
     async def inflict(self, faults: list[Fault], tell: Callable[[str], None]) -> None:
-        """Let one backend's faults happen, one after another."""
+        """Run one backend's faults in sequence."""
         for fault in faults:
             await asyncio.sleep(fault.pause)
             tell(str(fault))
@@ -110,7 +110,7 @@ class Rig:
 
 
 def is_socket(file: Path) -> bool:
-    """Tell whether an entry of /proc/PID/fd is a socket; one that was just closed is none."""
+    """Whether an entry of /proc/PID/fd is an open socket."""
     try:
         return str(file.readlink()).startswith("socket:")
     except OSError:
@@ -118,7 +118,7 @@ def is_socket(file: Path) -> bool:
 
 
 def through(url: str, port: int) -> str:
-    """Return the URL of a server with a proxy's address in its place."""
+    """Replace the address in a server's URL by a proxy's."""
     parts = urlsplit(url)
     user, at, _ = parts.netloc.rpartition("@")
     return urlunsplit(parts._replace(netloc=f"{user}{at}127.0.0.1:{port}"))

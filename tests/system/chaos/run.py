@@ -1,4 +1,4 @@
-"""One run: cycles of faults and of calm, while customers send and staff revoke."""
+"""One run: cycles of faults and recovery while customers send requests and staff revoke keys."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from tests.system.chaos.records import Records, of_records
 from tests.system.chaos.rig import Rig, Usage, rig
 from tests.system.chaos.staff import Key, Staff
 
-WELL_SECONDS = 5.0  # From the end of the faults until nothing fails any more.
-PATIENCE = 12.0  # Seconds until the next cycle begins, even so.
-WARM_SECONDS = 1.5  # Without faults, at the beginning.
-LOOK_SECONDS = 0.3  # In which all must be well.
-LOOKS = 10  # Connections on which /readyz is asked: each worker must be well.
-CYCLE_SECONDS = 12.0  # About, on a machine with nothing else to do.
+WELL_SECONDS = 5.0  # The limit of a recovery.
+TIMEOUT = 12.0  # Seconds until the next cycle starts anyway.
+WARM_SECONDS = 1.5  # Without faults, at the start.
+LOOK_SECONDS = 0.3  # Within which all workers must be healthy.
+LOOKS = 10  # Connections that poll /readyz, to reach each worker.
+CYCLE_SECONDS = 12.0  # Approximately, on an idle machine.
 MORE_MIB = 100.0  # What memory may grow by; a worker keeps what its first 100,000 requests needed.
 MORE_SOCKETS = 40  # Than when the load began: by then not every thread and writer had its connection yet.
 PETS = 200  # That nobody orders: lists are full.
@@ -41,7 +41,7 @@ SMALL_MINUTE = 200  # Few enough to be reached; a ban takes more refusals in a m
 
 @dataclass
 class Outcome:
-    """What a run has found."""
+    """The results of a run."""
 
     seed: int
     choice: Choice
@@ -61,7 +61,7 @@ class Outcome:
 
 
 def accounts(seconds: float) -> dict[str, tuple[int, int, str]]:
-    """Return the accounts' limits, a minute and a day, and which of them they reach."""
+    """Choose the accounts' limits per minute and day, and which of them they reach."""
     roomy = {f"Roomy {n}": (1_000_000_000 + n, 2_000_000_000 + n, "") for n in range(4)}
     minute = {f"Minute {n}": (SMALL_MINUTE + n, 3_000_000_000 + n, "minute") for n in range(2)}
     day = int(max(100, DAY_IN_SECONDS * seconds))
@@ -103,7 +103,7 @@ async def run(
         placed = partial(every_event_has_its_place, made.database)
         await asyncio.to_thread(wait_until, placed, WELL_SECONDS)
         await follower.read_all()
-        with suppress(AssertionError):  # `conclude` tells.
+        with suppress(AssertionError):  # Reported by `conclude`.
             closed = partial(has_closed_what_was_left, made, outcome.before.sockets)
             await asyncio.to_thread(wait_until, closed, WELL_SECONDS)
         conclude(made, outcome, follower)
@@ -116,7 +116,7 @@ def has_closed_what_was_left(made: Rig, sockets: int) -> None:
 
 
 def conclude(made: Rig, outcome: Outcome, follower: Follower) -> None:
-    """Look at what is left, when nobody sends any more."""
+    """Check the final state after the last request."""
     shop = outcome.shop
     outcome.after = made.usage()
     if outcome.after.mib > outcome.before.mib + MORE_MIB:
@@ -154,7 +154,7 @@ class Chaos:
             await self._cycle(cycle)
 
     async def _cycle(self, cycle: int) -> None:
-        """Let faults happen, then look whether all is well; somebody revokes a key meanwhile."""
+        """Run faults while staff revoke a key, then check the recovery."""
         self._shop.hurried = True
         async with asyncio.TaskGroup() as staff:
             staff.create_task(self._revoke(by_site=cycle % 2 == 0, when="during faults"))
@@ -172,7 +172,7 @@ class Chaos:
         self._outcome.tell(f"{monotonic() - self._shop.began:6.1f} s  {line}")
 
     async def _revoke(self, *, by_site: bool, when: str) -> None:
-        """Revoke a key; if that is acknowledged, it is looked at when all is well."""
+        """Revoke a key, which is checked after the recovery if it was acknowledged."""
         key = self._spare.pop()
         how = f"{'in the back office' if by_site else 'by command'} {when}"
         if await self._staff.revoke(key, by_site=by_site):
@@ -180,7 +180,7 @@ class Chaos:
             self._outcome.revoked[how] += 1
 
     async def _recover(self, ended: float) -> float:
-        """Wait until all is well after the faults; return how many seconds that took."""
+        """Wait for the recovery; returns its seconds."""
         shop, redis = self._shop, self._rig.redis
         scripts = await asyncio.to_thread(redis.scripts_run)
         took, what = await self._until_well(ended)
@@ -193,7 +193,7 @@ class Chaos:
         return took
 
     async def _look_at_staff(self, cycle: int) -> None:
-        """Look whether what staff do, and have done during the faults, holds."""
+        """Check that changes by staff, also those during the faults, are effective."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._revoke(by_site=True, when="in the calm"))
             group.create_task(self._revoke(by_site=False, when="in the calm"))
@@ -202,14 +202,14 @@ class Chaos:
         self._revoked = []
 
     async def _ban(self, *, by_site: bool) -> None:
-        """Get a key banned, lift the ban, and look whether that holds."""
+        """Get a key banned, lift the ban, and check that."""
         key = self._banned.pop()
         if await self._staff.ban(key):
             self._outcome.bans += 1
             self._shop.tell(await self._staff.unban(key, by_site=by_site))
 
     async def _until_well(self, ended: float) -> tuple[float, str]:
-        """Return how long it took until all was well, and what the last look said."""
+        """Poll until all workers are healthy; returns the seconds and the last states."""
         while True:
             look = monotonic()
             states = await self._states()
@@ -218,11 +218,11 @@ class Chaos:
             refused = self._shop.last_failure > look
             if states == {"ok redis"} and not refused and self._shop.replies.total() > served:
                 return look - ended, "well"
-            if monotonic() - ended > PATIENCE:
+            if monotonic() - ended > TIMEOUT:
                 return monotonic() - ended, f"{', '.join(sorted(states))}; refuses: {refused}"
 
     async def _states(self) -> set[str]:
-        """Return what each worker says of itself and of where it counts."""
+        """Poll the state and the quota store of each worker."""
         found = set()
         for _ in range(LOOKS):
             client = Client(self._rig.port, "", self._shop.run)

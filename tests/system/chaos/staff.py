@@ -1,4 +1,4 @@
-"""Staff who revoke keys and lift bans, by command and in the back office, and look whether it holds."""
+"""Staff who revoke keys and lift bans, by command and in the back office, and check the effect."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tests.system.chaos.checks import Kind, Violation
 from tests.system.chaos.client import Client, Reply
 from tests.system.chaos.fill import PASSWORD, STAFF
 
-LOOKS = 6  # Connections that a key is tried on: more than there are workers.
-PATIENCE = 20.0  # Seconds for a command, or a page.
+LOOKS = 6  # Connections to try a key on, more than there are workers.
+TIMEOUT = 20.0  # Seconds for a command or a page.
 TOKEN = re.compile(r'name="csrfmiddlewaretoken" value="(\w+)"')
 
 
 class Key(NamedTuple):
-    """A key to be revoked, or banned."""
+    """A key to revoke or ban."""
 
     key: str
     id: str
@@ -31,17 +31,17 @@ class Key(NamedTuple):
 
 
 class Staff:
-    """Somebody with a terminal and a browser."""
+    """A member of staff with a terminal and a browser."""
 
     def __init__(self, service: Service, run: str) -> None:
         self._service = service
         self._run = run
-        self._site = httpx.AsyncClient(base_url=service.url, timeout=PATIENCE, follow_redirects=False)
+        self._site = httpx.AsyncClient(base_url=service.url, timeout=TIMEOUT, follow_redirects=False)
 
     @classmethod
     @asynccontextmanager
     async def at_work(cls, service: Service, run: str) -> AsyncIterator[Staff]:
-        """Yield somebody who is signed in."""
+        """Sign in."""
         staff = cls(service, run)
         async with staff._site:
             answer = await staff._post("/admin/login/", {"username": STAFF, "password": PASSWORD})
@@ -49,7 +49,7 @@ class Staff:
             yield staff
 
     async def _post(self, path: str, data: dict[str, str]) -> httpx.Response:
-        """Fill in the form of a page."""
+        """Submit the form of a page."""
         page = await self._site.get(path)
         token = TOKEN.search(page.text)
         if token is None:
@@ -57,7 +57,7 @@ class Staff:
         return await self._site.post(path, data=data | {"csrfmiddlewaretoken": token[1]})
 
     async def by_site(self, verb: str, key: Key) -> bool:
-        """Revoke or unban in the back office; return whether it says that it is done."""
+        """Revoke or unban in the back office; returns whether that was confirmed."""
         try:
             path = f"/admin/accounts/apikey/{key.row}/{verb}/"
             return (await self._post(path, {"reason": "Chaos"})).status_code == 302
@@ -65,14 +65,14 @@ class Staff:
             return False
 
     async def by_command(self, verb: str, key: Key) -> bool:
-        """Revoke or unban by manage.py; return whether it says that it is done."""
+        """Revoke or unban with manage.py; returns whether that was confirmed."""
         process = await asyncio.create_subprocess_exec(
             python(), "manage.py", f"{verb}_key", key.id, "--reason", "Chaos",
             cwd=ROOT, env=self._service.environment,
             stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
         )  # fmt: skip
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 return await process.wait() == 0
         except TimeoutError:
             process.kill()
@@ -80,7 +80,7 @@ class Staff:
             return False
 
     async def try_key(self, key: Key, times: int = LOOKS) -> list[Reply]:
-        """Return answers to a key, each on a connection of its own."""
+        """Use a key on separate connections."""
         replies = []
         for _ in range(times):
             client = Client(int(self._service.environment["PORT"]), key.key, self._run)
@@ -89,12 +89,12 @@ class Staff:
         return replies
 
     async def revoke(self, key: Key, *, by_site: bool) -> bool:
-        """Use a key, so that whoever counts knows it, and revoke it."""
+        """Use a key, so that it is cached, and revoke it."""
         await self.try_key(key)
         return await (self.by_site if by_site else self.by_command)("revoke", key)
 
     async def look_at_revoked(self, keys: Iterable[tuple[Key, str]]) -> list[Violation]:
-        """Return what is wrong with keys that staff were told are revoked; each with how it was done."""
+        """Describe revoked keys that still work, and how they were revoked."""
         found = []
         for key, how in keys:
             replies = await self.try_key(key)
@@ -105,7 +105,7 @@ class Staff:
         return found
 
     async def ban(self, key: Key) -> bool:
-        """Have the key ignore 429 by a clock of its own; return whether it is banned."""
+        """Make a key exceed its limit; returns whether it is banned."""
         process = await asyncio.create_subprocess_exec(
             python(), "-m", "tests.support.hammer", key.key, "1", "1", "4",
             cwd=ROOT, env=self._service.environment,
@@ -113,7 +113,7 @@ class Staff:
             stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
         )  # fmt: skip
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 await process.communicate(times_to_ban().encode())
         except TimeoutError:
             process.kill()
@@ -121,7 +121,7 @@ class Staff:
         return (await self.try_key(key, 1))[0].code == "api_key_banned"
 
     async def unban(self, key: Key, *, by_site: bool) -> list[Violation]:
-        """Lift a ban, and return what is wrong if it holds on."""
+        """Lift a ban, and describe the failure if it is still effective."""
         if not await (self.by_site if by_site else self.by_command)("unban", key):
             return []
         replies = await self.try_key(key)

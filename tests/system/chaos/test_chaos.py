@@ -1,4 +1,4 @@
-"""A short chaos run: whatever happens to Redis and PostgreSQL, no answer is wrong."""
+"""A short chaos run: no fault of Redis or PostgreSQL causes a wrong response."""
 
 import asyncio
 import random
@@ -10,7 +10,7 @@ from tests.support.thorough import times
 from tests.system.chaos.report import report
 from tests.system.chaos.run import run
 
-# A cycle takes about 12; in each of three others are struck.
+# A cycle takes about 12; three cycles strike different backends.
 SECONDS = times(36, 12)
 
 
