@@ -51,7 +51,6 @@ class MachineCounters(BaseCache):
 
     @property
     def _connection(self) -> sqlite3.Connection:
-        """This thread's own connection, in autocommit."""
         connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
         if connection is None:
             if not self._file.exists():
@@ -88,7 +87,6 @@ class MachineCounters(BaseCache):
     def add(
         self, key: str, value: int, timeout: float | None = DEFAULT_TIMEOUT, version: int | None = None
     ) -> bool:
-        """Set the counter unless it exists; True if this call set it."""
         added = self._connection.execute(
             "INSERT INTO counter VALUES (?, ?, ?) ON CONFLICT (name) DO UPDATE"
             " SET value = excluded.value, expires = excluded.expires WHERE expires <= ?",

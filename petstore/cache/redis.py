@@ -72,7 +72,6 @@ class SharedCounters(MachineCounters):
     def add(
         self, key: str, value: int, timeout: float | None = DEFAULT_TIMEOUT, version: int | None = None
     ) -> bool:
-        """Set the counter unless it exists; True if this call set it."""
         return bool(self._run(ADD, key, version, value, self._milliseconds(timeout)))
 
     @with_fallback
@@ -88,7 +87,6 @@ class SharedCounters(MachineCounters):
 
     @with_fallback
     def incr(self, key: str, delta: int = 1, version: int | None = None) -> int:
-        """Increment atomically. Raises ValueError if the counter does not exist."""
         found = self._run(INCREMENT, key, version, delta)
         if found is None:
             raise ValueError(f"Counter {key!r} not found.")

@@ -97,7 +97,6 @@ class Server:
             self._mark_available()
 
     def _query(self) -> WalPosition:
-        """Query on the open connection; if that was closed, on a new one."""
         if self._connection is not None:
             try:
                 return self._read_position(self._connection)
@@ -119,11 +118,10 @@ class Server:
         return WalPosition(timestamp, int(lsn))
 
     def _update_lag(self, replayed: WalPosition, written: tuple[WalPosition, ...]) -> None:
-        """Set the lag; that of a promoted replica is infinite, so that it is not read any more."""
         if self.is_standby:
             visible = (position.timestamp for position in written if position.lsn <= replayed.lsn)
             self.visible_until = max(self.visible_until, *visible, float("-inf"))
-        else:
+        else:  # It was promoted, and must not be read any more.
             self.visible_until = float("-inf")
         LAG.labels(self.alias).set(self.lag)
 

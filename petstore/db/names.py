@@ -21,7 +21,7 @@ from django.dispatch import receiver
 
 NAME_LENGTH = 255
 # Invisible characters by category: controls, format characters, marks without a letter, separators ...
-INVISIBLE_CATEGORIES = {"Cc", "Cf", "Me", "Mn", "Zl", "Zp", "Zs"}
+INVISIBLE = {"Cc", "Cf", "Me", "Mn", "Zl", "Zp", "Zs"}
 # ... and those of other categories: fillers, the blank Braille pattern, unassigned default-ignorables.
 BLANKS = re.compile("[\u115f\u1160\u2065\u2800\u3164\uffa0\ufff0-\ufff8\ufffc\U000e0000-\U000e0fff]")
 # Embeddings, overrides and isolates, which can reorder the text that follows a name (UAX 9).
@@ -32,7 +32,7 @@ Row = TypeVar("Row", bound="UniquelyNamed")
 
 def visible_name(name: str) -> str:
     """Remove bidi controls for display, and show an invisible name as code points."""
-    if name and all(unicodedata.category(one) in INVISIBLE_CATEGORIES or BLANKS.match(one) for one in name):
+    if name and all(unicodedata.category(one) in INVISIBLE or BLANKS.match(one) for one in name):
         return f"(invisible: {' '.join(f'U+{ord(one):04X}' for one in name[:3])})"
     return BIDI_CONTROLS.sub("", name)
 

@@ -32,7 +32,7 @@ NEEDS_ATOMIC = "`wait=False` and `lock=True` require `atomic`: see petstore.even
 SAVEPOINTS = ("SAVEPOINT", "RELEASE SAVEPOINT", "ROLLBACK TO SAVEPOINT")  # Of nested `atomic`s.
 
 # Values of these types need no `get_db_prep_save`, which is slow. Subclasses of the fields may.
-PLAIN_TYPES: dict[type, type] = {
+PLAIN: dict[type, type] = {
     models.CharField: str,
     models.TextField: str,
     models.SmallIntegerField: int,
@@ -49,11 +49,8 @@ class CompiledWrite(NamedTuple):
     dialect: BaseDatabaseWrapper  # Never connects: on the event loop no thread could own it.
 
     def prepare(self, values: Iterable[Any]) -> list[Any]:
-        """Convert values of the fields to parameters."""
         return [
-            value
-            if type(value) is PLAIN_TYPES.get(type(field))
-            else field.get_db_prep_save(value, self.dialect)
+            value if type(value) is PLAIN.get(type(field)) else field.get_db_prep_save(value, self.dialect)
             for field, value in zip(self.fields, values, strict=True)
         ]
 

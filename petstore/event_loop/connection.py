@@ -104,10 +104,7 @@ class Connection(ABC):
         return pause()
 
     def fail(self, error: ConnectionFailedError) -> None:
-        """Close at once. The loop then disconnects and fails all pending requests.
-
-        The caller may be a request, which must not resume others itself.
-        """
+        """Close at once. The loop fails the pending requests, since a request must not resume others."""
         if self.error is None:
             self.error = error
             if self._next_tick is not None:
@@ -167,7 +164,7 @@ class Connection(ABC):
             self._loop.call_soon(self._read)
 
     def _expire(self) -> None:
-        """Fail requests that waited too long behind others; their places stay, since replies will come."""
+        """Fail late requests behind others; their places stay, since replies will come."""
         for place in range(self._sent if self.error is None else 0):
             receiver, since = self._queue[place]
             if self._now - since < self._timeout_ticks:

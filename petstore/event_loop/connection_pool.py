@@ -13,14 +13,7 @@ from django.db import OperationalError
 
 from petstore.db.monitor import is_unavailable
 from petstore.event_loop.connection import ConnectionClosedError, ConnectionFailedError, with_timeout
-from petstore.event_loop.greenlets import (
-    QUEUED_TOO_LONG,
-    TICK,
-    LoopTimer,
-    RequestTask,
-    current_task,
-    pause,
-)
+from petstore.event_loop.greenlets import QUEUED_TOO_LONG, TICK, LoopTimer, RequestTask, current_task, pause
 from petstore.event_loop.libpq import Statement, Value
 from petstore.event_loop.opening import CONNECT_THREADS, connect_timeout
 from petstore.event_loop.pg_connection import (
@@ -68,13 +61,12 @@ class Transaction:
             self._run(statement, values)
 
     def switch(self, result: Any) -> None:
-        """Receive the result of a statement that was sent without waiting."""
         statement = self._pending.popleft()
         if result.status not in SUCCESS and self._failure is None:
             self._failure = statement, result
 
     def throw(self, error: ConnectionFailedError) -> None:
-        """Ignore the failed connection: the request that waits for the next statement gets the error."""
+        """Do nothing: the next statement gets the error."""
 
     def commit(self) -> None:
         """Commit, or raise OperationalError if the transaction was rolled back."""

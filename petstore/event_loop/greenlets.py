@@ -30,8 +30,7 @@ QUEUED_TOO_LONG = "The request waited too long in the queue: see DATABASE_QUEUE_
 class RequestTask:
     """One request, which borrows a greenlet from the pool until it ends.
 
-    Resuming a task that has ended does nothing: its greenlet may already serve another request, which must
-    not receive a foreign result.
+    Resuming an ended task does nothing: its greenlet may already serve another request.
     """
 
     __slots__ = ("_greenlet", "transaction", "work")
@@ -55,12 +54,10 @@ class RequestTask:
         return self._greenlet is not None
 
     def switch(self, result: Any = None) -> None:
-        """Resume with a result."""
         if self._greenlet is not None:
             self._greenlet.switch(result)
 
     def throw(self, error: BaseException) -> None:
-        """Resume with an exception."""
         if self._greenlet is not None:
             self._greenlet.throw(error)
 
@@ -114,11 +111,7 @@ greenlet_pool = GreenletPool()
 
 
 def timeout_in_ticks(seconds: float) -> int:
-    """Convert a timeout to ticks, such that the loop has read everything that arrived in time.
-
-    The first tick may come at once. If the process was stopped, the last but one may be late; the loop
-    reads its sockets before the last one.
-    """
+    """Convert a timeout to ticks; two more let the loop read what arrived while the process was stopped."""
     return ceil(seconds / TICK) + 2
 
 
@@ -143,11 +136,7 @@ class LoopTimer:
 
 
 class StartLimiter:
-    """Limits how many requests start in one iteration of the loop.
-
-    Without it, a burst of new requests delays those in progress at each of their steps, while they hold
-    database connections.
-    """
+    """Limits the requests that start per loop iteration, so that bursts don't delay those in progress."""
 
     def __init__(self) -> None:
         self._left = STARTS_PER_ITERATION
@@ -194,7 +183,7 @@ def pause() -> Any:
 
 
 def wait(awaitable: Awaitable[Result]) -> Result:
-    """Await from a request on the loop."""
+    """Await from within a request on the loop."""
     task = current_task()
     future = asyncio.ensure_future(awaitable)
     if not future.done():

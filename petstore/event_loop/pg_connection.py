@@ -78,7 +78,6 @@ class PostgresqlConnection(Connection):
 
     @classmethod
     async def open(cls, alias: str, *, shared: bool) -> Self:
-        """May raise any exception."""
         wrapper = await connect_in_thread(alias)
         try:
             return cls(wrapper, shared=shared)
@@ -94,7 +93,6 @@ class PostgresqlConnection(Connection):
 
     @property
     def is_idle(self) -> bool:
-        """Whether no reply is pending and the server reports no open transaction."""
         return not self._queue and self._libpq.transaction_status == pq.TransactionStatus.IDLE
 
     @property
@@ -146,11 +144,9 @@ class PostgresqlConnection(Connection):
         self._enqueue(receiver, self._put, statement, types, parameters)
 
     def execute_unprepared(self, sql: bytes) -> Any:
-        """Run SQL without parameters and return libpq's result, also of a failure."""
         return self.round_trip(self._put_unprepared, sql, [], [])
 
     def is_prepared(self, statement: Statement) -> bool:
-        """Whether a statement may be sent without preparing it first."""
         return not self._prepares or statement.name in self._prepared
 
     def forget(self, statement: Statement, preparation: Preparation | None = None) -> None:
@@ -222,7 +218,6 @@ class PostgresqlConnection(Connection):
             self._loop.call_soon(self._continue_flush)
 
     def _continue_flush(self) -> None:
-        """Send the rest once the socket is writable."""
         if self.error is not None:
             return
         try:
@@ -234,11 +229,7 @@ class PostgresqlConnection(Connection):
             self.fail(ConnectionClosedError(str(error)))
 
     def _read(self) -> None:
-        """Receive results.
-
-        The tick calls it as well: libuv reports a broken connection only once, perhaps while its last
-        message is still unread.
-        """
+        # The tick calls it, too: libuv reports a broken connection once, maybe before its last message.
         if self.error is not None:
             return
         try:

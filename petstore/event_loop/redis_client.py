@@ -19,8 +19,8 @@ Command = Sequence[Any]
 class RedisClient:
     """A client for a server, or for the cluster that it belongs to.
 
-    Commands are never retried: the first attempt may have counted. Any error closes the connection, since
-    its address may lead to another server by now, and a late reply must not pass for the next one.
+    Commands are not retried: they may have counted. Any error closes the connection, since its address may
+    lead to another server by now, and a late reply must not pass for the next one.
     """
 
     def __init__(self, url: str, timeout: float, check: Callable[[Any], None] = lambda run: None) -> None:
@@ -133,7 +133,7 @@ def on_connect(check: Callable[[Any], None], connection: Any) -> None:
 
 
 def is_readable(socket: Any) -> bool:
-    """Check for input. Without a pending command, that is the end of the stream or garbage."""
+    """Check for input, which without a pending command is the end of the stream or garbage."""
     poll = select.poll()
     poll.register(socket, select.POLLIN)
     return bool(poll.poll(0))

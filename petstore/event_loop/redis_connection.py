@@ -60,7 +60,6 @@ class RedisConnection(Connection, asyncio.Protocol):
         return reply
 
     def run(self, script: Any, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
-        """Run a script; raises as `call` does."""
         rest = (len(keys), *keys, *arguments)
         try:
             return self.call("EVALSHA", script.sha, *rest)

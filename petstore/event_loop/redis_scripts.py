@@ -90,9 +90,7 @@ class Scripts:
         self._failed_at = float("-inf")  # In a thread, by the monotonic clock.
         self._connecting = threading.Lock()
         self._database = ""  # The name of this database, once known.
-        self._checked: RedisConnection | None = (
-            None  # The loop's connection, if the owner was checked on it.
-        )
+        self._checked: RedisConnection | None = None  # The owner was checked on it.
         self._check_at = float("-inf")
 
     def run(self, script: Script, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
@@ -139,7 +137,6 @@ class Scripts:
 
     @property
     def is_cluster(self) -> bool:
-        """False until a thread has connected."""
         return self._client is not None and self._client.is_cluster
 
     def node(self, key: str) -> str:
@@ -207,7 +204,6 @@ class Scripts:
         return self._try(script, lambda client: client.run(script, keys, arguments))
 
     def _try(self, script: Script, call: "Callable[[RedisClient], Result]") -> Result:
-        """Retry idempotent scripts once on a new connection."""
         attempts = 2 if script.idempotent else 1
         while True:
             attempts -= 1
@@ -223,7 +219,6 @@ class Scripts:
                     raise RedisUnavailableError(f"{type(error).__name__}: {error}") from error
 
     def _connect(self) -> "RedisClient":
-        """Create the one client of all threads."""
         from petstore.event_loop.redis_client import (
             RedisClient,  # Uses memory that workers on the loop save.
         )
