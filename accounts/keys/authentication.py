@@ -19,7 +19,7 @@ from petstore.api.client_ip import client_address
 from petstore.api.context import RequestContext
 from petstore.api.errors import RETRY_SECONDS, ApiError, ErrorCode
 from petstore.db import replicas
-from petstore.observability.metrics import KEYS_REFUSED
+from petstore.observability.metrics import KEYS_REJECTED
 
 RETRY = {"Retry-After": str(RETRY_SECONDS)}
 KEY_ERRORS = {
@@ -62,7 +62,7 @@ def authenticate(request: HttpRequest, context: RequestContext) -> None:
     if admission.rejection is None:
         context.caller, context.decision = admission.caller, admission.decision
         return
-    KEYS_REFUSED.labels(admission.rejection.value).inc()
+    KEYS_REJECTED.labels(admission.rejection.value).inc()
     if admission.rejection in AUTHENTIC:
         rejections.record_rejection(request, context, key.public_id, admission.rejection.value)
     if admission.rejection is KeyRejection.UNCHECKED:  # `throttle` raises a more precise 429.

@@ -29,7 +29,7 @@ from accounts.usage.batch import Batch, write_bans, write_digests
 from accounts.usage.rejection_log import MAX_PER_WRITE, OTHERS_PER_WRITE, RejectedRequest
 from petstore.backoffice.models import FailedSignIn
 from petstore.event_loop.threads import in_thread
-from petstore.observability.metrics import REFUSALS_NOT_KEPT
+from petstore.observability.metrics import REJECTIONS_DROPPED
 
 logger = logging.getLogger(__name__)
 
@@ -179,7 +179,7 @@ class UsageRecorder:
                 batch, self._batch = self._batch, Batch()
             if batch == Batch():
                 return
-            REFUSALS_NOT_KEPT.inc(batch.dropped)
+            REJECTIONS_DROPPED.inc(batch.dropped)
             batch.dropped = 0
             try:
                 with transaction.atomic():

@@ -40,11 +40,11 @@ DECISIONS = Counter(
     "Requests by rate-limit decision (admitted, or the error code) and by what they counted for.",
     ["outcome", "counted_for"],
 )
-KEYS_REFUSED = Counter(
+KEYS_REJECTED = Counter(
     "petstore_keys_refused_total", "Requests with a well-formed key that was rejected, by reason.", ["why"]
 )
 BANS = Counter("petstore_bans_total", "Keys that were banned.")
-REFUSALS_NOT_KEPT = Counter(
+REJECTIONS_DROPPED = Counter(
     "petstore_refusals_not_kept_total",
     "Rejections that were not logged, because too many came at once.",
 )

@@ -72,9 +72,9 @@ class Writer(HTMLParser):
     def handle_data(self, data: str) -> None:
         if not self._inside or self._silent:
             return
-        shown = data if self._literal else re.sub(r"\s+", " ", data)
+        text = data if self._literal else re.sub(r"\s+", " ", data)
         starts_a_line = not self._literal and (not self._out or self._out[-1].endswith("\n"))
-        self._out.append(shown.lstrip() if starts_a_line else shown)
+        self._out.append(text.lstrip() if starts_a_line else text)
 
     def _full(self, address: str) -> str:
         return self._base + address if address.startswith("/") else address

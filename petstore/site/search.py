@@ -90,7 +90,7 @@ def sections_of(name: str, page: str) -> list[SearchResult]:
             " ".join(html.unescape(strip_tags(BLOCK_END.sub(" ", one))).split()) for one in (title, body)
         )
         kind = "Error" if title.startswith("<code>") else "Guide"
-        shown = heading if heading == GUIDES[name] else f"{GUIDES[name]}: {heading}"
+        full_title = heading if heading == GUIDES[name] else f"{GUIDES[name]}: {heading}"
         address = reverse(f"docs-{name}") + (f"#{anchor}" if anchor else "")
-        found.append(SearchResult(kind, shown, address, text))
+        found.append(SearchResult(kind, full_title, address, text))
     return found

@@ -22,8 +22,8 @@ COLOURED = {"Comment", "Keyword", "Builtin", "Literal", "Variable"}
 @register.simple_tag
 def examples(name: str) -> SafeString:
     """Render an example in each language; static/petstore/reading.js makes tabs of them."""
-    shown = format_html_join("\n", "{}", ((example(f"{name}.{suffix}"),) for suffix in LANGUAGES))
-    return format_html('<div class="examples">{}</div>', shown)
+    figures = format_html_join("\n", "{}", ((example(f"{name}.{suffix}"),) for suffix in LANGUAGES))
+    return format_html('<div class="examples">{}</div>', figures)
 
 
 @register.simple_tag
@@ -65,9 +65,9 @@ def highlighted(text: str, language: str) -> SafeString:
     parts = groupby(
         lex(text, lexer), lambda token: next((name for name in token[0] if name in COLOURED), "")
     )
-    shown = ((name.lower(), "".join(part for _, part in tokens)) for name, tokens in parts)
+    spans = ((name.lower(), "".join(part for _, part in tokens)) for name, tokens in parts)
     return format_html_join(
         "",
         "{}",
-        ((format_html('<span class="{}">{}</span>', *one) if one[0] else one[1],) for one in shown),
+        ((format_html('<span class="{}">{}</span>', *one) if one[0] else one[1],) for one in spans),
     )

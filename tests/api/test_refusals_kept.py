@@ -33,7 +33,7 @@ from accounts.usage.rejection_log import (
     RejectedRequest,
 )
 from accounts.usage.write_behind import UsageRecorder
-from petstore.observability.metrics import REFUSALS_NOT_KEPT
+from petstore.observability.metrics import REJECTIONS_DROPPED
 from tests.conftest import OPERATOR, Api
 from tests.support.quota import ADDRESS, NOON, ban_by_now
 
@@ -53,7 +53,7 @@ def refused(
 
 
 def not_kept() -> float:
-    (metric,) = REFUSALS_NOT_KEPT.collect()
+    (metric,) = REJECTIONS_DROPPED.collect()
     return next(sample.value for sample in metric.samples if sample.name.endswith("_total"))
 
 
