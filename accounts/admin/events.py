@@ -27,7 +27,7 @@ from petstore.backoffice.palette import SearchResult
 from petstore.db.keysets import Key, OneFilterKey, TwoFilterKey
 from petstore.db.names import named, visible_name
 
-MOST_OF_KEY = 1_000  # Limit of a search by key.
+MAX_EVENTS_OF_KEY = 1_000  # Limit of a search by key.
 KEY_EVENTS = [kind for kind in EventType if kind.value.startswith("key.")]
 
 
@@ -101,7 +101,7 @@ class EventAdmin(BigTableAdmin):
             of_key = Event.objects.filter(
                 account_id=key.account_id, type__in=KEY_EVENTS, data__startswith=prefix
             )
-            return rows.filter(pk__in=list(of_key.values_list("pk", flat=True)[:MOST_OF_KEY]))
+            return rows.filter(pk__in=list(of_key.values_list("pk", flat=True)[:MAX_EVENTS_OF_KEY]))
         found = Account.objects.filter(Q(public_id=term) | Q(name__search_key=term))
         if account := named(found, term) or found.first():
             return rows.filter(account_id=account.pk)

@@ -23,7 +23,7 @@ from petstore.backoffice.models import AuditEntry
 from petstore.backoffice.navigation import may_view
 from petstore.backoffice.palette import SearchResult
 
-MOST_ACCOUNTS = 50  # Accounts that a search by name follows.
+MAX_ACCOUNTS = 50  # Accounts that a search by name follows.
 
 SHARED = "All keys of the account share the limit. If the account needs more, consider a larger plan."
 Rule = Refusal.Rule
@@ -140,7 +140,7 @@ def matching(term: str, hours: str, now: datetime) -> Q:
     accounts = Account.objects.filter(Q(name__search_key__contains=term) | Q(public_id=term))
     if key_ids := list(keys.values_list("pk", flat=True)):
         return since & Q(key__in=key_ids)
-    return since & Q(account__in=list(accounts.values_list("pk", flat=True)[:MOST_ACCOUNTS]))
+    return since & Q(account__in=list(accounts.values_list("pk", flat=True)[:MAX_ACCOUNTS]))
 
 
 def explanation(refusal: Refusal, now: datetime) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from petstore.backoffice.dashboard import Card, Step, list_url, register_cards
 from petstore.backoffice.navigation import may_view
 from petstore.db.names import visible_name
 
-MOST_CATEGORIES = 12  # In the chart: the largest.
+MAX_CATEGORIES = 12  # In the chart: the largest.
 WAITING = {
     Stage.TO_APPROVE: ("for approval", "approval", "Approve"),
     Stage.TO_SHIP: ("to be shipped", "local_shipping", "Ship"),
@@ -72,7 +72,7 @@ def pets(request: HttpRequest, stock: Stock | None) -> Card:
 def stock_chart(stock: Stock) -> BarChart:
     """Chart the largest categories. The totals include all categories."""
     filled = [row for row in stock.categories if row.total]
-    largest = sorted(filled, key=lambda row: -row.total)[:MOST_CATEGORIES]
+    largest = sorted(filled, key=lambda row: -row.total)[:MAX_CATEGORIES]
 
     def series(status: PetStatus) -> Series:
         return Series(

@@ -45,14 +45,14 @@ from petstore.backoffice.text import pluralize
 
 logger = logging.getLogger(__name__)
 
-MOST_BYTES = 2 * 1024 * 1024
-MOST_PETS = 10_000
+MAX_BYTES = 2 * 1024 * 1024
+MAX_PETS = 10_000
 PROBLEMS_SHOWN = 200
 PETS_SHOWN = 20
 MAX_EXPORTED = 100_000
 TITLES = {"csv": "CSV", "jsonl": "JSON Lines"}
 TOO_BIG = (
-    f"The file is too large: the limit is {MOST_PETS:,} pets and {MOST_BYTES // 2**20} MB. "
+    f"The file is too large: the limit is {MAX_PETS:,} pets and {MAX_BYTES // 2**20} MB. "
     "Split it, or ask an operator to run `manage.py import_pets`."
 )
 NEITHER = "Paste pets or choose a file."
@@ -85,7 +85,7 @@ class ImportForm(forms.Form):
         required=False,
         label="Or choose a file",
         widget=UnfoldAdminFileFieldWidget(attrs={"accept": ".csv,.jsonl"}),
-        help_text=f"At most {MOST_PETS:,} pets and {MOST_BYTES // 2**20} MB.",
+        help_text=f"At most {MAX_PETS:,} pets and {MAX_BYTES // 2**20} MB.",
     )
     format = forms.ChoiceField(
         required=False,
@@ -100,7 +100,7 @@ class ImportForm(forms.Form):
         file, pasted = cleaned["import_file"], cleaned["pasted"].encode()
         if bool(file) == bool(pasted.strip()):
             raise ValidationError(BOTH if file else NEITHER)
-        if (file.size if file else len(pasted)) > MOST_BYTES:
+        if (file.size if file else len(pasted)) > MAX_BYTES:
             raise ValidationError(TOO_BIG)
         try:
             file_format = detect_format(file.name if file else STREAM, cleaned["format"])
@@ -108,7 +108,7 @@ class ImportForm(forms.Form):
             raise ValidationError({"format": UNKNOWN_FORMAT}) from None
         content = file.read() if file else pasted
         report, rows = check(content, file_format)
-        if report.good + report.bad > MOST_PETS:
+        if report.good + report.bad > MAX_PETS:
             raise ValidationError(TOO_BIG)
         name = "".join(sign for sign in file.name if sign.isprintable()) if file else PASTED
         return {"report": report, "rows": rows, "name": name, "content": content, "format": file_format}
@@ -127,7 +127,7 @@ class ExportForm(forms.Form):
 def check(content: bytes, file_format: str) -> tuple[Report, list[Row]]:
     """Validate the file as import_pets does, and return the report with the good rows."""
     report = Report(max_problems=PROBLEMS_SHOWN)
-    batches = read_valid_batches(io.BytesIO(content), file_format, report, MOST_PETS + 1)
+    batches = read_valid_batches(io.BytesIO(content), file_format, report, MAX_PETS + 1)
     return report, [row for rows in batches for row in rows]
 
 

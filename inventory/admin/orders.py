@@ -40,7 +40,7 @@ from petstore.backoffice.navigation import may_view
 from petstore.backoffice.palette import MAX_RESULTS, MIN_VERB_LENGTH, SearchResult
 from petstore.db.keysets import OneFilterKey
 
-MOST_ACCOUNTS = 100  # Accounts that a search by name follows.
+MAX_ACCOUNTS = 100  # Accounts that a search by name follows.
 ON_ACCOUNT = 10  # Orders in the panel of an account.
 IN_TIMELINE = 30  # Orders whose history is in the timeline of an account.
 A_YEAR = timedelta(days=365)
@@ -166,11 +166,11 @@ class OrderAdmin(RowActionsAdmin):
 
     def search(self, request: HttpRequest, rows: QuerySet[Order], term: str) -> QuerySet[Order]:
         named = Account.objects.filter(name__search_key__contains=term)
-        accounts = list(named.values_list("pk")[: MOST_ACCOUNTS + 1])
-        if len(accounts) > MOST_ACCOUNTS:
-            text = f"More than {MOST_ACCOUNTS} account names contain this. Type more of the name."
+        accounts = list(named.values_list("pk")[: MAX_ACCOUNTS + 1])
+        if len(accounts) > MAX_ACCOUNTS:
+            text = f"More than {MAX_ACCOUNTS} account names contain this. Type more of the name."
             self.message_user(request, text, messages.WARNING)
-        found = Q(account_id__in=[pk for (pk,) in accounts[:MOST_ACCOUNTS]])
+        found = Q(account_id__in=[pk for (pk,) in accounts[:MAX_ACCOUNTS]])
         if (pk := parse_id(term)) is not None:
             found |= Q(pk=pk) | Q(pet_id=pk)
         return rows.filter(found)

@@ -17,7 +17,7 @@ from petstore.backoffice.changelist import ChoiceFilter
 from petstore.backoffice.dashboard import list_url
 from petstore.db.identity import is_postgresql
 
-MOST_COUNTED = 1_000  # Orders of a stage that are counted exactly.
+MAX_COUNTED = 1_000  # Orders of a stage that are counted exactly.
 
 
 class StageFilter(ChoiceFilter, DropdownFilter):
@@ -55,7 +55,7 @@ def example(request: HttpRequest) -> Order | None:
 
 
 class StageCount(NamedTuple):
-    """The number of orders now; above MOST_COUNTED, at the last count."""
+    """The number of orders now; above MAX_COUNTED, at the last count."""
 
     at_least: int
     is_exact: bool
@@ -66,16 +66,16 @@ class StageCount(NamedTuple):
 
 
 def stage_counts(stock: Stock | None, stages: Iterable[Stage] = Stage) -> dict[Stage, StageCount]:
-    """Count the orders of each stage with one query, so that the numbers are current."""
+    """Count the orders of each stage now, with a query for each."""
     # The order makes PostgreSQL use the index of the stage. SQLite would sort.
     ordering = ["id"] if is_postgresql() else []
     numbers = {}
     for stage in stages:
         orders = Order.objects.filter(with_literals(stage.orders)).order_by(*ordering)
-        found = orders[: MOST_COUNTED + 1].count()
+        found = orders[: MAX_COUNTED + 1].count()
         counted = stock.orders[stage] if stock else 0
-        exact = found <= MOST_COUNTED
-        numbers[stage] = StageCount(found if exact else max(MOST_COUNTED, counted), exact)
+        exact = found <= MAX_COUNTED
+        numbers[stage] = StageCount(found if exact else max(MAX_COUNTED, counted), exact)
     return numbers
 
 

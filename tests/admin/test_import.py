@@ -124,7 +124,7 @@ def test_preview_is_escaped(staff: Client) -> None:
 
 
 def test_import_is_limited_in_pets_and_bytes(staff: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(import_export, "MOST_PETS", 20)
+    monkeypatch.setattr(import_export, "MAX_PETS", 20)
     most = b"name,category\n" + b"Rex,Dogs\n" * 20
     for content in (most + b"Rex,Dogs\n", b"name,category\n" + b" " * 2 * 1024 * 1024):
         page = upload(staff, content)

@@ -18,7 +18,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from accounts.keys import key_format
-from accounts.management.commands.scan_keys import CHUNK, GITLEAKS, LONGEST, MOST_NAMED, find
+from accounts.management.commands.scan_keys import CHUNK, GITLEAKS, LONGEST, MAX_NAMED, find
 from accounts.models import ApiKey
 from tests.conftest import OPERATOR
 
@@ -126,7 +126,7 @@ def test_compressed_input_is_not_reported_as_clean(db: None, monkeypatch: pytest
 
 
 def test_many_unsearchable_files_are_counted(db: None, tmp_path: Path) -> None:
-    for number in range(MOST_NAMED + 5):
+    for number in range(MAX_NAMED + 5):
         (tmp_path / f"{number}.gz").write_bytes(gzip.compress(b""))
     with pytest.raises(CommandError, match="and 5 more"):
         call_command("scan_keys", str(tmp_path))

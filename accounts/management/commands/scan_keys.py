@@ -32,7 +32,7 @@ COMPRESSED = (
     b"\x1f\x8b", b"\x1f\x9d", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"\x04\x22\x4d\x18", b"PK\x03\x04",
     b"7z\xbc\xaf", b"Rar!", b"%PDF-", b"PACK\0", b"x\x01",
 )  # fmt: skip
-MOST_NAMED = 20  # Unreadable files listed in the message.
+MAX_NAMED = 20  # Unreadable files listed in the message.
 
 GITLEAKS = f"""\
 [[rules]]
@@ -88,8 +88,8 @@ class Command(KeyCommand):
         summary = f"Found {len(found)} keys, {sum(row['state'] == 'live' for row in found)} of them live."
         self.write_result(options, found, "\n".join([*lines, summary]))
         if unsearched:
-            more = f" and {len(unsearched) - MOST_NAMED:,} more" if len(unsearched) > MOST_NAMED else ""
-            names = ", ".join(map(visible, unsearched[:MOST_NAMED]))
+            more = f" and {len(unsearched) - MAX_NAMED:,} more" if len(unsearched) > MAX_NAMED else ""
+            names = ", ".join(map(visible, unsearched[:MAX_NAMED]))
             raise CommandError(f"Some files can't be read and may contain keys: {names}{more}.")
         if any(row["state"] == "live" for row in found):
             sys.exit(1)
