@@ -49,7 +49,7 @@ def seen(desk: Desk, key: int = 0) -> RateLimitDecision:
 # --- What the answer has --------------------------------------------------------------------------
 
 
-def test_a_key_learns_of_itself_and_its_account(served: QuotaStore, db: None) -> None:
+def test_key_reads_itself_and_its_account(served: QuotaStore, db: None) -> None:
     account = Account.objects.create(name="Zoë 🐕", plan_id=PlanCode.PRO)
     ends = timezone.now() + timedelta(days=30)
     options: Any = {"name": "Kühe", "key_scopes": ["orders:read"], "expires_at": ends}
@@ -102,7 +102,7 @@ def test_head_and_if_none_match_work_as_for_other_reads(small: Api) -> None:
     assert small.get("/account", If_None_Match=looked.headers["ETag"]).status_code == 304
 
 
-def test_another_method_is_refused_and_costs_one_like_any_request(small: Api) -> None:
+def test_other_method_is_rejected_and_costs_one(small: Api) -> None:
     answer = small.post("/account", {})
     assert (answer.status_code, answer.headers["Allow"]) == (405, "GET, HEAD")
     assert small.get("/account").json()["quota"]["day"]["used"] == 1
@@ -111,7 +111,7 @@ def test_another_method_is_refused_and_costs_one_like_any_request(small: Api) ->
 # --- When it is needed most -----------------------------------------------------------------------
 
 
-def test_it_answers_while_the_quota_is_used_up(small: Api) -> None:
+def test_account_is_readable_while_the_quota_is_used_up(small: Api) -> None:
     refused = [small.get("/pets") for _ in range(4)][-1]
     assert refused.status_code == 429
     looked = small.get("/account")
@@ -121,7 +121,7 @@ def test_it_answers_while_the_quota_is_used_up(small: Api) -> None:
     assert timestamp(minute["resetsAt"]) == int(refused.headers["X-RateLimit-Reset"])
 
 
-def test_it_answers_a_banned_key_and_says_until_when(small: Api, served: QuotaStore) -> None:
+def test_banned_key_reads_the_end_of_its_ban(small: Api, served: QuotaStore) -> None:
     assert small.key is not None
     ban_by_now(small.key, served)
     refused = small.get("/pets")
@@ -136,7 +136,7 @@ def timestamp(text: str) -> int:
 
 
 @pytest.mark.parametrize("used", [0, 3, 4, None])
-def test_looks_change_nothing(store: QuotaStore, used: int | None) -> None:
+def test_peek_changes_no_state(store: QuotaStore, used: int | None) -> None:
     """Neither of windows that are untouched, used up or refusing, nor of a ban (None)."""
     looking, left_alone = (Desk(store, per_minute=3, per_day=100) for _ in range(2))
     for desk in (looking, left_alone):
@@ -174,7 +174,7 @@ MOVES = st.lists(
     deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=times(60, 15)
 )
 @given(moves=MOVES, start=st.integers(20_800 * DAY, 20_801 * DAY))
-def test_a_look_sees_what_the_next_request_finds(
+def test_peek_agrees_with_the_next_request(
     store: QuotaStore, moves: list[tuple[str, int]], start: int
 ) -> None:
     desk = Desk(store, per_minute=5, per_day=20, now=start)
@@ -209,7 +209,7 @@ def check_agreement(desk: Desk) -> None:
 # --- Its own limit --------------------------------------------------------------------------------
 
 
-def test_a_key_may_look_60_times_a_minute(store: QuotaStore) -> None:
+def test_key_may_peek_60_times_a_minute(store: QuotaStore) -> None:
     desk = Desk(store, per_minute=5, per_day=20)
     desk.add_key()
     assert [seen(desk).admitted for _ in range(62)] == [True] * 60 + [False] * 2
@@ -222,7 +222,7 @@ def test_a_key_may_look_60_times_a_minute(store: QuotaStore) -> None:
     assert seen(desk).admitted
 
 
-def test_the_61st_look_is_a_429_with_headers_of_its_own(small: Api) -> None:
+def test_61st_peek_is_a_429_with_its_own_headers(small: Api) -> None:
     for _ in range(PEEKS_PER_MINUTE):
         assert small.get("/account").status_code == 200
     refused = small.get("/account")
@@ -231,7 +231,7 @@ def test_the_61st_look_is_a_429_with_headers_of_its_own(small: Api) -> None:
     assert 1 <= int(refused.headers["Retry-After"]) <= 60
 
 
-def test_looks_that_come_too_soon_are_no_strikes(small: Api) -> None:
+def test_rejected_peeks_are_no_strikes(small: Api) -> None:
     for _ in range(PEEKS_PER_MINUTE + 50):
         small.get("/account")
     assert [small.get("/pets").status_code for _ in range(4)] == [200, 200, 200, 429]
@@ -240,7 +240,7 @@ def test_looks_that_come_too_soon_are_no_strikes(small: Api) -> None:
 # --- Who may not ----------------------------------------------------------------------------------
 
 
-def test_a_look_proves_the_key_as_any_request(store: QuotaStore) -> None:
+def test_peek_authenticates_the_key(store: QuotaStore) -> None:
     desk = Desk(store, per_minute=5, per_day=20, now=round(timezone.now().timestamp() * SECOND))
     for _ in range(3):
         desk.add_key()
@@ -274,7 +274,7 @@ def test_a_look_proves_the_key_as_any_request(store: QuotaStore) -> None:
         (lambda desk: desk.account.assign(PlanCode.PRO), lambda facts: facts.plan == "pro"),
     ],
 )
-def test_changes_of_staff_show_at_once(
+def test_changes_by_staff_are_visible_at_once(
     store: QuotaStore, change: Callable[[Desk], object], shown: Callable[[Any], bool]
 ) -> None:
     desk = Desk(store, per_minute=5, per_day=20)
@@ -293,7 +293,7 @@ def rename(row: Account | ApiKey) -> None:
 # --- What staff see -------------------------------------------------------------------------------
 
 
-def test_staff_see_the_key_used_and_nothing_of_looks_in_the_usage(small: Api) -> None:
+def test_peeks_update_the_last_use_but_not_the_usage(small: Api) -> None:
     for _ in range(PEEKS_PER_MINUTE + 3):
         small.get("/account")
     write_behind.recorder.write()

@@ -61,7 +61,7 @@ def refusals(desk: Desk, seconds: Iterable[float], key: int = 0) -> list[bool]:
 # --- Strikes
 
 
-def test_request_that_completes_twenty_strikes_says_that_the_key_is_banned(desk: Make) -> None:
+def test_twentieth_strike_bans_the_key(desk: Make) -> None:
     acme = desk()
     assert refusals(acme, QUICKEST) == [False] * 20 + [True]
     decision = acme.send()
@@ -82,14 +82,14 @@ def test_request_that_completes_twenty_strikes_says_that_the_key_is_banned(desk:
         (0, *range(2, 21), 20.999999),
     ],
 )
-def test_refusal_a_microsecond_early_is_no_strike(desk: Make, early: tuple[float, ...]) -> None:
+def test_rejection_a_microsecond_early_is_no_strike(desk: Make, early: tuple[float, ...]) -> None:
     acme = desk()
     assert not any(refusals(acme, early))
     assert refusals(acme, [early[-1] + 1]) == [True]
 
 
 @pytest.mark.parametrize("limit", [43, 60, 61, 100])
-def test_ban_needs_half_the_minute_limit_of_refusals_as_well(desk: Make, limit: int) -> None:
+def test_ban_needs_rejections_of_half_the_minute_limit(desk: Make, limit: int) -> None:
     """The last of them need be no strike."""
     acme = desk(per_minute=limit)
     assert not any(refusals(acme, QUICKEST))
@@ -97,7 +97,7 @@ def test_ban_needs_half_the_minute_limit_of_refusals_as_well(desk: Make, limit: 
     assert more == [False] * (len(more) - 1) + [True]
 
 
-def test_day_that_refuses_needs_half_the_minute_limit_of_refusals(desk: Make) -> None:
+def test_ban_by_the_day_needs_rejections_of_half_the_minute_limit(desk: Make) -> None:
     acme = desk(per_minute=1_000, per_day=1)
     assert not any(refusals(acme, [*QUICKEST, *[21] * (499 - len(QUICKEST))]))
     assert refusals(acme, [21]) == [True]
@@ -106,7 +106,7 @@ def test_day_that_refuses_needs_half_the_minute_limit_of_refusals(desk: Make) ->
 # --- Windows
 
 
-def test_strikes_are_forgotten_with_the_minute(desk: Make) -> None:
+def test_strikes_expire_with_the_minute(desk: Make) -> None:
     acme = desk()
     for _ in range(3):
         start = acme.now - NOON
@@ -115,7 +115,7 @@ def test_strikes_are_forgotten_with_the_minute(desk: Make) -> None:
         assert acme.send().admitted
 
 
-def test_strikes_of_a_used_up_day_count_for_sixty_seconds_from_the_first_refusal(desk: Make) -> None:
+def test_strikes_of_a_used_up_day_expire_after_sixty_seconds(desk: Make) -> None:
     last = 59.999999
     strikes = [last - second for second in range(19, -1, -1)]
     acme, globex = desk(per_day=1), desk(per_day=1)
@@ -145,7 +145,7 @@ def test_strikes_of_one_day_do_not_count_on_the_next(store: QuotaStore) -> None:
             assert acme.send().rejection is ErrorCode.DAILY_QUOTA_EXCEEDED
 
 
-def test_strikes_are_of_the_key_not_of_the_account(desk: Make) -> None:
+def test_strikes_count_per_key_not_per_account(desk: Make) -> None:
     acme = desk(keys=2)
     assert not any(refusals(acme, QUICKEST[:-1], key=0))
     assert not any(refusals(acme, [21], key=1))
@@ -169,9 +169,7 @@ GAPS = st.sampled_from([0, 1, SECOND // 2, SECOND - 1, SECOND, SECOND + 1, 2 * S
 @ATTEMPTS
 @given(gaps=st.lists(GAPS, min_size=20, max_size=45), by_day=st.booleans())
 @example(gaps=[2 * SECOND, *[SECOND] * 19], by_day=False)
-def test_stores_ban_at_the_refusal_at_which_the_rule_does(
-    store: QuotaStore, gaps: list[int], *, by_day: bool
-) -> None:
+def test_stores_ban_when_the_rule_does(store: QuotaStore, gaps: list[int], *, by_day: bool) -> None:
     acme = Desk(store, per_minute=1, per_day=1 if by_day else 1_000)
     acme.admitted(1)
     sent: list[int] = [0]
@@ -192,7 +190,7 @@ def test_stores_ban_at_the_refusal_at_which_the_rule_does(
 # --- Clients that are never banned, and one that is
 
 
-def test_client_that_continues_at_once_is_banned_21_seconds_after_its_first_refusal(desk: Make) -> None:
+def test_client_that_ignores_429_is_banned_after_21_seconds(desk: Make) -> None:
     """With the limits of Free, ten requests a second."""
     acme = desk(per_minute=60)
     banned = refusals(acme, [tenth / 10 for tenth in range(215)])
@@ -248,7 +246,9 @@ WORST_STARTS = [
 
 @pytest.mark.parametrize("starts", WORST_STARTS)
 @pytest.mark.parametrize("per_day", [1, 3, 1_000])
-def test_19_waiters_that_share_a_key_are_never_banned(desk: Make, starts: list[int], per_day: int) -> None:
+def test_19_waiting_clients_that_share_a_key_are_never_banned(
+    desk: Make, starts: list[int], per_day: int
+) -> None:
     acme = desk(per_minute=1, per_day=per_day)
     found = wait_as_told(
         acme, [Waiter(NOON + start, [0, SECOND - 1]) for start in starts], NOON + 3 * MINUTE
@@ -271,7 +271,7 @@ def test_19_waiters_that_share_a_key_are_never_banned(desk: Make, starts: list[i
     limits=st.sampled_from([(1, 1_000), (3, 5), (2, 1), (5, 20)]),
     to_midnight=st.integers(1, 3 * MINUTE),
 )
-def test_up_to_19_waiters_are_never_banned_whenever_they_come(
+def test_up_to_19_waiting_clients_are_never_banned_at_any_time(
     store: QuotaStore, waiters: list[Waiter], limits: tuple[int, int], to_midnight: int
 ) -> None:
     start = 20_801 * DAY - to_midnight
@@ -293,7 +293,7 @@ def test_requests_during_a_ban_do_not_prolong_it(desk: Make) -> None:
     assert acme.send().admitted
 
 
-def test_bans_grow_for_repeats_and_step_back_for_clean_days(desk: Make) -> None:
+def test_bans_escalate_and_clean_days_lower_the_level(desk: Make) -> None:
     acme = desk(per_day=1_000_000)
 
     def ban_seconds() -> int:
@@ -308,7 +308,7 @@ def test_bans_grow_for_repeats_and_step_back_for_clean_days(desk: Make) -> None:
     assert ban_seconds() == 300
 
 
-def test_ban_is_recorded_once_for_staff(desk: Make) -> None:
+def test_ban_is_in_the_audit_trail_once(desk: Make) -> None:
     acme = desk()
     ends = acme.get_banned().banned_until
     acme.admitted(10)
@@ -320,7 +320,7 @@ def test_ban_is_recorded_once_for_staff(desk: Make) -> None:
     assert KeyStanding.objects.get(key=acme.keys[0]).banned_until == ends == acme.now + BAN_LENGTHS[0]
 
 
-def test_banned_key_sees_what_its_account_has_left(desk: Make) -> None:
+def test_banned_key_sees_the_remaining_requests_of_its_account(desk: Make) -> None:
     acme = desk(per_minute=5, per_day=100)
     acme.get_banned()
     acme.wait(60)
@@ -350,7 +350,7 @@ def seconds_until_banned(desk: Desk) -> float:
     return (desk.get_banned().now - start) / SECOND
 
 
-def test_lifted_ban_ends_at_once_and_takes_its_step_back(lifted: Desk) -> None:
+def test_lifted_ban_ends_at_once_and_lowers_the_level(lifted: Desk) -> None:
     lift(lifted)
     lifted.wait(60)
     assert lifted.send().admitted
@@ -360,7 +360,7 @@ def test_lifted_ban_ends_at_once_and_takes_its_step_back(lifted: Desk) -> None:
     assert event.reason == "A loop in their code, fixed."
 
 
-def test_lifting_a_ban_forgets_the_strikes_and_the_next_ban_is_another(lifted: Desk) -> None:
+def test_lifting_a_ban_resets_the_strikes_and_the_next_ban_is_separate(lifted: Desk) -> None:
     """Also where the refusals were counted by a clock ahead of the one that banned."""
     KeyStanding.objects.update(first_refusal_at=F("banned_at") + SECOND)
     lift(lifted)
@@ -370,7 +370,7 @@ def test_lifting_a_ban_forgets_the_strikes_and_the_next_ban_is_another(lifted: D
     assert EventDraft.objects.filter(type=EventType.KEY_BANNED).count() == 2
 
 
-def test_worker_of_the_previous_version_that_lifts_a_ban_forgets_the_strikes(
+def test_ban_lifted_by_the_previous_version_resets_the_strikes(
     lifted: Desk, request: pytest.FixtureRequest
 ) -> None:
     """It writes neither the columns nor the fields that it does not know."""
@@ -393,7 +393,7 @@ def test_worker_of_the_previous_version_that_lifts_a_ban_forgets_the_strikes(
     assert seconds_until_banned(lifted) == 21
 
 
-def test_row_that_a_worker_of_the_previous_version_inserts_has_no_strikes(desk: Make) -> None:
+def test_row_inserted_by_the_previous_version_has_no_strikes(desk: Make) -> None:
     acme = desk()
     KeyStanding.objects.filter(key=acme.keys[0]).delete()
     old = ("told_until", "strikes", "strikes_end", "banned_at", "banned_until", "ban_level")
@@ -405,7 +405,7 @@ def test_row_that_a_worker_of_the_previous_version_inserts_has_no_strikes(desk: 
     assert refusals(acme, QUICKEST) == [False] * 20 + [True]
 
 
-def test_store_that_loses_its_data_forgets_the_strikes(desk: Make, request: pytest.FixtureRequest) -> None:
+def test_lost_rate_limit_state_resets_the_strikes(desk: Make, request: pytest.FixtureRequest) -> None:
     acme = desk(per_day=1)
     assert not any(refusals(acme, QUICKEST[:-1]))
     if isinstance(acme.store, RedisQuotaStore):

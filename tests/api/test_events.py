@@ -63,7 +63,7 @@ def draft(count: int, account_id: int = 0) -> None:
         EventDraft.of(kind, {"number": number}, account_id).save()
 
 
-def test_pet_that_is_created_is_an_event(api: Api, category: Category) -> None:
+def test_creating_a_pet_is_an_event(api: Api, category: Category) -> None:
     made = api.post("/pets", {"name": 'The "small" one \u00e9', "categoryId": category.pk}).json()
     assert told(api, EventType.PET_CREATED) == [("pet.created", {"pet": made})]
 
@@ -94,7 +94,7 @@ def test_every_database_makes_the_same_json(api: Api, fraction: int) -> None:
     assert answer.content == orjson.dumps(wanted, option=orjson.OPT_UTC_Z)
 
 
-def test_order_tells_of_each_step_and_of_its_pet(api: Api, pet: Pet) -> None:
+def test_every_status_of_an_order_and_its_pet_is_an_event(api: Api, pet: Pet) -> None:
     order = api.post("/store/orders", {"petId": pet.pk}).json()
     row = Order.objects.get(pk=order["id"])
     row.approve(by="staff")
@@ -121,7 +121,7 @@ def test_order_that_is_cancelled_is_an_event(api: Api, pet: Pet) -> None:
     assert told(api)[-1] == ("pet.status_changed", {"pet": pet.as_json()})
 
 
-def test_refused_order_leaves_no_event(api: Api, pet: Pet) -> None:
+def test_rejected_order_leaves_no_event(api: Api, pet: Pet) -> None:
     pet.change_status(PetStatus.PENDING, by="staff")
     before = told(api)
     assert api.post("/store/orders", {"petId": pet.pk}).status_code == 409
@@ -155,7 +155,7 @@ def test_import_that_fails_leaves_no_event(api: Api, category: Category) -> None
     assert told(api, EventType.PET_CREATED) == []
 
 
-def test_key_tells_of_its_life_and_never_a_secret(api: Api, key: Any, account: Account) -> None:
+def test_events_of_a_key_contain_no_secret(api: Api, key: Any, account: Account) -> None:
     second, text = ApiKey.objects.issue(account, name="Second", by=OPERATOR)
     third, _ = second.rotate(by=OPERATOR)
     third.revoke(reason="Lost.", by=Actor("tests"))
@@ -205,7 +205,7 @@ def test_account_sees_public_events_and_its_own_in_one_order(
     assert len(shared) == 4
 
 
-def test_type_keeps_one_type_or_all_with_a_prefix(api: Api, account: Account) -> None:
+def test_type_selects_one_type_or_all_with_a_prefix(api: Api, account: Account) -> None:
     draft(3)
     draft(2, account.pk)
     EventDraft.of(EventType.PETS_IMPORTED, {}).save()
@@ -226,7 +226,7 @@ def test_since_begins_with_the_first_event_of_that_time(api: Api) -> None:
     assert list(follow(api, f"/events?since={late:%Y-%m-%dT%H:%M:%S.%fZ}")) == []
 
 
-def test_event_of_a_clock_that_is_ahead_has_happened_when_it_was_numbered(api: Api) -> None:
+def test_event_time_is_capped_at_its_sequencing(api: Api) -> None:
     sequence_all()
     began = datetime.now(UTC)
     ahead = round((began + timedelta(days=365)).timestamp() * SECOND)
@@ -251,7 +251,7 @@ def number_an_hour_ahead() -> int:
     return ahead
 
 
-def test_feed_goes_on_in_its_order_after_the_clock_was_set_back(api: Api) -> None:
+def test_feed_stays_ordered_after_the_clock_was_set_back(api: Api) -> None:
     ahead = number_an_hour_ahead()
     path = next_path(api.get("/events"))
     draft(2)
@@ -263,7 +263,7 @@ def test_feed_goes_on_in_its_order_after_the_clock_was_set_back(api: Api) -> Non
 
 
 @pytest.mark.parametrize("error", [InterfaceError("lost"), ValueError("odd")])
-def test_numbering_goes_on_after_any_failure(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+def test_sequencing_continues_after_any_failure(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     looks: list[int] = []
 
     def look() -> int:
@@ -278,7 +278,7 @@ def test_numbering_goes_on_after_any_failure(monkeypatch: pytest.MonkeyPatch, er
     assert looks == [0, 1]
 
 
-def test_empty_page_says_where_to_ask_next_and_stays_304(api: Api, account: Account) -> None:
+def test_empty_page_has_a_next_link_and_stays_304(api: Api, account: Account) -> None:
     sequence_all()
     answer = api.get("/events?type=order")
     assert answer.json() == []
@@ -300,9 +300,7 @@ def test_link_repeats_limit_and_type_but_not_since(api: Api) -> None:
     assert next_path(answer).startswith("/events?type=order&limit=7&cursor=")
 
 
-def test_reader_of_rare_events_stays_on_its_way_while_others_are_cleared(
-    api: Api, account: Account, other: Account
-) -> None:
+def test_cursor_of_a_filtered_feed_survives_pruning(api: Api, account: Account, other: Account) -> None:
     draft(1, account.pk)
     (event,) = follow(api, "/events?type=order")
     draft(5, other.pk)
@@ -322,7 +320,7 @@ def test_pet_that_was_deleted_has_a_last_event(api: Api, pet: Pet) -> None:
     assert told(api, EventType.PET_DELETED) == [("pet.deleted", {"pet": shown})]
 
 
-def test_cursor_of_a_feed_that_was_restored_is_410_although_its_number_was_given_again(api: Api) -> None:
+def test_cursor_of_a_restored_feed_is_410_even_if_its_id_was_assigned_again(api: Api) -> None:
     draft(3)
     sequence_all()
     backup = Feed.objects.get()
@@ -339,7 +337,7 @@ def test_cursor_of_a_feed_that_was_restored_is_410_although_its_number_was_given
     assert len(list(follow(api, kept))) == 9
 
 
-def test_number_that_was_given_again_is_known_although_the_clock_was_set_back(api: Api) -> None:
+def test_id_assigned_again_is_detected_after_the_clock_was_set_back(api: Api) -> None:
     number_an_hour_ahead()
     backup = Feed.objects.get()
     draft(1)
@@ -364,7 +362,7 @@ def test_there_is_one_statement_however_many_limits_are_asked_for(api: Api, kind
     assert statement.cache_info().currsize == 1
 
 
-def test_cursor_goes_on_where_all_before_it_was_cleared(api: Api) -> None:
+def test_cursor_continues_after_everything_before_it_was_pruned(api: Api) -> None:
     draft(3)
     sequence_all()
     path = next_path(api.get("/events"))
@@ -377,7 +375,7 @@ def test_cursor_goes_on_where_all_before_it_was_cleared(api: Api) -> None:
     assert api.get(path).json()["code"] == "cursor_expired"
 
 
-def test_since_from_before_the_oldest_kept_is_410(api: Api) -> None:
+def test_since_before_the_oldest_stored_event_is_410(api: Api) -> None:
     old = datetime.now(UTC) - timedelta(days=settings.EVENTS_KEPT_DAYS, minutes=1)
     answer = api.get(f"/events?since={old:%Y-%m-%dT%H:%M:%SZ}")
     assert (answer.status_code, answer.json()["code"]) == (410, "cursor_expired")
@@ -397,7 +395,7 @@ def test_since_from_before_the_oldest_kept_is_410(api: Api) -> None:
         "limit=0", "limit=101", "cursor=", "cursor=abc",
     ],
 )  # fmt: skip
-def test_parameter_that_is_wrong_is_400(api: Api, query: str) -> None:
+def test_invalid_parameter_is_400(api: Api, query: str) -> None:
     answer = api.get(f"/events?{query}")
     assert (answer.status_code, answer.json()["code"]) == (400, "invalid_parameter"), answer.content
 
@@ -421,7 +419,7 @@ def test_key_without_the_scope_reads_no_events(issue: Callable[..., tuple[ApiKey
     assert (answer.status_code, answer.json()["code"]) == (403, "insufficient_scope")
 
 
-def test_numbering_goes_on_where_it_ended(account: Account) -> None:
+def test_sequencing_continues_where_it_stopped(account: Account) -> None:
     sequence_all()
     first = Feed.objects.get().last_id
     draft(3)
@@ -433,7 +431,7 @@ def test_numbering_goes_on_where_it_ended(account: Account) -> None:
     assert (sequence_all(), Feed.objects.get().last_id, EventDraft.objects.count()) == (0, first + 5, 0)
 
 
-def test_events_are_cleared_after_30_days_and_the_feed_says_up_to_where(
+def test_events_are_pruned_after_30_days_and_the_feed_records_the_last_one(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(clear_events, "BATCH", 2)

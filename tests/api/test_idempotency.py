@@ -59,7 +59,7 @@ def refusal(response: Any) -> tuple[int, str]:
 # --- What is the same request ----------------------------------------------------------------------
 
 
-def test_same_key_and_body_replay_the_first_answer_byte_for_byte(api: Api, creation: Creation) -> None:
+def test_same_key_and_body_replay_the_response_byte_for_byte(api: Api, creation: Creation) -> None:
     first = send(api, creation)
     rows = creation.rows()
     retries = [send(api, creation) for _ in range(2)]
@@ -74,7 +74,7 @@ def test_same_key_and_body_replay_the_first_answer_byte_for_byte(api: Api, creat
     assert IdempotencyRecord.objects.count() == 1
 
 
-def test_answer_without_a_key_is_never_a_replay(api: Api, category: Category) -> None:
+def test_response_without_a_key_is_never_a_replay(api: Api, category: Category) -> None:
     body = {"name": "Biscuit", "categoryId": category.pk}
     first, second = (api.post("/pets", body) for _ in range(2))
     assert first.json()["id"] != second.json()["id"]
@@ -82,7 +82,7 @@ def test_answer_without_a_key_is_never_a_replay(api: Api, category: Category) ->
     assert not IdempotencyRecord.objects.exists()
 
 
-def test_replay_is_the_first_answer_though_the_row_has_changed_since(api: Api, pet: Pet) -> None:
+def test_replay_ignores_later_changes_of_the_row(api: Api, pet: Pet) -> None:
     first = api.post("/store/orders", {"petId": pet.pk}, Idempotency_Key="a")
     assert api("DELETE", f"/store/orders/{first.json()['id']}").status_code == 204
     assert api.post("/store/orders", {"petId": pet.pk}, Idempotency_Key="a").content == first.content
@@ -97,16 +97,14 @@ def test_replay_is_the_first_answer_though_the_row_has_changed_since(api: Api, p
         b'{"categoryId":%d,"name":"\\u0042iscuit"}',
     ],
 )
-def test_spaces_escapes_and_the_order_of_members_make_no_other_body(
-    api: Api, category: Category, spelling: bytes
-) -> None:
+def test_formatting_of_the_body_does_not_matter(api: Api, category: Category, spelling: bytes) -> None:
     first = api.post("/pets", b'{"name":"Biscuit","categoryId":%d}' % category.pk, Idempotency_Key="a")
     second = api.post("/pets", spelling % category.pk, Idempotency_Key="a")
     assert (second.status_code, second.content) == (201, first.content)
     assert second.headers["Idempotent-Replayed"] == "true"
 
 
-def test_another_body_is_refused(api: Api, creation: Creation) -> None:
+def test_different_body_is_rejected(api: Api, creation: Creation) -> None:
     other = creation.other()
     first = send(api, creation)
     rows = creation.rows()
@@ -118,9 +116,7 @@ def test_another_body_is_refused(api: Api, creation: Creation) -> None:
 
 
 @pytest.mark.parametrize("other", [b"", b', "note": "1.5"', b', "note": ["1.5"]'])
-def test_members_that_are_ignored_and_their_types_make_another_body(
-    api: Api, pet: Pet, other: bytes
-) -> None:
+def test_ignored_members_and_their_types_are_part_of_the_body(api: Api, pet: Pet, other: bytes) -> None:
     first, second = (
         api.post("/store/orders", b'{"petId": %d%b}' % (pet.pk, more), Idempotency_Key="a")
         for more in (b', "note": 1.5', other)
@@ -129,7 +125,7 @@ def test_members_that_are_ignored_and_their_types_make_another_body(
     assert refusal(second) == (422, "idempotency_key_reused")
 
 
-def test_another_path_is_another_request(api: Api, pet: Pet, category: Category) -> None:
+def test_different_path_is_rejected(api: Api, pet: Pet, category: Category) -> None:
     body = {"name": "Rex", "categoryId": category.pk, "petId": pet.pk}
     assert api.post("/pets", body, Idempotency_Key="a").status_code == 201
     assert refusal(api.post("/store/orders", body, Idempotency_Key="a")) == (422, "idempotency_key_reused")
@@ -139,7 +135,7 @@ def test_another_path_is_another_request(api: Api, pet: Pet, category: Category)
 # --- Whose key it is ---------------------------------------------------------------------------------
 
 
-def test_another_account_has_keys_of_its_own(
+def test_accounts_have_separate_idempotency_keys(
     api: Api, issue: Callable[..., tuple[ApiKey, str]], category: Category
 ) -> None:
     body = {"name": "Biscuit", "categoryId": category.pk}
@@ -151,7 +147,7 @@ def test_another_account_has_keys_of_its_own(
     assert "Idempotent-Replayed" not in second.headers
 
 
-def test_two_api_keys_of_one_account_share_theirs(
+def test_api_keys_of_an_account_share_idempotency_keys(
     api: Api, issue: Callable[..., tuple[ApiKey, str]], creation: Creation
 ) -> None:
     first = send(api, creation)
@@ -176,7 +172,7 @@ def test_replay_costs_one_of_the_quota(api: Api, creation: Creation) -> None:
 # --- What is kept, and how long ----------------------------------------------------------------------
 
 
-def test_refused_body_keeps_nothing_and_the_mended_one_succeeds(api: Api, category: Category) -> None:
+def test_rejected_body_stores_nothing_and_a_corrected_one_succeeds(api: Api, category: Category) -> None:
     body = {"name": " ", "categoryId": category.pk}
     assert refusal(api.post("/pets", body, Idempotency_Key="a")) == (400, "invalid_field")
     assert not IdempotencyRecord.objects.exists()
@@ -184,14 +180,16 @@ def test_refused_body_keeps_nothing_and_the_mended_one_succeeds(api: Api, catego
 
 
 @pytest.mark.parametrize("body", [b"{", b"[]", b"5", b"null", b'"text"', b""])
-def test_malformed_body_with_a_key_is_refused_as_without(api: Api, creation: Creation, body: bytes) -> None:
+def test_malformed_body_is_rejected_with_and_without_a_key(
+    api: Api, creation: Creation, body: bytes
+) -> None:
     expected = api.post(creation.path, body)
     assert expected.status_code == 400
     assert api.post(creation.path, body, Idempotency_Key="a").json() == expected.json()
     assert not IdempotencyRecord.objects.exists()
 
 
-def test_conflict_keeps_nothing_and_the_retry_succeeds_once_the_pet_is_free(
+def test_conflict_stores_nothing_and_the_retry_succeeds_once_the_pet_is_free(
     api: Api, issue: Callable[..., tuple[ApiKey, str]], pet: Pet
 ) -> None:
     neighbour = Api(issue(Account.objects.create(name="Neighbour", plan_id=PlanCode.BUSINESS))[1])
@@ -205,7 +203,7 @@ def test_conflict_keeps_nothing_and_the_retry_succeeds_once_the_pet_is_free(
     assert "Idempotent-Replayed" not in retry.headers
 
 
-def test_key_is_free_again_after_24_hours(api: Api, category: Category) -> None:
+def test_idempotency_key_expires_after_24_hours(api: Api, category: Category) -> None:
     body = {"name": "Biscuit", "categoryId": category.pk}
     first = api.post("/pets", body, Idempotency_Key="a")
     IdempotencyRecord.objects.update(created_at=timezone.now() - DAY)
@@ -217,13 +215,13 @@ def test_key_is_free_again_after_24_hours(api: Api, category: Category) -> None:
     assert again.content == other.content
 
 
-def test_key_holds_until_24_hours_have_passed(api: Api, creation: Creation) -> None:
+def test_idempotency_key_is_valid_for_24_hours(api: Api, creation: Creation) -> None:
     first = send(api, creation)
     IdempotencyRecord.objects.update(created_at=timezone.now() - DAY + timedelta(minutes=1))
     assert send(api, creation).content == first.content
 
 
-def test_command_deletes_old_answers_alone_and_says_how_many(
+def test_command_deletes_expired_records_and_reports_their_number(
     api: Api, category: Category, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("accounts.management.commands.clear_idempotency_keys.BATCH", 2)
@@ -242,7 +240,7 @@ def test_command_deletes_old_answers_alone_and_says_how_many(
 
 @COMMITTED
 @READS_PLANS
-def test_answer_is_found_by_its_key_though_none_was_there_when_the_read_was_planned(db: None) -> None:
+def test_record_is_read_by_index_even_if_planned_on_an_empty_table(db: None) -> None:
     """A prepared read keeps its plan while the table fills, until PostgreSQL counts its rows again."""
     statement = RECORDS.where(account_id=1, key="a")._compiled("default").statement
     with connection.cursor() as cursor:
@@ -264,7 +262,7 @@ def test_answer_is_found_by_its_key_though_none_was_there_when_the_read_was_plan
     "text",
     ["", "a" * 256, "a b", " a", "a\t", "a\x00", "a\x1f", "a\x7f", "a\n", "é", "a\xa0", "\x80", "ÿ"],
 )
-def test_malformed_key_is_refused_and_nothing_is_written(api: Api, creation: Creation, text: str) -> None:
+def test_malformed_key_is_rejected_and_nothing_is_written(api: Api, creation: Creation, text: str) -> None:
     rows = creation.rows()
     response = send(api, creation, text)
     assert refusal(response) == (400, "invalid_parameter")
@@ -312,7 +310,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @COMMITTED
-def test_twin_that_still_runs_is_a_conflict_and_the_retry_succeeds(
+def test_concurrent_duplicate_is_a_conflict_and_the_retry_succeeds(
     impatient: None, api: Api, account: Account, creation: Creation
 ) -> None:
     rows = creation.rows()
@@ -325,7 +323,7 @@ def test_twin_that_still_runs_is_a_conflict_and_the_retry_succeeds(
 
 
 @COMMITTED
-def test_twin_is_a_conflict_however_short_statements_may_run(
+def test_concurrent_duplicate_is_a_conflict_for_any_statement_timeout(
     api: Api, account: Account, creation: Creation
 ) -> None:
     if connection.vendor != "postgresql":
@@ -342,7 +340,7 @@ def test_twin_is_a_conflict_however_short_statements_may_run(
 
 
 @COMMITTED
-def test_twin_that_renews_an_old_key_is_a_conflict(
+def test_concurrent_duplicate_of_an_expired_key_is_a_conflict(
     impatient: None, api: Api, account: Account, creation: Creation
 ) -> None:
     IdempotencyRecord.objects.create(
@@ -354,13 +352,13 @@ def test_twin_that_renews_an_old_key_is_a_conflict(
 
 
 @COMMITTED
-def test_another_account_s_twin_is_not_waited_for(impatient: None, api: Api, creation: Creation) -> None:
+def test_same_key_of_another_account_does_not_wait(impatient: None, api: Api, creation: Creation) -> None:
     neighbour = Account.objects.create(name="Neighbour", plan_id=PlanCode.BUSINESS)
     with uncommitted(lambda: IdempotencyRecord.objects.create(account=neighbour, key="a", fingerprint="")):
         assert send(api, creation).status_code == 201
 
 
-def test_only_the_wait_for_a_twin_is_short(impatient: None, api: Api, creation: Creation) -> None:
+def test_lock_timeout_is_short_only_for_a_duplicate(impatient: None, api: Api, creation: Creation) -> None:
     seen = []
 
     created = {"/pets": Pet, "/store/orders": Order}[creation.path]

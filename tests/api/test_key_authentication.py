@@ -124,7 +124,7 @@ def test_revoked_key_is_refused_on_the_next_request(key: ApiKey, api: Api) -> No
     assert_refused(api.get("/pets"), "invalid_api_key")
 
 
-def test_key_is_refused_from_its_end_on(issue: Issue) -> None:
+def test_key_is_rejected_from_its_expiry_on(issue: Issue) -> None:
     key, text = issue(expires_at=timezone.now() + timedelta(hours=1))
     api = Api(text)
     assert api.get("/pets").status_code == 200
@@ -134,7 +134,7 @@ def test_key_is_refused_from_its_end_on(issue: Issue) -> None:
     assert_refused(api.get("/pets"), "expired_api_key")
 
 
-def test_expiry_is_said_only_to_who_has_the_secret(issue: Issue) -> None:
+def test_expiry_is_revealed_only_with_the_secret(issue: Issue) -> None:
     text = expired(issue)
     assert_refused(Api(text).get("/pets"), "expired_api_key")
     assert_refused(Api(with_other_secret(text)).get("/pets"), "invalid_api_key")
@@ -206,7 +206,7 @@ def test_address_behind_trusted_proxies_is_the_one_that_must_be_in_the_networks(
         assert api.get("/pets", X_Forwarded_For="203.0.113.9, 192.0.2.1").status_code == status
 
 
-def test_networks_are_told_only_to_who_has_the_secret(issue: Issue) -> None:
+def test_networks_are_revealed_only_with_the_secret(issue: Issue) -> None:
     _, text = issue(allowed_networks=["192.0.2.0/24"])
     response = Api(with_other_secret(text)).get("/pets")
     assert_refused(response, "invalid_api_key")
@@ -245,9 +245,7 @@ def test_scope_is_checked_before_the_body(issue: Issue) -> None:
 
 
 @pytest.mark.parametrize(("method", "path", "status"), [("GET", "/nothing", 404), ("DELETE", "/pets", 405)])
-def test_path_or_method_that_is_not_there_needs_no_scope(
-    issue: Issue, method: str, path: str, status: int
-) -> None:
+def test_unknown_path_or_method_needs_no_scope(issue: Issue, method: str, path: str, status: int) -> None:
     assert Api(issue(key_scopes=["orders:read"])[1])(method, path).status_code == status
 
 
@@ -258,7 +256,7 @@ def test_forbidden_request_costs_one(issue: Issue) -> None:
     assert api.get("/pets")["X-RateLimit-Remaining"] == "997"
 
 
-def test_refused_key_costs_its_account_nothing(issue: Issue, key: Any, api: Api) -> None:
+def test_rejected_key_costs_its_account_nothing(issue: Issue, key: Any, api: Api) -> None:
     for text in (expired(issue), with_other_secret(key.text), issue(allowed_networks=["192.0.2.1"])[1]):
         assert Api(text).get("/pets").status_code == 401
     assert api.get("/pets")["X-RateLimit-Remaining"] == "999"
@@ -291,7 +289,7 @@ def test_last_use_is_written_at_most_once_a_minute(
 
 
 @pytest.mark.parametrize("why", ["elsewhere", "expired", "revoked"])
-def test_refused_request_is_no_use(issue: Issue, why: str) -> None:
+def test_rejected_request_does_not_count_as_a_use(issue: Issue, why: str) -> None:
     key, text = issue(allowed_networks=["192.0.2.1"] if why == "elsewhere" else [])
     if why == "expired":
         key.rotate(by=OPERATOR, overlap=timedelta(0))

@@ -85,7 +85,7 @@ def test_rights_are_stored_in_one_form(issue: Issue, options: Any, field: str, s
         ({"name": "n" * 256}, "255 characters"),
     ],
 )  # fmt: skip
-def test_wrong_wish_is_refused_and_leaves_nothing(
+def test_invalid_key_is_rejected_and_nothing_is_stored(
     issue: Issue, options: dict[str, Any], problem: str
 ) -> None:
     with pytest.raises(ValidationError, match=problem):
@@ -107,7 +107,7 @@ def test_networks_that_could_not_be_compared_are_not_stored(issue: Issue, stored
 # --- Rotating ------------------------------------------------------------------------------------
 
 
-def test_successor_has_the_same_rights(issue: Issue) -> None:
+def test_replacement_has_the_same_rights(issue: Issue) -> None:
     old, _ = issue(name="Till 3", key_scopes=["pets:read"], allowed_networks=["127.0.0.0/8"])
     new, text = old.rotate(by=OPERATOR)
     assert (new.account, new.name, new.scopes, new.allowed_networks, new.expires_at) == (
@@ -117,7 +117,7 @@ def test_successor_has_the_same_rights(issue: Issue) -> None:
     assert Api(text).get("/pets").status_code == 200
 
 
-def test_old_key_works_on_for_24_hours(issue: Issue) -> None:
+def test_rotated_key_works_for_24_hours(issue: Issue) -> None:
     old, text = issue()
     before = timezone.now()
     old.rotate(by=OPERATOR)
@@ -128,20 +128,20 @@ def test_old_key_works_on_for_24_hours(issue: Issue) -> None:
     assert Api(text).get("/pets").status_code == 200
 
 
-def test_old_key_ends_at_once_without_an_overlap(issue: Issue) -> None:
+def test_rotated_key_expires_at_once_without_an_overlap(issue: Issue) -> None:
     old, text = issue()
     old.rotate(by=OPERATOR, overlap=timedelta(0))
     assert Api(text).get("/pets").json()["code"] == "expired_api_key"
 
 
-def test_old_key_that_ends_earlier_keeps_its_end(issue: Issue) -> None:
+def test_rotated_key_keeps_an_earlier_expiry(issue: Issue) -> None:
     end = timezone.now() + timedelta(hours=1)
     old, _ = issue(expires_at=end)
     old.rotate(by=OPERATOR)
     assert old.expires_at == end
 
 
-def test_successor_lives_as_long_as_the_old_key_was_to(issue: Issue) -> None:
+def test_replacement_has_the_lifetime_of_the_old_key(issue: Issue) -> None:
     old, _ = issue(expires_at=timezone.now() + 30 * ONE_DAY)
     lifetime = old.expires_at - old.created_at if old.expires_at else None
     ApiKey.objects.filter(pk=old.pk).update(
@@ -177,7 +177,7 @@ def test_rotated_key_is_not_rotated_again(issue: Issue) -> None:
 
 
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
-def test_of_many_rotations_at_once_one_succeeds() -> None:
+def test_one_of_many_concurrent_rotations_succeeds() -> None:
     account = Account.objects.create(name="Acme Pets", plan_id=PlanCode.FREE)
     old, _ = ApiKey.objects.issue(account, by=OPERATOR)
 
@@ -240,7 +240,7 @@ def test_key_is_revoked_once_and_for_a_reason(issue: Issue) -> None:
     assert key.revoked_reason == "Lost"
 
 
-def test_other_keys_of_the_account_work_on(issue: Issue) -> None:
+def test_other_keys_of_the_account_keep_working(issue: Issue) -> None:
     key, _ = issue()
     _, other = issue()
     _, successor = key.rotate(by=OPERATOR)
@@ -251,7 +251,7 @@ def test_other_keys_of_the_account_work_on(issue: Issue) -> None:
 # --- History -------------------------------------------------------------------------------------
 
 
-def test_history_tells_what_happened_who_did_it_and_why(issue: Issue) -> None:
+def test_history_has_action_actor_and_reason(issue: Issue) -> None:
     old, _ = issue()
     new, _ = old.rotate(by=Actor("ann"))
     old.revoke(reason="Lost", by=Actor("bob"))
@@ -303,20 +303,20 @@ EARLY = datetime(2020, 1, 1, tzinfo=UTC)
         {"account_id": None},
     ],
 )
-def test_database_refuses_a_key_with_wrong_values(issue: Issue, values: dict[str, Any]) -> None:
+def test_database_rejects_a_key_with_invalid_values(issue: Issue, values: dict[str, Any]) -> None:
     key, _ = issue()
     with pytest.raises(IntegrityError), transaction.atomic():
         ApiKey.objects.filter(pk=key.pk).update(**values)
 
 
-def test_database_refuses_two_keys_of_one_id(issue: Issue) -> None:
+def test_database_rejects_two_keys_with_one_id(issue: Issue) -> None:
     key, _ = issue()
     key.pk = None
     with pytest.raises(IntegrityError), transaction.atomic():
         ApiKey.objects.bulk_create([key])
 
 
-def test_database_refuses_two_successors_of_one_key(issue: Issue) -> None:
+def test_database_rejects_two_replacements_of_one_key(issue: Issue) -> None:
     old, _ = issue()
     old.rotate(by=OPERATOR)
     other, _ = issue()
@@ -324,12 +324,12 @@ def test_database_refuses_two_successors_of_one_key(issue: Issue) -> None:
         ApiKey.objects.filter(pk=other.pk).update(rotated_from=old)
 
 
-def test_database_refuses_two_accounts_of_one_public_id(account: Account) -> None:
+def test_database_rejects_two_accounts_with_one_public_id(account: Account) -> None:
     with pytest.raises(IntegrityError), transaction.atomic():
         Account.objects.bulk_create([Account(name="Other", plan_id="free", public_id=account.public_id)])
 
 
-def test_nothing_unknown_is_recorded_of_a_key(issue: Issue) -> None:
+def test_audit_trail_rejects_unknown_actions_of_a_key(issue: Issue) -> None:
     key, _ = issue()
     with pytest.raises(ValueError, match="lent"):
         audit.record(OPERATOR, key, "lent")  # type: ignore[arg-type]  # As a slip would have it.

@@ -52,7 +52,7 @@ def test_finished_quarter_becomes_a_histogram_of_its_day(account: Account) -> No
     assert not MinuteLoad.objects.exists()
 
 
-def test_minute_waits_until_nobody_has_written_to_it_for_two_minutes(account: Account) -> None:
+def test_minute_is_rolled_up_two_minutes_after_its_last_write(account: Account) -> None:
     put({0: 3}, account)
     put({0: 4}, account, LATER)  # Another process could not write until now.
     assert minute_counts.roll_up(LATER + 2 * MINUTE - 1) == 0
@@ -74,7 +74,7 @@ def test_minutes_belong_to_their_own_day_and_account(account: Account) -> None:
 
 
 @COMMITTED
-def test_many_processes_roll_up_at_once_and_each_minute_counts_once() -> None:
+def test_concurrent_roll_ups_count_each_minute_once() -> None:
     accounts = [Account.objects.create(name=f"A{number}", plan_id="free") for number in range(5)]
     for one in accounts:
         put(dict.fromkeys(range(-60, 0), 2), one)
@@ -85,7 +85,7 @@ def test_many_processes_roll_up_at_once_and_each_minute_counts_once() -> None:
     assert not MinuteLoad.objects.exists()
 
 
-def test_load_counts_what_was_refused_for_the_quota_but_not_during_a_ban(
+def test_minute_counts_include_rejections_except_during_a_ban(
     key: ApiKey, own_recorder: UsageRecorder
 ) -> None:
     for what in (
@@ -98,7 +98,7 @@ def test_load_counts_what_was_refused_for_the_quota_but_not_during_a_ban(
     assert MinuteLoad.objects.get().requests == 2
 
 
-def test_load_and_deprecated_calls_outlive_a_write_that_fails(
+def test_minute_counts_and_deprecated_calls_survive_a_failed_write(
     key: ApiKey, own_recorder: UsageRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caller = caller_with(key)
@@ -119,7 +119,7 @@ def test_load_and_deprecated_calls_outlive_a_write_that_fails(
     assert (used.requests, used.last_call_at) == (2, datetime.fromtimestamp(NOON // SECOND + 1, UTC))
 
 
-def test_loads_that_wait_for_the_database_are_bounded(
+def test_unwritten_minute_counts_are_bounded(
     key: ApiKey, own_recorder: UsageRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(batch, "MAX_MINUTES", 3)
@@ -162,7 +162,7 @@ def test_each_admitted_call_of_the_deprecated_operation_is_counted(
     assert used.day == used.last_call_at.date()
 
 
-def test_deprecated_calls_of_processes_add_up_and_the_last_one_stays(account: Account) -> None:
+def test_deprecated_calls_of_processes_add_up_and_keep_the_latest_time(account: Account) -> None:
     day = NOON // DAY
     for requests, at in ((2, NOON + 9), (5, NOON + 3)):
         call = (account.pk, "getPet", day)
@@ -171,7 +171,7 @@ def test_deprecated_calls_of_processes_add_up_and_the_last_one_stays(account: Ac
     assert (used.requests, used.last_call_at.microsecond) == (7, 9)
 
 
-def test_tidying_up_does_it_all_and_survives_a_database_that_is_away(
+def test_clean_up_survives_a_database_error(
     account: Account, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     put({0: 3}, account)

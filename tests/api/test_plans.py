@@ -43,13 +43,13 @@ def test_plans_are_listed_from_the_smallest_to_the_largest() -> None:
         ("business", (1_000, 100_000)),
     ],
 )
-def test_account_has_the_numbers_of_its_plan(account: Account, plan: str, numbers: tuple[int, int]) -> None:
+def test_account_has_the_limits_of_its_plan(account: Account, plan: str, numbers: tuple[int, int]) -> None:
     account.assign(PlanCode(plan))
     account.refresh_from_db()
     assert (account.limits.per_minute, account.limits.per_day) == numbers
 
 
-def test_enterprise_account_has_its_own_numbers(enterprise: Account) -> None:
+def test_enterprise_account_has_its_own_limits(enterprise: Account) -> None:
     assert (enterprise.limits.per_minute, enterprise.limits.per_day) == (5_000, 1_000_000)
 
 
@@ -57,7 +57,7 @@ def test_enterprise_account_has_its_own_numbers(enterprise: Account) -> None:
     "numbers",
     [(None, None), (100, None), (None, 100), (0, 100), (100, 0), (-1, 100), (MAX_REQUESTS + 1, 100)],
 )
-def test_enterprise_needs_both_numbers_from_1_up(account: Account, numbers: tuple[int | None, ...]) -> None:
+def test_enterprise_needs_both_limits_from_1_up(account: Account, numbers: tuple[int | None, ...]) -> None:
     with pytest.raises(ValidationError):
         account.assign(PlanCode.ENTERPRISE, *numbers)
     account.refresh_from_db()
@@ -66,17 +66,17 @@ def test_enterprise_needs_both_numbers_from_1_up(account: Account, numbers: tupl
 
 @pytest.mark.parametrize("plan", ["free", "pro", "business"])
 @pytest.mark.parametrize("numbers", [(100, 100), (100, None), (None, 100)])
-def test_other_plans_take_no_numbers(account: Account, plan: str, numbers: tuple[int | None, ...]) -> None:
+def test_other_plans_take_no_limits(account: Account, plan: str, numbers: tuple[int | None, ...]) -> None:
     with pytest.raises(ValidationError, match="Only an Enterprise account"):
         account.assign(PlanCode(plan), *numbers)
 
 
-def test_unknown_plan_is_refused(account: Account) -> None:
+def test_unknown_plan_is_rejected(account: Account) -> None:
     with pytest.raises(ValidationError):
         account.assign("gold")  # type: ignore[arg-type]
 
 
-def test_account_that_leaves_enterprise_loses_its_numbers(enterprise: Account) -> None:
+def test_account_that_leaves_enterprise_loses_its_limits(enterprise: Account) -> None:
     enterprise.assign(PlanCode.PRO)
     enterprise.refresh_from_db()
     assert (enterprise.per_minute, enterprise.per_day) == (None, None)
@@ -101,7 +101,7 @@ def test_response_names_the_limit_of_the_plan(
     assert api.get("/pets")["X-RateLimit-Limit"] == limit
 
 
-def test_plan_change_holds_at_once_and_keeps_what_was_used(account: Account, api: Api) -> None:
+def test_plan_change_takes_effect_at_once_and_keeps_the_usage(account: Account, api: Api) -> None:
     assert api.get("/pets")["X-RateLimit-Remaining"] == "999"
     account.assign(PlanCode.FREE)
     assert api.get("/pets")["X-RateLimit-Remaining"] == "58"
@@ -113,7 +113,7 @@ def test_plan_change_holds_at_once_and_keeps_what_was_used(account: Account, api
     assert api.get("/pets")["X-RateLimit-Remaining"] == "996"
 
 
-def test_changed_number_of_a_plan_holds_at_once(api: Api) -> None:
+def test_changed_limit_of_a_plan_takes_effect_at_once(api: Api) -> None:
     plan = Plan.objects.get(code="business")
     plan.per_minute = 17
     plan.save()
@@ -129,7 +129,7 @@ def test_changed_number_of_a_plan_holds_at_once(api: Api) -> None:
     ],
 )
 @pytest.mark.django_db
-def test_database_refuses_an_unknown_or_a_second_plan(values: dict[str, Any]) -> None:
+def test_database_rejects_an_unknown_or_a_second_plan(values: dict[str, Any]) -> None:
     with pytest.raises(IntegrityError), transaction.atomic():
         Plan.objects.bulk_create([Plan(**values)])
 
@@ -148,7 +148,7 @@ def test_database_refuses_an_unknown_or_a_second_plan(values: dict[str, Any]) ->
     ],
 )
 @pytest.mark.django_db
-def test_database_refuses_a_plan_with_wrong_numbers(code: str, values: dict[str, Any]) -> None:
+def test_database_rejects_a_plan_with_invalid_limits(code: str, values: dict[str, Any]) -> None:
     with pytest.raises(IntegrityError), transaction.atomic():
         Plan.objects.filter(code=code).update(**values)
 
@@ -168,19 +168,19 @@ def test_database_refuses_a_plan_with_wrong_numbers(code: str, values: dict[str,
         {"name": "Big Pets"},
     ],
 )
-def test_database_refuses_an_account_with_wrong_values(
+def test_database_rejects_an_account_with_invalid_values(
     account: Account, enterprise: Account, values: dict[str, Any]
 ) -> None:
     with pytest.raises(IntegrityError), transaction.atomic():
         Account.objects.filter(pk=account.pk).update(**values)
 
 
-def test_plan_with_accounts_stays(account: Account) -> None:
+def test_plan_with_accounts_cannot_be_deleted(account: Account) -> None:
     with pytest.raises(ProtectedError):
         account.plan.delete()
 
 
-def test_account_with_keys_stays(account: Account, issue: Callable[..., Any]) -> None:
+def test_account_with_keys_cannot_be_deleted(account: Account, issue: Callable[..., Any]) -> None:
     issue()
     with pytest.raises(ProtectedError):
         account.delete()

@@ -1,4 +1,4 @@
-"""What staff change holds on the next request, whatever happened to the connections (D19, D27)."""
+"""Changes by staff take effect with the next request, even after lost connections (D19, D27)."""
 
 import html
 import io
@@ -32,7 +32,7 @@ def way(redis: RedisServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[TcpProx
     redis.client.flushall()
     with tcp_proxy(redis.port) as way:
         monkeypatch.setattr("accounts.quota.store.redis", RedisQuotaStore(way.url))
-        monkeypatch.setattr(ON_COMMIT, lambda tell, robust=False: tell())
+        monkeypatch.setattr(ON_COMMIT, lambda publish, robust=False: publish())
         yield way
 
 
@@ -57,12 +57,12 @@ def test_changes_hold_after_the_connection_was_cut(acme: Desk, way: TcpProxy) ->
     assert acme.admit().rejection is KeyRejection.REVOKED
 
 
-def test_what_could_not_be_told_is_told_later(acme: Desk, way: TcpProxy, redis: RedisServer) -> None:
+def test_failed_publication_is_retried(acme: Desk, way: TcpProxy, redis: RedisServer) -> None:
     acme.send()
     target, way.target = way.target, None
     way.cut()
     acme.keys[0].revoke(reason="Leaked.", by=OPERATOR)
-    assert acme.send().admitted  # Others still reach Redis, which does not know.
+    assert acme.send().admitted  # Others still reach Redis, where the change is not published.
     assert publication.warning(pk=acme.keys[0].pk) == publication.UNPUBLISHED
     way.target = target
     publication.publish_unpublished()
@@ -73,11 +73,11 @@ def test_what_could_not_be_told_is_told_later(acme: Desk, way: TcpProxy, redis: 
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        pytest.param(ON_COMMIT, lambda tell, robust=False: None, id="by a process that is killed"),
+        pytest.param(ON_COMMIT, lambda publish, robust=False: None, id="by a process that is killed"),
         pytest.param("accounts.quota.store.redis", None, id="from a machine without Redis"),
     ],
 )
-def test_change_that_was_not_told_is_told_by_those_that_serve(
+def test_unpublished_change_is_published_by_workers(
     acme: Desk, monkeypatch: pytest.MonkeyPatch, name: str, value: Any
 ) -> None:
     acme.send()
@@ -89,20 +89,18 @@ def test_change_that_was_not_told_is_told_by_those_that_serve(
     assert acme.admit().rejection is KeyRejection.REVOKED
 
 
-def test_change_while_an_earlier_one_is_told_is_told_as_well(
-    acme: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_change_during_a_publication_is_published(acme: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     store = acme.store
     assert isinstance(store, RedisQuotaStore)
     publish_all = RedisQuotaStore.publish_all
 
-    def change_meanwhile(store: RedisQuotaStore, keys_facts: Any) -> Any:
+    def change_meanwhile(store: RedisQuotaStore, records: Any) -> Any:
         monkeypatch.setattr(RedisQuotaStore, "publish_all", publish_all)
         publication.publish("pk", acme.keys[0].pk)
-        return publish_all(store, keys_facts)
+        return publish_all(store, records)
 
     Publication.objects.update(told=0)
-    monkeypatch.setattr(ON_COMMIT, lambda tell, robust=False: None)
+    monkeypatch.setattr(ON_COMMIT, lambda publish, robust=False: None)
     monkeypatch.setattr(RedisQuotaStore, "publish_all", change_meanwhile)
     publication.publish_batch(store, [acme.keys[0].pk], {})
     assert publication.unpublished().exists()
@@ -110,10 +108,10 @@ def test_change_while_an_earlier_one_is_told_is_told_as_well(
     assert not publication.unpublished().exists()
 
 
-# --- The order of what is told -------------------------------------------------------------------
+# --- Order of publications ---------------------------------------------------------------------------
 
 
-def test_facts_of_before_a_change_never_win_whatever_the_clocks_say(
+def test_record_read_before_a_change_never_overwrites_it(
     acme: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As in a pipeline of PostgreSQL, whose snapshot is older than the time of its statement."""
@@ -125,14 +123,14 @@ def test_facts_of_before_a_change_never_win_whatever_the_clocks_say(
     assert acme.admit().rejection is KeyRejection.REVOKED
 
 
-def test_lifted_ban_stays_lifted_whichever_publication_comes_last(
+def test_lifted_ban_stays_lifted_for_any_order_of_publications(
     acme: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = acme.store
     assert isinstance(store, RedisQuotaStore)
     acme.get_banned()
     write_behind.recorder.write()
-    monkeypatch.setattr(ON_COMMIT, lambda tell, robust=False: None)
+    monkeypatch.setattr(ON_COMMIT, lambda publish, robust=False: None)
     acme.keys[0].unban(reason="Mended.", by=OPERATOR)
     publication.publish("pk", acme.keys[0].pk)  # Another change overtakes it.
     store.refresh(acme.keys[0].public_id)
@@ -140,7 +138,7 @@ def test_lifted_ban_stays_lifted_whichever_publication_comes_last(
     assert not acme.send().banned
 
 
-def test_ban_after_a_lifted_one_holds(acme: Desk) -> None:
+def test_new_ban_after_a_lifted_one_holds(acme: Desk) -> None:
     acme.get_banned()
     write_behind.recorder.write()
     acme.keys[0].unban(reason="Mended.", by=OPERATOR)
@@ -150,7 +148,7 @@ def test_ban_after_a_lifted_one_holds(acme: Desk) -> None:
     assert acme.send().banned
 
 
-def test_standby_that_lacks_changes_is_believed_once_it_is_the_primary(acme: Desk) -> None:
+def test_promoted_standby_overtakes_the_versions_in_redis(acme: Desk) -> None:
     for _ in range(3):
         publication.publish("pk", acme.keys[0].pk)
     acme.send()
@@ -186,7 +184,7 @@ def pass_a_minute(desk: Desk, redis: RedisServer) -> None:
 
 @pytest.mark.parametrize("refusal", CHANGES)
 @LONG_PAUSE
-def test_reader_that_stood_still_over_a_change_publishes_nothing(
+def test_reader_paused_across_a_change_publishes_nothing(
     acme: Desk,
     redis: RedisServer,
     monkeypatch: pytest.MonkeyPatch,
@@ -194,13 +192,13 @@ def test_reader_that_stood_still_over_a_change_publishes_nothing(
     others_ask: bool,
 ) -> None:
     def stand_still(asked: str) -> Any:
-        facts = read(asked)
+        record = read(asked)
         late.undo()
         CHANGES[refusal](acme)
         if others_ask:
             assert acme.admit().rejection is refusal
         pass_a_minute(acme, redis)
-        return facts
+        return record
 
     read = key_record.read
     store = acme.store
@@ -213,7 +211,7 @@ def test_reader_that_stood_still_over_a_change_publishes_nothing(
 
 @pytest.mark.parametrize("refusal", [KeyRejection.REVOKED, KeyRejection.SUSPENDED])
 @LONG_PAUSE
-def test_change_that_is_told_late_brings_no_later_one_back(
+def test_late_publication_does_not_revert_a_later_change(
     acme: Desk,
     redis: RedisServer,
     refusal: KeyRejection,
@@ -230,7 +228,7 @@ def test_change_that_is_told_late_brings_no_later_one_back(
     assert acme.admit().rejection is refusal
 
 
-def test_lease_of_another_reader_lets_no_late_one_publish(
+def test_lease_of_another_reader_does_not_admit_a_late_one(
     acme: Desk, redis: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read = key_record.read
@@ -238,11 +236,11 @@ def test_lease_of_another_reader_lets_no_late_one_publish(
     assert isinstance(store, RedisQuotaStore)
 
     def stand_still(asked: str) -> Any:
-        facts = read(asked)
+        record = read(asked)
         revoke(acme)
         pass_a_minute(acme, redis)
         store._run(LEASE, asked, ["another's", 60_000])  # Its reader has not read yet.
-        return facts
+        return record
 
     with monkeypatch.context() as late:
         late.setattr(key_record, "read", stand_still)
@@ -269,7 +267,7 @@ def test_concurrent_readers_share_a_lease(acme: Desk, monkeypatch: pytest.Monkey
 # --- Many keys -----------------------------------------------------------------------------------
 
 
-def test_new_numbers_of_a_plan_reach_its_keys_in_few_round_trips(
+def test_plan_change_reaches_its_keys_in_few_round_trips(
     acme: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     acme.account.assign(PlanCode.FREE)
@@ -279,10 +277,10 @@ def test_new_numbers_of_a_plan_reach_its_keys_in_few_round_trips(
     sent: list[int] = []
     publish_all = RedisQuotaStore.publish_all
 
-    def note(store: RedisQuotaStore, keys_facts: Any) -> Any:
-        keys_facts = list(keys_facts)
-        sent.append(len(keys_facts))
-        return publish_all(store, keys_facts)
+    def note(store: RedisQuotaStore, records: Any) -> Any:
+        records = list(records)
+        sent.append(len(records))
+        return publish_all(store, records)
 
     monkeypatch.setattr(RedisQuotaStore, "publish_all", note)
     plan = Plan.objects.get(pk=PlanCode.FREE)
@@ -292,9 +290,7 @@ def test_new_numbers_of_a_plan_reach_its_keys_in_few_round_trips(
     assert {acme.send(key).windows[0].limit for key in range(21)} == {61}
 
 
-def test_keys_of_a_plan_that_can_not_all_be_told_in_time_are_told_later(
-    acme: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_keys_not_published_in_time_stay_unpublished(acme: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     acme.account.assign(PlanCode.FREE)
     monkeypatch.setattr(publication, "PUBLISH_TIMEOUT", 0)
     Plan.objects.get(pk=PlanCode.FREE).save()
@@ -302,7 +298,7 @@ def test_keys_of_a_plan_that_can_not_all_be_told_in_time_are_told_later(
     monkeypatch.undo()
 
 
-def test_key_deleted_by_hand_leaves_nothing_to_tell(acme: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_key_deleted_by_hand_leaves_no_publication(acme: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     Publication.objects.update(told=0)
     key = acme.keys[0]
     type(key).objects.filter(pk=key.pk)._raw_delete("default")
@@ -310,7 +306,7 @@ def test_key_deleted_by_hand_leaves_nothing_to_tell(acme: Desk, monkeypatch: pyt
     assert not Publication.objects.filter(pk=key.pk).exists()
 
 
-# --- What staff and operators are told ------------------------------------------------------------
+# --- Messages for staff and operators ----------------------------------------------------------------
 
 
 @pytest.fixture
@@ -321,14 +317,14 @@ def unreachable(way: TcpProxy) -> TcpProxy:
     return way
 
 
-def test_page_says_when_redis_could_not_be_told(acme: Desk, unreachable: TcpProxy) -> None:
+def test_page_reports_an_unpublished_change(acme: Desk, unreachable: TcpProxy) -> None:
     staff = signed_in(superuser())
     page = reverse("admin:accounts_apikey_revoke", args=[acme.keys[0].pk])
     answer = staff.post(page, {"reason": "Leaked."}, follow=True)
     assert [str(message) for message in answer.context["messages"]][-1] == publication.UNPUBLISHED
 
 
-def test_form_says_when_redis_could_not_be_told(acme: Desk, unreachable: TcpProxy) -> None:
+def test_form_reports_an_unpublished_change(acme: Desk, unreachable: TcpProxy) -> None:
     staff = signed_in(superuser())
     page = reverse("admin:accounts_account_change", args=[acme.account.pk])
     form = {"name": "Acme", "plan": "enterprise", "per_minute": 7, "per_day": 100}
@@ -336,7 +332,7 @@ def test_form_says_when_redis_could_not_be_told(acme: Desk, unreachable: TcpProx
     assert publication.UNPUBLISHED in [str(message) for message in answer.context["messages"]]
 
 
-def test_command_says_when_redis_could_not_be_told(acme: Desk, unreachable: TcpProxy) -> None:
+def test_command_reports_an_unpublished_change(acme: Desk, unreachable: TcpProxy) -> None:
     out, err = io.StringIO(), io.StringIO()
     told = ("--reason", "Leaked.", "--json")
     call_command("revoke_key", acme.keys[0].public_id, *told, stdout=out, stderr=err)

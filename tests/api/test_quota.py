@@ -27,7 +27,7 @@ def desk(store: QuotaStore) -> Callable[..., Desk]:
 
 
 @pytest.mark.parametrize("limit", [1, 2, 60])
-def test_limit_admits_just_as_many_in_a_minute_and_in_a_day(desk: Callable[..., Desk], limit: int) -> None:
+def test_limit_admits_exactly_as_many_per_minute_and_per_day(desk: Callable[..., Desk], limit: int) -> None:
     assert desk(per_minute=limit).admitted(limit + 5) == limit
     assert desk(per_minute=1_000, per_day=limit).admitted(limit + 5) == limit
 
@@ -59,19 +59,19 @@ def test_all_keys_of_an_account_share_its_quota(desk: Callable[..., Desk]) -> No
     assert [acme.send(key).admitted for key in (0, 1, 0, 1, 0)] == [True, True, True, False, False]
 
 
-def test_accounts_have_quotas_of_their_own(desk: Callable[..., Desk]) -> None:
+def test_accounts_have_separate_quotas(desk: Callable[..., Desk]) -> None:
     acme, other = desk(per_minute=1), desk(per_minute=1)
     assert (acme.admitted(2), other.admitted(2)) == (1, 1)
 
 
-def test_refused_request_costs_nothing_in_either_window(desk: Callable[..., Desk]) -> None:
+def test_rejected_request_counts_in_neither_window(desk: Callable[..., Desk]) -> None:
     acme = desk(per_minute=2, per_day=10)
     acme.admitted(6)
     acme.wait(60)
     assert day(acme.send()).used == 3
 
 
-def test_refusal_by_the_day_starts_no_minute(desk: Callable[..., Desk]) -> None:
+def test_rejection_by_the_day_starts_no_minute(desk: Callable[..., Desk]) -> None:
     acme = desk(per_minute=5, per_day=1)
     acme.send()
     acme.now = NOON + DAY // 2 - 10 * SECOND
@@ -93,13 +93,13 @@ def shown(decision: RateLimitDecision) -> tuple[str, int, int]:
     return decision.reported.name, decision.reported.limit, decision.reported.remaining
 
 
-def test_window_with_the_least_remaining_is_shown_on_a_tie_the_longer(desk: Callable[..., Desk]) -> None:
+def test_window_with_the_least_remaining_is_reported_on_a_tie_the_longer(desk: Callable[..., Desk]) -> None:
     assert shown(desk(per_minute=5, per_day=10).send()) == ("minute", 5, 4)
     assert shown(desk(per_minute=10, per_day=5).send()) == ("day", 5, 4)
     assert shown(desk(per_minute=5, per_day=5).send()) == ("day", 5, 4)
 
 
-def test_refusing_window_that_resets_last_is_shown(desk: Callable[..., Desk]) -> None:
+def test_rejecting_window_that_resets_last_is_reported(desk: Callable[..., Desk]) -> None:
     acme = desk(per_minute=2, per_day=2)
     acme.admitted(2)
     assert shown(acme.send()) == ("day", 2, 0)
@@ -146,7 +146,7 @@ def test_retry_after_is_at_least_a_second(desk: Callable[..., Desk]) -> None:
 # --- Changes while it counts
 
 
-def test_plan_change_holds_at_once_and_keeps_what_was_used(desk: Callable[..., Desk]) -> None:
+def test_plan_change_takes_effect_at_once_and_keeps_the_usage(desk: Callable[..., Desk]) -> None:
     acme = desk(per_minute=5, per_day=100)
     acme.admitted(5)
     assert not acme.send().admitted
@@ -154,7 +154,7 @@ def test_plan_change_holds_at_once_and_keeps_what_was_used(desk: Callable[..., D
     assert (minute(acme.send()).limit, minute(acme.send()).used) == (300, 7)
 
 
-def test_plan_lowered_under_what_is_used_leaves_nothing(desk: Callable[..., Desk]) -> None:
+def test_plan_lowered_below_the_usage_leaves_nothing(desk: Callable[..., Desk]) -> None:
     acme = desk(per_minute=50, per_day=100)
     acme.admitted(20)
     acme.account.assign(PlanCode.ENTERPRISE, 10, 15)
@@ -162,7 +162,7 @@ def test_plan_lowered_under_what_is_used_leaves_nothing(desk: Callable[..., Desk
     assert (decision.admitted, minute(decision).remaining, day(decision).remaining) == (False, 0, 0)
 
 
-def test_clock_set_back_keeps_what_was_used_and_frees_within_a_minute(desk: Callable[..., Desk]) -> None:
+def test_clock_set_back_keeps_the_usage_and_resets_within_a_minute(desk: Callable[..., Desk]) -> None:
     acme = desk(per_minute=3, per_day=100)
     acme.admitted(3)
     acme.wait(-3600)
@@ -173,7 +173,7 @@ def test_clock_set_back_keeps_what_was_used_and_frees_within_a_minute(desk: Call
     assert acme.send().admitted
 
 
-def test_clock_set_back_over_midnight_keeps_what_the_day_used(desk: Callable[..., Desk]) -> None:
+def test_clock_set_back_over_midnight_keeps_the_usage_of_the_day(desk: Callable[..., Desk]) -> None:
     acme = desk(per_minute=100, per_day=3)
     acme.admitted(3)
     acme.now -= DAY
@@ -184,7 +184,7 @@ def test_clock_set_back_over_midnight_keeps_what_the_day_used(desk: Callable[...
     assert acme.send().admitted
 
 
-def test_clocks_that_differ_a_little_count_as_one(desk: Callable[..., Desk]) -> None:
+def test_small_clock_differences_are_tolerated(desk: Callable[..., Desk]) -> None:
     acme = desk(per_minute=3, per_day=4)
     acme.now = NOON + DAY // 2 + 1_000  # Just after midnight by one machine,
     assert acme.send().admitted
@@ -202,7 +202,7 @@ def test_clock_set_forward_starts_new_windows(desk: Callable[..., Desk]) -> None
 # --- Keys
 
 
-def test_revoked_key_is_refused_and_costs_nothing(desk: Callable[..., Desk]) -> None:
+def test_revoked_key_is_rejected_and_costs_nothing(desk: Callable[..., Desk]) -> None:
     acme = desk(per_minute=5)
     acme.add_key()
     acme.send(0)
@@ -211,7 +211,7 @@ def test_revoked_key_is_refused_and_costs_nothing(desk: Callable[..., Desk]) -> 
     assert minute(acme.send(1)).used == 2
 
 
-def test_wrong_secret_is_refused_and_costs_nothing(desk: Callable[..., Desk]) -> None:
+def test_wrong_secret_is_rejected_and_costs_nothing(desk: Callable[..., Desk]) -> None:
     acme, other = desk(), desk()
     acme.send()
     stolen = acme.texts[0][:24] + other.texts[0][24:-6]
@@ -223,7 +223,7 @@ def test_wrong_secret_is_refused_and_costs_nothing(desk: Callable[..., Desk]) ->
 # --- Usage
 
 
-def test_requests_and_refusals_of_each_day_are_kept(desk: Callable[..., Desk]) -> None:
+def test_requests_and_rejections_of_each_day_are_stored(desk: Callable[..., Desk]) -> None:
     acme = desk(per_minute=3)
     acme.admitted(5)
     acme.now += DAY

@@ -32,7 +32,7 @@ def numbers(response: Any) -> list[int]:
         ("GET", "/pets?x=" + "a" * 9_000, 414),
     ],
 )
-def test_every_request_with_a_valid_key_costs_one_and_says_what_is_left(
+def test_request_with_a_valid_key_costs_one_and_has_quota_headers(
     api: Api, method: str, path: str, status: int
 ) -> None:
     before = numbers(api.get("/categories"))
@@ -92,14 +92,14 @@ def test_key_that_keeps_sending_after_429_is_banned(api: Api, key: Any, account:
 # --- Without a valid key
 
 
-def test_strangers_count_by_their_address(stranger: Api, settings: Any) -> None:
+def test_requests_without_a_key_count_by_address(stranger: Api, settings: Any) -> None:
     settings.ANONYMOUS_PER_MINUTE = 300
     first, second = (numbers(stranger.get("/pets")) for _ in range(2))
     assert (first[:2], second[:2]) == ([300, 299], [300, 298])
     assert 0 < first[2] - time.time() <= 61
 
 
-def test_address_over_its_limit_is_refused_and_told_when_to_return(stranger: Api, settings: Any) -> None:
+def test_address_over_its_limit_gets_429_with_retry_after(stranger: Api, settings: Any) -> None:
     settings.ANONYMOUS_PER_MINUTE = 3
     assert [stranger.get("/pets").status_code for _ in range(4)] == [401, 401, 401, 429]
     response = stranger.get("/pets")
@@ -108,7 +108,7 @@ def test_address_over_its_limit_is_refused_and_told_when_to_return(stranger: Api
     assert numbers(response)[:2] == [3, 0]
 
 
-def test_lost_counters_refuse_nobody(stranger: Api, settings: Any, tmp_path: Any) -> None:
+def test_unavailable_counters_reject_no_request(stranger: Api, settings: Any, tmp_path: Any) -> None:
     (tmp_path / "file").touch()
     settings.CACHES = {
         "default": {"BACKEND": "petstore.cache.machine.MachineCounters", "LOCATION": str(tmp_path / "file")}

@@ -105,7 +105,7 @@ def live(store: QuotaStore, steps: list[tuple[str, Any]], start: int) -> None:
     deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=times(40, 12)
 )
 @given(steps=STEPS, start=st.integers(20_800 * DAY, 20_801 * DAY))
-def test_no_life_of_an_account_breaks_the_promises(
+def test_random_histories_of_an_account_keep_the_rules(
     store: QuotaStore, steps: list[tuple[str, Any]], start: int
 ) -> None:
     live(store, steps, start)

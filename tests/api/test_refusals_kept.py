@@ -57,7 +57,7 @@ def not_kept() -> float:
     return next(sample.value for sample in metric.samples if sample.name.endswith("_total"))
 
 
-def test_refused_request_is_explained_by_its_id(
+def test_rejection_is_found_by_its_request_id(
     api: Api, key: ApiKey, small: None, own_recorder: UsageRecorder
 ) -> None:
     before = timezone.now()
@@ -82,7 +82,7 @@ def test_refused_request_is_explained_by_its_id(
     assert Refusal.objects.count() == 2  # The two that were admitted are not there.
 
 
-def test_id_that_the_service_gave_is_explained_as_well(
+def test_rejection_is_found_by_a_generated_request_id(
     api: Api, small: None, own_recorder: UsageRecorder
 ) -> None:
     ids = [api.get("/pets").headers["X-Request-Id"] for _ in range(3)]
@@ -114,7 +114,7 @@ def test_ban_is_named_as_the_rule_with_its_end(
     assert refusal.ban_ends_at - refusal.at <= timedelta(microseconds=BAN_LENGTHS[0])
 
 
-def test_reused_id_gives_all_its_refusals_the_newest_first(
+def test_reused_id_finds_all_its_rejections_the_newest_first(
     api: Api, small: None, own_recorder: UsageRecorder
 ) -> None:
     for path in ("/pets", "/pets", "/pets", "/categories"):
@@ -129,7 +129,7 @@ def test_text_that_is_no_request_id_finds_nothing(db: None, text: str) -> None:
     assert list(Refusal.objects.for_request(text)) == []
 
 
-def test_of_a_flood_of_one_key_so_many_an_hour_are_kept_and_the_others_counted(key: ApiKey) -> None:
+def test_rejections_of_a_key_are_bounded_per_hour_and_the_others_counted(key: ApiKey) -> None:
     recorder, before = UsageRecorder(), not_kept()
     for _ in range(MAX_PER_KEY_AND_HOUR + 20):
         recorder.record_rejection(refused(key))
@@ -141,7 +141,7 @@ def test_of_a_flood_of_one_key_so_many_an_hour_are_kept_and_the_others_counted(k
     assert not_kept() - before == 20
 
 
-def test_of_a_flood_of_many_keys_so_many_a_write_are_kept(key: ApiKey) -> None:
+def test_rejections_of_many_keys_are_bounded_per_write(key: ApiKey) -> None:
     recorder, before = UsageRecorder(), not_kept()
     one = refused(key)
     for number in range(MAX_PER_WRITE + 7):
@@ -151,7 +151,7 @@ def test_of_a_flood_of_many_keys_so_many_a_write_are_kept(key: ApiKey) -> None:
     assert not_kept() - before == 7
 
 
-def test_write_that_fails_loses_nothing_within_the_bound(
+def test_failed_write_loses_no_rejections_within_the_bound(
     key: ApiKey, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     recorder = UsageRecorder()
@@ -170,7 +170,7 @@ def test_write_that_fails_loses_nothing_within_the_bound(
     assert "the next write retries it" in caplog.text
 
 
-def test_refusals_of_a_deleted_key_stop_no_others(key: ApiKey, issue: Any) -> None:
+def test_rejections_of_a_deleted_key_block_no_others(key: ApiKey, issue: Any) -> None:
     other = issue()[0]
     recorder = UsageRecorder()
     recorder.record_rejection(refused(key, request_id="gone"))
@@ -180,7 +180,7 @@ def test_refusals_of_a_deleted_key_stop_no_others(key: ApiKey, issue: Any) -> No
     assert [refusal.request_id for refusal in Refusal.objects.all()] == ["stays"]
 
 
-def test_refusals_go_after_some_days(key: ApiKey, settings: Any) -> None:
+def test_rejections_are_pruned_by_age(key: ApiKey, settings: Any) -> None:
     recorder = UsageRecorder()
     for days in (0, 6, 8):
         recorder.record_rejection(refused(key, now=NOON - days * DAY, request_id=f"days-{days}"))
@@ -192,7 +192,7 @@ def test_refusals_go_after_some_days(key: ApiKey, settings: Any) -> None:
     assert {refusal.request_id for refusal in Refusal.objects.all()} == {"days-0"}
 
 
-def test_oldest_refusals_go_where_there_are_too_many(key: ApiKey, settings: Any) -> None:
+def test_oldest_rejections_are_pruned_beyond_the_maximum(key: ApiKey, settings: Any) -> None:
     settings.REFUSALS_KEPT_MOST = 3
     recorder = UsageRecorder()
     for number in range(5):
@@ -202,14 +202,14 @@ def test_oldest_refusals_go_where_there_are_too_many(key: ApiKey, settings: Any)
     assert [refusal.request_id for refusal in Refusal.objects.all()] == ["4", "3", "2"]
 
 
-def test_unknown_method_is_kept_as_other(key: ApiKey) -> None:
+def test_unknown_method_is_stored_as_other(key: ApiKey) -> None:
     recorder = UsageRecorder()
     recorder.record_rejection(refused(key)._replace(method="X\0" * 99))
     recorder.write()
     assert Refusal.objects.get().method == "(other)"
 
 
-def test_refusal_goes_with_its_ban_end_only_while_banned(key: ApiKey) -> None:
+def test_rejection_has_the_ban_end_only_while_banned(key: ApiKey) -> None:
     recorder = UsageRecorder()
     recorder.record_rejection(refused(key, banned_until=NOON - 1))
     recorder.record_rejection(refused(key, banned_until=NOON + 1))
@@ -228,7 +228,7 @@ def kept(request_id: str) -> Refusal:
     return Refusal.objects.for_request(request_id).get()
 
 
-def test_refused_keys_are_kept_with_the_reason_and_the_address(
+def test_rejected_keys_are_stored_with_reason_and_address(
     issue: Any, account: Account, own_recorder: UsageRecorder
 ) -> None:
     keys = {name: issue(name=name) for name in ("revoked", "expired", "elsewhere", "suspended")}
@@ -248,7 +248,7 @@ def test_refused_keys_are_kept_with_the_reason_and_the_address(
         assert (refusal.address, refusal.minute_limit) == ("127.0.0.1", None)
 
 
-def test_missing_scope_is_kept_by_its_name(issue: Any, own_recorder: UsageRecorder) -> None:
+def test_missing_scope_is_stored_by_its_name(issue: Any, own_recorder: UsageRecorder) -> None:
     key, text = issue(key_scopes=["pets:read"])
     assert Api(text).post("/pets", {}, X_Request_Id="narrow").status_code == 403
     own_recorder.write()
@@ -256,7 +256,7 @@ def test_missing_scope_is_kept_by_its_name(issue: Any, own_recorder: UsageRecord
     assert (refusal.rule, refusal.scope, refusal.key) == ("insufficient_scope", "pets:write", key)
 
 
-def test_who_has_no_secret_leaves_no_trace(
+def test_request_without_the_secret_is_not_logged(
     key: ApiKey, account: Account, stranger: Api, settings: Any, own_recorder: UsageRecorder
 ) -> None:
     settings.ANONYMOUS_PER_MINUTE = 3
@@ -277,7 +277,7 @@ def held(recorder: UsageRecorder) -> int:
     return len(recorder._batch.rejected)
 
 
-def test_one_address_takes_its_share_of_refused_keys_alone() -> None:
+def test_rejected_keys_are_bounded_per_address() -> None:
     recorder = UsageRecorder()
     for number in range(OTHERS_PER_ADDRESS + 5):
         recorder.record_rejection(of_revoked(number))
@@ -286,14 +286,14 @@ def test_one_address_takes_its_share_of_refused_keys_alone() -> None:
     assert held(recorder) == OTHERS_PER_ADDRESS + 1
 
 
-def test_one_key_takes_its_share_from_however_many_addresses() -> None:
+def test_rejections_of_one_key_are_bounded_across_addresses() -> None:
     recorder = UsageRecorder()
     for number in range(OTHERS_PER_KEY + 5):
         recorder.record_rejection(of_revoked(1, f"192.0.2.{number}"))
     assert held(recorder) == OTHERS_PER_KEY
 
 
-def test_all_refused_keys_together_leave_room_for_the_quotas(key: ApiKey) -> None:
+def test_rejected_keys_together_leave_space_for_quota_rejections(key: ApiKey) -> None:
     recorder = UsageRecorder()
     for number in range(2 * OTHERS_PER_HOUR):
         recorder.record_rejection(of_revoked(number, f"192.0.{number // 200}.{number % 200}"))
@@ -302,7 +302,7 @@ def test_all_refused_keys_together_leave_room_for_the_quotas(key: ApiKey) -> Non
     assert held(recorder) == OTHERS_PER_HOUR + 1
 
 
-def test_refused_keys_take_nothing_of_the_share_of_the_same_keys_quota(key: ApiKey) -> None:
+def test_key_rejections_do_not_use_up_the_limit_of_quota_rejections(key: ApiKey) -> None:
     recorder = UsageRecorder()
     for number in range(OTHERS_PER_KEY):
         one = of_revoked(1, f"192.0.2.{number}")

@@ -42,7 +42,7 @@ def use(store: QuotaStore, text: str) -> KeyRejection | None:
     return refusal
 
 
-def test_key_moves_to_the_signing_pepper_when_it_is_used(
+def test_used_key_is_rehashed_with_the_signing_pepper(
     issue: Issue, store: QuotaStore, settings: Any
 ) -> None:
     key, text = old_key(issue, settings)
@@ -56,7 +56,7 @@ def test_key_moves_to_the_signing_pepper_when_it_is_used(
     assert "Pepper 2: 1 key" in list_peppers()
 
 
-def test_key_that_nobody_used_stays_and_is_refused_without_its_pepper(
+def test_unused_key_keeps_its_pepper_and_is_rejected_without_it(
     issue: Issue, store: QuotaStore, settings: Any
 ) -> None:
     _, text = old_key(issue, settings)
@@ -64,7 +64,7 @@ def test_key_that_nobody_used_stays_and_is_refused_without_its_pepper(
     assert use(store, text) is KeyRejection.UNKNOWN
 
 
-def test_wrong_secret_moves_no_key(issue: Issue, store: QuotaStore, settings: Any) -> None:
+def test_wrong_secret_rehashes_no_key(issue: Issue, store: QuotaStore, settings: Any) -> None:
     key, text = old_key(issue, settings)
     start = text[: text.rindex("_") + 1] + "x" * key_format.SECRET_LENGTH
     assert use(store, start + key_format.checksum(start)) is KeyRejection.UNKNOWN
@@ -72,7 +72,7 @@ def test_wrong_secret_moves_no_key(issue: Issue, store: QuotaStore, settings: An
     assert key.pepper_number == 1
 
 
-def test_key_never_moves_back_to_an_older_pepper(issue: Issue, store: QuotaStore, settings: Any) -> None:
+def test_key_is_never_rehashed_with_an_older_pepper(issue: Issue, store: QuotaStore, settings: Any) -> None:
     settings.API_KEY_PEPPERS = BOTH
     key, text = issue()
     settings.API_KEY_PEPPER_NUMBER = 1
@@ -81,7 +81,7 @@ def test_key_never_moves_back_to_an_older_pepper(issue: Issue, store: QuotaStore
     assert key.pepper_number == 2
 
 
-def test_older_pepper_signs_while_the_newer_one_is_made_known(
+def test_older_pepper_signs_while_the_newer_one_is_rolled_out(
     issue: Issue, store: QuotaStore, settings: Any
 ) -> None:
     settings.API_KEY_PEPPERS, settings.API_KEY_PEPPER_NUMBER = BOTH, 1
@@ -91,7 +91,7 @@ def test_older_pepper_signs_while_the_newer_one_is_made_known(
     assert use(store, text) is None
 
 
-def test_one_write_moves_so_many_keys_and_the_others_with_their_next_use(
+def test_write_rehashes_a_bounded_number_of_keys(
     issue: Issue, store: QuotaStore, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(write_behind, "MAX_REHASHES", 2)
@@ -130,7 +130,7 @@ def test_list_of_peppers_counts_the_keys_that_can_still_be_used(issue: Issue, se
     assert "Pepper 1: 0 keys. It may be removed" in list_peppers()
 
 
-def test_list_of_peppers_fails_when_keys_hang_on_one_that_is_gone(issue: Issue, settings: Any) -> None:
+def test_list_of_peppers_fails_if_keys_need_a_removed_pepper(issue: Issue, settings: Any) -> None:
     old_key(issue, settings)
     settings.API_KEY_PEPPERS = {2: BOTH[2]}
     with pytest.raises(SystemExit, match="1"):

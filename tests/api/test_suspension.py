@@ -46,7 +46,7 @@ def suspended(account: Account, key: ApiKey) -> Account:
 
 
 @pytest.mark.parametrize(("method", "path"), PATHS)
-def test_every_request_is_a_403_that_says_whom_to_ask(
+def test_suspended_account_gets_403_with_a_help_link(
     suspended: Account, api: Api, settings: Any, method: str, path: str
 ) -> None:
     settings.ANONYMOUS_PER_MINUTE = 300
@@ -58,7 +58,7 @@ def test_every_request_is_a_403_that_says_whom_to_ask(
     assert answer["X-RateLimit-Limit"] == "300"  # Of the client's address.
 
 
-def test_it_costs_nothing_and_is_no_use_and_no_strike(suspended: Account, api: Api) -> None:
+def test_suspended_request_is_free_and_neither_a_use_nor_a_strike(suspended: Account, api: Api) -> None:
     for _ in range(20):
         api.get("/pets")
     write_behind.recorder.write()
@@ -67,14 +67,14 @@ def test_it_costs_nothing_and_is_no_use_and_no_strike(suspended: Account, api: A
     assert ApiKey.objects.get().last_used_at is None
 
 
-def test_whoever_goes_on_meets_the_limit_of_the_address(
+def test_suspended_requests_count_for_the_client_address(
     suspended: Account, api: Api, settings: Any
 ) -> None:
     settings.ANONYMOUS_PER_MINUTE = 5
     assert [api.get("/pets").status_code for _ in range(7)] == [403] * 5 + [429] * 2
 
 
-def test_other_refusals_of_a_key_come_first_and_its_scope_later(
+def test_suspension_is_checked_after_the_key_and_before_its_scope(
     suspended: Account, issue: Issue, store: QuotaStore
 ) -> None:
     revoked, elsewhere, narrow = (issue(key_scopes=["events:read"]) for _ in range(3))
@@ -84,12 +84,12 @@ def test_other_refusals_of_a_key_come_first_and_its_scope_later(
     assert said == ["invalid_api_key", "invalid_api_key", "account_suspended"]
 
 
-def test_other_accounts_are_served(suspended: Account, issue: Issue) -> None:
+def test_other_accounts_are_not_affected_by_a_suspension(suspended: Account, issue: Issue) -> None:
     _, text = issue(of=Account.objects.create(name="Other", plan_id="free"))
     assert Api(text).get("/pets").status_code == 200
 
 
-def test_refused_keys_are_counted_by_why(suspended: Account, api: Api) -> None:
+def test_rejected_keys_are_counted_by_reason(suspended: Account, api: Api) -> None:
     def count() -> float:
         return REGISTRY.get_sample_value("petstore_keys_refused_total", {"why": "suspended"}) or 0
 
@@ -101,7 +101,7 @@ def test_refused_keys_are_counted_by_why(suspended: Account, api: Api) -> None:
 # --- In both stores -------------------------------------------------------------------------------
 
 
-def test_it_holds_on_the_next_request_and_is_lifted_on_the_next(store: QuotaStore) -> None:
+def test_suspension_and_its_lifting_take_effect_with_the_next_request(store: QuotaStore) -> None:
     desk = Desk(store, per_minute=5, per_day=20)
     desk.add_key()
     assert minute(desk.send()).used == 1
@@ -113,21 +113,21 @@ def test_it_holds_on_the_next_request_and_is_lifted_on_the_next(store: QuotaStor
     assert minute(desk.send()).used == 2
 
 
-def test_a_key_that_is_issued_meanwhile_is_refused_as_well(store: QuotaStore) -> None:
+def test_key_issued_during_a_suspension_is_rejected(store: QuotaStore) -> None:
     desk = Desk(store, per_minute=5, per_day=20)
     desk.account.suspend(reason="Unpaid", by=OPERATOR)
     desk.add_key()
     assert desk.admit(1).rejection is KeyRejection.SUSPENDED
 
 
-def test_a_wrong_secret_is_told_nothing(store: QuotaStore) -> None:
+def test_wrong_secret_does_not_reveal_a_suspension(store: QuotaStore) -> None:
     desk = Desk(store, per_minute=5, per_day=20)
     desk.account.suspend(reason="Unpaid", by=OPERATOR)
     desk.texts.append(key_format.make("live", desk.account.public_id).text)
     assert desk.admit(1).rejection is KeyRejection.UNKNOWN
 
 
-def test_what_is_wrong_with_the_key_itself_comes_first(store: QuotaStore) -> None:
+def test_errors_of_the_key_precede_the_suspension(store: QuotaStore) -> None:
     desk = Desk(store, per_minute=5, per_day=20, now=round(timezone.now().timestamp() * SECOND))
     desk.add_key()
     desk.account.suspend(reason="Unpaid", by=OPERATOR)
@@ -139,7 +139,7 @@ def test_what_is_wrong_with_the_key_itself_comes_first(store: QuotaStore) -> Non
     assert desk.admit(1).rejection is KeyRejection.EXPIRED
 
 
-def test_it_holds_after_the_connection_to_redis_was_cut(
+def test_suspension_holds_after_the_redis_connection_was_cut(
     redis: RedisServer, monkeypatch: pytest.MonkeyPatch, db: None
 ) -> None:
     redis.client.flushall()
@@ -153,9 +153,7 @@ def test_it_holds_after_the_connection_to_redis_was_cut(
         assert desk.admit().rejection is KeyRejection.SUSPENDED
 
 
-def test_facts_that_a_process_of_the_version_before_published_are_read_anew(
-    redis: RedisServer, db: None
-) -> None:
+def test_key_record_of_the_previous_version_is_read_again(redis: RedisServer, db: None) -> None:
     redis.client.flushall()
     desk = Desk(RedisQuotaStore(redis.url), per_minute=5, per_day=100)
     Account.objects.update(suspended_at=timezone.now(), suspended_reason="Unpaid")
@@ -177,7 +175,7 @@ def trail(account: Account) -> list[tuple[str, str, str]]:
     return list(entries.values_list("action", "actor_name", "reason"))
 
 
-def test_both_are_in_the_audit_trail_with_their_reasons(suspended: Account) -> None:
+def test_suspension_and_lifting_are_in_the_audit_trail_with_reasons(suspended: Account) -> None:
     assert suspended.suspended_reason == "Unpaid"
     suspended.lift_suspension(reason="Paid", by=OPERATOR)
     assert (suspended.suspended_at, suspended.suspended_reason) == (None, "")
@@ -191,12 +189,12 @@ def test_both_are_in_the_audit_trail_with_their_reasons(suspended: Account) -> N
 
 
 @pytest.mark.parametrize("verb", ["suspend", "lift_suspension"])
-def test_either_needs_a_reason(suspended: Account, verb: str) -> None:
+def test_suspension_and_lifting_need_a_reason(suspended: Account, verb: str) -> None:
     with pytest.raises(ValidationError, match="Say why"):
         getattr(suspended, verb)(reason="  ", by=OPERATOR)
 
 
-def test_neither_is_done_twice(suspended: Account) -> None:
+def test_suspension_and_lifting_fail_the_second_time(suspended: Account) -> None:
     with pytest.raises(ValidationError, match="Acme Pets is suspended already"):
         suspended.suspend(reason="Again", by=OPERATOR)
     suspended.lift_suspension(reason="Paid", by=OPERATOR)
@@ -205,13 +203,13 @@ def test_neither_is_done_twice(suspended: Account) -> None:
     assert len(trail(suspended)) == 2
 
 
-def test_another_plan_lifts_nothing(account: Account, api: Api) -> None:
+def test_plan_change_does_not_lift_a_suspension(account: Account, api: Api) -> None:
     stale = Account.objects.get(pk=account.pk)
     account.suspend(reason="Unpaid", by=OPERATOR)
     stale.assign("pro")  # type: ignore[arg-type]
     assert api.get("/pets").json()["code"] == "account_suspended"
 
 
-def test_database_refuses_a_suspension_without_a_reason(account: Account) -> None:
+def test_database_rejects_a_suspension_without_a_reason(account: Account) -> None:
     with pytest.raises(IntegrityError), transaction.atomic():
         Account.objects.update(suspended_at=timezone.now())

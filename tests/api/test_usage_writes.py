@@ -99,7 +99,7 @@ def test_writes_add_up(db: None) -> None:
     assert [use.requests for key in some for use in key.account.deprecated_uses.all()] == [1, 2, 2]
 
 
-def test_deleted_keys_and_accounts_stop_nothing(db: None) -> None:
+def test_usage_of_deleted_keys_and_accounts_is_dropped(db: None) -> None:
     without_key, without_account, stays = many_keys(3)
     batch = used([without_key, without_account, stays])
     ApiKey.objects.filter(pk__in=[without_key.pk, without_account.pk]).delete()
@@ -113,7 +113,7 @@ def test_deleted_keys_and_accounts_stop_nothing(db: None) -> None:
 
 
 @pytest.mark.parametrize("known", [None, TODAY - 2, TODAY - 1, TODAY, TODAY + 1])
-def test_a_batch_over_midnight_leaves_the_count_of_the_later_day(db: None, known: int | None) -> None:
+def test_batch_across_midnight_keeps_the_later_day(db: None, known: int | None) -> None:
     (key,) = many_keys(1)
     if known is not None:
         facts = {"minute_ends": 0, "minute_used": 0, "seen_at": 0, "admitted": True}
@@ -141,7 +141,7 @@ def test_last_uses_of_many_keys_are_each_written_at_most_once_a_minute(db: None)
 
 @COMMITTED
 @NEEDS_POSTGRESQL
-def test_processes_that_write_the_same_keys_never_block_each_other_for_good() -> None:
+def test_concurrent_writes_of_the_same_keys_do_not_deadlock() -> None:
     some = many_keys(1_000)
     write = transaction.atomic(lambda batch: batch.write(NOON))
     for number in range(5):
@@ -152,7 +152,7 @@ def test_processes_that_write_the_same_keys_never_block_each_other_for_good() ->
 
 @COMMITTED
 @NEEDS_POSTGRESQL
-def test_keys_that_move_to_a_new_pepper_hold_no_row_while_they_wait_for_another() -> None:
+def test_rehashing_holds_one_row_lock_at_a_time() -> None:
     first, second = many_keys(2)
     one_at_a_time = ApiKey.objects.select_for_update(nowait=True)
     digests = {key.pk: (key.pepper_number + 1, "0" * 64) for key in (first, second)}

@@ -45,9 +45,7 @@ def warn_again() -> None:
     assert send_missed_warnings()
 
 
-def test_account_is_told_once_that_80_and_100_per_cent_of_its_day_are_used(
-    api: Api, account: Account
-) -> None:
+def test_account_is_warned_once_at_80_and_100_per_cent_of_its_day(api: Api, account: Account) -> None:
     account.assign(PlanCode.ENTERPRISE, 100, 10)
     for _ in range(12):
         api.get("/pets?limit=1")
@@ -60,7 +58,7 @@ def test_account_is_told_once_that_80_and_100_per_cent_of_its_day_are_used(
     ]
 
 
-def test_sweep_tells_what_a_process_that_died_did_not(account: Account) -> None:
+def test_missed_warnings_of_a_dead_process_are_sent(account: Account) -> None:
     account.assign(PlanCode.ENTERPRISE, 100, 10)
     today = round(timezone.now().timestamp()) * 1_000_000 // DAY
     unused = {"minute_ends": 0, "minute_used": 0, "seen_at": 0, "admitted": True}
@@ -70,7 +68,7 @@ def test_sweep_tells_what_a_process_that_died_did_not(account: Account) -> None:
     assert told(EventType.QUOTA_REACHED) == [{"window": "day", "limit": 10, "used": 9, "threshold": 80}]
 
 
-def test_key_that_ends_is_told_of_7_days_and_1_day_before(
+def test_expiring_key_is_warned_of_7_days_and_1_day_before(
     issue: Callable[..., tuple[ApiKey, str]],
 ) -> None:
     now = timezone.now()
@@ -86,7 +84,7 @@ def test_key_that_ends_is_told_of_7_days_and_1_day_before(
     assert sorted(names) == ["Later", "Soon", "Soon"]
 
 
-def test_key_that_is_revoked_is_not_told_of(issue: Callable[..., tuple[ApiKey, str]]) -> None:
+def test_revoked_key_is_not_warned_of(issue: Callable[..., tuple[ApiKey, str]]) -> None:
     key, _ = issue(expires_at=timezone.now() + timedelta(hours=3))
     key.revoke(reason="Lost.", by=OPERATOR)
     warn_again()
@@ -116,7 +114,7 @@ def send(desk: Desk, requests: int) -> None:
             desk.send()
 
 
-def test_thresholds_are_told_of_if_the_process_dies_with_the_request_that_reaches_them(
+def test_threshold_warning_survives_the_death_of_the_process(
     dying: QuotaStore,
 ) -> None:
     desk = Desk(dying, per_minute=100, per_day=10)
@@ -131,7 +129,7 @@ def test_thresholds_are_told_of_if_the_process_dies_with_the_request_that_reache
     ]
 
 
-def test_ban_is_told_of_if_the_process_dies_with_the_request_that_sets_it_off(dying: QuotaStore) -> None:
+def test_ban_event_survives_the_death_of_the_process(dying: QuotaStore) -> None:
     desk = Desk(dying, per_minute=1, per_day=100, now=microseconds(timezone.now()))
     for _ in range(24):
         send(desk, 2)
@@ -141,7 +139,7 @@ def test_ban_is_told_of_if_the_process_dies_with_the_request_that_sets_it_off(dy
     assert [data["key"]["id"] for data in told(EventType.KEY_BANNED)] == [desk.keys[0].public_id]
 
 
-def test_thresholds_are_told_of_after_the_limit_was_lowered(store: QuotaStore) -> None:
+def test_thresholds_are_warned_of_after_the_limit_was_lowered(store: QuotaStore) -> None:
     desk = Desk(store, per_minute=100, per_day=100)
     desk.admitted(20)
     desk.account.assign(PlanCode.ENTERPRISE, 100, 10)
@@ -150,7 +148,7 @@ def test_thresholds_are_told_of_after_the_limit_was_lowered(store: QuotaStore) -
     assert [data["threshold"] for data in told(EventType.QUOTA_REACHED)] == [80, 100]
 
 
-def test_largest_limit_that_staff_can_set_is_counted_to(store: QuotaStore) -> None:
+def test_largest_limit_is_counted_exactly(store: QuotaStore) -> None:
     most = MAX_REQUESTS
     desk = Desk(store, per_minute=most, per_day=most)
     assert desk.send().admitted
@@ -158,7 +156,7 @@ def test_largest_limit_that_staff_can_set_is_counted_to(store: QuotaStore) -> No
         desk.account.assign(PlanCode.ENTERPRISE, most, most + 1)
 
 
-def test_limit_that_was_set_before_there_was_a_largest_keeps_nobody_from_warnings(account: Account) -> None:
+def test_limit_beyond_the_largest_blocks_no_warnings(account: Account) -> None:
     huge = Account.objects.create(
         name="Huge", plan_id=PlanCode.ENTERPRISE, per_minute=2**63 - 1, per_day=2**63 - 1
     )
@@ -173,7 +171,7 @@ def test_limit_that_was_set_before_there_was_a_largest_keeps_nobody_from_warning
     }
 
 
-def test_sweep_by_a_clock_that_was_ahead_keeps_nobody_from_sweeping() -> None:
+def test_check_by_a_clock_that_was_ahead_does_not_block_later_checks() -> None:
     now = timezone.now()
     Feed.objects.update(swept_at=microseconds(now + timedelta(days=365)))
     assert send_missed_warnings(now)
@@ -194,7 +192,7 @@ def test_request_counts_although_its_warning_cannot_be_written(
     assert [data["used"] for data in told(EventType.QUOTA_REACHED)] == [8]
 
 
-def test_ban_is_told_of_once(key: ApiKey) -> None:
+def test_ban_has_one_event(key: ApiKey) -> None:
     began = round(timezone.now().timestamp()) * 1_000_000
     for _ in range(2):
         write_behind.recorder.record_ban(Ban(key.pk, began, began + 5 * MINUTE, 1, 10))
@@ -203,14 +201,14 @@ def test_ban_is_told_of_once(key: ApiKey) -> None:
 
 
 @COMMITTED
-def test_16_that_see_a_threshold_at_once_write_one_event() -> None:
+def test_16_concurrent_requests_at_a_threshold_write_one_event() -> None:
     reached = {(7, 20_000, threshold): (10, 10) for threshold in (80, 100)}
 
     run_concurrently(*[lambda: warn_of_use(reached)] * 16)
     assert [data["threshold"] for data in told(EventType.QUOTA_REACHED)] == [80, 100]
 
 
-def test_ban_that_is_lifted_before_it_is_written_is_told_all_the_same(key: ApiKey) -> None:
+def test_ban_lifted_before_it_was_written_has_an_event(key: ApiKey) -> None:
     began = round(timezone.now().timestamp() * 1_000_000)
     ban = Ban(key.pk, began, began + 5 * MINUTE, 1, 10)
     KeyStanding.objects.create(key=key, banned_at=began, banned_until=ban.ends_at, ban_level=1)
@@ -222,7 +220,7 @@ def test_ban_that_is_lifted_before_it_is_written_is_told_all_the_same(key: ApiKe
     assert len(told(EventType.KEY_BANNED)) == 1
 
 
-def test_ban_for_which_no_thread_is_free_is_recorded_with_the_next_write(
+def test_ban_is_stored_with_the_next_write_if_no_thread_is_free(
     key: ApiKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     began = round(timezone.now().timestamp() * 1_000_000)

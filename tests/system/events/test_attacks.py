@@ -44,7 +44,7 @@ def in_feed() -> list[Any]:
     return [json.loads(data) for _, data in rows]
 
 
-def test_each_pet_that_was_added_has_one_event_whatever_fails_beside_it(
+def test_each_added_pet_has_one_event_despite_concurrent_failures(
     account: Account, category: Category
 ) -> None:
     """One names a category that does not exist, which the commit finds; two share an Idempotency-Key."""
@@ -91,7 +91,7 @@ def numberer_that_waits() -> int:
     return found[0]
 
 
-def test_numberer_that_is_killed_in_the_middle_leaves_nothing_half_done() -> None:
+def test_killed_sequencer_leaves_no_partial_batch() -> None:
     for number in range(3):
         draft(number)
     with ThreadPoolExecutor(1) as pool, transaction.atomic():
@@ -123,7 +123,7 @@ def gate_closed() -> Iterator[None]:
             cursor.execute("SELECT pg_advisory_unlock(7)")
 
 
-def test_numberer_whose_view_is_old_goes_on_where_another_has_ended_meanwhile() -> None:
+def test_sequencer_with_an_old_snapshot_continues_after_a_concurrent_one() -> None:
     """It waits after it has seen the drafts, and before it locks the feed."""
     for number in range(3):
         draft(number)
@@ -144,7 +144,7 @@ def test_numberer_whose_view_is_old_goes_on_where_another_has_ended_meanwhile() 
     assert (feed.numbered_at, feed.swept_at) == (ahead + 2, 5)  # Two moves, each with a time of its own.
 
 
-def test_many_numberers_give_each_event_one_number_while_others_write() -> None:
+def test_concurrent_sequencers_assign_each_event_one_id() -> None:
     each = times(300, 60)
     writers, numberers = 3, 3
     left = Semaphore(0)
@@ -170,7 +170,7 @@ def test_many_numberers_give_each_event_one_number_while_others_write() -> None:
     assert sorted(one["number"] for one in in_feed()) == list(range(writers * each))
 
 
-def test_transaction_that_stays_open_delays_its_own_events_alone() -> None:
+def test_open_transaction_delays_only_its_own_events() -> None:
     with transaction.atomic():
         draft(1)
         in_other_thread(lambda: draft(2))
@@ -180,7 +180,7 @@ def test_transaction_that_stays_open_delays_its_own_events_alone() -> None:
     assert [one["number"] for one in in_feed()] == [2, 1]
 
 
-def test_numberer_that_hangs_makes_no_other_wait() -> None:
+def test_hanging_sequencer_blocks_no_other() -> None:
     draft(1)
     with transaction.atomic():
         Feed.locked()

@@ -47,7 +47,7 @@ def own_redis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Redis
 
 
 @pytest.mark.parametrize("blip", ["kill", "pause"])
-def test_day_is_exact_over_blips_of_redis(own_redis: RedisServer, db: None, blip: str) -> None:
+def test_day_is_counted_exactly_across_redis_blips(own_redis: RedisServer, db: None, blip: str) -> None:
     store = fallback_store(own_redis.url)
     acme = Desk(store, per_minute=1_000, per_day=100)
     admitted = 0
@@ -79,9 +79,7 @@ def away(server: RedisServer, blip: str) -> Iterator[None]:
             server.process.send_signal(signal.SIGCONT)
 
 
-def test_day_is_exact_where_one_worker_sees_a_blip_and_another_does_not(
-    own_redis: RedisServer, db: None
-) -> None:
+def test_day_is_counted_exactly_if_only_one_worker_sees_a_blip(own_redis: RedisServer, db: None) -> None:
     with tcp_proxy(own_redis.port) as way:
         cut_off, other = fallback_store(way.url), fallback_store(own_redis.url)
         acme = Desk(cut_off, per_minute=1_000, per_day=100)
@@ -102,7 +100,7 @@ def test_day_is_exact_where_one_worker_sees_a_blip_and_another_does_not(
     assert admitted == 100
 
 
-def test_day_is_known_to_a_worker_that_met_no_failure(
+def test_worker_without_a_failure_knows_the_day_count(
     own_redis: RedisServer, db: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The one that met it has told Redis before anybody asks: here by its account's next request."""
@@ -121,7 +119,9 @@ def test_day_is_known_to_a_worker_that_met_no_failure(
     assert 99 <= admitted <= 100  # One was counted twice: see above.
 
 
-def test_day_is_exact_where_redis_lost_its_counters_unseen(own_redis: RedisServer, db: None) -> None:
+def test_day_is_counted_exactly_after_an_unnoticed_loss_of_counters(
+    own_redis: RedisServer, db: None
+) -> None:
     store = fallback_store(own_redis.url)
     acme = Desk(store, per_minute=1_000, per_day=100)
     admitted = acme.admitted(50)
@@ -130,7 +130,7 @@ def test_day_is_exact_where_redis_lost_its_counters_unseen(own_redis: RedisServe
     assert store.state == "redis"
 
 
-def test_request_that_redis_has_yet_to_answer_when_it_is_left_is_passed_on_at_once(
+def test_request_in_flight_during_failover_is_flushed_at_once(
     own_redis: RedisServer, db: None, own_recorder: UsageRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not with the write of every few seconds, until which the database would admit one more."""
@@ -152,7 +152,7 @@ def test_request_that_redis_has_yet_to_answer_when_it_is_left_is_passed_on_at_on
     assert admitted + acme.admitted(30) == 20
 
 
-def test_requests_of_both_stores_are_each_counted_once(
+def test_requests_of_both_stores_count_once(
     own_redis: RedisServer, db: None, own_recorder: UsageRecorder
 ) -> None:
     in_redis, in_database = RedisQuotaStore(own_redis.url), DatabaseQuotaStore()
@@ -168,7 +168,7 @@ def test_requests_of_both_stores_are_each_counted_once(
     assert day(acme.send()).used == 21
 
 
-def test_request_counted_by_the_database_while_redis_catches_up_is_not_forgotten(
+def test_request_counted_by_the_database_during_recovery_is_published(
     own_redis: RedisServer, db: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     acme = Desk(fallback_store(own_redis.url), per_minute=1_000, per_day=1_000)
@@ -203,7 +203,7 @@ class Asked:
     peek = admit
 
 
-def test_nobody_asks_the_database_before_its_worker_has_written_what_it_counted(
+def test_database_counts_only_after_the_worker_has_flushed(
     monkeypatch: pytest.MonkeyPatch, own_recorder: UsageRecorder
 ) -> None:
     events: list[str] = []
@@ -249,7 +249,7 @@ def test_two_clocks_at_midnight_admit_one_days_limit(store: Any, seconds: int) -
 # --- The way of one request ----------------------------------------------------------------------
 
 
-def test_facts_that_end_between_two_steps_are_read_again(
+def test_key_record_that_expires_between_round_trips_is_read_again(
     own_redis: RedisServer, db: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = fallback_store(own_redis.url)
@@ -262,7 +262,7 @@ def test_facts_that_end_between_two_steps_are_read_again(
     assert store.state == "redis"
 
 
-def test_facts_that_never_stay_make_the_database_count_and_nothing_flip(
+def test_evicted_key_record_falls_back_to_the_database_without_failover(
     own_redis: RedisServer, db: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = fallback_store(own_redis.url)
@@ -296,7 +296,7 @@ def foreign_replies() -> float:
     return next(iter(FOREIGN_REPLIES.collect())).samples[0].value
 
 
-def test_reply_for_another_key_is_refused_and_counted_and_ends_its_connection(
+def test_reply_for_another_key_is_rejected_and_closes_the_connection(
     own_redis: RedisServer, db: None
 ) -> None:
     store = RedisQuotaStore(own_redis.url)
@@ -315,7 +315,7 @@ def test_reply_for_another_key_is_refused_and_counted_and_ends_its_connection(
     assert acme.send().admitted
 
 
-def test_reply_for_another_key_gives_503_and_charges_nobody(
+def test_reply_for_another_key_is_a_503_that_counts_for_no_account(
     api: Api, monkeypatch: pytest.MonkeyPatch, redis: RedisServer, settings: Any
 ) -> None:
     settings.ANONYMOUS_PER_MINUTE = 300
@@ -336,7 +336,7 @@ def test_reply_for_another_key_gives_503_and_charges_nobody(
 # --- While the database is away ------------------------------------------------------------------
 
 
-def test_outage_of_the_database_charges_no_address(
+def test_database_outage_counts_for_no_address(
     api: Api, monkeypatch: pytest.MonkeyPatch, settings: Any
 ) -> None:
     settings.ANONYMOUS_PER_MINUTE = 5

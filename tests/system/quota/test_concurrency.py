@@ -52,7 +52,7 @@ def test_limit_of_60_admits_60_over_4_workers_and_32_threads(service: Service) -
     assert left == list(range(60))
 
 
-def test_a_key_looks_60_times_a_minute_over_4_workers_and_32_threads_and_spends_nothing(
+def test_key_peeks_60_times_a_minute_over_4_workers_and_32_threads(
     service: Service,
 ) -> None:
     key = service.issue("Watchful", "free")["key"]

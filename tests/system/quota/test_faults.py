@@ -56,7 +56,7 @@ def impostor(answer: bytes) -> Iterator[tuple[str, list[socket.socket]]]:
                 connection.close()
 
 
-def test_dead_redis_costs_nothing_but_one_attempt(db: None, caplog: pytest.LogCaptureFixture) -> None:
+def test_dead_redis_costs_one_attempt(db: None, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.ERROR)
     acme = Desk(fallback_store("redis://127.0.0.1:1"), per_minute=5, per_day=100)
     assert acme.admitted(8) == 5
@@ -66,7 +66,7 @@ def test_dead_redis_costs_nothing_but_one_attempt(db: None, caplog: pytest.LogCa
 @pytest.mark.parametrize(
     "answer", [b"", b"+OK\r\n", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"$-1\r\n" * 50, b"\xff" * 99]
 )
-def test_hanging_or_babbling_redis_refuses_nobody_and_is_asked_once(db: None, answer: bytes) -> None:
+def test_hanging_or_babbling_redis_rejects_no_request_and_is_tried_once(db: None, answer: bytes) -> None:
     with impostor(answer) as (url, connections):
         acme = Desk(fallback_store(url), per_minute=50, per_day=100)
         assert acme.admitted(60) == 50
@@ -74,7 +74,7 @@ def test_hanging_or_babbling_redis_refuses_nobody_and_is_asked_once(db: None, an
         assert len(connections) < 10
 
 
-def test_requests_return_to_redis_by_themselves(
+def test_requests_return_to_redis_after_recovery(
     db: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
@@ -92,14 +92,14 @@ def test_requests_return_to_redis_by_themselves(
     assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]
 
 
-def test_forgotten_scripts_are_loaded_again(store: Any, redis: RedisServer) -> None:
+def test_flushed_scripts_are_loaded_again(store: Any, redis: RedisServer) -> None:
     acme = Desk(store, per_minute=5, per_day=100)
     acme.send()
     redis.client.script_flush()
     assert minute(acme.send()).used == 2
 
 
-def test_key_that_vanished_from_the_database_ends_with_its_facts(
+def test_deleted_key_works_until_its_record_expires(
     redis: RedisServer, db: None, own_recorder: UsageRecorder
 ) -> None:
     acme = Desk(RedisQuotaStore(redis.url), per_minute=5, per_day=100)
@@ -113,7 +113,7 @@ def test_key_that_vanished_from_the_database_ends_with_its_facts(
     assert acme.admit().rejection is KeyRejection.UNKNOWN
 
 
-def test_redis_keeps_under_1_kib_for_a_key_and_gives_it_back(redis: RedisServer, db: None) -> None:
+def test_redis_stores_under_1_kib_for_a_key_and_expires_it(redis: RedisServer, db: None) -> None:
     redis.client.flushall()
     acme = Desk(RedisQuotaStore(redis.url), per_minute=5, per_day=100)
     acme.admitted(9)
@@ -126,7 +126,7 @@ def test_redis_keeps_under_1_kib_for_a_key_and_gives_it_back(redis: RedisServer,
     )
 
 
-def test_client_of_a_cluster_closes_all_that_it_has_opened(tmp_path: Path) -> None:
+def test_cluster_client_closes_all_its_connections(tmp_path: Path) -> None:
     with redis_server(tmp_path, "--cluster-enabled", "yes", "--cluster-node-timeout", "1000") as server:
         server.client.cluster("ADDSLOTSRANGE", 0, 16_383)
         wait_until(lambda: server.client.cluster("info")["cluster_state"] == "ok")

@@ -56,35 +56,35 @@ def test_ban_that_is_lifted_while_another_process_records_it_stays_lifted(globex
 
 
 @NEEDS_POSTGRESQL
-def test_key_issued_while_its_plan_changes_has_the_new_numbers(globex: Desk) -> None:
+def test_key_issued_while_its_plan_changes_has_the_new_limits(globex: Desk) -> None:
     with before_commit(globex.add_key):
         renumber(PlanCode.FREE, 61)
     assert [globex.send(key).windows[0].limit for key in range(2)] == [61, 61]
 
 
 @NEEDS_POSTGRESQL
-def test_account_that_moves_to_a_plan_while_it_changes_has_the_new_numbers(globex: Desk) -> None:
+def test_account_that_moves_to_a_changing_plan_has_the_new_limits(globex: Desk) -> None:
     with before_commit(lambda: globex.account.assign(PlanCode.PRO)):
         renumber(PlanCode.PRO, 61)
     assert globex.send().windows[0].limit == 61
 
 
 @NEEDS_POSTGRESQL
-def test_key_issued_while_its_account_moves_has_the_new_numbers(globex: Desk) -> None:
+def test_key_issued_while_its_account_moves_has_the_new_limits(globex: Desk) -> None:
     with before_commit(globex.add_key):
         Account.objects.get(pk=globex.account.pk).assign(PlanCode.ENTERPRISE, 7, 100)
     assert [globex.send(key).windows[0].limit for key in range(2)] == [7, 7]
 
 
 @NEEDS_POSTGRESQL
-def test_plan_that_changes_while_a_key_is_issued_gives_it_the_new_numbers(globex: Desk) -> None:
+def test_plan_that_changes_while_a_key_is_issued_gives_it_the_new_limits(globex: Desk) -> None:
     with before_commit(lambda: renumber(PlanCode.FREE, 61)):
         globex.add_key()
     assert [globex.send(key).windows[0].limit for key in range(2)] == [61, 61]
 
 
 @NEEDS_POSTGRESQL
-def test_plan_that_changes_while_an_account_moves_to_it_gives_it_the_new_numbers(globex: Desk) -> None:
+def test_plan_that_changes_while_an_account_moves_to_it_gives_it_the_new_limits(globex: Desk) -> None:
     with before_commit(lambda: renumber(PlanCode.PRO, 61)):
         globex.account.assign(PlanCode.PRO)
     assert globex.send().windows[0].limit == 61
@@ -94,7 +94,7 @@ def test_plan_that_changes_while_an_account_moves_to_it_gives_it_the_new_numbers
     ("model", "field"),
     [(Plan, "per_day"), (Account, "name"), (ApiKey, "name"), (KeyStanding, "strikes")],
 )
-def test_change_that_can_not_be_put_on_record_is_not_saved(
+def test_change_without_a_publication_is_not_saved(
     globex: Desk, monkeypatch: pytest.MonkeyPatch, model: type[Model], field: str
 ) -> None:
     KeyStanding.objects.create(key=globex.keys[0])

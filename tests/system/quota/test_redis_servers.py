@@ -147,7 +147,7 @@ def knows_all(node: RedisServer, size: int) -> None:
     ("memory", "warnings"),
     [("allkeys-lru 64mb", 1), ("allkeys-lru 0", 0), ("noeviction 64mb", 0)],
 )
-def test_server_that_may_drop_counters_is_warned_of_once(
+def test_server_that_may_evict_counters_is_logged_once(
     redis: RedisServer, db: None, caplog: pytest.LogCaptureFixture, memory: str, warnings: int
 ) -> None:
     policy, most = memory.split()

@@ -51,7 +51,7 @@ def since_write(desk: Desk, key: int = 0, *, writes: bool = False) -> int:
     return caller.since_write
 
 
-def test_every_request_learns_how_long_ago_its_account_wrote(desk: Desk) -> None:
+def test_request_knows_the_time_since_the_last_write(desk: Desk) -> None:
     desk.add_key()
     assert since_write(desk, writes=True) == 0
     desk.wait(2)
@@ -63,7 +63,7 @@ def test_every_request_learns_how_long_ago_its_account_wrote(desk: Desk) -> None
     assert since_write(desk) == SECOND
 
 
-def test_it_is_known_for_longer_than_the_minute_and_the_day(desk: Desk) -> None:
+def test_last_write_is_known_beyond_the_minute_and_the_day(desk: Desk) -> None:
     since_write(desk, writes=True)
     desk.wait(DAY / SECOND)
     assert since_write(desk) == DAY
@@ -85,7 +85,7 @@ def test_clock_that_is_set_back_counts_as_a_write_just_now(desk: Desk) -> None:
     assert since_write(desk) == 0
 
 
-def test_write_that_took_long_is_noted_again(desk: Desk) -> None:
+def test_end_of_a_long_write_is_recorded(desk: Desk) -> None:
     assert isinstance(desk.store, RedisQuotaStore)
     desk.now = time.time_ns() // 1000 - 3_600 * SECOND  # Redis notes at its own time.
     since_write(desk, writes=True)
@@ -94,14 +94,14 @@ def test_write_that_took_long_is_noted_again(desk: Desk) -> None:
     assert since_write(desk) < 60 * SECOND
 
 
-def test_database_does_not_know_so_the_primary_is_read(db: None) -> None:
+def test_database_store_reads_the_primary(db: None) -> None:
     desk = Desk(DatabaseQuotaStore(), per_minute=1000, per_day=100_000)
     since_write(desk)
     desk.wait(3_600)
     assert since_write(desk) == 0
 
 
-def test_writes_are_forgotten_for_a_while_when_redis_is_back(desk: Desk) -> None:
+def test_recovered_redis_counts_as_a_recent_write(desk: Desk) -> None:
     assert isinstance(desk.store, RedisQuotaStore)
     desk.store = store = FallbackQuotaStore(desk.store, DatabaseQuotaStore())
     since_write(desk)
@@ -120,7 +120,7 @@ def test_writes_are_forgotten_for_a_while_when_redis_is_back(desk: Desk) -> None
 # --- Which database is read?
 
 
-def test_account_that_wrote_lately_reads_the_primary(two_replicas: list[Server], settings: Any) -> None:
+def test_account_with_a_recent_write_reads_the_primary(two_replicas: list[Server], settings: Any) -> None:
     settings.REPLICA_MAX_LAG = 5
     hold = (5 + replicas.WRITE_SECONDS) * SECOND
     assert replicas.alias_for_read(1, 0) == "default"
@@ -137,7 +137,7 @@ def test_account_stays_with_one_replica_while_it_is_well(two_replicas: list[Serv
     assert others | chosen == {"replica1", "replica2"}
 
 
-def test_replica_that_is_away_or_behind_is_not_read(two_replicas: list[Server], settings: Any) -> None:
+def test_unavailable_or_lagging_replica_is_not_read(two_replicas: list[Server], settings: Any) -> None:
     settings.REPLICA_MAX_LAG = 5
     two_replicas[0].unavailable = True
     two_replicas[1].visible_until -= 4
@@ -165,7 +165,7 @@ def test_replica_shows_what_was_written_before_it_replayed_that_far(two_replicas
         assert replica.visible_until == until
 
 
-def test_primary_that_was_away_takes_nothing_back(two_replicas: list[Server]) -> None:
+def test_recovered_primary_does_not_reset_visible_until(two_replicas: list[Server]) -> None:
     replica = two_replicas[0]
     replica.visible_until = 10.0
     replica._update_lag(WalPosition(13.0, 100), ())
@@ -208,7 +208,7 @@ def test_read_that_the_primary_fails_is_not_asked_twice(two_replicas: list[Serve
 
 
 @COMMITTED
-def test_write_that_took_long_is_noted_before_its_answer(
+def test_end_of_a_long_write_is_recorded_before_its_response(
     api: Any, category: Any, two_replicas: list[Server], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     noted: list[str] = []

@@ -30,13 +30,13 @@ def test_machines_count_together(redis: RedisServer, machine_of: Make) -> None:
     assert machines[0].get("visits") == 201
 
 
-def test_counter_that_does_not_run_is_a_value_error(redis: RedisServer, machine_of: Make) -> None:
+def test_missing_counter_is_a_value_error(redis: RedisServer, machine_of: Make) -> None:
     redis.client.flushall()
     with pytest.raises(ValueError, match="nothing"):
         machine_of("a", redis.url).incr("nothing")
 
 
-def test_machine_counts_by_itself_while_redis_is_away(
+def test_machine_counts_locally_while_redis_is_unavailable(
     machine_of: Make, caplog: pytest.LogCaptureFixture
 ) -> None:
     machine = machine_of("a", "redis://127.0.0.1:1")
@@ -59,7 +59,7 @@ def test_expired_counter_starts_from_zero(
     assert not machine.delete("visits")
 
 
-def test_counter_ends_in_redis_or_runs_on(redis: RedisServer, machine_of: Make) -> None:
+def test_counter_expires_in_redis_as_set(redis: RedisServer, machine_of: Make) -> None:
     machine = machine_of("a", redis.url)
     machine.set("minute", 5, 60)
     machine.set("ever", 5, None)
@@ -81,7 +81,7 @@ def test_requests_on_the_event_loop_count_without_a_thread(
     assert sorted(serve(*[lambda: machine.incr("visits")] * 50)) == list(range(2, 52))
 
 
-def test_requests_on_the_event_loop_count_while_redis_is_away(machine_of: Make) -> None:
+def test_requests_on_the_event_loop_count_while_redis_is_unavailable(machine_of: Make) -> None:
     machine = machine_of("a", "redis://127.0.0.1:1")
     assert serve(lambda: machine.add("visits", 1, 60)) == [True]
     assert sorted(serve(*[lambda: machine.incr("visits")] * 10)) == list(range(2, 12))
