@@ -153,10 +153,10 @@ def test_rejected_client_may_send_a_small_body_late_and_continue(service: Servic
         assert parsed(rest(connection))[0] == 200
 
 
-@pytest.mark.parametrize("who", ["somebody", "nobody"])
-def test_missing_small_bodies_delay_no_other_request(service: Service, key: str, who: str) -> None:
+@pytest.mark.parametrize("caller", ["account", "anonymous"])
+def test_missing_small_bodies_delay_no_other_request(service: Service, key: str, caller: str) -> None:
     pet = PET % b"Late"
-    sender = key if who == "somebody" else ""
+    sender = key if caller == "account" else ""
     request = head("/v1/pets", f"Content-Length: {len(pet)}", sender, more="Connection: close\r\n")
     with ExitStack() as stack:
         # More than a worker serves concurrently.
@@ -168,7 +168,7 @@ def test_missing_small_bodies_delay_no_other_request(service: Service, key: str,
             holder.sendall(pet[1:])
         answers = {parsed(rest(holder))[0] for holder in holders}
     # Together they are too many again.
-    assert answers <= {503} | ({201} if who == "somebody" else {401, 429})
+    assert answers <= {503} | ({201} if caller == "account" else {401, 429})
 
 
 def test_prompt_body_is_served_while_others_stall(service: Service, key: str) -> None:
