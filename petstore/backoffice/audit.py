@@ -32,7 +32,7 @@ SECRET_FIELDS = {
     "contact_email", "notes",
 }  # fmt: skip
 HIDDEN, HIDDEN_NEW = "(not shown)", "(not shown, but changed)"
-LONGEST_VALUE = 2000  # Characters.
+MAX_VALUE_LENGTH = 2000  # Characters.
 CONTENT_TYPES = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}  # Of exports.
 EMPTY: tuple[Any, ...] = (None, "", [])
 
@@ -111,7 +111,7 @@ def as_json(value: Any) -> Any:
         return value.isoformat()
     if isinstance(value, list | tuple):
         return [as_json(part) for part in value[:200]]
-    return str(value)[:LONGEST_VALUE]
+    return str(value)[:MAX_VALUE_LENGTH]
 
 
 # --- Values of rows ------------------------------------------------------------------------------

@@ -162,7 +162,7 @@ def test_selection_across_pages_is_confirmed_first(staff: Client, category: Cate
     Pet.objects.bulk_create(Pet(name=f"Pet {number}", category=category) for number in range(210))
     Pet.objects.bulk_create(Pet(name="Sold", category=category, status="sold") for _ in range(3))
     page = staff.get(PETS, {"status__exact": "available"})
-    assert "Select up to 200 of the list" in page.text
+    assert "Select up to 200 rows of the list" in page.text
     chosen = {"action": "mark_sold", "select_across": "1", "_selected_action": [1]}
     asked = staff.post(f"{PETS}?status__exact=available", chosen)
     ids = re.findall(r'name="_selected_action" value="(\d+)"', asked.text)
