@@ -2,7 +2,7 @@
 
 PostgreSQL assumes that matching rows are spread evenly over the table. `ORDER BY id LIMIT 21` then looks
 cheap along the primary key, but scans the whole table if all matching rows are at its end. No other index
-is in the order of `id + 0`, so the planner must use the index for the filter whatever the statistics are.
+is in the order of `id + 0`, so the planner must use the index for the filter, regardless of statistics.
 Lists with two filters have an expression of their own, since an index for one of them would look as cheap.
 
 It suffices to declare an index in the model's `Meta`: `order_for` finds its order.

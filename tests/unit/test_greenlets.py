@@ -19,7 +19,7 @@ from petstore.event_loop.greenlets import (
     pause,
 )
 
-seen_by: ContextVar[str] = ContextVar("seen_by", default="nobody")
+seen_by: ContextVar[str] = ContextVar("seen_by", default="no request")
 
 
 @pytest.fixture(autouse=True)
@@ -89,7 +89,7 @@ def test_state_of_a_request_does_not_leak_into_the_next() -> None:
 
     begun(leaves)
     begun(lambda: seen.append((seen_by.get(), current_task().transaction)))
-    assert seen == [("nobody", None)]
+    assert seen == [("no request", None)]
 
 
 def test_request_cannot_start_another() -> None:

@@ -81,7 +81,7 @@ def of_feed(heard: list[dict[str, Any]], account: str, run: str, records: Record
 
 
 def subject(event: dict[str, Any], run: str) -> tuple[str, int] | None:
-    """Return the type and the pet of this run, or the order; None for events that nobody has to expect."""
+    """Return the type and the pet of this run, or the order; None for events that are not expected."""
     data = event["data"]
     if event["type"] == "pet.created" and data["pet"]["name"].startswith(f"{run} "):
         return event["type"], data["pet"]["id"]

@@ -179,7 +179,7 @@ class QuotaScenario(Scenario):
         day = decision.windows[-1]
         reached = thresholds_of(caller.account_id, decision.day, day.limit, day.used).keys()
         if missing := reached - self.database.warned:
-            return f"is told of {day} before anybody was warned: {missing}"
+            return f"is told of {day} before the warning: {missing}"
         begun = self.database.bans[caller.key_id]
         if decision.banned and not begun:
             return "is banned, and that is nowhere on record"
@@ -227,7 +227,7 @@ class QuotaScenario(Scenario):
 
     def heal(self) -> None:
         self.redis.heal()
-        # Nobody may have asked since a failover: the first one to do so may still find the old server.
+        # The first request after a failover may still reach the old server.
         self.loop.call_later(0.1, self._start, PLENTY, self.last_request(PLENTY))
 
     def check_end(self) -> None:

@@ -238,11 +238,11 @@ class WriterScenario(PostgresqlScenario):
             self.world.violate(f"{len(self.network.open)} sockets are open, {len(held)} have an owner.")
         living = [one for one in pool._idle if one.error is None]
         if len(set(map(id, living))) != len(living) or set(map(id, living)) != set(map(id, held)):
-            self.world.violate("A connection is idle twice, or lent to nobody.")
+            self.world.violate("A connection is idle twice, or lent to no request.")
         if any(not one.is_idle for one in living):
             self.world.violate("A connection with an open transaction is idle.")
         if pool._waiting or pool._opening:
-            self.world.violate("Somebody stands in the row for ever.")
+            self.world.violate("A request waits for ever.")
         for session in self.server.sessions.values():
             if session.staged and not session.socket.is_closed:
                 self.world.violate("A transaction outlives its owner.")
@@ -253,7 +253,7 @@ class WriterScenario(PostgresqlScenario):
 
 
 def failure(run: Callable[[], Any]) -> Exception:
-    """Return what is raised: the statement's own failure, whatever others do. Raises OperationalError."""
+    """Return what is raised: only the failure of the statement itself. Raises OperationalError."""
     try:
         result = run()
     except OperationalError:
