@@ -31,7 +31,7 @@ def test_pet_is_added_and_returned(api: Api, category: Category) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sent", "kept"),
+    ("sent", "stored"),
     [
         ("x", "x"),
         ("  Rex ", "Rex"),
@@ -44,11 +44,11 @@ def test_pet_is_added_and_returned(api: Api, category: Category) -> None:
     ],
 )
 def test_name_is_trimmed_and_otherwise_unchanged(
-    api: Api, category: Category, sent: str, kept: str
+    api: Api, category: Category, sent: str, stored: str
 ) -> None:
     response = api.post("/pets", new(category, name=sent))
-    assert (response.status_code, response.json().get("name")) == (201, kept)
-    assert Pet.objects.get().name == kept
+    assert (response.status_code, response.json().get("name")) == (201, stored)
+    assert Pet.objects.get().name == stored
 
 
 @pytest.mark.parametrize("name", ["", "   ", "\t\n", "a" * 256, 5, 1.5, True, None, [], {}, ["Rex"]])
@@ -211,7 +211,7 @@ def test_accept_header_is_ignored(api: Api, category: Category, accept: str) -> 
 def test_category_deleted_concurrently_is_unknown(
     api: Api, category: Category, headers: dict[str, str]
 ) -> None:
-    """The check has passed when another transaction deletes the category: the database still knows."""
+    """Another transaction deletes the category after validation; the foreign key still rejects the pet."""
     gone = new(category, categoryId=999_999)
     unknown = api.post("/pets", gone)
     known_categories.add(999_999)
@@ -223,7 +223,7 @@ def test_category_deleted_concurrently_is_unknown(
 
 @pytest.fixture
 def names_are_unique(transactional_db: None) -> Iterator[None]:
-    """One more rule, which no check before the database knows."""
+    """Another database constraint, which validation does not know."""
     with connection.cursor() as cursor:
         cursor.execute("CREATE UNIQUE INDEX one_pet_of_a_name ON inventory_pet (name)")
     yield

@@ -34,13 +34,13 @@ def test_every_response_announces_the_deprecation(api: Api, stranger: Api, pet: 
 
 
 @pytest.mark.parametrize(
-    ("moment", "status"),
+    ("now", "status"),
     [(REMOVAL - timedelta(microseconds=1), 200), (REMOVAL, 410), (REMOVAL + timedelta(days=400), 410)],
 )
 def test_operation_gives_410_after_its_removal_date(
-    api: Api, pet: Pet, moment: datetime, status: int, monkeypatch: pytest.MonkeyPatch
+    api: Api, pet: Pet, now: datetime, status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(PetViewSet, "clock", lambda view: moment)
+    monkeypatch.setattr(PetViewSet, "clock", lambda view: now)
     response = api.get(f"/pets/{pet.id}")
     assert response.status_code == status
     if status == 410:

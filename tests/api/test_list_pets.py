@@ -28,7 +28,7 @@ def next_url(response: Any) -> str | None:
 
 
 def pages(api: Api, path: str) -> Iterator[list[dict[str, Any]]]:
-    """Yield every page, following Link."""
+    """Follow Link through all pages."""
     following: str | None = path
     while following:
         response = api.get(following.removeprefix("http://testserver/v1"))
@@ -103,13 +103,13 @@ def test_category_filter_applies_to_pets_only(api: Api, category: Category) -> N
 
 
 def test_next_link_repeats_only_filters_and_limit(api: Api, pets: list[Pet], cat: Pet) -> None:
-    kept = {"limit": "4", "status": "available", "categoryId": str(pets[0].category_id)}
-    path = f"/pets?colour=red&{urlencode(kept)}"
+    filters = {"limit": "4", "status": "available", "categoryId": str(pets[0].category_id)}
+    path = f"/pets?colour=red&{urlencode(filters)}"
     url = next_url(api.get(path))
     assert url is not None
     assert url.startswith("http://testserver/v1/pets?")
     query = dict(parse_qsl(urlsplit(url).query))
-    assert query == kept | {"cursor": query["cursor"]}
+    assert query == filters | {"cursor": query["cursor"]}
     assert [len(page) for page in pages(api, path)] == [4] * 7 + [2]
 
 

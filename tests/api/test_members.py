@@ -1,4 +1,4 @@
-"""Each member has the value that was sent, however it was written and is read (D3, D41)."""
+"""Members have the same value for every way to write and read them (D3, D41)."""
 
 import json
 from functools import partial
@@ -34,7 +34,7 @@ def test_sample_values_cover_all_writable_members_without_defaults(
 
 
 def in_json(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row as clients read it: a date is text."""
+    """Convert a row to JSON types."""
     read: dict[str, Any] = orjson.loads(orjson.dumps(row, option=orjson.OPT_UTC_Z))
     return read
 
@@ -44,7 +44,7 @@ def without_id(pet: dict[str, Any]) -> dict[str, Any]:
 
 
 def last_event(kind: str) -> dict[str, Any]:
-    """Return the pet or order of the last event that tells of one."""
+    """The data of the latest event of this kind."""
     sequence_all()
     data: dict[str, Any] = json.loads(Event.objects.filter(type__startswith=kind).latest("id").data)[kind]
     return data

@@ -1,4 +1,4 @@
-"""Random lives of a shop: whatever clients and staff do, orders and pets agree, D12-D15 and D31 hold."""
+"""Random operations of clients and staff: orders and pets stay consistent, D12-D15 and D31 hold."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -38,7 +38,7 @@ numbers = st.integers(0, 99)  # Chooses one of those that there are.
 
 @dataclass
 class Sale:
-    """What an order must be by the rules, told without a database."""
+    """The expected state of an order."""
 
     account: int
     pet: int
@@ -47,7 +47,7 @@ class Sale:
 
 
 class Shop(RuleBasedStateMachine):
-    """Two accounts and the staff of a shop with three pets; the model beside it foretells every answer."""
+    """Two accounts and the staff of a shop with three pets; a model predicts every response."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ class Shop(RuleBasedStateMachine):
         self.atomic.__enter__()
         self.pets: dict[int, str] = {}
         self.sales: dict[int, Sale] = {}
-        self.sent: dict[tuple[int, str], tuple[int, bytes]] = {}  # Idempotency-Key: pet, first answer.
+        self.sent: dict[tuple[int, str], tuple[int, bytes]] = {}  # Idempotency-Key: pet, first response.
 
     @initialize()
     def open(self) -> None:
@@ -70,7 +70,7 @@ class Shop(RuleBasedStateMachine):
             self.clients.append(Api(ApiKey.objects.issue(account, by=Actor("tests"))[1]))
 
     def teardown(self) -> None:
-        """Leave the database as it was."""
+        """Roll back."""
         transaction.set_rollback(True)
         self.atomic.__exit__(None, None, None)
 
@@ -78,7 +78,7 @@ class Shop(RuleBasedStateMachine):
         return list(self.pets)[number % PETS]
 
     def sale(self, number: int) -> tuple[int, Sale] | None:
-        """Return one of the orders, if there is any."""
+        """Choose an order, if there is one."""
         sales = list(self.sales.items())
         return sales[number % len(sales)] if sales else None
 
@@ -86,53 +86,53 @@ class Shop(RuleBasedStateMachine):
 
     @rule(who=st.integers(0, 1), number=numbers, key=st.sampled_from([None, None, "a", "b"]))
     def order(self, who: int, number: int, key: str | None) -> None:
-        """Order a pet, now and then with an Idempotency-Key that may have been used."""
+        """Order a pet, sometimes with an Idempotency-Key, which may be reused."""
         pet = self.pet(number)
         headers = {} if key is None else {"Idempotency_Key": key}
-        answer = self.clients[who]("POST", "/store/orders", {"petId": pet}, **headers)
+        response = self.clients[who]("POST", "/store/orders", {"petId": pet}, **headers)
         if key is not None and (who, key) in self.sent:
-            first_pet, first_answer = self.sent[who, key]
+            first_pet, first_response = self.sent[who, key]
             if pet == first_pet:
-                assert (answer.status_code, answer.content) == (201, first_answer)
-                assert answer.headers["Idempotent-Replayed"] == "true"
+                assert (response.status_code, response.content) == (201, first_response)
+                assert response.headers["Idempotent-Replayed"] == "true"
             else:
-                assert (answer.status_code, answer.json()["code"]) == (422, "idempotency_key_reused")
+                assert (response.status_code, response.json()["code"]) == (422, "idempotency_key_reused")
         elif self.pets[pet] != "available":
-            assert (answer.status_code, answer.json()["code"]) == (409, "pet_not_available")
+            assert (response.status_code, response.json()["code"]) == (409, "pet_not_available")
         else:
-            assert answer.status_code == 201
+            assert response.status_code == 201
             self.pets[pet] = "pending"
-            self.sales[answer.json()["id"]] = Sale(who, pet)
+            self.sales[response.json()["id"]] = Sale(who, pet)
             if key is not None:
-                self.sent[who, key] = pet, answer.content
+                self.sent[who, key] = pet, response.content
 
     @rule(who=st.integers(0, 1), number=numbers, times=st.integers(1, 2))
     def cancel(self, who: int, number: int, times: int) -> None:
-        """Cancel an order, of one's own or not, once or twice."""
+        """Cancel an order, possibly of another account, once or twice."""
         if (found := self.sale(number)) is None:
             return
         order, sale = found
         for _ in range(times):
-            answer = self.clients[who]("DELETE", f"/store/orders/{order}")
+            response = self.clients[who]("DELETE", f"/store/orders/{order}")
             if sale.account != who:
-                assert (answer.status_code, answer.json()["code"]) == (404, "order_not_found")
+                assert (response.status_code, response.json()["code"]) == (404, "order_not_found")
             elif sale.status in {"approved", "delivered"}:
-                assert (answer.status_code, answer.json()["code"]) == (409, "order_not_cancellable")
+                assert (response.status_code, response.json()["code"]) == (409, "order_not_cancellable")
             else:
-                assert (answer.status_code, answer.content) == (204, b"")
+                assert (response.status_code, response.content) == (204, b"")
                 self.set_free(sale)
 
     # --- What staff do ---
 
     def set_free(self, sale: Sale) -> None:
-        """A live order that is cancelled sets its pet free."""
+        """Cancelling a live order releases its pet."""
         if sale.status in LIVE:
             sale.status = "cancelled"
             self.pets[sale.pet] = "available"
 
     @rule(number=numbers, verb=st.sampled_from(["approve", "ship", "ship on a date", "deliver", "cancel"]))
     def handle(self, number: int, verb: str) -> None:
-        """Approve, ship, deliver or cancel an order, legally or not."""
+        """Approve, ship, deliver or cancel an order, whether allowed or not."""
         if (found := self.sale(number)) is None:
             return
         order, sale = found
@@ -159,7 +159,7 @@ class Shop(RuleBasedStateMachine):
 
     @rule(number=numbers, to=st.sampled_from(PetStatus), reason=st.sampled_from(["", " ", "Returned."]))
     def move(self, number: int, to: PetStatus, reason: str) -> None:
-        """Move a pet by hand, or take it back, legally or not."""
+        """Change the status of a pet by staff, whether allowed or not."""
         pet = self.pet(number)
         held = any(sale.pet == pet and sale.status in LIVE for sale in self.sales.values())
         unexplained = self.pets[pet] == "sold" and not reason.strip()
@@ -209,7 +209,7 @@ class Shop(RuleBasedStateMachine):
 
 
 def chain(steps: list[tuple[str, str]], start: str) -> str:
-    """Return where the steps lead; each begins where the last one ended."""
+    """The final status of a continuous history."""
     for from_status, to_status in steps:
         assert from_status == start
         start = to_status

@@ -1,4 +1,4 @@
-"""The legal moves of pets and orders, their histories, and what the database refuses: D12, D14, D15."""
+"""Transitions of pets and orders, their history, and database constraints: D12, D14, D15."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
@@ -45,7 +45,7 @@ WAYS = {
 
 @pytest.fixture
 def place(account: Account, pet: Pet) -> Callable[..., Order]:
-    """Orders the pet, and brings the order where the test wants it."""
+    """Places an order, and brings it to a status."""
 
     def place(status: OrderStatus = PLACED, *, known: bool = True) -> Order:
         order = Order.objects.place(account_id=account.pk, pet_id=pet.pk, by=BUYER)
@@ -57,17 +57,17 @@ def place(account: Account, pet: Pet) -> Callable[..., Order]:
 
 
 def stored(order: Order) -> tuple[str, str]:
-    """Return the statuses of the order and its pet, as the database has them."""
+    """The stored statuses of the order and its pet."""
     return Order.objects.values_list("status", "pet__status").get(pk=order.pk)
 
 
 def steps(order: Order) -> list[tuple[str, str, str, str]]:
-    """Return the order's history, the first step first."""
+    """The order's history, oldest first."""
     return list(order.events.order_by("id").values_list("from_status", "to_status", "by", "reason"))
 
 
 def pet_steps(pet: Pet) -> list[tuple[str, str, str, str, int | None]]:
-    """Return the history of the pet's status, the first step first."""
+    """The pet's history, oldest first."""
     rows = pet.events.order_by("id")
     return list(rows.values_list("from_status", "to_status", "by", "reason", "order_id"))
 
@@ -77,7 +77,7 @@ def pet_steps(pet: Pet) -> list[tuple[str, str, str, str, int | None]]:
 
 @pytest.fixture(params=["the row", "an old copy"])
 def known(request: pytest.FixtureRequest) -> bool:
-    """Whether the order in hand is as the row stands. Moves are judged by the row in any case."""
+    """Whether the instance is stale. Transitions are checked against the row in any case."""
     return bool(request.param == "the row")
 
 
@@ -96,9 +96,9 @@ def test_forbidden_transition_is_rejected_without_effect(
 ) -> None:
     order = place(status, known=known)
     before = stored(order), steps(order), pet_steps(pet)
-    with pytest.raises(TransitionError) as refused:
+    with pytest.raises(TransitionError) as raised:
         VERBS[verb](order)
-    assert status in refused.value.message
+    assert status in raised.value.message
     order.refresh_from_db()
     assert (stored(order), steps(order), pet_steps(pet), order.ship_date) == (*before, None)
 
@@ -277,7 +277,7 @@ def test_long_reason_is_truncated(place: Callable[..., Order], pet: Pet) -> None
     assert {len(reason) for _, to, _, reason, _ in pet_steps(pet) if to == AVAILABLE} == {255}
 
 
-# --- What the database refuses, whoever writes ----------------------------------------------------
+# --- Database constraints ------------------------------------------------------------------------
 
 
 def write(sql: str, *values: Any) -> None:

@@ -46,13 +46,13 @@ def path_of(order: Order) -> str:
 
 
 def as_placed(order: Order, pet: Pet) -> dict[str, Any]:
-    """Return the body of an order that is just placed."""
+    """The body of a new order."""
     fixed = {"quantity": 1, "status": "placed", "shipDate": None, "complete": False}
     return {"id": order.id, "petId": pet.id} | fixed
 
 
-def answer(response: Any) -> Answer:
-    """Return the status and the code of an Error, after a look at its form."""
+def error_of(response: Any) -> Answer:
+    """Check the form of an Error; return its status and code."""
     if response.status_code < 400:
         return response.status_code, None
     body = response.json()
@@ -81,7 +81,7 @@ def test_order_is_placed_and_the_pet_is_pending(api: Api, pet: Pet, account: Acc
 )
 def test_missing_or_invalid_pet_id_is_reported(api: Api, pet: Pet, body: bytes, code: str) -> None:
     response = api.post("/store/orders", body)
-    assert answer(response) == (400, code)
+    assert error_of(response) == (400, code)
     assert [(problem["field"], problem["code"]) for problem in response.json()["details"]] == [
         ("petId", code)
     ]
@@ -96,13 +96,13 @@ def test_other_members_are_ignored(api: Api, pet: Pet) -> None:
 
 @pytest.mark.parametrize("pet_id", [0, -1, 999_999, INT64_MAX, -(2**63)])
 def test_pet_must_exist(api: Api, pet: Pet, pet_id: int) -> None:
-    assert answer(api.post("/store/orders", {"petId": pet_id})) == (404, "pet_not_found")
+    assert error_of(api.post("/store/orders", {"petId": pet_id})) == (404, "pet_not_found")
 
 
 def test_ordered_pet_cannot_be_ordered_again(api: Api, other: Api, pet: Pet) -> None:
     place(api, pet)
     for client in (api, other):
-        assert answer(client.post("/store/orders", {"petId": pet.id})) == (409, "pet_not_available")
+        assert error_of(client.post("/store/orders", {"petId": pet.id})) == (409, "pet_not_available")
     assert Order.objects.count() == 1
 
 
@@ -143,14 +143,14 @@ def test_order_is_fetched_and_listed_in_its_current_state(
 def test_unknown_order_id_is_not_found(api: Api, pet: Pet, order_id: str) -> None:
     place(api, pet)
     for method in ("GET", "DELETE"):
-        assert answer(api(method, f"/store/orders/{order_id}")) == (404, "order_not_found")
+        assert error_of(api(method, f"/store/orders/{order_id}")) == (404, "order_not_found")
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
 def test_order_of_another_account_is_not_found(api: Api, other: Api, pet: Pet, method: str) -> None:
     order = place(api, pet)
     theirs, nobodys = other(method, path_of(order)), other(method, "/store/orders/999999")
-    assert answer(theirs) == (404, "order_not_found")
+    assert error_of(theirs) == (404, "order_not_found")
     assert theirs.content == nobodys.content
     order.refresh_from_db()
     assert order.status == OrderStatus.PLACED
@@ -180,7 +180,7 @@ def test_approved_order_cannot_be_cancelled_by_its_account(api: Api, pet: Pet, *
     if delivered:
         order.deliver(by=STAFF)
     before = api.get(path_of(order)).content
-    assert answer(api("DELETE", path_of(order))) == (409, "order_not_cancellable")
+    assert error_of(api("DELETE", path_of(order))) == (409, "order_not_cancellable")
     assert api.get(path_of(order)).content == before
     assert api.get(f"/pets/{pet.id}").json()["status"] == ("sold" if delivered else "pending")
 
@@ -189,7 +189,7 @@ def test_approved_order_cannot_be_cancelled_by_its_account(api: Api, pet: Pet, *
 
 
 def pages(api: Api, path: str) -> Iterator[list[dict[str, Any]]]:
-    """Yield every page, following Link."""
+    """Follow Link through all pages."""
     following: str | None = path
     while following:
         response = api.get(following)
@@ -224,7 +224,7 @@ def test_status_filters_on_every_page(api: Api, other: Api, pets: list[Pet], sta
 
 @pytest.mark.parametrize("query", ["limit=0", "status=", "status=available", "cursor=1"])
 def test_invalid_parameter_is_rejected(api: Api, query: str) -> None:
-    assert answer(api.get(f"/store/orders?{query}")) == (400, "invalid_parameter")
+    assert error_of(api.get(f"/store/orders?{query}")) == (400, "invalid_parameter")
 
 
 def test_cursor_gives_no_access_to_orders_of_other_accounts(api: Api, other: Api, pets: list[Pet]) -> None:
@@ -254,7 +254,7 @@ def test_operation_requires_exactly_its_scope(
     own = path.format(id=place(api, pets[0]).id)
     body = {"petId": pets[1].id} if method == "POST" else None
     without = Api(issue(key_scopes=sorted(SCOPES - {scope}))[1])
-    assert answer(without(method, own, body)) == (403, "insufficient_scope")
+    assert error_of(without(method, own, body)) == (403, "insufficient_scope")
     assert list(Order.objects.values_list("status", flat=True)) == ["placed"]
     alone = Api(issue(key_scopes=[scope])[1])
     assert alone(method, own, body).status_code in {200, 201, 204}
@@ -263,7 +263,7 @@ def test_operation_requires_exactly_its_scope(
 @pytest.mark.parametrize(("path", "verb"), [("/store/orders", "POST"), ("/store/orders/1", "DELETE")])
 def test_other_methods_are_not_allowed(api: Api, path: str, verb: str) -> None:
     response = api("PUT", path)
-    assert answer(response) == (405, "method_not_allowed")
+    assert error_of(response) == (405, "method_not_allowed")
     assert set(response.headers["Allow"].split(", ")) == {"GET", "HEAD", verb}
 
 

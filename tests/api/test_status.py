@@ -10,8 +10,8 @@ from petstore.health import checks
 from petstore.health.views import Status
 
 
-def facts(**given: Any) -> dict[str, str]:
-    """Return what the page says, by term."""
+def definitions(**given: Any) -> dict[str, str]:
+    """The page's definitions, by term."""
     view: Any = Status.as_view(**given)
     response = view(RequestFactory().get("/status"))
     page = " ".join(response.render().text.split())
@@ -30,12 +30,12 @@ def test_page_reports_readiness(client: Client, db: None) -> None:
 def test_page_names_unavailable_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checks, "checks", {"database": None, "migrations": None})
     parts = {"status": "unavailable", "database": "no answer", "migrations": "ok", "quota": "redis"}
-    assert facts(readiness=lambda: parts)["Unavailable"] == "database"
+    assert definitions(readiness=lambda: parts)["Unavailable"] == "database"
 
 
 def test_page_names_slow_parts(settings: Any) -> None:
     settings.REDIS_URL = "redis://localhost"
-    found = facts(readiness=lambda: {"status": "ok", "quota": "database"}, slow=lambda: ["database"])
+    found = definitions(readiness=lambda: {"status": "ok", "quota": "database"}, slow=lambda: ["database"])
     assert found["Slow"] == "database, counting requests"
 
 
@@ -49,4 +49,4 @@ def test_long_check_is_slow() -> None:
 
 
 def test_ready_service_shows_only_the_time() -> None:
-    assert list(facts(readiness=lambda: {"status": "ok"}, slow=list)) == ["Last checked"]
+    assert list(definitions(readiness=lambda: {"status": "ok"}, slow=list)) == ["Last checked"]

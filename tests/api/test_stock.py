@@ -1,4 +1,4 @@
-"""The count of the stock that pages read: how it is made, by whom, and what it costs."""
+"""Stock counts: content, locking and cost."""
 
 import threading
 from datetime import timedelta

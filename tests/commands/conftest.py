@@ -1,8 +1,8 @@
-"""Commands, in this process."""
+"""Fixtures of command tests."""
 
 import pytest
 
 
 @pytest.fixture(autouse=True)
 def each_test(apart: None) -> None:
-    """Leave nothing to the next one."""
+    """Isolate the tests from each other."""

@@ -1,4 +1,4 @@
-"""Every command of ours: help with examples and exit statuses, --json, and bars only where wanted."""
+"""Rules for all commands: help with examples and exit statuses, --json, progress bars."""
 
 import io
 import json
@@ -40,7 +40,7 @@ def load(app: str, name: str) -> Any:
 
 
 def own_part(line: str, name: str) -> list[str]:
-    """Return the options of one example, without what the shell makes of the rest of the line."""
+    """Split the options of an example, without shell redirections."""
     words = shlex.split(line.partition(f"manage.py {name}")[2])
     ends = [position for position, word in enumerate(words) if word in {"|", ">"}]
     return words[: min(ends, default=len(words))]
@@ -120,10 +120,10 @@ def test_errors_cannot_control_the_terminal(
 ) -> None:
     with pytest.raises(SystemExit):
         load(get_commands()[command[0]], command[0]).run_from_argv(["manage.py", *command])
-    said = capsys.readouterr().err
-    assert "b" in said
-    assert not [char for char in said if not char.isprintable() and char != "\n"]
-    assert "\nb" not in said
+    output = capsys.readouterr().err
+    assert "b" in output
+    assert not [char for char in output if not char.isprintable() and char != "\n"]
+    assert "\nb" not in output
 
 
 def test_json_has_unescaped_names(hostile_key: ApiKey) -> None:

@@ -1,4 +1,4 @@
-"""The commands that operators type: text, --json, and what each refuses (D36, D37)."""
+"""Commands for operators: text, --json and errors (D36, D37)."""
 
 import json
 import socket
@@ -36,11 +36,10 @@ def run_json(*command: str) -> Any:
     return json.loads(run(*command, "--json"))
 
 
-def refusal(*command: str) -> str:
-    """Run a command that must refuse, and return the sentence."""
-    with pytest.raises(CommandError) as refused:
+def error_of(*command: str) -> str:
+    with pytest.raises(CommandError) as raised:
         run(*command)
-    return str(refused.value)
+    return str(raised.value)
 
 
 # --- issue_key -----------------------------------------------------------------------------------
@@ -100,7 +99,7 @@ def test_options_restrict_the_key() -> None:
 
 
 def test_existing_account_keeps_its_plan_by_default(account: Account) -> None:
-    assert "--account" in refusal("issue_key", "--plan", "free")
+    assert "--account" in error_of("issue_key", "--plan", "free")
     assert run_json("issue_key", "--account", "New")["plan"] == "free"
     assert run_json("issue_key", "--account", f" {account.name} ")["plan"] == "business"
     assert run_json("issue_key", "--account", account.name, "--plan", "free")["plan"] == "free"
@@ -122,7 +121,7 @@ ENTERPRISE = ("--plan", "enterprise")
 
 
 @pytest.mark.parametrize(
-    ("options", "sentence"),
+    ("options", "message"),
     [
         (("--plan", "gold"), "invalid choice: 'gold'"),
         (("--account", ""), "--account must be a name of 1 to 255 characters."),
@@ -148,8 +147,8 @@ ENTERPRISE = ("--plan", "enterprise")
         ),
     ],
 )
-def test_invalid_option_is_named_and_has_no_effect(options: tuple[str, ...], sentence: str) -> None:
-    assert sentence in refusal("issue_key", "--account", "Acme Pets", *options)
+def test_invalid_option_is_named_and_has_no_effect(options: tuple[str, ...], message: str) -> None:
+    assert message in error_of("issue_key", "--account", "Acme Pets", *options)
     assert not Account.objects.exists()
     assert not ApiKey.objects.exists()
 
@@ -180,7 +179,7 @@ def test_keys_are_filtered_by_account(issue: Issue) -> None:
     assert [row["id"] for row in run_json("list_keys")] == [other["id"], key.public_id]
     assert [row["id"] for row in run_json("list_keys", "--account", " Acme Pets ")] == [key.public_id]
     for name in ("Nobody", ""):
-        assert f"No account has the name {name!r}." in refusal("list_keys", "--account", name)
+        assert f"No account has the name {name!r}." in error_of("list_keys", "--account", name)
 
 
 # --- rotate_key ----------------------------------------------------------------------------------
@@ -212,10 +211,10 @@ def test_rotate_key_prints_both_keys_as_json(issue: Issue) -> None:
 def test_failed_rotation_gives_the_reason(issue: Issue) -> None:
     key, _ = issue()
     for hours in ("-1", "8761"):
-        sentence = refusal("rotate_key", key.public_id, "--overlap-hours", hours)
-        assert sentence == "--overlap-hours must be from 0 to 8760."
+        message = error_of("rotate_key", key.public_id, "--overlap-hours", hours)
+        assert message == "--overlap-hours must be from 0 to 8760."
     run("rotate_key", key.public_id)
-    assert "was rotated already, to " in refusal("rotate_key", key.public_id)
+    assert "was rotated already, to " in error_of("rotate_key", key.public_id)
 
 
 # --- suspend_account -----------------------------------------------------------------------------
@@ -223,9 +222,9 @@ def test_failed_rotation_gives_the_reason(issue: Issue) -> None:
 
 def test_suspended_account_is_rejected_until_lifted(issue: Issue) -> None:
     _, text = issue()
-    assert "No account has the name 'Nobody'." in refusal("suspend_account", "Nobody", "--reason", "x")
-    assert "not suspended" in refusal("suspend_account", "Acme Pets", "--lift", "--reason", "x")
-    assert "Say why" in refusal("suspend_account", "Acme Pets", "--reason", " ")
+    assert "No account has the name 'Nobody'." in error_of("suspend_account", "Nobody", "--reason", "x")
+    assert "not suspended" in error_of("suspend_account", "Acme Pets", "--lift", "--reason", "x")
+    assert "Say why" in error_of("suspend_account", "Acme Pets", "--reason", " ")
     said = run("suspend_account", "Acme Pets", "--reason", "Unpaid")
     assert said == "Done. Acme Pets is suspended.\n"
     assert Api(text).get("/pets").json()["code"] == "account_suspended"
@@ -239,8 +238,8 @@ def test_suspended_account_is_rejected_until_lifted(issue: Issue) -> None:
 
 def test_revoked_key_is_rejected(issue: Issue) -> None:
     key, text = issue()
-    for options, sentence in (((), "--reason"), (("--reason", " "), "Say why the key is revoked.")):
-        assert sentence in refusal("revoke_key", key.public_id, *options)
+    for options, message in (((), "--reason"), (("--reason", " "), "Say why the key is revoked.")):
+        assert message in error_of("revoke_key", key.public_id, *options)
     assert Api(text).get("/pets").status_code == 200
     said = run("revoke_key", key.public_id, "--reason", "Laptop stolen")
     assert said == f"Done. Key {key.public_id} of Acme Pets is revoked.\n"
@@ -257,7 +256,7 @@ def test_revoke_key_prints_one_json_object_and_rejects_an_unknown_id(issue: Issu
     assert (said["id"], said["state"]) == (key.public_id, "revoked")
     assert said["revoked_at"] == key.revoked_at.isoformat()
     for command in (("rotate_key", "nothing"), ("revoke_key", "nothing", "--reason", "Lost")):
-        assert refusal(*command) == "No key has the ID nothing. List keys with list_keys."
+        assert error_of(*command) == "No key has the ID nothing. List keys with list_keys."
 
 
 # --- seed_demo -----------------------------------------------------------------------------------
@@ -281,9 +280,9 @@ def test_seed_demo_skips_a_shop_with_pets() -> None:
 
 
 def test_seed_demo_requires_a_category_and_a_valid_count() -> None:
-    assert refusal("seed_demo", "--pets", "-1") == "--pets must be 0 or more."
+    assert error_of("seed_demo", "--pets", "-1") == "--pets must be 0 or more."
     Category.objects.all().delete()
-    assert "There are no categories." in refusal("seed_demo")
+    assert "There are no categories." in error_of("seed_demo")
 
 
 # --- quickstart ----------------------------------------------------------------------------------
@@ -315,7 +314,7 @@ def test_existing_staff_login_is_unchanged(person: dict[str, Any]) -> None:
 
 @pytest.fixture
 def demo_key(tmp_path: Path, settings: Any) -> Callable[[], str]:
-    """Starts once more, with the key that the start before has written; returns the key to show."""
+    """Runs quickstart with the key written by the run before, and returns the new DEMO_KEY."""
     file = tmp_path / ".env"
     file.write_text("SECRET_KEY=kept")
 
@@ -349,7 +348,7 @@ def test_unwritable_demo_key_file_is_reported_first(tmp_path: Path, content: byt
     file = tmp_path / "missing" / ".env" if content is None else tmp_path / ".env"
     if content is not None:
         file.write_bytes(content)
-    assert f"Can't write DEMO_KEY to {file}: " in refusal("quickstart", "--demo-key-to", str(file))
+    assert f"Can't write DEMO_KEY to {file}: " in error_of("quickstart", "--demo-key-to", str(file))
     assert content is None or file.read_bytes() == content
     assert not User.objects.exists()
     assert not ApiKey.objects.exists()
@@ -365,9 +364,9 @@ def taken_port() -> Iterator[int]:
 
 
 def test_port_in_use_is_rejected(taken_port: int) -> None:
-    sentence = refusal("serve", "--port", str(taken_port))
-    assert f"Can't listen on 127.0.0.1 port {taken_port}: " in sentence
-    assert sentence.endswith("Choose another with --host, --port or PORT.")
+    message = error_of("serve", "--port", str(taken_port))
+    assert f"Can't listen on 127.0.0.1 port {taken_port}: " in message
+    assert message.endswith("Choose another with --host, --port or PORT.")
 
 
 def test_host_name_with_two_addresses_uses_the_first(
@@ -384,19 +383,21 @@ def test_host_name_with_two_addresses_uses_the_first(
 
 @pytest.mark.parametrize("port", ["65536", "70000", "0", "-1"])
 def test_invalid_port_is_rejected(port: str) -> None:
-    assert "a port is a number from 1 to 65535. Choose another" in refusal("serve", "--port", port)
+    assert "a port is a number from 1 to 65535. Choose another" in error_of("serve", "--port", port)
 
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "", "[::1]", "a..b", "x" * 80, "fe80::1%lo"])
 def test_foreign_host_is_rejected(host: str) -> None:
-    assert f"Can't listen on {host or 'an empty host'} port " in refusal("serve", "--host", host)
+    assert f"Can't listen on {host or 'an empty host'} port " in error_of("serve", "--host", host)
 
 
 def test_serve_validates_workers_threads_and_metrics_settings(tmp_path: Path, settings: Any) -> None:
     port = str(free_port())
     for options in (("--workers", "0"), ("--workers", "-1"), ("--threads", "0")):
-        assert "must be 1 or more" in refusal("serve", "--port", port, *options)
+        assert "must be 1 or more" in error_of("serve", "--port", port, *options)
     settings.METRICS_PORT = int(port)
-    assert "METRICS_PORT is the same port." in refusal("serve", "--port", port)
+    assert "METRICS_PORT is the same port." in error_of("serve", "--port", port)
     settings.METRICS_DIR = str(tmp_path / "missing")
-    assert "METRICS_DIR must be a folder to write to, not '" in refusal("serve", "--port", str(free_port()))
+    assert "METRICS_DIR must be a folder to write to, not '" in error_of(
+        "serve", "--port", str(free_port())
+    )

@@ -1,4 +1,4 @@
-"""The command export_pets: both formats, filters, and that import_pets reads back what it wrote."""
+"""The command export_pets: formats, filters, and the round trip through import_pets."""
 
 import csv
 import io
@@ -36,7 +36,7 @@ PET = {"id": 1, "name": "Rex", "categoryId": 1, "category": "Dogs", "status": "s
 
 @pytest.fixture
 def pets(db: None) -> list[Pet]:
-    """Pets with names that are hard to write."""
+    """Pets whose names need escaping."""
     categories = list(Category.objects.all())
     statuses = ["available", "pending", "sold"]
     return [
@@ -59,10 +59,10 @@ def rows(file: Path) -> list[dict[str, str]]:
     return list(csv.DictReader(StringIO(file.read_bytes().decode(), newline="")))
 
 
-def refusal(*arguments: str) -> str:
-    with pytest.raises(CommandError) as refused:
+def error_of(*arguments: str) -> str:
+    with pytest.raises(CommandError) as raised:
         call_command("export_pets", *arguments)
-    return str(refused.value)
+    return str(raised.value)
 
 
 def test_csv_has_a_header_and_a_line_per_pet(tmp_path: Path, category: Category) -> None:
@@ -166,7 +166,7 @@ def test_standard_output_has_only_the_export(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "sentence"),
+    ("arguments", "message"),
     [
         (("/nowhere/pets.csv",), "Can't write /nowhere/pets.csv: No such file or directory."),
         (("/", "--format", "csv"), "Can't write /: Is a directory."),
@@ -178,15 +178,15 @@ def test_standard_output_has_only_the_export(
     ],
 )
 def test_invalid_use_is_rejected_with_a_message(
-    db: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], sentence: str
+    db: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert sentence in refusal(*arguments)
+    assert message in error_of(*arguments)
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(
-    ("error", "sentence", "status"),
+    ("error", "message", "status"),
     [
         (KeyboardInterrupt(), "Stopped. The export is not complete.", 130),
         (OSError(28, "No space left on device"), ": No space left on device.", 1),
@@ -195,7 +195,7 @@ def test_invalid_use_is_rejected_with_a_message(
     ids=["Ctrl-C", "disk full", "database gone"],
 )
 def test_failed_export_keeps_the_old_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, sentence: str, status: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, message: str, status: int
 ) -> None:
     def failing(*_: Any) -> Any:
         yield PET
@@ -204,10 +204,10 @@ def test_failed_export_keeps_the_old_file(
     monkeypatch.setattr("inventory.management.commands.export_pets.export", failing)
     file = tmp_path / "pets.csv"
     file.write_text("older")
-    with pytest.raises(CommandError) as refused:
+    with pytest.raises(CommandError) as raised:
         run(file)
-    assert sentence in str(refused.value)
-    assert refused.value.returncode == status
+    assert message in str(raised.value)
+    assert raised.value.returncode == status
     assert [entry.read_text() for entry in tmp_path.iterdir()] == ["older"]
 
 
@@ -252,7 +252,7 @@ def test_export_uses_constant_memory(
         finally:
             tracemalloc.stop()
 
-    peak()  # What is imported late is nobody's.
+    peak()  # Warm up late imports.
     peaks = []
     for count in (1_000, 5_000):
         Pet.objects.bulk_create(Pet(name="Rex", category=category) for _ in range(count))

@@ -1,4 +1,4 @@
-"""The command import_pets: what it takes, what it refuses, and that a refusal leaves nothing behind."""
+"""The command import_pets: what it takes, what it refuses, and that a error_of leaves nothing behind."""
 
 import csv
 import io
@@ -50,15 +50,15 @@ def run_json(*arguments: str) -> Any:
     return json.loads(out.getvalue())
 
 
-def refusal(*arguments: str) -> str:
-    with pytest.raises(CommandError) as refused:
+def error_of(*arguments: str) -> str:
+    with pytest.raises(CommandError) as raised:
         run(*arguments)
     assert not Pet.objects.exists()
-    return str(refused.value)
+    return str(raised.value)
 
 
 def problems(file: str, *arguments: str) -> list[tuple[int, str]]:
-    """Import a file that is bad; return the lines and reasons."""
+    """Import an invalid file; return the lines and reasons."""
     summary = run_json(file, *arguments)
     assert summary["added"] == 0
     assert not Pet.objects.exists()
@@ -66,7 +66,7 @@ def problems(file: str, *arguments: str) -> list[tuple[int, str]]:
 
 
 def shop() -> list[tuple[str, str, str]]:
-    """Return what the shop has, in the order in which it was added."""
+    """All pets, in insertion order."""
     return list(Pet.objects.order_by("id").values_list("name", "category__name", "status"))
 
 
@@ -177,7 +177,7 @@ def test_pets_of_several_batches_are_added_in_order(write: Write, small_batches:
     assert [pet.name for pet in Pet.objects.order_by("id")] == names
 
 
-# --- What is refused -----------------------------------------------------------------------------
+# --- What is raised -----------------------------------------------------------------------------
 
 HEAD = b"name,category,status\n"
 NOT_UTF8 = "The line is not valid UTF-8."
@@ -362,9 +362,9 @@ BAD = HEAD + b",Dogs,\nRex,Dogs,\nTom,Dragons,\nTom,Cats,sold\n"
 
 def test_one_bad_line_prevents_the_import_and_all_are_reported(write: Write) -> None:
     err = StringIO()
-    with pytest.raises(CommandError, match=r"Bad lines: 2; good lines: 2. Nothing was added.") as refused:
+    with pytest.raises(CommandError, match=r"Bad lines: 2; good lines: 2. Nothing was added.") as raised:
         call_command("import_pets", write(BAD), stderr=err)
-    assert refused.value.returncode == 1
+    assert raised.value.returncode == 1
     assert err.getvalue().splitlines() == [f"Line 2: {BLANK}", f"Line 4: {NO_DRAGONS}"]
     assert not Pet.objects.exists()
 
@@ -377,7 +377,7 @@ def test_skip_bad_imports_the_good_lines(write: Write) -> None:
 
 def test_dry_run_adds_nothing(write: Write) -> None:
     assert run(write(GOOD), "--dry-run") == "Done. All 2 pets are valid; none was added.\n"
-    assert "Nothing was added." in refusal(write(BAD), "--dry-run", "--skip-bad")
+    assert "Nothing was added." in error_of(write(BAD), "--dry-run", "--skip-bad")
     assert not Pet.objects.exists()
 
 
@@ -400,7 +400,7 @@ def test_all_bad_lines_are_counted_and_a_hundred_listed(write: Write) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "sentence"),
+    ("arguments", "message"),
     [
         (("/nowhere/at/all.csv",), "Can't read /nowhere/at/all.csv: No such file or directory."),
         (("/", "--format", "csv"), "Can't read /: Is a directory."),
@@ -410,8 +410,8 @@ def test_all_bad_lines_are_counted_and_a_hundred_listed(write: Write) -> None:
         ((), "the following arguments are required: FILE"),
     ],
 )
-def test_invalid_use_is_rejected_with_a_message(arguments: tuple[str, ...], sentence: str) -> None:
-    assert sentence in refusal(*arguments)
+def test_invalid_use_is_rejected_with_a_message(arguments: tuple[str, ...], message: str) -> None:
+    assert message in error_of(*arguments)
 
 
 # --- What goes wrong midway ----------------------------------------------------------------------
@@ -424,7 +424,7 @@ def interrupted(error: BaseException) -> Iterator[list[Row]]:
 
 
 @pytest.mark.parametrize(
-    ("error", "sentence", "status"),
+    ("error", "message", "status"),
     [
         (KeyboardInterrupt(), "Stopped. Nothing was added.", 130),
         (OSError(28, "No space left on device"), ": No space left on device.", 1),
@@ -433,15 +433,15 @@ def interrupted(error: BaseException) -> Iterator[list[Row]]:
     ids=["Ctrl-C", "disk full", "database gone"],
 )
 def test_failed_import_adds_nothing(
-    write: Write, monkeypatch: pytest.MonkeyPatch, error: BaseException, sentence: str, status: int
+    write: Write, monkeypatch: pytest.MonkeyPatch, error: BaseException, message: str, status: int
 ) -> None:
     monkeypatch.setattr(
         "inventory.management.commands.import_pets.add", lambda batches: add(interrupted(error))
     )
-    with pytest.raises(CommandError) as refused:
+    with pytest.raises(CommandError) as raised:
         run(write(GOOD))
-    assert sentence in str(refused.value)
-    assert refused.value.returncode == status
+    assert message in str(raised.value)
+    assert raised.value.returncode == status
     assert not Pet.objects.exists()
 
 
@@ -484,7 +484,7 @@ def test_import_uses_constant_memory(tmp_path: Path, small_batches: None) -> Non
         finally:
             tracemalloc.stop()
 
-    peak(10)  # What is imported late is nobody's.
+    peak(10)  # Warm up late imports.
     some, more = peak(1_500), peak(5_000)
     assert more < 8_000_000
     assert more - some < 300_000  # The other rows alone would take over 1,000,000 bytes.

@@ -1,4 +1,4 @@
-"""`manage.py listen` shows each event once and in order, whatever it is answered, and loses nothing."""
+"""`manage.py listen` prints each event once and in order, and survives failures without losing events."""
 
 import json
 import signal
@@ -26,7 +26,7 @@ def event(number: int) -> dict[str, Any]:
     return {"id": number, "type": "order.placed", "createdAt": created_at, "data": data}
 
 
-def answer(status: int, body: Any, **headers: str) -> Response:
+def respond(status: int, body: Any, **headers: str) -> Response:
     message = Message()
     for name, value in ({"Content-Type": "application/json"} | headers).items():
         message[name.replace("_", "-")] = value
@@ -36,11 +36,11 @@ def answer(status: int, body: Any, **headers: str) -> Response:
 
 def page(cursor: str, *numbers: int) -> Response:
     link = f'<{URL}/events?limit={LIMIT}&cursor={cursor}>; rel="next"'
-    return answer(200, [event(number) for number in numbers], Link=link)
+    return respond(200, [event(number) for number in numbers], Link=link)
 
 
 def error(status: int, message: str, **headers: str) -> Response:
-    return answer(status, {"code": "x", "message": message, "status": status}, **headers)
+    return respond(status, {"code": "x", "message": message, "status": status}, **headers)
 
 
 class Request(NamedTuple):
@@ -55,13 +55,13 @@ class Request(NamedTuple):
 
 
 class Run:
-    """A run of the command against answers in a row; then somebody presses Ctrl-C."""
+    """Runs the command against a sequence of responses, followed by Ctrl-C."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.requests: list[Request] = []
         self.waits: list[float] = []
         self.out, self.err = StringIO(), StringIO()
-        self.answers: Iterator[Response | Exception] = iter(())
+        self.responses: Iterator[Response | Exception] = iter(())
         monkeypatch.setattr(listen, "exchange", self.exchange)
         monkeypatch.setattr(Command, "wait", lambda command, seconds: self.waits.append(seconds))
 
@@ -69,20 +69,20 @@ class Run:
         self, base: str, method: str, path: str, headers: dict[str, str], body: bytes | None = None
     ) -> Response:
         self.requests.append(Request(method, base + path, headers, body and json.loads(body)))
-        found = next(self.answers, KeyboardInterrupt())
+        found = next(self.responses, KeyboardInterrupt())
         if isinstance(found, BaseException):
             raise found
         return found
 
-    def __call__(self, *answers: Response | Exception, options: tuple[str, ...] = ()) -> list[str]:
+    def __call__(self, *responses: Response | Exception, options: tuple[str, ...] = ()) -> list[str]:
         """Run to the end; return the lines on standard output."""
-        self.answers = iter(answers)
+        self.responses = iter(responses)
         call_command("listen", URL, "--key", KEY, *options, stdout=self.out, stderr=self.err)
         return self.out.getvalue().splitlines()
 
-    def refused(self, *answers: Response | Exception, options: tuple[str, ...] = ()) -> str:
+    def failure(self, *responses: Response | Exception, options: tuple[str, ...] = ()) -> str:
         with pytest.raises(CommandError) as refused:
-            self(*answers, options=options)
+            self(*responses, options=options)
         return str(refused.value)
 
 
@@ -91,7 +91,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Run:
     return Run(monkeypatch)
 
 
-# --- What it shows -------------------------------------------------------------------------------
+# --- Output --------------------------------------------------------------------------------------
 
 
 def test_each_event_is_one_line_in_order(run: Run) -> None:
@@ -105,7 +105,7 @@ def test_each_event_is_one_line_in_order(run: Run) -> None:
 def test_control_characters_are_escaped(run: Run) -> None:
     evil = event(1) | {"data": {"pet": {"name": "B\u00e4r \x9b2J\u202e\u2028\x1b[2J"}}}
     link = f'<{URL}/events?cursor=a>; rel="next"'
-    run(answer(200, [evil], Link=link))
+    run(respond(200, [evil], Link=link))
     line = run.out.getvalue().removesuffix("\n")
     assert line.endswith('{"pet":{"name":"B\u00e4r \\u009b2J\\u202e\\u2028\\u001b[2J"}}')
 
@@ -133,11 +133,11 @@ def test_listen_waits_only_after_a_partial_page(run: Run) -> None:
     assert run.waits == [3.5, 3.5]
 
 
-# --- Where it ends -------------------------------------------------------------------------------
+# --- Shutdown ------------------------------------------------------------------------------------
 
 
 def test_ctrl_c_succeeds_and_prints_the_cursor(run: Run) -> None:
-    run()  # Without an answer there is nowhere to go on.
+    run()  # Without a response there is no cursor.
     assert run.err.getvalue() == "\n"
     run(page("a", 1), page("b"))
     assert run.err.getvalue().endswith("\nTo continue from here: --since b\n")
@@ -153,12 +153,12 @@ def test_sigterm_prints_the_cursor(run: Run, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_cursor_does_not_pass_a_partly_handled_page(run: Run) -> None:
-    run(page("a"), page("b", 1, 2), answer(200, b""), options=("--forward", TARGET))
+    run(page("a"), page("b", 1, 2), respond(200, b""), options=("--forward", TARGET))
     assert [request.body["id"] for request in run.requests if request.body] == [1, 2]
     assert run.err.getvalue().endswith("--since a\n")
 
 
-# --- What goes wrong -----------------------------------------------------------------------------
+# --- Failures ------------------------------------------------------------------------------------
 
 
 def test_retry_after_is_obeyed(run: Run) -> None:
@@ -168,15 +168,15 @@ def test_retry_after_is_obeyed(run: Run) -> None:
     assert len({request.url for request in run.requests[:3]}) == 1
 
 
-@pytest.mark.parametrize("told", ["", "soon", "-1", "9" * 40, "Wed, 21 Oct 2026 07:28:00 GMT"])
-def test_invalid_retry_after_means_exponential_backoff(run: Run, told: str) -> None:
-    run(*[error(503, "Busy.", Retry_After=told)] * 7)
+@pytest.mark.parametrize("retry_after", ["", "soon", "-1", "9" * 40, "Wed, 21 Oct 2026 07:28:00 GMT"])
+def test_invalid_retry_after_means_exponential_backoff(run: Run, retry_after: str) -> None:
+    run(*[error(503, "Busy.", Retry_After=retry_after)] * 7)
     assert run.waits == [1, 2, 4, 8, 16, 30, 30]
 
 
 def test_listen_survives_a_restart_of_the_service(run: Run) -> None:
-    away = UnreachableError(f"{URL} does not respond to GET: refused.")
-    lines = run(page("a"), away, away, answer(502, b"<html>"), page("b", 7))
+    unreachable = UnreachableError(f"{URL} does not respond to GET: refused.")
+    lines = run(page("a"), unreachable, unreachable, respond(502, b"<html>"), page("b", 7))
     assert [line.split()[0] for line in lines] == ["7"]
     assert [request.query.get("cursor") for request in run.requests[1:5]] == ["a"] * 4
     assert run.waits == [2.0, 1, 2, 4, 2.0]
@@ -185,31 +185,31 @@ def test_listen_survives_a_restart_of_the_service(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "said"),
+    ("first", "message"),
     [
         (UnreachableError(f"{URL} does not respond to GET: refused."), "does not respond to GET: refused."),
         (error(401, "The API key is not valid."), f"{URL} responded with 401: The API key is not valid."),
         (error(403, "It lacks events:read."), f"{URL} responded with 403: It lacks events:read."),
         (error(400, "`cursor` is not one."), f"{URL} responded with 400: `cursor` is not one."),
-        (answer(404, b"<html>", Content_Type="text/html"), f"{URL} responded with 404: no reason given."),
-        (answer(200, b"<html>", Content_Type="text/html"), "has no valid feed of events: "),
-        (answer(200, [event(1)]), "the header Link is missing."),
-        (answer(200, {}, Link=f'<{URL}/events?cursor=a>; rel="next"'), "this is not a page of a feed."),
+        (respond(404, b"<html>", Content_Type="text/html"), f"{URL} responded with 404: no reason given."),
+        (respond(200, b"<html>", Content_Type="text/html"), "has no valid feed of events: "),
+        (respond(200, [event(1)]), "the header Link is missing."),
+        (respond(200, {}, Link=f'<{URL}/events?cursor=a>; rel="next"'), "this is not a page of a feed."),
         (
-            answer(200, [{"id": 1}], Link=f'<{URL}/events?cursor=a>; rel="next"'),
+            respond(200, [{"id": 1}], Link=f'<{URL}/events?cursor=a>; rel="next"'),
             "has no valid feed of events",
         ),
-        (answer(200, [], Link=f'<{URL}/events>; rel="next"'), "has no valid feed of events"),
+        (respond(200, [], Link=f'<{URL}/events>; rel="next"'), "has no valid feed of events"),
     ],
 )
-def test_permanent_error_stops_listen(run: Run, first: Response | Exception, said: str) -> None:
-    assert said in run.refused(first)
+def test_permanent_error_stops_listen(run: Run, first: Response | Exception, message: str) -> None:
+    assert message in run.failure(first)
     assert run.waits == []
 
 
 def test_pruned_events_stop_listen_without_skip_missed(run: Run) -> None:
     gone = error(410, "Events are kept for 30 days.")
-    assert run.refused(gone, options=("--since", "old")) == (
+    assert run.failure(gone, options=("--since", "old")) == (
         f"{URL} responded with 410: Events are kept for 30 days. To continue from now, add --skip-missed."
     )
     run.requests.clear()
@@ -217,11 +217,11 @@ def test_pruned_events_stop_listen_without_skip_missed(run: Run) -> None:
     assert "Events are kept for 30 days. Continuing from now." in run.err.getvalue()
     assert run.requests[1].query["since"] == FROM_NOW
     assert run.out.getvalue().startswith("9 ")
-    assert "kept for 30 days" in run.refused(gone, gone, options=("--since", "old", "--skip-missed"))
+    assert "kept for 30 days" in run.failure(gone, gone, options=("--since", "old", "--skip-missed"))
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (("--forward", "localhost:3000"), "--forward 'localhost:3000' is not an http(s) address."),
         (("--every", "0"), "--every must be 0.1 or more."),
@@ -229,9 +229,9 @@ def test_pruned_events_stop_listen_without_skip_missed(run: Run) -> None:
     ],
 )
 def test_invalid_options_are_rejected_before_any_request(
-    run: Run, options: tuple[str, ...], said: str
+    run: Run, options: tuple[str, ...], message: str
 ) -> None:
-    assert run.refused(options=options) == said
+    assert run.failure(options=options) == message
     assert run.requests == []
 
 
@@ -239,7 +239,7 @@ def test_invalid_options_are_rejected_before_any_request(
 
 
 def test_each_event_is_posted_in_order_without_the_key(run: Run) -> None:
-    run(page("a", 1, 2), answer(204, b""), answer(200, b"ok"), page("b"), options=("--forward", TARGET))
+    run(page("a", 1, 2), respond(204, b""), respond(200, b"ok"), page("b"), options=("--forward", TARGET))
     posted = [request for request in run.requests if request.method == "POST"]
     assert [(request.url, request.body) for request in posted] == [(TARGET, event(1)), (TARGET, event(2))]
     assert all("Authorization" not in request.headers for request in posted)
@@ -247,15 +247,16 @@ def test_each_event_is_posted_in_order_without_the_key(run: Run) -> None:
 
 
 def test_rejected_event_is_posted_again_before_the_next(run: Run) -> None:
-    away = UnreachableError(f"{TARGET} does not respond to POST: refused.")
-    moved, accepted = answer(302, b"", Retry_After="9"), answer(200, b"")
-    answers = (page("a", 1, 2), away, answer(500, b""), moved, accepted, accepted)
-    run(*answers, options=("--forward", TARGET))
+    unreachable = UnreachableError(f"{TARGET} does not respond to POST: refused.")
+    moved, accepted = respond(302, b"", Retry_After="9"), respond(200, b"")
+    responses = (page("a", 1, 2), unreachable, respond(500, b""), moved, accepted, accepted)
+    run(*responses, options=("--forward", TARGET))
     assert [request.body["id"] for request in run.requests if request.body] == [1, 1, 1, 1, 2]
     assert run.waits == [1, 2, 9, 2.0]
-    said = run.err.getvalue()
+    message = run.err.getvalue()
     assert (
-        f"Event 1 was not forwarded: {TARGET} does not respond to POST: refused. Retrying in 1 s.\n" in said
+        f"Event 1 was not forwarded: {TARGET} does not respond to POST: refused. Retrying in 1 s.\n"
+        in message
     )
-    assert f"Event 1 was not forwarded: {TARGET} responded with 500. Retrying in 2 s.\n" in said
+    assert f"Event 1 was not forwarded: {TARGET} responded with 500. Retrying in 2 s.\n" in message
     assert len(run.out.getvalue().splitlines()) == 2

@@ -1,4 +1,4 @@
-"""The operations that docs/deploying.md names work on both databases, and again after they gave up."""
+"""Migration operations of docs/deploying.md work on both databases, and can be retried."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -27,7 +27,7 @@ CHECK = models.CheckConstraint(name="animal_has_a_name", condition=~models.Q(nam
 
 @pytest.fixture
 def state() -> Iterator[ProjectState]:
-    """A table with two rows, of which one has no name."""
+    """A table with two rows, one of them without a name."""
     made = after(
         ProjectState(),
         migrations.CreateModel(
@@ -45,7 +45,7 @@ def execute(sql: str) -> None:
 
 
 def after(state: ProjectState, operation: Any, *, backwards: bool = False) -> ProjectState:
-    """Apply an operation, in a transaction where its migration has one; return the state after it."""
+    """Apply an operation, in a transaction if it is atomic; return the new state."""
     new = state.clone()
     operation.state_forwards("animals", new)
     with connection.schema_editor(atomic=not isinstance(operation, NotInTransactionMixin)) as editor:
@@ -57,7 +57,7 @@ def after(state: ProjectState, operation: Any, *, backwards: bool = False) -> Pr
 
 
 def indexes() -> dict[str, bool]:
-    """Return the names of the table's indexes, and of each whether it is valid."""
+    """The table's indexes, and whether each is valid."""
     with connection.cursor() as cursor:
         if connection.vendor != "postgresql":
             cursor.execute("SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name = %s", [TABLE])

@@ -1,4 +1,4 @@
-"""The version before this one can live with the migrations of this one."""
+"""The migrations are compatible with the previous version."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Commands take a name in any normal form of Unicode, and list the names that exist twice."""
+"""Commands accept names in any Unicode normal form, and check for duplicate names."""
 
 import json
 import unicodedata

@@ -1,4 +1,4 @@
-"""Finding leaked keys: the command scan_keys."""
+"""The command scan_keys, which finds leaked keys."""
 
 import bz2
 import gzip

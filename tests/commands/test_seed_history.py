@@ -1,4 +1,4 @@
-"""The year of demo data: believable, the same each time, and never among real customers."""
+"""Demo history is consistent, deterministic, and separate from real customers."""
 
 from datetime import UTC, datetime, timedelta
 from io import StringIO
@@ -92,7 +92,7 @@ def test_history_is_consistent() -> None:
 
 
 def test_history_is_deterministic() -> None:
-    def told() -> list[object]:
+    def snapshot() -> list[object]:
         with transaction.atomic():
             accounts = add_history(Random("a"), NOW, 30, 12)
             found: list[object] = [account.name for account in accounts]
@@ -106,7 +106,7 @@ def test_history_is_deterministic() -> None:
             transaction.set_rollback(True)
         return found
 
-    assert told() == told()
+    assert snapshot() == snapshot()
 
 
 def test_history_uses_few_statements_for_any_number_of_accounts() -> None:

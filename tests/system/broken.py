@@ -56,11 +56,13 @@ def broken(service: Service, variant: Variant) -> Iterator[str]:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             connection = http.client.HTTPConnection(upstream.netloc, timeout=30)
             connection.request(self.command, self.path, body or None, dict(self.headers))
-            answer = connection.getresponse()
+            response = connection.getresponse()
             own = f"http://{self.headers['Host']}/v1"
-            headers = {name: value.replace(f"{service.url}/v1", own) for name, value in answer.getheaders()}
+            headers = {
+                name: value.replace(f"{service.url}/v1", own) for name, value in response.getheaders()
+            }
             reply = Reply(
-                self.command, self.path, dict(self.headers), answer.status, headers, answer.read(), seen
+                self.command, self.path, dict(self.headers), response.status, headers, response.read(), seen
             )
             connection.close()
             variant(reply)
@@ -130,7 +132,7 @@ def body(path: str, change: Callable[[Any, Reply], Any], query: str = "") -> Var
 
 
 def feed(change: Callable[[list[Any], Reply], Any]) -> Variant:
-    """Change the pages of the feed that have events."""
+    """Change pages of the feed that are not empty."""
     return body("/v1/events?", lambda events, reply: change(events, reply) if events else events)
 
 

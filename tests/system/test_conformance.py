@@ -177,10 +177,10 @@ def test_key_without_the_scope_of_the_feed_is_reported(shop: Service) -> None:
 # --- The command ---------------------------------------------------------------------------------
 
 
-def refusal(*options: str) -> CommandError:
-    with pytest.raises(CommandError) as refused:
+def error_of(*options: str) -> CommandError:
+    with pytest.raises(CommandError) as raised:
         call_command("conformance", *options, stdout=StringIO())
-    return refused.value
+    return raised.value
 
 
 def test_rejected_key_and_unreachable_deployment_exit_with_status_2(shop: Service) -> None:
@@ -188,18 +188,18 @@ def test_rejected_key_and_unreachable_deployment_exit_with_status_2(shop: Servic
         (f"{shop.url}/v1", "rejects the key (401)"),
         (f"http://127.0.0.1:{free_port()}/v1", "does not respond to GET"),
     ):
-        error = refusal(url, "--key", "psk_live_wrong")
+        error = error_of(url, "--key", "psk_live_wrong")
         assert said in str(error)
         assert error.returncode == 2
 
 
 @pytest.mark.parametrize("url", ["localhost:8000/v1", "https://api.example.com", "ftp://example.com/v1"])
 def test_address_must_be_that_of_an_api(url: str) -> None:
-    assert "is not an API address" in str(refusal(url, "--key", "psk_live_x"))
+    assert "is not an API address" in str(error_of(url, "--key", "psk_live_x"))
 
 
 def test_key_is_read_from_the_environment(shop: Service, key: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "PETSTORE_KEY" in str(refusal(f"{shop.url}/v1"))
+    assert "PETSTORE_KEY" in str(error_of(f"{shop.url}/v1"))
     monkeypatch.setenv("PETSTORE_KEY", key)
     out = StringIO()
     call_command("conformance", f"{shop.url}/v1", stdout=out)
@@ -210,7 +210,7 @@ def test_key_is_read_from_the_environment(shop: Service, key: str, monkeypatch: 
 
 @pytest.mark.parametrize("options", [("--budget", "0"), ("--keep", "-1")])
 def test_budget_and_reserve_have_bounds(options: tuple[str, str]) -> None:
-    error = refusal("http://localhost/v1", "--key", "psk_live_x", *options)
+    error = error_of("http://localhost/v1", "--key", "psk_live_x", *options)
     assert (str(error), error.returncode) == ("--budget must be 1 or more, --keep 0 or more.", 2)
 
 
@@ -219,5 +219,5 @@ def test_ctrl_c_stops_a_run_without_a_traceback(monkeypatch: pytest.MonkeyPatch)
         raise KeyboardInterrupt
 
     monkeypatch.setattr("petstore.conformance.session.exchange", stop)
-    error = refusal("http://localhost/v1", "--key", "psk_live_x")
+    error = error_of("http://localhost/v1", "--key", "psk_live_x")
     assert (str(error), error.returncode) == ("Stopped.", 130)
