@@ -80,6 +80,6 @@ def test_types_that_a_database_lacks_are_converted(account: Account, pets: list[
         account=account, pet=pets[0], status=OrderStatus.DELIVERED, ship_date=ships
     )
     row = Read(Order, Order.objects.as_json).where(account_id=account.pk).one()
-    computed = {"quantity": 1, "complete": True}
-    assert row == {"id": order.pk, "petId": pets[0].pk, "status": "delivered", "shipDate": ships} | computed
+    assert row is not None
+    assert (row, row["shipDate"]) == (order.as_json(), ships)
     assert row["complete"] is True
