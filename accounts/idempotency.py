@@ -85,7 +85,7 @@ def idempotent(create: Callable[..., Write]) -> Callable[..., Response]:
             return write_once(write, claim, expired=stored)
         except ConcurrentDuplicateError:
             stored = look_up(claim)
-            if stored is None or not is_fresh(stored):  # A command deleted it meanwhile.
+            if stored is None or not is_fresh(stored):  # Pruned concurrently.
                 raise ApiError(ErrorCode.IDEMPOTENCY_KEY_IN_USE) from None
             return replay(stored, claim)
 

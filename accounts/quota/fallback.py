@@ -5,7 +5,7 @@ probes Redis until it responds again. Each node of a cluster fails over separate
 
 Each switch can admit an account's minute limit once more. The day's count carries over: before it uses the
 database, a process flushes its own counts; before it uses Redis again, it publishes what the database
-counted meanwhile. docs/operating.md lists what can still be missed.
+counted during the outage. docs/operating.md lists what can still be missed.
 """
 
 import asyncio
@@ -113,7 +113,7 @@ class FallbackQuotaStore:
             except RedisUnavailableError as error:
                 self._fail_over(shard, key.public_id, error)
             else:
-                if shard.unavailable:  # Failed over meanwhile; the flush missed this count.
+                if shard.unavailable:  # Failed over concurrently; the flush missed this count.
                     write_behind.recorder.wake()
                 return (
                     admission if monotonic() > shard.writes_known_from else assume_recent_write(admission)

@@ -168,7 +168,7 @@ def record_published(records: list[KeyRecord], replies: list[tuple[bool, int]]) 
 def overtake(rejected: dict[int, int]) -> None:
     """Raise versions above those in Redis, if the database has lost them.
 
-    Usually a later change has raised the version meanwhile, and nothing is to be done. If the database is
+    Usually a later change has raised the version, and nothing is left to publish. If the database is
     still behind, a standby without the latest changes became the primary.
     """
     lost = [record for record in read(list(rejected)) if record.version < rejected[record.id]]

@@ -57,7 +57,7 @@ class Statement(NamedTuple):
         return self.sql.format(rows=rows, lock=lock)
 
 
-# The joins drop usage of keys and accounts that were deleted meanwhile.
+# The joins drop usage of keys and accounts deleted since it was counted.
 ADD_USAGE = Statement(
     {"key_id": "bigint", "day": "date", "requests": "bigint", "refusals": "bigint"},
     """

@@ -51,7 +51,7 @@ class RejectedRequest(NamedTuple):
 
 
 def store(rejected: list[RejectedRequest]) -> None:
-    """Write these rejections, except those of keys deleted meanwhile."""
+    """Write these rejections, except those of keys deleted since."""
     if not rejected:
         return
     ids = {one.public_id for one in rejected}

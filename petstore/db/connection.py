@@ -8,7 +8,7 @@ import psycopg
 from psycopg.abc import RV, PQGen
 
 TICK = 0.05  # Seconds between two checks whether to abort.
-STALL_SECONDS = 0.3  # If connecting exceeds its timeout by this, the process was stopped meanwhile.
+STALL_SECONDS = 0.3  # If connecting exceeds its timeout by this, the process was suspended.
 
 
 class Connection(psycopg.Connection[Any]):

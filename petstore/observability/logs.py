@@ -12,7 +12,7 @@ import orjson
 
 from petstore.observability.redaction import redact
 
-# The id of the current request, for lines that loggers write meanwhile.
+# The id of the current request, for lines logged while it is served.
 request_id: ContextVar[str] = ContextVar("request_id")
 
 

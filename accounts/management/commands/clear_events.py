@@ -27,7 +27,7 @@ class Command(JsonCommand):
         deleted = 0
         with self.bar("Deleting", None, options) as bar:
             while count := clear_batch():
-                sequence_all()  # The usual sequencers rarely get the lock meanwhile.
+                sequence_all()  # Other sequencers rarely get the lock during pruning.
                 deleted += count
                 bar.update(count)
         self.write_result(options, {"deleted": deleted}, f"Done. Deleted {deleted} events.")
