@@ -35,7 +35,7 @@ types: .venv/development.txt ## Check the types
 
 profile: .venv/development.txt ## Profile mixed requests into profile.svg (needs DATABASE_URL and wrk)
 	$(BIN)/py-spy record --subprocesses --output profile.svg -- \
-		$(BIN)/python -m tests.system.load.requests --operations mixed --rounds 1 --seconds 10
+		$(BIN)/python -m tests.load.requests --operations mixed --rounds 1 --seconds 10
 
 audit: .venv/development.txt ## Check the pinned packages for known vulnerabilities
 	@$(BIN)/python -m tests.audit

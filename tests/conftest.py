@@ -81,34 +81,38 @@ SAME_ON_BOTH = {
     },
     "commands": {"test_command_manners.py", "test_commands.py", "test_listen.py", "test_scan_keys.py"},
 }  # fmt: skip
-# Files of the system whose tests take long, the longest first: what comes at the end is short.
+SYSTEM = {"system", "chaos", "load", "simulation"}  # Folders of tests that start services.
+# Of these, the slowest files, the slowest first, so that the last ones to start are short.
 LONG = (
-    "clients/test_examples.py", "browser/test_office_pages.py", "quota/test_concurrency.py",
-    "test_commands.py", "clients/test_generated_clients.py", "browser/test_public_pages.py",
-    "hostile/test_bodies.py", "clients/test_spectral.py",
-    "operations/test_redis_owner.py", "test_conformance.py", "operations/test_losing_postgresql.py",
-    "chaos/test_chaos.py", "test_ways_to_serve.py", "clients/test_schemathesis.py", "quota/test_faults.py",
-    "operations/test_several_machines.py", "test_graceful_stop.py", "browser/test_daily_work.py",
-    "test_idempotency.py", "test_order_races.py", "test_rotation.py", "events/test_race.py",
-    "load/test_killed_worker.py", "hostile/test_slow_clients.py", "hostile/test_heads.py",
-    "operations/test_proxy.py", "operations/test_proxy_answers.py", "test_readme.py",
+    "system/clients/test_examples.py", "system/browser/test_office_pages.py",
+    "system/quota/test_concurrency.py", "system/test_commands.py",
+    "system/clients/test_generated_clients.py", "system/browser/test_public_pages.py",
+    "system/hostile/test_bodies.py", "system/clients/test_spectral.py",
+    "system/operations/test_redis_owner.py", "system/test_conformance.py",
+    "system/operations/test_losing_postgresql.py", "chaos/test_chaos.py", "system/test_ways_to_serve.py",
+    "system/clients/test_schemathesis.py", "system/quota/test_faults.py",
+    "system/operations/test_several_machines.py", "system/test_graceful_stop.py",
+    "system/browser/test_daily_work.py", "system/test_idempotency.py", "system/test_order_races.py",
+    "system/test_rotation.py", "system/events/test_race.py", "load/test_killed_worker.py",
+    "system/hostile/test_slow_clients.py", "system/hostile/test_heads.py",
+    "system/operations/test_proxy.py", "system/operations/test_proxy_answers.py", "system/test_readme.py",
 )  # fmt: skip
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark each test with the name of its folder, and those that touch the database of this process.
+    """Mark each test with its kind, and those that touch the database of this process.
 
-    The system's come first, in the order of LONG.
+    Tests of the system come first, in the order of LONG.
     """
     for item in items:
         folder, *_, file = item.path.relative_to(TESTS).parts
-        item.add_marker(folder)
+        item.add_marker("system" if folder in SYSTEM else folder)
         if item.get_closest_marker("django_db") or DATABASE.intersection(getattr(item, "fixturenames", ())):
             item.add_marker("database")
         if file in SAME_ON_BOTH.get(folder, ()):
             item.add_marker("same_on_both")
 
-    places = {TESTS / "system" / file: place for place, file in enumerate(LONG)}
+    places = {TESTS / file: place for place, file in enumerate(LONG)}
     items.sort(key=lambda item: places.get(item.path, len(LONG) + ("system" not in item.keywords)))
 
 

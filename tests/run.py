@@ -40,6 +40,7 @@ from tests.support.thorough import THOROUGH
 ROOMY = ("max_connections=300", "fsync=off", "autovacuum=off")
 ON_SQLITE = "not system or each_database"
 ON_POSTGRESQL = "system or database" if THOROUGH else "system or (database and not same_on_both)"
+SYSTEM = ("system", "chaos", "load", "simulation")  # Folders, as in tests/conftest.py.
 EVENT_LOOP = "tests/system/event_loop/test_event_loop.py"
 MEMORY = Path("/dev/shm")  # Linux's file system in memory.
 ROOM = 4 * 1024**3  # Bytes.
@@ -103,8 +104,8 @@ def main(arguments: list[str]) -> int:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # Cached bytecode makes starts faster.
     with temporary_files_in_memory():
         if arguments[:1] == ["--quick"]:
-            others = ["--ignore=tests/system", *arguments[1:]]
-            status = run_on_sqlite("SQLite, in one process", "not system", others)
+            ignored = [f"--ignore=tests/{folder}" for folder in SYSTEM]
+            status = run_on_sqlite("SQLite, in one process", "not system", [*ignored, *arguments[1:]])
             return status or (0 if arguments[1:] else run_event_loop_tests())
         with postgresql() as url:
             return on_each(url, arguments)

@@ -23,12 +23,12 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from tests import environment
+from tests.load.client import Client, Phase
+from tests.load.rig import loaded, report
+from tests.load.shop import Shop
 from tests.support.live import ROOT, Service
 from tests.support.postgresql import postgresql_server, programs
 from tests.support.servers import free_port, redis_server
-from tests.system.load.client import Client, Phase
-from tests.system.load.rig import loaded, report
-from tests.system.load.shop import Shop
 from tests.system.operations import proxy
 
 PETS, KEYS = 20_000, 20
@@ -107,7 +107,7 @@ def upgrade(options: argparse.Namespace, stack: ExitStack) -> bool:
     manage(new, settings, "-m", "tests.migration_safety")
     keys = folder / "keys"
     sizes = ("--pets", str(PETS), "--keys", str(KEYS), "--keys-out", str(keys))
-    manage(old, settings, "-m", "tests.system.load.fill", *sizes)
+    manage(old, settings, "-m", "tests.load.fill", *sizes)
     a, b = free_port(), free_port()
     instances = [Service(settings | {"PORT": str(one)}, folder / str(one)) for one in (a, b)]
     for instance in instances:

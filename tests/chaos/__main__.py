@@ -1,0 +1,67 @@
+"""Repeatedly breaks the service's connections to Redis and PostgreSQL, and checks every response.
+
+    python -m tests.chaos --seconds 600
+    python -m tests.chaos --seed 17 --serve-mode threads
+
+A proxy before each of them closes connections (when accepted, after the handshake, at a random byte),
+resets, delays, freezes and drops them, and switches to another Redis in a planned failover. Meanwhile eight
+accounts send requests, and staff revoke keys and lift bans. A seed determines the faults and their order.
+The exit status is 1 if a response or the final state is wrong; CONTRIBUTING.md explains the violations.
+"""
+
+import argparse
+import asyncio
+import os
+import random
+import signal
+import sys
+import tempfile
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+
+from tests import environment
+from tests.chaos.faults import BACKENDS, Choice, Kind
+from tests.chaos.report import report
+from tests.chaos.run import run
+from tests.run import postgresql
+from tests.support.live import manage, own_database
+
+
+def main(options: argparse.Namespace) -> int:
+    print(f"Seed {options.seed}.", flush=True)
+    settings = dict(one.split("=", 1) for one in options.set) | {"SERVE_MODE": options.serve_mode}
+    with ExitStack() as stack:
+        url = stack.enter_context(postgresql())
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="petstore-chaos-")))
+        if url is None:
+            print("No PostgreSQL answers. Install it, or set DATABASE_URL.")
+            return 1
+        os.environ |= environment.FIXED | {"DATABASE_URL": url}
+        template = stack.enter_context(own_database(folder))
+        manage(os.environ | {"DATABASE_URL": template}, "migrate", "--verbosity", "0")
+        choice = Choice(frozenset(options.backends), frozenset(options.kinds))
+        chaos = run(
+            folder, template, seed=options.seed, seconds=options.seconds, choice=choice,
+            tell=partial(print, flush=True), **settings,
+        )  # fmt: skip
+        outcome = asyncio.run(chaos)
+        if options.log:
+            options.log.write_bytes((folder / "serve.log").read_bytes())
+    print("\n".join(report(outcome)))
+    return int(bool(outcome.violations))
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("Ended by SIGTERM."))
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seconds", type=float, default=60, help="About.")
+    parser.add_argument("--seed", type=int, default=random.randrange(1_000_000))
+    parser.add_argument("--serve-mode", choices=("loop", "threads"), default="loop")
+    parser.add_argument("--backends", nargs="+", choices=BACKENDS, default=BACKENDS)
+    parser.add_argument("--kinds", nargs="+", type=Kind, choices=list(Kind), default=list(Kind))
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="A setting.")
+    parser.add_argument("--log", type=Path, help="Where the service's log is kept.")
+    sys.exit(main(parser.parse_args()))

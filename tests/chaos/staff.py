@@ -1,0 +1,131 @@
+"""Staff who revoke keys and lift bans, by command and in the back office, and check the effect."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import NamedTuple
+
+import httpx
+
+from tests.chaos.checks import Kind, Violation
+from tests.chaos.client import Client, Reply
+from tests.chaos.fill import PASSWORD, STAFF
+from tests.support.hammer import times_to_ban
+from tests.support.live import ROOT, Service
+from tests.support.packages import python
+
+LOOKS = 6  # Connections to try a key on, more than there are workers.
+TIMEOUT = 20.0  # Seconds for a command or a page.
+TOKEN = re.compile(r'name="csrfmiddlewaretoken" value="(\w+)"')
+
+
+class Key(NamedTuple):
+    """A key to revoke or ban."""
+
+    key: str
+    id: str
+    row: int
+
+
+class Staff:
+    """A member of staff with a terminal and a browser."""
+
+    def __init__(self, service: Service, run: str) -> None:
+        self._service = service
+        self._run = run
+        self._site = httpx.AsyncClient(base_url=service.url, timeout=TIMEOUT, follow_redirects=False)
+
+    @classmethod
+    @asynccontextmanager
+    async def at_work(cls, service: Service, run: str) -> AsyncIterator[Staff]:
+        """Sign in."""
+        staff = cls(service, run)
+        async with staff._site:
+            answer = await staff._post("/admin/login/", {"username": STAFF, "password": PASSWORD})
+            assert answer.status_code == 302, answer.text
+            yield staff
+
+    async def _post(self, path: str, data: dict[str, str]) -> httpx.Response:
+        """Submit the form of a page."""
+        page = await self._site.get(path)
+        token = TOKEN.search(page.text)
+        if token is None:
+            return page
+        return await self._site.post(path, data=data | {"csrfmiddlewaretoken": token[1]})
+
+    async def by_site(self, verb: str, key: Key) -> bool:
+        """Revoke or unban in the back office; returns whether that was confirmed."""
+        try:
+            path = f"/admin/accounts/apikey/{key.row}/{verb}/"
+            return (await self._post(path, {"reason": "Chaos"})).status_code == 302
+        except httpx.HTTPError:
+            return False
+
+    async def by_command(self, verb: str, key: Key) -> bool:
+        """Revoke or unban with manage.py; returns whether that was confirmed."""
+        process = await asyncio.create_subprocess_exec(
+            python(), "manage.py", f"{verb}_key", key.id, "--reason", "Chaos",
+            cwd=ROOT, env=self._service.environment,
+            stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
+        )  # fmt: skip
+        try:
+            async with asyncio.timeout(TIMEOUT):
+                return await process.wait() == 0
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+            return False
+
+    async def try_key(self, key: Key, times: int = LOOKS) -> list[Reply]:
+        """Use a key on separate connections."""
+        replies = []
+        for _ in range(times):
+            client = Client(int(self._service.environment["PORT"]), key.key, self._run)
+            replies.append(await client.ask("GET", "/v1/pets?limit=1"))
+            client.close()
+        return replies
+
+    async def revoke(self, key: Key, *, by_site: bool) -> bool:
+        """Use a key, so that it is cached, and revoke it."""
+        await self.try_key(key)
+        return await (self.by_site if by_site else self.by_command)("revoke", key)
+
+    async def look_at_revoked(self, keys: Iterable[tuple[Key, str]]) -> list[Violation]:
+        """Describe revoked keys that still work, and how they were revoked."""
+        found = []
+        for key, how in keys:
+            replies = await self.try_key(key)
+            works = [reply for reply in replies if reply.status not in {401, 503}]
+            if works:
+                detail = f"{key.id}, revoked {how}: {len(works)} of {len(replies)} requests got 200"
+                found.append(Violation(Kind.REVOKED, works[0].request_id, detail))
+        return found
+
+    async def ban(self, key: Key) -> bool:
+        """Make a key exceed its limit; returns whether it is banned."""
+        process = await asyncio.create_subprocess_exec(
+            python(), "-m", "tests.support.hammer", key.key, "1", "1", "4",
+            cwd=ROOT, env=self._service.environment,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
+        )  # fmt: skip
+        try:
+            async with asyncio.timeout(TIMEOUT):
+                await process.communicate(times_to_ban().encode())
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+        return (await self.try_key(key, 1))[0].code == "api_key_banned"
+
+    async def unban(self, key: Key, *, by_site: bool) -> list[Violation]:
+        """Lift a ban, and describe the failure if it is still effective."""
+        if not await (self.by_site if by_site else self.by_command)("unban", key):
+            return []
+        replies = await self.try_key(key)
+        banned = [reply for reply in replies if reply.code == "api_key_banned"]
+        how = "in the back office" if by_site else "by command"
+        detail = f"{key.id}, let go {how}: {len(banned)} of {len(replies)} requests are refused as banned"
+        return [Violation(Kind.BANNED, banned[0].request_id, detail)] if banned else []

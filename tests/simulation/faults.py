@@ -1,0 +1,222 @@
+"""Faults that the engine once had or might have, each planted for a test."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from math import ceil
+from typing import Any, NamedTuple
+from unittest import mock
+
+from psycopg import pq
+
+from accounts.quota import redis_store
+from accounts.quota.fallback import FallbackQuotaStore
+from accounts.quota.redis_store import RedisQuotaStore
+from petstore.event_loop import (
+    connection,
+    connection_pool,
+    opening,
+    pg_connection,
+    redis_scripts,
+    shared_connection,
+)
+from petstore.event_loop.connection import Connection, ConnectionFailedError
+from petstore.event_loop.connection_pool import COMMIT, ConnectionPool, Transaction
+from petstore.event_loop.greenlets import TICK
+from petstore.event_loop.pg_connection import PostgresqlConnection
+from petstore.event_loop.redis_connection import RedisConnection, SharedRedisConnection
+from petstore.event_loop.redis_scripts import RedisUnavailableError, Scripts
+from tests.simulation.quota_models import Recorder
+
+
+class Patch(NamedTuple):
+    """The replacement of an attribute of the engine."""
+
+    owner: Any
+    name: str
+    value: Any
+
+
+class Fault:
+    """Patches, and the kinds of scenario that find them."""
+
+    def __init__(self, found_in: str, *patches: Patch) -> None:
+        self.found_in = found_in.split()
+        self.patches = patches
+
+
+def nothing(*_: object) -> None:
+    pass
+
+
+def enqueue_unchecked(self: Connection, receiver: Any, put: Any, *arguments: Any) -> None:
+    put(*arguments)
+    self._queue.append((receiver, self._now))
+
+
+real_open = SharedRedisConnection._open
+real_enqueue = Connection._enqueue
+real_resolve_next = Connection._resolve_next
+real_rows = PostgresqlConnection.rows
+real_forget = PostgresqlConnection.forget
+real_peek = RedisQuotaStore.peek
+real_parse_admission = redis_store.parse_admission
+
+
+async def open_with_inherited_queue(self: SharedRedisConnection) -> RedisConnection:
+    opened = await real_open(self)
+    opened._queue = self.__dict__.setdefault("queue", opened._queue)
+    return opened
+
+
+def tick_by_the_clock(self: Connection) -> None:
+    self._now = round(self._loop.time() / TICK)
+    if self._sent and self._now - self._head_since >= self._timeout_ticks:
+        self.fail(ConnectionFailedError("No answer came in time."))
+    else:
+        self._next_tick = self._loop.call_later(TICK, self._tick)
+
+
+def enqueue_by_the_clock(self: Connection, receiver: Any, put: Any, *arguments: Any) -> None:
+    self._now = round(self._loop.time() / TICK)
+    real_enqueue(self, receiver, put, *arguments)
+
+
+async def with_timeout_by_the_clock(seconds: float, awaitable: Any) -> Any:
+    return await asyncio.wait_for(awaitable, seconds)
+
+
+def admit_anything(key: Any, reply: Any) -> Any:
+    found = real_parse_admission(key, reply)
+    decision = found.decision
+    return found if decision is None else found._replace(decision=decision._replace(admitted=True))
+
+
+def peek_and_count(self: RedisQuotaStore, key: Any, *arguments: Any) -> Any:
+    self.admit(key, *arguments)
+    return real_peek(self, key, *arguments)
+
+
+def first_usable(self: ConnectionPool) -> PostgresqlConnection | None:
+    return next((one for one in self._idle if one.is_usable), None)
+
+
+def deliver_before_sync(self: PostgresqlConnection) -> None:
+    found, self._results = self._results, []
+    for _ in range(self._sizes.popleft() if self._sizes else 0):
+        self._resolve_next(found.pop(0))
+
+
+def resolve_and_stay(self: Connection, reply: Any) -> None:
+    if getattr(reply, "status", None) == pq.ExecStatus.FATAL_ERROR:
+        receiver, _ = self._queue[0]
+        if receiver is not None:
+            receiver.switch(reply)
+    else:
+        real_resolve_next(self, reply)
+
+
+def rows_in_shared_batch(
+    self: PostgresqlConnection, statement: Any, values: Any, *, isolated: bool = False
+) -> Any:
+    return real_rows(self, statement, values)
+
+
+def forget_any(self: PostgresqlConnection, statement: Any, preparation: Any = None) -> None:
+    real_forget(self, statement)
+
+
+ENQUEUE_WHEN_CLOSED = Patch(Connection, "_enqueue", enqueue_unchecked)
+INHERITED_QUEUE = (ENQUEUE_WHEN_CLOSED, Patch(SharedRedisConnection, "_open", open_with_inherited_queue))
+SHARED_BATCH = Patch(PostgresqlConnection, "rows", rows_in_shared_batch)
+NO_RECONNECT = Patch(Scripts, "reconnect", nothing)
+
+FAULTS: dict[str, Fault] = {
+    "a request to a closed connection joins its queue": Fault("quota redis reads", ENQUEUE_WHEN_CLOSED),
+    "a new connection inherits the queue of a closed one": Fault("quota redis", *INHERITED_QUEUE),
+    "a closed connection does not fail its pending requests": Fault(
+        "redis reads", Patch(Connection, "_shut_down", lambda self, _: self._disconnect())
+    ),
+    "a reply times out by the clock although the process was stopped": Fault(
+        "quota redis reads",
+        Patch(Connection, "_tick", tick_by_the_clock),
+        Patch(Connection, "_enqueue", enqueue_by_the_clock),
+    ),
+    "the last tick blames the server before the loop has read its input": Fault(
+        "redis", Patch(connection, "timeout_in_ticks", lambda seconds: ceil(seconds / TICK))
+    ),
+    "connecting times out by the clock": Fault(
+        "redis", Patch(shared_connection, "with_timeout", with_timeout_by_the_clock)
+    ),
+    "no request times out": Fault("redis", Patch(connection, "timeout_in_ticks", lambda _: 10**9)),
+    "a closed connection leaks its socket": Fault("redis", Patch(RedisConnection, "_disconnect", nothing)),
+    "a key record that expires between two steps of a request passes for a failure of Redis": Fault(
+        "quota",
+        Patch(redis_store, "ROUNDS", 2),
+        Patch(redis_store, "RedisUndecidedError", RedisUnavailableError),
+    ),
+    "the connection to a server that became a replica stays open": Fault(
+        "quota",
+        Patch(redis_scripts, "NOT_THE_PRIMARY", ()),
+        NO_RECONNECT,
+    ),
+    "a server that became a replica during the fallback is used again at first": Fault("", NO_RECONNECT),
+    "a reply to another request is accepted": Fault(
+        "quota",
+        *INHERITED_QUEUE,
+        Patch(RedisQuotaStore, "_check_reply", lambda self, public_id, reply: reply[1:]),
+    ),
+    "a rejected request is admitted": Fault("quota", Patch(redis_store, "parse_admission", admit_anything)),
+    "a request reaches a threshold before the warning is recorded": Fault(
+        "quota", Patch(Recorder, "warn_before", lambda *_: False)
+    ),
+    "a ban starts before it is recorded": Fault("quota", Patch(Recorder, "record_ban", nothing)),
+    "reading the account counts as a request": Fault(
+        "quota", Patch(RedisQuotaStore, "peek", peek_and_count)
+    ),
+    "Redis is never used again": Fault("quota", Patch(FallbackQuotaStore, "_probe", nothing)),
+    "a commit is acknowledged before the server confirms it": Fault(
+        "writes", Patch(Transaction, "commit", lambda self: self.send(COMMIT))
+    ),
+    "the reply to COMMIT is not checked": Fault(
+        "writes", Patch(Transaction, "commit", lambda self: self._run(COMMIT))
+    ),
+    "a failed transaction stays open and its connection is lent again": Fault(
+        "writes",
+        Patch(Transaction, "roll_back", nothing),
+        Patch(PostgresqlConnection, "is_idle", True),
+    ),
+    "a write whose reply was lost is retried": Fault(
+        "writes", Patch(connection_pool, "NotExecutedError", ConnectionFailedError)
+    ),
+    "a connection is lent twice at a time": Fault(
+        "writes", Patch(ConnectionPool, "_next_idle", first_usable)
+    ),
+    "a write succeeds before the Sync that commits it": Fault(
+        "writes", Patch(PostgresqlConnection, "_deliver_batch", deliver_before_sync)
+    ),
+    "a failed request leaves its place in the queue": Fault(
+        "reads", Patch(Connection, "_resolve_next", resolve_and_stay)
+    ),
+    "a statement is prepared again although another request has done so": Fault(
+        "",
+        Patch(PostgresqlConnection, "forget", forget_any),
+        SHARED_BATCH,
+        Patch(pg_connection, "DUPLICATE_STATEMENT", b""),
+    ),
+    "a statement aborted by another's failure is retried in a shared batch": Fault("reads", SHARED_BATCH),
+    "a connection that opens after its timeout stays open": Fault(
+        "writes", Patch(opening, "close_unclaimed", nothing)
+    ),
+}
+
+
+@contextmanager
+def planted(fault: str) -> Iterator[None]:
+    """Plant a fault into the engine."""
+    with ExitStack() as stack:
+        for patch in FAULTS[fault].patches:
+            stack.enter_context(mock.patch.object(*patch))
+        yield

@@ -1,0 +1,262 @@
+"""A simulated PostgreSQL: sessions, transactions and what is prepared.
+
+The SQL is a few words: `BEGIN`, `COMMIT`, `ROLLBACK`, `READ $1`, `ADD $1`, `FAIL`, and `LATE $1`, which
+fails when it is committed, as a deferred constraint does.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from psycopg import pq
+
+from petstore.db.monitor import Server
+from tests.simulation.network import EOF, RESET, Network, Socket
+from tests.simulation.world import World
+
+ADDRESS = "postgresql"
+ALIAS = "default"
+SLOWEST_GREETING = 4.0  # Seconds.
+OK, ROWS, SYNC = pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK, pq.ExecStatus.PIPELINE_SYNC
+FAILED, ABORTED = pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.PIPELINE_ABORTED
+IDLE, IN_TRANSACTION, IN_ERROR = (
+    pq.TransactionStatus.IDLE,
+    pq.TransactionStatus.INTRANS,
+    pq.TransactionStatus.INERROR,
+)
+
+
+class Result:
+    """A result like libpq's."""
+
+    def __init__(
+        self, status: Any, rows: Any = (), code: str = "", tag: bytes = b"", function: bytes = b""
+    ) -> None:
+        self.status = status
+        self.rows = list(rows)
+        self.ntuples = len(self.rows)
+        self.command_status = tag
+        self.transaction_status = IDLE  # Of a Sync.
+        self._fields = {
+            pq.DiagnosticField.SQLSTATE: code.encode() or None,
+            pq.DiagnosticField.SOURCE_FUNCTION: function or None,
+        }
+
+    def error_field(self, field: Any) -> bytes | None:
+        return self._fields.get(field)
+
+    def get_error_message(self, encoding: str = "utf-8") -> str:
+        return f"error {self._fields[pq.DiagnosticField.SQLSTATE]!r}"
+
+    def __repr__(self) -> str:
+        return f"{self.status.name}{self.rows}"
+
+
+class Database:
+    """Committed data, which survives failovers as with synchronous replication."""
+
+    def __init__(self) -> None:
+        self.committed: Counter[Any] = Counter()
+
+
+class PgSession:
+    """A server process."""
+
+    def __init__(self, server: SimulatedPostgresql, socket: Socket) -> None:
+        self.server = server
+        self.socket = socket
+        self.is_standby = False
+        self.must_plan_anew = False
+        self.prepared: dict[bytes, bytes] = {}
+        self.status: Any = IDLE
+        self.is_implicit = True
+        self.staged: list[Any] = []
+        self.is_doomed = False  # The transaction has failed.
+        self._skips = False  # Until the next Sync.
+        server.sessions[socket.number] = self
+
+    def received(self, parts: list[Any]) -> None:
+        """Run the messages that have arrived."""
+        for part in parts:
+            result = self._one(*part)
+            if result is not None:
+                self.server.world.note("postgresql", self.socket.number, part, result)
+                self.socket.answer(result, self.server.takes())
+
+    def lost(self) -> None:
+        """Roll back and end."""
+        self.staged.clear()
+        self.server.sessions.pop(self.socket.number, None)
+
+    def _one(self, what: str, *arguments: Any) -> list[Result] | None:
+        if what == "sync":
+            return self._sync()
+        if self._skips:
+            return [Result(ABORTED)]
+        result = self._parse(*arguments) if what == "parse" else self._execute(what, *arguments)
+        if result.status == FAILED:
+            self._skips = True
+            self.staged.clear()
+            self.status = IN_ERROR if not self.is_implicit else IDLE
+        return [result]
+
+    def _sync(self) -> list[Result]:
+        found = []
+        if self.is_implicit and not self._skips and not self._commit():
+            found.append(Result(FAILED, code="23503"))
+        if self.is_implicit:
+            self.staged.clear()
+            self.is_doomed = False
+        self._skips = False
+        ready = Result(SYNC)
+        ready.transaction_status = self.status
+        return [*found, ready]
+
+    def _commit(self) -> bool:
+        """Commit, and return whether that succeeded."""
+        is_well = not self.is_doomed
+        if is_well:
+            self.server.database.committed.update(self.staged)
+        self.staged.clear()
+        self.is_doomed = False
+        return is_well
+
+    def _parse(self, name: bytes, sql: bytes) -> Result:
+        if name in self.prepared:
+            return Result(FAILED, code="42P05")
+        if sql == b"WRONG":
+            return Result(FAILED, code="42601")
+        self.prepared[name] = sql
+        return Result(OK)
+
+    def _execute(self, what: str, name: bytes, parameters: list[Any]) -> Result:
+        sql = name if what == "query" else self.prepared.get(name)
+        if sql is None:
+            return Result(FAILED, code="26000")
+        if self.status == IN_ERROR and sql not in (b"COMMIT", b"ROLLBACK"):
+            return Result(FAILED, code="25P02")
+        if self.must_plan_anew and what != "query" and sql.startswith(b"READ"):
+            return Result(FAILED, code="0A000", function=b"RevalidateCachedQuery")
+        if sql == b"BEGIN":
+            self.status, self.is_implicit = IN_TRANSACTION, False
+            return Result(OK, tag=b"BEGIN")
+        if sql in (b"COMMIT", b"ROLLBACK"):
+            return self._end(sql)
+        if sql in (b"FAIL", b"WRONG"):
+            return Result(FAILED, code="22012" if sql == b"FAIL" else "42601")
+        if sql.startswith(b"READ"):
+            return Result(ROWS, [(parameters[0],)], tag=b"SELECT 1")
+        if self.is_standby:
+            return Result(FAILED, code="25006")
+        self.staged.append(parameters[0])
+        self.is_doomed = self.is_doomed or sql.startswith(b"LATE")
+        return Result(ROWS, [(parameters[0],)], tag=b"INSERT 0 1")
+
+    def _end(self, sql: bytes) -> Result:
+        was_open, self.is_implicit = self.status == IN_TRANSACTION, True
+        self.status = IDLE
+        if sql == b"COMMIT" and was_open:
+            return Result(OK, tag=b"COMMIT") if self._commit() else Result(FAILED, code="23503")
+        self.staged.clear()
+        self.is_doomed = False
+        return Result(OK, tag=b"ROLLBACK")
+
+
+class SimulatedPostgresql:
+    """The server at the address."""
+
+    def __init__(self, world: World, network: Network) -> None:
+        self.world = world
+        self.network = network
+        self.database = Database()
+        self.sessions: dict[int, PgSession] = {}
+        self.monitored: Server | None = None
+        self.slow = 0.0  # The probability of a slow statement.
+        self.slowest = 0.2  # Seconds.
+        network.listeners[ADDRESS] = self
+
+    def accept(self, socket: Socket) -> PgSession:
+        """Accept a connection."""
+        return PgSession(self, socket)
+
+    def takes(self) -> float:
+        """Choose the duration of a statement."""
+        if self.slow and self.world.maybe(self.slow):
+            return self.world.chance.uniform(0, self.slowest)
+        return 0.0
+
+    def greets(self) -> float:
+        """Choose the time from connecting until statements can be sent."""
+        if self.slow and self.world.maybe(0.1):
+            return self.world.chance.uniform(0, SLOWEST_GREETING)
+        return 3 * self.network.latency()
+
+    # --- Actions of the adversary ----------------------------------------------------------------
+
+    def cut_some(self) -> None:
+        """Terminate some connections."""
+        for session in list(self.sessions.values()):
+            if self.world.maybe(0.5):
+                how = self.world.chance.choice((EOF, RESET))
+                self.world.note("cut", session.socket.number, how)
+                if self.world.maybe(0.3):
+                    session.socket.answer([Result(FAILED, code="57P01")])
+                session.socket.end(how)
+
+    def go_away(self) -> None:
+        """Be down or unreachable for a while, which the monitor may detect."""
+        seconds = self.world.chance.uniform(0.01, 1.5)
+        where = self.network.swallows if self.world.maybe(0.3) else self.network.refuses
+        self.world.note("postgresql is away", seconds, where is self.network.swallows)
+        for session in list(self.sessions.values()):
+            session.socket.end(RESET)
+        where.add(ADDRESS)
+        self.world.after(seconds, where.discard, ADDRESS)
+        if self.monitored is not None and self.world.maybe(0.7):
+            self.world.after(seconds / 2, self._seen_away)
+            self.world.after(seconds + 0.3, self._seen_well)
+
+    def fail_over(self) -> None:
+        """Promote another server; the old one keeps its connections but accepts no writes."""
+        self.world.note("postgresql fails over")
+        for session in self.sessions.values():
+            session.is_standby = True
+            if session.status == IN_TRANSACTION:
+                session.status = IN_ERROR
+                session.staged.clear()
+
+    def end_standbys(self) -> None:
+        """Terminate the connections to the former primary."""
+        for session in list(self.sessions.values()):
+            if session.is_standby:
+                session.socket.end(EOF)
+
+    def freeze(self) -> None:
+        """Deliver nothing on the open connections for a while."""
+        until = self.world.now + self.world.chance.uniform(0.05, 4.0)
+        self.world.note("postgresql connections freeze until", until)
+        for session in self.sessions.values():
+            session.socket.frozen_until = until
+
+    def forget(self) -> None:
+        """Deallocate prepared statements, like a pooler that changes servers."""
+        self.world.note("postgresql forgets what is prepared")
+        for session in self.sessions.values():
+            if session.status == IDLE:
+                session.prepared.clear()
+
+    def alter(self) -> None:
+        """Alter a table that prepared statements read."""
+        self.world.note("postgresql changes a table")
+        for session in self.sessions.values():
+            session.must_plan_anew = True
+
+    def _seen_away(self) -> None:
+        if self.monitored is not None and not self.monitored.unavailable:
+            self.monitored.unavailable = True
+            self.monitored.generation += 1
+
+    def _seen_well(self) -> None:
+        if self.monitored is not None:
+            self.monitored.unavailable = False
