@@ -32,7 +32,7 @@ from accounts.models import (
     signing_pepper,
 )
 from accounts.quota.bans import BAN_LENGTHS, Ban
-from accounts.quota.limits import MINUTE, as_datetime, microseconds
+from accounts.quota.limits import MINUTE, to_datetime, to_microseconds
 from petstore.api.client_ip import NO_ADDRESS
 from petstore.backoffice.audit import Action
 from petstore.backoffice.models import AuditEntry
@@ -148,14 +148,14 @@ def entry(key: ApiKey, action: Action, at: datetime, reason: str = "", by: str =
 
 def ban(choose: Random, now: datetime, key: ApiKey, level: int) -> Iterator[Model]:
     """Yield a ban of a client that ignored 429, and the rejections since."""
-    started = microseconds(now) - BANNED_AGO
+    started = to_microseconds(now) - BANNED_AGO
     until = started + BAN_LENGTHS[level]
     yield KeyStanding(key=key, banned_at=started, banned_until=until, ban_level=level + 1)
     reason = Ban(key.pk, started, until, level + 1, 312).reason
-    yield entry(key, Action.BANNED, as_datetime(started), reason, by="the service")
+    yield entry(key, Action.BANNED, to_datetime(started), reason, by="the service")
     for _ in range(REJECTIONS_PER_DAY):
-        at = as_datetime(started + round(BANNED_AGO * choose.random()))
-        yield rejection(choose, key, at, Refusal.Rule.BAN, ban_ends_at=as_datetime(until))
+        at = to_datetime(started + round(BANNED_AGO * choose.random()))
+        yield rejection(choose, key, at, Refusal.Rule.BAN, ban_ends_at=to_datetime(until))
 
 
 def usage(

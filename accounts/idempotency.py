@@ -17,7 +17,7 @@ from django.utils import timezone
 from psycopg.errors import LockNotAvailable
 from rest_framework.request import Request
 
-from accounts.keys.identity import caller_of
+from accounts.keys.identity import get_caller
 from accounts.models import IdempotencyRecord
 from petstore.api.errors import ApiError, ErrorCode
 from petstore.api.responses import Response
@@ -75,7 +75,7 @@ def idempotent(create: Callable[..., Write]) -> Callable[..., Response]:
         if not WELL_FORMED.fullmatch(key):
             message = "`Idempotency-Key` must have 1 to 255 visible ASCII characters."
             raise ApiError(ErrorCode.INVALID_PARAMETER, message)
-        account_id = caller_of(request).account_id
+        account_id = get_caller(request).account_id
         claim = IdempotencyRecord(account_id=account_id, key=key, fingerprint=fingerprint(request))
         stored = look_up(claim)
         if stored is not None and is_fresh(stored):

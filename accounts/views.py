@@ -6,10 +6,10 @@ from typing import Any
 from rest_framework.request import Request
 from rest_framework.viewsets import ViewSetMixin
 
-from accounts.keys.identity import caller_of
+from accounts.keys.identity import get_caller
 from accounts.keys.key_format import ACCOUNT_ID_LENGTH
-from accounts.keys.scopes import stored_form
-from accounts.quota.limits import SECOND, RateLimitDecision, Window, as_datetime
+from accounts.keys.scopes import join_scopes
+from accounts.quota.limits import SECOND, RateLimitDecision, Window, to_datetime
 from petstore.api.context import RequestContext
 from petstore.api.responses import Response
 from petstore.api.views import ApiView
@@ -22,7 +22,7 @@ class AccountViewSet(ViewSetMixin, ApiView):
 
     def retrieve(self, request: Request) -> Response:
         """All data comes from the quota store's peek, without another query."""
-        caller = caller_of(request)
+        caller = get_caller(request)
         decision = RequestContext.of(request._request).decision
         record = caller.record
         assert record is not None
@@ -33,14 +33,14 @@ class AccountViewSet(ViewSetMixin, ApiView):
                     "id": caller.public_id[:ACCOUNT_ID_LENGTH],
                     "name": record.account_name,
                     "plan": record.plan,
-                    "createdAt": as_datetime(record.account_created_at),
+                    "createdAt": to_datetime(record.account_created_at),
                 },
                 "key": {
                     "id": caller.public_id,
                     "name": record.name,
-                    "scopes": stored_form(caller.scopes).split(),
+                    "scopes": join_scopes(caller.scopes).split(),
                     "allowedNetworks": record.networks,
-                    "createdAt": as_datetime(record.created_at),
+                    "createdAt": to_datetime(record.created_at),
                     "expiresAt": datetime_or_none(record.expires_at),
                     "lastUsedAt": datetime_or_none(record.last_used_at),
                 },
@@ -55,14 +55,14 @@ def as_json(window: Window) -> dict[str, Any]:
         "limit": window.limit,
         "used": window.used,
         "remaining": window.remaining,
-        "resetsAt": as_datetime(window.reset * SECOND),
+        "resetsAt": to_datetime(window.reset * SECOND),
     }
 
 
 def whole_second(microseconds: int) -> datetime:
     """Round up, as X-RateLimit-Reset does, so that a client that waits is admitted."""
-    return as_datetime(-(-microseconds // SECOND) * SECOND)
+    return to_datetime(-(-microseconds // SECOND) * SECOND)
 
 
 def datetime_or_none(microseconds: int) -> datetime | None:
-    return as_datetime(microseconds) if microseconds else None
+    return to_datetime(microseconds) if microseconds else None

@@ -11,7 +11,7 @@ from rest_framework.request import Request
 from rest_framework.viewsets import GenericViewSet
 
 from accounts.idempotency import Write, idempotent
-from accounts.keys.identity import caller_of
+from accounts.keys.identity import get_caller
 from accounts.keys.scopes import ORDERS_READ, ORDERS_WRITE, PETS_READ, PETS_WRITE
 from inventory.fields import known_categories
 from inventory.models import Category, Order, Pet, TransitionError
@@ -64,7 +64,7 @@ class PetViewSet(ApiView, GenericViewSet[Pet]):
     clock = staticmethod(timezone.now)
 
     def list(self, request: Request) -> Response:
-        return self.page_of(PETS, request, caller_of(request).database)
+        return self.page_of(PETS, request, get_caller(request).database)
 
     @idempotent
     def create(self, request: Request) -> Write:
@@ -76,7 +76,7 @@ class PetViewSet(ApiView, GenericViewSet[Pet]):
         if self.clock() >= settings.GET_PET_REMOVED_AT:
             raise ApiError(ErrorCode.ENDPOINT_REMOVED)
         number = path_id(petId, ErrorCode.PET_NOT_FOUND)
-        pet = PETS.where(id=number).one(caller_of(request).database)
+        pet = PETS.where(id=number).one(get_caller(request).database)
         if pet is None:
             raise ApiError(ErrorCode.PET_NOT_FOUND)
         return Response(pet)
@@ -104,7 +104,7 @@ class CategoryViewSet(ApiView, GenericViewSet[Category]):
     required_scopes = {"list": PETS_READ}
 
     def list(self, request: Request) -> Response:
-        return self.page_of(CATEGORIES, request, caller_of(request).database)
+        return self.page_of(CATEGORIES, request, get_caller(request).database)
 
 
 class OrderViewSet(ApiView, GenericViewSet[Order]):
@@ -122,14 +122,14 @@ class OrderViewSet(ApiView, GenericViewSet[Order]):
     }
 
     def list(self, request: Request) -> Response:
-        caller = caller_of(request)
+        caller = get_caller(request)
         own = ORDERS.where(account_id=caller.account_id)
         return self.page_of(own, request, caller.database)
 
     @idempotent
     def create(self, request: Request) -> Write:
         values = NEW_ORDER.run_validation(request.data)
-        caller = caller_of(request)
+        caller = get_caller(request)
 
         def write() -> Response:
             try:
@@ -149,7 +149,7 @@ class OrderViewSet(ApiView, GenericViewSet[Order]):
     def destroy(self, request: Request, orderId: str) -> Response:
         order = Order(pk=self.find(request, orderId)["id"])
         try:
-            order.cancel(by=f"key {caller_of(request).public_id}", only_placed=True)
+            order.cancel(by=f"key {get_caller(request).public_id}", only_placed=True)
         except TransitionError:
             raise ApiError(ErrorCode.ORDER_NOT_CANCELLABLE) from None
         return Response(status=status.HTTP_204_NO_CONTENT)
@@ -157,7 +157,7 @@ class OrderViewSet(ApiView, GenericViewSet[Order]):
     def find(self, request: Request, order_id: str) -> dict[str, Any]:
         """Raise ApiError 404, also for orders of other accounts."""
         number = path_id(order_id, ErrorCode.ORDER_NOT_FOUND)
-        caller = caller_of(request)
+        caller = get_caller(request)
         order = ORDERS.where(account_id=caller.account_id, id=number).one(caller.database)
         if order is None:
             raise ApiError(ErrorCode.ORDER_NOT_FOUND)

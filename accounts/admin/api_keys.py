@@ -120,8 +120,8 @@ class PlanFilter(ChoiceFilter):
 
 class IssueForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its stubs only.
     scopes = forms.MultipleChoiceField(
-        choices=[(scope, f"{scope}: {scopes.MEANINGS[scope]}") for scope in scopes.SCOPES],
-        initial=scopes.READING,
+        choices=[(scope, f"{scope}: {scopes.DESCRIPTIONS[scope]}") for scope in scopes.SCOPES],
+        initial=scopes.READ_SCOPES,
         widget=UnfoldAdminCheckboxSelectMultipleWidget,
         help_text="What the key may do. Tick write scopes only if the program needs them.",
     )
@@ -155,10 +155,10 @@ class IssueForm(forms.ModelForm):  # type: ignore[type-arg]  # Generic in its st
         return account
 
     def clean_scopes(self) -> str:
-        return scopes.stored_form(self.cleaned_data["scopes"])
+        return scopes.join_scopes(self.cleaned_data["scopes"])
 
     def clean_allowed_networks(self) -> list[str]:
-        return networks.normalise(self.cleaned_data["allowed_networks"].split())
+        return networks.normalize(self.cleaned_data["allowed_networks"].split())
 
     def clean_expires_at(self) -> datetime | None:
         end = cast("datetime | None", self.cleaned_data["expires_at"])

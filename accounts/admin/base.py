@@ -103,7 +103,7 @@ def warn_if_unpublished(admin: PetstoreModelAdmin, request: HttpRequest, row: Mo
     """Warn, after the commit, if the change could not be published to Redis."""
 
     def warn(lookup: str) -> None:
-        if text := publication.warning(**{lookup: row.pk}):
+        if text := publication.get_warning(**{lookup: row.pk}):
             admin.message_user(request, text, messages.WARNING)
 
     if lookup := KEY_LOOKUPS.get(type(row)):

@@ -19,7 +19,7 @@ from accounts.admin.timeline import describe_event
 from accounts.events import feed
 from accounts.models import Account, ApiKey, Event, EventType
 from accounts.models.events import PUBLIC
-from accounts.quota.limits import as_datetime, microseconds
+from accounts.quota.limits import to_datetime, to_microseconds
 from petstore.api.errors import ApiError
 from petstore.backoffice.changelist import AFTER, BEFORE, BigTableAdmin, ChoiceFilter, TimeFilter, parse_id
 from petstore.backoffice.navigation import may_view
@@ -56,7 +56,7 @@ class EventTimeFilter(TimeFilter, DropdownFilter):
             return queryset
         try:
             days = timedelta(days=7 if chosen == "older" else int(chosen))
-            start = feed.id_before(microseconds(timezone.now() - days))
+            start = feed.id_before(to_microseconds(timezone.now() - days))
         except ApiError:  # All stored events are newer.
             start = 0
         # Combined with the page's bound, since SQLite would scan from this one up to the page.
@@ -120,7 +120,7 @@ class EventAdmin(BigTableAdmin):
 
     @admin.display(description="at")
     def when(self, event: Event) -> str:
-        return f"{as_datetime(event.created_at):%Y-%m-%d %H:%M:%S} UTC"
+        return f"{to_datetime(event.created_at):%Y-%m-%d %H:%M:%S} UTC"
 
     @admin.display
     def account(self, event: Any) -> str:

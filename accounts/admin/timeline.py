@@ -11,7 +11,7 @@ from django.urls import reverse
 
 from accounts.admin.base import change_url
 from accounts.models import Account, ApiKey, Event, EventType, PlanCode
-from accounts.quota.limits import as_datetime
+from accounts.quota.limits import to_datetime
 from accounts.usage.batch import SERVICE
 from petstore.backoffice.audit import HIDDEN_NEW, Action
 from petstore.backoffice.history import HistoryEntry
@@ -85,7 +85,7 @@ def warning_entries(account: Account) -> list[HistoryEntry]:
     events = Event.objects.filter(account_id=account.pk).alias(key=TwoFilterKey("id")).order_by("-key")
     return [
         HistoryEntry(
-            as_datetime(event.created_at),
+            to_datetime(event.created_at),
             text.format(describe_event(orjson.loads(event.data))),
             SERVICE.name,
             link=change_url(event),

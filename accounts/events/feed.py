@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from accounts.models import EventType
-from accounts.quota.limits import as_datetime
+from accounts.quota.limits import to_datetime
 from petstore.api.errors import ApiError, ErrorCode
 from petstore.api.pagination import MAX_LIMIT
 from petstore.event_loop.compiled_reads import RawRead
@@ -107,7 +107,7 @@ def id_before(since: int) -> int:
 
 def as_json(row: tuple[Any, ...]) -> dict[str, Any]:
     number, kind, created_at, data = row
-    return {"id": number, "type": kind, "createdAt": as_datetime(created_at), "data": orjson.Fragment(data)}
+    return {"id": number, "type": kind, "createdAt": to_datetime(created_at), "data": orjson.Fragment(data)}
 
 
 @cache

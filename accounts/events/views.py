@@ -11,10 +11,10 @@ from rest_framework.request import Request
 from rest_framework.viewsets import GenericViewSet
 
 from accounts.events import feed
-from accounts.keys.identity import caller_of
+from accounts.keys.identity import get_caller
 from accounts.keys.scopes import EVENTS_READ
 from accounts.models import Event, EventType
-from accounts.quota.limits import microseconds
+from accounts.quota.limits import to_microseconds
 from petstore.api.errors import ApiError, ErrorCode
 from petstore.api.pagination import DEFAULT_LIMIT, MAX_LIMIT, cursor_in, page_url
 from petstore.api.query_params import bounded, invalid_parameter, single
@@ -49,10 +49,10 @@ class EventViewSet(ApiView, GenericViewSet[Event]):
             raise invalid_parameter("`since` is for a first call. With `cursor` leave it out.")
         after = None if cursor is None else feed.Position.of_cursor(cursor)
         if begins_at is not None:
-            if begins_at < microseconds(timezone.now() - timedelta(days=settings.EVENTS_KEPT_DAYS)):
+            if begins_at < to_microseconds(timezone.now() - timedelta(days=settings.EVENTS_KEPT_DAYS)):
                 raise ApiError(ErrorCode.CURSOR_EXPIRED)
             after = feed.Position(feed.id_before(begins_at))
-        page = feed.page(caller_of(request).account_id, after, limit, TYPES[kind] if kind else ())
+        page = feed.page(get_caller(request).account_id, after, limit, TYPES[kind] if kind else ())
         filters = (("type", kind),) if kind else ()
         url = page_url(settings.BASE_URL, path, filters, limit, page.end.cursor)
         return Response.of_bytes(page.events, 200, {"Link": f'<{url}>; rel="next"'})
@@ -68,7 +68,7 @@ def time_in(text: str) -> int:
     try:
         if not DATE_TIME.fullmatch(text):
             raise ValueError(text)
-        return microseconds(datetime.fromisoformat(text.upper()))
+        return to_microseconds(datetime.fromisoformat(text.upper()))
     except (ValueError, OverflowError):
         raise invalid_parameter(
             "`since` must be an RFC 3339 date-time, such as 2026-11-23T09:30:00Z."

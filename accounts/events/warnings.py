@@ -13,7 +13,7 @@ from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from accounts.models import ApiKey, EventDraft, EventType, Feed, KeyStanding, QuotaCounter, Warned
-from accounts.quota.limits import DAY, microseconds
+from accounts.quota.limits import DAY, to_microseconds
 
 THRESHOLDS = (80, 100)  # Per cent of the day's quota.
 DAYS_BEFORE_END = (7, 1)
@@ -39,10 +39,10 @@ def warn_of_use(reached: Reached) -> None:
 def send_missed_warnings(now: datetime | None = None) -> bool:
     """Send missed warnings if they are due; return whether they were. Raises DatabaseError."""
     now = now or timezone.now()
-    before, after = microseconds(now - CHECK_INTERVAL), microseconds(now + CHECK_INTERVAL)
+    before, after = to_microseconds(now - CHECK_INTERVAL), to_microseconds(now + CHECK_INTERVAL)
     due = Feed.objects.filter(Q(swept_at__lte=before) | Q(swept_at__gt=after))  # By a wrong clock.
     # Read first: on SQLite, even an empty write blocks other writers.
-    if not due.exists() or not due.update(swept_at=microseconds(now)):
+    if not due.exists() or not due.update(swept_at=to_microseconds(now)):
         return False
     Warned.objects.filter(at__lt=now - RETENTION).delete()
     warn_of_expiring_keys(now)
@@ -62,18 +62,18 @@ def warn_of_expiring_keys(now: datetime) -> None:
         )
         sent = set(
             warned(EventType.KEY_EXPIRING, days)
-            .filter(of_window__gt=microseconds(now))
+            .filter(of_window__gt=to_microseconds(now))
             .values_list("subject_id", "of_window")
         )
         for key in keys:
             assert key.expires_at is not None
-            end = microseconds(key.expires_at)
+            end = to_microseconds(key.expires_at)
             if (key.pk, end) not in sent:
                 key.event(EventType.KEY_EXPIRING).save_once(key.pk, days, end)
 
 
 def send_missed_bans(now: datetime) -> None:
-    recent = microseconds(now) - DAY  # Includes bans that have ended since.
+    recent = to_microseconds(now) - DAY  # Includes bans that have ended since.
     banned = KeyStanding.objects.filter(banned_until__gt=recent, banned_at__gt=recent).select_related("key")
     sent = warned(EventType.KEY_BANNED, 0).filter(
         subject_id=OuterRef("pk"), of_window=OuterRef("banned_at")
@@ -83,7 +83,7 @@ def send_missed_bans(now: datetime) -> None:
 
 
 def warn_of_stored_use(now: datetime) -> None:
-    day = microseconds(now) // DAY
+    day = to_microseconds(now) // DAY
     limit = Coalesce("account__per_day", "account__plan__per_day")
     today = QuotaCounter.objects.filter(day=day).annotate(limit=limit)
     for threshold in THRESHOLDS:

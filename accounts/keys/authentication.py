@@ -26,7 +26,7 @@ KEY_ERRORS = {
     KeyRejection.UNKNOWN: (ErrorCode.INVALID_API_KEY, ""),
     KeyRejection.REVOKED: (ErrorCode.INVALID_API_KEY, ""),
     KeyRejection.EXPIRED: (ErrorCode.EXPIRED_API_KEY, ""),  # Only returned to the holder of the secret.
-    KeyRejection.ELSEWHERE: (
+    KeyRejection.NETWORK_NOT_ALLOWED: (
         ErrorCode.INVALID_API_KEY,
         "This API key may not be used from your network address. Use it from one that it allows.",
     ),
@@ -34,7 +34,12 @@ KEY_ERRORS = {
 }
 
 # The client had the secret, so these are logged for staff. Unknown keys can be invented.
-AUTHENTIC = {KeyRejection.REVOKED, KeyRejection.EXPIRED, KeyRejection.ELSEWHERE, KeyRejection.SUSPENDED}
+AUTHENTIC = {
+    KeyRejection.REVOKED,
+    KeyRejection.EXPIRED,
+    KeyRejection.NETWORK_NOT_ALLOWED,
+    KeyRejection.SUSPENDED,
+}
 
 
 def authenticate(request: HttpRequest, context: RequestContext) -> None:
@@ -65,7 +70,7 @@ def authenticate(request: HttpRequest, context: RequestContext) -> None:
     KEYS_REJECTED.labels(admission.rejection.value).inc()
     if admission.rejection in AUTHENTIC:
         rejections.record_rejection(request, context, key.public_id, admission.rejection.value)
-    if admission.rejection is KeyRejection.UNCHECKED:  # `throttle` raises a more precise 429.
+    if admission.rejection is KeyRejection.LOOKUP_LIMITED:  # `throttle` raises a more precise 429.
         raise ApiError(ErrorCode.RATE_LIMIT_EXCEEDED, headers={"Retry-After": "1"})
     raise ApiError(*KEY_ERRORS[admission.rejection])
 
@@ -83,7 +88,7 @@ def read_key(header: str) -> KeyText:
     if not header.strip():
         raise ApiError(ErrorCode.MISSING_API_KEY)
     scheme, _, token = header.strip().partition(" ")
-    key = key_format.split(token.strip(" ")) if scheme.lower() == "bearer" else None
+    key = key_format.parse(token.strip(" ")) if scheme.lower() == "bearer" else None
     if key is None or key.mode != key_mode():
         raise ApiError(ErrorCode.INVALID_API_KEY)
     return key

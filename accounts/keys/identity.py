@@ -54,17 +54,17 @@ class Caller(NamedTuple):
     key_id: int
     public_id: str
     scopes: frozenset[str]
-    since_write: int = 0  # Microseconds since the account's last possible write; 0 if unknown.
+    time_since_write: int = 0  # Microseconds since the account's last possible write; 0 if unknown.
     is_authenticated: bool = True
     record: KeyRecord | None = None  # Only of a peek (D39).
 
     @property
     def database(self) -> str:
         """The alias to read from: the primary, or a replica that has the account's writes."""
-        return replicas.alias_for_read(self.account_id, self.since_write)
+        return replicas.alias_for_read(self.account_id, self.time_since_write)
 
 
-def caller_of(request: Request) -> Caller:
+def get_caller(request: Request) -> Caller:
     caller = RequestContext.of(request._request).caller
     assert isinstance(caller, Caller)
     return caller

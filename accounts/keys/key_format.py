@@ -47,31 +47,31 @@ def new_account_id() -> str:
     return random_base62(ACCOUNT_ID_LENGTH)
 
 
-def checksum(text: str) -> str:
+def compute_checksum(text: str) -> str:
     """Encode the CRC32 in 6 characters of base62."""
     return b62_encode(zlib.crc32(text.encode())).rjust(CHECKSUM_LENGTH, "0")
 
 
-def make(mode: str, account_id: str) -> KeyText:
+def generate(mode: str, account_id: str) -> KeyText:
     """Generate a key for the account with this public id."""
     public_id = account_id + random_base62(PUBLIC_ID_LENGTH - ACCOUNT_ID_LENGTH)
     start = f"psk_{mode}_{public_id}_{random_base62(SECRET_LENGTH)}"
-    return KeyText(start + checksum(start), mode, public_id)
+    return KeyText(start + compute_checksum(start), mode, public_id)
 
 
-def split(text: str) -> KeyText | None:
+def parse(text: str) -> KeyText | None:
     """Parse a key; None if its format or its checksum is wrong."""
     match = FORM.fullmatch(text)
-    if match is None or checksum(text[:-CHECKSUM_LENGTH]) != match[4]:
+    if match is None or compute_checksum(text[:-CHECKSUM_LENGTH]) != match[4]:
         return None
     return KeyText(text, match[1], match[2])
 
 
-def digest(key: KeyText, pepper: bytes) -> str:
+def compute_digest(key: KeyText, pepper: bytes) -> str:
     """Compute the HMAC-SHA256 in hexadecimal, as stored."""
     return hmac.new(pepper, key.text.encode(), "sha256").hexdigest()
 
 
-def match(key: KeyText, pepper: bytes, stored: str) -> bool:
+def matches_digest(key: KeyText, pepper: bytes, stored: str) -> bool:
     """Compare in constant time."""
-    return hmac.compare_digest(digest(key, pepper), stored)
+    return hmac.compare_digest(compute_digest(key, pepper), stored)

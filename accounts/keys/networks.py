@@ -11,7 +11,7 @@ Network = IPv4Network | IPv6Network
 MAPPED = IPv6Network("::ffff:0:0/96")  # RFC 4291 section 2.5.5.2.
 
 
-def normalise(networks: Iterable[str]) -> list[str]:
+def normalize(networks: Iterable[str]) -> list[str]:
     """Convert to canonical form. Raises ValidationError for an invalid network."""
     found = []
     for text in networks:
@@ -30,7 +30,7 @@ def unmapped(network: Network) -> Network:
     return network
 
 
-def allowed(address: Address, networks: Iterable[str]) -> bool:
+def is_allowed(address: Address, networks: Iterable[str]) -> bool:
     """Whether the address is in one of the networks. An empty list allows every address."""
     networks = list(networks)
     return not networks or any(address in ip_network(network) for network in networks)
@@ -40,4 +40,4 @@ def validate_networks(value: object) -> None:
     """Validate a model field."""
     if not isinstance(value, list) or any(str(text) != str(text).strip() for text in value):
         raise ValidationError("The networks must be a list of CIDR texts, without blanks around them.")
-    normalise(value)
+    normalize(value)

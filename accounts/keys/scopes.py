@@ -11,7 +11,7 @@ ORDERS_READ = "orders:read"
 ORDERS_WRITE = "orders:write"
 EVENTS_READ = "events:read"
 
-MEANINGS = {
+DESCRIPTIONS = {
     PETS_READ: "list pets and categories, and fetch a pet",
     PETS_WRITE: "add pets",
     ORDERS_READ: "list and fetch the account's orders",
@@ -20,16 +20,16 @@ MEANINGS = {
 }
 SCOPES = (PETS_READ, PETS_WRITE, ORDERS_READ, ORDERS_WRITE, EVENTS_READ)
 ALL_SCOPES = " ".join(SCOPES)
-READING = tuple(scope for scope in SCOPES if scope.endswith(":read"))
+READ_SCOPES = tuple(scope for scope in SCOPES if scope.endswith(":read"))
 
 # Every valid value of the column, for its CHECK constraint: in order and separated by spaces, as in OAuth
 # (RFC 6749 section 3.3).
-STORED_FORMS = tuple(
+COMBINATIONS = tuple(
     " ".join(chosen) for size in range(1, len(SCOPES) + 1) for chosen in combinations(SCOPES, size)
 )
 
 
-def stored_form(scopes: Collection[str]) -> str:
+def join_scopes(scopes: Collection[str]) -> str:
     """Join scopes in the stored order. Raises ValidationError for none or an unknown one."""
     unknown = sorted(set(scopes) - set(SCOPES))
     if unknown or not scopes:

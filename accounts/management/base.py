@@ -79,7 +79,7 @@ class KeyCommand(JsonCommand):
             redis_owner.check()
         try:
             self.run(options)
-            if "id" in options and (text := publication.warning(public_id=options["id"])):
+            if "id" in options and (text := publication.get_warning(public_id=options["id"])):
                 self.stderr.write(text)
         except ValidationError as error:
             raise CommandError(sentences(error)) from None

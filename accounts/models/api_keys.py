@@ -15,7 +15,7 @@ from accounts.keys import key_format, networks, scopes
 from accounts.models.events import EventDraft, EventType
 from accounts.models.plans import Account
 from accounts.models.records import KeyStanding, Published
-from accounts.quota.limits import microseconds
+from accounts.quota.limits import to_microseconds
 from petstore.backoffice import audit
 from petstore.backoffice.audit import Action, Actor, row_values
 from petstore.backoffice.models import AuditEntry, AuditQuerySet
@@ -61,17 +61,17 @@ class ApiKeyManager(models.Manager["ApiKey"]):
 
         Raises ValidationError for an invalid scope, network or expiry.
         """
-        text = key_format.make(key_mode(), account.public_id)
+        text = key_format.generate(key_mode(), account.public_id)
         pepper_number = signing_pepper()
         key = self.model(
             account=account,
             public_id=text.public_id,
             mode=text.mode,
             name=name,
-            digest=key_format.digest(text, settings.API_KEY_PEPPERS[pepper_number]),
+            digest=key_format.compute_digest(text, settings.API_KEY_PEPPERS[pepper_number]),
             pepper_number=pepper_number,
-            scopes=scopes.stored_form(key_scopes),
-            allowed_networks=networks.normalise(allowed_networks),
+            scopes=scopes.join_scopes(key_scopes),
+            allowed_networks=networks.normalize(allowed_networks),
             expires_at=expires_at,
             rotated_from=rotated_from,
         )
@@ -123,7 +123,7 @@ class ApiKey(Published):
         ]
         constraints = [
             CheckConstraint(name="key_has_a_mode", condition=Q(mode__in=["live", "test"])),
-            CheckConstraint(name="key_scopes_are_known", condition=Q(scopes__in=scopes.STORED_FORMS)),
+            CheckConstraint(name="key_scopes_are_known", condition=Q(scopes__in=scopes.COMBINATIONS)),
             CheckConstraint(
                 name="key_ends_after_it_began",
                 condition=Q(expires_at__isnull=True) | Q(expires_at__gt=F("created_at")),
@@ -211,7 +211,7 @@ class ApiKey(Published):
         """Lift the ban and lower its level. Raises ValidationError without a reason or a ban."""
         if not reason.strip():
             raise ValidationError("Say why the ban is lifted.")
-        now = microseconds(timezone.now())
+        now = to_microseconds(timezone.now())
         with transaction.atomic():
             state = KeyStanding.objects.select_for_update().filter(key=self, banned_until__gt=now).first()
             if state is None:

@@ -24,7 +24,7 @@ class QuotaStore(Protocol):
         """Authenticate the key, then decide on the request and count it, atomically.
 
         `now` is in microseconds since the epoch and defaults to the store's clock. `writes`: the request
-        may write, so that Caller.since_write of the account's next requests starts from it.
+        may write, so that Caller.time_since_write of the account's next requests starts from it.
         """
 
     def peek(self, key: KeyText, address: Address, now: int | None = None) -> Admission:

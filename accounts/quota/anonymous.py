@@ -18,7 +18,7 @@ LOOKUPS_PER_SECOND = 20  # Per worker.
 MAX_NETWORKS = 10_000  # Of some hundred bytes each; beyond it the oldest are dropped.
 
 
-class Lookups:
+class LookupLimiter:
     """Limits database lookups of unknown keys, so that a flood of invented keys is no flood of queries.
 
     Redis caches unknown keys, but a flood repeats none of them. All networks over their anonymous limit
@@ -38,7 +38,7 @@ class Lookups:
         if len(self._over) > MAX_NETWORKS:
             self._over.pop(next(iter(self._over)), None)
 
-    def take(self, address: Address, now: int | None = None) -> bool:
+    def allow(self, address: Address, now: int | None = None) -> bool:
         now = time.time_ns() // 1000 if now is None else now
         if self._over.get(network_of(address), 0) <= now:
             return True
@@ -48,10 +48,10 @@ class Lookups:
         return self._left >= 0
 
 
-lookups = Lookups()
+lookup_limiter = LookupLimiter()
 
 
-def untouched() -> RateLimitDecision:
+def build_unused_decision() -> RateLimitDecision:
     """Return a decision with a full window, for responses that precede counting."""
     now = time.time_ns() // 1000
     window = Window("minute", settings.ANONYMOUS_PER_MINUTE, 0, MINUTE, now + MINUTE)
@@ -60,10 +60,10 @@ def untouched() -> RateLimitDecision:
 
 def peek(request: HttpRequest) -> RateLimitDecision:
     """Read the address's window without counting the request."""
-    return take(request, counts=False)._replace(admitted=True)
+    return admit(request, counts=False)._replace(admitted=True)
 
 
-def take(request: HttpRequest, *, counts: bool = True) -> RateLimitDecision:
+def admit(request: HttpRequest, *, counts: bool = True) -> RateLimitDecision:
     limit = settings.ANONYMOUS_PER_MINUTE
     network = client_network(request)
     used, ends_at, admitted = 0, time.time_ns() // 1000 + MINUTE, True
@@ -79,6 +79,6 @@ def take(request: HttpRequest, *, counts: bool = True) -> RateLimitDecision:
             # django-ratelimit still counts during the second that it names as the end.
             ends_at = (int(time.time()) + usage["time_left"] + 1) * SECOND
         if counts and not admitted:
-            lookups.restrict(network, ends_at)
+            lookup_limiter.restrict(network, ends_at)
     now = time.time_ns() // 1000
     return RateLimitDecision(admitted, (Window("minute", limit, used, MINUTE, ends_at),), now)

@@ -28,13 +28,13 @@ class Ban:
     """A ban that a rejection has just triggered. Times are microseconds since the epoch."""
 
     key_id: int
-    began_at: int
+    started_at: int
     ends_at: int
-    level: int  # Of the next ban, before clean days are subtracted.
+    next_level: int  # Of the next ban, before clean days are subtracted.
     rejections: int
 
     @property
     def reason(self) -> str:
-        minutes = (self.ends_at - self.began_at) // MINUTE
+        minutes = (self.ends_at - self.started_at) // MINUTE
         sent = f"Kept sending after 429: {self.rejections} requests were rejected within a minute."
         return f"{sent} Banned for {minutes} minutes."

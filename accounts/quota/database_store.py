@@ -29,7 +29,7 @@ from accounts.quota.limits import (
     Counters,
     RateLimitDecision,
     Window,
-    account_windows,
+    build_windows,
     peek_decision,
 )
 from accounts.usage import write_behind
@@ -159,10 +159,10 @@ class DatabaseQuotaStore:
     ) -> Admission:
         """See QuotaStore. Two queries, three for a rejected request.
 
-        Does not record writes, so since_write stays 0 and all reads use the primary.
+        Does not record writes, so time_since_write stays 0 and all reads use the primary.
         """
         now = time.time_ns() // 1000 if now is None else now
-        record = key_record.read(key.public_id) or key_record.absent(key.public_id)
+        record = key_record.read(key.public_id) or key_record.build_unknown(key.public_id)
         if rejection := check_key(key, record, address, now):
             return Admission(rejection=rejection)
         decision = take(record, now)
@@ -175,7 +175,7 @@ class DatabaseQuotaStore:
     def peek(self, key: KeyText, address: Address, now: int | None = None) -> Admission:
         """See QuotaStore. Two queries."""
         now = time.time_ns() // 1000 if now is None else now
-        record = key_record.read(key.public_id) or key_record.absent(key.public_id)
+        record = key_record.read(key.public_id) or key_record.build_unknown(key.public_id)
         if rejection := check_key(key, record, address, now):
             return Admission(rejection=rejection)
         peeks, peeks_end = PEEK.row(key=record.id, now=now)
@@ -190,14 +190,14 @@ class DatabaseQuotaStore:
 def check_key(key: KeyText, record: KeyRecord, address: Address, now: int) -> KeyRejection | None:
     # One digest in any case: the response time must not tell whether the key exists.
     pepper = settings.API_KEY_PEPPERS.get(record.pepper_number, b"")
-    if not (key_format.match(key, pepper, record.digest) and pepper):
+    if not (key_format.matches_digest(key, pepper, record.digest) and pepper):
         return KeyRejection.UNKNOWN
     if record.revoked:
         return KeyRejection.REVOKED
     if record.expires_at and record.expires_at <= now:
         return KeyRejection.EXPIRED
-    if not networks.allowed(address, record.networks):
-        return KeyRejection.ELSEWHERE
+    if not networks.is_allowed(address, record.networks):
+        return KeyRejection.NETWORK_NOT_ALLOWED
     return KeyRejection.SUSPENDED if record.suspended else None
 
 
@@ -234,7 +234,7 @@ def try_to_take(record: KeyRecord, now: int, warned: int = 0) -> RateLimitDecisi
         mark_80=mark_80,
         mark_100=mark_100,
     )
-    windows = account_windows(record.limits, Counters(*counters), at)
+    windows = build_windows(record.limits, Counters(*counters), at)
     return RateLimitDecision(bool(admitted), windows, at, record.banned_until if banned else 0)
 
 
@@ -245,7 +245,7 @@ def windows_now(record: KeyRecord, now: int) -> tuple[tuple[Window, Window], int
     today = record.day if midnight - NIGHT_SKEW <= at <= midnight else at // DAY
     day_used = 0 if today > record.day else record.day_used
     counters = Counters(min(record.minute_ends, at + MINUTE), record.minute_used, today, day_used)
-    return account_windows(record.limits, counters, at), at
+    return build_windows(record.limits, counters, at), at
 
 
 def strike(record: KeyRecord, decision: RateLimitDecision) -> RateLimitDecision:
@@ -253,7 +253,7 @@ def strike(record: KeyRecord, decision: RateLimitDecision) -> RateLimitDecision:
     strikes, rejections, banned_until, level = STRIKE.row(
         key=record.id,
         now=decision.now,
-        rejecting_until=decision.reported.ends_at,
+        rejecting_until=decision.reported_window.ends_at,
         rejections_to_ban=rejections_to_ban(record.limits.per_minute),
     )
     if strikes and banned_until > decision.now:

@@ -24,7 +24,7 @@ from accounts.keys.key_format import ACCOUNT_ID_LENGTH, KeyText
 from accounts.quota import key_record
 from accounts.quota.admission import Admission, QuotaStore
 from accounts.quota.limits import SECOND
-from accounts.quota.redis_store import ForeignReplyError, RedisQuotaStore, RedisUndecidedError
+from accounts.quota.redis_store import ForeignReplyError, RecordEvictedError, RedisQuotaStore
 from accounts.usage import write_behind
 from petstore.api.client_ip import Address
 from petstore.db import replicas
@@ -99,7 +99,7 @@ class FallbackQuotaStore:
 
     def _try_redis(self, key: KeyText, call: Callable[[], Admission]) -> Admission | None:
         """Return None if the database must decide, after this process's flush."""
-        name = self._redis.shard(key.public_id)
+        name = self._redis.get_shard(key.public_id)
         shard = self._shards.get(name) or self._shards.setdefault(name, Shard(name))
         if not shard.unavailable:
             try:
@@ -108,7 +108,7 @@ class FallbackQuotaStore:
                 admission = call()
             except ForeignReplyError:
                 raise
-            except RedisUndecidedError:
+            except RecordEvictedError:
                 pass
             except RedisUnavailableError as error:
                 self._fail_over(shard, key.public_id, error)
@@ -186,7 +186,7 @@ class FallbackQuotaStore:
         pending = [
             (account, unpublished)
             for account, unpublished in list(self._unpublished.items())
-            if self._redis.shard(unpublished.public_id) not in unavailable
+            if self._redis.get_shard(unpublished.public_id) not in unavailable
         ]
         try:
             for start in range(0, len(pending), PUBLISH_BATCH_SIZE):
@@ -216,4 +216,4 @@ def wait_for(flushed: "Future[None]", seconds: float) -> None:
 def assume_recent_write(admission: Admission) -> Admission:
     if admission.caller is None:
         return admission
-    return admission._replace(caller=admission.caller._replace(since_write=0))
+    return admission._replace(caller=admission.caller._replace(time_since_write=0))

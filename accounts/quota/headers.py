@@ -19,13 +19,13 @@ def quota_headers(request: HttpRequest, context: RequestContext) -> dict[str, st
     began, caller = context.write_began, context.caller
     if began is not None and caller is not None and monotonic() - began > replicas.WRITE_SECONDS:
         store.record_write(caller.public_id)
-    decision = context.decision or anonymous.take(request)
+    decision = context.decision or anonymous.admit(request)
     assert isinstance(decision, RateLimitDecision)
     return headers_of(decision)
 
 
 def unused_quota_headers() -> dict[str, str]:
-    return headers_of(anonymous.untouched())
+    return headers_of(anonymous.build_unused_decision())
 
 
 def headers_of(decision: RateLimitDecision) -> dict[str, str]:
@@ -35,11 +35,11 @@ def headers_of(decision: RateLimitDecision) -> dict[str, str]:
     "minute";r=59;t=60` the remaining requests and the seconds until the reset
     (draft-ietf-httpapi-ratelimit-headers, sections 3 and 4).
     """
-    reported = decision.reported
+    reported = decision.reported_window
     policies, states = [], []
     for window in decision.windows:
         policies.append(f'"{window.name}";q={window.limit};w={window.length // SECOND}')
-        states.append(f'"{window.name}";r={window.remaining};t={decision.seconds_left(window)}')
+        states.append(f'"{window.name}";r={window.remaining};t={decision.seconds_until_reset(window)}')
     return {
         "X-RateLimit-Limit": str(reported.limit),
         "X-RateLimit-Remaining": str(reported.remaining),

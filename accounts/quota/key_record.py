@@ -9,7 +9,7 @@ from django.db.models.functions import Coalesce
 
 from accounts.keys.identity import KeyRecord
 from accounts.models import ApiKey, signing_pepper
-from accounts.quota.limits import Limits, microseconds
+from accounts.quota.limits import Limits, to_microseconds
 from petstore.event_loop.compiled_reads import Read
 
 
@@ -19,8 +19,8 @@ class KeyRejection(Enum):
     UNKNOWN = "unknown"  # No such key, or a wrong secret; clients cannot tell which.
     REVOKED = "revoked"
     EXPIRED = "expired"
-    UNCHECKED = "unchecked"  # Not looked up: the address sent too many unknown keys, see anonymous.py.
-    ELSEWHERE = "elsewhere"  # From a network that the key does not allow.
+    LOOKUP_LIMITED = "unchecked"  # Not looked up: the address sent too many unknown keys, see anonymous.py.
+    NETWORK_NOT_ALLOWED = "elsewhere"  # From a network that the key does not allow.
     SUSPENDED = "suspended"  # The account is suspended (D45).
 
 
@@ -57,7 +57,7 @@ def read(public_id: str) -> KeyRecord | None:
     return from_row(row) if row else None
 
 
-def absent(public_id: str) -> KeyRecord:
+def build_unknown(public_id: str) -> KeyRecord:
     """Build a record that matches no key. Its version is the lowest, so it never replaces another."""
     return KeyRecord(
         id=0,
@@ -73,7 +73,7 @@ def absent(public_id: str) -> KeyRecord:
 
 def from_row(row: Any) -> KeyRecord:
     """Convert a row of QUERY."""
-    times: dict[str, Any] = {name: microseconds(row[name]) if row[name] else 0 for name in TIMES}
+    times: dict[str, Any] = {name: to_microseconds(row[name]) if row[name] else 0 for name in TIMES}
     return KeyRecord(
         **{name: row[name] for name in AS_STORED},
         **times,

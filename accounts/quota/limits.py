@@ -91,7 +91,7 @@ class RateLimitDecision(NamedTuple):
         return self.windows[-1].ends_at // DAY - 1
 
     @property
-    def reported(self) -> Window:
+    def reported_window(self) -> Window:
         """The window that the headers report (D23).
 
         If admitted, the one with the least remaining, on a tie the longer. If rejected, the rejecting
@@ -108,22 +108,22 @@ class RateLimitDecision(NamedTuple):
     @property
     def retry_after(self) -> int:
         """Seconds until a rejected request can succeed, at least 1 (D24)."""
-        return max(1, self.seconds_left(self.reported))
+        return max(1, self.seconds_until_reset(self.reported_window))
 
     @property
-    def rejection(self) -> ErrorCode:
+    def error_code(self) -> ErrorCode:
         if self.banned:
             return ErrorCode.API_KEY_BANNED
-        if self.reported.length == DAY:
+        if self.reported_window.length == DAY:
             return ErrorCode.DAILY_QUOTA_EXCEEDED
         return ErrorCode.RATE_LIMIT_EXCEEDED
 
-    def seconds_left(self, window: Window) -> int:
+    def seconds_until_reset(self, window: Window) -> int:
         """Seconds until a window resets, rounded up."""
         return max(0, -(-(window.ends_at - self.now) // SECOND))
 
 
-def account_windows(limits: Limits, counters: Counters, now: int) -> tuple[Window, Window]:
+def build_windows(limits: Limits, counters: Counters, now: int) -> tuple[Window, Window]:
     minute_ends, minute_used, day, day_used = counters
     if minute_ends <= now:  # The next admitted request starts a minute.
         minute_ends, minute_used = now + MINUTE, 0
@@ -145,9 +145,9 @@ def peek_decision(
     return RateLimitDecision(False, (Window("minute", PEEKS_PER_MINUTE, peeks, MINUTE, peeks_end),), now)
 
 
-def as_datetime(microseconds: int) -> datetime:
+def to_datetime(microseconds: int) -> datetime:
     return datetime.fromtimestamp(microseconds / SECOND, UTC)
 
 
-def microseconds(timestamp: datetime) -> int:
+def to_microseconds(timestamp: datetime) -> int:
     return round(timestamp.timestamp() * SECOND)

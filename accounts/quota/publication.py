@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 PUBLISH_BATCH_SIZE = 500  # Keys in one round trip.
 PUBLISH_TIMEOUT = 10.0  # Seconds that a change of many keys waits; workers publish the rest.
 
-UNPUBLISHED = (
+NOT_PUBLISHED = (
     "The change is saved, but not fully published to Redis. Workers may use the old state for up to "
     f"{RECORD_TTL_MS // 1000} seconds. Publishing is retried every {write_behind.WRITE_EVERY} seconds."
 )
@@ -86,16 +86,16 @@ def hold_limits(account_id: int) -> None:
                 cursor.execute(statement, [account_id])
 
 
-def unpublished(**keys: Any) -> QuerySet[Publication]:
+def find_unpublished(**keys: Any) -> QuerySet[Publication]:
     """Select the pending publications of these keys, or of all."""
     return Publication.objects.filter(
         told__lt=F("version"), **{f"key__{name}": value for name, value in keys.items()}
     )
 
 
-def warning(**keys: Any) -> str:
+def get_warning(**keys: Any) -> str:
     """Return a message for the author of a change that is not fully published, else ''."""
-    return UNPUBLISHED if store.redis is not None and unpublished(**keys).exists() else ""
+    return NOT_PUBLISHED if store.redis is not None and find_unpublished(**keys).exists() else ""
 
 
 def publish_now(redis: RedisQuotaStore, **keys: Any) -> None:
@@ -103,7 +103,7 @@ def publish_now(redis: RedisQuotaStore, **keys: Any) -> None:
     try:
         publish_pending(redis, **keys)
     except (RedisUnavailableError, Error) as error:
-        logger.error("%s (%s)", UNPUBLISHED, error)
+        logger.error("%s (%s)", NOT_PUBLISHED, error)
 
 
 def publish_unpublished() -> None:
@@ -122,7 +122,7 @@ def publish_pending(redis: RedisQuotaStore, **keys: Any) -> None:
     failed: dict[str, RedisUnavailableError] = {}  # By node.
     while monotonic() < until:
         ids = list(
-            unpublished(pk__gt=last, **keys)
+            find_unpublished(pk__gt=last, **keys)
             .order_by("pk")
             .values_list("pk", flat=True)[:PUBLISH_BATCH_SIZE]
         )
@@ -145,7 +145,7 @@ def publish_batch(
     Publication.objects.filter(pk__in=deleted).delete()
     by_node: dict[str, list[KeyRecord]] = {}
     for record in records:
-        by_node.setdefault(redis.shard(record.public_id), []).append(record)
+        by_node.setdefault(redis.get_shard(record.public_id), []).append(record)
     for node, batch in by_node.items():
         if node not in failed:
             try:
@@ -203,7 +203,7 @@ def plan_saved(instance: Plan, **kwargs: Any) -> None:
 @receiver(post_save, sender=KeyStanding)
 def rate_limit_state_saved(instance: KeyStanding, **kwargs: Any) -> None:
     # A request that triggers a ban must not wait for an unavailable Redis.
-    publish("pk", instance.key_id, now=not store.redis_is_unavailable())
+    publish("pk", instance.key_id, now=not store.is_redis_unavailable())
 
 
 @receiver(post_delete, sender=ApiKey)

@@ -24,7 +24,7 @@ from accounts.keys.identity import Caller, KeyRecord
 from accounts.keys.key_format import ACCOUNT_ID_LENGTH, KeyText
 from accounts.quota import bans, key_record
 from accounts.quota.admission import Admission
-from accounts.quota.anonymous import lookups
+from accounts.quota.anonymous import lookup_limiter
 from accounts.quota.database_store import NIGHT_SKEW, SKEW
 from accounts.quota.key_record import KeyRejection
 from accounts.quota.limits import (
@@ -34,7 +34,7 @@ from accounts.quota.limits import (
     Counters,
     Limits,
     RateLimitDecision,
-    account_windows,
+    build_windows,
     peek_decision,
 )
 from accounts.usage import write_behind
@@ -52,10 +52,10 @@ NUMBERS = (
     "id", "account_id", "pepper_number", "expires_at", "banned_until", "ban_level", "lifts",
     "account_created_at", "created_at", "last_used_at",
 )  # fmt: skip
-ROUNDS = 8  # Round trips of a request: usually at most 3, or 5 if the record expires in between.
+MAX_ROUND_TRIPS = 8  # Round trips of a request: usually at most 3, or 5 if the record expires in between.
 
 # public_id() identifies the key that a reply is for.
-CONSTANTS = f"""
+LUA_CONSTANTS = f"""
 local SECOND, MINUTE, DAY, SKEW, NIGHT_SKEW = {SECOND}, {MINUTE}, {DAY}, {SKEW}, {NIGHT_SKEW}
 local STRIKE_WINDOW, FIRST_STRIKE_AFTER = {bans.STRIKE_WINDOW}, {bans.FIRST_STRIKE_AFTER}
 local STRIKE_INTERVAL, STRIKES_TO_BAN = {bans.STRIKE_INTERVAL}, {bans.STRIKES_TO_BAN}
@@ -69,23 +69,23 @@ end
 """
 
 
-def from_files(*names: str, idempotent: bool) -> Script:
-    """Concatenate the files to one Lua script, after CONSTANTS."""
+def load_script(*names: str, idempotent: bool) -> Script:
+    """Concatenate the files to one Lua script, after LUA_CONSTANTS."""
     parts = [Path(__file__).with_name(name).read_text() for name in names]
-    return script(CONSTANTS + "".join(parts), idempotent=idempotent)
+    return script(LUA_CONSTANTS + "".join(parts), idempotent=idempotent)
 
 
-ADMIT = from_files("verify_key.lua", "admit.lua", idempotent=False)
-PEEK = from_files("verify_key.lua", "peek.lua", idempotent=False)
-LEASE = from_files("lease.lua", idempotent=True)
-PUBLISH = from_files("publish.lua", idempotent=True)
-RECORD_WRITE = from_files("record_write.lua", idempotent=True)
-FORGET = script(CONSTANTS + "redis.call('DEL', KEYS[1]) return {public_id()}", idempotent=True)
+ADMIT = load_script("verify_key.lua", "admit.lua", idempotent=False)
+PEEK = load_script("verify_key.lua", "peek.lua", idempotent=False)
+LEASE = load_script("lease.lua", idempotent=True)
+PUBLISH = load_script("publish.lua", idempotent=True)
+RECORD_WRITE = load_script("record_write.lua", idempotent=True)
+FORGET = script(LUA_CONSTANTS + "redis.call('DEL', KEYS[1]) return {public_id()}", idempotent=True)
 
 
 # INFO, because managed servers often forbid CONFIG GET.
 MEMORY = script(
-    CONSTANTS
+    LUA_CONSTANTS
     + """
 local info = redis.pcall('INFO', 'memory')
 if type(info) ~= 'string' then info = '' end
@@ -104,11 +104,11 @@ class ForeignReplyError(RedisUnavailableError):
     """A reply was for another key, so no reply on this connection can be trusted."""
 
 
-class RedisUndecidedError(Exception):
+class RecordEvictedError(Exception):
     """Redis responds but evicts records before they are used, usually because its memory is full."""
 
 
-def redis_keys(public_id: str) -> list[str]:
+def get_redis_keys(public_id: str) -> list[str]:
     account, key = public_id[:ACCOUNT_ID_LENGTH], public_id[ACCOUNT_ID_LENGTH:]
     start = f"petstore:{{{account}}}:"
     return [f"{start}key:{key}", f"{start}quota", f"{start}standing:{key}"]
@@ -116,7 +116,7 @@ def redis_keys(public_id: str) -> list[str]:
 
 def peek_keys(public_id: str) -> list[str]:
     account, key = public_id[:ACCOUNT_ID_LENGTH], public_id[ACCOUNT_ID_LENGTH:]
-    return [*redis_keys(public_id), f"petstore:{{{account}}}:looks:{key}"]
+    return [*get_redis_keys(public_id), f"petstore:{{{account}}}:looks:{key}"]
 
 
 class RedisQuotaStore:
@@ -131,19 +131,21 @@ class RedisQuotaStore:
         absent = public_id[:ACCOUNT_ID_LENGTH] + "-" * (len(public_id) - ACCOUNT_ID_LENGTH)
         self._run(PUBLISH, absent, [0, 1, 0, 0, 0, "", "ping", "1"])
 
-    def shard(self, public_id: str) -> str:
+    def get_shard(self, public_id: str) -> str:
         """Return the cluster node of the key's account, '' without a cluster."""
-        return self._scripts.node(redis_keys(public_id)[0]) if self._scripts.is_cluster else ""
+        return self._scripts.node(get_redis_keys(public_id)[0]) if self._scripts.is_cluster else ""
 
     def admit(
         self, key: KeyText, address: Address, now: int | None = None, *, writes: bool = False
     ) -> Admission:
-        """See QuotaStore. Only the last round trip counts. Also raises RedisUndecidedError."""
-        reply = self._authenticate(ADMIT, redis_keys(key.public_id), key, address, now=now, writes=writes)
+        """See QuotaStore. Only the last round trip counts. Also raises RecordEvictedError."""
+        reply = self._authenticate(
+            ADMIT, get_redis_keys(key.public_id), key, address, now=now, writes=writes
+        )
         return reply if isinstance(reply, Admission) else parse_admission(key, reply)
 
     def peek(self, key: KeyText, address: Address, now: int | None = None) -> Admission:
-        """See QuotaStore. Also raises RedisUndecidedError."""
+        """See QuotaStore. Also raises RecordEvictedError."""
         reply = self._authenticate(PEEK, peek_keys(key.public_id), key, address, now=now, writes=False)
         return reply if isinstance(reply, Admission) else parse_peek(key, reply)
 
@@ -160,20 +162,20 @@ class RedisQuotaStore:
         """Run a script that starts with verify_key.lua; return its last reply or a rejection."""
         arguments: list[Any] = ["" if now is None else now, "", int(writes), "", "", ""]
         for number, pepper in settings.API_KEY_PEPPERS.items():
-            arguments += [number, key_format.digest(key, pepper)]
-        for _ in range(ROUNDS):
+            arguments += [number, key_format.compute_digest(key, pepper)]
+        for _ in range(MAX_ROUND_TRIPS):
             reply = self._check_reply(key.public_id, self._scripts.run(script, keys, arguments))
             with well_formed(reply):
                 kind, values = reply[0].decode(), reply[1:]
             if kind == "miss":
-                if not lookups.take(address):
-                    return Admission(rejection=KeyRejection.UNCHECKED)
+                if not lookup_limiter.allow(address):
+                    return Admission(rejection=KeyRejection.LOOKUP_LIMITED)
                 self.refresh(key.public_id)
             elif kind == "networks":  # A second round trip; such keys are rare.
                 with well_formed(reply):
                     allowed = values[0].decode()
-                if not networks.allowed(address, allowed.split()):
-                    return Admission(rejection=KeyRejection.ELSEWHERE)
+                if not networks.is_allowed(address, allowed.split()):
+                    return Admission(rejection=KeyRejection.NETWORK_NOT_ALLOWED)
                 arguments[1] = allowed
             elif kind == "reaches":  # At most twice a day.
                 with well_formed(reply):
@@ -190,19 +192,21 @@ class RedisQuotaStore:
                     return Admission(rejection=KeyRejection(values[0].decode()))
             else:
                 return reply
-        raise RedisUndecidedError(f"Redis lost the record of key {key.public_id} {ROUNDS} times.")
+        raise RecordEvictedError(f"Redis lost the record of key {key.public_id} {MAX_ROUND_TRIPS} times.")
 
     def refresh(self, public_id: str) -> None:
         """Publish a key's record and its account's daily count from the database."""
         self._check_eviction_policy(public_id)
         (lease,) = self._run(LEASE, public_id, [token_hex(8), RECORD_TTL_MS])
-        record = key_record.read(public_id) or key_record.absent(public_id)
-        _, _, counters = self._run(PUBLISH, public_id, publication(record, lease))
+        record = key_record.read(public_id) or key_record.build_unknown(public_id)
+        _, _, counters = self._run(PUBLISH, public_id, build_publish_arguments(record, lease))
         if record.id and not counters and write_behind.recorder.has_unwritten(record.account_id):
             # Redis lost the account's counters, and this process has counts that are not yet written.
             with suppress(Error):
                 in_thread(write_behind.recorder.write)
-            self._run(PUBLISH, public_id, publication(key_record.read(public_id) or record, lease))
+            self._run(
+                PUBLISH, public_id, build_publish_arguments(key_record.read(public_id) or record, lease)
+            )
 
     def reconnect(self) -> None:
         """Reconnect, and check each server's eviction policy again: it may be another server."""
@@ -211,7 +215,7 @@ class RedisQuotaStore:
 
     def _check_eviction_policy(self, public_id: str) -> None:
         """Warn, once per server, if it may evict counters that are in use."""
-        server = self.shard(public_id)
+        server = self.get_shard(public_id)
         if server not in self._checked:
             self._checked.add(server)
             maxmemory, policy = self._run(MEMORY, public_id, [])
@@ -224,9 +228,9 @@ class RedisQuotaStore:
         Returns for each record whether it was stored, and the version that is stored now, which may be
         later.
         """
-        calls = [(record.public_id, publication(record)) for record in records]
+        calls = [(record.public_id, build_publish_arguments(record)) for record in records]
         replies = self._scripts.run_all(
-            PUBLISH, [(redis_keys(public_id), rest) for public_id, rest in calls]
+            PUBLISH, [(get_redis_keys(public_id), rest) for public_id, rest in calls]
         )
         own = [
             self._check_reply(public_id, reply)
@@ -241,7 +245,7 @@ class RedisQuotaStore:
         self._run(FORGET, public_id, [])
 
     def _run(self, script: Script, public_id: str, arguments: Sequence[Any]) -> list[Any]:
-        return self._check_reply(public_id, self._scripts.run(script, redis_keys(public_id), arguments))
+        return self._check_reply(public_id, self._scripts.run(script, get_redis_keys(public_id), arguments))
 
     def _check_reply(self, public_id: str, reply: Any) -> list[Any]:
         """Check that a reply is for this key, and strip the public id.
@@ -257,7 +261,7 @@ class RedisQuotaStore:
         raise RedisUnavailableError(f"Unexpected reply: {reply!r}.")
 
 
-def publication(record: KeyRecord, lease: bytes = b"") -> list[Any]:
+def build_publish_arguments(record: KeyRecord, lease: bytes = b"") -> list[Any]:
     """Build the arguments of publish.lua. Without a lease they publish a change."""
     fields = {name: getattr(record, name) for name in (*TEXTS, *NUMBERS)} | {
         "networks": " ".join(record.networks),
@@ -299,12 +303,12 @@ def parse_admission(key: KeyText, reply: list[Any]) -> Admission:
     """Parse the reply of admit.lua, and record the request."""
     with well_formed(reply):
         kind, key_id, account_id, scopes, *rest = reply
-        per_minute, per_day, *counters, now, banned_until, pepper, admitted, since_write = map(int, rest)
+        per_minute, per_day, *counters, now, banned_until, pepper, admitted, write_age = map(int, rest)
         if kind != b"counted":
             raise ValueError(kind)
         may = frozenset(scopes.decode().split())
-        caller = Caller(int(account_id), int(key_id), key.public_id, may, since_write)
-        windows = account_windows(Limits(per_minute, per_day), Counters(*counters), now)
+        caller = Caller(int(account_id), int(key_id), key.public_id, may, write_age)
+        windows = build_windows(Limits(per_minute, per_day), Counters(*counters), now)
     decision = RateLimitDecision(bool(admitted), windows, now, banned_until)
     write_behind.recorder.count(caller, decision, in_redis=True)
     write_behind.recorder.rehash(key, caller.key_id, pepper)
@@ -319,7 +323,7 @@ def parse_peek(key: KeyText, reply: list[Any]) -> Admission:
         if kind != b"seen":
             raise ValueError(kind)
         record = published(key.public_id, rest[8:])
-        windows = account_windows(record.limits, Counters(*counters), now)
+        windows = build_windows(record.limits, Counters(*counters), now)
     caller = record.caller._replace(record=record)
     decision = peek_decision(windows, now, banned_until, peeks=peeks, peeks_end=peeks_end)
     write_behind.recorder.record_use(caller, now)

@@ -26,7 +26,7 @@ def record_write(public_id: str) -> None:
             logger.warning("The end of a long write could not be recorded in Redis: %s", error)
 
 
-def redis_is_unavailable() -> bool:
+def is_redis_unavailable() -> bool:
     """Whether Redis, or a node of it, was unavailable to this process last."""
     return isinstance(store, FallbackQuotaStore) and store.state == "database"
 

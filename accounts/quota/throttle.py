@@ -21,14 +21,14 @@ def throttle(request: HttpRequest, context: RequestContext) -> None:
     if caller is None:
         if decision is not None:  # Authentication failed with an error of its own.
             return
-        decision = context.decision = anonymous.take(request)
+        decision = context.decision = anonymous.admit(request)
     assert isinstance(decision, RateLimitDecision)
     counts_for = "address" if caller is None else "key" if context.operation.free else "account"
-    decision_counter("admitted" if decision.admitted else decision.rejection.value, counts_for)()
+    decision_counter("admitted" if decision.admitted else decision.error_code.value, counts_for)()
     if not decision.admitted:
         if caller is not None and counts_for == "account":  # Free requests are no strikes (D39).
             rejections.record_rejection(
-                request, context, caller.public_id, decision.rejection.value, decision=decision
+                request, context, caller.public_id, decision.error_code.value, decision=decision
             )
         raise rate_limit_error(decision)
     deprecation = context.operation.deprecation
@@ -39,10 +39,10 @@ def throttle(request: HttpRequest, context: RequestContext) -> None:
 def rate_limit_error(decision: RateLimitDecision) -> ApiError:
     seconds = decision.retry_after
     wait = f"Try again in {seconds} {'second' if seconds == 1 else 'seconds'}."
-    if decision.rejection is ErrorCode.API_KEY_BANNED:
+    if decision.error_code is ErrorCode.API_KEY_BANNED:
         message = f"This API key is banned because it kept sending after 429. {wait}"
     else:
-        reported = decision.reported
+        reported = decision.reported_window
         window = "day (UTC)" if reported.length == DAY else reported.name
         message = f"The limit of {reported.limit} requests per {window} is used up. {wait}"
-    return ApiError(decision.rejection, message, headers={"Retry-After": str(seconds)})
+    return ApiError(decision.error_code, message, headers={"Retry-After": str(seconds)})

@@ -16,7 +16,7 @@ from django.db import connection, transaction
 from accounts.events.warnings import Reached
 from accounts.models import EPOCH, Actor, ApiKey, KeyStanding
 from accounts.quota.bans import Ban
-from accounts.quota.limits import MINUTE, as_datetime
+from accounts.quota.limits import MINUTE, to_datetime
 from accounts.usage.rejection_log import MAX_PER_WRITE, RejectedRequest
 from petstore.backoffice import audit
 from petstore.db.identity import is_postgresql
@@ -171,7 +171,7 @@ class Batch:
         adapt = connection.ops.adapt_datetimefield_value
 
         def time_text(at: int) -> str:
-            return str(adapt(as_datetime(at)))
+            return str(adapt(to_datetime(at)))
 
         ADD_USAGE.run(
             (key_id, day_text(day), self.requests[key_id, day], self.rejections[key_id, day])
@@ -216,12 +216,12 @@ def write_bans(bans: list[Ban]) -> None:
             continue
         # Lock before comparing: staff may be lifting this ban.
         state, _ = KeyStanding.objects.select_for_update().get_or_create(key=key)
-        lifted = state.banned_at == ban.began_at and state.banned_until < ban.ends_at
-        if lifted or state.banned_at > ban.began_at:
+        lifted = state.banned_at == ban.started_at and state.banned_until < ban.ends_at
+        if lifted or state.banned_at > ban.started_at:
             continue
-        state.banned_at, state.banned_until, state.ban_level = ban.began_at, ban.ends_at, ban.level
+        state.banned_at, state.banned_until, state.ban_level = ban.started_at, ban.ends_at, ban.next_level
         state.save(update_fields=["banned_at", "banned_until", "ban_level"])
-        if not key.add_ban_event(ban.began_at):  # Another process stored the same ban.
+        if not key.add_ban_event(ban.started_at):  # Another process stored the same ban.
             continue
         transaction.on_commit(BANS.inc)  # A failed write is retried.
         audit.record(SERVICE, key, audit.Action.BANNED, reason=ban.reason)

@@ -12,7 +12,7 @@ from django.db import transaction
 from django.db.models import Model
 
 from accounts.models import EPOCH, AccountDayLoad, DeprecatedUse, MinuteLoad
-from accounts.quota.limits import DAY, MINUTE, as_datetime
+from accounts.quota.limits import DAY, MINUTE, to_datetime
 
 QUARTER = 15  # Minutes.
 # A minute is rolled up only if it had no write for this long, so that after an outage every process can add
@@ -67,4 +67,4 @@ def add_to_days(rows: list[MinuteLoad]) -> None:
 def prune(now: int) -> None:
     """Delete days past their retention. `now`: microseconds since the epoch."""
     for model, days in KEPT_DAYS.items():
-        model._default_manager.filter(day__lt=as_datetime(now).date() - timedelta(days=days)).delete()
+        model._default_manager.filter(day__lt=to_datetime(now).date() - timedelta(days=days)).delete()

@@ -12,7 +12,7 @@ from django.db import transaction
 from django.db.models import Max
 
 from accounts.models import ApiKey, Refusal
-from accounts.quota.limits import RateLimitDecision, as_datetime
+from accounts.quota.limits import RateLimitDecision, to_datetime
 from petstore.api.client_ip import Address, network_of
 from petstore.observability.instrumentation import METHODS, UNKNOWN, route_of
 
@@ -67,7 +67,7 @@ def row(rejected: RejectedRequest, key: ApiKey) -> Refusal:
     route = route_of(rejected.route)
     refusal = Refusal(
         request_id=rejected.request_id,
-        at=as_datetime(rejected.at),
+        at=to_datetime(rejected.at),
         account_id=key.account_id,
         key=key,
         rule=rejected.rule,
@@ -80,9 +80,9 @@ def row(rejected: RejectedRequest, key: ApiKey) -> Refusal:
         minute, day = rejected.decision.windows
         refusal.minute_limit, refusal.minute_used = minute.limit, minute.used
         refusal.day_limit, refusal.day_used = day.limit, day.used
-        refusal.minute_ends_at, refusal.day_ends_at = as_datetime(minute.ends_at), as_datetime(day.ends_at)
+        refusal.minute_ends_at, refusal.day_ends_at = to_datetime(minute.ends_at), to_datetime(day.ends_at)
         refusal.ban_ends_at = (
-            as_datetime(rejected.decision.banned_until) if rejected.decision.banned else None
+            to_datetime(rejected.decision.banned_until) if rejected.decision.banned else None
         )
     return refusal
 
@@ -93,7 +93,7 @@ def prune(now: int) -> None:
     At most PRUNE_BATCH_SIZE each, found by index: the number of ids bounds the number of rows. `now` is in
     microseconds since the epoch.
     """
-    too_old = as_datetime(now) - timedelta(days=settings.REFUSALS_KEPT_DAYS)
+    too_old = to_datetime(now) - timedelta(days=settings.REFUSALS_KEPT_DAYS)
     expired = Refusal.objects.filter(at__lt=too_old).order_by("at").values_list("pk", flat=True)
     newest = Refusal.objects.aggregate(newest=Max("pk"))["newest"] or 0
     surplus = Refusal.objects.filter(pk__lte=newest - settings.REFUSALS_KEPT_MOST).order_by("pk")

@@ -36,7 +36,7 @@ from accounts.models import (
     PlanCode,
     QuotaCounter,
 )
-from accounts.quota.limits import MINUTE, Limits, as_datetime, microseconds
+from accounts.quota.limits import MINUTE, Limits, to_datetime, to_microseconds
 from petstore.backoffice.models import AuditEntry
 
 
@@ -101,7 +101,7 @@ def deprecated_callers(days: int = 30, limit: int = 20, today: date | None = Non
 
 
 def banned_now(now: datetime) -> Q:
-    return Q(revoked_at=None, standing__banned_until__gt=microseconds(now))
+    return Q(revoked_at=None, standing__banned_until__gt=to_microseconds(now))
 
 
 def banned_keys(limit: int = 20, now: datetime | None = None) -> tuple[int, list[ApiKey]]:
@@ -202,7 +202,7 @@ def day_loads(whose: Q, days: list[date]) -> Iterator[tuple[int, Counter[int], L
     staged: dict[tuple[int, date], tuple[Counter[int], Limits]] = {}
     minutes_of = MinuteLoad.objects.filter(whose).values_list("account_id", "minute", "requests", *limits)
     for account, minute, sent, *now in minutes_of:
-        day = as_datetime(minute * MINUTE).date()
+        day = to_datetime(minute * MINUTE).date()
         staged.setdefault((account, day), (Counter(), Limits(*now)))[0][sent] += 1
     rows = AccountDayLoad.objects.filter(whose, day__range=(days[0], days[-1]))
     for account, day, minutes, *now in rows.values_list("account_id", "day", "minutes", *limits).iterator():

@@ -115,7 +115,10 @@ class UsageRecorder:
             with self._lock:
                 digests = self._batch.digests
                 if key_id not in digests and len(digests) < MAX_REHASHES:
-                    digests[key_id] = number, key_format.digest(key, settings.API_KEY_PEPPERS[number])
+                    digests[key_id] = (
+                        number,
+                        key_format.compute_digest(key, settings.API_KEY_PEPPERS[number]),
+                    )
 
     def record_rejection(self, rejected: RejectedRequest) -> None:
         """Log a rejection, or only count it if a limit of the log is reached."""

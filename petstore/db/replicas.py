@@ -51,12 +51,12 @@ def hold() -> int:
     return (WRITE_SECONDS + settings.REPLICA_MAX_LAG) * SECOND
 
 
-def alias_for_read(account_id: int, since_write: int) -> str:
-    """Choose the database for an account's reads; `since_write` is in microseconds.
+def alias_for_read(account_id: int, time_since_write: int) -> str:
+    """Choose the database for an account's reads; `time_since_write` is in microseconds.
 
     An account stays with one replica while that is healthy, so its reads stay monotonic.
     """
-    if not ALIASES or since_write <= hold():
+    if not ALIASES or time_since_write <= hold():
         return DEFAULT_DB_ALIAS
     healthy = [alias for alias in ALIASES if state(alias) == "ok"]
     return healthy[account_id % len(healthy)] if healthy else DEFAULT_DB_ALIAS

@@ -16,7 +16,7 @@ from django.utils import timezone
 from accounts.events.sequencing import sequence_all
 from accounts.events.warnings import warn_of_use
 from accounts.models import Account, ApiKey, Event, EventDraft, EventType, Feed, PlanCode
-from accounts.quota.limits import microseconds
+from accounts.quota.limits import to_microseconds
 from inventory.models import Category, Order, Pet
 from petstore.backoffice.models import AuditEntry
 from tests.conftest import Api
@@ -76,12 +76,12 @@ def test_list_shows_events_newest_first_with_subject_and_account(staff: Client, 
 def test_events_are_filtered_by_time(staff: Client, account: Account) -> None:
     now = timezone.now()
     for days in (10, 3, 0):
-        tell(1, account.pk, microseconds(now - timedelta(days=days)))
+        tell(1, account.pk, to_microseconds(now - timedelta(days=days)))
     old, recent, new = sorted(Event.objects.values_list("pk", flat=True))
     assert [event.pk for event in shown(staff, days="1")] == [new]
     assert [event.pk for event in shown(staff, days="7")] == [new, recent]
     assert [event.pk for event in shown(staff, days="older", type="order.placed")] == [old]
-    Feed.objects.update(cleared_id=old, cleared_at=microseconds(now - timedelta(days=6)))
+    Feed.objects.update(cleared_id=old, cleared_at=to_microseconds(now - timedelta(days=6)))
     assert len(shown(staff, days="7")) == 3  # The place where they begin is gone.
     assert shown(staff, days="older") == []
     # Where that is chosen, the oldest come first.

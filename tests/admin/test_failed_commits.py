@@ -100,7 +100,7 @@ def counted() -> float:
 
 def test_ban_is_counted_only_after_its_commit(account: Account) -> None:
     key, _ = ApiKey.objects.issue(account, by=Actor("tests"))
-    ban = Ban(key.pk, began_at=1, ends_at=2, level=1, rejections=20)
+    ban = Ban(key.pk, started_at=1, ends_at=2, next_level=1, rejections=20)
     before = counted()
 
     def write() -> None:

@@ -23,7 +23,7 @@ from accounts.models import (
     PlanCode,
     QuotaCounter,
 )
-from accounts.quota.limits import microseconds
+from accounts.quota.limits import to_microseconds
 from inventory import stock
 from inventory.models import Category, Order, Pet
 from petstore.backoffice.charts import BarChart, Series
@@ -56,7 +56,7 @@ def use(account: Account, requests: int) -> None:
 
 def ban(key: ApiKey, until: datetime) -> None:
     KeyStanding.objects.create(
-        key=key, banned_at=microseconds(timezone.now()), banned_until=microseconds(until)
+        key=key, banned_at=to_microseconds(timezone.now()), banned_until=to_microseconds(until)
     )
 
 

@@ -46,7 +46,7 @@ def opened(staff: Client, form: dict[str, Any]) -> dict[str, Any]:
 
 
 def public_id_in(text: str) -> str:
-    found = key_format.split(text)
+    found = key_format.parse(text)
     assert found is not None
     return found.public_id
 
@@ -70,7 +70,7 @@ def test_key_expires_after_the_chosen_period(staff: Client, form: dict[str, Any]
 def test_form_explains_scopes_and_preselects_read_scopes(staff: Client) -> None:
     page = unescape(staff.get(ADD).text)
     for scope in scopes.SCOPES:
-        assert f"{scope}: {scopes.MEANINGS[scope]}" in page
+        assert f"{scope}: {scopes.DESCRIPTIONS[scope]}" in page
     ticked = [scope for scope in scopes.SCOPES if re.search(rf'value="{scope}"[^>]* checked[ >]', page)]
     assert ticked == ["pets:read", "orders:read", "events:read"]
 

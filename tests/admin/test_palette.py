@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from accounts.events.sequencing import sequence_all
 from accounts.models import Account, ApiKey, Event, KeyStanding, PlanCode, Refusal
-from accounts.quota.limits import microseconds
+from accounts.quota.limits import to_microseconds
 from inventory.models import Category, Order, Pet
 from petstore.backoffice.models import AuditEntry
 from tests.conftest import OPERATOR
@@ -65,7 +65,7 @@ def test_account_is_found_by_name_with_issue_a_key(staff: Client, account: Accou
 def test_a_banned_key_is_found_to_lift_its_ban(staff: Client, key: ApiKey, text: str) -> None:
     assert "Lift the ban" not in " ".join(titles(staff, "lift"))
     until = timezone.now() + timedelta(hours=1)
-    KeyStanding.objects.create(key=key, banned_at=0, banned_until=microseconds(until))
+    KeyStanding.objects.create(key=key, banned_at=0, banned_until=to_microseconds(until))
     expected = (f"Lift the ban of {key.name or key.public_id}", f"/admin/accounts/apikey/{key.pk}/unban/")
     assert expected in found(staff, text.format(key=key.public_id))
     assert "UTC" in search(staff, key.public_id).text

@@ -10,7 +10,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from accounts.models import Account, AccountDayLoad, ApiKey, MinuteLoad, Plan
-from accounts.quota.limits import MINUTE, microseconds
+from accounts.quota.limits import MINUTE, to_microseconds
 from tests.conftest import OPERATOR, Api
 from tests.support.costs import queries_of
 from tests.support.staff import clerk_who_may
@@ -134,7 +134,7 @@ def test_form_starts_with_the_current_limits(staff: Client, path: str) -> None:
 def test_recent_minutes_are_counted_and_join_their_day(staff: Client, account: Account, path: str) -> None:
     """Recent minutes are not yet merged into the row of the day."""
     now = timezone.now()
-    minute = microseconds(now) // MINUTE
+    minute = to_microseconds(now) // MINUTE
     MinuteLoad.objects.create(account=account, minute=minute, requests=61, written_at=0)
     page = staff.get(path, {"per_minute": 30, "per_day": 1_000})
     assert cells(page)["Refused"] == ("0", "31 (50.8%)")

@@ -15,7 +15,7 @@ from accounts.models.events import EventDraft
 from accounts.quota.admission import QuotaStore
 from accounts.quota.bans import BAN_LENGTHS
 from accounts.quota.limits import DAY, MINUTE, SECOND, RateLimitDecision
-from accounts.quota.redis_store import RedisQuotaStore, redis_keys
+from accounts.quota.redis_store import RedisQuotaStore, get_redis_keys
 from accounts.usage import write_behind
 from petstore.api.errors import ErrorCode
 from petstore.backoffice.models import AuditEntry
@@ -65,13 +65,10 @@ def test_twentieth_strike_bans_the_key(desk: Make) -> None:
     acme = desk()
     assert refusals(acme, QUICKEST) == [False] * 20 + [True]
     decision = acme.send()
-    assert decision.rejection is ErrorCode.API_KEY_BANNED
-    assert (decision.retry_after, decision.reported.reset) == (300, NOON // SECOND + 21 + 300)
-    assert (decision.reported.name, decision.reported.limit, decision.reported.remaining) == (
-        "ban",
-        1,
-        0,
-    )
+    assert decision.error_code is ErrorCode.API_KEY_BANNED
+    window = decision.reported_window
+    assert (decision.retry_after, window.reset) == (300, NOON // SECOND + 21 + 300)
+    assert (window.name, window.limit, window.remaining) == ("ban", 1, 0)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +108,7 @@ def test_strikes_expire_with_the_minute(desk: Make) -> None:
     for _ in range(3):
         start = acme.now - NOON
         assert not any(refusals(acme, [start / SECOND + second for second in QUICKEST[:-1]]))
-        acme.now = acme.send().reported.ends_at
+        acme.now = acme.send().reported_window.ends_at
         assert acme.send().admitted
 
 
@@ -130,7 +127,7 @@ def test_strikes_of_one_window_do_not_count_in_another(desk: Make) -> None:
     assert not any(refusals(acme, QUICKEST[:-1]))
     acme.account.assign(PlanCode.ENTERPRISE, 1, 1)
     assert not any(refusals(acme, range(21, 42)[:-1]))
-    assert acme.send().rejection is ErrorCode.DAILY_QUOTA_EXCEEDED
+    assert acme.send().error_code is ErrorCode.DAILY_QUOTA_EXCEEDED
     assert refusals(acme, [41, 42]) == [False, True]
 
 
@@ -142,7 +139,7 @@ def test_strikes_of_one_day_do_not_count_on_the_next(store: QuotaStore) -> None:
         assert acme.send().admitted
         for second in QUICKEST[:-1]:
             acme.now = start + second * SECOND
-            assert acme.send().rejection is ErrorCode.DAILY_QUOTA_EXCEEDED
+            assert acme.send().error_code is ErrorCode.DAILY_QUOTA_EXCEEDED
 
 
 def test_strikes_count_per_key_not_per_account(desk: Make) -> None:
@@ -388,7 +385,7 @@ def test_ban_lifted_by_the_previous_version_resets_the_strikes(
             "strikes": 0,
             "told_until": lifted.now,
         }
-        server.client.hset(redis_keys(lifted.keys[0].public_id)[2], mapping=fields)
+        server.client.hset(get_redis_keys(lifted.keys[0].public_id)[2], mapping=fields)
     lifted.wait(1)
     assert seconds_until_banned(lifted) == 21
 

@@ -12,7 +12,7 @@ from django.utils import timezone
 from accounts.events.feed import SINCE, statement
 from accounts.events.views import TYPES
 from accounts.models import Account, Actor, ApiKey, Event, EventType, Feed, PlanCode
-from accounts.quota.limits import microseconds
+from accounts.quota.limits import to_microseconds
 from petstore.event_loop.compiled_reads import RawRead
 from tests.conftest import COMMITTED
 from tests.support.costs import check_blocks, check_page, check_steps
@@ -88,7 +88,7 @@ def test_staff_s_list_costs_the_same_everywhere(ends: list[int]) -> None:
     key, _ = ApiKey.objects.issue(account, by=Actor("tests"))
     now, half = timezone.now(), ends[-1] // 2
     for ids, age in (({"pk__lte": half}, timedelta(days=10)), ({"pk__gt": half}, timedelta(hours=1))):
-        at = microseconds(now - age)
+        at = to_microseconds(now - age)
         Event.objects.filter(**ids).update(created_at=at, numbered_at=at)
     learn()
     staff = signed_in(superuser())

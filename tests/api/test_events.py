@@ -16,7 +16,7 @@ from accounts.events.feed import statement
 from accounts.events.sequencing import sequence_all
 from accounts.management.commands import clear_events
 from accounts.models import Account, Actor, ApiKey, Event, EventDraft, EventType, Feed, PlanCode
-from accounts.quota.limits import SECOND, as_datetime
+from accounts.quota.limits import SECOND, to_datetime
 from inventory.import_export import add
 from inventory.models import Category, Order, Pet, PetStatus
 from tests.conftest import OPERATOR, Api
@@ -87,7 +87,7 @@ def test_every_database_makes_the_same_json(api: Api, fraction: int) -> None:
         Event.objects.create(id=last.last_id + number, created_at=at, numbered_at=at, **fields)
     Feed.objects.update(last_id=last.last_id + 2, numbered_at=at)
     wanted = [
-        {"id": last.last_id + number, "type": "pet.created", "createdAt": as_datetime(at), "data": data}
+        {"id": last.last_id + number, "type": "pet.created", "createdAt": to_datetime(at), "data": data}
         for number in (1, 2)
     ]
     answer = api.get("/events?type=pet.created&limit=2")
@@ -222,7 +222,7 @@ def test_since_begins_with_the_first_event_of_that_time(api: Api) -> None:
     at = [one["createdAt"] for one in follow(api, "/events?type=pet")]
     for number, when in enumerate(at):
         assert [one["createdAt"] for one in follow(api, f"/events?type=pet&since={when}")] == at[number:]
-    late = as_datetime(Event.objects.latest("id").created_at + 1)
+    late = to_datetime(Event.objects.latest("id").created_at + 1)
     assert list(follow(api, f"/events?since={late:%Y-%m-%dT%H:%M:%S.%fZ}")) == []
 
 
@@ -238,7 +238,7 @@ def test_event_time_is_capped_at_its_sequencing(api: Api) -> None:
     ]
     event = Event.objects.latest("created_at")
     assert event.created_at == event.numbered_at == Feed.objects.get().numbered_at
-    assert as_datetime(event.numbered_at) - began < timedelta(minutes=1)
+    assert to_datetime(event.numbered_at) - began < timedelta(minutes=1)
 
 
 def number_an_hour_ahead() -> int:
@@ -383,7 +383,7 @@ def test_since_before_the_oldest_stored_event_is_410(api: Api) -> None:
     sequence_all()
     at = Event.objects.latest("id").numbered_at
     Feed.objects.update(cleared_id=1, cleared_at=at)
-    answer = api.get(f"/events?since={as_datetime(at - SECOND):%Y-%m-%dT%H:%M:%SZ}")
+    answer = api.get(f"/events?since={to_datetime(at - SECOND):%Y-%m-%dT%H:%M:%SZ}")
     assert answer.json()["code"] == "cursor_expired"
 
 

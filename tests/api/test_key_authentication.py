@@ -32,7 +32,7 @@ def assert_refused(response: Any, code: str) -> None:
 def with_other_secret(text: str) -> str:
     """Return a key of the same id, well formed, whose secret is another."""
     start = text[: text.rindex("_") + 1] + "x" * key_format.SECRET_LENGTH
-    return start + key_format.checksum(start)
+    return start + key_format.compute_checksum(start)
 
 
 def expired(issue: Issue) -> str:

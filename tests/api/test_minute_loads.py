@@ -10,7 +10,7 @@ from django.db import DatabaseError
 
 from accounts.keys.identity import Caller
 from accounts.models import EPOCH, Account, AccountDayLoad, ApiKey, DeprecatedUse, MinuteLoad
-from accounts.quota.limits import DAY, MINUTE, SECOND, Counters, Limits, RateLimitDecision, account_windows
+from accounts.quota.limits import DAY, MINUTE, SECOND, Counters, Limits, RateLimitDecision, build_windows
 from accounts.usage import batch, minute_counts, write_behind
 from accounts.usage.batch import Batch
 from accounts.usage.write_behind import UsageRecorder
@@ -23,7 +23,7 @@ LATER = NOON + 20 * MINUTE
 
 
 def decision(now: int, *, admitted: bool = True, banned: bool = False) -> RateLimitDecision:
-    windows = account_windows(Limits(5, 50), Counters(now + 1, 1, now // DAY, 1), now)
+    windows = build_windows(Limits(5, 50), Counters(now + 1, 1, now // DAY, 1), now)
     return RateLimitDecision(admitted, windows, now, now + 1 if banned else 0)
 
 

@@ -15,7 +15,7 @@ from accounts.models import Plan, PlanCode, Publication
 from accounts.quota import key_record, publication
 from accounts.quota.key_record import KeyRejection
 from accounts.quota.limits import MINUTE
-from accounts.quota.redis_store import LEASE, RedisQuotaStore, redis_keys
+from accounts.quota.redis_store import LEASE, RedisQuotaStore, get_redis_keys
 from accounts.usage import write_behind
 from tests.conftest import OPERATOR
 from tests.support.quota import Desk
@@ -63,11 +63,11 @@ def test_failed_publication_is_retried(acme: Desk, way: TcpProxy, redis: RedisSe
     way.cut()
     acme.keys[0].revoke(reason="Leaked.", by=OPERATOR)
     assert acme.send().admitted  # Others still reach Redis, where the change is not published.
-    assert publication.warning(pk=acme.keys[0].pk) == publication.UNPUBLISHED
+    assert publication.get_warning(pk=acme.keys[0].pk) == publication.NOT_PUBLISHED
     way.target = target
     publication.publish_unpublished()
     assert acme.admit().rejection is KeyRejection.REVOKED
-    assert publication.warning(pk=acme.keys[0].pk) == ""
+    assert publication.get_warning(pk=acme.keys[0].pk) == ""
 
 
 @pytest.mark.parametrize(
@@ -103,9 +103,9 @@ def test_change_during_a_publication_is_published(acme: Desk, monkeypatch: pytes
     monkeypatch.setattr(ON_COMMIT, lambda publish, robust=False: None)
     monkeypatch.setattr(RedisQuotaStore, "publish_all", change_meanwhile)
     publication.publish_batch(store, [acme.keys[0].pk], {})
-    assert publication.unpublished().exists()
+    assert publication.find_unpublished().exists()
     publication.publish_unpublished()
-    assert not publication.unpublished().exists()
+    assert not publication.find_unpublished().exists()
 
 
 # --- Order of publications ---------------------------------------------------------------------------
@@ -179,7 +179,7 @@ LONG_PAUSE = pytest.mark.parametrize("others_ask", [False, True])
 
 def pass_a_minute(desk: Desk, redis: RedisServer) -> None:
     """Let Redis forget the key, as it does a minute after it heard of it."""
-    redis.client.delete(redis_keys(desk.keys[0].public_id)[0])
+    redis.client.delete(get_redis_keys(desk.keys[0].public_id)[0])
 
 
 @pytest.mark.parametrize("refusal", CHANGES)
@@ -294,7 +294,7 @@ def test_keys_not_published_in_time_stay_unpublished(acme: Desk, monkeypatch: py
     acme.account.assign(PlanCode.FREE)
     monkeypatch.setattr(publication, "PUBLISH_TIMEOUT", 0)
     Plan.objects.get(pk=PlanCode.FREE).save()
-    assert publication.warning(account__plan=PlanCode.FREE) == publication.UNPUBLISHED
+    assert publication.get_warning(account__plan=PlanCode.FREE) == publication.NOT_PUBLISHED
     monkeypatch.undo()
 
 
@@ -321,7 +321,7 @@ def test_page_reports_an_unpublished_change(acme: Desk, unreachable: TcpProxy) -
     staff = signed_in(superuser())
     page = reverse("admin:accounts_apikey_revoke", args=[acme.keys[0].pk])
     answer = staff.post(page, {"reason": "Leaked."}, follow=True)
-    assert [str(message) for message in answer.context["messages"]][-1] == publication.UNPUBLISHED
+    assert [str(message) for message in answer.context["messages"]][-1] == publication.NOT_PUBLISHED
 
 
 def test_form_reports_an_unpublished_change(acme: Desk, unreachable: TcpProxy) -> None:
@@ -329,7 +329,7 @@ def test_form_reports_an_unpublished_change(acme: Desk, unreachable: TcpProxy) -
     page = reverse("admin:accounts_account_change", args=[acme.account.pk])
     form = {"name": "Acme", "plan": "enterprise", "per_minute": 7, "per_day": 100}
     answer = staff.post(page, edited(staff.get(page)) | form, follow=True)
-    assert publication.UNPUBLISHED in [str(message) for message in answer.context["messages"]]
+    assert publication.NOT_PUBLISHED in [str(message) for message in answer.context["messages"]]
 
 
 def test_command_reports_an_unpublished_change(acme: Desk, unreachable: TcpProxy) -> None:
@@ -337,7 +337,7 @@ def test_command_reports_an_unpublished_change(acme: Desk, unreachable: TcpProxy
     told = ("--reason", "Leaked.", "--json")
     call_command("revoke_key", acme.keys[0].public_id, *told, stdout=out, stderr=err)
     assert json.loads(out.getvalue())["state"] == "revoked"
-    assert err.getvalue().strip() == publication.UNPUBLISHED
+    assert err.getvalue().strip() == publication.NOT_PUBLISHED
 
 
 def edited(page: Any) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from accounts.keys.key_format import checksum
+from accounts.keys.key_format import compute_checksum
 from accounts.models import PlanCode
 from accounts.quota.admission import QuotaStore
 from accounts.quota.key_record import KeyRejection
@@ -90,7 +90,7 @@ def test_large_limits_are_counted_exactly(desk: Callable[..., Desk]) -> None:
 
 
 def shown(decision: RateLimitDecision) -> tuple[str, int, int]:
-    return decision.reported.name, decision.reported.limit, decision.reported.remaining
+    return decision.reported_window.name, decision.reported_window.limit, decision.reported_window.remaining
 
 
 def test_window_with_the_least_remaining_is_reported_on_a_tie_the_longer(desk: Callable[..., Desk]) -> None:
@@ -109,11 +109,11 @@ def test_rejecting_window_that_resets_last_is_reported(desk: Callable[..., Desk]
     busy.admitted(2)
     decision = busy.send()
     assert shown(decision) == ("minute", 2, 0)
-    assert decision.rejection is ErrorCode.RATE_LIMIT_EXCEEDED
+    assert decision.error_code is ErrorCode.RATE_LIMIT_EXCEEDED
 
 
 def at_reset(decision: RateLimitDecision) -> int:
-    return decision.reported.reset * SECOND
+    return decision.reported_window.reset * SECOND
 
 
 def after_wait(decision: RateLimitDecision) -> int:
@@ -180,7 +180,7 @@ def test_clock_set_back_over_midnight_keeps_the_usage_of_the_day(desk: Callable[
     decision = acme.send()
     assert not decision.admitted
     assert day(decision).ends_at == NOON - DAY // 2
-    acme.now = decision.reported.reset * SECOND
+    acme.now = decision.reported_window.reset * SECOND
     assert acme.send().admitted
 
 
@@ -215,7 +215,7 @@ def test_wrong_secret_is_rejected_and_costs_nothing(desk: Callable[..., Desk]) -
     acme, other = desk(), desk()
     acme.send()
     stolen = acme.texts[0][:24] + other.texts[0][24:-6]
-    acme.texts.append(stolen + checksum(stolen))
+    acme.texts.append(stolen + compute_checksum(stolen))
     assert acme.admit(1).rejection is KeyRejection.UNKNOWN
     assert minute(acme.send()).used == 2
 

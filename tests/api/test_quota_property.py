@@ -41,13 +41,13 @@ class Ledger:
         for number, window in enumerate(decision.windows):
             last = before.windows[number] if before is not None else None
             self.check_window(window, self.limits[number], decision, last)
-        assert decision.reported.remaining <= min(window.remaining for window in decision.windows)
+        assert decision.reported_window.remaining <= min(window.remaining for window in decision.windows)
         if decision.admitted:
             assert not decision.banned
         else:
-            assert decision.reported.remaining == 0
+            assert decision.reported_window.remaining == 0
             assert decision.retry_after >= 1
-            assert decision.reported.reset * SECOND > decision.now
+            assert decision.reported_window.reset * SECOND > decision.now
         self.last = decision
         return decision
 
@@ -72,7 +72,7 @@ class Ledger:
         if any(window.limit != limit for window, limit in zip(self.last.windows, self.limits, strict=True)):
             return  # A plan change since may have made the wait shorter or longer.
         waited = self.last.retry_after * SECOND
-        self.desk.now = self.last.reported.reset * SECOND if until_reset else self.last.now + waited
+        self.desk.now = self.last.reported_window.reset * SECOND if until_reset else self.last.now + waited
         assert self.send(self.key).admitted
 
     def set_limits(self, per_minute: int, per_day: int) -> None:

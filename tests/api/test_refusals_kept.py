@@ -18,9 +18,9 @@ from accounts.quota.limits import (
     Counters,
     Limits,
     RateLimitDecision,
-    account_windows,
-    as_datetime,
-    microseconds,
+    build_windows,
+    to_datetime,
+    to_microseconds,
 )
 from accounts.usage import rejection_log
 from accounts.usage.rejection_log import (
@@ -46,9 +46,9 @@ def small(account: Account) -> None:
 def refused(
     key: ApiKey, *, now: int = NOON, request_id: str = "r", banned_until: int = 0
 ) -> RejectedRequest:
-    windows = account_windows(Limits(2, 100), Counters(now + MINUTE, 2, now // DAY, 2), now)
+    windows = build_windows(Limits(2, 100), Counters(now + MINUTE, 2, now // DAY, 2), now)
     decision = RateLimitDecision(False, windows, now, banned_until)
-    rule = decision.rejection.value
+    rule = decision.error_code.value
     return RejectedRequest(request_id, key.public_id, rule, now, "GET", "v1/pets", ADDRESS, decision)
 
 
@@ -110,7 +110,7 @@ def test_ban_is_named_as_the_rule_with_its_end(
     refusal = Refusal.objects.for_request("n").get()
     assert (refusal.rule, refusal.route) == ("api_key_banned", rejection_log.NO_SUCH_PATH)
     assert refusal.ban_ends_at is not None
-    assert refusal.ban_ends_at == as_datetime(key.standing.banned_until)
+    assert refusal.ban_ends_at == to_datetime(key.standing.banned_until)
     assert refusal.ban_ends_at - refusal.at <= timedelta(microseconds=BAN_LENGTHS[0])
 
 
@@ -218,7 +218,7 @@ def test_rejection_has_the_ban_end_only_while_banned(key: ApiKey) -> None:
         "rate_limit_exceeded",
         "api_key_banned",
     ]
-    assert microseconds(Refusal.objects.latest("id").ban_ends_at) == NOON + 1  # type: ignore[arg-type]
+    assert to_microseconds(Refusal.objects.latest("id").ban_ends_at) == NOON + 1  # type: ignore[arg-type]
 
 
 # --- 401 and 403 ----------------------------------------------------------------------------------
@@ -260,9 +260,9 @@ def test_request_without_the_secret_is_not_logged(
     key: ApiKey, account: Account, stranger: Api, settings: Any, own_recorder: UsageRecorder
 ) -> None:
     settings.ANONYMOUS_PER_MINUTE = 3
-    invented = key_format.make("live", account.public_id)
+    invented = key_format.generate("live", account.public_id)
     forged = f"psk_live_{key.public_id}_{invented.text.split('_')[3][:32]}"
-    for text in (invented.text, forged + key_format.checksum(forged), "nonsense"):
+    for text in (invented.text, forged + key_format.compute_checksum(forged), "nonsense"):
         assert Api(text).get("/pets").status_code == 401
     assert stranger.get("/pets").status_code == 429
     own_recorder.write()

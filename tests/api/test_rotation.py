@@ -35,7 +35,7 @@ def old_key(issue: Issue, settings: Any) -> tuple[ApiKey, str]:
 
 def use(store: QuotaStore, text: str) -> KeyRejection | None:
     """Send one request with the key, and have what it leaves to be written written."""
-    key = key_format.split(text)
+    key = key_format.parse(text)
     assert key is not None
     refusal = store.admit(key, ADDRESS).rejection
     write_behind.recorder.write()
@@ -48,9 +48,9 @@ def test_used_key_is_rehashed_with_the_signing_pepper(
     key, text = old_key(issue, settings)
     assert use(store, text) is None
     key.refresh_from_db()
-    parts = key_format.split(text)
+    parts = key_format.parse(text)
     assert parts is not None
-    assert (key.pepper_number, key.digest) == (2, key_format.digest(parts, BOTH[2]))
+    assert (key.pepper_number, key.digest) == (2, key_format.compute_digest(parts, BOTH[2]))
     settings.API_KEY_PEPPERS = {2: BOTH[2]}
     assert use(store, text) is None
     assert "Pepper 2: 1 key" in list_peppers()
@@ -67,7 +67,7 @@ def test_unused_key_keeps_its_pepper_and_is_rejected_without_it(
 def test_wrong_secret_rehashes_no_key(issue: Issue, store: QuotaStore, settings: Any) -> None:
     key, text = old_key(issue, settings)
     start = text[: text.rindex("_") + 1] + "x" * key_format.SECRET_LENGTH
-    assert use(store, start + key_format.checksum(start)) is KeyRejection.UNKNOWN
+    assert use(store, start + key_format.compute_checksum(start)) is KeyRejection.UNKNOWN
     key.refresh_from_db()
     assert key.pepper_number == 1
 
@@ -98,7 +98,7 @@ def test_write_rehashes_a_bounded_number_of_keys(
     made = [old_key(issue, settings)[1] for _ in range(3)]
     for left in (1, 0):
         for text in made:
-            key = key_format.split(text)
+            key = key_format.parse(text)
             assert key is not None
             store.admit(key, ADDRESS)
         write_behind.recorder.write()

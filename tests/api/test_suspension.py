@@ -16,7 +16,7 @@ from accounts.quota import key_record
 from accounts.quota.admission import QuotaStore
 from accounts.quota.key_record import KeyRejection
 from accounts.quota.limits import SECOND
-from accounts.quota.redis_store import RedisQuotaStore, publication, redis_keys
+from accounts.quota.redis_store import RedisQuotaStore, build_publish_arguments, get_redis_keys
 from accounts.usage import write_behind
 from petstore.backoffice.models import AuditEntry
 from tests.conftest import OPERATOR, Api
@@ -123,7 +123,7 @@ def test_key_issued_during_a_suspension_is_rejected(store: QuotaStore) -> None:
 def test_wrong_secret_does_not_reveal_a_suspension(store: QuotaStore) -> None:
     desk = Desk(store, per_minute=5, per_day=20)
     desk.account.suspend(reason="Unpaid", by=OPERATOR)
-    desk.texts.append(key_format.make("live", desk.account.public_id).text)
+    desk.texts.append(key_format.generate("live", desk.account.public_id).text)
     assert desk.admit(1).rejection is KeyRejection.UNKNOWN
 
 
@@ -159,12 +159,12 @@ def test_key_record_of_the_previous_version_is_read_again(redis: RedisServer, db
     Account.objects.update(suspended_at=timezone.now(), suspended_reason="Unpaid")
     desk.admit()
     public_id = desk.keys[0].public_id
-    assert redis.client.hdel(redis_keys(public_id)[0], "suspended") == 1
+    assert redis.client.hdel(get_redis_keys(public_id)[0], "suspended") == 1
     assert desk.admit().rejection is desk.peek().rejection is KeyRejection.SUSPENDED
     facts = key_record.read(public_id)
     assert facts is not None
     assert facts.suspended
-    assert "suspended" in publication(facts)
+    assert "suspended" in build_publish_arguments(facts)
 
 
 # --- The verbs ------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from accounts.keys.key_format import KeyText
 from accounts.models import Account, ApiKey
 from accounts.quota import anonymous, key_record
 from accounts.quota.admission import QuotaStore
-from accounts.quota.anonymous import LOOKUPS_PER_SECOND, Lookups
+from accounts.quota.anonymous import LOOKUPS_PER_SECOND, LookupLimiter
 from accounts.quota.key_record import KeyRejection
 from accounts.quota.limits import MINUTE, SECOND
 from accounts.quota.redis_store import RedisQuotaStore
@@ -41,23 +41,23 @@ class Work(NamedTuple):
 
 
 def parsed(text: str) -> KeyText:
-    key = key_format.split(text)
+    key = key_format.parse(text)
     assert key is not None
     return key
 
 
 def unknown(issue: Issue) -> str:
-    return key_format.make("live", "00000000").text
+    return key_format.generate("live", "00000000").text
 
 
 def unknown_of_a_known_account(issue: Issue) -> str:
-    return key_format.make("live", issue()[0].account.public_id).text
+    return key_format.generate("live", issue()[0].account.public_id).text
 
 
 def with_another_secret(issue: Issue) -> str:
     text = issue()[1]
     start = text[: text.rindex("_") + 1] + "x" * key_format.SECRET_LENGTH
-    return start + key_format.checksum(start)
+    return start + key_format.compute_checksum(start)
 
 
 def revoked(issue: Issue) -> str:
@@ -89,7 +89,7 @@ TOLD_APART = {expired: "expired_api_key"}  # For holders of the secret (D17).
 def work(monkeypatch: pytest.MonkeyPatch, store: QuotaStore) -> Callable[[KeyText], Work]:
     """Returns what the admission of a key does."""
     counts = {"scripts": 0, "digests": 0}
-    digest = key_format.digest
+    digest = key_format.compute_digest
     if isinstance(store, RedisQuotaStore):
         scripts = store._scripts
         run = scripts.run
@@ -104,7 +104,7 @@ def work(monkeypatch: pytest.MonkeyPatch, store: QuotaStore) -> Callable[[KeyTex
         counts["digests"] += 1
         return digest(*arguments)
 
-    monkeypatch.setattr(key_format, "digest", count_digest)
+    monkeypatch.setattr(key_format, "compute_digest", count_digest)
 
     def work(key: KeyText) -> Work:
         counts.update(scripts=0, digests=0)
@@ -167,7 +167,7 @@ def test_repeated_bad_key_costs_at_most_one_query(
 @pytest.mark.parametrize("make", BAD)
 def test_every_bad_key_gets_the_same_response(issue: Issue, served: QuotaStore, make: Any) -> None:
     response = Api(make(issue)).get("/pets")
-    reference = Api(key_format.make("live", "11111111").text).get("/pets")
+    reference = Api(key_format.generate("live", "11111111").text).get("/pets")
     assert response.status_code == 401
     if make in TOLD_APART:
         assert response.json()["code"] == TOLD_APART[make]
@@ -181,9 +181,9 @@ def test_every_bad_key_gets_the_same_response(issue: Issue, served: QuotaStore, 
 def test_key_issued_after_it_was_unknown_works_at_once(
     account: Account, store: QuotaStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    coming = key_format.make("live", account.public_id)
+    coming = key_format.generate("live", account.public_id)
     assert store.admit(coming, ADDRESS).rejection is KeyRejection.UNKNOWN
-    monkeypatch.setattr(key_format, "make", lambda mode, account_id: coming)
+    monkeypatch.setattr(key_format, "generate", lambda mode, account_id: coming)
     ApiKey.objects.issue(account, by=OPERATOR)
     assert store.admit(coming, ADDRESS).rejection is None
 
@@ -192,7 +192,7 @@ def test_unknown_key_never_replaces_a_cached_record(issue: Issue, in_redis: Redi
     # One worker finds no key, the key is issued and published, then the worker stores its result.
     key, text = issue()
     in_redis.refresh(key.public_id)
-    in_redis.publish_all([key_record.absent(key.public_id)])
+    in_redis.publish_all([key_record.build_unknown(key.public_id)])
     assert in_redis.admit(parsed(text), ADDRESS).rejection is None
 
 
@@ -200,46 +200,47 @@ def test_unknown_key_never_replaces_a_cached_record(issue: Issue, in_redis: Redi
 
 
 @pytest.fixture
-def own_lookups(monkeypatch: pytest.MonkeyPatch) -> Lookups:
+def lookup_limiter(monkeypatch: pytest.MonkeyPatch) -> LookupLimiter:
     """Give the test its own table of addresses."""
-    own = Lookups()
-    monkeypatch.setattr("accounts.quota.redis_store.lookups", own)
-    monkeypatch.setattr("accounts.quota.anonymous.lookups", own)
+    own = LookupLimiter()
+    monkeypatch.setattr("accounts.quota.redis_store.lookup_limiter", own)
+    monkeypatch.setattr("accounts.quota.anonymous.lookup_limiter", own)
     return own
 
 
 def test_address_within_its_limit_always_gets_a_lookup() -> None:
-    lookups = Lookups()
-    assert all(lookups.take(ADDRESS, NOW) for _ in range(1_000))
-    lookups.restrict("192.0.2.1/32", NOW + MINUTE)
-    assert all(lookups.take(ADDRESS, NOW + MINUTE) for _ in range(1_000))
+    lookup_limiter = LookupLimiter()
+    assert all(lookup_limiter.allow(ADDRESS, NOW) for _ in range(1_000))
+    lookup_limiter.restrict("192.0.2.1/32", NOW + MINUTE)
+    assert all(lookup_limiter.allow(ADDRESS, NOW + MINUTE) for _ in range(1_000))
 
 
 def test_addresses_over_their_limit_share_a_lookup_budget() -> None:
-    lookups = Lookups()
+    lookup_limiter = LookupLimiter()
     for last in range(5):
-        lookups.restrict(f"192.0.2.{last}/32", NOW + MINUTE)
-    taken = sum(lookups.take(IPv4Address(f"192.0.2.{number % 5}"), NOW) for number in range(500))
+        lookup_limiter.restrict(f"192.0.2.{last}/32", NOW + MINUTE)
+    taken = sum(lookup_limiter.allow(IPv4Address(f"192.0.2.{number % 5}"), NOW) for number in range(500))
     assert taken == LOOKUPS_PER_SECOND
-    assert not lookups.take(IPv4Address("192.0.2.1"), NOW + SECOND - 1)
-    assert lookups.take(IPv4Address("192.0.2.1"), NOW + SECOND)
-    assert lookups.take(IPv4Address("203.0.113.1"), NOW)
+    assert not lookup_limiter.allow(IPv4Address("192.0.2.1"), NOW + SECOND - 1)
+    assert lookup_limiter.allow(IPv4Address("192.0.2.1"), NOW + SECOND)
+    assert lookup_limiter.allow(IPv4Address("203.0.113.1"), NOW)
 
 
 def test_ipv6_addresses_of_one_network_count_together() -> None:
-    lookups = Lookups()
-    lookups.restrict("2001:db8::/64", NOW + MINUTE)
-    taken = sum(lookups.take(IPv6Address(f"2001:db8::{number:x}"), NOW) for number in range(100))
+    lookup_limiter = LookupLimiter()
+    lookup_limiter.restrict("2001:db8::/64", NOW + MINUTE)
+    taken = sum(lookup_limiter.allow(IPv6Address(f"2001:db8::{number:x}"), NOW) for number in range(100))
     assert taken == LOOKUPS_PER_SECOND
 
 
 def test_table_of_addresses_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(anonymous, "MAX_NETWORKS", 3)
-    lookups = Lookups()
+    lookup_limiter = LookupLimiter()
     for last in (1, 2, 3, 1, 4):
-        lookups.restrict(f"192.0.2.{last}/32", NOW + MINUTE)
+        lookup_limiter.restrict(f"192.0.2.{last}/32", NOW + MINUTE)
     asked = {
-        last: sum(lookups.take(IPv4Address(f"192.0.2.{last}"), NOW) for _ in range(50)) for last in (1, 2)
+        last: sum(lookup_limiter.allow(IPv4Address(f"192.0.2.{last}"), NOW) for _ in range(50))
+        for last in (1, 2)
     }
     assert asked[1] <= LOOKUPS_PER_SECOND
     assert asked[2] == 50
@@ -247,14 +248,14 @@ def test_table_of_addresses_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_flood_of_unknown_keys_gets_429_without_queries(
     in_redis: RedisQuotaStore,
-    own_lookups: Lookups,
+    lookup_limiter: LookupLimiter,
     settings: Any,
     monkeypatch: pytest.MonkeyPatch,
     django_assert_num_queries: DjangoAssertNumQueries,
 ) -> None:
     settings.ANONYMOUS_PER_MINUTE = 5
     monkeypatch.setattr(anonymous, "LOOKUPS_PER_SECOND", 0)
-    flood = [Api(key_format.make("live", "00000000").text) for _ in range(30)]
+    flood = [Api(key_format.generate("live", "00000000").text) for _ in range(30)]
     with django_assert_num_queries(6):  # The last queries before the first 429.
         statuses = [api.get("/pets").status_code for api in flood]
     assert statuses == [401] * 5 + [429] * 25
@@ -274,21 +275,21 @@ def test_counter_that_expires_while_counting_rejects_no_request(
 
 
 def test_valid_key_is_unaffected_by_a_flood_from_its_address(
-    issue: Issue, served: QuotaStore, own_lookups: Lookups, settings: Any
+    issue: Issue, served: QuotaStore, lookup_limiter: LookupLimiter, settings: Any
 ) -> None:
     settings.ANONYMOUS_PER_MINUTE = 5
     api = Api(issue()[1])
     assert api.get("/pets").status_code == 200
     for _ in range(60):
-        Api(key_format.make("live", "00000000").text).get("/pets")
+        Api(key_format.generate("live", "00000000").text).get("/pets")
     assert api.get("/pets").status_code == 200
 
 
 def test_key_that_could_not_be_checked_is_not_called_invalid(
-    issue: Issue, in_redis: RedisQuotaStore, own_lookups: Lookups, monkeypatch: pytest.MonkeyPatch
+    issue: Issue, in_redis: RedisQuotaStore, lookup_limiter: LookupLimiter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = issue()[1]
-    monkeypatch.setattr(own_lookups, "take", lambda address: False)
+    monkeypatch.setattr(lookup_limiter, "allow", lambda address: False)
     response = Api(text).get("/pets")
     assert (response.status_code, response.json()["code"]) == (429, "rate_limit_exceeded")
     assert int(response["Retry-After"]) >= 1

@@ -11,7 +11,7 @@ import pytest
 from django.db import connection, transaction
 
 from accounts.models import Account, ApiKey, DailyUsage, DeprecatedUse, MinuteLoad, PlanCode, QuotaCounter
-from accounts.quota.limits import DAY, MINUTE, as_datetime
+from accounts.quota.limits import DAY, MINUTE, to_datetime
 from accounts.usage import batch
 from accounts.usage.batch import Batch, write_digests
 from tests.conftest import COMMITTED
@@ -76,7 +76,7 @@ def test_thousands_of_keys_take_a_few_statements(db: None) -> None:
     assert DailyUsage.objects.filter(requests=1, refusals=1).count() == MANY
     assert QuotaCounter.objects.filter(day=TODAY, day_used=1).count() == MANY
     assert MinuteLoad.objects.filter(requests=1).count() == MANY
-    assert ApiKey.objects.filter(last_used_at=as_datetime(NOON)).count() == MANY
+    assert ApiKey.objects.filter(last_used_at=to_datetime(NOON)).count() == MANY
 
 
 def test_a_statement_takes_a_bounded_number_of_rows(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,12 +130,12 @@ def test_batch_across_midnight_keeps_the_later_day(db: None, known: int | None) 
 def test_last_uses_of_many_keys_are_each_written_at_most_once_a_minute(db: None) -> None:
     new, just_now, earlier = many_keys(3)
     for key, seconds in ((just_now, 59), (earlier, 60)):
-        ApiKey.objects.filter(pk=key.pk).update(last_used_at=as_datetime(NOON) - timedelta(seconds=seconds))
+        ApiKey.objects.filter(pk=key.pk).update(last_used_at=to_datetime(NOON) - timedelta(seconds=seconds))
     used([new, just_now, earlier]).write(NOON)
     assert list(ApiKey.objects.order_by("pk").values_list("last_used_at", flat=True)) == [
-        as_datetime(NOON),
-        as_datetime(NOON) - timedelta(seconds=59),
-        as_datetime(NOON),
+        to_datetime(NOON),
+        to_datetime(NOON) - timedelta(seconds=59),
+        to_datetime(NOON),
     ]
 
 

@@ -26,7 +26,7 @@ from accounts.models import (
 from accounts.models.plans import MAX_REQUESTS
 from accounts.quota.admission import QuotaStore
 from accounts.quota.bans import Ban
-from accounts.quota.limits import DAY, MINUTE, microseconds
+from accounts.quota.limits import DAY, MINUTE, to_microseconds
 from accounts.usage import write_behind
 from accounts.usage.batch import write_bans
 from tests.conftest import COMMITTED, OPERATOR, Api
@@ -130,7 +130,7 @@ def test_threshold_warning_survives_the_death_of_the_process(
 
 
 def test_ban_event_survives_the_death_of_the_process(dying: QuotaStore) -> None:
-    desk = Desk(dying, per_minute=1, per_day=100, now=microseconds(timezone.now()))
+    desk = Desk(dying, per_minute=1, per_day=100, now=to_microseconds(timezone.now()))
     for _ in range(24):
         send(desk, 2)
         desk.wait(1)
@@ -160,7 +160,7 @@ def test_limit_beyond_the_largest_blocks_no_warnings(account: Account) -> None:
     huge = Account.objects.create(
         name="Huge", plan_id=PlanCode.ENTERPRISE, per_minute=2**63 - 1, per_day=2**63 - 1
     )
-    day = microseconds(timezone.now()) // DAY
+    day = to_microseconds(timezone.now()) // DAY
     for one, used in ((huge, 1_000), (account, account.limits.per_day)):
         QuotaCounter.objects.create(
             account=one, minute_ends=0, minute_used=0, day=day, day_used=used, seen_at=0, admitted=True
@@ -173,7 +173,7 @@ def test_limit_beyond_the_largest_blocks_no_warnings(account: Account) -> None:
 
 def test_check_by_a_clock_that_was_ahead_does_not_block_later_checks() -> None:
     now = timezone.now()
-    Feed.objects.update(swept_at=microseconds(now + timedelta(days=365)))
+    Feed.objects.update(swept_at=to_microseconds(now + timedelta(days=365)))
     assert send_missed_warnings(now)
     assert not send_missed_warnings(now)  # One process in a minute sweeps.
     assert send_missed_warnings(now + timedelta(minutes=1))

@@ -88,7 +88,7 @@ def hostile_key(account: Account, issue: Any) -> ApiKey:
 
 def test_names_cannot_control_the_terminal(hostile_key: ApiKey, tmp_path: Path) -> None:
     leak = tmp_path / HOSTILE
-    leak.write_text(key_format.make("live", "a" * 8).text)
+    leak.write_text(key_format.generate("live", "a" * 8).text)
     ban = {"banned_at": 0, "banned_until": 4_000_000_000_000_000, "ban_level": 1}
     KeyStanding.objects.update_or_create(key=hostile_key, defaults=ban)
     reason = ("--reason", "x")

@@ -43,7 +43,7 @@ def found(data: bytes) -> list[tuple[str, int]]:
 
 @pytest.fixture(scope="module")
 def text() -> str:
-    return key_format.make("live", key_format.new_account_id()).text
+    return key_format.generate("live", key_format.new_account_id()).text
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_command_reports_live_keys(issue: Issue, text: str, tmp_path: Path) -> N
     (live, live_text), (dead, dead_text) = issue(), issue()
     dead.revoke(reason="Old.", by=OPERATOR)
     forged = live_text[:24] + text[24:-6]
-    forged += key_format.checksum(forged)
+    forged += key_format.compute_checksum(forged)
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "notes.txt").write_text(f"{live_text}\n{dead_text}\n{text}\n{forged}")
     (tmp_path / "empty").touch()

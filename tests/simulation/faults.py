@@ -154,8 +154,8 @@ FAULTS: dict[str, Fault] = {
     "a closed connection leaks its socket": Fault("redis", Patch(RedisConnection, "_disconnect", nothing)),
     "a key record that expires between two steps of a request passes for a failure of Redis": Fault(
         "quota",
-        Patch(redis_store, "ROUNDS", 2),
-        Patch(redis_store, "RedisUndecidedError", RedisUnavailableError),
+        Patch(redis_store, "MAX_ROUND_TRIPS", 2),
+        Patch(redis_store, "RecordEvictedError", RedisUnavailableError),
     ),
     "the connection to a server that became a replica stays open": Fault(
         "quota",

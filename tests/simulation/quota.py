@@ -42,8 +42,8 @@ MOST_FACTS_END = 3
 HASTY_BANS = "FIRST_STRIKE_AFTER, STRIKE_INTERVAL, STRIKES_TO_BAN, MIN_REJECTIONS_TO_BAN = 0, 0, 10, 10\n"
 SILENT = logging.getLogger("simulation")
 SILENT.disabled = True
-with mock.patch.object(redis_store, "CONSTANTS", redis_store.CONSTANTS + HASTY_BANS):
-    HASTY_ADMIT = redis_store.from_files("verify_key.lua", "admit.lua", idempotent=False)
+with mock.patch.object(redis_store, "LUA_CONSTANTS", redis_store.LUA_CONSTANTS + HASTY_BANS):
+    HASTY_ADMIT = redis_store.load_script("verify_key.lua", "admit.lua", idempotent=False)
 
 
 class QuotaScenario(Scenario):

@@ -17,7 +17,7 @@ from accounts.keys.key_format import KeyText
 from accounts.quota import key_record
 from accounts.quota.admission import Admission
 from accounts.quota.bans import Ban
-from accounts.quota.limits import DAY, MINUTE, SECOND, Counters, Limits, RateLimitDecision, account_windows
+from accounts.quota.limits import DAY, MINUTE, SECOND, Counters, Limits, RateLimitDecision, build_windows
 from petstore.event_loop.greenlets import on_loop, wait
 from petstore.event_loop.redis_connection import pack
 from petstore.event_loop.redis_scripts import TIMEOUT, Script
@@ -50,10 +50,10 @@ class DatabaseModel:
     def add(self, key: KeyText, number: int, limits: Limits, networks: tuple[str, ...]) -> None:
         pepper = max(settings.API_KEY_PEPPERS)
         self.keys[key.public_id] = dataclasses.replace(
-            key_record.absent(key.public_id),
+            key_record.build_unknown(key.public_id),
             id=number,
             account_id=number,
-            digest=key_format.digest(key, settings.API_KEY_PEPPERS[pepper]),
+            digest=key_format.compute_digest(key, settings.API_KEY_PEPPERS[pepper]),
             pepper_number=pepper,
             networks=networks,
             revoked=False,
@@ -89,7 +89,7 @@ class DatabaseModel:
         self.warned |= thresholds_of(facts.account_id, counters.day, limits.per_day, use).keys()
         for name in ("minute_used", "day_used", "day_here"):
             setattr(counters, name, getattr(counters, name) + admitted)
-        windows = account_windows(limits, counters.shown, now)
+        windows = build_windows(limits, counters.shown, now)
         self.take_time()
         return Admission(caller=facts.caller, decision=RateLimitDecision(admitted, windows, now))
 
@@ -100,7 +100,7 @@ class DatabaseModel:
         counters = self.counters[facts.account_id]
         day_used = counters.day_used if now // DAY == counters.day else 0
         shown = counters.shown._replace(day=now // DAY, day_used=day_used)
-        windows = account_windows(facts.limits, shown, now)
+        windows = build_windows(facts.limits, shown, now)
         self.take_time()
         caller = facts.caller._replace(record=facts)
         return Admission(caller=caller, decision=RateLimitDecision(True, windows, now))
@@ -166,7 +166,7 @@ class Recorder:
     def record_ban(self, ban: Ban) -> None:
         """Record it without publishing it: Redis must know its own decision."""
         self._database.take_time()
-        self._database.bans[ban.key_id].add(ban.began_at)
+        self._database.bans[ban.key_id].add(ban.started_at)
 
 
 class Client:

@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from accounts.models import Account, ApiKey, KeyStanding, QuotaCounter, Refusal
 from accounts.models.plans import EPOCH
-from accounts.quota.limits import microseconds
+from accounts.quota.limits import to_microseconds
 
 
 def use(account: Account, used: int, days_ago: int = 0) -> None:
@@ -31,5 +31,5 @@ def refuse(key: ApiKey, **values: Any) -> Refusal:
 
 def ban(key: ApiKey, length: timedelta = timedelta(hours=1)) -> None:
     now = timezone.now()
-    until = microseconds(now + length)
-    KeyStanding.objects.create(key=key, banned_at=microseconds(now), banned_until=until, ban_level=1)
+    until = to_microseconds(now + length)
+    KeyStanding.objects.create(key=key, banned_at=to_microseconds(now), banned_until=until, ban_level=1)

@@ -48,7 +48,7 @@ def hammer(way: Connection, text: str, threads: int, requests: int) -> None:
     from accounts.quota.store import store
     from tests.support.quota import ADDRESS
 
-    key = key_format.split(text)
+    key = key_format.parse(text)
     assert key is not None
     together = Barrier(threads)
 

@@ -51,13 +51,13 @@ class Desk:
         self.texts.append(text)
 
     def admit(self, key: int = 0) -> Admission:
-        text = key_format.split(self.texts[key])
+        text = key_format.parse(self.texts[key])
         assert text is not None
         return self.store.admit(text, ADDRESS, self.now)
 
     def peek(self, key: int = 0) -> Admission:
         """Look at the account with its key of this number."""
-        text = key_format.split(self.texts[key])
+        text = key_format.parse(self.texts[key])
         assert text is not None
         return self.store.peek(text, ADDRESS, self.now)
 
@@ -83,7 +83,7 @@ class Desk:
 
 def send_until_banned(store: QuotaStore, text: str, now: int) -> RateLimitDecision:
     """Ignore 429 from this time on, by the store's clock; the decision that bans."""
-    key = key_format.split(text)
+    key = key_format.parse(text)
     assert key is not None
     for _ in range(1_000):
         decision = store.admit(key, ADDRESS, now).decision

@@ -15,19 +15,19 @@ PEPPER = b"a pepper"
 
 @pytest.fixture
 def key() -> key_format.KeyText:
-    return key_format.make("live", ACCOUNT_ID)
+    return key_format.generate("live", ACCOUNT_ID)
 
 
 @pytest.mark.parametrize("mode", ["live", "test"])
 def test_key_starts_with_mode_and_public_id(mode: str) -> None:
-    key = key_format.make(mode, ACCOUNT_ID)
+    key = key_format.generate(mode, ACCOUNT_ID)
     assert re.fullmatch(rf"psk_{mode}_{ACCOUNT_ID}[0-9A-Za-z]{{6}}_[0-9A-Za-z]{{38}}", key.text)
     assert key.mode == mode
     assert key.public_id == key.text.split("_")[2]
 
 
 def test_no_two_keys_of_an_account_share_an_id_or_a_secret() -> None:
-    made = [key_format.make("live", ACCOUNT_ID).text.split("_") for _ in range(500)]
+    made = [key_format.generate("live", ACCOUNT_ID).text.split("_") for _ in range(500)]
     assert len({parts[2] for parts in made}) == len({parts[3] for parts in made}) == 500
     assert {letter for parts in made for letter in parts[3][:32]} == set(ascii_letters + digits)
 
@@ -40,21 +40,21 @@ def test_no_two_keys_of_an_account_share_an_id_or_a_secret() -> None:
     ],
 )
 def test_checksum_is_crc32_in_six_characters_of_base62(text: str, checksum: str) -> None:
-    assert key_format.checksum(text) == checksum
+    assert key_format.compute_checksum(text) == checksum
 
 
 def test_generated_key_parses(key: key_format.KeyText) -> None:
-    assert key_format.split(key.text) == key
+    assert key_format.parse(key.text) == key
 
 
 def test_checksum_detects_one_wrong_character(key: key_format.KeyText) -> None:
     for place, letter in enumerate(key.text):
         typed = key.text[:place] + ("x" if letter != "x" else "y") + key.text[place + 1 :]
-        assert key_format.split(typed) is None, place
+        assert key_format.parse(typed) is None, place
 
 
 def with_checksum(start: str) -> str:
-    return start + key_format.checksum(start)
+    return start + key_format.compute_checksum(start)
 
 
 WRONG_FORMS = {
@@ -77,18 +77,21 @@ WRONG_FORMS = {
 
 @pytest.mark.parametrize("text", WRONG_FORMS.values(), ids=WRONG_FORMS.keys())
 def test_malformed_key_is_rejected_despite_a_valid_checksum(text: str) -> None:
-    assert key_format.split(text) is None
+    assert key_format.parse(text) is None
 
 
 def test_digest_is_hmac_sha256_of_the_whole_key_under_the_pepper(key: key_format.KeyText) -> None:
-    assert key_format.digest(key, PEPPER) == hmac.new(PEPPER, key.text.encode(), hashlib.sha256).hexdigest()
+    assert (
+        key_format.compute_digest(key, PEPPER)
+        == hmac.new(PEPPER, key.text.encode(), hashlib.sha256).hexdigest()
+    )
 
 
 def test_digest_matches_only_its_own_key_and_pepper(key: key_format.KeyText) -> None:
-    stored = key_format.digest(key, PEPPER)
-    assert key_format.match(key, PEPPER, stored)
-    assert not key_format.match(key, b"another pepper", stored)
-    assert not key_format.match(key_format.make("live", ACCOUNT_ID), PEPPER, stored)
+    stored = key_format.compute_digest(key, PEPPER)
+    assert key_format.matches_digest(key, PEPPER, stored)
+    assert not key_format.matches_digest(key, b"another pepper", stored)
+    assert not key_format.matches_digest(key_format.generate("live", ACCOUNT_ID), PEPPER, stored)
 
 
 @pytest.mark.parametrize("show", [repr, str])

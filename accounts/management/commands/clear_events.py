@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from accounts.events.sequencing import sequence_all
 from accounts.models import Event, Feed
-from accounts.quota.limits import microseconds
+from accounts.quota.limits import to_microseconds
 from petstore.management.base import JsonCommand
 
 BATCH = 5_000  # Events per transaction, which blocks the sequencing of new ones.
@@ -42,7 +42,7 @@ def clear_batch() -> int:
     with transaction.atomic():
         feed = Feed.locked()
         oldest = Event.objects.filter(pk__gt=feed.cleared_id, pk__lte=feed.cleared_id + BATCH)
-        old = oldest.filter(numbered_at__lt=microseconds(kept_since))
+        old = oldest.filter(numbered_at__lt=to_microseconds(kept_since))
         last = old.aggregate(id=Max("id"), at=Max("numbered_at"))
         if last["id"] is None:
             return 0

@@ -156,7 +156,7 @@ def find(stream: BinaryIO, place: str) -> Iterator[Finding]:
         # A key that starts in the last bytes may continue in the next chunk, and is found there.
         end = len(data) if not following else max(0, len(data) - LONGEST)
         for start, text in sorted(set(candidates(data))):
-            key = key_format.split(text.decode())
+            key = key_format.parse(text.decode())
             if start < end and key is not None:
                 yield Finding(key, place, line + data.count(b"\n", 0, start))
         line += data.count(b"\n", 0, end)
@@ -181,4 +181,4 @@ def owner(text: KeyText) -> ApiKey | None:
     if key is None:
         return None
     pepper = settings.API_KEY_PEPPERS.get(key.pepper_number, b"")
-    return key if pepper and key_format.match(text, pepper, key.digest) else None
+    return key if pepper and key_format.matches_digest(text, pepper, key.digest) else None

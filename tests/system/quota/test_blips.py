@@ -20,10 +20,10 @@ from accounts.quota.limits import DAY, SECOND
 from accounts.quota.redis_store import (
     ADMIT,
     ForeignReplyError,
+    RecordEvictedError,
     RedisQuotaStore,
-    RedisUndecidedError,
+    get_redis_keys,
     parse_admission,
-    redis_keys,
 )
 from accounts.usage import write_behind
 from accounts.usage.write_behind import UsageRecorder
@@ -176,7 +176,7 @@ def test_request_counted_by_the_database_during_recovery_is_published(
 
     def count_in_database() -> None:
         with monkeypatch.context() as patch:
-            patch.setattr(RedisQuotaStore, "admit", Mock(side_effect=RedisUndecidedError))
+            patch.setattr(RedisQuotaStore, "admit", Mock(side_effect=RecordEvictedError))
             acme.send()
 
     def refresh_and_count(redis: RedisQuotaStore, public_id: str) -> None:
@@ -217,7 +217,7 @@ def test_database_counts_only_after_the_worker_has_flushed(
     monkeypatch.setattr(own_recorder, "write", write)
     monkeypatch.setattr("accounts.quota.fallback.FLUSH_TIMEOUT", 30)
     store = FallbackQuotaStore(RedisQuotaStore("redis://127.0.0.1:1"), Asked(events))
-    key = key_format.make("live", "Account1")
+    key = key_format.generate("live", "Account1")
     first, second = (threading.Thread(target=store.admit, args=[key, ADDRESS]) for _ in range(2))
     first.start()
     assert writes.wait(30)
@@ -271,7 +271,7 @@ def test_evicted_key_record_falls_back_to_the_database_without_failover(
     assert acme.send().admitted
     assert store.state == "redis"
     acme.store = RedisQuotaStore(own_redis.url)
-    with pytest.raises(RedisUndecidedError):
+    with pytest.raises(RecordEvictedError):
         acme.send()
 
 
@@ -283,7 +283,7 @@ def end_facts(desk: Desk, server: RedisServer, monkeypatch: pytest.MonkeyPatch, 
         reply = run(scripts, script, of, arguments)
         steps[0] += 1
         if steps[0] in after:
-            server.client.delete(redis_keys(desk.keys[0].public_id)[0])
+            server.client.delete(get_redis_keys(desk.keys[0].public_id)[0])
         return reply
 
     monkeypatch.setattr(Scripts, "run", run_and_end)
@@ -303,7 +303,7 @@ def test_reply_for_another_key_is_rejected_and_closes_the_connection(
     acme, other = Desk(store, per_minute=5, per_day=100), Desk(store, per_minute=5, per_day=100)
     acme.send()
     connection = store._scripts._client._connection()  # type: ignore[union-attr]
-    hashes = redis_keys(other.keys[0].public_id)
+    hashes = get_redis_keys(other.keys[0].public_id)
     connection.send_command(
         "EVALSHA", ADMIT.sha, 3, *hashes, "", "", 0, "", "", ""
     )  # Its reply waits for the next.

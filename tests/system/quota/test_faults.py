@@ -17,7 +17,7 @@ import pytest
 from accounts.models import ApiKey
 from accounts.quota.key_record import KeyRejection
 from accounts.quota.limits import DAY, MINUTE
-from accounts.quota.redis_store import RedisQuotaStore, redis_keys
+from accounts.quota.redis_store import RedisQuotaStore, get_redis_keys
 from accounts.usage.write_behind import UsageRecorder
 from petstore.event_loop.redis_client import RedisClient
 from petstore.event_loop.redis_scripts import script
@@ -107,9 +107,9 @@ def test_deleted_key_works_until_its_record_expires(
     key = acme.keys[0]
     ApiKey.objects.filter(pk=key.pk)._raw_delete("default")
     own_recorder.write()  # Its usage has no place any more, and stops nothing.
-    left = redis.client.pttl(redis_keys(key.public_id)[0])
+    left = redis.client.pttl(get_redis_keys(key.public_id)[0])
     assert 0 < left <= 60_000
-    redis.client.delete(redis_keys(key.public_id)[0])
+    redis.client.delete(get_redis_keys(key.public_id)[0])
     assert acme.admit().rejection is KeyRejection.UNKNOWN
 
 
@@ -117,7 +117,7 @@ def test_redis_stores_under_1_kib_for_a_key_and_expires_it(redis: RedisServer, d
     redis.client.flushall()
     acme = Desk(RedisQuotaStore(redis.url), per_minute=5, per_day=100)
     acme.admitted(9)
-    hashes = redis_keys(acme.keys[0].public_id)
+    hashes = get_redis_keys(acme.keys[0].public_id)
     assert sum(redis.client.memory_usage(name) or 0 for name in hashes) < 1_024
     until_midnight = (DAY - acme.now % DAY + 2 * MINUTE) // 1_000
     lives = [int(str(redis.client.pttl(name))) for name in hashes]

@@ -47,7 +47,7 @@ def test_ban_that_is_lifted_while_another_process_records_it_stays_lifted(globex
 
     @transaction.atomic
     def record() -> None:
-        write_bans([Ban(key.pk, began, began + 5 * MINUTE, level=1, rejections=30)])
+        write_bans([Ban(key.pk, began, began + 5 * MINUTE, next_level=1, rejections=30)])
 
     record()
     with before_commit(record):

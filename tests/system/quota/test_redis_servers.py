@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from accounts.quota.redis_store import RedisQuotaStore, redis_keys
+from accounts.quota.redis_store import RedisQuotaStore, get_redis_keys
 from petstore.event_loop.redis_scripts import RedisUnavailableError
 from tests.support.event_loop import run, run_request
 from tests.support.quota import Desk, day, fallback_store, is_back
@@ -61,7 +61,7 @@ def test_planned_failover_behind_one_address_is_followed(
         used = [day(acme.send()).used for _ in range(5)]
         assert store.state == "redis"
         assert used == [3, 4, 5, 6, 7]
-        assert int(second.client.hget(redis_keys(acme.keys[0].public_id)[1], "day_used") or 0) == 6
+        assert int(second.client.hget(get_redis_keys(acme.keys[0].public_id)[1], "day_used") or 0) == 6
 
 
 def test_planned_failover_behind_one_address_is_followed_on_the_loop(
@@ -101,7 +101,7 @@ def test_accounts_of_living_nodes_stay_while_one_node_is_dead(
             desk = Desk(store, per_minute=60, per_day=1_000)
             desks.append(desk)
             admitted.append(desk.admitted(5))
-            homes.append(store._redis.shard(desk.keys[0].public_id))
+            homes.append(store._redis.get_shard(desk.keys[0].public_id))
         dead = nodes[2]
         dead.stop()
         for _ in range(3):

@@ -43,68 +43,68 @@ def desk(redis: RedisServer, db: None) -> Desk:
     return Desk(RedisQuotaStore(redis.url), per_minute=1000, per_day=100_000)
 
 
-def since_write(desk: Desk, key: int = 0, *, writes: bool = False) -> int:
-    text = key_format.split(desk.texts[key])
+def time_since_write(desk: Desk, key: int = 0, *, writes: bool = False) -> int:
+    text = key_format.parse(desk.texts[key])
     assert text is not None
     caller = desk.store.admit(text, ADDRESS, desk.now, writes=writes).caller
     assert caller is not None
-    return caller.since_write
+    return caller.time_since_write
 
 
 def test_request_knows_the_time_since_the_last_write(desk: Desk) -> None:
     desk.add_key()
-    assert since_write(desk, writes=True) == 0
+    assert time_since_write(desk, writes=True) == 0
     desk.wait(2)
-    assert since_write(desk) == 2 * SECOND
+    assert time_since_write(desk) == 2 * SECOND
     desk.wait(3)
-    assert since_write(desk, key=1) == 5 * SECOND  # Another key of the account.
-    assert since_write(desk, key=1, writes=True) == 0
+    assert time_since_write(desk, key=1) == 5 * SECOND  # Another key of the account.
+    assert time_since_write(desk, key=1, writes=True) == 0
     desk.wait(1)
-    assert since_write(desk) == SECOND
+    assert time_since_write(desk) == SECOND
 
 
 def test_last_write_is_known_beyond_the_minute_and_the_day(desk: Desk) -> None:
-    since_write(desk, writes=True)
+    time_since_write(desk, writes=True)
     desk.wait(DAY / SECOND)
-    assert since_write(desk) == DAY
+    assert time_since_write(desk) == DAY
 
 
 def test_redis_that_lost_everything_counts_as_a_write_just_now(desk: Desk, redis: RedisServer) -> None:
-    since_write(desk)
+    time_since_write(desk)
     desk.wait(100)
-    assert since_write(desk) == 100 * SECOND
+    assert time_since_write(desk) == 100 * SECOND
     redis.client.flushall()
-    assert since_write(desk) == 0
+    assert time_since_write(desk) == 0
     desk.wait(7)
-    assert since_write(desk) == 7 * SECOND
+    assert time_since_write(desk) == 7 * SECOND
 
 
 def test_clock_that_is_set_back_counts_as_a_write_just_now(desk: Desk) -> None:
-    since_write(desk, writes=True)
+    time_since_write(desk, writes=True)
     desk.wait(-3_600)
-    assert since_write(desk) == 0
+    assert time_since_write(desk) == 0
 
 
 def test_end_of_a_long_write_is_recorded(desk: Desk) -> None:
     assert isinstance(desk.store, RedisQuotaStore)
     desk.now = time.time_ns() // 1000 - 3_600 * SECOND  # Redis notes at its own time.
-    since_write(desk, writes=True)
+    time_since_write(desk, writes=True)
     desk.store.record_write(desk.keys[0].public_id)
     desk.wait(3_600)
-    assert since_write(desk) < 60 * SECOND
+    assert time_since_write(desk) < 60 * SECOND
 
 
 def test_database_store_reads_the_primary(db: None) -> None:
     desk = Desk(DatabaseQuotaStore(), per_minute=1000, per_day=100_000)
-    since_write(desk)
+    time_since_write(desk)
     desk.wait(3_600)
-    assert since_write(desk) == 0
+    assert time_since_write(desk) == 0
 
 
 def test_recovered_redis_counts_as_a_recent_write(desk: Desk) -> None:
     assert isinstance(desk.store, RedisQuotaStore)
     desk.store = store = FallbackQuotaStore(desk.store, DatabaseQuotaStore())
-    since_write(desk)
+    time_since_write(desk)
     desk.wait(3_600)
     before = set(threading.enumerate())  # Other tests may have left theirs.
     store._shards[""] = shard = Shard("")
@@ -112,9 +112,9 @@ def test_recovered_redis_counts_as_a_recent_write(desk: Desk) -> None:
     (probe,) = (one for one in set(threading.enumerate()) - before if one.name == "redis-probe")
     probe.join(10)
     assert store.state == "redis"
-    assert since_write(desk) == 0
+    assert time_since_write(desk) == 0
     shard.writes_known_from = 0
-    assert since_write(desk) == 3_600 * SECOND
+    assert time_since_write(desk) == 3_600 * SECOND
 
 
 # --- Which database is read?
@@ -220,4 +220,4 @@ def test_end_of_a_long_write_is_recorded_before_its_response(
     assert api.get("/pets").status_code == 200
     assert noted == []
     assert api.post("/pets", body).status_code == 201
-    assert noted == [key_format.split(api.key).public_id]  # type: ignore[union-attr]
+    assert noted == [key_format.parse(api.key).public_id]  # type: ignore[union-attr]
