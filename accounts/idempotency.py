@@ -93,7 +93,7 @@ def idempotent(create: Callable[..., Write]) -> Callable[..., Response]:
 
 
 def look_up(claim: IdempotencyRecord) -> Stored | None:
-    return RECORDS.where(account_id=claim.account_id, key=claim.key).one()
+    return RECORDS.where(account_id=claim.account_id, key=claim.key).fetch_one()
 
 
 def is_fresh(stored: Stored) -> bool:
@@ -128,12 +128,12 @@ def write_once(write: Write, claim: IdempotencyRecord, *, expired: Stored | None
 def insert_claim(claim: IdempotencyRecord, expired: Stored | None) -> None:
     """Insert the record, after deleting an expired one."""
     if is_postgresql():
-        LIMIT_LOCK_WAIT.row(wait=False, wait_ms=DUPLICATE_WAIT)
+        LIMIT_LOCK_WAIT.execute(wait=False, wait_ms=DUPLICATE_WAIT)
     if expired is not None:
-        DELETE_RECORD.row(wait=False, pk=expired["id"])
+        DELETE_RECORD.execute(wait=False, pk=expired["id"])
     insert(claim)
     if is_postgresql():
-        RESTORE_LOCK_WAIT.row(wait=False)
+        RESTORE_LOCK_WAIT.execute(wait=False)
 
 
 def replay(stored: Stored, claim: IdempotencyRecord) -> Response:

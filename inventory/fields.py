@@ -57,7 +57,7 @@ def category_exists(category_id: int) -> bool:
 
     if category_id in known_categories:
         return True
-    exists = CATEGORIES.where(id=category_id).one() is not None
+    exists = CATEGORIES.where(id=category_id).fetch_one() is not None
     if exists and len(known_categories) < MAX_KNOWN_CATEGORIES:
         known_categories.add(category_id)
     return exists

@@ -7,7 +7,7 @@ from django.db.models.functions import Cast, Concat, Length
 from django.db.models.lookups import GreaterThan
 
 from petstore.db.identity import is_postgresql
-from petstore.db.names import nfc
+from petstore.db.names import to_nfc
 
 LAST = "\U0010ffff"  # Sorts after every character of a name.
 ASCII = "".join(map(chr, range(128)))
@@ -32,7 +32,7 @@ class Folded(Func):
 
 def filter_by_prefix(rows: QuerySet[Any], prefix: str, *, or_else: Q | None = None) -> QuerySet[Any]:
     """Filter on a prefix of `name`, or `or_else`; ordered by `folded` and primary key."""
-    prefix = indexed = nfc(prefix)
+    prefix = indexed = to_nfc(prefix)
     if not is_postgresql():
         indexed = prefix[: len(prefix) - len(prefix.lstrip(ASCII))]
     end = Concat(Folded(Value(indexed)), Value(LAST))

@@ -76,7 +76,7 @@ class PetViewSet(ApiView, GenericViewSet[Pet]):
         if self.clock() >= settings.GET_PET_REMOVED_AT:
             raise ApiError(ErrorCode.ENDPOINT_REMOVED)
         number = path_id(petId, ErrorCode.PET_NOT_FOUND)
-        pet = PETS.where(id=number).one(get_caller(request).database)
+        pet = PETS.where(id=number).fetch_one(get_caller(request).database)
         if pet is None:
             raise ApiError(ErrorCode.PET_NOT_FOUND)
         return Response(pet)
@@ -158,7 +158,7 @@ class OrderViewSet(ApiView, GenericViewSet[Order]):
         """Raise ApiError 404, also for orders of other accounts."""
         number = path_id(order_id, ErrorCode.ORDER_NOT_FOUND)
         caller = get_caller(request)
-        order = ORDERS.where(account_id=caller.account_id, id=number).one(caller.database)
+        order = ORDERS.where(account_id=caller.account_id, id=number).fetch_one(caller.database)
         if order is None:
             raise ApiError(ErrorCode.ORDER_NOT_FOUND)
         return order

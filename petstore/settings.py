@@ -71,7 +71,7 @@ REDIS_URL = env.redis_url("REDIS_URL")  # Empty: the quota is counted in the dat
 # Short-lived counters without an account: anonymous requests, failed sign-ins.
 CACHES = {
     "default": {
-        "BACKEND": "petstore.cache.redis.shared_instance"
+        "BACKEND": "petstore.cache.redis.get_shared_counters"
         if REDIS_URL
         else "petstore.cache.machine.MachineCounters",
         "LOCATION": env.text("COUNTERS_DIR", str(BASE_DIR / "var")),

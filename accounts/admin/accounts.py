@@ -41,7 +41,7 @@ from petstore.backoffice.model_admin import PetstoreModelAdmin
 from petstore.backoffice.navigation import may_view
 from petstore.backoffice.palette import MAX_RESULTS, PaletteCommand, SearchResult, phrase_argument
 from petstore.backoffice.text import pluralize
-from petstore.db.names import search_key
+from petstore.db.names import fold_text
 
 KEYS_SHOWN = 20
 SUSPEND = Confirmation(
@@ -138,7 +138,7 @@ class AccountAdmin(PetstoreModelAdmin):
 
     def palette_results(self, request: HttpRequest, term: str) -> Iterator[SearchResult]:
         for account in matching_accounts(term)[:MAX_RESULTS]:
-            rank = 1 if search_key(term) in map(search_key, (account.name, account.public_id)) else 2
+            rank = 1 if fold_text(term) in map(fold_text, (account.name, account.public_id)) else 2
             about = f"Account, {account.plan}"
             yield SearchResult(rank, "storefront", str(account), about, change_url(account))
             if not account.suspended_at and request.user.has_perm(ISSUE_KEY.permission):

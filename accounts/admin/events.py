@@ -25,7 +25,7 @@ from petstore.backoffice.changelist import AFTER, BEFORE, BigTableAdmin, ChoiceF
 from petstore.backoffice.navigation import may_view
 from petstore.backoffice.palette import SearchResult
 from petstore.db.keysets import Key, OneFilterKey, TwoFilterKey
-from petstore.db.names import named, visible_name
+from petstore.db.names import find_by_name, visible_name
 
 MAX_EVENTS_OF_KEY = 1_000  # Limit of a search by key.
 KEY_EVENTS = [kind for kind in EventType if kind.value.startswith("key.")]
@@ -103,7 +103,7 @@ class EventAdmin(BigTableAdmin):
             )
             return rows.filter(pk__in=list(of_key.values_list("pk", flat=True)[:MAX_EVENTS_OF_KEY]))
         found = Account.objects.filter(Q(public_id=term) | Q(name__search_key=term))
-        if account := named(found, term) or found.first():
+        if account := find_by_name(found, term) or found.first():
             return rows.filter(account_id=account.pk)
         return rows.filter(pk=parse_id(term) or 0)
 

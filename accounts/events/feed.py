@@ -85,7 +85,7 @@ def page(account_id: int, after: Position | None, limit: int, types: Collection[
     wanted = {f"type_{number}": kind.value for number, kind in enumerate(types)}
     own = tuple(not kind.is_public for kind in types)
     after_id = after.id if after else 0
-    rows = statement(own).rows(account=account_id, after=after_id, limit=limit, **wanted)
+    rows = statement(own).fetch_all(account=account_id, after=after_id, limit=limit, **wanted)
     cleared_id, last_id, last_at, after_at = rows[0][:4]
     if after is not None and (not cleared_id <= after.id <= last_id or after.at not in {None, after_at}):
         raise ApiError(ErrorCode.CURSOR_EXPIRED)
@@ -99,7 +99,7 @@ def id_before(since: int) -> int:
 
     Raises ApiError 410 if some of the events since then are pruned.
     """
-    ((cleared_at, after),) = SINCE.rows(since=since)
+    ((cleared_at, after),) = SINCE.fetch_all(since=since)
     if since <= cleared_at:
         raise ApiError(ErrorCode.CURSOR_EXPIRED)
     return int(after)

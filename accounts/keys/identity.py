@@ -61,7 +61,7 @@ class Caller(NamedTuple):
     @property
     def database(self) -> str:
         """The alias to read from: the primary, or a replica that has the account's writes."""
-        return replicas.alias_for_read(self.account_id, self.time_since_write)
+        return replicas.choose_alias(self.account_id, self.time_since_write)
 
 
 def get_caller(request: Request) -> Caller:

@@ -178,7 +178,7 @@ class DatabaseQuotaStore:
         record = key_record.read(key.public_id) or key_record.build_unknown(key.public_id)
         if rejection := check_key(key, record, address, now):
             return Admission(rejection=rejection)
-        peeks, peeks_end = PEEK.row(key=record.id, now=now)
+        peeks, peeks_end = PEEK.execute(key=record.id, now=now)
         windows, at = windows_now(record, now)
         decision = peek_decision(windows, at, record.banned_until, peeks=peeks, peeks_end=peeks_end)
         caller = record.caller._replace(record=record)
@@ -225,7 +225,7 @@ def try_to_take(record: KeyRecord, now: int, warned: int = 0) -> RateLimitDecisi
     banned = record.banned_until > now
     marks = [-(-record.limits.per_day * threshold // 100) for threshold in THRESHOLDS]
     mark_80, mark_100 = (mark if mark > warned else 0 for mark in marks)
-    *counters, at, admitted = TAKE.row(
+    *counters, at, admitted = TAKE.execute(
         account=record.account_id,
         per_minute=record.limits.per_minute,
         per_day=record.limits.per_day,
@@ -250,7 +250,7 @@ def windows_now(record: KeyRecord, now: int) -> tuple[tuple[Window, Window], int
 
 def strike(record: KeyRecord, decision: RateLimitDecision) -> RateLimitDecision:
     """Record a rejection; return the decision with the ban that it may have triggered."""
-    strikes, rejections, banned_until, level = STRIKE.row(
+    strikes, rejections, banned_until, level = STRIKE.execute(
         key=record.id,
         now=decision.now,
         rejecting_until=decision.reported_window.ends_at,

@@ -28,7 +28,7 @@ from accounts.quota.redis_store import ForeignReplyError, RecordEvictedError, Re
 from accounts.usage import write_behind
 from petstore.api.client_ip import Address
 from petstore.db import replicas
-from petstore.event_loop.greenlets import on_loop, wait
+from petstore.event_loop.greenlets import is_on_loop, wait
 from petstore.event_loop.redis_scripts import RedisUnavailableError
 from petstore.event_loop.threads import in_thread
 from petstore.observability.metrics import STORE_UP
@@ -165,7 +165,7 @@ class FallbackQuotaStore:
             return
 
     def _recover(self, shard: Shard) -> None:
-        shard.writes_known_from = monotonic() + replicas.hold() / SECOND
+        shard.writes_known_from = monotonic() + replicas.get_pinning_period() / SECOND
         with self._lock:
             shard.unavailable = False
             if self.state == "redis":
@@ -206,7 +206,7 @@ class FallbackQuotaStore:
 
 
 def wait_for(flushed: "Future[None]", seconds: float) -> None:
-    if on_loop():
+    if is_on_loop():
         wait(asyncio.wait([asyncio.wrap_future(flushed)], timeout=seconds))
     else:
         with suppress(TimeoutError):

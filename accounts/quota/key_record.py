@@ -53,7 +53,7 @@ BY_PUBLIC_ID = Read(ApiKey, lambda: QUERY)  # Compiled, so that it runs on the e
 
 
 def read(public_id: str) -> KeyRecord | None:
-    row = BY_PUBLIC_ID.where(public_id=public_id).one()
+    row = BY_PUBLIC_ID.where(public_id=public_id).fetch_one()
     return from_row(row) if row else None
 
 

@@ -39,7 +39,7 @@ from accounts.quota.limits import (
 )
 from accounts.usage import write_behind
 from petstore.api.client_ip import Address
-from petstore.event_loop.redis_scripts import RedisUnavailableError, Script, Scripts, script
+from petstore.event_loop.redis_scripts import RedisUnavailableError, Script, ScriptRunner, script
 from petstore.event_loop.threads import in_thread
 from petstore.observability.metrics import FOREIGN_REPLIES
 
@@ -123,7 +123,7 @@ class RedisQuotaStore:
     """Every method raises RedisUnavailableError when Redis fails."""
 
     def __init__(self, url: str) -> None:
-        self._scripts = Scripts(url)
+        self._scripts = ScriptRunner(url)
         self._checked: set[str] = set()  # Servers whose eviction policy was checked.
 
     def ping(self, public_id: str = "--------------") -> None:

@@ -12,7 +12,7 @@ from rest_framework.serializers import ValidationError
 from inventory.fields import Int64Field, NameField, serializer_field
 from inventory.members import PET, REQUIRED, Member
 from petstore.backoffice.text import truncate
-from petstore.db.names import nfc, search_key
+from petstore.db.names import fold_text, to_nfc
 
 BATCH = 5_000
 COLUMNS = [column for member in PET.writable for column in member.columns]
@@ -76,7 +76,7 @@ class Report:
 
 
 def comparison_key(name: str) -> str:
-    return search_key(name[:MAX_COMPARED_LENGTH])
+    return fold_text(name[:MAX_COMPARED_LENGTH])
 
 
 class Checker:
@@ -87,10 +87,10 @@ class Checker:
         # An exact name wins. Otherwise surrounding blanks and the normal form are ignored (the oldest
         # category wins), and then case, if that leaves a single category.
         self.by_name = categories
-        self.by_nfc = {nfc(name.strip()): number for name, number in reversed(categories.items())}
-        folded = Counter(map(search_key, self.by_nfc))
+        self.by_nfc = {to_nfc(name.strip()): number for name, number in reversed(categories.items())}
+        folded = Counter(map(fold_text, self.by_nfc))
         self.by_folded = {
-            fold: number for name, number in self.by_nfc.items() if folded[fold := search_key(name)] == 1
+            fold: number for name, number in self.by_nfc.items() if folded[fold := fold_text(name)] == 1
         }
         self.candidates = {
             comparison_key(name): name for name in islice(categories, MAX_COMPARED_CATEGORIES)
@@ -130,8 +130,8 @@ class Checker:
     def category(self, value: Any) -> int:
         if not isinstance(value, str):
             raise ValidationError(NAME.error_messages["type"])
-        name = nfc(value.strip())
-        found = self.by_name.get(value) or self.by_nfc.get(name) or self.by_folded.get(search_key(name))
+        name = to_nfc(value.strip())
+        found = self.by_name.get(value) or self.by_nfc.get(name) or self.by_folded.get(fold_text(name))
         if found is None:
             raise ValidationError(f"No category has the name {excerpt(value)}.{self.hint(value)}")
         return found

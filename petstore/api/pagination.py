@@ -43,7 +43,7 @@ class KeysetPagination(BasePagination):
         path, query = request.path_info, request.META.get("QUERY_STRING", "")
         parse = parse_page_query if len(query) <= MAX_CACHED_QUERY else parse_page_query.__wrapped__
         page = parse(view.filters, path, query)
-        rows: list[Any] = queryset.where(**page.where).first(page.limit + 1, self._using)
+        rows: list[Any] = queryset.where(**page.where).fetch(page.limit + 1, self._using)
         if len(rows) > page.limit:
             rows.pop()
             # Never from the Host header (D10).

@@ -37,7 +37,7 @@ from petstore.backoffice.models import AuditEntry, FailedSignIn
 from petstore.backoffice.navigation import may_view
 from petstore.backoffice.palette import SearchResult
 from petstore.backoffice.text import truncate
-from petstore.db.names import nfc
+from petstore.db.names import to_nfc
 
 MAX_ENTRIES = 1000  # Reachable through pages. Older ones need filters.
 MAX_EXPORTED = 50_000
@@ -133,7 +133,7 @@ class AuditEntryAdmin(RecordAdmin):
 
     def search(self, request: HttpRequest, rows: QuerySet[Any], term: str) -> QuerySet[Any]:
         # Exact matches only, so that every search uses an index.
-        spellings = {term, nfc(term), unicodedata.normalize("NFD", term)}
+        spellings = {term, to_nfc(term), unicodedata.normalize("NFD", term)}
         return rows.filter(Q(object_id=term) | Q(object_text__in=spellings) | Q(request_id=term))
 
     def palette_results(self, request: HttpRequest, term: str) -> Iterator[SearchResult]:

@@ -30,7 +30,7 @@ from petstore.backoffice.forms import MultilineField, SafeAutocompleteSelect, pr
 from petstore.backoffice.history import HistoryEntry, history_entries
 from petstore.backoffice.models import AuditEntry
 from petstore.backoffice.site import PetstoreAdminSite
-from petstore.db.keysets import order_for
+from petstore.db.keysets import choose_order
 from petstore.db.names import visible_name
 
 MAX_REMEMBERED = 500  # Rows per action; further ones are recorded without old values.
@@ -277,7 +277,7 @@ def protecting(model: type[models.Model], objs: Iterable[models.Model]) -> Itera
             name = relation.field.name
             rows = relation.related_model._base_manager.filter(**{f"{name}__in": objs}).order_by()
             with suppress(LookupError):  # No keyset order for this relation: it has few rows.
-                rows = rows.order_by(order_for(relation.related_model, frozenset({name})))
+                rows = rows.order_by(choose_order(relation.related_model, frozenset({name})))
             kind = str(relation.related_model._meta.verbose_name).capitalize()
             found = [f"{kind}: {row}" for row in rows[: EXAMPLES + 1]]
             yield from found[:EXAMPLES]

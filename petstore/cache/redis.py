@@ -9,7 +9,7 @@ from typing import Any
 from django.core.cache.backends.base import DEFAULT_TIMEOUT
 
 from petstore.cache.machine import MachineCounters
-from petstore.event_loop.redis_scripts import RedisUnavailableError, Script, Scripts, script
+from petstore.event_loop.redis_scripts import RedisUnavailableError, Script, ScriptRunner, script
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class SharedCounters(MachineCounters):
 
     def __init__(self, location: str, params: dict[str, Any]) -> None:
         super().__init__(location, params)
-        self._scripts = Scripts(params["OPTIONS"]["redis"])
+        self._scripts = ScriptRunner(params["OPTIONS"]["redis"])
         self._retry_at = 0.0
 
     def _run(self, script: Script, key: str, version: int | None, *arguments: int | str) -> Any:
@@ -100,7 +100,7 @@ class SharedCounters(MachineCounters):
 _instances: dict[str, SharedCounters] = {}
 
 
-def shared_instance(location: str, params: dict[str, Any]) -> SharedCounters:
+def get_shared_counters(location: str, params: dict[str, Any]) -> SharedCounters:
     """Share one cache per process: Django would create one for each request on the event loop."""
     url = params["OPTIONS"]["redis"]
     return _instances.get(url) or _instances.setdefault(url, SharedCounters(location, params))

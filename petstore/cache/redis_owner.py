@@ -6,14 +6,14 @@ from time import sleep
 from django.conf import settings
 from django.core.management.base import CommandError
 
-from petstore.db.identity import identity
+from petstore.db.identity import get_database_id
 from petstore.event_loop.redis_scripts import (
     CHECK_EVERY,
     OWNER,
     TIMEOUT,
     ForeignRedisError,
     RedisUnavailableError,
-    Scripts,
+    ScriptRunner,
 )
 
 ACCOUNT_KEYS = "petstore:{*"  # See accounts/quota/redis_store.py.
@@ -23,7 +23,7 @@ BATCH_SIZE = 1_000
 def check() -> None:
     """Raise CommandError if Redis belongs to another database. Passes while Redis is unavailable."""
     if settings.REDIS_URL:
-        scripts = Scripts(settings.REDIS_URL)
+        scripts = ScriptRunner(settings.REDIS_URL)
         try:
             scripts.check_owner()
         except ForeignRedisError as error:
@@ -46,7 +46,7 @@ def claim() -> tuple[str, str]:
 
     if not settings.REDIS_URL:
         raise CommandError("REDIS_URL is not set.")
-    database = identity()
+    database = get_database_id()
     try:
         client = RedisClient(settings.REDIS_URL, TIMEOUT)
         try:

@@ -67,7 +67,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         connection = connect(conn_params)
         connection.generation = generation
         connection.should_abort = lambda: server.unavailable
-        connection.response_timeout = monitor.response_timeout(self.alias)
+        connection.response_timeout = monitor.get_response_timeout(self.alias)
         return connection
 
     def close_if_unusable_or_obsolete(self) -> None:

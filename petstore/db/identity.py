@@ -17,7 +17,7 @@ def is_postgresql() -> bool:
 
 
 @cache
-def identity() -> str:
+def get_database_id() -> str:
     """Identify the database; a promoted standby keeps the identifier, a restored dump does not.
 
     Nothing stored in the database distinguishes it from a copy. PostgreSQL's system identifier comes from

@@ -5,7 +5,7 @@ cheap along the primary key, but scans the whole table if all matching rows are 
 is in the order of `id + 0`, so the planner must use the index for the filter, regardless of statistics.
 Lists with two filters have an expression of their own, since an index for one of them would look as cheap.
 
-It suffices to declare an index in the model's `Meta`: `order_for` finds its order.
+It suffices to declare an index in the model's `Meta`: `choose_order` finds its order.
 
 Queries for one row have no order: with one, PostgreSQL would plan to scan the primary key while the table
 is small, and keep that plan as it grows.
@@ -40,7 +40,7 @@ def is_one_row(model: type[Model], columns: frozenset[str]) -> bool:
     )
 
 
-def order_for(model: type[Model], columns: frozenset[str]) -> Combinable:
+def choose_order(model: type[Model], columns: frozenset[str]) -> Combinable:
     """Choose the order of rows that are filtered by these columns.
 
     Raises LookupError if no index has that order, since some pages would be slow.

@@ -183,7 +183,7 @@ def start_monitor() -> None:
         server.polled.wait(max(0, deadline - monotonic()))
 
 
-def response_timeout(alias: str) -> float:
+def get_response_timeout(alias: str) -> float:
     """Return the seconds for which a serving process waits for a reply."""
     milliseconds: int = settings.DATABASES[alias]["STATEMENT_TIMEOUT"]
     return milliseconds / 1000 + SPARE_SECONDS

@@ -37,13 +37,13 @@ def visible_name(name: str) -> str:
     return BIDI_CONTROLS.sub("", name)
 
 
-def nfc(text: str) -> str:
+def to_nfc(text: str) -> str:
     return unicodedata.normalize("NFC", text or "")  # SQL may pass NULL.
 
 
-def search_key(text: str) -> str:
+def fold_text(text: str) -> str:
     """NFC in upper case."""
-    return nfc(nfc(text).upper())
+    return to_nfc(to_nfc(text).upper())
 
 
 @CharField.register_lookup
@@ -71,11 +71,11 @@ class SearchKey(Transform):
 def add_functions(connection: Any, **_: Any) -> None:
     """Add the functions to SQLite, whose UPPER and LIKE only support ASCII."""
     if connection.vendor == "sqlite":
-        connection.connection.create_function("NORMALIZE", 1, nfc, deterministic=True)
-        connection.connection.create_function("SEARCH_KEY", 1, search_key, deterministic=True)
+        connection.connection.create_function("NORMALIZE", 1, to_nfc, deterministic=True)
+        connection.connection.create_function("SEARCH_KEY", 1, fold_text, deterministic=True)
 
 
-def named(rows: QuerySet[Row], name: str) -> Row | None:
+def find_by_name(rows: QuerySet[Row], name: str) -> Row | None:
     """Find the row of this name; of several, an exact match or else the oldest."""
     return min(rows.filter(name__nfc=name).order_by("pk"), key=lambda row: row.name != name, default=None)
 
@@ -84,7 +84,7 @@ class UniquelyNamed(models.Model):
     """A model whose name is unique in NFC.
 
     Older rows may share a name, so there can be no constraint: new names are checked under a lock. Such
-    rows keep working, and the check `same_names` lists them.
+    rows keep working, and the check `check_duplicate_names` lists them.
     """
 
     name = CharField(max_length=NAME_LENGTH, unique=True)
@@ -97,7 +97,7 @@ class UniquelyNamed(models.Model):
 
     def validate_unique(self, exclude: Any = None) -> None:
         super().validate_unique(exclude)
-        if "name" not in (exclude or ()) and (other := self.same_name()):
+        if "name" not in (exclude or ()) and (other := self.find_same_name()):
             kind = str(self._meta.verbose_name).capitalize()
             text = f"{kind} {other} has this name already, in another Unicode form. Choose another name."
             raise ValidationError({"name": text})
@@ -109,11 +109,11 @@ class UniquelyNamed(models.Model):
                 if connection.vendor == "postgresql":  # SQLite has one writer.
                     with connection.cursor() as cursor:
                         cursor.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [self._meta.db_table])
-                if other := self.same_name():
+                if other := self.find_same_name():
                     raise IntegrityError(f"{self._meta.label} {other} has the same name in NFC.")
             super().save(*args, **options)
 
-    def same_name(self) -> int | None:
+    def find_same_name(self) -> int | None:
         """Find the id of a row that has this name already, unless this row has it, too."""
         rows = type(self)._base_manager.filter(name__nfc=self.name).order_by("pk")
         ids = list(rows.values_list("pk", flat=True))
@@ -121,7 +121,7 @@ class UniquelyNamed(models.Model):
 
 
 @checks.register(checks.Tags.database)
-def same_names(app_configs: Any, databases: Any, **_: Any) -> list[checks.CheckMessage]:
+def check_duplicate_names(app_configs: Any, databases: Any, **_: Any) -> list[checks.CheckMessage]:
     """System check for rows that share a name; runs with `check --database default` and `migrate`."""
     found: list[checks.CheckMessage] = []
     tables = connection.introspection.table_names() if "default" in (databases or ()) else []
@@ -129,7 +129,7 @@ def same_names(app_configs: Any, databases: Any, **_: Any) -> list[checks.CheckM
         if issubclass(model, UniquelyNamed) and model._meta.db_table in tables:
             spellings = defaultdict(list)
             for pk, name in model._base_manager.order_by("pk").values_list("pk", "name"):
-                spellings[nfc(name)].append(f"{pk} ({name!a})")
+                spellings[to_nfc(name)].append(f"{pk} ({name!a})")
             kind = str(model._meta.verbose_name_plural).capitalize()
             hint = "They keep working. Rename all but one in the back office."
             found += [

@@ -46,19 +46,19 @@ FAILED_READS = Counter(
 )
 
 
-def hold() -> int:
+def get_pinning_period() -> int:
     """Return the microseconds for which an account reads the primary after a write."""
     return (WRITE_SECONDS + settings.REPLICA_MAX_LAG) * SECOND
 
 
-def alias_for_read(account_id: int, time_since_write: int) -> str:
+def choose_alias(account_id: int, time_since_write: int) -> str:
     """Choose the database for an account's reads; `time_since_write` is in microseconds.
 
     An account stays with one replica while that is healthy, so its reads stay monotonic.
     """
-    if not ALIASES or time_since_write <= hold():
+    if not ALIASES or time_since_write <= get_pinning_period():
         return DEFAULT_DB_ALIAS
-    healthy = [alias for alias in ALIASES if state(alias) == "ok"]
+    healthy = [alias for alias in ALIASES if get_state(alias) == "ok"]
     return healthy[account_id % len(healthy)] if healthy else DEFAULT_DB_ALIAS
 
 
@@ -79,7 +79,7 @@ def read(alias: str, run: Callable[..., Result], *rest: Any) -> Result:
     return run(DEFAULT_DB_ALIAS, *rest)
 
 
-def state(alias: str) -> str:
+def get_state(alias: str) -> str:
     """`ok`, `behind` or `away`."""
     replica = monitor.servers.get(alias)
     if replica is None or replica.unavailable:
@@ -87,5 +87,5 @@ def state(alias: str) -> str:
     return "ok" if replica.lag <= settings.REPLICA_MAX_LAG else "behind"
 
 
-def states() -> dict[str, str]:
-    return {alias: state(alias) for alias in ALIASES}
+def get_states() -> dict[str, str]:
+    return {alias: get_state(alias) for alias in ALIASES}

@@ -15,10 +15,10 @@ from django.db.models import QuerySet
 from django.db.transaction import TransactionManagementError
 
 from petstore.db import replicas
-from petstore.db.keysets import is_one_row, order_for
-from petstore.event_loop.greenlets import current_task, on_loop
-from petstore.event_loop.libpq import Statement, compile_named, compile_statement
-from petstore.event_loop.pg_connection import read_pipeline
+from petstore.db.keysets import choose_order, is_one_row
+from petstore.event_loop.greenlets import current_task, is_on_loop
+from petstore.event_loop.libpq import Statement, compile_named_parameters, compile_statement
+from petstore.event_loop.pg_connection import get_read_pipeline
 
 Rows = list[dict[str, Any]]
 Source = Callable[[], QuerySet[Any, Any]]
@@ -53,15 +53,15 @@ class Read:
         """Add lookups. Each value must have the type of its field."""
         return Read(self._model, self._source, self, **(self._filters | filters))
 
-    def first(self, count: int, using: str = DEFAULT_DB_ALIAS) -> Rows:
+    def fetch(self, count: int, using: str = DEFAULT_DB_ALIAS) -> Rows:
         """Read up to `count` rows from this database, or from the primary if that fails."""
-        return replicas.read(using, self._first, count)
+        return replicas.read(using, self._fetch, count)
 
-    def one(self, using: str = DEFAULT_DB_ALIAS) -> dict[str, Any] | None:
-        rows = replicas.read(using, self._first, 1)
+    def fetch_one(self, using: str = DEFAULT_DB_ALIAS) -> dict[str, Any] | None:
+        rows = replicas.read(using, self._fetch, 1)
         return rows[0] if rows else None
 
-    def _first(self, alias: str, count: int) -> Rows:
+    def _fetch(self, alias: str, count: int) -> Rows:
         read = self._compiled(alias)
         values = [value if name is None else self._filters[name] for name, value in read.parameters]
         parameters = [*values, count]
@@ -85,7 +85,7 @@ class Read:
         columns = frozenset(name for name in self._filters if "__" not in name)
         if is_one_row(self._model, columns):
             return self._source().order_by()
-        rows: QuerySet[Any, Any] = self._source().alias(keyset=order_for(self._model, columns))
+        rows: QuerySet[Any, Any] = self._source().alias(keyset=choose_order(self._model, columns))
         return rows.order_by("keyset")
 
 
@@ -93,9 +93,9 @@ class RawRead:
     """A raw SQL query of the primary, with %(name)s parameters."""
 
     def __init__(self, text: str) -> None:
-        self.statement, self.names = compile_named(text)
+        self.statement, self.names = compile_named_parameters(text)
 
-    def rows(self, **parameters: int | str) -> list[tuple[Any, ...]]:
+    def fetch_all(self, **parameters: int | str) -> list[tuple[Any, ...]]:
         """Not under `atomic`. Raises what Django raises for a query."""
         values = [parameters[name] for name in self.names]
         return replicas.read(DEFAULT_DB_ALIAS, run, self.statement, values, parameters)
@@ -104,10 +104,10 @@ class RawRead:
 def run(
     alias: str, statement: Statement, values: Sequence[Any], django_parameters: Any
 ) -> list[tuple[Any, ...]]:
-    if on_loop():
+    if is_on_loop():
         if current_task().transaction is not None:
             raise TransactionManagementError("Under `atomic` read with `refresh`: see petstore.event_loop.")
-        return read_pipeline(alias).rows(statement, values)
+        return get_read_pipeline(alias).fetch_rows(statement, values)
     with connections[alias].cursor() as cursor:
         cursor.execute(statement.django, django_parameters)
         rows: list[tuple[Any, ...]] = cursor.fetchall()

@@ -18,9 +18,9 @@ from django.db.models.expressions import RawSQL
 from django.db.models.sql import InsertQuery, UpdateQuery
 from django.db.transaction import TransactionManagementError
 
-from petstore.event_loop.connection_pool import write_pool
-from petstore.event_loop.greenlets import current_task, on_loop
-from petstore.event_loop.libpq import Statement, compile_named, compile_statement
+from petstore.event_loop.connection_pool import get_write_pool
+from petstore.event_loop.greenlets import current_task, is_on_loop
+from petstore.event_loop.libpq import Statement, compile_named_parameters, compile_statement
 from petstore.event_loop.pg_connection import Rows
 
 P = ParamSpec("P")
@@ -64,9 +64,9 @@ class RawStatement:
     """A raw SQL statement with %(name)s parameters that returns one row."""
 
     def __init__(self, text: str) -> None:
-        self._statement, self._names = compile_named(text)
+        self._statement, self._names = compile_named_parameters(text)
 
-    def row(self, *, wait: bool = True, **parameters: int) -> tuple[Any, ...]:
+    def execute(self, *, wait: bool = True, **parameters: int) -> tuple[Any, ...]:
         """Run it in the open transaction or one of its own. Raises what Django raises for a query.
 
         `wait=False`, under `atomic`, saves a round trip: it returns no row and defers errors.
@@ -79,14 +79,14 @@ class RawStatement:
 def run(statement: Statement, values: Sequence[Any], django_parameters: Any, *, wait: bool) -> Rows:
     if not wait:
         check_atomic()
-    if not on_loop():
-        with queries_allowed(), connection.cursor() as cursor:
+    if not is_on_loop():
+        with allow_queries(), connection.cursor() as cursor:
             cursor.execute(statement.django, django_parameters)
             rows: Rows = cursor.fetchall()
             return rows
     if wait:
-        return write_pool(DEFAULT_DB_ALIAS).rows(statement, values)
-    write_pool(DEFAULT_DB_ALIAS).send(statement, values)
+        return get_write_pool(DEFAULT_DB_ALIAS).fetch_rows(statement, values)
+    get_write_pool(DEFAULT_DB_ALIAS).send(statement, values)
     return []
 
 
@@ -101,10 +101,10 @@ def atomic(function: Callable[P, Result]) -> Callable[P, Result]:
 
     @wraps(function)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> Result:
-        if not on_loop():
+        if not is_on_loop():
             with transaction.atomic(), connection.execute_wrapper(reject_query):
                 return function(*args, **kwargs)
-        with write_pool(DEFAULT_DB_ALIAS).transaction():
+        with get_write_pool(DEFAULT_DB_ALIAS).transaction():
             return function(*args, **kwargs)
 
     return wrapper
@@ -114,7 +114,7 @@ thread_state = threading.local()
 
 
 @contextmanager
-def queries_allowed() -> Iterator[None]:
+def allow_queries() -> Iterator[None]:
     """Let queries of this thread through to Django's connection under `atomic`."""
     thread_state.may_query = True
     try:
@@ -124,7 +124,7 @@ def queries_allowed() -> Iterator[None]:
 
 
 def reject_query(execute: Callable[..., Any], sql: str, *rest: Any) -> Any:
-    """Reject queries outside `queries_allowed`; see Django's "Database instrumentation"."""
+    """Reject queries outside `allow_queries`; see Django's "Database instrumentation"."""
     if not getattr(thread_state, "may_query", False) and not sql.startswith(SAVEPOINTS):
         raise TransactionManagementError(MISUSE)
     return execute(sql, *rest)
@@ -132,7 +132,7 @@ def reject_query(execute: Callable[..., Any], sql: str, *rest: Any) -> Any:
 
 def check_atomic() -> None:
     """Raise TransactionManagementError unless a transaction is open."""
-    if not (current_task().transaction if on_loop() else connection.in_atomic_block):
+    if not (current_task().transaction if is_on_loop() else connection.in_atomic_block):
         raise TransactionManagementError(NEEDS_ATOMIC)
 
 
@@ -166,8 +166,8 @@ def update_one(model: type[Model], where: dict[str, Any], **values: Any) -> Mode
     Returns the updated row, or None if there is none. Raises what Django raises for a query.
     """
     write, given = compiled_update(model, where, values, returning=True)
-    if not on_loop():
-        with queries_allowed():
+    if not is_on_loop():
+        with allow_queries():
             found = model._base_manager.raw(write.statement.django, write.prepare(given))
             return next(iter(list(found)), None)
     rows = write.run(given)
@@ -183,9 +183,9 @@ def refresh(known: models.Model, *, lock: bool = False) -> None:
     model: Any = type(known)
     if lock:
         check_atomic()
-    if not on_loop():
+    if not is_on_loop():
         queryset = model._base_manager.select_for_update() if lock else model._base_manager.all()
-        with queries_allowed():
+        with allow_queries():
             known.refresh_from_db(from_queryset=queryset)
         return
     rows = compile_refresh(model, lock).run([known.pk])

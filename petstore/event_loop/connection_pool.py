@@ -15,7 +15,7 @@ from petstore.db.monitor import is_unavailable
 from petstore.event_loop.connection import ConnectionClosedError, ConnectionFailedError, with_timeout
 from petstore.event_loop.greenlets import QUEUED_TOO_LONG, TICK, LoopTimer, RequestTask, current_task, pause
 from petstore.event_loop.libpq import Statement, Value
-from petstore.event_loop.opening import CONNECT_THREADS, connect_timeout
+from petstore.event_loop.opening import CONNECT_THREADS, get_connect_timeout
 from petstore.event_loop.pg_connection import (
     ATTEMPTS,
     SUCCESS,
@@ -49,7 +49,7 @@ class Transaction:
         self._failure: tuple[Statement, Any] | None = None  # The first of them that failed.
         self.send(BEGIN)
 
-    def rows(self, statement: Statement, values: Sequence[Value]) -> Rows:
+    def fetch_rows(self, statement: Statement, values: Sequence[Value]) -> Rows:
         return self._connection.load_rows(statement, self._run(statement, values))
 
     def send(self, statement: Statement, values: Sequence[Value] = ()) -> None:
@@ -114,15 +114,15 @@ class ConnectionPool:
         self._retry_handle: asyncio.TimerHandle | None = None
         self._waiting: deque[RequestTask] = deque()
 
-    def rows(self, statement: Statement, values: Sequence[Value]) -> Rows:
+    def fetch_rows(self, statement: Statement, values: Sequence[Value]) -> Rows:
         """Run a statement. Raises what Django raises for a query."""
         transaction: Transaction | None = current_task().transaction
         for attempt in count(1):
             try:
                 if transaction is not None:
-                    return transaction.rows(statement, values)
+                    return transaction.fetch_rows(statement, values)
                 with self._borrow() as connection:
-                    return connection.rows(statement, values)
+                    return connection.fetch_rows(statement, values)
             except ConnectionFailedError as error:
                 may_retry = transaction is None and isinstance(error, NotExecutedError)
                 if attempt == ATTEMPTS or not may_retry:
@@ -247,7 +247,7 @@ class ConnectionPool:
         assert task is not None
         try:
             opened = PostgresqlConnection.open(self._alias, shared=False)
-            connection = await with_timeout(connect_timeout(self._alias), opened)
+            connection = await with_timeout(get_connect_timeout(self._alias), opened)
         except Exception as error:  # noqa: BLE001  Waiting requests get any error.
             self._opening.discard(task)
             self._failed_at = asyncio.get_running_loop().time()
@@ -269,5 +269,5 @@ class ConnectionPool:
 
 
 @cache
-def write_pool(alias: str) -> ConnectionPool:
+def get_write_pool(alias: str) -> ConnectionPool:
     return ConnectionPool(alias)

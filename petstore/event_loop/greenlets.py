@@ -43,7 +43,7 @@ class RequestTask:
 
     def start(self) -> None:
         """Run until the task waits or ends. Only the loop may call it, once."""
-        assert not on_loop()
+        assert not is_on_loop()
         runner = greenlet_pool.idle.pop() if greenlet_pool.idle else PooledGreenlet()
         runner.parent = getcurrent()
         runner.task, self._greenlet = self, runner
@@ -164,7 +164,7 @@ class StartLimiter:
             self._waiting.popleft()()
 
 
-def on_loop() -> bool:
+def is_on_loop() -> bool:
     """Whether the caller is a request on the event loop, which may wait there."""
     return type(getcurrent()) is PooledGreenlet
 

@@ -42,7 +42,7 @@ def compile_statement(sql: str) -> Statement:
     return Statement(f"compiled_{next(statement_numbers)}".encode(), text.replace("%%", "%").encode(), sql)
 
 
-def compile_named(sql: str) -> tuple[Statement, list[str]]:
+def compile_named_parameters(sql: str) -> tuple[Statement, list[str]]:
     """Convert %(name)s placeholders; also returns the names in order."""
     names = list(dict.fromkeys(re.findall(r"%\((\w+)\)s", sql)))
     numbered = sql

@@ -18,12 +18,12 @@ PLANNER_OPTIONS = "-c enable_seqscan=off -c jit=off"
 
 
 @cache
-def connect_threads() -> ThreadPoolExecutor:
+def get_connect_threads() -> ThreadPoolExecutor:
     """Keep connecting apart from other blocking calls, which may occupy all their threads."""
     return ThreadPoolExecutor(CONNECT_THREADS, thread_name_prefix="connecting")
 
 
-def connect_timeout(alias: str) -> float:
+def get_connect_timeout(alias: str) -> float:
     """Return the seconds for opening a connection: each host has DATABASE_CONNECT_TIMEOUT."""
     options = settings.DATABASES[alias]
     seconds = float(options["OPTIONS"].get("connect_timeout", 2))
@@ -33,7 +33,7 @@ def connect_timeout(alias: str) -> float:
 
 async def connect_in_thread(alias: str) -> BaseDatabaseWrapper:
     """Open a connection that belongs to no thread. Raises what Django raises."""
-    call = connect_threads().submit(connect, alias)
+    call = get_connect_threads().submit(connect, alias)
     try:
         return await asyncio.wrap_future(call)
     except BaseException:

@@ -19,7 +19,7 @@ from psycopg import errors, pq
 from psycopg.adapt import Transformer
 from psycopg.types.datetime import TimestamptzLoader
 
-from petstore.db.monitor import DatabaseUnavailableError, is_unavailable, response_timeout, servers
+from petstore.db.monitor import DatabaseUnavailableError, get_response_timeout, is_unavailable, servers
 from petstore.event_loop.connection import (
     Connection,
     ConnectionClosedError,
@@ -27,7 +27,7 @@ from petstore.event_loop.connection import (
     Receiver,
 )
 from petstore.event_loop.libpq import Parameters, Statement, Types, Value, encode_values, read_results
-from petstore.event_loop.opening import connect_in_thread, connect_timeout
+from petstore.event_loop.opening import connect_in_thread, get_connect_timeout
 from petstore.event_loop.shared_connection import SharedConnection
 
 Rows = list[tuple[Any, ...]]
@@ -56,7 +56,7 @@ class PostgresqlConnection(Connection):
 
     def __init__(self, wrapper: BaseDatabaseWrapper, *, shared: bool) -> None:
         """Take over an open connection. `shared`: many requests read on it concurrently."""
-        super().__init__(response_timeout(wrapper.alias), batched=shared)
+        super().__init__(get_response_timeout(wrapper.alias), batched=shared)
         self._alias = wrapper.alias
         self._wrapper = wrapper
         self._connection: Any = wrapper.connection
@@ -99,7 +99,7 @@ class PostgresqlConnection(Connection):
     def has_pending_results(self) -> bool:
         return self._sent > 0
 
-    def rows(self, statement: Statement, values: Sequence[Value], *, isolated: bool = False) -> Rows:
+    def fetch_rows(self, statement: Statement, values: Sequence[Value], *, isolated: bool = False) -> Rows:
         """Run a statement. Raises ConnectionFailedErrors, and what Django raises for a query.
 
         `isolated`: in a batch of its own and unprepared, so that no failure of others affects it.
@@ -280,16 +280,16 @@ class ReadPipeline(SharedConnection[PostgresqlConnection]):
     """The connection that all reads of a database share, with retries on a new one."""
 
     def __init__(self, alias: str) -> None:
-        super().__init__(connect_timeout(alias))
+        super().__init__(get_connect_timeout(alias))
         self._alias = alias
 
-    def rows(self, statement: Statement, values: Sequence[Value]) -> Rows:
+    def fetch_rows(self, statement: Statement, values: Sequence[Value]) -> Rows:
         """Run a statement. Raises what Django raises for a query."""
         loop = asyncio.get_running_loop()
         started = loop.time()
         for attempt in count(1):
             try:
-                return self.connected().rows(statement, values, isolated=attempt > 1)
+                return self.get_connection().fetch_rows(statement, values, isolated=attempt > 1)
             except ConnectionFailedError as error:
                 closed = isinstance(error, ConnectionClosedError) and loop.time() - started <= RETRY_WITHIN
                 may_retry = closed or isinstance(error, NotExecutedError)
@@ -305,5 +305,5 @@ class ReadPipeline(SharedConnection[PostgresqlConnection]):
 
 
 @cache
-def read_pipeline(alias: str) -> ReadPipeline:
+def get_read_pipeline(alias: str) -> ReadPipeline:
     return ReadPipeline(alias)

@@ -12,9 +12,9 @@ import hiredis
 from django.conf import settings
 from django.db import Error, OperationalError
 
-from petstore.db.identity import identity
+from petstore.db.identity import get_database_id
 from petstore.event_loop.connection import ConnectionFailedError
-from petstore.event_loop.greenlets import on_loop
+from petstore.event_loop.greenlets import is_on_loop
 from petstore.event_loop.redis_connection import RedisConnection, SharedRedisConnection
 from petstore.event_loop.threads import in_thread
 
@@ -71,11 +71,11 @@ Run = Callable[[Script, Sequence[str], Sequence[Any]], Any]
 
 
 @cache  # Once per process.
-def warn_of_cluster() -> None:
+def warn_about_cluster() -> None:
     logger.warning(CLUSTER_WARNING, settings.THREADS)
 
 
-class Scripts:
+class ScriptRunner:
     """Runs scripts, and loads them where necessary.
 
     Each new connection checks that Redis belongs to this database, and every few seconds again: a restored
@@ -96,12 +96,12 @@ class Scripts:
     def run(self, script: Script, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
         """Run a script. Raises RedisUnavailableError."""
         shared = self._shared
-        if shared is not None and on_loop():
+        if shared is not None and is_on_loop():
             if self._must_reconnect:
                 self._must_reconnect = False
                 shared.close()
             try:
-                connection = shared.connected()
+                connection = shared.get_connection()
                 if connection is not self._checked or monotonic() >= self._check_at:
                     self._check(connection.run)
                     self._checked = connection
@@ -113,7 +113,7 @@ class Scripts:
                     raise RedisUnavailableError(str(error)) from error
                 shared.close()
                 self._shared = None  # A cluster node has rejected the script: nothing was counted.
-                warn_of_cluster()
+                warn_about_cluster()
             except ConnectionFailedError as error:
                 raise RedisUnavailableError(str(error)) from error
         try:
@@ -146,7 +146,7 @@ class Scripts:
     def disconnect(self) -> None:
         """Close the connection that the caller uses, also for those who share it."""
         shared = self._shared or self._client
-        if on_loop() and shared is not None:
+        if is_on_loop() and shared is not None:
             shared.close()
         elif self._client is not None:
             self._client.disconnect()
@@ -167,7 +167,7 @@ class Scripts:
     def _check(self, run: Run) -> None:
         """Claim Redis for this database if it has no owner. Raises ForeignRedisError."""
         try:
-            self._database = self._database or in_thread(identity)
+            self._database = self._database or in_thread(get_database_id)
         except Error as error:
             message = f"The database could not be identified: {error}"
             raise RedisUnavailableError(message) from error

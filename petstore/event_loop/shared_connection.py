@@ -29,7 +29,7 @@ class SharedConnection(ABC, Generic[Shared]):
     def _is_unavailable(self) -> bool:
         return False
 
-    def connected(self) -> Shared:
+    def get_connection(self) -> Shared:
         """Return the connection for a request on the loop, opened if necessary.
 
         Raises ConnectionFailedError if connecting fails, or has failed within PAUSE_AFTER_FAILURE.

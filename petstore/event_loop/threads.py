@@ -10,7 +10,7 @@ from django.conf import settings
 from django.db import OperationalError, connections
 from django.db.transaction import TransactionManagementError
 
-from petstore.event_loop.greenlets import QUEUED_TOO_LONG, LoopTimer, current_task, on_loop, wait
+from petstore.event_loop.greenlets import QUEUED_TOO_LONG, LoopTimer, current_task, is_on_loop, wait
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
@@ -27,7 +27,7 @@ def in_thread(function: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) 
     Raises OperationalError if no thread was free for QUEUE_TIMEOUT milliseconds, and
     TransactionManagementError under `atomic`: the thread's queries would not be part of the transaction.
     """
-    if not on_loop():
+    if not is_on_loop():
         return function(*args, **kwargs)
     if current_task().transaction is not None:
         raise TransactionManagementError("Threads can't be used under `atomic`: see petstore.event_loop.")

@@ -103,7 +103,7 @@ def readiness() -> dict[str, str]:
     """
     parts = states(checks, TIMEOUT_SECONDS)
     status = OK if set(parts.values()) == {OK} else "unavailable"
-    return {"status": status, **parts, **replicas.states(), "quota": store.state()}
+    return {"status": status, **parts, **replicas.get_states(), "quota": store.state()}
 
 
 def slow(among: Mapping[str, Check] = checks) -> list[str]:

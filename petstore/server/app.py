@@ -23,7 +23,7 @@ from petstore.observability.metrics import SHED
 from petstore.observability.request_ids import request_id
 from petstore.server import bodies, body_limits
 from petstore.server.bodies import BODILESS_METHODS, SMALL_BODY, Body, Exchange, Parts
-from petstore.server.django_requests import ServedRequest, meta_of
+from petstore.server.django_requests import RSGIRequest, build_meta
 from petstore.server.event_loop_requests import Headers, close_while_draining, serve_on_loop
 from petstore.server.slow_readers import set_send_timeout
 from petstore.server.wsgi import application as wsgi
@@ -140,7 +140,7 @@ async def api_body(scope: Any, parts: Parts, declared: int | None) -> Body:
 
 
 async def has_session(scope: Any) -> bool:
-    cookies = meta_of(scope).get("HTTP_COOKIE", "")
+    cookies = build_meta(scope).get("HTTP_COOKIE", "")
     if settings.SESSION_COOKIE_NAME not in cookies:
         return False
     return await asyncio.get_running_loop().run_in_executor(pages, is_signed_in, cookies)
@@ -174,7 +174,7 @@ def overload_response(scope: Any) -> tuple[Headers, bytes]:
 
 
 def respond_in_thread(scope: Any, exchange: Exchange, body: Body, loop: asyncio.AbstractEventLoop) -> None:
-    request = ServedRequest(scope, body)
+    request = RSGIRequest(scope, body)
     request.META.pop("HTTP_RANGE", None)  # Files are sent whole (RFC 9110 section 14.2).
     request_started.send(sender=WSGIHandler, environ=request.META)
     response: Any = wsgi.get_response(request)

@@ -30,7 +30,7 @@ def content_type_of(header: str) -> tuple[str, dict[str, str]]:
     return kind, parameters
 
 
-class ServedRequest(WSGIRequest):
+class RSGIRequest(WSGIRequest):
     """A Django request built from an RSGI scope without a WSGI environ.
 
     It is decoded as UTF-8 even if its Content-Type names another charset: Django would decode the query
@@ -38,7 +38,7 @@ class ServedRequest(WSGIRequest):
     """
 
     def __init__(self, scope: Any, body: Body) -> None:
-        self.META = self.environ = meta_of(scope)
+        self.META = self.environ = build_meta(scope)
         self.META["CONTENT_LENGTH"] = str(body.length)
         if body.error is not None:
             self.META[BODY_ERROR] = body.error
@@ -77,7 +77,7 @@ BAD_TRANSFER_ENCODING = invalid_header("The Transfer-Encoding is not supported. 
 
 
 @lru_cache(maxsize=1000)  # Clients may send any name.
-def meta_name(header: str) -> str:
+def get_meta_name(header: str) -> str:
     """Return the name of a header in META; empty for one that could be confused with another."""
     if "_" in header:
         return ""
@@ -85,7 +85,7 @@ def meta_name(header: str) -> str:
     return str(name)
 
 
-def meta_of(scope: Any) -> dict[str, Any]:
+def build_meta(scope: Any) -> dict[str, Any]:
     """Build Django's META: CGI variables (RFC 3875 section 4.1) and headers.
 
     Values are truncated to their limits. A defect of the head is stored under PROBLEM.
@@ -102,7 +102,7 @@ def meta_of(scope: Any) -> dict[str, Any]:
     }
     meta["SERVER_NAME"], _, meta["SERVER_PORT"] = scope.server.rpartition(":")
     for header, line in headers.items():
-        name, value = meta_name(header[:MAX_NAME_LENGTH]), line
+        name, value = get_meta_name(header[:MAX_NAME_LENGTH]), line
         if name in meta and name:  # Sent more than once (RFC 9110 section 5.3; RFC 9113 section 8.2.3).
             value = f"{meta[name]}{'; ' if name == 'HTTP_COOKIE' else ','}{line}"
         if len(value) > MAX_HEADER_LENGTH:
@@ -112,7 +112,7 @@ def meta_of(scope: Any) -> dict[str, Any]:
     names = headers.keys()
     if None in map(headers.get, names):  # `items` omits values that are not ASCII.
         meta |= {
-            meta_name(name[:MAX_NAME_LENGTH]): UNREADABLE for name in names if headers.get(name) is None
+            get_meta_name(name[:MAX_NAME_LENGTH]): UNREADABLE for name in names if headers.get(name) is None
         }
     meta.pop("", None)
     if len(meta.get("CONTENT_TYPE", "")) > MAX_CONTENT_TYPE_LENGTH:

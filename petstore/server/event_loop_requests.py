@@ -10,13 +10,13 @@ from django.conf import settings
 
 from petstore.event_loop.greenlets import RequestTask, StartLimiter
 from petstore.server.bodies import Body, Exchange
-from petstore.server.django_requests import ServedRequest
+from petstore.server.django_requests import RSGIRequest
 from petstore.server.shutdown import is_draining
 
 logger = logging.getLogger(__name__)
 
 Headers = list[tuple[str, str]]
-GetResponse = Callable[[ServedRequest], Any]  # Returns a response of the API or of Django.
+GetResponse = Callable[[RSGIRequest], Any]  # Returns a response of the API or of Django.
 
 start_limiter = StartLimiter()
 
@@ -28,7 +28,7 @@ async def serve_on_loop(scope: Any, exchange: Exchange, body: Body, get_response
     ready in the same iteration are sent together and wake the server's thread once.
     """
     future = asyncio.get_running_loop().create_future()
-    request = ServedRequest(scope, body)
+    request = RSGIRequest(scope, body)
     start_limiter.start(RequestTask(partial(run, partial(get_response, request), future)).start)
     send(exchange, await future)
 

@@ -13,7 +13,7 @@ from django.utils.html import strip_tags
 from django.views.decorators.http import require_safe
 
 from petstore.api.openapi.views import document
-from petstore.db.names import search_key
+from petstore.db.names import fold_text
 from petstore.site.docs import GUIDES, contents, context
 
 MAX_QUERY_LENGTH = 100  # Characters of a query.
@@ -40,10 +40,10 @@ def search(request: HttpRequest) -> HttpResponse:
 
 def search_results(query: str, entries: tuple[SearchResult, ...]) -> list[SearchResult]:
     """Return the entries that contain every word, matches in the title first."""
-    words = search_key(query).split()
+    words = fold_text(query).split()
 
     def has_all(text: str) -> bool:
-        key = search_key(text)
+        key = fold_text(text)
         return all(word in key for word in words)
 
     found = [one for one in entries if has_all(f"{one.title} {one.text}")]
@@ -52,7 +52,7 @@ def search_results(query: str, entries: tuple[SearchResult, ...]) -> list[Search
 
 
 def excerpt(text: str, word: str) -> str:
-    at = max(search_key(text).find(word) - EXCERPT_LENGTH // 2, 0)
+    at = max(fold_text(text).find(word) - EXCERPT_LENGTH // 2, 0)
     start = text.find(" ", at) + 1 if at else 0
     part = text[start : start + EXCERPT_LENGTH]
     whole = start + EXCERPT_LENGTH >= len(text)

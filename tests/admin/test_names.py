@@ -14,7 +14,7 @@ from django.test import Client
 from accounts.models import Account, Actor, ApiKey
 from inventory.models import Category, Pet
 from inventory.search import filter_by_prefix
-from petstore.db.names import nfc, visible_name
+from petstore.db.names import to_nfc, visible_name
 
 ODD_NAMES = {
     "line breaks": "Line1\nLine2\r\nLine3\rLine4",
@@ -180,7 +180,7 @@ def test_duplicate_name_in_another_normal_form_is_rejected_but_existing_ones_can
     plan = {"plan": "free", "notes": ""} if model == "account" else {"description": ""}
     response = staff.post(page_of(row).replace(f"{row.pk}/change", "add"), {"name": NFC} | plan)
     assert f"{row.pk} has this name already" in response.text
-    assert [found.name for found in type(row).objects.all() if nfc(found.name) == NFC] == [NFD]
+    assert [found.name for found in type(row).objects.all() if to_nfc(found.name) == NFC] == [NFD]
     row_of(model, category, name=NFC, text="")
     text = "notes" if model == "account" else "description"
     sent = browsers_form(staff.get(page_of(row)).text) | {text: "New."}

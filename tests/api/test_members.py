@@ -89,10 +89,10 @@ def test_event_loop_and_threads_write_and_read_the_same(account: Any) -> None:
     here = Pet.objects.add(**values)
     (there,) = serve(lambda: Pet.objects.add(**values))
     assert without_id(in_json(there.as_json())) == without_id(in_json(here.as_json())) == SENT
-    (row,) = serve(lambda: PETS.where(id=there.pk).one())
-    assert row == PETS.where(id=there.pk).one() == there.as_json()
+    (row,) = serve(lambda: PETS.where(id=there.pk).fetch_one())
+    assert row == PETS.where(id=there.pk).fetch_one() == there.as_json()
     free = Pet.objects.create(name="Free", category=category)
     values = NewOrderSerializer().run_validation(SENT_ORDER | {"petId": free.pk})
     (order,) = serve(partial(Order.objects.place, account_id=account.pk, by="tests", **values))
-    (row,) = serve(lambda: ORDERS.where(id=order.pk).one())
+    (row,) = serve(lambda: ORDERS.where(id=order.pk).fetch_one())
     assert row == order.as_json() == Order.objects.as_json().get(pk=order.pk)

@@ -42,7 +42,7 @@ def test_rows_are_those_of_the_queryset_whatever_was_read_before(pets: list[Pet]
         {"category_id": 999_999},
     ):
         for count in (1, 3, 100):
-            assert read.where(**filters).first(count) == list(queryset(**filters)[:count])
+            assert read.where(**filters).fetch(count) == list(queryset(**filters)[:count])
 
 
 def test_a_form_is_compiled_once(pets: list[Pet], read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,8 +55,8 @@ def test_a_form_is_compiled_once(pets: list[Pet], read: Read, monkeypatch: pytes
 
     monkeypatch.setattr(compiled_reads, "compile_read", note)
     for pet in pets:
-        assert read.where(status=pet.status).where(id__gt=pet.pk - 1).first(5)
-        assert read.where(id=pet.pk).one() == pet.as_json()
+        assert read.where(status=pet.status).where(id__gt=pet.pk - 1).fetch(5)
+        assert read.where(id=pet.pk).fetch_one() == pet.as_json()
     assert compiled == [
         (("status", "id__gt"), {"status": "available"}),
         (("id",), {}),
@@ -67,11 +67,11 @@ def test_a_form_is_compiled_once(pets: list[Pet], read: Read, monkeypatch: pytes
 
 def test_where_narrows_a_copy(pets: list[Pet], read: Read) -> None:
     narrow = read.where(id=pets[0].pk)
-    assert len(read.first(100)) == len(pets)
-    assert len(narrow.first(100)) == 1
-    assert narrow.where(id=pets[1].pk).first(100) == [pets[1].as_json()]
-    assert narrow.where(id=0).first(5) == []
-    assert narrow.where(id=0).one() is None
+    assert len(read.fetch(100)) == len(pets)
+    assert len(narrow.fetch(100)) == 1
+    assert narrow.where(id=pets[1].pk).fetch(100) == [pets[1].as_json()]
+    assert narrow.where(id=0).fetch(5) == []
+    assert narrow.where(id=0).fetch_one() is None
 
 
 def test_types_that_a_database_lacks_are_converted(account: Account, pets: list[Pet]) -> None:
@@ -79,7 +79,7 @@ def test_types_that_a_database_lacks_are_converted(account: Account, pets: list[
     order = Order.objects.create(
         account=account, pet=pets[0], status=OrderStatus.DELIVERED, ship_date=ships
     )
-    row = Read(Order, Order.objects.as_json).where(account_id=account.pk).one()
+    row = Read(Order, Order.objects.as_json).where(account_id=account.pk).fetch_one()
     assert row is not None
     assert (row, row["shipDate"]) == (order.as_json(), ships)
     assert row["complete"] is True

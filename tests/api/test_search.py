@@ -67,6 +67,6 @@ def test_any_query_gets_a_page(client: Client, question: str) -> None:
 
 def test_each_text_is_normalised_once(monkeypatch: pytest.MonkeyPatch) -> None:
     search_key = Mock(side_effect=str)
-    monkeypatch.setattr(docs_search, "search_key", search_key)
+    monkeypatch.setattr(docs_search, "fold_text", search_key)
     search_results("a " * 50, (SearchResult("Guide", "a", "/", "a"),))
     assert search_key.call_count < 10

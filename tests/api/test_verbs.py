@@ -34,7 +34,7 @@ UNDER_ATOMIC: list[Callable[[Category], object]] = [
     lambda category: category.save(),
     lambda category: list(Category.objects.all()),
     lambda category: connection.cursor().execute("SELECT 1"),
-    lambda category: READ.where(id=category.pk).one(),
+    lambda category: READ.where(id=category.pk).fetch_one(),
 ]
 OUTSIDE: list[Callable[[Category], object]] = [
     lambda category: insert(Pet(name="Tom", category=category), wait=False),

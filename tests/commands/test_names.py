@@ -13,7 +13,7 @@ from django.db import IntegrityError, transaction
 from accounts.models import Account, ApiKey
 from inventory.import_export.checking import Checker
 from inventory.models import Category, Pet
-from petstore.db.names import same_names
+from petstore.db.names import check_duplicate_names
 
 pytestmark = pytest.mark.django_db
 
@@ -80,10 +80,10 @@ def test_name_is_unique_up_to_normal_form(model: Any) -> None:
 
 
 def test_check_lists_the_rows_that_share_a_name() -> None:
-    assert same_names(None, ["default"]) == []
+    assert check_duplicate_names(None, ["default"]) == []
     first, second = Account.objects.bulk_create(Account(name=name, plan_id="free") for name in (NFC, NFD))
     Category.objects.bulk_create(Category(name=name) for name in (NFD, MIXED, "Caf\u00e8"))
-    accounts, categories = same_names(None, ["default"])
+    accounts, categories = check_duplicate_names(None, ["default"])
     assert accounts.msg == (f"Accounts of one name: {first.pk} ({NFC!a}), {second.pk} ({NFD!a}).")
     assert categories.msg.startswith("Categories of one name: ")
     assert categories.msg.count("Vo") == 1

@@ -27,7 +27,7 @@ from petstore.event_loop.connection_pool import COMMIT, ConnectionPool, Transact
 from petstore.event_loop.greenlets import TICK
 from petstore.event_loop.pg_connection import PostgresqlConnection
 from petstore.event_loop.redis_connection import RedisConnection, SharedRedisConnection
-from petstore.event_loop.redis_scripts import RedisUnavailableError, Scripts
+from petstore.event_loop.redis_scripts import RedisUnavailableError, ScriptRunner
 from tests.simulation.quota_models import Recorder
 
 
@@ -59,7 +59,7 @@ def enqueue_unchecked(self: Connection, receiver: Any, put: Any, *arguments: Any
 real_open = SharedRedisConnection._open
 real_enqueue = Connection._enqueue
 real_resolve_next = Connection._resolve_next
-real_rows = PostgresqlConnection.rows
+real_fetch_rows = PostgresqlConnection.fetch_rows
 real_forget = PostgresqlConnection.forget
 real_peek = RedisQuotaStore.peek
 real_parse_admission = redis_store.parse_admission
@@ -118,10 +118,10 @@ def resolve_and_stay(self: Connection, reply: Any) -> None:
         real_resolve_next(self, reply)
 
 
-def rows_in_shared_batch(
+def fetch_rows_in_shared_batch(
     self: PostgresqlConnection, statement: Any, values: Any, *, isolated: bool = False
 ) -> Any:
-    return real_rows(self, statement, values)
+    return real_fetch_rows(self, statement, values)
 
 
 def forget_any(self: PostgresqlConnection, statement: Any, preparation: Any = None) -> None:
@@ -130,8 +130,8 @@ def forget_any(self: PostgresqlConnection, statement: Any, preparation: Any = No
 
 ENQUEUE_WHEN_CLOSED = Patch(Connection, "_enqueue", enqueue_unchecked)
 INHERITED_QUEUE = (ENQUEUE_WHEN_CLOSED, Patch(SharedRedisConnection, "_open", open_with_inherited_queue))
-SHARED_BATCH = Patch(PostgresqlConnection, "rows", rows_in_shared_batch)
-NO_RECONNECT = Patch(Scripts, "reconnect", nothing)
+SHARED_BATCH = Patch(PostgresqlConnection, "fetch_rows", fetch_rows_in_shared_batch)
+NO_RECONNECT = Patch(ScriptRunner, "reconnect", nothing)
 
 FAULTS: dict[str, Fault] = {
     "a request to a closed connection joins its queue": Fault("quota redis reads", ENQUEUE_WHEN_CLOSED),

@@ -38,7 +38,7 @@ class RedisScenario(Scenario):
         text = f"text {number} {self.chance.random()}".encode()
         return Request(
             text.decode(),
-            lambda: self.pipe.connected().call("ECHO", text),
+            lambda: self.pipe.get_connection().call("ECHO", text),
             lambda result: None if result == text else f"got {result!r}",
             (ConnectionFailedError, hiredis.ReplyError),  # Redis may say that it has too many clients.
             2 * answer_bound(LIMIT),

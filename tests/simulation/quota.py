@@ -23,7 +23,7 @@ from accounts.quota.limits import DAY, SECOND, Limits
 from accounts.quota.redis_store import RedisQuotaStore
 from accounts.usage import write_behind
 from petstore.event_loop import redis_scripts, threads
-from petstore.event_loop.redis_scripts import TIMEOUT, Scripts
+from petstore.event_loop.redis_scripts import TIMEOUT, ScriptRunner
 from tests.simulation.quota_models import Client, DatabaseModel, Recorder, microseconds
 from tests.simulation.redis import ADDRESS, SimulatedRedis
 from tests.simulation.scenario import Request, Scenario, answer_bound
@@ -87,7 +87,7 @@ class QuotaScenario(Scenario):
                 mock.patch.object(redis_scripts, "identity", return_value="the simulated database"),
                 mock.patch.object(redis_scripts, "monotonic", self.loop.time),
                 mock.patch.object(threads, "pool", executor.get),
-                mock.patch.object(Scripts, "_connect", self._client),
+                mock.patch.object(ScriptRunner, "_connect", self._client),
             ):
                 stack.enter_context(patch)
             yield

@@ -18,7 +18,7 @@ from accounts.quota import key_record
 from accounts.quota.admission import Admission
 from accounts.quota.bans import Ban
 from accounts.quota.limits import DAY, MINUTE, SECOND, Counters, Limits, RateLimitDecision, build_windows
-from petstore.event_loop.greenlets import on_loop, wait
+from petstore.event_loop.greenlets import is_on_loop, wait
 from petstore.event_loop.redis_connection import pack
 from petstore.event_loop.redis_scripts import TIMEOUT, Script
 from tests.simulation.redis import ADDRESS
@@ -113,7 +113,7 @@ class DatabaseModel:
     def take_time(self) -> None:
         loop = self._scenario.loop
         seconds = self._scenario.chance.uniform(0, 0.003)
-        if on_loop():
+        if is_on_loop():
             woken = loop.create_future()
             loop.call_later(seconds, woken.set_result, None)
             wait(woken)

@@ -11,11 +11,11 @@ from django.conf import settings
 from django.db import DatabaseError, IntegrityError, InternalError, OperationalError
 
 from petstore.db import monitor
-from petstore.db.monitor import response_timeout
+from petstore.db.monitor import get_response_timeout
 from petstore.event_loop import opening
 from petstore.event_loop.connection_pool import ConnectionPool
 from petstore.event_loop.libpq import Statement
-from petstore.event_loop.opening import CONNECT_THREADS, connect_timeout
+from petstore.event_loop.opening import CONNECT_THREADS, get_connect_timeout
 from petstore.event_loop.pg_connection import RETRY_WITHIN, PostgresqlConnection, ReadPipeline
 from petstore.event_loop.shared_connection import PAUSE_AFTER_FAILURE
 from tests.simulation.libpq import CONNECT_TIMEOUT, connect_in
@@ -58,7 +58,7 @@ class PostgresqlScenario(Scenario):
                 mock.patch.object(settings, "QUEUE_TIMEOUT", QUEUE_TIMEOUT),
                 mock.patch.object(settings, "WRITE_CONNECTIONS", WRITE_CONNECTIONS),
                 mock.patch.object(opening, "connect", None),
-                mock.patch.object(opening, "connect_threads", executor.get),
+                mock.patch.object(opening, "get_connect_threads", executor.get),
                 mock.patch.object(
                     PostgresqlConnection, "load_rows", lambda self, statement, result: result.rows
                 ),
@@ -96,7 +96,7 @@ class ReaderScenario(PostgresqlScenario):
             statement = self.chance.choice((FAIL, WRONG))
             return Request(
                 f"fails {number}",
-                lambda: failure(lambda: self.reader.rows(statement, [])),
+                lambda: failure(lambda: self.reader.fetch_rows(statement, [])),
                 lambda error: None,
                 (OperationalError,),
                 self.bound,
@@ -107,7 +107,7 @@ class ReaderScenario(PostgresqlScenario):
         expected = [(b"%d" % number,)]
         return Request(
             f"reads {number}",
-            lambda: self.reader.rows(statement, [number]),
+            lambda: self.reader.fetch_rows(statement, [number]),
             lambda rows: None if rows == expected else f"got {rows}",
             (OperationalError,),
             self.bound,
@@ -119,8 +119,8 @@ class ReaderScenario(PostgresqlScenario):
 
         What was lost is asked again only within RETRY_WITHIN, which is less than an answer may take.
         """
-        assert response_timeout(ALIAS) >= RETRY_WITHIN
-        return 2 * answer_bound(connect_timeout(ALIAS)) + 3 * answer_bound(response_timeout(ALIAS))
+        assert get_response_timeout(ALIAS) >= RETRY_WITHIN
+        return 2 * answer_bound(get_connect_timeout(ALIAS)) + 3 * answer_bound(get_response_timeout(ALIAS))
 
     def check_end(self) -> None:
         self.check_that_one_is_held(self.reader._connection)
@@ -144,23 +144,23 @@ class WriterScenario(PostgresqlScenario):
 
     def last_request(self, number: int) -> Request:
         token = 9000 + number
-        return self._write(token, lambda: self.writers.rows(ADD, [token]), [token])
+        return self._write(token, lambda: self.writers.fetch_rows(ADD, [token]), [token])
 
     def _request(self, number: int) -> Request:
         kind = self.chance.randrange(5)
         if kind == 0:
-            return self._write(number, lambda: self.writers.rows(ADD, [number]), [number])
+            return self._write(number, lambda: self.writers.fetch_rows(ADD, [number]), [number])
         first, second = 1000 + 2 * number, 1001 + 2 * number
         if kind == 4:
             return self._late(number)
 
         def both() -> Any:
             with self.writers.transaction():
-                self.writers.rows(ADD, [first])
+                self.writers.fetch_rows(ADD, [first])
                 if kind == 1:
                     self.writers.send(ADD, [second])
                 else:
-                    self.writers.rows(ADD, [second])
+                    self.writers.fetch_rows(ADD, [second])
                 if kind == 2:
                     raise ZeroDivisionError
             return [(b"%d" % number,)]
@@ -172,7 +172,7 @@ class WriterScenario(PostgresqlScenario):
 
         def run() -> Any:
             try:
-                self.writers.rows(LATE, [number])
+                self.writers.fetch_rows(LATE, [number])
             except IntegrityError:
                 return None
             return "no error"
@@ -210,7 +210,7 @@ class WriterScenario(PostgresqlScenario):
     @property
     def bound(self) -> float:
         """Its turn; then up to ten answers: it prepares, begins, adds twice, commits, rolls back."""
-        return QUEUE_TIMEOUT / 1000 + 10 * answer_bound(response_timeout(ALIAS))
+        return QUEUE_TIMEOUT / 1000 + 10 * answer_bound(get_response_timeout(ALIAS))
 
     def check_end(self) -> None:
         self._check_rows()

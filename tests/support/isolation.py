@@ -12,7 +12,7 @@ from django.test import TransactionTestCase
 from accounts.quota.fallback import FallbackQuotaStore
 from accounts.usage.write_behind import UsageRecorder
 from inventory.fields import known_categories
-from petstore.event_loop.redis_scripts import Scripts
+from petstore.event_loop.redis_scripts import ScriptRunner
 
 AUDIT = "backoffice_auditentry"
 
@@ -83,15 +83,15 @@ def closed_scripts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
     Such tests share a Redis with services of other databases.
     """
-    monkeypatch.setattr(Scripts, "_check", lambda *_: None)
-    made: list[Scripts] = []
-    init = Scripts.__init__
+    monkeypatch.setattr(ScriptRunner, "_check", lambda *_: None)
+    made: list[ScriptRunner] = []
+    init = ScriptRunner.__init__
 
-    def note(scripts: Scripts, url: str) -> None:
+    def note(scripts: ScriptRunner, url: str) -> None:
         init(scripts, url)
         made.append(scripts)
 
-    monkeypatch.setattr(Scripts, "__init__", note)
+    monkeypatch.setattr(ScriptRunner, "__init__", note)
     yield
     for scripts in made:
         scripts.close()

@@ -15,7 +15,7 @@ from petstore.event_loop.greenlets import (
     PooledGreenlet,
     RequestTask,
     current_task,
-    on_loop,
+    is_on_loop,
     pause,
 )
 
@@ -39,11 +39,11 @@ def begun(work: Callable[[], object]) -> RequestTask:
 def test_greenlet_is_reused_by_the_next_request(runners: list[PooledGreenlet]) -> None:
     ran: list[Any] = []
     for _ in range(3):
-        begun(lambda: ran.append((current_task(), on_loop())))
+        begun(lambda: ran.append((current_task(), is_on_loop())))
     assert len(runners) == 1
     assert len({task for task, _ in ran}) == 3
-    assert all(is_on_loop for _, is_on_loop in ran)
-    assert not on_loop()
+    assert all(was_on_loop for _, was_on_loop in ran)
+    assert not is_on_loop()
 
 
 def test_resuming_an_ended_request_reaches_no_other() -> None:

@@ -6,7 +6,7 @@ from django.db.models.expressions import Combinable
 
 from accounts.models import IdempotencyRecord
 from inventory.models import Category, Order, Pet
-from petstore.db.keysets import OneFilterKey, TwoFilterKey, is_one_row, order_for
+from petstore.db.keysets import OneFilterKey, TwoFilterKey, choose_order, is_one_row
 
 LISTS = [
     (Category, set(), F("id")),
@@ -24,7 +24,7 @@ LISTS = [
 def test_order_follows_the_index_of_the_filters(
     model: type[Pet], columns: set[str], order: Combinable
 ) -> None:
-    assert order_for(model, frozenset(columns)) == order
+    assert choose_order(model, frozenset(columns)) == order
 
 
 @pytest.mark.parametrize(
@@ -49,4 +49,4 @@ def test_unique_constraint_selects_one_row(model: type[Pet], columns: set[str], 
 )
 def test_list_without_an_index_is_rejected(model: type[Pet], columns: set[str]) -> None:
     with pytest.raises(LookupError, match="no index for a list by"):
-        order_for(model, frozenset(columns))
+        choose_order(model, frozenset(columns))

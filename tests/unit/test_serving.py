@@ -17,7 +17,7 @@ from petstore.api.responses import Response
 from petstore.event_loop.greenlets import wait
 from petstore.server import bodies
 from petstore.server.bodies import Exchange
-from petstore.server.django_requests import ServedRequest, meta_name, meta_of
+from petstore.server.django_requests import RSGIRequest, build_meta, get_meta_name
 from petstore.server.event_loop_requests import GetResponse, serve_on_loop
 
 
@@ -56,7 +56,7 @@ def scope_of(headers: Headers | None = None, **other: Any) -> Any:
 
 def problem(*lines: tuple[str, str], **other: Any) -> ErrorCode | None:
     """Return the error code of a malformed head."""
-    found = meta_of(scope_of(Headers(*lines), **other)).get(PROBLEM)
+    found = build_meta(scope_of(Headers(*lines), **other)).get(PROBLEM)
     return found and found[0]
 
 
@@ -67,7 +67,7 @@ async def serve(protocol: Any, get_response: GetResponse) -> None:
 def test_responses_of_one_loop_iteration_are_sent_together() -> None:
     seen = Mock()
 
-    def answer(request: ServedRequest) -> Response:
+    def answer(request: RSGIRequest) -> Response:
         wait(asyncio.sleep(0))
         seen.made()
         return Response(status=204)
@@ -80,11 +80,11 @@ def test_responses_of_one_loop_iteration_are_sent_together() -> None:
     assert seen.mock_calls == [call.made(), call.made(), sent, sent]
 
 
-def fail(request: ServedRequest) -> Response:
+def fail(request: RSGIRequest) -> Response:
     raise ValueError
 
 
-def unsendable(request: ServedRequest) -> Response:
+def unsendable(request: RSGIRequest) -> Response:
     return Response(headers={"Location": 1})  # type: ignore[dict-item]
 
 
@@ -97,13 +97,13 @@ def test_failed_request_gets_500(get_response: GetResponse) -> None:
 
 
 def test_undecodable_header_is_not_missing() -> None:
-    meta = meta_of(scope_of(Headers(("x-a", "1"), ("x-a", "2"), unreadable=("authorization",))))
+    meta = build_meta(scope_of(Headers(("x-a", "1"), ("x-a", "2"), unreadable=("authorization",))))
     assert (meta["HTTP_X_A"], meta["HTTP_AUTHORIZATION"]) == ("1,2", UNREADABLE)
 
 
 @pytest.mark.parametrize("unreadable", [(), ("x-b", "x_c")])
 def test_header_with_underscore_is_dropped(unreadable: tuple[str, ...]) -> None:
-    meta = meta_of(scope_of(Headers(("x_a", "1"), ("x-a", "2"), unreadable=unreadable)))
+    meta = build_meta(scope_of(Headers(("x_a", "1"), ("x-a", "2"), unreadable=unreadable)))
     assert meta["HTTP_X_A"] == "2"
     assert "" not in meta
     assert "HTTP_X_C" not in meta
@@ -111,8 +111,8 @@ def test_header_with_underscore_is_dropped(unreadable: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("name", ["x-forwarded-for", "cookie", "idempotency-key", "authorization"])
 def test_undecodable_line_invalidates_its_header(name: str) -> None:
-    meta = meta_of(scope_of(Headers(HOST, (name, "127.0.0.1"), unreadable=(name,))))
-    assert meta[meta_name(name)] == UNREADABLE
+    meta = build_meta(scope_of(Headers(HOST, (name, "127.0.0.1"), unreadable=(name,))))
+    assert meta[get_meta_name(name)] == UNREADABLE
 
 
 @pytest.mark.parametrize(
@@ -136,18 +136,18 @@ def test_lines_of_a_header_have_at_most_8192_bytes_together(
 
 @pytest.mark.parametrize("name", ["cookie", "content-type", "x-a", "if-none-match", "x" * 9_000])
 def test_overlong_values_are_truncated(name: str) -> None:
-    meta = meta_of(scope_of(Headers(HOST, *[(name, "a" * 9_000)] * 3)))
+    meta = build_meta(scope_of(Headers(HOST, *[(name, "a" * 9_000)] * 3)))
     assert all(len(text) <= 8_192 for item in meta.items() for text in item if isinstance(text, str))
     assert len(meta.get("CONTENT_TYPE", "")) <= MAX_CONTENT_TYPE_LENGTH + 1
 
 
 def test_truncation_keeps_the_proxies_addresses() -> None:
-    meta = meta_of(scope_of(Headers(HOST, ("x-forwarded-for", "1," * 9_000 + "192.0.2.1"))))
+    meta = build_meta(scope_of(Headers(HOST, ("x-forwarded-for", "1," * 9_000 + "192.0.2.1"))))
     assert meta["HTTP_X_FORWARDED_FOR"].endswith(",192.0.2.1")
 
 
 def test_backslashes_are_removed_from_cookies() -> None:
-    meta = meta_of(scope_of(Headers(HOST, ("cookie", r'a="\\"; sessionid=b'))))
+    meta = build_meta(scope_of(Headers(HOST, ("cookie", r'a="\\"; sessionid=b'))))
     assert meta["HTTP_COOKIE"] == 'a=""; sessionid=b'
 
 
@@ -170,7 +170,7 @@ def test_http_1_1_needs_exactly_one_host() -> None:
 
 
 def test_host_of_the_request_line_has_precedence() -> None:
-    assert meta_of(scope_of(authority="b.example:80"))["HTTP_HOST"] == "b.example:80"
+    assert build_meta(scope_of(authority="b.example:80"))["HTTP_HOST"] == "b.example:80"
 
 
 @pytest.mark.parametrize("sent", ["gzip, chunked", "chunked, chunked", "identity", "gzip", ""])
@@ -181,7 +181,7 @@ def test_only_chunked_transfer_encoding_is_accepted(sent: str) -> None:
 
 @pytest.mark.parametrize("method", ["get", "Get", "PROPFIND", "X" * 9_000])
 def test_methods_are_case_sensitive(method: str) -> None:
-    assert ServedRequest(scope_of(method=method), bodies.EMPTY_BODY).method == "other"
+    assert RSGIRequest(scope_of(method=method), bodies.EMPTY_BODY).method == "other"
 
 
 class Healthy(BaseHTTPRequestHandler):

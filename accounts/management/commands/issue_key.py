@@ -11,7 +11,7 @@ from django.utils import timezone
 from accounts.keys.scopes import SCOPES
 from accounts.management.base import KeyCommand, describe, operator
 from accounts.models import Account, ApiKey, PlanCode
-from petstore.db.names import NAME_LENGTH, named
+from petstore.db.names import NAME_LENGTH, find_by_name
 from petstore.management.base import visible
 
 MAX_DAYS = 36_500
@@ -86,7 +86,7 @@ class Command(KeyCommand):
         # staff change concurrently. NO KEY, so that usage can still be written.
         accounts = Account.objects.select_for_update(no_key=True)
         numbers = (options["per_minute"], options["per_day"])
-        account = named(accounts, name)
+        account = find_by_name(accounts, name)
         if account is None:
             plan_id = options["plan"] or PlanCode.FREE
             new = {"name": name, "plan_id": plan_id, "per_minute": numbers[0], "per_day": numbers[1]}

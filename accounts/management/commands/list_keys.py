@@ -7,7 +7,7 @@ from django.core.management.base import CommandError
 
 from accounts.management.base import RELATED, KeyCommand, describe
 from accounts.models import Account, ApiKey
-from petstore.db.names import named
+from petstore.db.names import find_by_name
 from petstore.management.base import visible
 
 COLUMNS = ("id", "account", "plan", "state", "last_used_at", "today", "name")
@@ -29,7 +29,7 @@ class Command(KeyCommand):
         keys = ApiKey.objects.select_related(*RELATED)
         if options["account"] is not None:
             name = options["account"].strip()
-            account = named(Account.objects.all(), name)
+            account = find_by_name(Account.objects.all(), name)
             if account is None:
                 raise CommandError(f"No account has the name {name!r}. Omit --account to list all keys.")
             keys = keys.filter(account=account)

@@ -8,7 +8,7 @@ from django.core.management.base import CommandError
 from accounts.management.base import KeyCommand, operator
 from accounts.models import Account
 from accounts.quota import publication
-from petstore.db.names import named
+from petstore.db.names import find_by_name
 from petstore.management.base import visible
 
 
@@ -28,7 +28,7 @@ class Command(KeyCommand):
         parser.add_argument("--lift", action="store_true", help="Lift the suspension.")
 
     def run(self, options: dict[str, Any]) -> None:
-        account = named(Account.objects.all(), options["account"])
+        account = find_by_name(Account.objects.all(), options["account"])
         if account is None:
             raise CommandError(f"No account has the name {options['account']!r}.")
         action = account.lift_suspension if options["lift"] else account.suspend

@@ -13,7 +13,7 @@ from django.core.management.base import CommandError
 from inventory.import_export import FORMATS, STREAM, detect_format, export, snapshot
 from inventory.import_export.writing import CSV_COLUMNS, Exported, atomic_file, write
 from inventory.models import Category, Pet, PetQuerySet, PetStatus
-from petstore.db.names import named
+from petstore.db.names import find_by_name
 from petstore.management.base import INTERRUPTED, JsonCommand, discard_output, visible
 
 
@@ -79,7 +79,7 @@ class Command(JsonCommand):
 
 def select_pets(status: str | None, category: str | None) -> PetQuerySet:
     """Raise CommandError for an unknown category."""
-    found = named(Category.objects.all(), category) if category is not None else None
+    found = find_by_name(Category.objects.all(), category) if category is not None else None
     if category is not None and found is None:
         raise CommandError(f"No category has the name {category!r}.")
     conditions = {"status": status, "category": found}

@@ -34,16 +34,16 @@ def test_closed_connection_is_detected_at_once_and_only_reads_are_retried(
 ) -> None:
     def ask() -> float:
         way = kind("default")
-        ((process,),) = way.rows(OWN, [])
+        ((process,),) = way.fetch_rows(OWN, [])
         terminate_backend(process)  # Blocks the loop, which can't have read the socket yet.
         began = time.monotonic()
         try:
-            way.rows(OWN, [])
+            way.fetch_rows(OWN, [])
             assert kind is ReadPipeline  # Reads are retried, writes are not.
         except OperationalError:
             assert kind is ConnectionPool
         seconds = time.monotonic() - began
-        assert way.rows(ONE, []) == [(1,)]
+        assert way.fetch_rows(ONE, []) == [(1,)]
         return seconds
 
     (seconds,) = serve(ask)
@@ -68,11 +68,11 @@ def test_obsolete_connection_frees_its_place_in_the_pool(
 
     async def main() -> list[Any]:
         for _ in range(2):
-            await run_request(lambda: writers.rows(ONE, []))
+            await run_request(lambda: writers.fetch_rows(ONE, []))
             monkeypatch.setattr(writers, "_serve_waiting", serve_during_an_outage, raising=False)
-            asked = [run_request(lambda: writers.rows(SLEEP, [])) for _ in range(3)]
+            asked = [run_request(lambda: writers.fetch_rows(SLEEP, [])) for _ in range(3)]
             await asyncio.gather(*asked, return_exceptions=True)
-        return [await run_request(lambda: writers.rows(ONE, [])) for _ in range(3)]
+        return [await run_request(lambda: writers.fetch_rows(ONE, [])) for _ in range(3)]
 
     assert run(main()) == [[(1,)]] * 3
 
@@ -95,10 +95,10 @@ def test_waiting_writes_retry_opening_a_connection(
 
     async def main() -> Any:
         lock.execute("SELECT pg_advisory_lock(2)")
-        await run_request(lambda: writers.rows(ONE, []))
-        busy = asyncio.ensure_future(run_request(lambda: writers.rows(wait_for_lock, [])))
+        await run_request(lambda: writers.fetch_rows(ONE, []))
+        busy = asyncio.ensure_future(run_request(lambda: writers.fetch_rows(wait_for_lock, [])))
         await asyncio.sleep(0.01)
-        waited = await run_request(lambda: writers.rows(ONE, []))
+        waited = await run_request(lambda: writers.fetch_rows(ONE, []))
         assert not busy.done()
         lock.execute("SELECT pg_advisory_unlock(2)")
         await busy
@@ -110,16 +110,16 @@ def test_waiting_writes_retry_opening_a_connection(
 def test_cancelled_request_blocks_no_replies_behind_it() -> None:
     async def main() -> list[Any]:
         reader = ReadPipeline("default")
-        await run_request(lambda: reader.rows(ONE, []))
+        await run_request(lambda: reader.fetch_rows(ONE, []))
 
         def end() -> None:
-            reader.rows(ONE, [])
+            reader.fetch_rows(ONE, [])
             raise asyncio.CancelledError
 
         async def begin_and_end() -> None:
             RequestTask(end).start()
 
-        asked = (run_request(lambda: reader.rows(ONE, [])) for _ in range(3))
+        asked = (run_request(lambda: reader.fetch_rows(ONE, [])) for _ in range(3))
         return await asyncio.wait_for(asyncio.gather(begin_and_end(), *asked), AT_ONCE)
 
     assert run(main()) == [None, *[[(1,)]] * 3]
@@ -128,7 +128,7 @@ def test_cancelled_request_blocks_no_replies_behind_it() -> None:
 def test_idle_connections_are_closed_when_one_does_not_respond() -> None:
     async def main() -> tuple[int, int]:
         writers = ConnectionPool("default")
-        await asyncio.gather(*(run_request(lambda: writers.rows(SLEEP, [])) for _ in range(6)))
+        await asyncio.gather(*(run_request(lambda: writers.fetch_rows(SLEEP, [])) for _ in range(6)))
         before = len([one for one in writers._idle if one.error is None])
         silent = writers._next_idle()
         assert silent is not None
@@ -156,7 +156,7 @@ def test_confirmed_commit_succeeds_although_the_connection_closes(
 
     def write() -> Any:
         with writers.transaction():
-            return writers.rows(ONE, [])
+            return writers.fetch_rows(ONE, [])
 
     assert serve(write) == [[(1,)]]
 
@@ -168,7 +168,7 @@ def test_result_without_its_sync_is_a_failure(
         raise ConnectionClosedError("The server ended it before the Sync.")
 
     monkeypatch.setattr(PostgresqlConnection, "_deliver_batch", end_before_the_sync)
-    (outcome,) = serve(lambda: ConnectionPool("default").rows(ONE, []))
+    (outcome,) = serve(lambda: ConnectionPool("default").fetch_rows(ONE, []))
     assert isinstance(outcome, OperationalError)
 
 
@@ -180,11 +180,11 @@ def test_prepared_statement_survives_a_changed_table() -> None:
     reader, writers = ReadPipeline("default"), ConnectionPool("default")
 
     def read_around() -> list[Any]:
-        writers.rows(make, [])
-        found = [reader.rows(read, []), writers.rows(read, [])]
-        writers.rows(change, [])
-        found += [reader.rows(read, []), writers.rows(read, [])]
-        writers.rows(drop, [])
+        writers.fetch_rows(make, [])
+        found = [reader.fetch_rows(read, []), writers.fetch_rows(read, [])]
+        writers.fetch_rows(change, [])
+        found += [reader.fetch_rows(read, []), writers.fetch_rows(read, [])]
+        writers.fetch_rows(drop, [])
         return found
 
     assert serve(read_around) == [[[(1,)], [(1,)], [("1",)], [("1",)]]]

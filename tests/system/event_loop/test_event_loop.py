@@ -15,10 +15,10 @@ from django.core.exceptions import SynchronousOnlyOperation
 from django.db import DataError, IntegrityError
 
 from inventory.models import Category, Pet
-from petstore.db.monitor import response_timeout
+from petstore.db.monitor import get_response_timeout
 from petstore.event_loop.connection import ConnectionFailedError
 from petstore.event_loop.connection_pool import ConnectionPool
-from petstore.event_loop.greenlets import STARTS_PER_ITERATION, StartLimiter, on_loop, wait
+from petstore.event_loop.greenlets import STARTS_PER_ITERATION, StartLimiter, is_on_loop, wait
 from petstore.event_loop.libpq import Statement
 from petstore.event_loop.pg_connection import ReadPipeline
 from petstore.event_loop.redis_connection import SharedRedisConnection
@@ -80,7 +80,7 @@ def test_requests_start_in_the_order_of_arrival() -> None:
 
 
 def test_blocking_call_runs_in_a_thread_and_off_the_loop_directly() -> None:
-    calls: list[tuple[Any, ...]] = [(on_loop,), (threading.get_ident,), (int, "no number")]
+    calls: list[tuple[Any, ...]] = [(is_on_loop,), (threading.get_ident,), (int, "no number")]
     was_on_loop, thread, error = serve(*(partial(in_thread, *call) for call in calls))
     assert not was_on_loop
     assert thread != threading.get_ident() == in_thread(threading.get_ident)
@@ -97,7 +97,7 @@ def test_query_on_the_loop_is_rejected() -> None:
 
 
 def rows(pipe: ReadPipeline, statement: Statement, value: int) -> Function:
-    return lambda: pipe.rows(statement, [value])
+    return lambda: pipe.fetch_rows(statement, [value])
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def pipe(django_db_blocker: Any) -> Iterator[ReadPipeline]:
 
 def test_statement_timeout_ends_before_the_response_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(settings.DATABASES["default"], "STATEMENT_TIMEOUT", 5_000)
-    assert response_timeout("default") == 6
+    assert get_response_timeout("default") == 6
 
 
 @NEEDS_POSTGRESQL
@@ -120,7 +120,7 @@ def test_each_read_gets_its_own_result(pipe: ReadPipeline) -> None:
 @NEEDS_POSTGRESQL
 def test_failing_statement_fails_no_other(pipe: ReadPipeline) -> None:
     def one_after_the_other() -> list[Any]:
-        return [pipe.rows(DOUBLE, [1]), pipe.rows(DIVIDE, [5])]  # Both are prepared now.
+        return [pipe.fetch_rows(DOUBLE, [1]), pipe.fetch_rows(DIVIDE, [5])]  # Both are prepared now.
 
     async def main() -> tuple[Any, list[Any]]:
         before = await run_request(one_after_the_other)
@@ -144,10 +144,10 @@ def test_statement_that_cannot_be_prepared_fails_no_other(pipe: ReadPipeline) ->
 @NEEDS_POSTGRESQL
 def test_deallocated_statement_is_prepared_again(pipe: ReadPipeline) -> None:
     def ask() -> list[Any]:
-        first = pipe.rows(DOUBLE, [1])
+        first = pipe.fetch_rows(DOUBLE, [1])
         with suppress(Exception):
-            pipe.rows(Statement(b"all", b"DEALLOCATE ALL"), [])
-        return [first, pipe.rows(DOUBLE, [2])]
+            pipe.fetch_rows(Statement(b"all", b"DEALLOCATE ALL"), [])
+        return [first, pipe.fetch_rows(DOUBLE, [2])]
 
     assert serve(ask) == [[[(2,)], [(4,)]]]
 
@@ -163,7 +163,7 @@ def test_writes_commit_independently() -> None:
         b" VALUES ($1, $2, 'sold', now(), now()) RETURNING id",
     )
     categories = [category.pk if n % 2 else 10**12 for n in range(20)]
-    found = serve(*(lambda c=c: writers.rows(add, ["Rex", c]) for c in categories))
+    found = serve(*(lambda c=c: writers.fetch_rows(add, ["Rex", c]) for c in categories))
     assert [isinstance(one, IntegrityError) for one in found] == [True, False] * 10
     assert Pet.objects.filter(name="Rex").count() == 10
 
@@ -173,26 +173,28 @@ def test_writes_commit_independently() -> None:
 
 def test_each_command_gets_its_own_reply(redis: RedisServer) -> None:
     pipe = SharedRedisConnection(f"{redis.url}/3", 5)
-    echoes = serve(*(lambda n=n: pipe.connected().call("ECHO", str(n)) for n in range(100)))
+    echoes = serve(*(lambda n=n: pipe.get_connection().call("ECHO", str(n)) for n in range(100)))
     assert echoes == [str(n).encode() for n in range(100)]
 
 
 def test_error_reply_affects_only_its_command(redis: RedisServer) -> None:
     pipe = SharedRedisConnection(redis.url, 5)
-    found = serve(lambda: pipe.connected().call("NO-SUCH"), lambda: pipe.connected().call("ECHO", "a"))
+    found = serve(
+        lambda: pipe.get_connection().call("NO-SUCH"), lambda: pipe.get_connection().call("ECHO", "a")
+    )
     assert isinstance(found[0], hiredis.ReplyError)
     assert found[1] == b"a"
 
 
 def test_unreachable_redis_fails_at_once() -> None:
-    (error,) = serve(lambda: SharedRedisConnection("redis://127.0.0.1:1", 5).connected().call("PING"))
+    (error,) = serve(lambda: SharedRedisConnection("redis://127.0.0.1:1", 5).get_connection().call("PING"))
     assert isinstance(error, ConnectionFailedError)
 
 
 def test_unresponsive_redis_times_out() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         pipe = SharedRedisConnection(f"redis://127.0.0.1:{silent.getsockname()[1]}", 0.2)
-        errors = serve(*[lambda: pipe.connected().call("PING")] * 3)
+        errors = serve(*[lambda: pipe.get_connection().call("PING")] * 3)
     assert [type(error) for error in errors] == [ConnectionFailedError] * 3
 
 
@@ -200,7 +202,7 @@ def test_connection_without_a_handshake_is_closed() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         silent.settimeout(5)
         pipe = SharedRedisConnection(f"redis://:secret@127.0.0.1:{silent.getsockname()[1]}", 0.2)
-        assert isinstance(serve(lambda: pipe.connected().call("PING"))[0], ConnectionFailedError)
+        assert isinstance(serve(lambda: pipe.get_connection().call("PING"))[0], ConnectionFailedError)
         with silent.accept()[0] as accepted:
             accepted.settimeout(5)
             assert b"AUTH" in accepted.recv(1000)
@@ -211,14 +213,14 @@ def test_redis_is_reconnected_after_a_restart(redis: RedisServer) -> None:
     pipe = SharedRedisConnection(redis.url, 5)
 
     async def main() -> list[Any]:
-        before = await run_request(lambda: pipe.connected().call("ECHO", "before"))
+        before = await run_request(lambda: pipe.get_connection().call("ECHO", "before"))
         with suppress(ConnectionFailedError):
             await run_request(
-                lambda: pipe.connected().call("CLIENT", "KILL", "SKIPME", "no", "TYPE", "normal")
+                lambda: pipe.get_connection().call("CLIENT", "KILL", "SKIPME", "no", "TYPE", "normal")
             )
         with suppress(ConnectionFailedError):
-            await run_request(lambda: pipe.connected().call("PING"))
-        return [before, await run_request(lambda: pipe.connected().call("ECHO", "after"))]
+            await run_request(lambda: pipe.get_connection().call("PING"))
+        return [before, await run_request(lambda: pipe.get_connection().call("ECHO", "after"))]
 
     assert run(main()) == [b"before", b"after"]
 
@@ -226,8 +228,8 @@ def test_redis_is_reconnected_after_a_restart(redis: RedisServer) -> None:
 def test_password_is_sent(tmp_path: Any) -> None:
     with redis_server(tmp_path, "--user", "shop", "on", ">secret", "~*", "+@all") as guarded:
         url = guarded.url.replace("redis://", "redis://shop:secret@")
-        assert serve(lambda: SharedRedisConnection(url, 5).connected().call("ECHO", "a")) == [b"a"]
+        assert serve(lambda: SharedRedisConnection(url, 5).get_connection().call("ECHO", "a")) == [b"a"]
         (error,) = serve(
-            lambda: SharedRedisConnection(url.replace("secret", "wrong"), 5).connected().call("PING")
+            lambda: SharedRedisConnection(url.replace("secret", "wrong"), 5).get_connection().call("PING")
         )
         assert isinstance(error, ConnectionFailedError)

@@ -60,7 +60,7 @@ class Creation(NamedTuple):
             account=self.account, key=self.key, fingerprint="", created_at=made_at
         )
 
-    def rows(self) -> tuple[int, int]:
+    def count_rows(self) -> tuple[int, int]:
         """Return how many rows there are, and how many records."""
         made = Pet.objects.exclude(name="Free") if self.locks is Category else Order.objects
         return made.count(), IdempotencyRecord.objects.count()
@@ -85,7 +85,7 @@ def check_one(creation: Creation, answers: list[Any]) -> None:
     assert told(answers) == {CREATED}
     assert len({one.content for one in answers}) == 1
     assert sum("Idempotent-Replayed" not in one.headers for one in answers) == 1
-    assert creation.rows() == (1, 1)
+    assert creation.count_rows() == (1, 1)
 
 
 @pytest.fixture
@@ -97,7 +97,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_concurrent_duplicate_with_another_body_is_rejected(creation: Creation) -> None:
     other = creation._replace(body=creation.body | {"note": "Another request."})
     assert told(serve(creation.send, other.send)) == {CREATED, (422, "idempotency_key_reused")}
-    assert creation.rows() == (1, 1)
+    assert creation.count_rows() == (1, 1)
 
 
 def test_rejected_request_with_a_key_fails_no_other(account: Account, category: Category) -> None:
@@ -109,7 +109,7 @@ def test_rejected_request_with_a_key_fails_no_other(account: Account, category: 
     last, *answers = serve(refused.send, *(one.send for one in others))
     assert told([last]) == {(400, "unknown_category")}
     assert told(answers) == {CREATED}
-    assert adding.rows() == (MANY, MANY)
+    assert adding.count_rows() == (MANY, MANY)
 
 
 def test_expired_key_is_renewed_by_one_of_many(creation: Creation) -> None:
@@ -140,7 +140,7 @@ def test_expired_key_that_is_concurrently_pruned_is_like_new(creation: Creation)
 def test_running_request_is_a_conflict_for_duplicates(impatient: None, creation: Creation) -> None:
     with uncommitted(lambda: creation.record(timezone.now())):
         assert told(serve(*[creation.send] * MANY)) == {IN_USE}
-    assert creation.rows() == (0, 0)
+    assert creation.count_rows() == (0, 0)
     check_one(creation, serve(creation.send))
 
 
@@ -164,7 +164,7 @@ def test_lock_of_the_write_itself_is_no_concurrent_duplicate(
     monkeypatch.setattr(opening, "connect", connect_in_a_hurry)
     with uncommitted(lambda: list(creation.locks.objects.select_for_update())):
         assert told(serve(creation.send)) == {COME_AGAIN}
-    assert creation.rows() == (0, 0)
+    assert creation.count_rows() == (0, 0)
     check_one(creation, serve(creation.send))
 
 
@@ -175,7 +175,7 @@ def test_category_deleted_after_the_check_is_rejected_and_the_key_stays_unused(
     view = PetViewSet.as_view({"post": "create"})
     creation = Creation(view, {"name": "Rex", "categoryId": 999_999}, account, Category)
     assert told(serve(creation.send)) == {(400, "unknown_category")}
-    assert creation.rows() == (0, 0)
+    assert creation.count_rows() == (0, 0)
     mended = creation._replace(body={"name": "Rex", "categoryId": category.pk})
     check_one(mended, serve(mended.send))
 
@@ -196,5 +196,5 @@ def test_retries_create_one_row_whichever_batch_loses_its_connection(
     for _ in range(3):
         answers = serve(creation.send)
         assert told(answers) <= {CREATED, COME_AGAIN}
-        assert creation.rows() == ((1, 1) if told(answers) == {CREATED} else (0, 0))
+        assert creation.count_rows() == ((1, 1) if told(answers) == {CREATED} else (0, 0))
     assert told(answers) == {CREATED}

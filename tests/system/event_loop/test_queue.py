@@ -64,7 +64,7 @@ def test_write_that_gets_no_connection_in_time_is_a_503(
         assert asked.fetchone() == (count,)
 
     def write() -> Any:
-        return run_request(lambda: writers.rows(SHARE_THE_LOCK, []))
+        return run_request(lambda: writers.fetch_rows(SHARE_THE_LOCK, []))
 
     async def main() -> tuple[list[Any], list[Any]]:
         lock.execute("SELECT pg_advisory_lock(1)")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from petstore.event_loop import redis_scripts
-from petstore.event_loop.redis_scripts import CLUSTER_WARNING, RedisUnavailableError, Scripts, script
+from petstore.event_loop.redis_scripts import CLUSTER_WARNING, RedisUnavailableError, ScriptRunner, script
 from tests.support.event_loop import serve
 from tests.support.servers import free_port, redis_server, wait_until
 from tests.system.operations.proxy import certificate
@@ -17,9 +17,9 @@ from tests.system.operations.proxy import certificate
 @pytest.fixture(autouse=True)
 def unwarned() -> Iterator[None]:
     """Reset the warning before and after."""
-    redis_scripts.warn_of_cluster.cache_clear()
+    redis_scripts.warn_about_cluster.cache_clear()
     yield
-    redis_scripts.warn_of_cluster.cache_clear()
+    redis_scripts.warn_about_cluster.cache_clear()
 
 
 # redis-py's cluster client leaves connections open that the collector then warns of: see the last line.
@@ -30,7 +30,7 @@ def test_cluster_is_used_through_redis_py(
     with redis_server(tmp_path, "--cluster-enabled", "yes", "--cluster-node-timeout", "1000") as node:
         node.client.cluster("ADDSLOTSRANGE", 0, 100)
         echo = script("return ARGV[1]")
-        quota, counters = Scripts(node.url), Scripts(node.url)
+        quota, counters = ScriptRunner(node.url), ScriptRunner(node.url)
         (error,) = serve(lambda: quota.run(echo, ["{a}"], ["a"]))
         assert isinstance(error, RedisUnavailableError)  # No node has the slot of {a}.
         node.client.cluster("ADDSLOTSRANGE", 101, 16_383)
@@ -62,9 +62,9 @@ def test_loop_supports_tls(
     monkeypatch.setattr("petstore.event_loop.redis_scripts.in_thread", None)
     echo = script("return ARGV[1]")
     with redis_server(tmp_path, *tls, "--tls-auth-clients", "no"):
-        trusting = Scripts(f"rediss://127.0.0.1:{port}/1?ssl_ca_certs={pem}")
+        trusting = ScriptRunner(f"rediss://127.0.0.1:{port}/1?ssl_ca_certs={pem}")
         assert serve(lambda: trusting.run(echo, ["a"], ["a" * 100_000])) == [b"a" * 100_000]
-        (refusal,) = serve(lambda: Scripts(f"rediss://127.0.0.1:{port}").run(echo, ["a"], ["a"]))
+        (refusal,) = serve(lambda: ScriptRunner(f"rediss://127.0.0.1:{port}").run(echo, ["a"], ["a"]))
         assert isinstance(refusal, RedisUnavailableError)  # The certificate is self-signed.
         assert "certificate verify failed" in str(refusal)
     assert not caplog.records

@@ -15,7 +15,7 @@ from petstore.db.monitor import Server, servers
 from petstore.event_loop import opening
 from petstore.event_loop.compiled_writes import atomic, insert, refresh, update
 from petstore.event_loop.connection_pool import ConnectionPool
-from petstore.event_loop.greenlets import on_loop, wait
+from petstore.event_loop.greenlets import is_on_loop, wait
 from petstore.event_loop.libpq import Statement
 from petstore.event_loop.opening import connect
 from petstore.event_loop.pg_connection import PostgresqlConnection, ReadPipeline
@@ -48,9 +48,9 @@ def add_two(writers: ConnectionPool, between: Function) -> Function:
 
     def both() -> None:
         with writers.transaction():
-            writers.rows(ADD, ["one"])
+            writers.fetch_rows(ADD, ["one"])
             between()
-            writers.rows(ADD, ["two"])
+            writers.fetch_rows(ADD, ["two"])
 
     return both
 
@@ -66,7 +66,7 @@ def test_nothing_is_visible_before_the_commit(writers: ConnectionPool) -> None:
 
 
 def test_exception_rolls_back_only_its_transaction(writers: ConnectionPool) -> None:
-    failed, _ = serve(add_two(writers, lambda: 1 / 0), lambda: writers.rows(ADD, ["three"]))
+    failed, _ = serve(add_two(writers, lambda: 1 / 0), lambda: writers.fetch_rows(ADD, ["three"]))
     assert isinstance(failed, ZeroDivisionError)
     assert names() == {"three"}
 
@@ -76,9 +76,9 @@ def test_concurrent_transactions_have_a_connection_each(writers: ConnectionPool)
 
     def look_twice() -> None:
         with writers.transaction():
-            first = writers.rows(OWN, [])
+            first = writers.fetch_rows(OWN, [])
             wait(asyncio.sleep(0.001))
-            stayed.append(writers.rows(OWN, []) == first)
+            stayed.append(writers.fetch_rows(OWN, []) == first)
 
     assert serve(*[look_twice] * 20) == [None] * 20
     assert stayed == [True] * 20
@@ -97,7 +97,7 @@ def test_writes_share_the_open_connections_if_the_server_accepts_no_more(
     monkeypatch.setattr(opening, "connect", connect_twice)
 
     async def twelve_at_once() -> list[Any]:
-        tasks = (run_request(lambda: writers.rows(SLEEP, [])) for _ in range(12))
+        tasks = (run_request(lambda: writers.fetch_rows(SLEEP, [])) for _ in range(12))
         return await asyncio.gather(*tasks, return_exceptions=True)
 
     async def twice() -> list[Any]:  # A failed connection is not used the second time.
@@ -115,10 +115,10 @@ def test_write_is_sent_at_once(writers: ConnectionPool, monkeypatch: pytest.Monk
         flush(pipe)
 
     def ask() -> None:
-        writers.rows(OWN, [])  # Opens the connection, and prepares the statement.
+        writers.fetch_rows(OWN, [])  # Opens the connection, and prepares the statement.
         happened.clear()
         asyncio.get_running_loop().call_soon(happened.append, "next iteration")
-        writers.rows(OWN, [])
+        writers.fetch_rows(OWN, [])
 
     monkeypatch.setattr(PostgresqlConnection, "_flush", note_and_flush)
     assert serve(ask) == [None]
@@ -131,7 +131,7 @@ def watching_requests(loop: asyncio.AbstractEventLoop) -> list[str]:
 
     def noted(name: str, change: Callable[..., Any]) -> Callable[..., Any]:
         def note(*args: Any) -> Any:
-            if on_loop():
+            if is_on_loop():
                 found.append(name)
             return change(*args)
 
@@ -147,11 +147,11 @@ def test_only_the_loop_changes_its_readers_and_writers(writers: ConnectionPool) 
     reader = ReadPipeline("default")
 
     def close_what_others_wait_for() -> None:
-        reader.connected().close()
+        reader.get_connection().close()
 
     async def main() -> tuple[list[str], list[Any]]:
         found = watching_requests(asyncio.get_running_loop())
-        asked = [lambda: reader.rows(SLEEP, []), lambda: writers.rows(LENGTH, [long])]
+        asked = [lambda: reader.fetch_rows(SLEEP, []), lambda: writers.fetch_rows(LENGTH, [long])]
         first = await asyncio.gather(*map(run_request, asked))
         again = [*asked, close_what_others_wait_for, *asked, add_two(writers, lambda: 1 / 0)]
         return found, [*first, *await asyncio.gather(*map(run_request, again), return_exceptions=True)]
@@ -164,10 +164,10 @@ def test_only_the_loop_changes_its_readers_and_writers(writers: ConnectionPool) 
 
 def test_transaction_does_not_continue_on_another_connection(writers: ConnectionPool) -> None:
     def lose() -> None:
-        ((process,),) = writers.rows(OWN, [])
+        ((process,),) = writers.fetch_rows(OWN, [])
         terminate_backend(process)
         with suppress(OperationalError):
-            writers.rows(OWN, [])
+            writers.fetch_rows(OWN, [])
 
     (outcome,) = serve(add_two(writers, lose))
     assert isinstance(outcome, OperationalError)
@@ -178,11 +178,11 @@ def test_transaction_does_not_continue_on_another_connection(writers: Connection
 def test_transaction_with_a_caught_failure_does_not_commit(writers: ConnectionPool) -> None:
     def fail() -> None:
         with suppress(DataError):
-            writers.rows(DIVIDE, [0])
+            writers.fetch_rows(DIVIDE, [0])
 
     def one_only() -> None:
         with writers.transaction():
-            writers.rows(ADD, ["one"])
+            writers.fetch_rows(ADD, ["one"])
             fail()
 
     (outcome,) = serve(one_only)
@@ -201,7 +201,7 @@ def test_nested_transaction_is_part_of_the_outer_one(writers: ConnectionPool) ->
 
 
 def test_deallocated_statement_fails_the_transaction(writers: ConnectionPool) -> None:
-    (outcome,) = serve(add_two(writers, lambda: writers.rows(FORGET, [])))
+    (outcome,) = serve(add_two(writers, lambda: writers.fetch_rows(FORGET, [])))
     assert isinstance(outcome, OperationalError)
     assert names() == set()
     assert serve(add_two(writers, lambda: None)) == [None]
@@ -209,9 +209,9 @@ def test_deallocated_statement_fails_the_transaction(writers: ConnectionPool) ->
 
 def test_statement_sent_without_waiting_is_committed(writers: ConnectionPool) -> None:
     def send_both() -> None:
-        writers.rows(OWN, [])
+        writers.fetch_rows(OWN, [])
         with writers.transaction():
-            writers.rows(ADD, ["one"])
+            writers.fetch_rows(ADD, ["one"])
             writers.send(ADD, ["two"])
 
     assert serve(send_both) == [None]
@@ -222,14 +222,14 @@ def test_statement_sent_without_waiting_is_committed(writers: ConnectionPool) ->
 def test_failed_statement_sent_without_waiting_rolls_back(writers: ConnectionPool, waits: bool) -> None:
     def fail_unheard() -> list[Any]:
         with suppress(DataError), writers.transaction():
-            writers.rows(DIVIDE, [5])
-            writers.rows(ADD, ["three"])
+            writers.fetch_rows(DIVIDE, [5])
+            writers.fetch_rows(ADD, ["three"])
             writers.send(DIVIDE, [0])
             writers.send(ADD, ["one"])
             if waits:
-                writers.rows(ADD, ["two"])
+                writers.fetch_rows(ADD, ["two"])
             return ["It was committed."]
-        return writers.rows(DIVIDE, [2])  # The connection is of use.
+        return writers.fetch_rows(DIVIDE, [2])  # The connection is of use.
 
     assert serve(fail_unheard) == [[(5,)]]
     assert names() == set()
@@ -238,11 +238,11 @@ def test_failed_statement_sent_without_waiting_rolls_back(writers: ConnectionPoo
 def test_exception_after_an_unnoticed_failure_rolls_back(writers: ConnectionPool) -> None:
     def fail() -> None:
         with writers.transaction():
-            writers.rows(DIVIDE, [5])
+            writers.fetch_rows(DIVIDE, [5])
             writers.send(DIVIDE, [0])
             raise ZeroDivisionError
 
-    outcome, after = serve(fail, lambda: writers.rows(DIVIDE, [2]))
+    outcome, after = serve(fail, lambda: writers.fetch_rows(DIVIDE, [2]))
     assert isinstance(outcome, ZeroDivisionError)
     assert after == [(5,)]
 
@@ -251,11 +251,11 @@ def test_exception_after_an_unnoticed_failure_rolls_back(writers: ConnectionPool
 def test_deallocated_statement_sent_without_waiting_fails(writers: ConnectionPool, waits: bool) -> None:
     def send_forgotten() -> None:
         with writers.transaction():
-            writers.rows(ADD, ["one"])
-            writers.rows(FORGET, [])
+            writers.fetch_rows(ADD, ["one"])
+            writers.fetch_rows(FORGET, [])
             writers.send(ADD, ["two"])
             if waits:
-                writers.rows(OWN, [])
+                writers.fetch_rows(OWN, [])
 
     (outcome,) = serve(send_forgotten)
     assert isinstance(outcome, OperationalError)
@@ -266,11 +266,11 @@ def test_deallocated_statement_sent_without_waiting_fails(writers: ConnectionPoo
 def test_connection_is_usable_after_deallocate_all(writers: ConnectionPool) -> None:
     def forget_and_fail() -> None:
         with suppress(ZeroDivisionError), writers.transaction():
-            writers.rows(ADD, ["one"])
-            writers.rows(FORGET_ALL, [])
+            writers.fetch_rows(ADD, ["one"])
+            writers.fetch_rows(FORGET_ALL, [])
             writers.send(ADD, ["two"])
             raise ZeroDivisionError
-        writers.rows(ADD, ["three"])
+        writers.fetch_rows(ADD, ["three"])
 
     assert serve(forget_and_fail) == [None]
     assert names() == {"three"}
@@ -292,12 +292,12 @@ def test_pooled_connection_from_before_an_outage_is_closed(
     server = Server("default")
 
     def several() -> list[Any]:
-        before = writers.rows(OWN, [])
+        before = writers.fetch_rows(OWN, [])
         server.generation += 1  # As after a failover.
         monkeypatch.setitem(servers, "default", server)
         with writers.transaction():
-            first = writers.rows(OWN, [])
-        return [before == first, first == writers.rows(OWN, [])]
+            first = writers.fetch_rows(OWN, [])
+        return [before == first, first == writers.fetch_rows(OWN, [])]
 
     assert serve(several) == [[False, True]]
 
@@ -317,7 +317,7 @@ def test_pooled_connection_is_not_reused_across_an_outage(
 
     def lose() -> Any:
         with writers.transaction():
-            process = writers.rows(OWN, [])
+            process = writers.fetch_rows(OWN, [])
             while len(attempts) < 2:
                 wait(asyncio.sleep(0.001))
             server.generation += 1
@@ -326,7 +326,7 @@ def test_pooled_connection_is_not_reused_across_an_outage(
 
     def follow() -> Any:
         with writers.transaction():
-            return writers.rows(OWN, [])
+            return writers.fetch_rows(OWN, [])
 
     monkeypatch.setattr(opening, "connect", connect_but_not_the_second)
     lost, process = serve(lose, follow)
@@ -337,11 +337,11 @@ def test_connection_to_a_standby_is_closed(writers: ConnectionPool) -> None:
     read_only = Statement(b"read_only", b"SET TRANSACTION READ ONLY")
 
     def write() -> list[Any]:
-        before = writers.rows(OWN, [])
+        before = writers.fetch_rows(OWN, [])
         with suppress(InternalError), writers.transaction():
-            writers.rows(read_only, [])
-            writers.rows(ADD, ["one"])
-        return [before == writers.rows(OWN, [])]
+            writers.fetch_rows(read_only, [])
+            writers.fetch_rows(ADD, ["one"])
+        return [before == writers.fetch_rows(OWN, [])]
 
     assert serve(write) == [[False]]
     assert names() == set()
@@ -360,7 +360,7 @@ def test_atomic_functions_work_on_and_off_the_loop() -> None:
         refresh(known, lock=True)
         assert (known.name, known.status, known.created_at) == ("Max", "sold", pet.created_at)
         then()
-        return on_loop(), known
+        return is_on_loop(), known
 
     for on_the_loop in (True, False):
         with suppress(ZeroDivisionError):

@@ -16,14 +16,14 @@ from accounts.quota.database_store import DatabaseQuotaStore
 from accounts.quota.fallback import FallbackQuotaStore
 from accounts.quota.redis_store import RedisQuotaStore
 from petstore.cache.redis import SharedCounters
-from petstore.db.identity import identity
+from petstore.db.identity import get_database_id
 from petstore.event_loop import redis_scripts
 from petstore.event_loop.redis_scripts import (
     CHECK_EVERY,
     OWNER,
     ForeignRedisError,
     RedisUnavailableError,
-    Scripts,
+    ScriptRunner,
 )
 from tests.support.command_runner import CommandRunner
 from tests.support.event_loop import run, run_request
@@ -44,7 +44,7 @@ Asked = Callable[[str, list[Callable[[], object]]], list[Any]]
 def ours(monkeypatch: pytest.MonkeyPatch, redis: RedisServer) -> None:
     """Set this process's database identity without a query, and use an empty Redis."""
     redis.client.flushall()
-    monkeypatch.setattr(redis_scripts, "identity", lambda: OURS)
+    monkeypatch.setattr(redis_scripts, "get_database_id", lambda: OURS)
 
 
 @pytest.fixture
@@ -59,14 +59,14 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 def asked(request: pytest.FixtureRequest) -> Asked:
     """Runs a script before and after each step, in a thread or on one event loop; the outcomes."""
 
-    def outcome(ask: Scripts) -> Any:
+    def outcome(ask: ScriptRunner) -> Any:
         try:
             return ask.run(ECHO, ["{a}"], ["well"])
         except RedisUnavailableError as error:
             return type(error)
 
     def in_thread(url: str, steps: list[Callable[[], object]]) -> list[Any]:
-        ask = Scripts(url)
+        ask = ScriptRunner(url)
         found = [outcome(ask)]
         for step in steps:
             step()
@@ -74,9 +74,9 @@ def asked(request: pytest.FixtureRequest) -> Asked:
         ask.close()
         return found
 
-    def on_loop(url: str, steps: list[Callable[[], object]]) -> list[Any]:
+    def is_on_loop(url: str, steps: list[Callable[[], object]]) -> list[Any]:
         async def main() -> list[Any]:
-            ask = Scripts(url)
+            ask = ScriptRunner(url)
             found = [await run_request(lambda: outcome(ask))]
             for step in steps:
                 step()
@@ -85,7 +85,7 @@ def asked(request: pytest.FixtureRequest) -> Asked:
 
         return run(main())
 
-    return in_thread if request.param == "thread" else on_loop
+    return in_thread if request.param == "thread" else is_on_loop
 
 
 # --- Ownership -----------------------------------------------------------------------------------
@@ -162,15 +162,15 @@ def test_redis_is_not_used_before_the_database_is_identified(
         raise DatabaseError
 
     def recover() -> None:
-        monkeypatch.setattr(redis_scripts, "identity", lambda: OURS)
+        monkeypatch.setattr(redis_scripts, "get_database_id", lambda: OURS)
 
-    monkeypatch.setattr(redis_scripts, "identity", down)
+    monkeypatch.setattr(redis_scripts, "get_database_id", down)
     assert asked(redis.url, [recover]) == [RedisUnavailableError, b"well"]
 
 
 def test_reply_to_another_command_names_no_owner(redis: RedisServer) -> None:
     with pytest.raises(RedisUnavailableError, match="Unexpected reply") as refused:
-        Scripts(redis.url)._check(lambda *_: [b"another's"])
+        ScriptRunner(redis.url)._check(lambda *_: [b"another's"])
     assert not isinstance(refused.value, ForeignRedisError)
 
 
@@ -190,11 +190,11 @@ def test_no_node_of_another_database_s_cluster_is_used_and_no_request_waits_for_
 
     with cluster(tmp_path, 3) as nodes:
         for node in nodes:
-            first = Scripts(node.url)
+            first = ScriptRunner(node.url)
             assert [first.run(ECHO, [f"{{{slot}}}"], ["well"]) for slot in "abcdef"] == [b"well"] * 6
             first.close()
         owner = next(node for node in nodes if node.client.dbsize())
-        mine = Scripts(nodes[0].url)
+        mine = ScriptRunner(nodes[0].url)
         mine.run(ECHO, ["{a}"], ["well"])
         with monkeypatch.context() as patch:
             patch.setattr(mine, "_check", hang)
@@ -247,7 +247,10 @@ def test_ordinary_role_may_identify_the_database(db: None) -> None:
     with connection.cursor() as cursor:
         cursor.execute("CREATE ROLE petstore_ordinary")
         cursor.execute("SET LOCAL ROLE petstore_ordinary")
-    assert identity.__wrapped__() == f"postgresql {system_identifier()}/{connection.settings_dict['NAME']}"
+    assert (
+        get_database_id.__wrapped__()
+        == f"postgresql {system_identifier()}/{connection.settings_dict['NAME']}"
+    )
 
 
 def system_identifier() -> int:

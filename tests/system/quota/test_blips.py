@@ -27,7 +27,7 @@ from accounts.quota.redis_store import (
 )
 from accounts.usage import write_behind
 from accounts.usage.write_behind import UsageRecorder
-from petstore.event_loop.redis_scripts import Script, Scripts
+from petstore.event_loop.redis_scripts import Script, ScriptRunner
 from petstore.observability.metrics import FOREIGN_REPLIES
 from tests.conftest import Api
 from tests.support.quota import ADDRESS, NOON, Desk, day, fallback_store, is_back
@@ -277,16 +277,18 @@ def test_evicted_key_record_falls_back_to_the_database_without_failover(
 
 def end_facts(desk: Desk, server: RedisServer, monkeypatch: pytest.MonkeyPatch, after: Any) -> None:
     """Let the key's facts end after these steps, counted from 1."""
-    run, steps = Scripts.run, [0]
+    run, steps = ScriptRunner.run, [0]
 
-    def run_and_end(scripts: Scripts, script: Script, of: Sequence[str], arguments: Sequence[Any]) -> Any:
+    def run_and_end(
+        scripts: ScriptRunner, script: Script, of: Sequence[str], arguments: Sequence[Any]
+    ) -> Any:
         reply = run(scripts, script, of, arguments)
         steps[0] += 1
         if steps[0] in after:
             server.client.delete(get_redis_keys(desk.keys[0].public_id)[0])
         return reply
 
-    monkeypatch.setattr(Scripts, "run", run_and_end)
+    monkeypatch.setattr(ScriptRunner, "run", run_and_end)
 
 
 # --- Whose reply is it? --------------------------------------------------------------------------

@@ -123,17 +123,17 @@ def test_recovered_redis_counts_as_a_recent_write(desk: Desk) -> None:
 def test_account_with_a_recent_write_reads_the_primary(two_replicas: list[Server], settings: Any) -> None:
     settings.REPLICA_MAX_LAG = 5
     hold = (5 + replicas.WRITE_SECONDS) * SECOND
-    assert replicas.alias_for_read(1, 0) == "default"
-    assert replicas.alias_for_read(1, hold) == "default"
-    assert replicas.alias_for_read(1, hold + 1) != "default"
+    assert replicas.choose_alias(1, 0) == "default"
+    assert replicas.choose_alias(1, hold) == "default"
+    assert replicas.choose_alias(1, hold + 1) != "default"
 
 
 def test_account_stays_with_one_replica_while_it_is_well(two_replicas: list[Server]) -> None:
-    chosen = {replicas.alias_for_read(7, LONG_AGO) for _ in range(10)}
+    chosen = {replicas.choose_alias(7, LONG_AGO) for _ in range(10)}
     assert len(chosen) == 1
-    assert {replicas.alias_for_read(number, LONG_AGO) for number in range(10)} == {"replica1", "replica2"}
+    assert {replicas.choose_alias(number, LONG_AGO) for number in range(10)} == {"replica1", "replica2"}
     next(server for server in two_replicas if server.alias in chosen).unavailable = True
-    others = {replicas.alias_for_read(7, LONG_AGO) for _ in range(10)}
+    others = {replicas.choose_alias(7, LONG_AGO) for _ in range(10)}
     assert others | chosen == {"replica1", "replica2"}
 
 
@@ -141,16 +141,16 @@ def test_unavailable_or_lagging_replica_is_not_read(two_replicas: list[Server], 
     settings.REPLICA_MAX_LAG = 5
     two_replicas[0].unavailable = True
     two_replicas[1].visible_until -= 4
-    assert replicas.states() == {"replica1": "away", "replica2": "ok"}
-    assert replicas.alias_for_read(1, LONG_AGO) == "replica2"
+    assert replicas.get_states() == {"replica1": "away", "replica2": "ok"}
+    assert replicas.choose_alias(1, LONG_AGO) == "replica2"
     two_replicas[1].visible_until -= 2
-    assert replicas.states() == {"replica1": "away", "replica2": "behind"}
-    assert replicas.alias_for_read(1, LONG_AGO) == "default"
+    assert replicas.get_states() == {"replica1": "away", "replica2": "behind"}
+    assert replicas.choose_alias(1, LONG_AGO) == "default"
 
 
 def test_without_replicas_the_primary_is_read() -> None:
-    assert replicas.alias_for_read(1, LONG_AGO) == "default"
-    assert replicas.states() == {}
+    assert replicas.choose_alias(1, LONG_AGO) == "default"
+    assert replicas.get_states() == {}
 
 
 # --- How far is a replica behind?
@@ -176,7 +176,7 @@ def test_standby_that_was_promoted_is_not_read(two_replicas: list[Server]) -> No
     replica = two_replicas[0]
     replica.is_standby = False
     replica._update_lag(WalPosition(monotonic(), 100), (WalPosition(monotonic(), 100),))
-    assert replicas.state(replica.alias) == "behind"
+    assert replicas.get_state(replica.alias) == "behind"
 
 
 # --- What if it fails?

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from petstore.cache.redis import SharedCounters, shared_instance
+from petstore.cache.redis import SharedCounters, get_shared_counters
 from petstore.event_loop.threads import in_thread
 from tests.support.event_loop import serve
 from tests.support.servers import RedisServer
@@ -91,7 +91,7 @@ def test_every_thread_and_request_has_the_same_counters(tmp_path: Path) -> None:
     params = {"OPTIONS": {"redis": "redis://127.0.0.1:1"}}
 
     def ask() -> SharedCounters:
-        return shared_instance(str(tmp_path), params)
+        return get_shared_counters(str(tmp_path), params)
 
     found = serve(ask, ask, lambda: in_thread(ask))
     assert found == [ask()] * 3
