@@ -11,7 +11,7 @@ from django.db import models, transaction
 from django.db.models import CheckConstraint, F, Index, Q, QuerySet, UniqueConstraint
 from django.utils import timezone
 
-from petstore.observability.request_ids import WELL_FORMED
+from petstore.observability.request_ids import VALID_REQUEST_ID
 
 MAX_EXPLAINED = 50
 
@@ -173,7 +173,7 @@ class RefusalQuerySet(QuerySet["Refusal"]):
 
         An invalid id finds nothing.
         """
-        if not WELL_FORMED.fullmatch(request_id.strip()):
+        if not VALID_REQUEST_ID.fullmatch(request_id.strip()):
             return self.none()
         found = self.filter(request_id=request_id.strip()).order_by("-id")
         return found.select_related("account__plan", "key")[:MAX_EXPLAINED]

@@ -8,7 +8,7 @@ from accounts.quota.limits import DAY, RateLimitDecision
 from accounts.usage import rejections, write_behind
 from petstore.api.context import RequestContext
 from petstore.api.errors import ApiError, ErrorCode
-from petstore.observability.metrics import decision_counter
+from petstore.observability.metrics import count_decision
 
 
 def throttle(request: HttpRequest, context: RequestContext) -> None:
@@ -24,7 +24,7 @@ def throttle(request: HttpRequest, context: RequestContext) -> None:
         decision = context.decision = anonymous.admit(request)
     assert isinstance(decision, RateLimitDecision)
     counts_for = "address" if caller is None else "key" if context.operation.free else "account"
-    decision_counter("admitted" if decision.admitted else decision.error_code.value, counts_for)()
+    count_decision("admitted" if decision.admitted else decision.error_code.value, counts_for)
     if not decision.admitted:
         if caller is not None and counts_for == "account":  # Free requests are no strikes (D39).
             rejections.record_rejection(

@@ -14,7 +14,7 @@ from django.db.models import Max
 from accounts.models import ApiKey, Refusal
 from accounts.quota.limits import RateLimitDecision, to_datetime
 from petstore.api.client_ip import Address, network_of
-from petstore.observability.instrumentation import METHODS, UNKNOWN, route_of
+from petstore.observability.instrumentation import METHODS, UNKNOWN_ROUTE, format_route
 
 MAX_PER_WRITE = 1_000
 # Per process, so that a flood of one client does not displace the rejections of others.
@@ -64,7 +64,7 @@ def store(rejected: list[RejectedRequest]) -> None:
 
 
 def row(rejected: RejectedRequest, key: ApiKey) -> Refusal:
-    route = route_of(rejected.route)
+    route = format_route(rejected.route)
     refusal = Refusal(
         request_id=rejected.request_id,
         at=to_datetime(rejected.at),
@@ -72,7 +72,7 @@ def row(rejected: RejectedRequest, key: ApiKey) -> Refusal:
         key=key,
         rule=rejected.rule,
         method=rejected.method if rejected.method in METHODS else "(other)",
-        route=NO_SUCH_PATH if route == UNKNOWN else route,
+        route=NO_SUCH_PATH if route == UNKNOWN_ROUTE else route,
         address=str(rejected.address),
         scope=rejected.scope,
     )

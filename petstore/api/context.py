@@ -12,8 +12,8 @@ from django.http import HttpRequest
 
 from petstore.api.client_ip import client_address
 from petstore.api.deprecation import Deprecation
-from petstore.observability import instrumentation
-from petstore.observability.request_ids import request_id
+from petstore.observability.request_ids import get_request_id
+from petstore.observability.request_log import LoggedCaller
 
 
 class Operation(NamedTuple):
@@ -38,7 +38,7 @@ def operation_of(view: Callable[..., Any], method: str | None) -> Operation:
     )
 
 
-class Caller(instrumentation.Caller, Protocol):
+class Caller(LoggedCaller, Protocol):
     @property
     def scopes(self) -> frozenset[str]: ...
 
@@ -61,7 +61,7 @@ class RequestContext:
         address = (
             str(client_address(request)) if settings.TRUSTED_PROXY_COUNT else meta.get("REMOTE_ADDR", "")
         )
-        context = cls(request_id(meta.get("HTTP_X_REQUEST_ID", "")), address)
+        context = cls(get_request_id(meta.get("HTTP_X_REQUEST_ID", "")), address)
         request.context = context  # type: ignore[attr-defined]
         return context
 

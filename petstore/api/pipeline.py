@@ -49,7 +49,7 @@ class ApiPipeline:
 
     def __init__(self, get_response: GetResponse) -> None:
         self._get_response = get_response
-        self._instrumented = InstrumentedHandler(tracing.traced(self._respond))
+        self._instrumented = InstrumentedHandler(tracing.trace_requests(self._respond))
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         return (

@@ -16,7 +16,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, generate_latest
 from petstore.api.client_ip import client_address
 from petstore.health import checks
 from petstore.observability.metrics import deferred_updates
-from petstore.observability.metrics_port import AllWorkers
+from petstore.observability.metrics_port import MultiprocessRegistry
 from petstore.server.shutdown import is_draining
 
 
@@ -44,7 +44,8 @@ def metrics(request: HttpRequest) -> HttpResponse:
         raise Http404
     deferred_updates.flush()
     folder = os.environ.get("PROMETHEUS_MULTIPROC_DIR")
-    return HttpResponse(generate_latest(AllWorkers(folder) if folder else REGISTRY), CONTENT_TYPE_LATEST)
+    registry = MultiprocessRegistry(folder) if folder else REGISTRY
+    return HttpResponse(generate_latest(registry), CONTENT_TYPE_LATEST)
 
 
 class Status(TemplateView):

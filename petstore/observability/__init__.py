@@ -1,6 +1,6 @@
 """Logs, metrics and traces.
 
-`instrumentation` records each request and writes its log line with `log_writer`; `logs` formats all other
-lines, and `redaction` removes secrets. `sampler` updates gauges in a thread of each worker. The supervisor
-uses `logs`, `metrics_files` and `metrics_port`, which don't import Django.
+`instrumentation` measures each request, and `request_log` writes its line. `logs` formats all other lines,
+`redaction` removes secrets, and `log_writer` writes without blocking. `sampler` updates gauges in a thread
+of each worker. The supervisor uses `logs`, `metrics_files` and `metrics_port`, which don't import Django.
 """

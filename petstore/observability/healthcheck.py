@@ -1,4 +1,4 @@
-"""The image's health check: exit status 0 if /healthz responds with 200 within two seconds.
+"""The image's health check. It exits with status 0 if /healthz responds with 200 in time.
 
     python -m petstore.observability.healthcheck
 
@@ -9,11 +9,11 @@ import os
 import sys
 from http.client import HTTPConnection, HTTPException
 
-SECONDS = 2
+TIMEOUT_SECONDS = 2
 
 
 def is_alive(port: int, host: str = "127.0.0.1") -> bool:
-    connection = HTTPConnection(host, port, timeout=SECONDS)
+    connection = HTTPConnection(host, port, timeout=TIMEOUT_SECONDS)
     try:
         connection.request("GET", "/healthz")
         return connection.getresponse().status == 200

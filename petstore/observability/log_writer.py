@@ -1,7 +1,7 @@
 """Writes log lines: directly to standard error, or, in a worker, to standard output from a thread.
 
-A worker queues its lines, and the thread writes them every 0.2 s and at the end. When the reader of the
-pipe stalls, only the thread blocks; lines beyond MAX_QUEUED are dropped and counted.
+A worker queues its lines, and the thread writes them every FLUSH_SECONDS and at exit. If the reader of the
+pipe stalls, only the thread blocks. Lines beyond MAX_QUEUED are dropped and counted.
 """
 
 import logging
@@ -16,10 +16,10 @@ from prometheus_client import Counter
 
 FLUSH_SECONDS = 0.2
 MAX_QUEUED = 20_000  # Lines.
-STOP_SECONDS = 1.0  # For the last lines at the end of a process.
+STOP_SECONDS = 1.0  # How long an exiting process may take to write its last lines.
 
 DROPPED = Counter(
-    "petstore_log_lines_dropped_total", "Log lines that were dropped, because their reader was too slow."
+    "petstore_log_lines_dropped_total", "Log lines that were dropped because their reader was too slow."
 )
 
 
@@ -42,7 +42,7 @@ class LogWriter:
             DROPPED.inc()
 
     def start(self, descriptor: int) -> None:
-        """Write to this file descriptor from a thread from now on, and flush at exit."""
+        """Start the thread, which writes to this file descriptor and flushes at exit."""
         self._descriptor = descriptor
         self._thread = threading.Thread(target=self._run, name="log", daemon=True)
         self._thread.start()
@@ -80,13 +80,13 @@ class LogWriter:
         if batch:
             yield batch
 
-    def _send(self, text: bytes, lines: int) -> None:
-        rest = memoryview(text)
+    def _send(self, data: bytes, line_count: int) -> None:
+        remaining = memoryview(data)
         try:
-            while rest:
-                rest = rest[os.write(self._descriptor, rest) :]
-        except OSError:  # The reader is gone or the disk is full: continue without the log.
-            DROPPED.inc(lines)
+            while remaining:
+                remaining = remaining[os.write(self._descriptor, remaining) :]
+        except OSError:  # The reader is gone or the disk is full. The service continues without its log.
+            DROPPED.inc(line_count)
 
 
 log_writer = LogWriter(2)
@@ -96,7 +96,7 @@ class QueuedHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         try:
             line = self.format(record).encode(errors="replace") + b"\n"
-        except Exception:  # noqa: BLE001  The default handler prints the record's arguments, including secrets.
-            place = f"{record.pathname}:{record.lineno}"
-            line = f"A log message of {place} could not be formed.\n".encode()
+        except Exception:  # noqa: BLE001  `handleError` would print the arguments, which may be secret.
+            location = f"{record.pathname}:{record.lineno}"
+            line = f"A log message from {location} could not be formatted.\n".encode()
         log_writer.write(line)

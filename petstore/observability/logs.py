@@ -1,7 +1,7 @@
 """Log formatters: a JSON object per line, or text; both redact secrets.
 
-The supervisor uses them, too, so nothing here imports Django or the metrics library. Request lines are
-written by `instrumentation`.
+The supervisor uses them, too, so nothing here imports Django or the metrics library. `request_log` writes
+the lines of requests.
 """
 
 import logging
@@ -18,31 +18,31 @@ request_id: ContextVar[str] = ContextVar("request_id")
 
 class JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        return orjson.dumps(self.fields(record)).decode()
+        return orjson.dumps(self.get_fields(record)).decode()
 
-    def fields(self, record: logging.LogRecord) -> dict[str, str]:
-        """Redact each value before it is encoded: JSON's escapes could hide the end of a secret."""
-        found = {
+    def get_fields(self, record: logging.LogRecord) -> dict[str, str]:
+        """Return the redacted fields. JSON's escapes could hide the end of a secret, so redact first."""
+        fields = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat().replace("+00:00", "Z"),
             "level": record.levelname.lower(),
             "event": record.getMessage(),
             "logger": record.name,
         }
-        if (current := request_id.get(None)) is not None:
-            found["request_id"] = current
+        if (current_id := request_id.get(None)) is not None:
+            fields["request_id"] = current_id
         if record.exc_info:
-            found["exception"] = self.formatException(record.exc_info)
-        # An undecodable byte is a lone surrogate in Python, which JSON can't represent.
-        return {name: redact(value).encode(errors="replace").decode() for name, value in found.items()}
+            fields["exception"] = self.formatException(record.exc_info)
+        # Python decodes an invalid byte as a lone surrogate, which JSON can't represent.
+        return {name: redact(value).encode(errors="replace").decode() for name, value in fields.items()}
 
 
 class TextFormatter(JsonFormatter):
     def format(self, record: logging.LogRecord) -> str:
-        fields = self.fields(record)
-        line = f"{fields.pop('time')} {fields.pop('level'):<8} {fields.pop('event')}"
+        fields = self.get_fields(record)
+        summary = f"{fields.pop('time')} {fields.pop('level'):<8} {fields.pop('event')}"
         exception = fields.pop("exception", None)
-        rest = "".join(f" {name}={value}" for name, value in fields.items())
-        return line + rest + (f"\n{exception}" if exception else "")
+        details = "".join(f" {name}={value}" for name, value in fields.items())
+        return summary + details + (f"\n{exception}" if exception else "")
 
 
 # For granian, which adds its own handlers and loggers.

@@ -1,21 +1,20 @@
 """The service's metrics, for Prometheus, summed over all workers of this machine.
 
-`manage.py serve` gives its workers a shared folder (PROMETHEUS_MULTIPROC_DIR), so any of them can report
-for all. In tests and commands, a process reports its own numbers.
+`manage.py serve` gives its workers a shared folder (PROMETHEUS_MULTIPROC_DIR), so each of them can report
+for all. In tests and commands, a process reports its own values.
 """
 
 import os
 from collections import deque
 from collections.abc import Callable
-from functools import cache, partial
-from typing import Literal
+from functools import cache
 
 from prometheus_client import Counter, Gauge, Histogram, values
 
-from petstore.observability.metrics_files import Process
+from petstore.observability.metrics_files import CurrentProcess
 
 if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
-    values.ValueClass = values.MultiProcessValue(lambda: Process.id)  # type: ignore[no-untyped-call]
+    values.ValueClass = values.MultiProcessValue(lambda: CurrentProcess.pid)  # type: ignore[no-untyped-call]
 
 REQUESTS = Counter(
     "petstore_http_requests_total", "Requests that were served.", ["route", "method", "status"]
@@ -33,11 +32,11 @@ IN_FLIGHT = Gauge(
 )
 SHED = Counter(
     "petstore_http_requests_shed_total",
-    "Requests that got 503 at once, because their worker had too many in progress.",
+    "Requests rejected with 503 because their worker had too many in progress.",
 )
 DECISIONS = Counter(
     "petstore_quota_decisions_total",
-    "Requests by rate-limit decision (admitted, or the error code) and by what they counted for.",
+    "Requests by rate-limit decision (admitted, or the error code) and by whose limit they count towards.",
     ["outcome", "counted_for"],
 )
 KEYS_REJECTED = Counter(
@@ -46,43 +45,43 @@ KEYS_REJECTED = Counter(
 BANS = Counter("petstore_bans_total", "Keys that were banned.")
 REJECTIONS_DROPPED = Counter(
     "petstore_refusals_not_kept_total",
-    "Rejections that were not logged, because too many came at once.",
+    "Rejections missing from the rejection log because there were too many at once.",
 )
 FOREIGN_REPLIES = Counter(
     "petstore_foreign_replies_total",
-    "Replies about a key that came to a request with another: each got 503, and its connection was closed.",
+    "Replies from Redis about another key. The request got 503, and the connection was closed.",
 )
-# Without its label the supervisor, which never sets it, would export a 0.
+# Without a label the supervisor would export a 0, although it never sets the gauge.
 STORE_UP = Gauge(
     "petstore_quota_store_up",
-    "1 while every worker counts in this store; redis is 0 while one counts in the database instead.",
+    "1 while every worker counts in this store, 0 while at least one does not.",
     ["store"],
     multiprocess_mode="livemin",
 )
 DATABASE_CONNECTIONS = Gauge(
     "petstore_database_connections",
-    "Open connections of requests to a database (its name in the settings), sampled every second.",
+    "Open connections of requests by database alias, sampled every second.",
     ["database"],
     multiprocess_mode="livesum",
 )
 WORKERS = Gauge("petstore_workers", "Processes that serve requests.", multiprocess_mode="livesum")
 BUILD = Gauge(
     "petstore_build_info",
-    "1, with the versions that run.",
+    "Always 1; the labels are the running versions.",
     ["version", "python", "django"],
     multiprocess_mode="livemax",
 )
 
 
 class DeferredUpdates:
-    """Queues updates of metrics in a worker, to apply them in batches off the request path."""
+    """Collects updates of metrics in a worker and applies them in batches off the request path."""
 
     def __init__(self) -> None:
         self._queue: deque[tuple[Callable[[float], None], float]] = deque()
         self._max_queued = 0
 
     def start(self, max_queued: int = 20_000) -> None:
-        """Queue updates until `flush`; with `max_queued` in the queue, apply further ones immediately."""
+        """Queue updates until the next flush. While `max_queued` are waiting, apply more immediately."""
         self._max_queued = max_queued
 
     def stop(self) -> None:
@@ -100,7 +99,7 @@ class DeferredUpdates:
         for _ in range(len(self._queue)):
             try:
                 update, amount = self._queue.popleft()
-            except IndexError:  # Another thread has flushed the rest.
+            except IndexError:  # Another thread has emptied the queue.
                 return
             update(amount)
 
@@ -108,6 +107,9 @@ class DeferredUpdates:
 deferred_updates = DeferredUpdates()
 
 
-@cache  # Looking up the labels costs more than the update.
-def decision_counter(outcome: str, counted_for: Literal["account", "key", "address"]) -> Callable[[], None]:
-    return partial(deferred_updates.add, DECISIONS.labels(outcome, counted_for).inc)
+# Looking up the labels costs more than the update.
+get_decision_counter = cache(DECISIONS.labels)
+
+
+def count_decision(outcome: str, counted_for: str) -> None:
+    deferred_updates.add(get_decision_counter(outcome, counted_for).inc)

@@ -1,14 +1,14 @@
-"""The memory-mapped files of the metrics of a worker.
+"""The memory-mapped files in which a worker stores its metrics.
 
-prometheus_client creates them sparse. On a full disk, a write to a hole is a bus error, which kills the
-worker. Preallocating the files prevents that.
+prometheus_client creates sparse files. On a full disk, writing to a hole is a bus error, which kills the
+worker. Preallocated files have no holes.
 """
 
 import os
 from pathlib import Path
 
-# Upper bounds: labels come from closed lists (see instrumentation.py).
-BYTES = {
+# In bytes. Labels come from closed lists (see instrumentation.py), so these are upper bounds.
+FILE_SIZES = {
     "counter": 512 * 1024,
     "histogram": 1024 * 1024,
     "gauge_livesum": 64 * 1024,
@@ -17,24 +17,24 @@ BYTES = {
 }
 
 
-class Process:
-    """The cached process id; prometheus_client would call getpid for each update."""
+class CurrentProcess:
+    """Caches the process ID, for which prometheus_client would call getpid on each update."""
 
-    id = os.getpid()
+    pid = os.getpid()
 
     @classmethod
     def refresh(cls) -> None:
-        cls.id = os.getpid()
+        cls.pid = os.getpid()
 
 
-os.register_at_fork(after_in_child=Process.refresh)
+os.register_at_fork(after_in_child=CurrentProcess.refresh)
 
 
-def preallocate() -> None:
+def preallocate_metrics_files() -> None:
     """Allocate this process's files. Raises OSError if the disk is full."""
     folder = os.environ.get("PROMETHEUS_MULTIPROC_DIR")
     if not folder:
         return
-    for kind, size in BYTES.items():
-        with (Path(folder) / f"{kind}_{Process.id}.db").open("ab") as file:
+    for kind, size in FILE_SIZES.items():
+        with (Path(folder) / f"{kind}_{CurrentProcess.pid}.db").open("ab") as file:
             os.posix_fallocate(file.fileno(), 0, size)

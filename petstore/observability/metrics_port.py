@@ -1,6 +1,6 @@
-"""Serves the metrics of all workers on a port of their own (METRICS_PORT).
+"""Serves the metrics of all workers on a separate port (METRICS_PORT).
 
-It runs in the supervisor, so nothing here imports Django.
+The server runs in the supervisor, so nothing here imports Django.
 """
 
 import os
@@ -20,8 +20,8 @@ from prometheus_client.multiprocess import MultiProcessCollector, mark_process_d
 from prometheus_client.registry import CollectorRegistry
 
 
-class AllWorkers(CollectorRegistry):
-    """The metrics of every worker; gauges of dead workers are dropped."""
+class MultiprocessRegistry(CollectorRegistry):
+    """The metrics of all workers, without the gauges of dead ones."""
 
     def __init__(self, folder: str) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class AllWorkers(CollectorRegistry):
         return super().collect()
 
 
-class SixServer(ThreadingWSGIServer):
+class IPv6MetricsServer(ThreadingWSGIServer):
     address_family = socket.AF_INET6
 
 
@@ -47,23 +47,23 @@ class QuietHandler(WSGIRequestHandler):
 
 
 def serve_metrics(host: str, port: int, allow_from: Iterable[str]) -> ThreadingWSGIServer:
-    """Serve the metrics in a thread, to these networks. Raises OSError if the port is taken.
+    """Serve /metrics to these networks from a thread. Raises OSError if the port is taken.
 
-    The peer's address decides; X-Forwarded-For is ignored.
+    Access depends on the address of the connection; X-Forwarded-For is ignored.
     """
     networks = [ip_network(network) for network in allow_from]
-    page = make_wsgi_app(AllWorkers(os.environ["PROMETHEUS_MULTIPROC_DIR"]))
+    metrics_app = make_wsgi_app(MultiprocessRegistry(os.environ["PROMETHEUS_MULTIPROC_DIR"]))
 
     def application(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         address = ip_address(environ["REMOTE_ADDR"].removeprefix("::ffff:"))
         if environ["PATH_INFO"] == "/metrics" and any(address in network for network in networks):
-            response: Iterable[bytes] = page(environ, start_response)
+            response: Iterable[bytes] = metrics_app(environ, start_response)
             return response
         start_response("404 Not Found", [("Content-Type", "text/plain")])
         return [b"There is no such page.\n"]
 
-    kind = SixServer if ":" in host else ThreadingWSGIServer
-    server = make_server(host, port, application, kind, QuietHandler)
-    os.register_at_fork(after_in_child=server.socket.close)  # Workers must not hold it.
+    server_class = IPv6MetricsServer if ":" in host else ThreadingWSGIServer
+    server = make_server(host, port, application, server_class, QuietHandler)
+    os.register_at_fork(after_in_child=server.socket.close)  # Workers must not keep the port open.
     threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
     return server

@@ -4,10 +4,10 @@ import re
 
 # Repetitions are bounded to avoid quadratic matching.
 RULES: tuple[tuple[re.Pattern[str], str], ...] = (
-    # Headers, to the end of the line.
+    # Cookies to the end of the line, and credentials.
     (re.compile(r"""(\b(?:set-)?cookie["']?\s*[:=]\s*)[^\r\n]+""", re.IGNORECASE), r"\1***"),
     (re.compile(r"(\b(?:bearer|basic)\s+)[\w.~+/=%-]+", re.IGNORECASE), r"\1***"),
-    # name=value, name: value, 'name': 'value', in a mapping, a query string or libpq's form.
+    # name=value, name: value and 'name': 'value', as in mappings, query strings and connection strings.
     (
         re.compile(
             r"""((?:passw(?:or)?d|passphrase|secret|token|pepper|authorization|sessionid|api[_-]?key)\w{0,32}"""
@@ -18,7 +18,7 @@ RULES: tuple[tuple[re.Pattern[str], str], ...] = (
     ),
     # The password of a URL, up to the last @, since it may contain one.
     (re.compile(r"(://[^\s:/?#@]{0,256}:)\S{1,512}@"), r"\1***@"),
-    # An API key (accounts/keys/key_format.py), also truncated or percent-encoded. The public id stays.
+    # An API key (accounts/keys/key_format.py), even if truncated or percent-encoded. The public ID stays.
     (
         re.compile(
             r"(psk(?:_|%5f)(?:live|test)(?:_|%5f)(?:[0-9a-z]{14}(?:_|%5f))?)[\w%.~-]*", re.IGNORECASE

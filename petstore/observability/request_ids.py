@@ -1,11 +1,11 @@
-"""Request ids (D29)."""
+"""Request IDs (D29)."""
 
 import re
 from random import getrandbits
 
-WELL_FORMED = re.compile(r"[A-Za-z0-9._~-]{1,128}")
+VALID_REQUEST_ID = re.compile(r"[A-Za-z0-9._~-]{1,128}")
 
 
-def request_id(sent: str) -> str:
-    """Return the client's id if it is well-formed, else a new one."""
-    return sent if WELL_FORMED.fullmatch(sent) else f"{getrandbits(128):032x}"
+def get_request_id(header: str) -> str:
+    """Return the client's X-Request-Id if it is valid, else a new ID."""
+    return header if VALID_REQUEST_ID.fullmatch(header) else f"{getrandbits(128):032x}"

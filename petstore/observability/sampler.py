@@ -12,15 +12,17 @@ from django.conf import settings
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 
-from petstore.observability.instrumentation import in_flight
+from petstore.observability.instrumentation import count_in_flight
 from petstore.observability.log_writer import log_writer
 from petstore.observability.metrics import BUILD, DATABASE_CONNECTIONS, IN_FLIGHT, WORKERS, deferred_updates
 
-FLUSH_SECONDS = 0.2  # A killed worker loses the updates of that time.
+FLUSH_SECONDS = 0.2  # A killed worker loses the updates since its last flush.
 FLUSHES_PER_SAMPLE = 5
 
 
-class Connections:
+class ConnectionTracker:
+    """Counts the open database connections of this process."""
+
     def __init__(self) -> None:
         self._opened: WeakSet[BaseDatabaseWrapper] = WeakSet()
         self._lock = threading.Lock()  # A set must not change during iteration.
@@ -31,16 +33,16 @@ class Connections:
             self._opened.add(connection)
 
     def count(self) -> dict[str, int]:
-        """Return the number of open connections by database alias."""
-        found = dict.fromkeys(settings.DATABASES, 0)
+        """Count the open connections by database alias."""
+        counts = dict.fromkeys(settings.DATABASES, 0)
         with self._lock:
             for wrapper in self._opened:
                 if wrapper.connection is not None and not getattr(wrapper.connection, "closed", False):
-                    found[wrapper.alias] = found.get(wrapper.alias, 0) + 1
-        return found
+                    counts[wrapper.alias] = counts.get(wrapper.alias, 0) + 1
+        return counts
 
 
-connections = Connections()
+connections = ConnectionTracker()
 
 
 def start() -> None:
@@ -51,14 +53,14 @@ def start() -> None:
     WORKERS.set(1)
     version = settings.SPECTACULAR_SETTINGS["VERSION"]
     BUILD.labels(version, platform.python_version(), django.get_version()).set(1)
-    threading.Thread(target=run, name="samples", daemon=True).start()
+    threading.Thread(target=sample_forever, name="sampler", daemon=True).start()
 
 
-def run() -> None:
+def sample_forever() -> None:
     while True:
-        IN_FLIGHT.set(in_flight())
-        for alias, number in connections.count().items():
-            DATABASE_CONNECTIONS.labels(alias).set(number)
+        IN_FLIGHT.set(count_in_flight())
+        for alias, count in connections.count().items():
+            DATABASE_CONNECTIONS.labels(alias).set(count)
         for _ in range(FLUSHES_PER_SAMPLE):
             sleep(FLUSH_SECONDS)
             deferred_updates.flush()

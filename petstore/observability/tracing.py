@@ -1,8 +1,9 @@
-"""Spans for OpenTelemetry. Nothing is loaded unless OTEL_EXPORTER_OTLP_ENDPOINT is set.
+"""Spans for OpenTelemetry. Its packages are imported only if OTEL_EXPORTER_OTLP_ENDPOINT is set.
 
-OpenTelemetry's instrumentation for Django does not fit: it calls `get_host`, which raises for hosts outside
-ALLOWED_HOSTS (any host is served under /v1), knows no route there, and records query strings. These spans
-have the same content as the log, named by the semantic conventions for HTTP.
+OpenTelemetry's own instrumentation of Django is unsuitable: it calls `get_host`, which raises an error for
+hosts outside ALLOWED_HOSTS, although /v1 serves any host; it does not know the routes under /v1; and it
+records query strings. These spans have the content of the request log, with the attribute names of the
+semantic conventions for HTTP.
 """
 
 from collections.abc import Callable
@@ -12,15 +13,15 @@ from django.conf import settings
 from django.http import HttpRequest
 
 from petstore.observability import logs
-from petstore.observability.instrumentation import ResponseT, metrics_of
+from petstore.observability.instrumentation import ResponseT, get_request_metrics
 from petstore.observability.redaction import redact
 
-# Characters. OpenTelemetry parses longer ones in quadratic time, and logs malformed ones.
+# In characters. OpenTelemetry takes quadratic time to parse a header, and logs a malformed one.
 MAX_HEADER_LENGTHS = {"traceparent": 64, "tracestate": 512}
 
 
 def start_tracing() -> None:
-    """Export spans from now on, as OpenTelemetry's own variables say, and flush them at exit."""
+    """Start to export spans as OpenTelemetry's variables configure it, and flush them at exit."""
     if not settings.OTEL_EXPORTER_OTLP_ENDPOINT:
         return
     from opentelemetry import trace
@@ -35,8 +36,8 @@ def start_tracing() -> None:
     Finalize(None, provider.shutdown, exitpriority=1)  # Workers don't run atexit handlers.
 
 
-def traced(get_response: Callable[[HttpRequest], ResponseT]) -> Callable[[HttpRequest], ResponseT]:
-    """Wrap a handler so that each request has a span in the client's trace (W3C Trace Context)."""
+def trace_requests(get_response: Callable[[HttpRequest], ResponseT]) -> Callable[[HttpRequest], ResponseT]:
+    """Wrap a handler to give each request a span in the client's trace (W3C Trace Context)."""
     if not settings.OTEL_EXPORTER_OTLP_ENDPOINT:
         return get_response
     from opentelemetry import trace
@@ -45,11 +46,14 @@ def traced(get_response: Callable[[HttpRequest], ResponseT]) -> Callable[[HttpRe
     tracer = trace.get_tracer("petstore")
 
     def respond_in_span(request: HttpRequest) -> ResponseT:
-        sent = {name: request.META.get(f"HTTP_{name.upper()}", "") for name in MAX_HEADER_LENGTHS}
-        sent = {name: value for name, value in sent.items() if len(value) <= MAX_HEADER_LENGTHS[name]}
-        with tracer.start_as_current_span("request", extract(sent), kind=trace.SpanKind.SERVER) as span:
+        carrier = {}
+        for name, max_length in MAX_HEADER_LENGTHS.items():
+            value = request.META.get(f"HTTP_{name.upper()}", "")
+            if len(value) <= max_length:
+                carrier[name] = value
+        with tracer.start_as_current_span("request", extract(carrier), kind=trace.SpanKind.SERVER) as span:
             response = get_response(request)
-            metrics = metrics_of(request, response.status_code)
+            metrics = get_request_metrics(request, response.status_code)
             span.update_name(f"{metrics.method} {metrics.route}")
             span.set_attributes(
                 {

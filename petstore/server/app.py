@@ -20,7 +20,7 @@ from petstore.api.errors import RETRY_SECONDS, ApiError, ErrorCode, error_body, 
 from petstore.api.pipeline import ApiPipeline, is_api_path
 from petstore.backoffice.sessions import is_signed_in
 from petstore.observability.metrics import SHED
-from petstore.observability.request_ids import request_id
+from petstore.observability.request_ids import get_request_id
 from petstore.server import bodies, body_limits
 from petstore.server.bodies import BODILESS_METHODS, SMALL_BODY, Body, Exchange, Parts
 from petstore.server.django_requests import RSGIRequest, build_meta
@@ -170,7 +170,7 @@ def overload_response(scope: Any) -> tuple[Headers, bytes]:
     headers, body = service_unavailable()
     sent = scope.headers.get("x-request-id", "")
     quota = [(name.lower(), value) for name, value in ApiPipeline.steps.unused_quota_headers().items()]
-    return [*headers, ("x-request-id", request_id(sent)), *quota], body
+    return [*headers, ("x-request-id", get_request_id(sent)), *quota], body
 
 
 def respond_in_thread(scope: Any, exchange: Exchange, body: Body, loop: asyncio.AbstractEventLoop) -> None:

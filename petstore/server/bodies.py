@@ -16,7 +16,7 @@ from io import BytesIO
 from typing import Any, NamedTuple
 
 from petstore.api.errors import ApiError, ErrorCode
-from petstore.observability.request_ids import request_id
+from petstore.observability.request_ids import get_request_id
 from petstore.server import shutdown
 from petstore.server.body_limits import MemoryBudget, body_budget, body_timeouts
 
@@ -171,7 +171,7 @@ async def discard(parts: Parts, error: ApiError, limit: int = MAX_DISCARDED) -> 
 
 def plain_error(scope: Any, error: ApiError) -> tuple[int, list[tuple[str, str]], str]:
     headers = [("content-type", "text/plain"), ("connection", "close")]
-    headers.append(("x-request-id", request_id(scope.headers.get("x-request-id", ""))))
+    headers.append(("x-request-id", get_request_id(scope.headers.get("x-request-id", ""))))
     return error.status_code, headers, f"{PAGE_ERRORS[error.error]}\n"
 
 

@@ -19,7 +19,7 @@ from petstore.api.request_headers import (
     invalid_header,
     too_long,
 )
-from petstore.observability.instrumentation import METHODS, OTHER
+from petstore.observability.instrumentation import METHODS, OTHER_METHOD
 from petstore.server.bodies import Body
 
 
@@ -92,7 +92,7 @@ def build_meta(scope: Any) -> dict[str, Any]:
     """
     headers, version = scope.headers, scope.http_version  # Each access copies them.
     meta: dict[str, Any] = {
-        "REQUEST_METHOD": scope.method if scope.method in METHODS else OTHER,
+        "REQUEST_METHOD": scope.method if scope.method in METHODS else OTHER_METHOD,
         "SCRIPT_NAME": "",
         "PATH_INFO": scope.path,
         "QUERY_STRING": scope.query_string.encode().decode("latin-1"),

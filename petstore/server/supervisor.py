@@ -23,7 +23,7 @@ from granian.server.mp import MPServer, WorkerProcess
 
 from petstore.observability.healthcheck import is_alive
 from petstore.observability.logs import LOG_CONFIG
-from petstore.observability.metrics_files import preallocate
+from petstore.observability.metrics_files import preallocate_metrics_files
 from petstore.server import shutdown
 
 STOP_SECONDS = 10  # For a worker to finish its requests.
@@ -136,7 +136,8 @@ def main() -> None:
         prefix="petstore-metrics-", dir=options.metrics_dir or None, ignore_cleanup_errors=True
     ) as shared:
         os.environ["PROMETHEUS_MULTIPROC_DIR"] = shared
-        os.register_at_fork(after_in_child=preallocate)  # Before prometheus_client creates them.
+        # Before prometheus_client creates the files.
+        os.register_at_fork(after_in_child=preallocate_metrics_files)
         # Collecting garbage while loading is wasted work; wsgi.py enables it.
         os.register_at_fork(after_in_child=gc.disable)
         if options.metrics_port:

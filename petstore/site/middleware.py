@@ -26,7 +26,7 @@ class MeasuringMiddleware:
     """Sets the request id (D29), and logs, counts, times and traces each request."""
 
     def __init__(self, get_response: GetResponse) -> None:
-        self._instrumented = InstrumentedHandler(tracing.traced(get_response))
+        self._instrumented = InstrumentedHandler(tracing.trace_requests(get_response))
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         context = RequestContext.start(request)

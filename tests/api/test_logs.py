@@ -211,7 +211,7 @@ def test_unformattable_message_logs_its_location_only(
 ) -> None:
     record = logging.LogRecord("some.library", logging.WARNING, "library.py", 7, "%d", (PASSWORD,), None)
     output_handler().handle(record)
-    assert capfd.readouterr().err == "A log message of library.py:7 could not be formed.\n"
+    assert capfd.readouterr().err == "A log message from library.py:7 could not be formatted.\n"
 
 
 def test_supervisor_logs_the_same_format() -> None:

@@ -9,9 +9,9 @@ from django.test import Client
 from prometheus_client import REGISTRY
 
 from accounts.models import Account
-from petstore.observability.instrumentation import METHODS, in_flight, route_of
+from petstore.observability.instrumentation import METHODS, count_in_flight, format_route
 from petstore.observability.metrics import DeferredUpdates
-from petstore.observability.sampler import Connections
+from petstore.observability.sampler import ConnectionTracker
 from tests.conftest import Api
 
 DECISIONS = "petstore_quota_decisions_total"
@@ -75,7 +75,7 @@ def test_requests_are_counted_and_timed_by_route_and_method(api: Api) -> None:
     ],
 )
 def test_route_is_the_pattern_as_the_documentation_writes_it(pattern: str | None, route: str) -> None:
-    assert route_of(pattern) == route
+    assert format_route(pattern) == route
 
 
 def request_series() -> set[tuple[str, str, str]]:
@@ -102,13 +102,13 @@ def test_request_is_in_flight_until_its_response(client: Any, monkeypatch: pytes
     seen = []
 
     def look(*args: Any, **options: Any) -> HttpResponse:
-        seen.append(in_flight())
+        seen.append(count_in_flight())
         return HttpResponse()
 
     monkeypatch.setattr("petstore.site.home.Home.dispatch", look)
-    before = in_flight()
+    before = count_in_flight()
     client.get("/")
-    assert (before, seen, in_flight()) == (0, [1], 0)
+    assert (before, seen, count_in_flight()) == (0, [1], 0)
 
 
 def test_deferred_updates_are_applied_by_flush() -> None:
@@ -151,11 +151,11 @@ def test_decisions_are_counted_by_rule(issue: Any, stranger: Api, settings: Any,
 
 @pytest.mark.django_db
 def test_open_connections_are_counted() -> None:
-    counted = Connections()
+    tracker = ConnectionTracker()
     other = connections.create_connection("default")
-    counted.add(other)
-    assert counted.count()["default"] == 0  # Not open yet.
+    tracker.add(other)
+    assert tracker.count()["default"] == 0  # Not open yet.
     other.connect()
-    assert counted.count()["default"] == 1
+    assert tracker.count()["default"] == 1
     other.close()
-    assert counted.count()["default"] == 0
+    assert tracker.count()["default"] == 0

@@ -12,7 +12,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
-from petstore.observability.tracing import traced
+from petstore.observability.tracing import trace_requests
 from tests.api.test_logs import secret_of
 from tests.conftest import Api
 
@@ -105,5 +105,5 @@ def test_work_of_a_request_happens_within_its_span(spans: Spans) -> None:
 
     request = RequestFactory().get("/")
     request.resolver_match = None
-    traced(look)(request)
+    trace_requests(look)(request)
     assert [span.get_span_context() for span in seen] == [spans.take().context]

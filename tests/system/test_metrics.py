@@ -9,7 +9,7 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from petstore.observability.metrics_port import AllWorkers, serve_metrics
+from petstore.observability.metrics_port import MultiprocessRegistry, serve_metrics
 from tests.support.live import ROOT, Service
 from tests.support.packages import python
 from tests.support.servers import free_port, wait_until
@@ -43,7 +43,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_worker_that_died_keeps_its_counts_and_loses_its_state(folder: Path) -> None:
-    text = generate_latest(AllWorkers(str(folder))).decode()
+    text = generate_latest(MultiprocessRegistry(str(folder))).decode()
     assert "petstore_bans_total 3.0" in text
     assert "petstore_workers" not in text
     assert "petstore_quota_store_up" not in text
